@@ -1,0 +1,60 @@
+# Every target sets up what it needs: on a fresh Debian with python3 and make, `make test` is the first command to type.
+
+PYTHON ?= python3
+VENV   ?= .venv
+JOBS   ?= 2
+SEEDS  ?= 0:2000
+
+BIN   := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check test sim mutants bench demo lock clean
+
+help: ## List the targets
+	@echo "make <target>   (PYTHON=$(PYTHON) VENV=$(VENV) JOBS=$(JOBS) SEEDS=$(SEEDS))"
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-10s %s\n", $$1, $$2 }'
+
+setup: $(STAMP) ## Create .venv with everything in requirements.lock, and insync itself
+
+# The stamp is older than the lock or pyproject.toml after they change: then, and only then, pip runs again.
+$(STAMP): requirements.lock pyproject.toml tools/make_venv.sh
+	sh tools/make_venv.sh "$(PYTHON)" "$(VENV)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+check: setup ## Lint, types, import contracts, purity of the core, rules cited by code and tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/check_purity.py
+	$(BIN)/python tools/check_pins.py
+	$(BIN)/python tools/check_rules.py
+
+test: setup check ## Everything that must hold before a change is pushed: check, then the tests
+	$(BIN)/pytest -n $(JOBS)
+
+sim: setup ## Run SEEDS simulated clusters under faults; lists the probes that no seed reached
+	$(BIN)/insync sim run --seeds $(SEEDS) --jobs $(JOBS)
+
+mutants: setup ## Remove the safeguards one by one; every removal must be caught by a property
+	$(BIN)/insync sim mutants
+
+bench: setup ## Measure the hot paths, the simulator, and how both grow (bench/*.py)
+	$(BIN)/python bench/run.py
+
+demo: setup ## A simulated cluster loses its leader, diverges, truncates and recovers, told step by step
+	$(BIN)/insync demo
+
+# pip-tools lives in build/, outside the environment that it pins.
+lock: setup ## Rewrite requirements.lock from pyproject.toml (needs a package index)
+	$(PYTHON) -m venv build/lock && build/lock/bin/pip install --quiet pip-tools
+	$(BIN)/python tools/lock_input.py | CUSTOM_COMPILE_COMMAND="make lock" build/lock/bin/pip-compile --quiet --upgrade \
+	  --generate-hashes --strip-extras --no-annotate \
+	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --output-file requirements.lock -
+
+clean: ## Remove the environment, caches and build output
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

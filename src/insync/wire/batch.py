@@ -1,0 +1,285 @@
+"""Record batches of format 2, as bytes. A broker checks the 61-byte header and the CRC and never looks inside.
+
+    0 base offset (8)     8 batch length (4)   12 leader epoch (4)   16 magic (1)         17 crc (4)
+    21 attributes (2)    23 last offset delta  27 base timestamp     35 max timestamp     43 producer id (8)
+    51 producer epoch    53 base sequence (4)  57 record count (4)   61 records, compressed as a whole
+
+The batch length counts from byte 12. CRC-32C covers byte 21 to the end, so that a broker can set the base offset and
+the leader epoch in place without touching it. Attributes: bits 0-2 codec, 3 LogAppendTime, 4 transactional, 5 control.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from struct import Struct
+
+from crc32c import crc32c
+
+from insync.wire import compression as codecs
+from insync.wire.errors import ErrorCode, MalformedBatch
+from insync.wire.record import NewRecord, Record, append_record, read_records
+
+__all__ = [
+    "HEADER_SIZE",
+    "BatchHeader",
+    "Bytes",
+    "NewRecord",
+    "Record",
+    "build",
+    "crc_ok",
+    "iter_headers",
+    "read_header",
+    "records",
+    "set_log_append_time",
+    "stamp",
+    "validate_produce",
+]
+
+Bytes = bytes | bytearray | memoryview
+
+HEADER_SIZE = 61
+MAGIC = 2
+
+_LENGTH_FROM = 12
+_CRC_AT = 17
+_CRC_FROM = 21
+_MAGIC_AT = 16
+_MAX_TIMESTAMP_AT = 35
+
+_CODEC_MASK = 0x07
+_LOG_APPEND_TIME = 0x08
+_TRANSACTIONAL = 0x10
+_CONTROL = 0x20
+
+_HEADER = Struct(">qiibIhiqqqhii")
+_BODY = Struct(">hiqqqhii")
+_I64 = Struct(">q")
+_I32 = Struct(">i")
+_U32 = Struct(">I")
+_I16 = Struct(">h")
+
+
+class BatchHeader:
+    """One batch's header. Plain and mutable: whoever stamps a batch sets `base_offset` and `leader_epoch` here too."""
+
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "count",
+        "crc",
+        "last_offset_delta",
+        "leader_epoch",
+        "length",
+        "magic",
+        "max_timestamp",
+        "producer_epoch",
+        "producer_id",
+    )
+
+    def __init__(
+        self,
+        base_offset: int,
+        batch_length: int,
+        leader_epoch: int,
+        magic: int,
+        crc: int,
+        attributes: int,
+        last_offset_delta: int,
+        base_timestamp: int,
+        max_timestamp: int,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        count: int,
+    ) -> None:
+        self.base_offset = base_offset
+        self.length = batch_length + _LENGTH_FROM  # all bytes of the batch
+        self.leader_epoch = leader_epoch
+        self.magic = magic
+        self.crc = crc
+        self.attributes = attributes
+        self.last_offset_delta = last_offset_delta
+        self.base_timestamp = base_timestamp
+        self.max_timestamp = max_timestamp
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        self.count = count
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequences wrap from 2**31 - 1 to 0; -1 where there are none."""
+        return -1 if self.base_sequence < 0 else (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & _CONTROL != 0
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & _TRANSACTIONAL != 0
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return self.attributes & _LOG_APPEND_TIME != 0
+
+    @property
+    def compression(self) -> str:
+        codec = self.attributes & _CODEC_MASK
+        return codecs.NAMES[codec] if codec < len(codecs.NAMES) else "unknown"
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)}" for name in self.__slots__)
+        return f"BatchHeader({fields})"
+
+
+def read_header(buf: Bytes, pos: int = 0) -> BatchHeader:
+    """The header at `pos`, unchecked; there must be 61 bytes."""
+    return BatchHeader(*_HEADER.unpack_from(buf, pos))
+
+
+def iter_headers(buf: Bytes) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of each whole batch; ends before a last one that is cut off or has an impossible length."""
+    pos, end = 0, len(buf)
+    while pos + HEADER_SIZE <= end:
+        header = BatchHeader(*_HEADER.unpack_from(buf, pos))
+        following = pos + header.length
+        if header.length < HEADER_SIZE or following > end:
+            return
+        yield pos, header
+        pos = following
+
+
+def crc_ok(buf: Bytes, pos: int, header: BatchHeader) -> bool:
+    """P5: the bytes are those that were written."""
+    crc: int = crc32c(memoryview(buf)[pos + _CRC_FROM : pos + header.length])
+    return crc == header.crc
+
+
+def stamp(buf: bytearray, base_offset: int, leader_epoch: int, pos: int = 0) -> None:
+    """The leader's part of a batch, in place; both fields lie outside the CRC."""
+    _I64.pack_into(buf, pos, base_offset)
+    _I32.pack_into(buf, pos + 12, leader_epoch)
+
+
+def set_log_append_time(buf: bytearray, now_ms: int, pos: int = 0) -> None:
+    """message.timestamp.type=LogAppendTime: the whole batch gets the broker's time, and so a new CRC."""
+    (attributes,) = _I16.unpack_from(buf, pos + _CRC_FROM)
+    (batch_length,) = _I32.unpack_from(buf, pos + 8)
+    _I16.pack_into(buf, pos + _CRC_FROM, attributes | _LOG_APPEND_TIME)
+    _I64.pack_into(buf, pos + _MAX_TIMESTAMP_AT, now_ms)
+    _U32.pack_into(buf, pos + _CRC_AT, crc32c(memoryview(buf)[pos + _CRC_FROM : pos + _LENGTH_FROM + batch_length]))
+
+
+def validate_produce(buf: Bytes, max_bytes: int) -> BatchHeader | ErrorCode:
+    """P5: exactly one sound batch that a client may write, judged by its header and CRC alone, or why not."""
+    size = len(buf)
+    if size < HEADER_SIZE:
+        return _too_short(buf)
+    header = BatchHeader(*_HEADER.unpack_from(buf, 0))
+    if header.magic != MAGIC:
+        return _wrong_magic(header.magic)
+    if header.length != size:
+        return _wrong_length(header.length, size)
+    if size > max_bytes:
+        return ErrorCode.message_too_large
+    if not crc_ok(buf, 0, header):
+        return ErrorCode.corrupt_message
+    if not client_may_write(header):
+        return ErrorCode.invalid_record
+    return header
+
+
+def client_may_write(header: BatchHeader) -> bool:
+    """P5: offsets 0 to count - 1 without gaps, a known codec, and a sequence if the producer has an identity.
+
+    Control batches and append-time stamps are a broker's to write.
+    """
+    count = header.count
+    attributes = header.attributes
+    return (
+        count > 0
+        and header.last_offset_delta == count - 1
+        and attributes & (_CONTROL | _LOG_APPEND_TIME) == 0
+        and attributes & _CODEC_MASK <= codecs.ZSTD
+        and (header.producer_id < 0 or header.base_sequence >= 0)
+    )
+
+
+def _too_short(buf: Bytes) -> ErrorCode:
+    if len(buf) == 0:
+        return ErrorCode.invalid_record
+    old_format = len(buf) > _MAGIC_AT and buf[_MAGIC_AT] in (0, 1)
+    return ErrorCode.unsupported_for_message_format if old_format else ErrorCode.corrupt_message
+
+
+def _wrong_magic(magic: int) -> ErrorCode:
+    return ErrorCode.unsupported_for_message_format if magic in (0, 1) else ErrorCode.corrupt_message
+
+
+def _wrong_length(length: int, size: int) -> ErrorCode:
+    """Bytes after a whole batch are a second batch, which no client may send; anything else is damage."""
+    return ErrorCode.invalid_record if HEADER_SIZE <= length < size else ErrorCode.corrupt_message
+
+
+def build(
+    records: Sequence[NewRecord],
+    *,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    timestamp_ms: int,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    compression: str = "none",
+    control: bool = False,
+    transactional: bool = False,
+) -> bytearray:
+    """A whole batch. Records without a timestamp get `timestamp_ms`."""
+    if not records:
+        raise ValueError("a batch holds at least one record")
+    codec = codecs.NAMES.index(compression)
+    stamps = [timestamp_ms if record.timestamp_ms is None else record.timestamp_ms for record in records]
+    attributes = codec | (_TRANSACTIONAL if transactional else 0) | (_CONTROL if control else 0)
+    last = len(records) - 1
+    batch = bytearray(_CRC_FROM)
+    batch += _BODY.pack(
+        attributes, last, stamps[0], max(stamps), producer_id, producer_epoch, base_sequence, len(records)
+    )
+    batch += codecs.compress(codec, _payload(records, stamps))
+    _I32.pack_into(batch, 8, len(batch) - _LENGTH_FROM)
+    batch[_MAGIC_AT] = MAGIC
+    _U32.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_CRC_FROM:]))
+    stamp(batch, base_offset, leader_epoch)
+    return batch
+
+
+def records(buf: Bytes, pos: int = 0) -> Iterator[Record]:
+    """The records of the batch at `pos`; MalformedBatch if they cannot be decoded. The CRC is the caller's to check."""
+    header = read_header(buf, pos)
+    if not HEADER_SIZE <= header.length <= len(buf) - pos:
+        raise MalformedBatch(f"a batch of {header.length} bytes in {len(buf) - pos}")
+    payload = codecs.decompress(
+        header.attributes & _CODEC_MASK, bytes(memoryview(buf)[pos + HEADER_SIZE : pos + header.length])
+    )
+    for offset_delta, timestamp_delta, record in read_records(payload, header.count):
+        timestamp = header.max_timestamp if header.is_log_append_time else header.base_timestamp + timestamp_delta
+        yield Record(header.base_offset + offset_delta, timestamp, record.key, record.value, tuple(record.headers))
+
+
+def _payload(records: Sequence[NewRecord], stamps: Sequence[int]) -> bytes:
+    payload = bytearray()
+    first = stamps[0]
+    for index, record in enumerate(records):
+        append_record(payload, index, stamps[index] - first, record)
+    return bytes(payload)

@@ -1,0 +1,113 @@
+"""The five codecs of record batches, in Kafka's own framings.
+
+gzip and zstd are the plain streams. Snappy comes in xerial's framing: a magic, two version numbers, then raw snappy
+blocks with big-endian lengths; some clients send one raw block instead, which is read too. LZ4 is the standard frame
+with independent blocks, the only kind that Kafka's Java readers take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+
+import cramjam
+
+from insync.wire.errors import MalformedBatch
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
+_XERIAL_BLOCK = 32 * 1024
+
+# Frame magic; version 1 with independent blocks and no checksums; blocks of at most 64 KiB; that descriptor's checksum.
+_LZ4_HEADER = b"\x04\x22\x4d\x18" + b"\x60\x40\x82"
+_LZ4_BLOCK = 64 * 1024
+_LZ4_UNCOMPRESSED = 0x80000000
+
+_BE32 = Struct(">i")
+_LE32 = Struct("<I")
+
+
+def compress(codec: int, data: bytes) -> bytes:
+    return _COMPRESS[codec](data)
+
+
+def decompress(codec: int, data: bytes) -> bytes:
+    """MalformedBatch for an unknown codec or data that the codec does not accept."""
+    if codec not in range(len(NAMES)):
+        raise MalformedBatch(f"unknown compression codec {codec}")
+    try:
+        return _DECOMPRESS[codec](data)
+    except cramjam.DecompressionError as error:
+        raise MalformedBatch(f"bad {NAMES[codec]} data: {error}") from error
+
+
+def _same(data: bytes) -> bytes:
+    return data
+
+
+def _gzip(data: bytes) -> bytes:
+    return bytes(cramjam.gzip.compress(data))
+
+
+def _gunzip(data: bytes) -> bytes:
+    return bytes(cramjam.gzip.decompress(data))
+
+
+def _zstd(data: bytes) -> bytes:
+    return bytes(cramjam.zstd.compress(data))
+
+
+def _unzstd(data: bytes) -> bytes:
+    return bytes(cramjam.zstd.decompress(data))
+
+
+def _snappy(data: bytes) -> bytes:
+    out = bytearray(_XERIAL_HEADER)
+    for start in range(0, len(data), _XERIAL_BLOCK):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK]))
+        out += _BE32.pack(len(block))
+        out += block
+    return bytes(out)
+
+
+def _unsnappy(data: bytes) -> bytes:
+    if not data.startswith(_XERIAL_MAGIC):
+        return bytes(cramjam.snappy.decompress_raw(data))
+    out = bytearray()
+    pos = len(_XERIAL_HEADER)
+    while pos < len(data):
+        if pos + 4 > len(data):
+            raise MalformedBatch("a snappy block without its length")
+        (length,) = _BE32.unpack_from(data, pos)
+        pos += 4
+        if not 0 <= length <= len(data) - pos:
+            raise MalformedBatch(f"a snappy block of {length} bytes at {pos} reaches past the end")
+        out += bytes(cramjam.snappy.decompress_raw(data[pos : pos + length]))
+        pos += length
+    return bytes(out)
+
+
+def _lz4(data: bytes) -> bytes:
+    out = bytearray(_LZ4_HEADER)
+    for start in range(0, len(data), _LZ4_BLOCK):
+        plain = data[start : start + _LZ4_BLOCK]
+        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        if len(block) < len(plain):
+            out += _LE32.pack(len(block))
+            out += block
+        else:
+            out += _LE32.pack(len(plain) | _LZ4_UNCOMPRESSED)
+            out += plain
+    out += _LE32.pack(0)
+    return bytes(out)
+
+
+def _unlz4(data: bytes) -> bytes:
+    return bytes(cramjam.lz4.decompress(data))
+
+
+_COMPRESS: tuple[Callable[[bytes], bytes], ...] = (_same, _gzip, _snappy, _lz4, _zstd)
+_DECOMPRESS: tuple[Callable[[bytes], bytes], ...] = (_same, _gunzip, _unsnappy, _unlz4, _unzstd)

@@ -1,0 +1,130 @@
+"""Entities of any schema to bytes and back: kio does the work, this makes it safe and tolerant.
+
+Bytes are skimmed first (see `skim`). kio's reader knows no mercy for tagged fields that it has never heard of, though
+the protocol wants them skipped; such an entity, seldom seen, is read again field by field in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import Field, fields
+from functools import cache
+from io import BytesIO
+from typing import Any
+
+from kio.serial import entity_reader, entity_writer
+from kio.serial._implicit_defaults import get_tagged_field_default
+from kio.serial._introspect import EntityField, EntityTupleField, classify_field, is_optional
+from kio.serial._parse import get_field_reader
+from kio.serial.errors import SerialError
+
+from insync.wire.errors import MalformedFrame
+from insync.wire.skim import skim
+from insync.wire.varint import read_uvarint
+
+Read = Callable[[bytes, int], tuple[Any, int]]
+"""(data, position) -> (value, position after it)."""
+
+
+def encode(entity: Any) -> bytes:
+    out = BytesIO()
+    entity_writer(type(entity))(out, entity)
+    return out.getvalue()
+
+
+def decode(entity_type: Any, data: bytes, pos: int = 0) -> Any:
+    """The entity that fills `data` from `pos` on; MalformedFrame if the bytes do not follow its schema."""
+    end = skim(entity_type, data, pos)
+    if end != len(data):
+        raise MalformedFrame(f"{len(data) - end} bytes after {entity_type.__name__}")
+    try:
+        return _read(entity_type, data, pos)
+    except (SerialError, ValueError, OverflowError) as error:
+        raise MalformedFrame(f"bad {entity_type.__name__}: {error}") from error
+
+
+def _read(entity_type: Any, data: bytes, pos: int) -> Any:
+    try:
+        return entity_reader(entity_type)(data, pos)[0]
+    except KeyError:  # an unknown tag: the only lookup that kio's reader does
+        return _tolerant(entity_type)(data, pos)[0]
+
+
+@cache
+def _tolerant(entity_type: Any) -> Read:
+    flexible: bool = entity_type.__flexible__
+    all_fields = fields(entity_type)
+    plain = [(f.name, _field_reader(entity_type, f, flexible)) for f in all_fields if "tag" not in f.metadata]
+    tagged = {
+        f.metadata["tag"]: (f.name, _field_reader(entity_type, f, flexible)) for f in all_fields if "tag" in f.metadata
+    }
+    absent = {f.name: get_tagged_field_default(f) for f in all_fields if "tag" in f.metadata}
+
+    def read(data: bytes, pos: int) -> tuple[Any, int]:
+        values = dict(absent)
+        for name, reader in plain:
+            values[name], pos = reader(data, pos)
+        if flexible:
+            pos = _read_tags(tagged, values, data, pos)
+        return entity_type(**values), pos
+
+    return read
+
+
+def _read_tags(tagged: dict[int, tuple[str, Read]], values: dict[str, Any], data: bytes, pos: int) -> int:
+    count, pos = read_uvarint(data, pos)
+    for _ in range(count):
+        tag, pos = read_uvarint(data, pos)
+        length, pos = read_uvarint(data, pos)
+        if tag in tagged:
+            name, reader = tagged[tag]
+            values[name] = reader(data, pos)[0]
+        pos += length
+    return pos
+
+
+def _field_reader(entity_type: Any, field: Field[Any], flexible: bool) -> Read:
+    kind = classify_field(field)
+    is_tag = "tag" in field.metadata
+    if isinstance(kind, EntityTupleField):
+        return _array_reader(_tolerant(kind.type_), flexible)
+    if isinstance(kind, EntityField):
+        nested = _tolerant(kind.type_)
+        return _nullable_reader(nested) if is_optional(field) and not is_tag else nested
+    native = get_field_reader(entity_type, field, is_request_header=False, is_tagged_field=is_tag)
+    return _positioned(native)
+
+
+def _positioned(native: Any) -> Read:
+    """kio's readers tell how much they took, ours where they stopped."""
+
+    def read(data: bytes, pos: int) -> tuple[Any, int]:
+        value, size = native(data, pos)
+        return value, pos + size
+
+    return read
+
+
+def _array_reader(item: Read, flexible: bool) -> Read:
+    def read(data: bytes, pos: int) -> tuple[Any, int]:
+        if flexible:
+            count, pos = read_uvarint(data, pos)
+            count -= 1
+        else:
+            count, pos = int.from_bytes(data[pos : pos + 4], "big", signed=True), pos + 4
+        if count < 0:
+            return None, pos
+        items = []
+        for _ in range(count):
+            value, pos = item(data, pos)
+            items.append(value)
+        return tuple(items), pos
+
+    return read
+
+
+def _nullable_reader(nested: Read) -> Read:
+    def read(data: bytes, pos: int) -> tuple[Any, int]:
+        return nested(data, pos + 1) if data[pos] == 1 else (None, pos + 1)
+
+    return read

@@ -1,0 +1,26 @@
+"""Kafka's error codes, and the exceptions for bytes that make no sense.
+
+An `ErrorCode` is how an expected failure is told, inside the node as on the wire. The exceptions are for readers that
+have no answer to give: whoever holds the connection or the file decides what becomes of it.
+"""
+
+from kio.schema.errors import ErrorCode
+
+__all__ = ["ErrorCode", "MalformedBatch", "MalformedFrame", "UnknownApi"]
+
+
+class MalformedBatch(ValueError):  # noqa: N818  says what the bytes are
+    """Records that cannot be decoded: bad compression, lengths that point outside, a wrong count."""
+
+
+class MalformedFrame(ValueError):  # noqa: N818
+    """A request, response or metadata record whose bytes do not follow its schema."""
+
+
+class UnknownApi(MalformedFrame):
+    """An API key, version or metadata record type that this code has no schema for."""
+
+    def __init__(self, what: str, key: int, version: int) -> None:
+        super().__init__(f"no schema for {what} {key} version {version}")
+        self.key = key
+        self.version = version

@@ -1,0 +1,67 @@
+"""Schemas in kio's style without its boilerplate: one decorator per class, one call per field.
+
+    @entity(api_key=9, version=0)
+    class RemoveTopicRecord:
+        topic_id: UUID = kafka("uuid")
+
+kio's readers and writers take such a class as one of their own. `since` says in which version a field appeared;
+`as_of` derives the schema of an older version from it. Fields with tags stand in the order of their tags, which is the
+order kio writes them in. (Modules with schemas have no `from __future__ import annotations`: kio reads field types.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, Field, dataclass, field, fields, make_dataclass
+from typing import Any, TypeVar, dataclass_transform
+
+from kio.static.constants import EntityType
+
+T = TypeVar("T")
+
+
+def kafka(kind: str | None = None, *, default: Any = MISSING, since: int = 0, tag: int | None = None) -> Any:
+    """A field of Kafka type `kind`; None for nested entities and arrays of them."""
+    metadata: dict[str, Any] = {"since": since}
+    if kind is not None:
+        metadata["kafka_type"] = kind
+    if tag is not None:
+        metadata["tag"] = tag
+    return field(default=default, metadata=metadata)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(kafka,))
+def entity(*, version: int, api_key: int | None = None) -> Callable[[type[T]], type[T]]:
+    """A frozen, slotted, keyword-only dataclass with what kio wants to know of it; always of a flexible version."""
+
+    def decorate(cls: type[T]) -> type[T]:
+        made = dataclass(frozen=True, slots=True, kw_only=True)(cls)
+        return _describe(made, version, api_key)
+
+    return decorate
+
+
+def as_of(cls: type[T], version: int) -> type[Any]:
+    """The schema of `cls` as it was in an older version: without the fields that came later."""
+    kept = [
+        (f.name, f.type, field(default=f.default, metadata=dict(f.metadata)))
+        for f in fields(cls)  # type: ignore[arg-type]
+        if _since(f) <= version
+    ]
+    old = make_dataclass(f"{cls.__name__}V{version}", kept, frozen=True, slots=True, kw_only=True)
+    return _describe(old, version, getattr(cls, "__api_key__", None))
+
+
+def _since(f: Field[Any]) -> int:
+    since: int = f.metadata["since"]
+    return since
+
+
+def _describe(cls: type[T], version: int, api_key: int | None) -> type[T]:
+    described: Any = cls
+    described.__type__ = EntityType.nested if api_key is None else EntityType.data
+    described.__version__ = version
+    described.__flexible__ = True
+    if api_key is not None:
+        described.__api_key__ = api_key
+    return cls

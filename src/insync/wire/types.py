@@ -1,0 +1,51 @@
+"""The few fields that kio does not leave as plain ints: durations, instants and uuids.
+
+kio reads `*_ms` durations as timedelta (and drops the suffix from the field's name), produce's `log_append_time` as an
+aware datetime or None for -1, and the all-zero uuid as None. The node itself counts in whole milliseconds and names
+topics by UUID.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from uuid import UUID
+
+ZERO_UUID = UUID(int=0)
+"""What the wire calls "no uuid"; kio reads it as None and writes None as it."""
+
+METADATA_TOPIC = "__cluster_metadata"
+METADATA_TOPIC_ID = UUID(int=1)
+
+NO_DURATION = timedelta(0)
+"""For `throttle_time`."""
+
+_MILLISECOND = timedelta(milliseconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@lru_cache(maxsize=256)
+def ms(milliseconds: int) -> timedelta:
+    """A duration for a kio field."""
+    return timedelta(milliseconds=milliseconds)
+
+
+@lru_cache(maxsize=256)
+def millis(duration: timedelta) -> int:
+    """A kio duration as whole milliseconds."""
+    return duration // _MILLISECOND
+
+
+def instant(milliseconds: int) -> datetime | None:
+    """A wall-clock time for a kio field; negative means none (on the wire -1)."""
+    return None if milliseconds < 0 else _EPOCH + ms(milliseconds)
+
+
+def instant_millis(moment: datetime | None) -> int:
+    """A kio instant as milliseconds since 1970, -1 if there is none."""
+    return -1 if moment is None else (moment - _EPOCH) // _MILLISECOND
+
+
+def uuid_of(value: UUID | None) -> UUID:
+    """A kio uuid as a UUID: the zero one where kio read None."""
+    return ZERO_UUID if value is None else value

@@ -1,0 +1,88 @@
+"""The rule check knows the difference between a rule that is enforced and tested and one that is only talked about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import check_rules
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A repository with two rules, both enforced and tested."""
+    _write(tmp_path, "docs/protocol/rules.md", "- **X1** first. **X2** second, on the same line.\n")
+    _write(tmp_path, "src/insync/node/node.py", "y = 1  # X1: why\n")
+    _write(tmp_path, "src/insync/quorum/log.py", 'def f() -> None:\n    raise ValueError("X2", "detail")\n')
+    _write(
+        tmp_path, "tests/node/test_node.py", 'def test_a() -> None:\n    """X1: it holds."""\n    # X2: it holds too.\n'
+    )
+    return tmp_path
+
+
+def _write(root: Path, name: str, text: str) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(text)
+
+
+def test_nothing_is_missing_when_every_rule_is_cited_by_code_and_by_a_test(tree: Path) -> None:
+    assert check_rules.missing(tree) == []
+    assert check_rules.main(tree) == 0
+
+
+def test_a_rule_without_enforcing_code_is_named(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _write(tree, "src/insync/node/node.py", "y = 1\n")
+    assert check_rules.main(tree) == 1
+    assert capsys.readouterr().out == "X1 is not cited by enforcing code\n"
+
+
+def test_a_rule_without_a_test_is_named(tree: Path) -> None:
+    _write(tree, "tests/node/test_node.py", 'def test_a() -> None:\n    """X1: it holds."""\n')
+    assert check_rules.missing(tree) == ["X2 is not cited by a test"]
+
+
+def test_the_simulator_and_the_command_line_enforce_nothing(tree: Path) -> None:
+    _write(tree, "src/insync/node/node.py", "y = 1\n")
+    _write(tree, "src/insync/sim/mutants.py", "# X1: removed here\n")
+    _write(tree, "src/insync/cli/main.py", "# X1: shown here\n")
+    assert check_rules.missing(tree) == ["X1 is not cited by enforcing code"]
+
+
+def test_a_module_docstring_of_tests_is_no_test(tree: Path) -> None:
+    _write(tree, "tests/node/test_node.py", '"""X1 and X2."""\n')
+    assert check_rules.missing(tree) == ["X1 is not cited by a test", "X2 is not cited by a test"]
+
+
+def test_a_scenario_cites_rules_in_its_comments(tree: Path) -> None:
+    _write(tree, "tests/node/test_node.py", "")
+    _write(tree, "tests/scenarios/one.txt", "# X1, X2: two replicas\ncluster X1\n")
+    assert check_rules.missing(tree) == []
+
+
+def test_a_range_cites_its_ends_only() -> None:
+    assert check_rules.cited_in_source('"""H1-H3, Q5..Q7."""\n') == {"H1", "H3", "Q5", "Q7"}
+
+
+def test_code_cites_in_comments_docstrings_and_strings_that_open_with_the_id() -> None:
+    source = '"""A1."""\nclass C:\n    """A2."""\n    x = "A3 named"  # A4\n    y = "see A5"\n    A6 = 1\n'
+    assert check_rules.cited_in_source(source) == {"A1", "A2", "A3", "A4"}
+
+
+def test_a_claim_of_a_rule_that_does_not_exist_is_named(tree: Path) -> None:
+    _write(tree, "src/insync/node/apis/produce.py", "z = 1  # P9: no such rule\n")
+    expected = "src/insync/node/apis/produce.py cites P9, which docs/protocol/rules.md does not define"
+    assert check_rules.missing(tree) == [expected]
+
+
+def test_an_empty_rules_document_is_a_problem_not_a_success(tree: Path) -> None:
+    _write(tree, "docs/protocol/rules.md", "")
+    assert check_rules.missing(tree) == ["no rules are defined in docs/protocol/rules.md"]
+
+
+def test_the_repositorys_own_document_defines_every_family_in_full() -> None:
+    families = {"Q": 7, "B": 8, "M": 3, "F": 7, "D": 5, "H": 5, "I": 6, "E": 8, "T": 7, "R": 6, "P": 5, "S": 13, "L": 7}
+    expected = [f"{letter}{number}" for letter, size in families.items() for number in range(1, size + 1)]
+    assert check_rules.defined_rules((REPOSITORY / check_rules.RULES).read_text()) == expected

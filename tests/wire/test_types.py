@@ -1,0 +1,35 @@
+"""Durations, instants and uuids between kio's Python values and the node's numbers."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from insync.wire.types import ZERO_UUID, instant, instant_millis, millis, ms, uuid_of
+
+
+@given(st.integers(-(2**31), 2**31 - 1))
+def test_durations_come_back(milliseconds: int) -> None:
+    assert millis(ms(milliseconds)) == milliseconds
+
+
+def test_a_duration_is_cut_to_whole_milliseconds() -> None:
+    assert millis(timedelta(microseconds=1999)) == 1
+
+
+@given(st.integers(0, 2**45))
+def test_instants_come_back(milliseconds: int) -> None:
+    assert instant_millis(instant(milliseconds)) == milliseconds
+
+
+def test_no_instant_is_minus_one() -> None:
+    assert instant(-1) is None
+    assert instant_millis(None) == -1
+
+
+def test_no_uuid_is_the_zero_one() -> None:
+    assert uuid_of(None) == ZERO_UUID
+    assert uuid_of(UUID(int=5)) == UUID(int=5)
