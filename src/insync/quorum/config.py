@@ -1,0 +1,57 @@
+"""What one voter or observer of the metadata quorum is told from outside: timeouts, sizes and a listener."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+TOPIC = "__cluster_metadata"
+TOPIC_ID = UUID("00000000-0000-0000-0000-000000000001")
+PARTITION = 0
+
+NOBODY = -1
+"""No leader known, or no vote given."""
+
+QUORUM_CHANNEL = "quorum"
+FETCH_CHANNEL = "metadata"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumConfig:
+    """Kafka's controller.quorum.* settings, with its defaults."""
+
+    election_timeout_ms: int = 1_000
+    election_backoff_max_ms: int = 1_000
+    fetch_timeout_ms: int = 2_000
+    request_timeout_ms: int = 2_000
+    retry_backoff_ms: int = 20
+    fetch_max_wait_ms: int = 500
+    fetch_max_bytes: int = 1 << 20
+    snapshot_chunk_bytes: int = 1 << 20
+    snapshots_kept: int = 2
+    """The log reaches back to the oldest kept snapshot, so that a reader slightly behind needs no snapshot."""
+    observer_session_ms: int = 300_000
+
+    @property
+    def check_quorum_ms(self) -> int:
+        """Q5: half as long again as a follower waits, so that one slow fetch does not unseat a leader."""
+        return self.fetch_timeout_ms * 3 // 2
+
+    @property
+    def begin_epoch_interval_ms(self) -> int:
+        return self.fetch_timeout_ms // 2
+
+
+class QuorumListener(Protocol):
+    """Who acts on what the quorum agreed. Called synchronously; it may propose, or resign, from within."""
+
+    def on_leader(self, epoch: int, leader_id: int, now: int) -> None:
+        """A new leader or epoch; -1 is no leader. One's own leadership is told only once all that earlier leaders left
+        is committed and was passed to `on_committed`, so that an active controller misses no decision (Q3)."""
+
+    def on_committed(self, hwm: int, now: int) -> None:
+        """Everything below `hwm` is committed; read it with `Quorum.read_committed`."""
+
+    def on_snapshot(self, payloads: list[bytes], offset: int, epoch: int, now: int) -> None:
+        """Forget everything and start from these records: they stand for the whole log below `offset`."""

@@ -1,0 +1,231 @@
+"""The quorum's requests and answers carry one topic with one partition: this module wraps and unwraps them.
+
+`only(topics)` gives the one partition of a request or answer, or None if the message is about something else. What
+every answer says besides its own matter is the answerer's epoch and the leader it knows of: `Standing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from insync.quorum.config import PARTITION, QuorumConfig
+from insync.sansio import Message
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot, vote
+from insync.wire.types import METADATA_TOPIC, METADATA_TOPIC_ID, NO_DURATION, ms
+
+
+class OffsetAndEpoch(NamedTuple):
+    """A place in the log: the offset, and the epoch of the entry before it. Also the name of a snapshot."""
+
+    offset: int
+    epoch: int
+
+
+class Standing(NamedTuple):
+    """What an answer says of its sender: its epoch, the leader it knows of in it or -1, and what went wrong."""
+
+    epoch: int
+    leader_id: int
+    error: ErrorCode
+
+
+def only(topics: Sequence[Any]) -> Any | None:
+    """The partition of __cluster_metadata that the message is about, and None if it is about anything else."""
+    if len(topics) != 1 or len(topics[0].partitions) != 1 or not _is_metadata(topics[0]):
+        return None
+    partition = topics[0].partitions[0]
+    return partition if _index(partition) == PARTITION else None
+
+
+def _is_metadata(topic: Any) -> bool:
+    if hasattr(topic, "topic_id"):
+        return bool(topic.topic_id == METADATA_TOPIC_ID)
+    return bool((topic.topic_name if hasattr(topic, "topic_name") else topic.name) == METADATA_TOPIC)
+
+
+def _index(partition: Any) -> int:
+    for name in ("partition_index", "partition", "index"):
+        if hasattr(partition, name):
+            return int(getattr(partition, name))
+    return -1
+
+
+# --- requests --------------------------------------------------------------------------------------------------------
+
+
+def vote_request(
+    cluster_id: str, voter: int, candidate: int, epoch: int, log_end: OffsetAndEpoch, *, pre_vote: bool
+) -> Message:
+    partition = vote.RequestPartition(
+        partition_index=PARTITION,
+        replica_epoch=epoch,
+        replica_id=candidate,
+        replica_directory_id=None,
+        voter_directory_id=None,
+        last_offset_epoch=log_end.epoch,
+        last_offset=log_end.offset,
+        pre_vote=pre_vote,
+    )
+    topic = vote.RequestTopic(topic_name=METADATA_TOPIC, partitions=(partition,))
+    return vote.VoteRequest(cluster_id=cluster_id, voter_id=voter, topics=(topic,))
+
+
+def begin_request(cluster_id: str, voter: int, leader: int, epoch: int) -> Message:
+    partition = begin_quorum_epoch.RequestPartition(
+        partition_index=PARTITION, voter_directory_id=None, leader_id=leader, leader_epoch=epoch
+    )
+    topic = begin_quorum_epoch.RequestTopic(topic_name=METADATA_TOPIC, partitions=(partition,))
+    return begin_quorum_epoch.BeginQuorumEpochRequest(
+        cluster_id=cluster_id, voter_id=voter, topics=(topic,), leader_endpoints=()
+    )
+
+
+def end_request(cluster_id: str, leader: int, epoch: int, successors: Sequence[int]) -> Message:
+    partition = end_quorum_epoch.RequestPartition(
+        partition_index=PARTITION,
+        leader_id=leader,
+        leader_epoch=epoch,
+        preferred_candidates=tuple(
+            end_quorum_epoch.ReplicaInfo(candidate_id=each, candidate_directory_id=None) for each in successors
+        ),
+    )
+    topic = end_quorum_epoch.RequestTopic(topic_name=METADATA_TOPIC, partitions=(partition,))
+    return end_quorum_epoch.EndQuorumEpochRequest(cluster_id=cluster_id, topics=(topic,), leader_endpoints=())
+
+
+def fetch_request(
+    cluster_id: str, replica: int, epoch: int, log_end: OffsetAndEpoch, log_start: int, config: QuorumConfig
+) -> Message:
+    partition = fetch.FetchPartition(
+        partition=PARTITION,
+        current_leader_epoch=epoch,
+        fetch_offset=log_end.offset,
+        last_fetched_epoch=log_end.epoch,
+        log_start_offset=log_start,
+        partition_max_bytes=config.fetch_max_bytes,
+    )
+    return fetch.FetchRequest(
+        cluster_id=cluster_id,
+        replica_state=fetch.ReplicaState(replica_id=replica, replica_epoch=-1),
+        max_wait=ms(config.fetch_max_wait_ms),
+        min_bytes=1,
+        max_bytes=config.fetch_max_bytes,
+        topics=(fetch.FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=(partition,)),),
+        forgotten_topics_data=(),
+    )
+
+
+def fetch_snapshot_request(
+    cluster_id: str, replica: int, epoch: int, snapshot: OffsetAndEpoch, position: int, max_bytes: int
+) -> Message:
+    partition = fetch_snapshot.RequestPartition(
+        partition=PARTITION,
+        current_leader_epoch=epoch,
+        snapshot_id=fetch_snapshot.RequestSnapshotId(end_offset=snapshot.offset, epoch=snapshot.epoch),
+        position=position,
+    )
+    topic = fetch_snapshot.RequestTopic(name=METADATA_TOPIC, partitions=(partition,))
+    return fetch_snapshot.FetchSnapshotRequest(
+        cluster_id=cluster_id, replica_id=replica, max_bytes=max_bytes, topics=(topic,)
+    )
+
+
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+
+def vote_response(standing: Standing, *, granted: bool) -> Message:
+    partition = vote.ResponsePartition(
+        partition_index=PARTITION,
+        error_code=standing.error,
+        leader_id=standing.leader_id,
+        leader_epoch=standing.epoch,
+        vote_granted=granted,
+    )
+    topic = vote.ResponseTopic(topic_name=METADATA_TOPIC, partitions=(partition,))
+    return vote.VoteResponse(error_code=ErrorCode.none, topics=(topic,))
+
+
+def begin_response(standing: Standing) -> Message:
+    partition = begin_quorum_epoch.ResponsePartition(
+        partition_index=PARTITION,
+        error_code=standing.error,
+        leader_id=standing.leader_id,
+        leader_epoch=standing.epoch,
+    )
+    topic = begin_quorum_epoch.ResponseTopic(topic_name=METADATA_TOPIC, partitions=(partition,))
+    return begin_quorum_epoch.BeginQuorumEpochResponse(error_code=ErrorCode.none, topics=(topic,))
+
+
+def end_response(standing: Standing) -> Message:
+    partition = end_quorum_epoch.ResponsePartition(
+        partition_index=PARTITION,
+        error_code=standing.error,
+        leader_id=standing.leader_id,
+        leader_epoch=standing.epoch,
+    )
+    topic = end_quorum_epoch.ResponseTopic(topic_name=METADATA_TOPIC, partitions=(partition,))
+    return end_quorum_epoch.EndQuorumEpochResponse(error_code=ErrorCode.none, topics=(topic,))
+
+
+NOWHERE = OffsetAndEpoch(-1, -1)
+
+
+def fetch_response(
+    standing: Standing,
+    *,
+    hwm: int = -1,
+    log_start: int = -1,
+    diverging: OffsetAndEpoch = NOWHERE,
+    snapshot: OffsetAndEpoch = NOWHERE,
+    records: bytes = b"",
+) -> Message:
+    partition = fetch.PartitionData(
+        partition_index=PARTITION,
+        error_code=standing.error,
+        high_watermark=hwm,
+        log_start_offset=log_start,
+        diverging_epoch=fetch.EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.offset),
+        current_leader=fetch.LeaderIdAndEpoch(leader_id=standing.leader_id, leader_epoch=standing.epoch),
+        snapshot_id=fetch.SnapshotId(end_offset=snapshot.offset, epoch=snapshot.epoch),
+        aborted_transactions=None,
+        records=records,
+    )
+    topic = fetch.FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=(partition,))
+    return fetch.FetchResponse(throttle_time=NO_DURATION, error_code=ErrorCode.none, responses=(topic,))
+
+
+def fetch_snapshot_response(
+    standing: Standing, snapshot: OffsetAndEpoch = NOWHERE, *, size: int = -1, position: int = -1, chunk: bytes = b""
+) -> Message:
+    partition = fetch_snapshot.ResponsePartition(
+        index=PARTITION,
+        error_code=standing.error,
+        snapshot_id=fetch_snapshot.ResponseSnapshotId(end_offset=snapshot.offset, epoch=snapshot.epoch),
+        current_leader=fetch_snapshot.LeaderIdAndEpoch(leader_id=standing.leader_id, leader_epoch=standing.epoch),
+        size=size,
+        position=position,
+        unaligned_records=chunk,
+    )
+    topic = fetch_snapshot.ResponseTopic(name=METADATA_TOPIC, partitions=(partition,))
+    return fetch_snapshot.FetchSnapshotResponse(throttle_time=NO_DURATION, error_code=ErrorCode.none, topics=(topic,))
+
+
+def refusal_of(request: Message, error: ErrorCode) -> Message:
+    """An answer with a top-level error only: the request is not for this cluster, or not about its metadata log."""
+    if isinstance(request, vote.VoteRequest):
+        return vote.VoteResponse(error_code=error, topics=())
+    if isinstance(request, begin_quorum_epoch.BeginQuorumEpochRequest):
+        return begin_quorum_epoch.BeginQuorumEpochResponse(error_code=error, topics=())
+    if isinstance(request, end_quorum_epoch.EndQuorumEpochRequest):
+        return end_quorum_epoch.EndQuorumEpochResponse(error_code=error, topics=())
+    if isinstance(request, fetch.FetchRequest):
+        return fetch.FetchResponse(throttle_time=NO_DURATION, error_code=error, responses=())
+    return fetch_snapshot.FetchSnapshotResponse(throttle_time=NO_DURATION, error_code=error, topics=())
+
+
+def standing_in(partition: Any) -> Standing:
+    """What the partition of an answer says of its sender."""
+    leader = getattr(partition, "current_leader", partition)
+    return Standing(leader.leader_epoch, leader.leader_id, partition.error_code)

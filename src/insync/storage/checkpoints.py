@@ -1,0 +1,128 @@
+"""Kafka's small files, as text and back. Reading is forgiving where a crash may have damaged a file: it gives None.
+
+Offset checkpoints and the epoch checkpoint share one shape: a version line, a count line, then one line per entry.
+B5: the clean-shutdown file holds the broker epoch of the uptime that ended well; it is read once and removed.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from insync.storage import disk as disks
+from insync.storage.disk import Disk
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+
+NO_BROKER_EPOCH = -1
+
+TopicPartition = tuple[str, int]
+
+
+def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    return _encode(f"{topic} {index} {offset}" for (topic, index), offset in sorted(offsets.items()))
+
+
+def decode_offsets(data: bytes) -> dict[TopicPartition, int] | None:
+    rows = _decode(data, 3)
+    try:
+        return None if rows is None else {(topic, int(index)): int(offset) for topic, index, offset in rows}
+    except ValueError:
+        return None
+
+
+def encode_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
+    return _encode(f"{epoch} {start}" for epoch, start in epochs)
+
+
+def decode_epochs(data: bytes) -> list[tuple[int, int]] | None:
+    rows = _decode(data, 2)
+    try:
+        return None if rows is None else [(int(epoch), int(start)) for epoch, start in rows]
+    except ValueError:
+        return None
+
+
+def encode_partition_metadata(topic_id: UUID) -> bytes:
+    return f"version: 0\ntopic_id: {encode_uuid(topic_id)}".encode()
+
+
+def decode_partition_metadata(data: bytes) -> UUID | None:
+    fields = dict(line.split(": ", 1) for line in _text(data).splitlines() if ": " in line)
+    if fields.get("version") != "0" or "topic_id" not in fields:
+        return None
+    return decode_uuid(fields["topic_id"].strip())
+
+
+def encode_meta_properties(*, cluster_id: str, node_id: int, directory_id: UUID) -> bytes:
+    return (
+        f"#\nnode.id={node_id}\ndirectory.id={encode_uuid(directory_id)}\nversion=1\ncluster.id={cluster_id}\n"
+    ).encode()
+
+
+def decode_meta_properties(data: bytes) -> dict[str, str]:
+    lines = (line.strip() for line in _text(data).splitlines())
+    pairs = (line.partition("=") for line in lines if line and not line.startswith("#"))
+    return {key.strip(): value.strip().replace("\\=", "=").replace("\\:", ":") for key, _, value in pairs}
+
+
+def encode_clean_shutdown(broker_epoch: int) -> bytes:
+    return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+
+
+def write_clean_shutdown(disk: Disk, root: str, broker_epoch: int) -> None:
+    """B5: written last, when every log is flushed."""
+    disks.write_atomically(disk, disks.join(root, CLEAN_SHUTDOWN), encode_clean_shutdown(broker_epoch))
+
+
+def take_clean_shutdown(disk: Disk, root: str) -> int | None:
+    """B5: the broker epoch of a clean stop, -1 if the file does not name one, None after an unclean stop.
+
+    The removal is durable before anything else happens: a crash from now on must be seen as one.
+    """
+    path = disks.join(root, CLEAN_SHUTDOWN)
+    data = disks.read_if_exists(disk, path)
+    if data is None:
+        return None
+    disk.remove(path)
+    disk.sync_dir(root)
+    try:
+        return int(json.loads(data)["brokerEpoch"])
+    except (ValueError, KeyError, TypeError):
+        return NO_BROKER_EPOCH
+
+
+def encode_uuid(value: UUID) -> str:
+    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
+
+
+def decode_uuid(text: str) -> UUID | None:
+    try:
+        return UUID(bytes=base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    except ValueError:
+        return None
+
+
+def _encode(rows: Iterable[str]) -> bytes:
+    lines = list(rows)
+    return "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)).encode()
+
+
+def _decode(data: bytes, width: int) -> list[list[str]] | None:
+    lines = _text(data).splitlines()
+    if len(lines) < 2 or lines[0].strip() != "0" or lines[1].strip() != str(len(lines) - 2):
+        return None
+    rows = [line.split() for line in lines[2:]]
+    return rows if all(len(row) == width for row in rows) else None
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")

@@ -1,0 +1,295 @@
+"""Opening a log: what of the files on disk is the log?
+
+After a clean stop everything was flushed and the recovery point is the end of the log: no batch is read. After an
+unclean stop all that is certain is that bytes below the recovery point were synced:
+
+1. Segments wholly below the recovery point are taken as they are.
+2. In the segment that holds it, headers are walked up to the recovery point (to index them), and from there on every
+   batch is read and checked. The log is cut before the first bytes that are not a good next batch: torn, corrupt, at
+   another offset, or of an older leader epoch, as bytes are that came back after a truncation.
+3. Later segments are checked in full. A segment that does not start where the one before ends, and everything behind
+   it, is dropped.
+4. Epochs and producers are brought in line with what was found. If a file they stand on is missing or contradicts the
+   log, they are derived again from the headers of the whole log.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from insync.storage import disk as disks
+from insync.storage import producer_state, scan
+from insync.storage.disk import Disk
+from insync.storage.epoch_cache import EpochCache, read_checkpoint
+from insync.storage.producer_state import ProducerStates
+from insync.storage.segment import INDEX, LOG, MAX_RELATIVE_OFFSET, SNAPSHOT, TIME_INDEX, Segment, file_name
+from insync.wire import batch as batches
+from insync.wire.batch import BatchHeader
+
+
+@dataclass(slots=True, kw_only=True)
+class RecoveryReport:
+    """What an unclean stop cost this replica."""
+
+    recovery_point: int
+    end_offset: int = 0
+    bytes_cut: int = 0
+    segments_dropped: int = 0
+    below_recovery_point: bool = False
+    """The log ends before the recovery point: synced data is missing."""
+    epochs_rebuilt: bool = False
+    checked_bytes: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenedLog:
+    segments: list[Segment]
+    leo: int
+    epochs: EpochCache
+    producers: ProducerStates
+    snapshots: list[int]
+    report: RecoveryReport | None
+
+
+@dataclass(slots=True)
+class _Files:
+    disk: Disk
+    directory: str
+    interval: int
+    segments: list[Segment] = field(default_factory=list)
+    snapshots: list[int] = field(default_factory=list)
+
+
+def open_clean(disk: Disk, directory: str, interval: int, end_offset: int) -> OpenedLog | None:
+    """The log as a clean stop left it, ending at `end_offset`; None if the files cannot be that log."""
+    files = _list(disk, directory, interval)
+    entries = read_checkpoint(disk, directory)
+    if not files.segments or entries is None or end_offset < files.segments[-1].base:
+        return None
+    if (end_offset > files.segments[-1].base) != (files.segments[-1].size > 0):
+        return None
+    epochs = EpochCache(disk, directory, _ending_at(entries, end_offset))
+    producers = _read_snapshot(files, end_offset) if end_offset in files.snapshots else ProducerStates()
+    if producers is None:
+        return None
+    return OpenedLog(
+        segments=files.segments,
+        leo=end_offset,
+        epochs=epochs,
+        producers=producers,
+        snapshots=files.snapshots,
+        report=None,
+    )
+
+
+def recover(disk: Disk, directory: str, interval: int, recovery_point: int) -> OpenedLog | None:
+    """The log as an unclean stop left it; None if there is no segment at all."""
+    files = _list(disk, directory, interval)
+    _remove_orphans(files)
+    if not files.segments:
+        return None
+    report = RecoveryReport(recovery_point=recovery_point)
+    first = max(0, bisect_right([segment.base for segment in files.segments], recovery_point) - 1)
+    found = _check(files, first, report)
+    leo = report.end_offset
+    report.below_recovery_point = leo < recovery_point
+    _drop_snapshots_above(files, leo)
+    return OpenedLog(
+        segments=files.segments,
+        leo=leo,
+        epochs=_recover_epochs(files, first, found, report),
+        producers=load_producers(files.disk, directory, files.segments, files.snapshots, leo),
+        snapshots=files.snapshots,
+        report=report,
+    )
+
+
+# --- checking the batches ---------------------------------------------------------------------------------------------
+
+
+def is_next_batch(header: BatchHeader, expected: int, epoch: int, base: int) -> bool:
+    """Safeguard: only a batch that continues the log belongs to it; anything else came back after a truncation."""
+    return (
+        header.magic == batches.MAGIC
+        and header.base_offset == expected
+        and header.leader_epoch >= epoch
+        and header.last_offset_delta >= 0
+        and header.last_offset - base <= MAX_RELATIVE_OFFSET
+    )
+
+
+def _check(files: _Files, first: int, report: RecoveryReport) -> list[tuple[int, int]]:
+    """Walk the segments from `first`, cut the log at its end, and return the (epoch, start) pairs found on the way."""
+    expected, epoch = files.segments[first].base, -1
+    found: list[tuple[int, int]] = []
+    for number in range(first, len(files.segments)):
+        segment = files.segments[number]
+        if segment.base != expected:
+            _drop_segments(files, number, report)
+            break
+        size = segment.size
+        expected, epoch = _check_segment(segment, expected, epoch, found, report)
+        if segment.size < size:
+            report.bytes_cut += size - segment.size
+            _drop_segments(files, number + 1, report)
+            break
+    report.end_offset = expected
+    for segment in files.segments[first:-1]:
+        segment.save_indexes(sync=False)
+        segment.close()
+    return found
+
+
+def _check_segment(
+    segment: Segment, expected: int, epoch: int, found: list[tuple[int, int]], report: RecoveryReport
+) -> tuple[int, int]:
+    """Index the good batches and cut the rest; returns the offset and the epoch at which the segment ends."""
+    segment.open_unindexed()
+    segment.reset_index()
+    end = 0
+    for position, header in _good_batches(segment, report):
+        if not is_next_batch(header, expected, epoch, segment.base):
+            break
+        if header.leader_epoch > epoch:
+            epoch = header.leader_epoch
+            found.append((epoch, header.base_offset))
+        segment.note(position, header.length, header.last_offset, header.max_timestamp)
+        expected = header.next_offset
+        end = position + header.length
+    if end < segment.size:
+        segment.truncate(end, expected)
+        segment.file.sync()
+    return expected, epoch
+
+
+def _good_batches(segment: Segment, report: RecoveryReport) -> Iterator[tuple[int, BatchHeader]]:
+    """Below the recovery point by header alone, from there on whole and with the right CRC."""
+    start = 0
+    for position, header in scan.headers(segment.file, 0, segment.size):
+        start = position
+        if header.next_offset > report.recovery_point:
+            break
+        yield position, header
+        start = position + header.length
+    for position, header, buffer, at in scan.batches(segment.file, start, segment.size):
+        if not batches.crc_ok(buffer, at, header):
+            return
+        report.checked_bytes += header.length
+        yield position, header
+
+
+def _drop_segments(files: _Files, start: int, report: RecoveryReport) -> None:
+    dropped = files.segments[start:]
+    for segment in reversed(dropped):
+        report.bytes_cut += segment.size
+        segment.remove()
+    report.segments_dropped += len(dropped)
+    del files.segments[start:]
+    files.disk.sync_dir(files.directory)
+
+
+# --- epochs and producers ---------------------------------------------------------------------------------------------
+
+
+def _recover_epochs(files: _Files, first: int, found: list[tuple[int, int]], report: RecoveryReport) -> EpochCache:
+    """The checkpoint for what lies before the checked segments, the batches for the rest."""
+    entries = read_checkpoint(files.disk, files.directory)
+    base = files.segments[first].base if first < len(files.segments) else report.end_offset
+    older = _ending_at(entries or [], base) if first > 0 or not found else []
+    if first > 0 and (not older or (found and found[0][0] < older[-1][0])):
+        report.epochs_rebuilt = True
+        older = _epochs_in(files.segments[:first])
+    joined = [*older, *(entry for entry in found if not older or entry[0] > older[-1][0])]
+    cache = EpochCache(files.disk, files.directory, joined)
+    if entries != cache.entries:
+        cache.persist()
+    return cache
+
+
+def _ending_at(entries: list[tuple[int, int]], offset: int) -> list[tuple[int, int]]:
+    """The epochs that started before `offset`; if none did, the one at it, of a log that was deleted to its end."""
+    return [entry for entry in entries if entry[1] < offset] or [entry for entry in entries if entry[1] == offset]
+
+
+def _epochs_in(segments: list[Segment]) -> list[tuple[int, int]]:
+    entries: list[tuple[int, int]] = []
+    for header in headers_of(segments, 0):
+        if not entries or header.leader_epoch > entries[-1][0]:
+            entries.append((header.leader_epoch, header.base_offset))
+    return entries
+
+
+def load_producers(
+    disk: Disk, directory: str, segments: list[Segment], snapshots: list[int], end_offset: int
+) -> ProducerStates:
+    """The newest sound snapshot not above `end_offset`, and the batches since."""
+    files = _Files(disk, directory, 0, segments, snapshots)
+    for offset in reversed([offset for offset in snapshots if offset <= end_offset]):
+        states = _read_snapshot(files, offset)
+        if states is not None:
+            states.rebuild(headers_of(segments, offset))
+            return states
+        _remove_snapshot(files, offset)
+    states = ProducerStates()
+    states.rebuild(headers_of(segments, 0))
+    return states
+
+
+def headers_of(segments: list[Segment], from_offset: int) -> Iterator[BatchHeader]:
+    """The headers of all batches that end at or after `from_offset`, with no file left open that was not."""
+    bases = [segment.base for segment in segments]
+    for segment in segments[max(0, bisect_right(bases, from_offset) - 1) :]:
+        was_open = segment.is_open
+        try:
+            for _, header in scan.headers(segment.file, segment.near(from_offset), segment.size):
+                if header.last_offset >= from_offset:
+                    yield header
+        finally:
+            if not was_open:
+                segment.close()
+
+
+def _read_snapshot(files: _Files, offset: int) -> ProducerStates | None:
+    data = disks.read_if_exists(files.disk, disks.join(files.directory, file_name(offset, SNAPSHOT)))
+    return None if data is None else producer_state.decode_snapshot(data)
+
+
+def _drop_snapshots_above(files: _Files, offset: int) -> None:
+    for snapshot in [snapshot for snapshot in files.snapshots if snapshot > offset]:
+        _remove_snapshot(files, snapshot)
+
+
+def _remove_snapshot(files: _Files, offset: int) -> None:
+    disks.remove_if_exists(files.disk, disks.join(files.directory, file_name(offset, SNAPSHOT)))
+    files.snapshots.remove(offset)
+
+
+# --- listing ----------------------------------------------------------------------------------------------------------
+
+
+def _list(disk: Disk, directory: str, interval: int) -> _Files:
+    files = _Files(disk, directory, interval)
+    for name in disk.listdir(directory):
+        offset = _offset_in(name)
+        if offset is not None and name.endswith(LOG):
+            size = disk.size(disks.join(directory, name))
+            files.segments.append(Segment(disk, directory, offset, size, interval))
+        elif offset is not None and name.endswith(SNAPSHOT):
+            files.snapshots.append(offset)
+    return files
+
+
+def _remove_orphans(files: _Files) -> None:
+    """Indexes whose segment is gone, and temporary files of writes that a crash cut short."""
+    bases = {segment.base: True for segment in files.segments}
+    for name in files.disk.listdir(files.directory):
+        orphan = name.endswith((INDEX, TIME_INDEX)) and _offset_in(name) not in bases
+        if orphan or name.endswith(".tmp"):
+            files.disk.remove(disks.join(files.directory, name))
+
+
+def _offset_in(name: str) -> int | None:
+    digits = name.partition(".")[0]
+    return int(digits) if len(digits) == 20 and digits.isdigit() else None

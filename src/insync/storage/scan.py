@@ -1,0 +1,53 @@
+"""Walking over the batches of a segment file, in order.
+
+`headers` looks at headers only and reads little more than these; `batches` reads everything. Both stop where the
+bytes cannot be a whole batch any more; whether what they yield is good is the caller's to judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from insync.storage.disk import DiskFile
+from insync.wire.batch import HEADER_SIZE, BatchHeader, read_header
+
+_HEADER_CHUNK = 4096
+_CHUNK = 1 << 20
+
+
+def headers(file: DiskFile, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of the batches in the bytes from `start` to `end`."""
+    position = start
+    while end - position >= HEADER_SIZE:
+        chunk = file.read(position, min(_HEADER_CHUNK, end - position))
+        at = 0
+        while len(chunk) - at >= HEADER_SIZE:
+            header = read_header(chunk, at)
+            if header.length < HEADER_SIZE or header.length > end - position - at:
+                return
+            yield position + at, header
+            at += header.length
+        if at == 0:
+            return
+        position += at
+
+
+def batches(file: DiskFile, start: int, end: int) -> Iterator[tuple[int, BatchHeader, bytes, int]]:
+    """(position, header, buffer, place of the batch in the buffer) of the batches from `start` to `end`."""
+    position, want = start, _CHUNK
+    while end - position >= HEADER_SIZE:
+        chunk = file.read(position, min(want, end - position))
+        want = _CHUNK
+        at = 0
+        while len(chunk) - at >= HEADER_SIZE:
+            header = read_header(chunk, at)
+            if header.length < HEADER_SIZE or header.length > end - position - at:
+                return
+            if header.length > len(chunk) - at:
+                want = max(_CHUNK, header.length)
+                break
+            yield position + at, header, chunk, at
+            at += header.length
+        if at == 0 and want <= len(chunk):
+            return
+        position += at

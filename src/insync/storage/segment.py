@@ -1,0 +1,293 @@
+"""One file of batches with its two indexes. A log is a row of these; only the last one grows.
+
+A segment is named after its first offset. Its file is opened, and its indexes are loaded, when they are first needed.
+Indexes that are missing or cannot be right are rebuilt from the batch headers.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from insync.errors import InvariantViolation
+from insync.storage import disk as disks
+from insync.storage import scan
+from insync.storage.disk import Bytes, Disk, DiskFile
+from insync.storage.index import OffsetIndex, TimeIndex
+from insync.wire.batch import HEADER_SIZE, BatchHeader, read_header
+
+LOG, INDEX, TIME_INDEX, SNAPSHOT = ".log", ".index", ".timeindex", ".snapshot"
+MAX_RELATIVE_OFFSET = 2**31 - 1
+NO_TIMESTAMP = -1
+_MAX_HINTS = 64
+_START = Struct(">qi")  # base offset, length after these twelve bytes
+
+
+def file_name(offset: int, suffix: str) -> str:
+    return f"{offset:020d}{suffix}"
+
+
+class Segment:
+    __slots__ = (
+        "_disk",
+        "_file",
+        "_indexed",
+        "_path",
+        "_since_index",
+        "base",
+        "first_timestamp",
+        "hints",
+        "index",
+        "interval",
+        "max_timestamp_offset",
+        "size",
+        "times",
+        "top_timestamp",
+    )
+
+    def __init__(self, disk: Disk, directory: str, base: int, size: int, interval: int) -> None:
+        self._disk = disk
+        self._path = disks.join(directory, f"{base:020d}")
+        self._file: DiskFile | None = None
+        self.base = base
+        self.size = size
+        self.interval = interval
+        self.hints: dict[int, int] = {}
+        self.first_timestamp = self.top_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = -1
+        self._since_index = 0
+        self._indexed = size == 0
+        self.index = OffsetIndex(base)
+        self.times = TimeIndex(base)
+
+    @property
+    def file(self) -> DiskFile:
+        return self._file or self.open()
+
+    @property
+    def is_open(self) -> bool:
+        return self._file is not None
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp of its batches, -1 if it has none."""
+        if not self._indexed:
+            self.open()
+            self.close()
+        return self.top_timestamp
+
+    def paths(self) -> tuple[str, str, str]:
+        return self._path + LOG, self._path + INDEX, self._path + TIME_INDEX
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def append(self, data: Bytes, base_offset: int, last_offset: int, timestamp: int) -> None:
+        """One batch."""
+        (self._file or self.open()).append(data)
+        position = self.size
+        n = len(data)
+        self.size = position + n
+        self._hint(base_offset, position)
+        self.note(position, n, last_offset, timestamp)
+
+    def append_many(self, data: Bytes, batches: list[tuple[int, BatchHeader]]) -> None:
+        start = self.size
+        (self._file or self.open()).append(data)
+        self.size = start + len(data)
+        self._hint(batches[0][1].base_offset, start)
+        for at, header in batches:
+            self.note(start + at, header.length, header.last_offset, header.max_timestamp)
+
+    def note(self, position: int, n: int, last_offset: int, timestamp: int) -> None:
+        """Index a batch that stands at `position`."""
+        if position == 0:
+            self.first_timestamp = timestamp
+        if timestamp > self.top_timestamp:
+            self.top_timestamp = timestamp
+            self.max_timestamp_offset = last_offset
+        if self._since_index > self.interval:
+            self.index.add(last_offset, position)
+            self._note_time()
+            self._since_index = 0
+        self._since_index += n
+
+    def full(self, n: int, last_offset: int, timestamp: int, segment_bytes: int, segment_ms: int) -> bool:
+        """Must the next append, of `n` bytes, go to a new segment?"""
+        size = self.size
+        if size == 0:
+            return False
+        if self._file is None:
+            self.open()
+        return (
+            size + n > segment_bytes
+            or timestamp - self.first_timestamp > segment_ms
+            or last_offset - self.base > MAX_RELATIVE_OFFSET
+        )
+
+    def truncate(self, position: int, offset: int) -> None:
+        """Cut at `position`, where the batch that holds `offset` starts."""
+        self.file.truncate(position)
+        self.size = position
+        self.hints.clear()
+        self.index.truncate(offset)
+        self.times.truncate(offset)
+        self._refresh_tail()
+
+    def save_indexes(self, *, sync: bool) -> None:
+        """The last time entry is the segment's largest timestamp: retention needs no more than that."""
+        if not self._indexed:
+            return  # never looked at: nothing new
+        self._note_time()
+        _, index, times = self.paths()
+        self.index.save(self._disk, index, sync=sync)
+        self.times.save(self._disk, times, sync=sync)
+
+    def remove(self) -> None:
+        self.close()
+        for path in self.paths():
+            disks.remove_if_exists(self._disk, path)
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, end_offset: int, max_bytes: int, limit_offset: int, min_one: bool) -> bytes:
+        """Whole batches from the one that holds `offset`; the segment ends at `end_offset`, which is above it."""
+        position = self.hints.get(offset, -1)
+        if position < 0:
+            position = self.locate(offset)
+        available = self.size - position
+        if available <= max_bytes and limit_offset >= end_offset:
+            self._hint(end_offset, self.size)
+            return self.file.read(position, available)
+        data = self.file.read(position, min(available, max_bytes))
+        cut = whole_batches(data, limit_offset)
+        if cut:
+            return data if cut == len(data) else self._front(data, cut, position)
+        return self._first_batch(position, limit_offset) if min_one else b""
+
+    def _front(self, data: bytes, cut: int, position: int) -> bytes:
+        if len(data) - cut >= _START.size:
+            self._hint(_START.unpack_from(data, cut)[0], position + cut)
+        return data[:cut]
+
+    def locate(self, offset: int) -> int:
+        """The position of the batch that holds `offset`."""
+        position = self._walk(self._floor(offset), offset)
+        if position < 0:  # the index misled, or there is no such batch
+            self.rebuild_index()
+            position = self._walk(0, offset)
+        if position < 0:
+            raise InvariantViolation("log_readable", f"{self._path}: no batch with offset {offset}")
+        return position
+
+    def near(self, offset: int) -> int:
+        """A position from which a walk comes to the batch that holds `offset`, as close to it as is known."""
+        position = self.hints.get(offset, -1)
+        if position >= 0:
+            return position
+        position = self._floor(offset)
+        return position if position and self._plausible(self.header_at(position), offset) else 0
+
+    def _floor(self, offset: int) -> int:
+        if self._file is None:
+            self.open()
+        return max(0, self.index.floor(offset))
+
+    def _walk(self, start: int, offset: int) -> int:
+        for position, header in scan.headers(self.file, start, self.size):
+            if position == start and not self._plausible(header, offset):
+                return -1
+            if header.last_offset >= offset:
+                return position
+        return -1
+
+    def header_at(self, position: int) -> BatchHeader:
+        return read_header(self.file.read(position, HEADER_SIZE))
+
+    def _plausible(self, header: BatchHeader, offset: int) -> bool:
+        return header.magic == 2 and self.base <= header.base_offset <= offset
+
+    def _first_batch(self, position: int, limit_offset: int) -> bytes:
+        base, length = _START.unpack(self.file.read(position, _START.size))
+        return b"" if base >= limit_offset else self.file.read(position, _START.size + length)
+
+    def _hint(self, offset: int, position: int) -> None:
+        """Readers mostly go on where they stopped, or want what was just written."""
+        if len(self.hints) >= _MAX_HINTS:
+            self.hints.clear()
+        self.hints[offset] = position
+
+    # --- opening -----------------------------------------------------------------------------------------------------
+
+    def open(self) -> DiskFile:
+        self._file = file = self._disk.open(self._path + LOG)
+        if not self._indexed:
+            self._indexed = True
+            self._load_indexes()
+        return file
+
+    def open_unindexed(self) -> DiskFile:
+        """For recovery, which notes every batch itself."""
+        self._indexed = True
+        return self.open()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def reset_index(self) -> None:
+        self.index = OffsetIndex(self.base)
+        self.times = TimeIndex(self.base)
+        self.first_timestamp = self.top_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = -1
+        self._since_index = 0
+
+    def rebuild_index(self) -> None:
+        self.reset_index()
+        for position, header in scan.headers(self.file, 0, self.size):
+            self.note(position, header.length, header.last_offset, header.max_timestamp)
+
+    def _load_indexes(self) -> None:
+        _, index, times = self.paths()
+        offsets = disks.read_if_exists(self._disk, index)
+        stamps = disks.read_if_exists(self._disk, times)
+        sound = offsets is not None and stamps is not None and self.index.decode(offsets) and self.times.decode(stamps)
+        if not sound or self._points_outside():
+            self.rebuild_index()
+            return
+        if self.index:
+            self.first_timestamp = self.header_at(0).max_timestamp
+        self._refresh_tail()
+
+    def _points_outside(self) -> bool:
+        return bool(self.index) and (self.index.keys[0] < self.base or self.index.values[-1] >= self.size)
+
+    def _refresh_tail(self) -> None:
+        """Take up what lies behind the last index entry, which no entry tells."""
+        last = self.index.values[-1] if self.index else 0
+        self.top_timestamp = self.times.keys[-1] if self.times else NO_TIMESTAMP
+        self.max_timestamp_offset = self.times.values[-1] if self.times else -1
+        self._since_index = 0
+        for position, header in scan.headers(self.file, last, self.size):
+            if header.max_timestamp > self.top_timestamp:
+                self.top_timestamp = header.max_timestamp
+                self.max_timestamp_offset = header.last_offset
+            if position == 0:
+                self.first_timestamp = header.max_timestamp
+            self._since_index += header.length
+
+    def _note_time(self) -> None:
+        if self.top_timestamp > (self.times.keys[-1] if self.times else NO_TIMESTAMP):
+            self.times.add(self.top_timestamp, self.max_timestamp_offset)
+
+
+def whole_batches(data: bytes, limit_offset: int) -> int:
+    """The length of the whole batches at the front of `data` that start below `limit_offset`."""
+    at, end = 0, len(data)
+    start = _START.size
+    while end - at >= start:
+        base, length = _START.unpack_from(data, at)
+        following = at + start + length
+        if base >= limit_offset or following > end:
+            break
+        at = following
+    return at

@@ -1,0 +1,39 @@
+"""From a time to an offset. The time index finds the batch; only that one batch is looked into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from insync.storage import scan
+from insync.storage.segment import Segment
+from insync.wire import batch as batches
+from insync.wire.record import Record
+
+if TYPE_CHECKING:
+    from insync.storage.log import Log
+
+
+def first_at_or_after(log: Log, timestamp: int, limit_offset: int) -> tuple[int, int] | None:
+    for segment in log.segments:
+        if segment.max_timestamp < timestamp:
+            continue
+        for record in _candidates(log.warm(segment), timestamp):
+            if record.timestamp_ms >= timestamp and record.offset >= log.log_start:
+                return (record.offset, record.timestamp_ms) if record.offset < limit_offset else None
+    return None
+
+
+def newest(log: Log, limit_offset: int) -> tuple[int, int] | None:
+    """The first of the records with the largest timestamp; None if that one is not below `limit_offset`."""
+    top = log.max_timestamp
+    return None if top < 0 else first_at_or_after(log, top, limit_offset)
+
+
+def _candidates(segment: Segment, timestamp: int) -> Iterator[Record]:
+    """The records of the batches, in order, whose largest timestamp is not below `timestamp`."""
+    file = segment.file
+    start = max(0, segment.index.floor(max(segment.base, segment.times.floor(timestamp))))
+    for position, header in scan.headers(file, start, segment.size):
+        if header.max_timestamp >= timestamp:
+            yield from batches.records(file.read(position, header.length))

@@ -1,0 +1,165 @@
+"""One quorum replica on a bench: requests go in by hand, and what it leaves in its outbox is looked at."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from quorum_net import CLUSTER, DIRECTORY, open_log
+
+from insync.quorum import messages
+from insync.quorum.config import QuorumConfig
+from insync.quorum.messages import OffsetAndEpoch
+from insync.quorum.quorum import Quorum
+from insync.sansio import Note, Outbox, Reply, Send, Sync
+from insync.sim.disk import SimDisk
+from insync.wire import batch
+from insync.wire.messages import fetch, vote
+
+
+class Bench:
+    def __init__(
+        self,
+        node_id: int = 1,
+        voters: tuple[int, ...] = (1, 2, 3),
+        *,
+        disk: SimDisk | None = None,
+        config: QuorumConfig | None = None,
+        start: bool = True,
+    ) -> None:
+        self.disk = disk or SimDisk()
+        self.out = Outbox()
+        self.now = 1_000
+        self.token = 0
+        self.told: list[tuple[str, Any]] = []
+        self.effects: list[Any] = []
+        self.replies: dict[int, Any] = {}
+        self.quorum = Quorum(
+            node_id=node_id,
+            voters=voters,
+            cluster_id=CLUSTER,
+            log=open_log(self.disk),
+            disk=self.disk,
+            directory=DIRECTORY,
+            config=config or QuorumConfig(),
+            rng=random.Random(7),
+            out=self.out,
+            listener=self,
+        )
+        if start:
+            self.quorum.start(self.now)
+            self.collect()
+
+    # --- listener ----------------------------------------------------------------------------------------------------
+
+    def on_leader(self, epoch: int, leader_id: int, now: int) -> None:
+        self.told.append(("leader", (epoch, leader_id)))
+
+    def on_committed(self, hwm: int, now: int) -> None:
+        self.told.append(("committed", hwm))
+
+    def on_snapshot(self, payloads: list[bytes], offset: int, epoch: int, now: int) -> None:
+        self.told.append(("snapshot", (list(payloads), offset, epoch)))
+
+    # --- effects -----------------------------------------------------------------------------------------------------
+
+    def collect(self) -> None:
+        for effect in self.out.drain():
+            if isinstance(effect, Reply):
+                self.replies[effect.token] = effect.response
+            else:
+                self.effects.append(effect)
+
+    def take(self, kind: type) -> list[Any]:
+        taken = [effect for effect in self.effects if isinstance(effect, kind)]
+        self.effects = [effect for effect in self.effects if not isinstance(effect, kind)]
+        return taken
+
+    def sends(self, request: type) -> list[Send]:
+        """The requests of one kind that were sent since the last look."""
+        found = [each for each in self.effects if isinstance(each, Send) and isinstance(each.request, request)]
+        self.effects = [each for each in self.effects if each not in found]
+        return found
+
+    def notes(self, kind: str) -> list[dict[str, Any]]:
+        return [note.fields for note in self.take(Note) if note.kind == kind]
+
+    def sync(self) -> int:
+        """Run the syncs that were asked for; how many there were."""
+        syncs = self.take(Sync)
+        for each in syncs:
+            each.job.run()
+            each.on_done(self.now)
+        self.collect()
+        return len(syncs)
+
+    def tick(self, now: int | None = None) -> None:
+        """At `now`, or when it is due."""
+        due = self.quorum.next_deadline()
+        self.now = now if now is not None else due or self.now
+        self.quorum.tick(self.now)
+        self.collect()
+
+    def answer(self, send: Send, response: Any) -> None:
+        send.on_response(response, self.now)
+        self.collect()
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def _ask(self, handler: Any, request: Any) -> int:
+        self.token += 1
+        handler(request, self.token, self.now)
+        self.collect()
+        return self.token
+
+    def vote(self, candidate: int, epoch: int, end: tuple[int, int] = (0, 0), *, pre: bool = False) -> Any:
+        request = messages.vote_request(CLUSTER, 1, candidate, epoch, OffsetAndEpoch(*end), pre_vote=pre)
+        return self.replies[self._ask(self.quorum.handle_vote, request)].topics[0].partitions[0]
+
+    def begin(self, leader: int, epoch: int) -> Any:
+        token = self._ask(self.quorum.handle_begin_quorum_epoch, messages.begin_request(CLUSTER, 1, leader, epoch))
+        return self.replies[token].topics[0].partitions[0]
+
+    def end(self, leader: int, epoch: int, successors: tuple[int, ...]) -> Any:
+        token = self._ask(self.quorum.handle_end_quorum_epoch, messages.end_request(CLUSTER, leader, epoch, successors))
+        return self.replies[token].topics[0].partitions[0]
+
+    def fetch(self, replica: int, epoch: int, end: tuple[int, int], *, max_wait: int = 500) -> int:
+        config = QuorumConfig(fetch_max_wait_ms=max_wait)
+        request = messages.fetch_request(CLUSTER, replica, epoch, OffsetAndEpoch(*end), 0, config)
+        return self._ask(self.quorum.handle_fetch, request)
+
+    def fetched(self, token: int) -> Any:
+        return self.replies[token].responses[0].partitions[0]
+
+    # --- the way to a role -------------------------------------------------------------------------------------------
+
+    def lead(self) -> Bench:
+        """Win a pre-vote and a vote with the help of voter 2; the opening record is synced."""
+        if not self.quorum.is_leader:
+            self.tick()
+            for _ in ("pre-vote", "vote"):
+                asked = self.sends(vote.VoteRequest)[0]
+                standing = messages.Standing(self.quorum.epoch, -1, vote_error())
+                self.answer(asked, messages.vote_response(standing, granted=True))
+        assert self.quorum.is_leader
+        self.sync()
+        return self
+
+    def follow(self, leader: int = 2, epoch: int = 1) -> Send:
+        """Become a follower; the fetch that it sends."""
+        self.begin(leader, epoch)
+        return self.sends(fetch.FetchRequest)[-1]
+
+
+def vote_error() -> Any:
+    return messages.ErrorCode.none
+
+
+def data(base: int, epoch: int, *payloads: bytes) -> bytes:
+    entries = [batch.NewRecord(None, payload) for payload in payloads]
+    return bytes(batch.build(entries, base_offset=base, leader_epoch=epoch, timestamp_ms=1))
+
+
+def fetch_answer(leader: int, epoch: int, **content: Any) -> Any:
+    return messages.fetch_response(messages.Standing(epoch, leader, messages.ErrorCode.none), **content)

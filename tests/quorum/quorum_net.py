@@ -1,0 +1,281 @@
+"""A few quorums and what is between them: a network that loses and delays, disks that forget, one list of due events.
+
+It checks on every step what must never fail: one leader per epoch (S12), and that what one replica saw committed at an
+offset is what every other sees there, for ever (S7).
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable
+from typing import Any
+
+from insync.quorum.config import QuorumConfig
+from insync.quorum.quorum import Quorum
+from insync.sansio import Note, Outbox, Reply, Send, Sync
+from insync.sim.disk import SimDisk
+from insync.storage.config import LogConfig
+from insync.storage.log import Log
+from insync.wire.messages import begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot, vote
+from insync.wire.types import METADATA_TOPIC_ID
+
+CLUSTER = "test-cluster"
+DIRECTORY = "meta/__cluster_metadata-0"
+HANDLERS = {
+    vote.VoteRequest: Quorum.handle_vote,
+    begin_quorum_epoch.BeginQuorumEpochRequest: Quorum.handle_begin_quorum_epoch,
+    end_quorum_epoch.EndQuorumEpochRequest: Quorum.handle_end_quorum_epoch,
+    fetch.FetchRequest: Quorum.handle_fetch,
+    fetch_snapshot.FetchSnapshotRequest: Quorum.handle_fetch_snapshot,
+}
+
+
+def open_log(disk: SimDisk, now: int = 0) -> Log:
+    disk.mkdir(DIRECTORY)
+    return Log.create_or_open(disk, DIRECTORY, topic_id=METADATA_TOPIC_ID, config=LogConfig(), now=now)
+
+
+class Peer:
+    """One replica with its disk; also its own listener."""
+
+    def __init__(self, net: Net, node_id: int) -> None:
+        self.net = net
+        self.id = node_id
+        self.disk = SimDisk()
+        self.out = Outbox()
+        self.quorum: Any = None
+        self.life = 0
+        self.paused = False
+        self.applied = 0
+        self.image: list[bytes] = []
+        self.leaders: list[tuple[int, int]] = []
+        self.snapshots_seen: list[int] = []
+
+    @property
+    def up(self) -> bool:
+        return self.quorum is not None
+
+    def start(self) -> None:
+        self.life += 1
+        self.out = Outbox()
+        self.applied = 0
+        self.image = []
+        self.quorum = Quorum(
+            node_id=self.id,
+            voters=self.net.voters,
+            cluster_id=CLUSTER,
+            log=open_log(self.disk, self.net.now),
+            disk=self.disk,
+            directory=DIRECTORY,
+            config=self.net.config,
+            rng=random.Random(self.net.rng.random()),
+            out=self.out,
+            listener=self,
+            now=self.net.now,
+        )
+        self.do(lambda: self.quorum.start(self.net.now))
+
+    def stop(self, *, lossy: bool) -> None:
+        self.quorum = None
+        self.life += 1
+        if lossy:
+            self.disk.lossy_crash(self.net.rng, corrupt=True)
+        else:
+            self.disk.crash()
+
+    def do(self, action: Callable[[], Any]) -> Any:
+        """One step of this replica, and the effects it leaves."""
+        result = action()
+        self.net.carry_out(self)
+        return result
+
+    def propose(self, *payloads: bytes) -> int:
+        last: int = self.do(lambda: self.quorum.propose(payloads, self.net.now))
+        return last
+
+    # --- listener ----------------------------------------------------------------------------------------------------
+
+    def on_leader(self, epoch: int, leader_id: int, now: int) -> None:
+        self.leaders.append((epoch, leader_id))
+
+    def on_committed(self, hwm: int, now: int) -> None:
+        for offset, epoch, payload in self.quorum.read_committed(self.applied, hwm):
+            self.net.check_committed(self.id, offset, epoch, payload)
+            self.image.append(payload)
+        self.net.hwm = max(self.net.hwm, hwm)
+        self.applied = hwm
+
+    def on_snapshot(self, payloads: list[bytes], offset: int, epoch: int, now: int) -> None:
+        self.snapshots_seen.append(offset)
+        self.image = list(payloads)
+        self.applied = offset
+        expected = [self.net.committed[each][1] for each in sorted(self.net.committed) if each < offset]
+        assert self.image == expected, f"snapshot of {self.id} at {offset} is not the committed prefix"
+
+    def snapshot(self) -> None:
+        self.do(lambda: self.quorum.write_snapshot(self.image, self.applied, 0))
+
+
+class Net:
+    def __init__(
+        self,
+        voters: int = 3,
+        observers: int = 0,
+        *,
+        seed: int = 1,
+        config: QuorumConfig | None = None,
+        start: bool = True,
+    ) -> None:
+        self.rng = random.Random(seed)
+        self.config = config or QuorumConfig()
+        self.voters = tuple(range(1, voters + 1))
+        self.now = 0
+        self.loss = 0.0
+        self.delay = (1, 3)
+        self.sync_delay = (1, 4)
+        self.cut: dict[tuple[int, int], bool] = {}
+        self.notes: list[tuple[int, Note]] = []
+        self.sent: list[tuple[int, Send]] = []
+        self.leader_of: dict[int, int] = {}
+        self.committed: dict[int, tuple[int, bytes]] = {}
+        self.hwm = 0
+        self.tokens: dict[int, Callable[[Any], None]] = {}
+        self._due: list[tuple[int, int, Callable[[], None]]] = []
+        self._sequence = 0
+        self.peers = {each: Peer(self, each) for each in range(1, voters + observers + 1)}
+        if start:
+            for peer in self.peers.values():
+                peer.start()
+
+    def __getitem__(self, node_id: int) -> Peer:
+        return self.peers[node_id]
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    def at(self, when: int, action: Callable[[], None]) -> None:
+        self._sequence += 1
+        heapq.heappush(self._due, (max(when, self.now), self._sequence, action))
+
+    def run(self, ms: int) -> None:
+        self.run_until(lambda: False, ms, must=False)
+
+    def run_until(self, reached: Callable[[], Any], ms: int = 20_000, *, must: bool = True) -> None:
+        end = self.now + ms
+        while not reached():
+            due = self._due[0][0] if self._due else end + 1
+            if due > end:
+                self.now = end
+                assert not must, f"not reached by {end} ms"
+                return
+            self.now, _, action = heapq.heappop(self._due)
+            action()
+
+    def leader(self) -> Peer:
+        """The established leader of the newest epoch, waited for."""
+        self.run_until(lambda: self._leader() is not None)
+        found = self._leader()
+        assert found is not None
+        return found
+
+    def _leader(self) -> Peer | None:
+        running = [peer for peer in self.peers.values() if peer.up]
+        newest = max((peer.quorum.epoch for peer in running), default=0)
+        told = [peer for peer in running if peer.quorum.is_leader and peer.leaders[-1:] == [(newest, peer.id)]]
+        return told[0] if told else None
+
+    # --- the network -------------------------------------------------------------------------------------------------
+
+    def isolate(self, node_id: int) -> None:
+        for other in self.peers:
+            self.cut[node_id, other] = self.cut[other, node_id] = True
+
+    def heal(self) -> None:
+        self.cut.clear()
+        self.loss = 0.0
+
+    def _lost(self, source: int, target: int) -> bool:
+        return (source, target) in self.cut or self.rng.random() < self.loss
+
+    def carry_out(self, peer: Peer) -> None:
+        for effect in peer.out.drain():
+            if isinstance(effect, Send):
+                self._send(peer, effect)
+            elif isinstance(effect, Reply):
+                self.tokens.pop(effect.token)(effect.response)
+            elif isinstance(effect, Sync):
+                self._sync(peer, effect)
+            elif isinstance(effect, Note):
+                self._note(peer, effect)
+        self._schedule_tick(peer)
+
+    def _schedule_tick(self, peer: Peer) -> None:
+        deadline = peer.quorum.next_deadline() if peer.up else None
+        if deadline is not None:
+            life = peer.life
+            self.at(deadline, lambda: self._tick(peer, life, deadline))
+
+    def _tick(self, peer: Peer, life: int, deadline: int) -> None:
+        if peer.life == life and not peer.paused and peer.quorum.next_deadline() == deadline:
+            peer.do(lambda: peer.quorum.tick(self.now))
+            left = peer.quorum.next_deadline()
+            assert left is None or left > self.now, f"{peer.quorum.role} left its deadline {left} undone at {self.now}"
+
+    def _send(self, peer: Peer, send: Send) -> None:
+        self.sent.append((peer.id, send))
+        life, answered = peer.life, [False]
+
+        def finish(response: Any) -> None:
+            if not answered[0] and peer.life == life:
+                if peer.paused:
+                    self.at(self.now + 20, lambda: finish(response))
+                    return
+                answered[0] = True
+                peer.do(lambda: send.on_response(response, self.now))
+
+        self.at(self.now + send.timeout_ms, lambda: finish(None))
+        if not self._lost(peer.id, send.peer):
+            self.at(self.now + self.rng.randint(*self.delay), lambda: self._arrive(peer.id, send, finish))
+
+    def _arrive(self, source: int, send: Send, finish: Callable[[Any], None]) -> None:
+        target = self.peers[send.peer]
+        if not target.up:
+            self.at(self.now + 1, lambda: finish(None))
+            return
+        if target.paused:
+            self.at(self.now + 20, lambda: self._arrive(source, send, finish))
+            return
+        self._sequence += 1
+        token = self._sequence
+
+        def reply(response: Any) -> None:
+            if not self._lost(target.id, source):
+                self.at(self.now + self.rng.randint(*self.delay), lambda: finish(response))
+
+        self.tokens[token] = reply
+        target.do(lambda: HANDLERS[type(send.request)](target.quorum, send.request, token, self.now))
+
+    def _sync(self, peer: Peer, sync: Sync) -> None:
+        life = peer.life
+
+        def done() -> None:
+            if peer.life == life:
+                sync.job.run()
+                peer.do(lambda: sync.on_done(self.now))
+
+        self.at(self.now + self.rng.randint(*self.sync_delay), done)
+
+    # --- what must hold ----------------------------------------------------------------------------------------------
+
+    def _note(self, peer: Peer, note: Note) -> None:
+        self.notes.append((peer.id, note))
+        if note.kind == "quorum_leader":
+            epoch, leader = note.fields["epoch"], note.fields["leader"]
+            assert self.leader_of.setdefault(epoch, leader) == leader, f"two leaders in epoch {epoch}"
+
+    def check_committed(self, node_id: int, offset: int, epoch: int, payload: bytes) -> None:
+        known = self.committed.setdefault(offset, (epoch, payload))
+        assert known == (epoch, payload), f"{node_id} has {(epoch, payload)} committed at {offset}, it was {known}"
+
+    def noted(self, kind: str, node_id: int | None = None) -> list[dict[str, Any]]:
+        return [note.fields for each, note in self.notes if note.kind == kind and node_id in (None, each)]

@@ -1,0 +1,270 @@
+"""Who votes for whom, and who stands when (Q4)."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from quorum_bench import Bench, data, fetch_answer
+from quorum_net import DIRECTORY, Net
+
+from insync.errors import InvariantViolation
+from insync.quorum import messages, state_file
+from insync.sansio import Outbox, Reply, Send
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import end_quorum_epoch, fetch, vote
+
+STATE = f"{DIRECTORY}/quorum-state"
+
+
+def test_a_quorum_of_one_elects_itself_at_once() -> None:
+    """Q1: one voter is a majority."""
+    bench = Bench(1, (1,))
+    assert bench.quorum.is_leader
+    assert (bench.quorum.epoch, bench.quorum.leader_id) == (1, 1)
+    assert bench.take(Send) == []
+
+
+def test_a_voter_gives_one_vote_per_epoch() -> None:
+    """Q4: the second candidate of an epoch gets nothing, the first may ask again."""
+    bench = Bench()
+    assert bench.vote(2, 5).vote_granted
+    assert not bench.vote(3, 5).vote_granted
+    assert bench.vote(2, 5).vote_granted
+    assert bench.vote(3, 6).vote_granted
+
+
+def test_a_vote_is_on_disk_before_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Q4: whoever reads the answer may rely on it."""
+    bench = Bench()
+    order: list[str] = []
+    persist, reply = state_file.persist, Outbox.reply
+    monkeypatch.setattr(state_file, "persist", lambda *args: (order.append("disk"), persist(*args)))
+    monkeypatch.setattr(Outbox, "reply", lambda *args: (order.append("answer"), reply(*args)))
+    bench.vote(2, 5)
+    assert order[-2:] == ["disk", "answer"]
+    assert state_file.load(bench.disk, STATE).voted_id == 2
+
+
+def test_a_vote_outlives_a_power_loss() -> None:
+    """Q4: even the first vote of a new voter, whose directory was made a moment ago."""
+    for seed in range(20):
+        bench = Bench()
+        assert bench.vote(2, 5).vote_granted
+        bench.disk.lossy_crash(random.Random(seed))
+        again = Bench(disk=bench.disk)
+        assert not again.vote(3, 5).vote_granted
+
+
+def test_no_vote_for_a_log_that_is_behind() -> None:
+    """Q4: the later last epoch wins, then the longer log."""
+    bench = Bench()
+    bench.answer(bench.follow(2, 4), fetch_answer(2, 4, records=data(0, 3, b"a", b"b") + data(2, 4, b"c"), hwm=0))
+    assert not bench.vote(3, 5, (9, 3)).vote_granted
+    assert not bench.vote(3, 6, (2, 4)).vote_granted
+    assert bench.notes("quorum_vote_refused")[-1]["reason"] == "log_behind"
+    assert bench.vote(3, 7, (3, 4)).vote_granted
+    assert bench.vote(3, 8, (1, 5)).vote_granted
+
+
+def test_a_voter_of_an_epoch_with_a_leader_gives_no_vote_in_it() -> None:
+    """Q4, S12: the epoch is taken."""
+    bench = Bench()
+    bench.follow(2, 4)
+    assert not bench.vote(3, 4).vote_granted
+
+
+def test_a_pre_vote_changes_nothing() -> None:
+    """Q4: it is a question, not a vote; another may get the same answer."""
+    bench = Bench()
+    before = (bench.quorum.epoch, bench.quorum.role, bench.quorum.next_deadline())
+    assert bench.vote(2, 0, pre=True).vote_granted
+    assert bench.vote(3, 0, pre=True).vote_granted
+    assert (bench.quorum.epoch, bench.quorum.role, bench.quorum.next_deadline()) == before
+    assert not bench.disk.exists(STATE)
+
+
+def test_a_follower_that_hears_from_its_leader_refuses_pre_votes() -> None:
+    """Q4: and grants them when it has itself given the leader up."""
+    bench = Bench()
+    bench.answer(bench.follow(2, 4), fetch_answer(2, 4, hwm=0))
+    assert not bench.vote(3, 4, pre=True).vote_granted
+    bench.tick(bench.now + 2_000)
+    assert bench.quorum.role == "prospective"
+    assert bench.vote(3, 4, pre=True).vote_granted
+
+
+def test_a_leader_refuses_pre_votes() -> None:
+    """Q4: a leader is not unseated by a question."""
+    bench = Bench().lead()
+    assert not bench.vote(3, bench.quorum.epoch, (9, bench.quorum.epoch), pre=True).vote_granted
+    assert bench.quorum.is_leader
+
+
+def test_the_epoch_rises_only_after_a_majority_of_pre_votes() -> None:
+    """Q4: a voter that nobody answers stays in its epoch for ever."""
+    net = Net(3)
+    net.leader()
+    epoch = net[3].quorum.epoch
+    net.isolate(3)
+    net.run(60_000)
+    assert net[3].quorum.epoch == epoch
+    assert net[3].quorum.role == "prospective"
+    net.heal()
+    net.run(5_000)
+    assert net[3].quorum.epoch == epoch
+    assert net[3].quorum.role == "follower"
+
+
+def test_a_voter_that_was_paused_does_not_unseat_the_leader() -> None:
+    """Q4: its timers are long past when it wakes, but its pre-vote is refused."""
+    net = Net(3)
+    leader = net.leader()
+    sleeper = next(peer for peer in net.peers.values() if peer is not leader)
+    sleeper.paused = True
+    net.run(12_000)
+    sleeper.paused = False
+    sleeper.do(lambda: sleeper.quorum.tick(net.now))
+    assert sleeper.quorum.role == "prospective"
+    net.run(3_000)
+    assert net.leader() is leader
+    assert (sleeper.quorum.role, sleeper.quorum.leader_id) == ("follower", leader.id)
+    assert list(net.leader_of.values()) == [leader.id]
+
+
+def test_a_doubting_voter_follows_again_when_the_leader_alone_answers() -> None:
+    """Q4: with the third voter down, one refusal is no majority, but the leader is plainly there."""
+    bench = Bench()
+    bench.answer(bench.follow(2, 4), fetch_answer(2, 4, hwm=0))
+    bench.tick(bench.now + 2_000)
+    asked = next(send for send in bench.sends(vote.VoteRequest) if send.peer == 2)
+    bench.answer(asked, messages.vote_response(messages.Standing(4, 2, ErrorCode.none), granted=False))
+    assert (bench.quorum.role, bench.quorum.leader_id) == ("follower", 2)
+
+
+def test_a_late_answer_to_an_old_round_counts_for_nothing() -> None:
+    """Q4: votes of one epoch do not elect in another."""
+    bench = Bench()
+    bench.tick()
+    for send in bench.sends(vote.VoteRequest)[:1]:
+        bench.answer(send, messages.vote_response(messages.Standing(0, -1, ErrorCode.none), granted=True))
+    old = bench.sends(vote.VoteRequest)
+    assert bench.quorum.role == "candidate"
+    bench.vote(3, 7)
+    for send in old:
+        bench.answer(send, messages.vote_response(messages.Standing(1, -1, ErrorCode.none), granted=True))
+    assert (bench.quorum.role, bench.quorum.epoch) == ("unattached", 7)
+
+
+def test_a_candidate_that_loses_waits_and_asks_again() -> None:
+    """Q4: after a pause of its own, with a pre-vote first, in an epoch that has not risen meanwhile."""
+    bench = Bench()
+    bench.tick()
+    bench.answer(bench.sends(vote.VoteRequest)[0], granted(0))
+    for send in bench.sends(vote.VoteRequest):
+        bench.answer(send, messages.vote_response(messages.Standing(1, -1, ErrorCode.none), granted=False))
+    assert (bench.quorum.role, bench.quorum.epoch) == ("unattached", 1)
+    assert bench.now < (bench.quorum.next_deadline() or 0) <= bench.now + 1_001
+    bench.tick()
+    assert [send.request.topics[0].partitions[0].pre_vote for send in bench.sends(vote.VoteRequest)] == [True, True]
+
+
+def granted(epoch: int) -> object:
+    return messages.vote_response(messages.Standing(epoch, -1, ErrorCode.none), granted=True)
+
+
+def test_two_leaders_in_one_epoch_stop_the_node() -> None:
+    """S12: whoever is told of both cannot go on."""
+    bench = Bench()
+    bench.follow(2, 4)
+    with pytest.raises(InvariantViolation, match="S12"):
+        bench.begin(3, 4)
+
+
+def test_a_leader_that_restarts_neither_leads_nor_votes_in_its_epoch() -> None:
+    """Q5: what it had not synced is lost here and may live elsewhere under the same epoch and offset."""
+    bench = Bench().lead()
+    epoch = bench.quorum.epoch
+    bench.disk.lossy_crash(random.Random(3))
+    again = Bench(disk=bench.disk)
+    assert (again.quorum.role, again.quorum.epoch, again.quorum.leader_id) == ("resigned", epoch, -1)
+    assert [send.peer for send in again.sends(end_quorum_epoch.EndQuorumEpochRequest)] == [2, 3]
+    assert not again.vote(3, epoch, (9, epoch - 1)).vote_granted
+    again.tick()
+    assert again.quorum.role == "prospective"
+
+
+def test_a_follower_that_restarts_fetches_from_the_leader_it_knew() -> None:
+    """Q6: it continues where it was, without an election."""
+    bench = Bench()
+    bench.follow(2, 4)
+    again = Bench(disk=bench.disk)
+    assert [send.peer for send in again.sends(fetch.FetchRequest)] == [2]
+
+
+def test_requests_that_are_not_for_this_voter_are_refused() -> None:
+    """Q4: an older epoch, a stranger, another cluster, another topic, a log that cannot be."""
+    bench = Bench()
+    bench.vote(2, 5)
+    assert bench.vote(2, 4).error_code is ErrorCode.fenced_leader_epoch
+    assert bench.vote(9, 6).error_code is ErrorCode.inconsistent_voter_set
+    assert bench.vote(2, 6, (0, 6)).error_code is ErrorCode.invalid_request
+    assert bench.quorum.epoch == 5
+    foreign = messages.vote_request("other", 1, 2, 6, messages.OffsetAndEpoch(0, 0), pre_vote=False)
+    bench.quorum.handle_vote(foreign, 77, bench.now)
+    bench.quorum.handle_vote(vote.VoteRequest(cluster_id=None, voter_id=1, topics=()), 78, bench.now)
+    replies = {each.token: each.response for each in bench.out.drain() if isinstance(each, Reply)}
+    assert replies[77].error_code is ErrorCode.inconsistent_cluster_id
+    assert replies[78].error_code is ErrorCode.invalid_request
+
+
+def test_an_observer_does_not_vote() -> None:
+    """Q4: only voters do."""
+    bench = Bench(9)
+    assert bench.vote(2, 5).error_code is ErrorCode.inconsistent_voter_set
+
+
+def test_a_hopeless_candidate_does_not_put_off_a_voters_own_turn() -> None:
+    """Q4: a voter that refuses keeps its timer."""
+    bench = Bench()
+    bench.answer(bench.follow(2, 4), fetch_answer(2, 4, records=data(0, 4, b"a"), hwm=0))
+    bench.vote(3, 5)
+    due = bench.quorum.next_deadline()
+    bench.now += 10
+    assert not bench.vote(3, 6).vote_granted
+    assert bench.quorum.next_deadline() == due
+
+
+@pytest.mark.parametrize("voters", [3, 5])
+def test_a_dead_leader_is_replaced(voters: int) -> None:
+    """Q1: as long as a majority lives."""
+    net = Net(voters, seed=5)
+    for _ in range(voters // 2):
+        leader = net.leader()
+        leader.stop(lossy=True)
+        assert net.leader() is not leader
+
+
+@pytest.mark.parametrize("role", ["unattached", "prospective", "follower", "leader", "resigned"])
+def test_a_tick_before_the_deadline_or_again_at_it_does_nothing(role: str) -> None:
+    """Q4: so that a simulator may jump from deadline to deadline."""
+    bench = Bench()
+    if role == "prospective":
+        bench.tick()
+    elif role == "follower":
+        bench.answer(bench.follow(2, 4), None)
+    elif role in ("leader", "resigned"):
+        bench.lead()
+    if role == "resigned":
+        bench.quorum.resign(bench.now)
+        bench.collect()
+    assert bench.quorum.role == role
+    bench.effects.clear()
+    due = bench.quorum.next_deadline() or 0
+    bench.tick(due - 1)
+    assert bench.effects == []
+    bench.tick(due)
+    assert bench.effects != []
+    bench.effects.clear()
+    bench.tick(due)
+    assert bench.effects == []

@@ -1,0 +1,217 @@
+"""How followers and observers keep their log a copy of the leader's (Q4, D3)."""
+
+from __future__ import annotations
+
+import pytest
+from quorum_bench import Bench, data, fetch_answer
+from quorum_net import Net
+
+from insync.errors import InvariantViolation
+from insync.quorum import messages
+from insync.quorum.messages import OffsetAndEpoch, Standing
+from insync.sansio import Send
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import fetch
+
+
+def position(send: Send) -> tuple[int, int]:
+    asked = send.request.topics[0].partitions[0]
+    return asked.fetch_offset, asked.last_fetched_epoch
+
+
+def refused(error: ErrorCode, epoch: int, leader: int) -> object:
+    return messages.fetch_response(Standing(epoch, leader, error))
+
+
+def test_a_follower_fetches_on_only_after_its_append_is_synced() -> None:
+    """Q4: the next fetch offset acknowledges the records; it must not leave before they are safe."""
+    bench = Bench()
+    bench.answer(bench.follow(2, 4), fetch_answer(2, 4, records=data(0, 4, b"a", b"b"), hwm=1))
+    assert bench.sends(fetch.FetchRequest) == []
+    assert bench.quorum.leo == 2
+    bench.sync()
+    (send,) = bench.sends(fetch.FetchRequest)
+    assert position(send) == (2, 4)
+
+
+def test_a_restarted_follower_syncs_what_it_found_before_it_acknowledges_it() -> None:
+    """Q4: what outlived the process in the page cache may not outlive the machine."""
+    bench = Bench()
+    bench.answer(bench.follow(2, 4), fetch_answer(2, 4, records=data(0, 4, b"a"), hwm=0))
+    bench.disk.crash()
+    again = Bench(disk=bench.disk)
+    assert again.quorum.leo == 1
+    assert again.sends(fetch.FetchRequest) == []
+    again.sync()
+    assert [position(send) for send in again.sends(fetch.FetchRequest)] == [(1, 4)]
+
+
+def test_the_high_watermark_of_a_follower_is_not_above_its_own_log() -> None:
+    """F5: the lower of the leader's and its own end."""
+    bench = Bench()
+    bench.answer(bench.follow(2, 4), fetch_answer(2, 4, records=data(0, 4, b"a"), hwm=7))
+    bench.sync()
+    assert bench.quorum.hwm == 1
+    assert bench.told[-1] == ("committed", 1)
+    assert list(bench.quorum.read_committed(0, 1)) == [(0, 4, b"a")]
+
+
+def test_a_lower_mark_of_a_new_leader_takes_nothing_back() -> None:
+    """S7: a new leader may not know yet what is committed; we do."""
+    bench = Bench()
+    bench.answer(bench.follow(2, 4), fetch_answer(2, 4, records=data(0, 4, b"a"), hwm=1))
+    bench.sync()
+    bench.answer(bench.follow(3, 5), fetch_answer(3, 5, hwm=0))
+    assert bench.quorum.hwm == 1
+
+
+def test_a_follower_cuts_to_what_both_may_share() -> None:
+    """D3: the end of the newest epoch not above the leader's, and not past the leader's end of it."""
+    for theirs, expected in [((2, 1), 2), ((9, 1), 3), ((5, 2), 3), ((4, 3), 4), ((9, 3), 5)]:
+        bench = Bench()
+        records = data(0, 1, b"a") + data(1, 1, b"b") + data(2, 1, b"c") + data(3, 3, b"d") + data(4, 3, b"e")
+        bench.answer(bench.follow(2, 3), fetch_answer(2, 3, records=records, hwm=0))
+        bench.sync()
+        bench.answer(bench.follow(3, 4), fetch_answer(3, 4, diverging=OffsetAndEpoch(*theirs), hwm=9))
+        assert bench.quorum.leo == expected
+        assert bench.quorum.hwm == 0
+        (send,) = bench.sends(fetch.FetchRequest)
+        assert position(send) == (expected, 1 if expected <= 3 else 3)
+
+
+def test_nothing_in_common_leaves_an_empty_log() -> None:
+    """D3: all epochs of the leader are older than ours."""
+    bench = Bench()
+    bench.answer(bench.follow(2, 3), fetch_answer(2, 3, records=data(0, 3, b"a"), hwm=0))
+    bench.sync()
+    bench.answer(bench.follow(3, 4), fetch_answer(3, 4, diverging=OffsetAndEpoch(0, 1)))
+    assert bench.quorum.leo == 0
+
+
+def test_a_committed_entry_is_never_cut() -> None:
+    """S7: a leader that asks for it has no right to lead; better stop than forget."""
+    bench = Bench()
+    bench.answer(bench.follow(2, 3), fetch_answer(2, 3, records=data(0, 3, b"a") + data(1, 3, b"b"), hwm=2))
+    bench.sync()
+    send = bench.follow(3, 4)
+    with pytest.raises(InvariantViolation, match="S7"):
+        bench.answer(send, fetch_answer(3, 4, diverging=OffsetAndEpoch(1, 3)))
+
+
+def test_a_sync_that_began_before_a_cut_proves_nothing() -> None:
+    """Q4: it was of other entries; those that took their place are not safe yet."""
+    bench = Bench()
+    bench.answer(bench.follow(2, 3), fetch_answer(2, 3, records=data(0, 3, b"a") + data(1, 3, b"b"), hwm=0))
+    bench.begin(3, 4)
+    core = bench.quorum._core
+    core.cut_to(1)
+    core.log.append_as_follower(data(1, 4, b"x"))
+    bench.sync()
+    assert bench.sends(fetch.FetchRequest) == []
+    assert core.acknowledged() < 2
+    bench.sync()
+    assert [position(send) for send in bench.sends(fetch.FetchRequest)] == [(2, 4)]
+
+
+def test_a_late_answer_of_an_old_leader_is_dropped() -> None:
+    """F6: it belongs to a log that may have parted from the new leader's."""
+    bench = Bench()
+    late = bench.follow(2, 3)
+    bench.follow(3, 4)
+    bench.answer(late, fetch_answer(2, 3, records=data(0, 3, b"a"), hwm=1))
+    assert (bench.quorum.leo, bench.quorum.hwm, bench.quorum.leader_id) == (0, 0, 3)
+
+
+def test_damaged_records_are_not_stored_and_asked_for_again() -> None:
+    """F5: all or nothing."""
+    bench = Bench()
+    broken = bytearray(data(0, 4, b"abc"))
+    broken[-2] ^= 1
+    bench.answer(bench.follow(2, 4), fetch_answer(2, 4, records=bytes(broken), hwm=1))
+    assert bench.quorum.leo == 0
+    bench.tick()
+    (send,) = bench.sends(fetch.FetchRequest)
+    bench.answer(send, fetch_answer(2, 4, records=data(0, 4, b"abc"), hwm=1))
+    bench.sync()
+    assert bench.quorum.hwm == 1
+
+
+def test_a_silent_leader_is_asked_again_and_then_doubted() -> None:
+    """Q4: a fetch timeout after the last good answer, and not before."""
+    bench = Bench()
+    began = bench.now
+    send = bench.follow(2, 4)
+    while bench.quorum.role == "follower":
+        bench.answer(send, None)
+        while bench.quorum.role == "follower" and not (again := bench.sends(fetch.FetchRequest)):
+            bench.tick()
+        send = again[0] if bench.quorum.role == "follower" else send
+    assert bench.now == began + 2_000
+    assert bench.quorum.role == "prospective"
+
+
+def test_a_leader_that_ends_its_epoch_lets_the_first_successor_stand_at_once() -> None:
+    """Q5: the others wait their turn, and help meanwhile."""
+    bench = Bench()
+    bench.answer(bench.follow(2, 4), fetch_answer(2, 4, hwm=0))
+    bench.end(2, 4, (3, 1))
+    assert bench.quorum.next_deadline() == bench.now + 500
+    assert bench.vote(3, 4, pre=True).vote_granted
+    bench = Bench()
+    bench.answer(bench.follow(2, 4), fetch_answer(2, 4, hwm=0))
+    bench.end(2, 4, (1, 3))
+    assert bench.quorum.next_deadline() == bench.now
+    bench.tick()
+    assert bench.quorum.role == "prospective"
+
+
+def test_an_observer_asks_the_voters_in_turn_until_one_knows_the_leader() -> None:
+    """Q4: it cannot stand, so it has to find out."""
+    bench = Bench(9)
+    asked = []
+    for _ in range(2):
+        (send,) = bench.sends(fetch.FetchRequest)
+        asked.append(send.peer)
+        bench.answer(send, None)
+        bench.tick()
+    (send,) = bench.sends(fetch.FetchRequest)
+    asked.append(send.peer)
+    assert asked == [1, 2, 3]
+    bench.answer(send, refused(ErrorCode.fenced_leader_epoch, 4, 2))
+    (send,) = bench.sends(fetch.FetchRequest)
+    assert (send.peer, bench.quorum.epoch, bench.quorum.leader_id) == (2, 4, 2)
+
+
+def test_an_observer_whose_leader_is_silent_asks_the_others() -> None:
+    """Q4: there may be a new one."""
+    bench = Bench(9)
+    bench.answer(bench.sends(fetch.FetchRequest)[0], refused(ErrorCode.fenced_leader_epoch, 4, 1))
+    bench.answer(bench.sends(fetch.FetchRequest)[0], None)
+    bench.tick()
+    (send,) = bench.sends(fetch.FetchRequest)
+    assert send.peer != 1
+    bench.answer(send, refused(ErrorCode.fenced_leader_epoch, 5, 3))
+    assert (bench.quorum.epoch, bench.quorum.leader_id, bench.quorum.role) == (5, 3, "follower")
+
+
+def test_an_observer_reads_what_is_committed_and_finds_a_new_leader() -> None:
+    """Q4, Q6: through a change of leader."""
+    net = Net(3, observers=2, seed=6)
+    first = net.leader()
+    last = first.propose(b"one")
+    net.run_until(lambda: all(peer.applied > last for peer in net.peers.values()))
+    first.stop(lossy=False)
+    last = net.leader().propose(b"two", b"three")
+    net.run_until(lambda: all(peer.applied > last for peer in net.peers.values() if peer.up))
+    assert net[4].image == net[5].image == [b"one", b"two", b"three"]
+
+
+def test_a_commit_reaches_an_observer_without_waiting_for_a_poll_to_end() -> None:
+    """Q4: parked fetches are answered when the mark moves."""
+    net = Net(3, observers=1, seed=8)
+    leader = net.leader()
+    net.run(2_000)
+    began = net.now
+    last = leader.propose(b"now")
+    net.run_until(lambda: net[4].applied > last)
+    assert net.now - began < 40

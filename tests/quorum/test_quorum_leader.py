@@ -1,0 +1,351 @@
+"""What a leader commits, whom it serves, and when it gives up (Q2, Q4, Q5)."""
+
+from __future__ import annotations
+
+import pytest
+from quorum_bench import Bench, data, fetch_answer
+from quorum_net import Net
+
+from insync.errors import InvariantViolation
+from insync.quorum import leader as leaders
+from insync.quorum import messages
+from insync.sansio import Sync
+from insync.wire import batch, control
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import begin_quorum_epoch, describe_quorum, end_quorum_epoch, vote
+
+FIVE = (1, 2, 3, 4, 5)
+
+
+def leader_after(records: bytes, epoch: int) -> Bench:
+    """A leader whose log holds what an earlier leader, voter 2, wrote in `epoch`."""
+    bench = Bench()
+    bench.answer(bench.follow(2, epoch), fetch_answer(2, epoch, records=records, hwm=0))
+    bench.sync()
+    return bench.lead()
+
+
+def test_the_first_record_of_a_leader_names_it() -> None:
+    """Q5: a leader-change record opens the epoch, and the epoch cache knows where."""
+    bench = Bench().lead()
+    data = bench.quorum.log.read(0, 1_000, limit_offset=1)
+    record = next(batch.records(data))
+    message = control.control_message(record)
+    assert batch.read_header(data).leader_epoch == 1
+    assert (message.leader_id, [each.voter_id for each in message.granting_voters]) == (1, [1, 2])
+    assert bench.quorum.log.epochs.entries == [(1, 0)]
+
+
+def test_a_leader_counts_itself_only_when_synced() -> None:
+    """Q4: an entry in the page cache is on no disk."""
+    bench = Bench(1, (1,))
+    assert bench.quorum.hwm == 0
+    bench.sync()
+    assert bench.quorum.hwm == 1
+    last = bench.quorum.propose([b"a"], bench.now)
+    bench.collect()
+    assert (last, bench.quorum.hwm) == (1, 1)
+    bench.sync()
+    assert bench.quorum.hwm == 2
+
+
+def test_a_leader_that_has_not_synced_commits_with_the_others_alone() -> None:
+    """Q5: three of five hold it, even if the leader itself is slow."""
+    bench = Bench(1, FIVE)
+    bench.tick()
+    for _ in ("pre-vote", "vote"):
+        standing = messages.Standing(bench.quorum.epoch, -1, ErrorCode.none)
+        for send in bench.sends(vote.VoteRequest)[:2]:
+            bench.answer(send, messages.vote_response(standing, granted=True))
+    assert bench.quorum.is_leader
+    bench.fetch(2, 1, (1, 1))
+    bench.fetch(3, 1, (1, 1))
+    assert bench.quorum.hwm == 0
+    bench.fetch(4, 1, (1, 1))
+    assert bench.quorum.hwm == 1
+
+
+def test_proposals_made_during_a_sync_share_the_next() -> None:
+    """Q2: one sync for many decisions."""
+    bench = Bench(1, (1,))
+    bench.sync()
+    for number in range(5):
+        bench.quorum.propose([b"%d" % number], bench.now)
+    bench.collect()
+    assert bench.sync() == 1
+    assert bench.quorum.hwm == 2
+    assert bench.sync() == 1
+    assert bench.quorum.hwm == 6
+    assert bench.take(Sync) == []
+
+
+def test_a_proposal_is_one_batch_and_tells_its_last_offset() -> None:
+    """Q2: records that belong together are committed together."""
+    bench = Bench(1, (1,))
+    bench.sync()
+    assert bench.quorum.propose([b"a", b"b", b"c"], bench.now) == 3
+    bench.collect()
+    bench.sync()
+    assert list(bench.quorum.read_committed(0, 4)) == [(1, 1, b"a"), (2, 1, b"b"), (3, 1, b"c")]
+    assert list(bench.quorum.read_committed(2, 3)) == [(2, 1, b"b")]
+
+
+def test_entries_of_an_earlier_epoch_wait_for_one_of_the_leaders_own() -> None:
+    """Q5: on a majority they may still be overwritten; together with an entry of this epoch they may not."""
+    bench = leader_after(data(0, 1, b"a", b"b"), 1)
+    epoch = bench.quorum.epoch
+    bench.fetch(2, epoch, (2, 1))
+    assert bench.quorum.hwm == 0
+    bench.fetch(2, epoch, (3, epoch))
+    assert bench.quorum.hwm == 3
+
+
+def test_a_majority_offset_is_reached_by_a_majority() -> None:
+    """Q5: the middle of the offsets, for 1, 3 and 5."""
+    assert leaders.majority_offset([7], 1) == 7
+    assert leaders.majority_offset([9, -1, 4], 2) == 4
+    assert leaders.majority_offset([9, 1, 4, 8, -1], 3) == 4
+
+
+def test_own_leadership_is_told_after_everything_before_it_is_committed() -> None:
+    """Q3: the first decision of a new controller stands on all earlier ones."""
+    bench = leader_after(data(0, 1, b"a", b"b"), 1)
+    epoch = bench.quorum.epoch
+    assert ("leader", (epoch, 1)) not in bench.told
+    bench.fetch(3, epoch, (3, epoch))
+    assert bench.told[-2:] == [("committed", 3), ("leader", (epoch, 1))]
+
+
+def test_the_high_watermark_does_not_go_back_when_a_voter_lost_its_log() -> None:
+    """S7: committed is committed."""
+    bench = Bench().lead()
+    bench.fetch(2, 1, (1, 1))
+    bench.fetch(2, 1, (0, 0))
+    assert bench.quorum.hwm == 1
+
+
+def test_observers_do_not_count() -> None:
+    """Q4: brokers read, voters decide."""
+    bench = Bench().lead()
+    for observer in (8, 9):
+        bench.fetch(observer, 1, (1, 1))
+    assert bench.quorum.hwm == 0
+
+
+def test_a_leader_without_a_majority_resigns_in_time() -> None:
+    """Q5: at the moment that next_deadline names, and not before."""
+    bench = Bench().lead()
+    elected = bench.now
+    bench.now += 1_000
+    bench.fetch(2, 1, (1, 1))
+    bench.tick(elected + 1_000 + 2_999)
+    assert bench.quorum.is_leader
+    bench.tick(elected + 1_000 + 3_000)
+    assert bench.quorum.role == "resigned"
+    assert bench.notes("quorum_resigned") == [{"epoch": 1, "reason": "no_majority"}]
+    assert bench.told[-1] == ("leader", (1, -1))
+
+
+def test_in_a_quorum_of_five_two_followers_keep_the_leader() -> None:
+    """Q5: with itself they are a majority."""
+    net = Net(5, seed=2)
+    leader = net.leader()
+    for voter in [each for each in net.voters if each != leader.id][:2]:
+        net[voter].stop(lossy=False)
+    net.run(20_000)
+    assert net.leader() is leader
+    last = leader.propose(b"still here")
+    net.run_until(lambda: leader.quorum.hwm > last)
+
+
+def test_a_resigned_leader_commits_nothing() -> None:
+    """Q5: neither by a sync that ends nor by a fetch that arrives."""
+    bench = Bench().lead()
+    bench.quorum.propose([b"a"], bench.now)
+    bench.collect()
+    bench.quorum.resign(bench.now)
+    bench.collect()
+    bench.sync()
+    token = bench.fetch(2, 1, (2, 1))
+    assert bench.fetched(token).error_code is ErrorCode.not_leader_or_follower
+    assert bench.quorum.hwm == 0
+    with pytest.raises(InvariantViolation, match="Q1"):
+        bench.quorum.propose([b"b"], bench.now)
+
+
+def test_a_clean_resignation_names_the_best_successor_first() -> None:
+    """Q5: the voter that holds most of the log should stand first."""
+    bench = Bench().lead()
+    bench.fetch(2, 1, (0, 0))
+    bench.fetch(3, 1, (1, 1))
+    bench.quorum.resign(bench.now)
+    bench.collect()
+    sent = bench.sends(end_quorum_epoch.EndQuorumEpochRequest)
+    named = sent[0].request.topics[0].partitions[0].preferred_candidates
+    assert [send.peer for send in sent] == [2, 3]
+    assert [each.candidate_id for each in named] == [3, 2]
+
+
+@pytest.mark.parametrize("voters", [3, 5])
+def test_after_a_clean_resignation_another_leads_well_before_a_fetch_timeout(voters: int) -> None:
+    """Q5: nobody has to find out by waiting."""
+    net = Net(voters, seed=3)
+    old = net.leader()
+    net.run(1_000)
+    old.do(lambda: old.quorum.resign(net.now))
+    resigned = net.now
+    assert net.leader() is not old
+    assert net.now - resigned < 1_000
+
+
+def test_a_fetch_is_parked_until_there_are_records() -> None:
+    """Q4: a long poll."""
+    bench = Bench().lead()
+    bench.fetch(2, 1, (1, 1))
+    token = bench.fetch(2, 1, (1, 1))
+    assert token not in bench.replies
+    bench.quorum.propose([b"a"], bench.now)
+    bench.collect()
+    answer = bench.fetched(token)
+    assert [record.value for record in batch.records(answer.records)] == [b"a"]
+    assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (1, 1)
+
+
+def test_a_parked_fetch_is_answered_when_the_high_watermark_moves() -> None:
+    """Q4: the follower learns at once what is committed."""
+    bench = Bench().lead()
+    bench.fetch(9, 1, (0, 0))
+    token = bench.fetch(9, 1, (1, 1))
+    assert token not in bench.replies
+    bench.fetch(2, 1, (1, 1))
+    assert bench.fetched(token).high_watermark == 1
+
+
+def test_a_parked_fetch_ends_with_its_time() -> None:
+    """Q4: empty, at the deadline that next_deadline names."""
+    bench = Bench().lead()
+    bench.fetch(2, 1, (1, 1), max_wait=0)
+    token = bench.fetch(2, 1, (1, 1), max_wait=300)
+    assert bench.quorum.next_deadline() == bench.now + 300
+    bench.tick(bench.now + 299)
+    assert token not in bench.replies
+    bench.tick(bench.now + 1)
+    assert bench.fetched(token).records == b""
+
+
+def test_parked_fetches_are_told_when_leadership_ends() -> None:
+    """F3: they go and look for the new leader."""
+    bench = Bench().lead()
+    bench.fetch(2, 1, (1, 1), max_wait=0)
+    token = bench.fetch(2, 1, (1, 1))
+    bench.begin(3, 2)
+    answer = bench.fetched(token)
+    assert answer.error_code is ErrorCode.not_leader_or_follower
+    assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (3, 2)
+
+
+def test_only_the_leader_of_exactly_this_epoch_serves() -> None:
+    """F3: an older or a newer epoch, or another leader, is told so, with what is known of the leader."""
+    bench = Bench()
+    bench.follow(2, 4)
+    token = bench.fetch(3, 4, (0, 0))
+    assert bench.fetched(token).error_code is ErrorCode.not_leader_or_follower
+    assert bench.fetched(token).current_leader.leader_id == 2
+    assert bench.fetched(bench.fetch(3, 3, (0, 0))).error_code is ErrorCode.fenced_leader_epoch
+    assert bench.fetched(bench.fetch(3, 5, (0, 0))).error_code is ErrorCode.unknown_leader_epoch
+    assert bench.fetched(bench.fetch(3, 4, (-1, 0))).error_code is ErrorCode.invalid_request
+    assert bench.fetched(bench.fetch(3, 4, (0, 5))).error_code is ErrorCode.invalid_request
+
+
+def test_a_refused_fetch_acknowledges_nothing() -> None:
+    """F3, Q4: neither one of another epoch nor one that diverges."""
+    bench = leader_after(data(0, 1, b"a"), 1)
+    epoch = bench.quorum.epoch
+    bench.fetch(2, epoch - 1, (2, epoch - 1))
+    bench.fetch(2, epoch, (9, epoch))
+    bench.fetch(2, epoch, (2, epoch - 1))
+    assert bench.quorum.hwm == 0
+
+
+def test_a_log_that_parted_is_told_where() -> None:
+    """D2: the largest epoch not above the asked one, and its end here."""
+    bench = leader_after(data(0, 1, b"a") + data(1, 3, b"b"), 3)
+    epoch = bench.quorum.epoch
+    for end, expected in [((5, 1), (1, 1)), ((4, 2), (1, 1)), ((7, 3), (2, 3)), ((9, epoch), (3, epoch))]:
+        answer = bench.fetched(bench.fetch(2, epoch, end)).diverging_epoch
+        assert (answer.end_offset, answer.epoch) == expected
+
+
+def test_voters_are_told_of_the_leader_until_they_fetch() -> None:
+    """Q4: a voter that missed the news would stand itself."""
+    bench = Bench().lead()
+    sent = bench.sends(begin_quorum_epoch.BeginQuorumEpochRequest)
+    assert [send.peer for send in sent] == [2, 3]
+    bench.now += 900
+    bench.fetch(2, 1, (1, 1), max_wait=0)
+    bench.tick()
+    sent = bench.sends(begin_quorum_epoch.BeginQuorumEpochRequest)
+    assert [send.peer for send in sent] == [3]
+
+
+def test_a_leader_that_hears_of_a_later_epoch_steps_down() -> None:
+    """S12: there is one leader per epoch, and the later epoch is the one that counts."""
+    bench = Bench().lead()
+    sent = bench.sends(begin_quorum_epoch.BeginQuorumEpochRequest)
+    standing = messages.Standing(6, -1, ErrorCode.fenced_leader_epoch)
+    bench.answer(sent[0], messages.begin_response(standing))
+    assert (bench.quorum.role, bench.quorum.epoch) == ("unattached", 6)
+
+
+def test_describe_quorum_shows_voters_and_observers() -> None:
+    """Q1: who leads and how far each one is."""
+    bench = Bench().lead()
+    bench.fetch(2, 1, (1, 1))
+    bench.fetch(9, 1, (0, 0))
+    bench.quorum.handle_describe_quorum(describe_quorum.DescribeQuorumRequest(topics=()), 99, bench.now)
+    bench.collect()
+    told = bench.replies[99].topics[0].partitions[0]
+    assert (told.leader_id, told.leader_epoch, told.high_watermark) == (1, 1, 1)
+    assert [(each.replica_id, each.log_end_offset) for each in told.current_voters] == [(1, 1), (2, 1), (3, -1)]
+    assert [(each.replica_id, each.log_end_offset) for each in told.observers] == [(9, 0)]
+
+
+def test_an_observer_that_went_away_is_forgotten() -> None:
+    """Q1: after its session."""
+    bench = Bench(1, (1,))
+    bench.sync()
+    bench.fetch(9, 1, (1, 1))
+    bench.now += 300_001
+    bench.fetch(8, 1, (1, 1))
+    bench.quorum.handle_describe_quorum(describe_quorum.DescribeQuorumRequest(topics=()), 99, bench.now)
+    bench.collect()
+    told = bench.replies[99].topics[0].partitions[0]
+    assert [each.replica_id for each in told.observers] == [8]
+    bench.tick(bench.now + 500)
+    assert len(bench.replies) == 3
+
+
+def test_describe_quorum_is_the_leaders_to_answer() -> None:
+    """Q1: a follower does not know."""
+    bench = Bench()
+    bench.quorum.handle_describe_quorum(describe_quorum.DescribeQuorumRequest(topics=()), 99, bench.now)
+    bench.collect()
+    assert bench.replies[99].topics[0].partitions[0].error_code is ErrorCode.not_leader_or_follower
+
+
+def test_uncommitted_entries_of_a_deposed_leader_vanish() -> None:
+    """Q2: they were never answered, and the next leader overwrites them."""
+    net = Net(3, seed=4)
+    old = net.leader()
+    net.run(1_000)
+    net.isolate(old.id)
+    lost = old.propose(b"lost")
+    net.run(6_000)
+    new = net.leader()
+    kept = new.propose(b"kept")
+    net.run_until(lambda: net.hwm > kept)
+    net.heal()
+    net.run_until(lambda: old.applied > kept)
+    assert lost <= kept
+    assert old.image == [b"kept"]
+    assert net.noted("quorum_truncated", old.id)

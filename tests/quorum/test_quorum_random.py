@@ -1,0 +1,132 @@
+"""Quorums of one, three and five under drops, delays, pauses, crashes with lost tails, and restarts, seed by seed.
+
+The network of `quorum_net` checks at every step that no epoch has two leaders and that nothing committed changes.
+"""
+
+from __future__ import annotations
+
+import pytest
+from quorum_net import Net, Peer
+
+from insync.quorum.config import QuorumConfig
+
+CALM = QuorumConfig(fetch_max_bytes=400, snapshot_chunk_bytes=150, snapshots_kept=1, retry_backoff_ms=10)
+HASTY = QuorumConfig(
+    election_timeout_ms=60,
+    election_backoff_max_ms=60,
+    fetch_timeout_ms=120,
+    request_timeout_ms=120,
+    retry_backoff_ms=5,
+    fetch_max_wait_ms=40,
+    fetch_max_bytes=300,
+    snapshot_chunk_bytes=150,
+    snapshots_kept=2,
+)
+"""Timeouts not much longer than the network and the disk take: elections all the time."""
+
+
+def disturb(net: Net, slowest: int) -> None:
+    peer = net.rng.choice(list(net.peers.values()))
+    chance = net.rng.random()
+    if not peer.up:
+        peer.start()
+    elif chance < 0.4:
+        peer.stop(lossy=chance < 0.3)
+    elif chance < 0.5:
+        peer.paused = not peer.paused
+    elif chance < 0.6:
+        net.isolate(peer.id)
+    elif chance < 0.7:
+        net.heal()
+        net.loss = net.rng.choice([0.0, 0.05, 0.3])
+    elif chance < 0.8:
+        net.delay = net.rng.choice([(1, 3), (1, slowest // 10), (slowest // 30, slowest)])
+    elif peer.applied > 0 and chance < 0.9:
+        peer.snapshot()
+    elif peer.quorum.is_leader:
+        peer.do(lambda: peer.quorum.resign(net.now))
+
+
+def propose_somewhere(net: Net, number: int) -> None:
+    for peer in net.peers.values():
+        if peer.up and peer.quorum.is_leader and not peer.paused:
+            peer.propose(*(b"%d-%d-%d" % (peer.id, number, each) for each in range(net.rng.randint(1, 4))))
+
+
+def calm_down(net: Net) -> None:
+    net.heal()
+    net.delay = (1, 3)
+    for peer in net.peers.values():
+        peer.paused = False
+        if peer.up:
+            peer.do(lambda peer=peer: peer.quorum.tick(net.now))
+        else:
+            peer.start()
+    net.run(3_000)  # what was on its way arrives
+
+
+def holds_everything(net: Net, peer: Peer) -> bool:
+    return peer.applied == net.hwm and peer.image == [net.committed[each][1] for each in sorted(net.committed)]
+
+
+def goes_on(net: Net) -> None:
+    """A new proposal is committed, and everybody ends with all that ever was."""
+    last = net.leader().propose(b"after the storm")
+    net.run_until(lambda: net.hwm > last)
+    assert net.committed[last][1] == b"after the storm"
+    net.run_until(lambda: all(holds_everything(net, peer) for peer in net.peers.values()))
+
+
+@pytest.mark.parametrize("voters", [1, 3, 5])
+@pytest.mark.parametrize("seed", range(10))
+def test_committed_entries_stay_and_the_quorum_goes_on_after_the_faults(voters: int, seed: int) -> None:
+    """Q2, Q4, Q5, Q6, S7, S12: with Kafka's timeouts."""
+    net = Net(voters, observers=1, seed=seed * 10 + voters, config=CALM)
+    for number in range(100):
+        net.run(net.rng.randint(10, 300))
+        propose_somewhere(net, number)
+        if net.rng.random() < 0.2:
+            disturb(net, 600)
+    calm_down(net)
+    goes_on(net)
+
+
+@pytest.mark.parametrize("voters", [3, 5])
+@pytest.mark.parametrize("seed", range(15))
+def test_committed_entries_stay_when_elections_never_end(voters: int, seed: int) -> None:
+    """Q2, Q4, Q5, Q6, S7, S12: with timeouts so short that leaders come and go."""
+    net = Net(voters, observers=1, seed=seed * 10 + voters, config=HASTY)
+    net.delay, net.sync_delay = (1, 40), (1, 30)
+    for number in range(150):
+        net.run(net.rng.randint(5, 60))
+        propose_somewhere(net, number)
+        if net.rng.random() < 0.25:
+            disturb(net, 60)
+    calm_down(net)
+    net.sync_delay = (1, 3)
+    goes_on(net)
+
+
+def test_the_faults_reach_what_they_are_meant_to_reach() -> None:
+    """Q4, Q6, S7: a storm in which nothing was cut, resigned or loaded would prove little."""
+    seen: dict[str, int] = {}
+    for seed in range(8):
+        net = Net(3, observers=1, seed=seed, config=HASTY)
+        net.delay = (1, 40)
+        for number in range(150):
+            net.run(net.rng.randint(5, 60))
+            propose_somewhere(net, number)
+            if net.rng.random() < 0.25:
+                disturb(net, 60)
+        for _, note in net.notes:
+            seen[note.kind] = seen.get(note.kind, 0) + 1
+    expected = (
+        "leader",
+        "truncated",
+        "resigned",
+        "snapshot_written",
+        "snapshot_loaded",
+        "vote_granted",
+        "vote_refused",
+    )
+    assert [kind for kind in expected if not seen.get(f"quorum_{kind}")] == []

@@ -1,0 +1,305 @@
+"""Snapshots bound the log and bring up readers that fell behind it (Q6)."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from quorum_bench import Bench, data, fetch_answer
+from quorum_net import DIRECTORY, Net
+
+from insync.errors import InvariantViolation
+from insync.quorum import messages, snapshot
+from insync.quorum.config import QuorumConfig
+from insync.quorum.messages import OffsetAndEpoch, Standing
+from insync.storage.disk import read_all
+from insync.wire import batch, control
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import fetch, fetch_snapshot
+
+SMALL = QuorumConfig(snapshot_chunk_bytes=100, snapshots_kept=1)
+PAYLOADS = [b"payload-%d" % each for each in range(30)]
+
+
+def sole(config: QuorumConfig = SMALL, disk: object = None) -> Bench:
+    bench = Bench(1, (1,), config=config, disk=disk)  # type: ignore[arg-type]
+    bench.sync()
+    return bench
+
+
+def commit(bench: Bench, *payloads: bytes) -> int:
+    """Returns the high watermark after."""
+    bench.quorum.propose(payloads, bench.now)
+    bench.collect()
+    bench.sync()
+    return bench.quorum.hwm
+
+
+def piece(bench: Bench, replica: int, named: OffsetAndEpoch, at: int, epoch: int = 1) -> object:
+    request = messages.fetch_snapshot_request("test-cluster", replica, epoch, named, at, 1_000)
+    token = bench._ask(bench.quorum.handle_fetch_snapshot, request)
+    return bench.replies[token].topics[0].partitions[0]
+
+
+def test_a_snapshot_file_is_framed_by_header_and_footer() -> None:
+    """Q6: Kafka's name and Kafka's batches."""
+    bench = sole()
+    bench.quorum.write_snapshot(PAYLOADS, commit(bench, b"a"), 1)
+    name = f"{DIRECTORY}/00000000000000000002-0000000001.checkpoint"
+    found = read_all(bench.disk, name)
+    kinds = [header.is_control for _, header in batch.iter_headers(found)]
+    first, last = (control.control_type(next(batch.records(found, pos))) for pos in (0, batch_at(found, -1)))
+    assert kinds == [True, False, True]
+    assert (first, last) == (control.SNAPSHOT_HEADER, control.SNAPSHOT_FOOTER)
+    assert snapshot.decode(found) == PAYLOADS
+
+
+def batch_at(buffer: bytes, number: int) -> int:
+    return [pos for pos, _ in batch.iter_headers(buffer)][number]
+
+
+def test_many_payloads_make_many_batches() -> None:
+    """Q6: a large image need not fit one batch."""
+    many = [b"%d" % each for each in range(2_500)]
+    found = snapshot.encode(many, OffsetAndEpoch(9, 1), 0)
+    assert [header.count for _, header in batch.iter_headers(found)] == [1, 1_000, 1_000, 500, 1]
+    assert snapshot.decode(found) == many
+    assert snapshot.decode(snapshot.encode([], OffsetAndEpoch(9, 1), 0)) == []
+
+
+def test_a_snapshot_that_is_cut_off_or_damaged_does_not_count() -> None:
+    """Q6: without its footer it stands for nothing."""
+    whole = snapshot.encode(PAYLOADS, OffsetAndEpoch(9, 1), 0)
+    flipped = bytearray(whole)
+    flipped[200] ^= 1
+    footer = batch_at(whole, -1)
+    for broken in (whole[:-1], whole[:footer], flipped, whole[batch_at(whole, 1) :], b""):
+        assert snapshot.decode(bytes(broken)) is None
+
+
+def test_writing_a_snapshot_prunes_the_log_and_older_snapshots() -> None:
+    """Q6: replay is bounded."""
+    bench = sole()
+    bench.quorum.write_snapshot([b"1"], commit(bench, b"a", b"b"), 1)
+    assert bench.quorum.log.log_start == 3
+    bench.quorum.write_snapshot([b"2"], commit(bench, b"c"), 1)
+    assert bench.quorum.log.log_start == 4
+    assert [name for name in bench.disk.listdir(DIRECTORY) if name.endswith(".checkpoint")] == [
+        "00000000000000000004-0000000001.checkpoint"
+    ]
+    with pytest.raises(InvariantViolation, match="Q6"):
+        list(bench.quorum.read_committed(3, 4))
+
+
+def test_the_log_reaches_back_to_the_oldest_kept_snapshot() -> None:
+    """Q6: so that a reader slightly behind the newest one goes on from the log."""
+    bench = sole(QuorumConfig(snapshots_kept=2))
+    starts = []
+    for number in range(3):
+        bench.quorum.write_snapshot([b"s"], commit(bench, b"%d" % number), 1)
+        starts.append(bench.quorum.log.log_start)
+    assert starts == [0, 2, 3]
+    answer = bench.fetched(bench.fetch(9, 1, (3, 1)))
+    assert answer.snapshot_id.epoch == -1
+    assert [record.value for record in batch.records(answer.records)] == [b"2"]
+
+
+def test_a_snapshot_holds_committed_records_and_whole_batches_only() -> None:
+    """Q6: what is not committed may vanish, and a reader goes on with the batch that starts there."""
+    bench = sole()
+    commit(bench, b"a", b"b")
+    bench.quorum.propose([b"c"], bench.now)
+    with pytest.raises(InvariantViolation, match="Q6"):
+        bench.quorum.write_snapshot([b"x"], 4, 1)
+    with pytest.raises(InvariantViolation, match="Q6"):
+        bench.quorum.write_snapshot([b"x"], 2, 1)
+
+
+def test_an_older_snapshot_than_the_newest_is_not_written() -> None:
+    """Q6: it would say nothing new."""
+    bench = sole()
+    offset = commit(bench, b"a")
+    bench.quorum.write_snapshot([b"new"], offset, 1)
+    bench.quorum.write_snapshot([b"old"], offset, 1)
+    assert Bench(1, (1,), disk=bench.disk).told[0] == ("snapshot", ([b"new"], offset, 1))
+
+
+def test_a_snapshot_is_named_after_the_last_entry_even_if_that_is_a_control_record() -> None:
+    """Q4, Q6: a voter that took it over compares logs by that epoch."""
+    bench = sole()
+    commit(bench, b"a")
+    again = sole(disk=bench.disk)
+    assert (again.quorum.epoch, again.quorum.hwm) == (2, 3)
+    again.quorum.write_snapshot([b"a"], 3, 1)
+    assert again.disk.exists(f"{DIRECTORY}/00000000000000000003-0000000002.checkpoint")
+
+
+def test_a_restart_loads_the_snapshot_and_goes_on_with_the_log() -> None:
+    """Q6: nothing below the snapshot is read again."""
+    bench = sole()
+    offset = commit(bench, b"a")
+    bench.quorum.write_snapshot([b"image"], offset, 1)
+    commit(bench, b"b")
+    bench.disk.lossy_crash(random.Random(1))
+    again = Bench(1, (1,), disk=bench.disk, config=SMALL)
+    assert again.told[0] == ("snapshot", ([b"image"], offset, 1))
+    assert again.quorum.log.log_start == offset
+    again.sync()
+    assert list(again.quorum.read_committed(offset, again.quorum.hwm)) == [(offset, 1, b"b")]
+
+
+def test_a_damaged_snapshot_is_passed_over_for_an_older_one() -> None:
+    """Q6: the log still reaches back to it."""
+    bench = sole(QuorumConfig(snapshots_kept=2))
+    first = commit(bench, b"a")
+    bench.quorum.write_snapshot([b"first"], first, 1)
+    second = commit(bench, b"b")
+    bench.quorum.write_snapshot([b"second"], second, 1)
+    bench.disk.corrupt_tail(f"{DIRECTORY}/{second:020d}-0000000001.checkpoint", random.Random(1))
+    again = sole(QuorumConfig(snapshots_kept=2), bench.disk)
+    assert again.told[0] == ("snapshot", ([b"first"], first, 1))
+    assert (first, 1, b"b") in list(again.quorum.read_committed(first, again.quorum.hwm))
+
+
+def test_a_log_that_starts_above_zero_without_a_snapshot_stops_the_node() -> None:
+    """Q6: what was before is nowhere."""
+    bench = sole()
+    offset = commit(bench, b"a")
+    bench.quorum.write_snapshot([b"image"], offset, 1)
+    bench.quorum.log.truncate_fully(offset)
+    bench.disk.remove(f"{DIRECTORY}/{offset:020d}-0000000001.checkpoint")
+    with pytest.raises(InvariantViolation, match="Q6"):
+        Bench(1, (1,), disk=bench.disk)
+
+
+def test_a_reader_below_the_log_start_is_sent_to_the_snapshot() -> None:
+    """Q6: and so is one with an empty log, or one that ends at the log start in another epoch."""
+    bench = sole()
+    offset = commit(bench, b"a", b"b")
+    bench.quorum.write_snapshot([b"image"], offset, 1)
+    again = sole(disk=bench.disk)
+    epoch = again.quorum.epoch
+    for end in [(0, 0), (2, 1), (offset, 2), (offset + 5, 0)]:
+        named = again.fetched(again.fetch(9, epoch, end)).snapshot_id
+        assert (named.end_offset, named.epoch) == (offset, 1)
+    assert again.fetched(again.fetch(9, epoch, (offset, 1), max_wait=0)).snapshot_id.epoch == -1
+
+
+def test_a_snapshot_is_served_in_pieces() -> None:
+    """Q6: of the size that is asked for and allowed."""
+    bench = sole()
+    named = OffsetAndEpoch(commit(bench, b"a"), 1)
+    bench.quorum.write_snapshot(PAYLOADS, named.offset, 1)
+    collected = b""
+    size = 1
+    while len(collected) < size:
+        answer = piece(bench, 9, named, len(collected))
+        assert answer.position == len(collected)  # type: ignore[attr-defined]
+        assert 0 < len(answer.unaligned_records) <= 100  # type: ignore[attr-defined]
+        collected += answer.unaligned_records  # type: ignore[attr-defined]
+        size = answer.size  # type: ignore[attr-defined]
+    assert snapshot.decode(collected) == PAYLOADS
+
+
+def test_a_snapshot_request_that_cannot_be_served_says_why() -> None:
+    """Q6: an unknown snapshot, a place outside it, another epoch."""
+    bench = sole()
+    named = OffsetAndEpoch(commit(bench, b"a"), 1)
+    bench.quorum.write_snapshot(PAYLOADS, named.offset, 1)
+    for answer, error in [
+        (piece(bench, 9, OffsetAndEpoch(1, 1), 0), ErrorCode.snapshot_not_found),
+        (piece(bench, 9, named, 1_000_000), ErrorCode.position_out_of_range),
+        (piece(bench, 9, named, -1), ErrorCode.position_out_of_range),
+        (piece(bench, 9, named, 0, epoch=0), ErrorCode.fenced_leader_epoch),
+    ]:
+        assert answer.error_code is error  # type: ignore[attr-defined]
+
+
+def test_an_observer_that_comes_late_loads_the_snapshot_and_then_the_log() -> None:
+    """Q6: in pieces, from a leader whose log begins after the observer's."""
+    net = Net(3, observers=1, seed=9, config=SMALL)
+    late = net[4]
+    late.stop(lossy=False)
+    leader = net.leader()
+    for payload in PAYLOADS:
+        leader.propose(payload)
+        net.run(20)
+    net.run_until(lambda: leader.image == PAYLOADS)
+    leader.snapshot()
+    last = leader.propose(b"after")
+    late.start()
+    net.run_until(lambda: late.applied > last)
+    assert late.image == [*PAYLOADS, b"after"]
+    assert len(late.snapshots_seen) == 1
+    assert sum(isinstance(send.request, fetch_snapshot.FetchSnapshotRequest) for _, send in net.sent) > 3
+
+
+def test_a_voter_whose_log_is_replaced_by_a_snapshot_votes_by_the_snapshots_epoch() -> None:
+    """Q4: an empty log behind a snapshot is not an empty log."""
+    bench = Bench(config=SMALL)
+    install(bench, bench.follow(2, 4), OffsetAndEpoch(50, 3))
+    assert (bench.quorum.leo, bench.quorum.hwm) == (50, 50)
+    assert bench.told[-1] == ("snapshot", (PAYLOADS, 50, 3))
+    assert not bench.vote(3, 5, (60, 2)).vote_granted
+    assert not bench.vote(3, 6, (49, 3)).vote_granted
+    assert bench.vote(3, 7, (50, 3)).vote_granted
+
+
+def install(bench: Bench, send: object, named: OffsetAndEpoch, content: bytes | None = None) -> None:
+    """Answer a follower's fetch with a snapshot and feed it in pieces."""
+    content = bytes(snapshot.encode(PAYLOADS, named, 0)) if content is None else content
+    bench.answer(send, fetch_answer(2, 4, snapshot=named))  # type: ignore[arg-type]
+    while asked := bench.sends(fetch_snapshot.FetchSnapshotRequest):
+        at = asked[0].request.topics[0].partitions[0].position
+        standing = Standing(4, 2, ErrorCode.none)
+        chunk = content[at : at + 100]
+        bench.answer(
+            asked[0], messages.fetch_snapshot_response(standing, named, size=len(content), position=at, chunk=chunk)
+        )
+
+
+def test_a_snapshot_replaces_a_log_that_parted_and_the_follower_goes_on_behind_it() -> None:
+    """Q6: entries that no leader committed go with it."""
+    bench = Bench(config=SMALL)
+    bench.answer(bench.follow(2, 1), fetch_answer(2, 1, records=data(0, 1, b"a", b"b"), hwm=0))
+    bench.sync()
+    install(bench, bench.follow(2, 4), OffsetAndEpoch(50, 3))
+    (send,) = bench.sends(fetch.FetchRequest)
+    asked = send.request.topics[0].partitions[0]
+    assert (asked.fetch_offset, asked.last_fetched_epoch) == (50, 3)
+    bench.answer(send, fetch_answer(2, 4, records=data(50, 4, b"next"), hwm=51))
+    bench.sync()
+    assert list(bench.quorum.read_committed(50, 51)) == [(50, 4, b"next")]
+
+
+def test_a_damaged_download_is_not_installed() -> None:
+    """Q6: the follower asks again."""
+    bench = Bench(config=SMALL)
+    content = bytearray(snapshot.encode(PAYLOADS, OffsetAndEpoch(50, 3), 0))
+    content[150] ^= 1
+    install(bench, bench.follow(2, 4), OffsetAndEpoch(50, 3), bytes(content))
+    assert bench.quorum.leo == 0
+    assert bench.sends(fetch.FetchRequest) == []
+    bench.tick()
+    assert [send.request.topics[0].partitions[0].fetch_offset for send in bench.sends(fetch.FetchRequest)] == [0]
+
+
+def test_a_crash_between_the_file_and_the_cut_is_made_good_at_the_next_start() -> None:
+    """Q6: the snapshot is there, the old log too; the snapshot wins."""
+    bench = Bench(config=SMALL)
+    bench.answer(bench.follow(2, 1), fetch_answer(2, 1, records=data(0, 1, b"a", b"b"), hwm=0))
+    bench.sync()
+    named = OffsetAndEpoch(50, 3)
+    bench.quorum._core.snapshots.store(named, snapshot.encode(PAYLOADS, named, 0))
+    bench.disk.lossy_crash(random.Random(5))
+    again = Bench(disk=bench.disk, config=SMALL)
+    assert (again.quorum.leo, again.quorum.log.log_start, again.quorum.hwm) == (50, 50, 50)
+
+
+def test_a_snapshot_below_what_is_committed_here_stops_the_node() -> None:
+    """S7: it would take committed records back."""
+    bench = Bench(config=SMALL)
+    bench.answer(bench.follow(2, 4), fetch_answer(2, 4, records=data(0, 4, b"a", b"b"), hwm=2))
+    bench.sync()
+    with pytest.raises(InvariantViolation, match="S7"):
+        install(bench, bench.sends(fetch.FetchRequest)[-1], OffsetAndEpoch(1, 4))

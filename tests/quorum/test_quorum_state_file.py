@@ -1,0 +1,48 @@
+"""The quorum-state file (Q4)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from insync.errors import InvariantViolation
+from insync.quorum import state_file
+from insync.quorum.state_file import ElectionState
+from insync.sim.disk import SimDisk
+
+
+def test_the_file_is_kafkas_version_1() -> None:
+    """Q4: one line of JSON that Kafka's own tools read."""
+    state = ElectionState(epoch=7, leader_id=2, voted_id=3)
+    assert json.loads(state_file.encode(state)) == {
+        "leaderId": 2,
+        "leaderEpoch": 7,
+        "votedId": 3,
+        "votedDirectoryId": "AAAAAAAAAAAAAAAAAAAAAA",
+        "data_version": 1,
+    }
+    assert state_file.decode(state_file.encode(state)) == state
+
+
+def test_version_0_is_read_too() -> None:
+    """Q4: as a Kafka broker of an older version left it."""
+    old = (
+        b'{"clusterId":"","leaderId":1,"leaderEpoch":2,"votedId":-1,'
+        b'"appliedOffset":0,"currentVoters":[],"data_version":0}'
+    )
+    assert state_file.decode(old) == ElectionState(epoch=2, leader_id=1, voted_id=-1)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"data_version":9}', b'{"data_version":1}'])
+def test_a_file_that_cannot_be_read_stops_the_node(content: bytes) -> None:
+    """Q4: a vote that may have been given must not be given again."""
+    with pytest.raises(InvariantViolation, match="Q4"):
+        state_file.decode(content)
+
+
+def test_a_replica_that_never_ran_starts_in_epoch_zero() -> None:
+    """Q4: with no vote and no leader."""
+    disk = SimDisk()
+    state_file.anchor(disk, "a/b")
+    assert state_file.load(disk, "a/b/quorum-state") == ElectionState(epoch=0, leader_id=-1, voted_id=-1)

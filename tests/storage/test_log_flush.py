@@ -1,0 +1,127 @@
+"""When a log becomes durable."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from storage_bench import Bench, shape
+
+
+def survivors(bench: Bench, seed: int = 1) -> int:
+    recovery_point = bench.log.recovery_point
+    bench.disk.lossy_crash(Random(seed))
+    return bench.open(recovery_point=recovery_point).leo
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_with_flush_messages_of_one_every_append_survives_a_power_loss(seed: int) -> None:
+    bench = Bench(flush_messages=1, segment_bytes=300)
+    for _ in range(10):
+        bench.append(1)
+        assert bench.log.recovery_point == bench.log.leo
+    assert survivors(bench, seed) == 10
+
+
+def test_every_n_records_the_append_itself_flushes() -> None:
+    bench = Bench(flush_messages=5)
+    points = []
+    for _ in range(4):
+        bench.append(2)
+        points.append(bench.log.recovery_point)
+    assert points == [0, 0, 6, 6]
+
+
+def test_a_follower_flushes_by_the_same_policy() -> None:
+    leader = Bench()
+    leader.append(3)
+    follower = Bench(flush_messages=2)
+    follower.log.append_as_follower(leader.log.read(0, 1000, limit_offset=3))
+    assert follower.log.recovery_point == 3
+
+
+def test_data_is_due_for_a_flush_after_flush_ms() -> None:
+    bench = Bench(flush_ms=100)
+    assert not bench.log.flush_due(0)
+    bench.append()
+    assert not bench.log.flush_due(50)
+    assert not bench.log.flush_due(149)
+    assert bench.log.flush_due(150)
+    job = bench.log.begin_flush()
+    assert not bench.log.flush_due(1_000), "one at a time"
+    job.run()
+    bench.log.finish_flush(job)
+    assert bench.log.recovery_point == 1
+    assert not bench.log.flush_due(10_000)
+
+
+def test_a_closed_segment_is_due_for_a_flush_at_once() -> None:
+    bench = Bench()
+    bench.append()
+    assert not bench.log.flush_due(0)
+    bench.log.roll()
+    assert bench.log.flush_due(0)
+
+
+def test_a_flush_covers_what_was_there_when_it_began() -> None:
+    bench = Bench()
+    bench.append()
+    job = bench.log.begin_flush()
+    bench.append()
+    job.run()
+    bench.log.finish_flush(job)
+    assert (job.upto, bench.log.recovery_point) == (1, 1)
+
+
+def test_a_flush_that_was_overtaken_by_a_truncation_counts_for_nothing() -> None:
+    """D4: the offsets it covered have been written anew since."""
+    bench = Bench()
+    for _ in range(4):
+        bench.append()
+    job = bench.log.begin_flush()
+    job.run()
+    bench.log.truncate_to(1)
+    bench.append(5, epoch=2)
+    bench.log.finish_flush(job)
+    assert bench.log.recovery_point <= 1
+
+
+def test_a_flush_may_run_after_its_log_was_deleted() -> None:
+    bench = Bench(segment_bytes=1)
+    bench.append()
+    bench.append()
+    job = bench.log.begin_flush()
+    bench.log.delete()
+    job.run()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_flush_across_segments_survives_a_power_loss(seed: int) -> None:
+    bench = Bench(segment_bytes=150)
+    for _ in range(6):
+        bench.append(2)
+    rows = shape(bench.log)
+    bench.log.flush()
+    bench.append(2)
+    assert survivors(bench, seed) >= 12
+    assert shape(bench.log)[:6] == rows
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_epoch_is_durable_as_soon_as_it_is_assigned(seed: int) -> None:
+    """T1"""
+    bench = Bench()
+    bench.append(2, epoch=1)
+    bench.log.flush()
+    bench.log.assign_epoch(5, 2)
+    bench.disk.lossy_crash(Random(seed))
+    assert bench.disk.open(bench.path("leader-epoch-checkpoint")).read(0, 99) == b"0\n2\n1 0\n5 2\n"
+
+
+def test_a_failing_disk_is_an_error_and_not_a_flush() -> None:
+    bench = Bench()
+    bench.append()
+    bench.disk.failing = True
+    with pytest.raises(OSError, match="Input/output"):
+        bench.log.flush()
+    assert bench.log.recovery_point == 0

@@ -1,0 +1,240 @@
+"""Opening a log again: after a clean stop without reading it, after an unclean one by what the disk still has."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from storage_bench import Bench, content, shape
+
+from insync.storage.recovery import RecoveryReport
+from insync.storage.segment import Segment
+
+NAMES = ("00000000000000000000", "00000000000000000004", "00000000000000000008")
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """Offsets 0-9 in batches of two, epochs 1 1 2 2 4, in segments at 0, 4 and 8, nothing flushed."""
+    bench = Bench(segment_bytes=200, index_interval_bytes=1)
+    for epoch in (1, 1, 2, 2, 4):
+        bench.append(2, epoch=epoch, producer_id=9, producer_epoch=0, base_sequence=bench.log.leo)
+    assert [segment.base for segment in bench.log.segments] == [0, 4, 8]
+    return bench
+
+
+def crash_and_recover(bench: Bench, recovery_point: int = 0) -> RecoveryReport:
+    bench.disk.crash()
+    bench.disk.bytes_read.clear()
+    report = bench.open(recovery_point=recovery_point).recovery
+    assert report is not None
+    return report
+
+
+def damage(bench: Bench, name: str, position: int) -> None:
+    file = bench.disk.open(bench.path(name))
+    data = bytearray(file.read(0, file.size))
+    data[position] ^= 0xFF
+    file.truncate(0)
+    file.append(bytes(data))
+
+
+def test_a_clean_restart_reads_no_log_data(bench: Bench) -> None:
+    bench.log.set_hwm(7)
+    before, rows = content(bench.log), shape(bench.log)
+    bench.disk.bytes_read.clear()
+    log = bench.reopen_clean()
+    assert bench.bytes_read() == 0
+    assert log.recovery is None
+    assert (log.leo, log.recovery_point, log.last_epoch) == (10, 10, 4)
+    assert log.producers.producers[9].last_sequence == 9
+    assert content(log) == before
+    assert shape(log) == rows
+    assert bench.append(1, epoch=4) == 10
+
+
+def test_a_clean_restart_keeps_the_indexes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.reopen_clean()
+    monkeypatch.delattr(Segment, "rebuild_index")
+    content(bench.log)
+    assert bench.log.max_timestamp == 1_000
+
+
+def test_a_process_crash_loses_nothing_that_was_written(bench: Bench) -> None:
+    before, epochs = content(bench.log), bench.log.epochs.entries
+    report = crash_and_recover(bench)
+    assert (report.end_offset, report.bytes_cut, report.segments_dropped) == (10, 0, 0)
+    assert content(bench.log) == before
+    assert bench.log.epochs.entries == epochs
+    assert bench.log.producers.producers[9].last_sequence == 9
+    assert bench.log.recovery_point == 0
+
+
+def test_segments_below_the_recovery_point_are_not_read(bench: Bench) -> None:
+    bench.log.flush()
+    report = crash_and_recover(bench, recovery_point=8)
+    assert bench.disk.bytes_read.get(bench.path(NAMES[0] + ".log"), 0) == 0
+    assert bench.disk.bytes_read.get(bench.path(NAMES[1] + ".log"), 0) == 0
+    assert report.checked_bytes == bench.log.segments[-1].size
+    assert bench.log.leo == 10
+
+
+def test_below_the_recovery_point_only_headers_are_looked_at() -> None:
+    bench = Bench()
+    for _ in range(20):
+        bench.append(1, value=b"v" * 50_000)
+    bench.log.flush()
+    bench.append(1, value=b"v" * 50_000)
+    report = crash_and_recover(bench, recovery_point=20)
+    assert report.checked_bytes < 51_000
+    assert bench.bytes_read() < 51_000 + 3 * 21 * 4_096
+    assert bench.log.leo == 21
+
+
+@pytest.mark.parametrize("position", [0, 8, 16, 17, 40, 61, 65])
+def test_a_corrupt_batch_and_all_behind_it_are_cut(bench: Bench, position: int) -> None:
+    length = bench.log.segments[0].size // 2
+    damage(bench, NAMES[1] + ".log", length + position)
+    report = crash_and_recover(bench)
+    assert bench.log.leo == report.end_offset == 6
+    assert [segment.base for segment in bench.log.segments] == [0, 4]
+    assert report.segments_dropped == 1
+    assert bench.log.epochs.entries == [(1, 0), (2, 4)]
+    assert bench.log.producers.producers[9].last_sequence == 5
+    assert bench.append(1, epoch=5) == 6
+
+
+@pytest.mark.parametrize("missing", [1, 30, 61, 70])
+def test_a_torn_tail_is_cut_at_the_last_good_batch(bench: Bench, missing: int) -> None:
+    file = bench.disk.open(bench.path(NAMES[2] + ".log"))
+    file.truncate(file.size - missing)
+    report = crash_and_recover(bench)
+    assert (report.end_offset, report.bytes_cut) == (8, max(0, bench_size(bench) - missing))
+    assert bench.append(1, epoch=5) == 8
+
+
+def bench_size(bench: Bench) -> int:
+    return bench.log.segments[0].size // 2
+
+
+def test_a_log_shorter_than_its_recovery_point_is_cut_there_and_says_so(bench: Bench) -> None:
+    bench.log.flush()
+    file = bench.disk.open(bench.path(NAMES[2] + ".log"))
+    file.truncate(20)
+    report = crash_and_recover(bench, recovery_point=10)
+    assert report.below_recovery_point
+    assert (bench.log.leo, bench.log.recovery_point) == (8, 8)
+
+
+def test_a_missing_segment_takes_everything_behind_it(bench: Bench) -> None:
+    bench.disk.remove(bench.path(NAMES[1] + ".log"))
+    report = crash_and_recover(bench)
+    assert (bench.log.leo, report.segments_dropped) == (4, 1)
+    assert not bench.disk.exists(bench.path(NAMES[1] + ".index"))
+    assert not bench.disk.exists(bench.path(NAMES[2] + ".log"))
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("how", ["missing", "short", "garbage"])
+def test_indexes_are_rebuilt_when_they_cannot_be_right(bench: Bench, suffix: str, how: str) -> None:
+    before = content(bench.log)
+    bench.log.close()
+    path = bench.path(NAMES[0] + suffix)
+    if how == "missing":
+        bench.disk.remove(path)
+    else:
+        file = bench.disk.open(path)
+        file.truncate(0)
+        file.append(b"\xff" * (5 if how == "short" else 24))
+    log = bench.open(recovery_point=10, clean=True)
+    assert content(log) == before
+    assert log.max_timestamp == 1_000
+    for offset in range(10):
+        assert log.read(offset, 1, limit_offset=10)
+
+
+def test_an_index_that_misleads_is_found_out(bench: Bench) -> None:
+    """Its numbers rise, but they are not positions of batches."""
+    bench.log.close()
+    file = bench.disk.open(bench.path(NAMES[0] + ".index"))
+    file.truncate(0)
+    file.append((1).to_bytes(4, "big") + (13).to_bytes(4, "big"))
+    log = bench.open(recovery_point=10, clean=True)
+    assert log.read(2, 1, limit_offset=10)[:8] == (2).to_bytes(8, "big")
+
+
+@pytest.mark.parametrize(
+    "checkpoint",
+    [None, b"", b"0\n2\n1 0\n", b"0\n4\n1 0\n2 4\n4 8\n6 12\n", b"0\n2\n1 0\n7 6\n", b"0\n1\n9 0\n"],
+)
+def test_epochs_agree_with_the_batches_whatever_the_checkpoint_says(bench: Bench, checkpoint: bytes | None) -> None:
+    """D1: with the checkpoint missing, damaged, older or newer than the log."""
+    bench.log.flush()
+    path = bench.path("leader-epoch-checkpoint")
+    bench.disk.remove(path)
+    if checkpoint is not None:
+        bench.disk.open(path).append(checkpoint)
+    for recovery_point in (10, 0, 8, 6):
+        crash_and_recover(bench, recovery_point)
+        assert bench.log.epochs.entries == [(1, 0), (2, 4), (4, 8)], recovery_point
+
+
+@pytest.mark.parametrize("checkpoint", [b"0\n0\n", b"0\n1\n1 0\n", b"0\n2\n1 0\n2 4\n"])
+def test_epochs_that_the_checkpoint_does_not_know_yet_are_found_in_what_is_checked(
+    bench: Bench, checkpoint: bytes
+) -> None:
+    """D1"""
+    path = bench.path("leader-epoch-checkpoint")
+    bench.disk.remove(path)
+    bench.disk.open(path).append(checkpoint)
+    crash_and_recover(bench, recovery_point=4)
+    assert bench.log.epochs.entries == [(1, 0), (2, 4), (4, 8)]
+
+
+def test_bytes_that_come_back_after_a_truncation_are_cut_off(bench: Bench) -> None:
+    """D4: an old batch that fits by offset and checksum is known by its older epoch."""
+    old = bench.log.read(8, 1 << 20, limit_offset=10)
+    bench.log.truncate_to(6)
+    bench.append(2, epoch=5)
+    file = bench.disk.open(bench.log.segments[-1].paths()[0])
+    file.append(old)
+    report = crash_and_recover(bench)
+    assert (bench.log.leo, report.bytes_cut) == (8, len(old))
+    assert bench.log.epochs.entries == [(1, 0), (2, 4), (5, 6)]
+
+
+@pytest.mark.parametrize("victims", [(4,), (8,), (4, 8)])
+def test_producers_survive_lost_and_damaged_snapshots(bench: Bench, victims: tuple[int, ...]) -> None:
+    """P4: the state is rebuilt from the log."""
+    for offset in victims:
+        damage(bench, f"{offset:020d}.snapshot", 3)
+    crash_and_recover(bench, recovery_point=8)
+    producer = bench.log.producers.producers[9]
+    assert (producer.last_sequence, producer.last_offset) == (9, 9)
+
+
+def test_a_snapshot_above_the_end_of_the_log_is_not_used(bench: Bench) -> None:
+    """P4"""
+    damage(bench, NAMES[1] + ".log", 70)
+    crash_and_recover(bench)
+    assert bench.log.leo == 4
+    assert bench.log.producers.producers[9].last_sequence == 3
+    assert not bench.disk.exists(bench.path(NAMES[2] + ".snapshot"))
+
+
+def test_what_was_deleted_before_the_stop_stays_deleted(bench: Bench) -> None:
+    report = crash_and_recover(bench)
+    assert report.end_offset == 10
+    log = bench.open(log_start=5)
+    assert (log.log_start, log.epochs.entries) == (5, [(2, 5), (4, 8)])
+    log = bench.open(log_start=20)
+    assert (log.log_start, log.leo) == (20, 20)
+
+
+def test_a_second_crash_during_recovery_changes_nothing(bench: Bench) -> None:
+    damage(bench, NAMES[1] + ".log", 70)
+    crash_and_recover(bench)
+    rows = shape(bench.log)
+    bench.disk.lossy_crash(Random(3))
+    bench.open()
+    assert shape(bench.log) == rows[: len(shape(bench.log))]

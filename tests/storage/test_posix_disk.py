@@ -1,0 +1,107 @@
+"""The production disk behaves as the seam says, and as the simulated one does."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from storage_bench import Bench, content, shape
+
+from insync.storage import disk as disks
+from insync.storage.posix import PosixDisk
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> PosixDisk:
+    return PosixDisk(str(tmp_path / "root"))
+
+
+def test_files_grow_are_read_and_cut(disk: PosixDisk) -> None:
+    disk.mkdir("a/b")
+    file = disk.open("a/b/f")
+    file.append(b"hello")
+    file.append(memoryview(b" world"))
+    assert (file.size, file.read(6, 99), file.read(0, 5)) == (11, b"world", b"hello")
+    file.truncate(5)
+    file.append(bytearray(b"!"))
+    file.sync()
+    file.close()
+    assert disks.read_all(disk, "a/b/f") == b"hello!"
+    assert disk.size("a/b/f") == 6
+
+
+def test_names_are_listed_renamed_and_removed(disk: PosixDisk) -> None:
+    disk.mkdir("d")
+    disks.write_atomically(disk, "d/z", b"1")
+    disks.write_atomically(disk, "d/y", b"2")
+    disk.rename("d/z", "d/a")
+    assert disk.listdir("d") == ["a", "y"]
+    disk.remove("d/y")
+    assert not disk.exists("d/y")
+    disk.rmtree("d")
+    assert disk.listdir("") == []
+    disk.sync_dir("")
+
+
+def test_a_sync_for_later_outlives_its_file_and_leaks_nothing(disk: PosixDisk) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    disk.mkdir("d")
+    file = disk.open("d/f")
+    file.append(b"x")
+    syncs = [file.sync_later(), disk.sync_dir_later("d")]
+    file.close()
+    disk.rmtree("d")
+    for sync in syncs:
+        sync()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_write_that_fails_half_way_leaves_no_trace(disk: PosixDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = disk.open("f")
+    file.append(b"whole")
+    real, calls = os.pwrite, []
+
+    def nearly_full(fd: int, data: bytes, at: int) -> int:
+        calls.append(at)
+        if len(calls) > 1:
+            raise OSError(28, "No space left on device")
+        return real(fd, bytes(data)[:3], at)
+
+    monkeypatch.setattr(os, "pwrite", nearly_full)
+    with pytest.raises(OSError, match="No space"):
+        file.append(b"torn batch")
+    monkeypatch.undo()
+    assert disk.size("f") == file.size == 5
+    file.append(b"!")
+    assert disks.read_all(disk, "f") == b"whole!"
+
+
+def test_a_short_write_is_carried_on(disk: PosixDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = disk.open("f")
+    real = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, bytes(data)[:3], at))
+    file.append(b"a long batch")
+    assert disks.read_all(disk, "f") == b"a long batch"
+
+
+def test_a_log_lives_on_it_through_clean_and_unclean_stops(disk: PosixDisk) -> None:
+    bench = Bench(disk, segment_bytes=200, index_interval_bytes=1)
+    for epoch in (1, 1, 2, 3, 3):
+        bench.append(2, epoch=epoch)
+    before, rows = content(bench.log), shape(bench.log)
+    job = bench.log.begin_flush()
+    job.run()
+    bench.log.finish_flush(job)
+    log = bench.reopen_clean()
+    assert (content(log), shape(log), log.recovery) == (before, rows, None)
+    bench.append(2, epoch=4)
+    log.release()
+    with open(f"{disk.root}/{log.active.paths()[0]}", "ab") as file:
+        file.write(b"torn")
+    log = bench.open(recovery_point=10)
+    assert log.leo == 12
+    assert log.recovery is not None
+    assert log.recovery.bytes_cut == 4
+    assert log.epochs.entries == [(1, 0), (2, 4), (3, 6), (4, 10)]
+    log.release()
