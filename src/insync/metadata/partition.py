@@ -5,8 +5,10 @@ Everything here is frozen: a change makes a new registration with a partition ep
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
+
+from insync.wire.metadata_records import LEADER_UNCHANGED, RECOVERING, RECOVERY_UNCHANGED, PartitionChangeRecord
 
 NO_LEADER = -1
 
@@ -45,3 +47,27 @@ class Partition:
     def effective_min_isr(self, min_insync_replicas: int) -> int:
         """H1: a topic never waits for more replicas than it has."""
         return min(min_insync_replicas, len(self.replicas))
+
+    def changed_by(self, change: PartitionChangeRecord) -> Partition:
+        """M2: this registration after a change record. Naming any leader, even the same, starts a new leader epoch."""
+        leader_named = change.leader != LEADER_UNCHANGED
+        return replace(
+            self,
+            replicas=_either(change.replicas, self.replicas),
+            isr=_either(change.isr, self.isr),
+            leader=change.leader if leader_named else self.leader,
+            leader_epoch=self.leader_epoch + leader_named,
+            partition_epoch=self.partition_epoch + 1,
+            elr=_either(change.eligible_leader_replicas, self.elr),
+            last_known_elr=_either(change.last_known_elr, self.last_known_elr),
+            adding=_either(change.adding_replicas, self.adding),
+            removing=_either(change.removing_replicas, self.removing),
+            recovering=self._recovering_after(change.leader_recovery_state),
+        )
+
+    def _recovering_after(self, state: int) -> bool:
+        return self.recovering if state == RECOVERY_UNCHANGED else state == RECOVERING
+
+
+def _either(new: tuple[int, ...] | None, old: tuple[int, ...]) -> tuple[int, ...]:
+    return old if new is None else tuple(new)

@@ -1,0 +1,163 @@
+"""Changing configs, and what a changed MinISR does to the ELR (E8).
+
+The ELR is derived again in the same batch as the config: a MinISR that the ISR now meets empties it; a raised one adds
+nobody, because who is in neither ISR nor ELR may have missed records while the HWM moved. That a leader may learn of a
+raised MinISR late is the concern of `alter_partition.leader_knows_min_isr`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from insync.controller.context import Context
+from insync.controller.decision import Decision
+from insync.controller.partition_change import PartitionChangeBuilder
+from insync.controller.reassignment import OK, Outcome
+from insync.metadata import configs
+from insync.metadata.configs import Resource
+from insync.metadata.image import CLUSTER_DEFAULTS, ConfigResource, Image
+from insync.wire import metadata_records as records
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import create_topics
+from insync.wire.messages import incremental_alter_configs as messages
+from insync.wire.types import NO_DURATION
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+Overlay = dict[ConfigResource, dict[str, str]]
+_FROM_TOPIC, _FROM_CLUSTER, _BUILT_IN = 1, 3, 5
+"""Kafka's numbers of where a value comes from."""
+
+
+def problem(resource: Resource, name: str, value: str | None) -> str | None:
+    return configs.problem(configs.KEYS[resource], name, value)
+
+
+def alter(ctx: Context, request: Any, now: int) -> Decision:
+    overlay: Overlay = {}
+    made: list[records.MetadataRecord] = []
+    responses = []
+    names = [(entry.resource_type, entry.resource_name) for entry in request.resources]
+    for entry in request.resources:
+        resource = (int(entry.resource_type), entry.resource_name)
+        outcome = _check_resource(ctx, resource) if names.count(resource) == 1 else _REPEATED
+        if outcome == OK:
+            outcome = _change(ctx, resource, entry.configs, overlay, made)
+        responses.append(
+            messages.AlterConfigsResourceResponse(
+                error_code=outcome[0],
+                error_message=outcome[1],
+                resource_type=entry.resource_type,
+                resource_name=entry.resource_name,
+            )
+        )
+    made += _derive_elrs(ctx, overlay)
+    response = messages.IncrementalAlterConfigsResponse(throttle_time=NO_DURATION, responses=tuple(responses))
+    return Decision(records=() if request.validate_only else tuple(made), response=response)
+
+
+_REPEATED: Outcome = (ErrorCode.invalid_request, "The resource is named more than once.")
+
+
+def _check_resource(ctx: Context, resource: ConfigResource) -> Outcome:
+    kind, name = resource
+    if kind == Resource.TOPIC:
+        known = name in ctx.image.topic_ids
+        return OK if known else (ErrorCode.unknown_topic_or_partition, f"No such topic: {name}")
+    if kind != Resource.BROKER or not (name == "" or name.isdigit()):
+        return ErrorCode.invalid_request, f"Unexpected resource {kind} {name}"
+    if name and int(name) not in ctx.image.brokers:
+        return ErrorCode.broker_id_not_registered, f"No such broker: {name}"
+    return OK
+
+
+def _change(
+    ctx: Context, resource: ConfigResource, changes: Any, overlay: Overlay, made: list[records.MetadataRecord]
+) -> Outcome:
+    before = ctx.image.configs.get(resource, {})
+    after = dict(before)
+    if len({change.name: None for change in changes}) != len(changes):
+        return ErrorCode.invalid_request, "A config is named more than once."
+    for change in changes:
+        outcome = _change_one(resource, change, after)
+        if outcome != OK:
+            return outcome
+    changed = [change.name for change in changes if before.get(change.name) != after.get(change.name)]
+    made += [_record(resource, name, after.get(name)) for name in changed]
+    overlay[resource] = after
+    return OK
+
+
+def _record(resource: ConfigResource, name: str, value: str | None) -> records.ConfigRecord:
+    return records.ConfigRecord(resource_type=resource[0], resource_name=resource[1], name=name, value=value)
+
+
+def _change_one(resource: ConfigResource, change: Any, values: dict[str, str]) -> Outcome:
+    key = configs.KEYS[Resource(resource[0])].get(change.name)
+    if key is None:
+        return ErrorCode.invalid_config, f"Unknown config {change.name}"
+    if resource[0] == Resource.BROKER and resource[1] and change.name == configs.MIN_ISR:
+        return ErrorCode.invalid_config, "MinISR is one for all brokers: set the cluster's default."
+    if change.config_operation == DELETE:
+        values.pop(change.name, None)
+        return OK
+    value = change.value
+    if change.config_operation in (APPEND, SUBTRACT):
+        if key.kind not in ("list", "replicas"):
+            return ErrorCode.invalid_config, f"{change.name} is not a list."
+        value = _edited(values.get(change.name, key.default), change.value or "", change.config_operation)
+    elif change.config_operation != SET:
+        return ErrorCode.invalid_request, f"Unknown operation {change.config_operation}"
+    trouble = problem(Resource(resource[0]), change.name, value)
+    if trouble is not None:
+        return ErrorCode.invalid_config, trouble
+    values[change.name] = value
+    return OK
+
+
+def _edited(old: str, change: str, operation: int) -> str:
+    items = dict.fromkeys(item for item in old.split(",") if item)
+    for item in change.split(","):
+        if operation == APPEND:
+            items[item] = None
+        else:
+            items.pop(item, None)
+    return ",".join(items)
+
+
+# --- E8 --------------------------------------------------------------------------------------------------------------
+
+
+def _derive_elrs(ctx: Context, overlay: Overlay) -> list[records.PartitionChangeRecord]:
+    made = []
+    for topic, topic_id in ctx.image.topic_ids.items():
+        if (int(Resource.TOPIC), topic) not in overlay and CLUSTER_DEFAULTS not in overlay:
+            continue
+        min_isr = int(ctx.image.config_with(topic, configs.MIN_ISR, overlay))  # type: ignore[arg-type]
+        if min_isr == ctx.image.min_isr(topic):
+            continue
+        for partition in ctx.image.partitions[topic_id].values():
+            record = ctx.build(PartitionChangeBuilder(partition, min_isr, ctx.may_lead))
+            if record is not None:
+                made.append(record)
+    return made
+
+
+# --- describing ------------------------------------------------------------------------------------------------------
+
+
+def described(image: Image, own: dict[str, str]) -> tuple[Any, ...]:
+    """All configs of a new topic with where each comes from, for the answer to CreateTopics."""
+    shared = image.configs.get(CLUSTER_DEFAULTS, {})
+    return tuple(_describe(key, own, shared) for _, key in sorted(configs.TOPIC_KEYS.items()))
+
+
+def _describe(key: configs.ConfigKey, own: dict[str, str], shared: dict[str, str]) -> Any:
+    value, source = key.default, _BUILT_IN
+    if key.name in own:
+        value, source = own[key.name], _FROM_TOPIC
+    elif key.synonym in shared:
+        value, source = shared[key.synonym], _FROM_CLUSTER
+    return create_topics.CreatableTopicConfigs(
+        name=key.name, value=value, read_only=False, config_source=source, is_sensitive=False
+    )

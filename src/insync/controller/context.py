@@ -1,0 +1,91 @@
+"""What the handlers of one active controller share: the pending image, its soft state, and how a change is made.
+
+Soft state (who was heard from when, how far each broker has read) is not in the metadata log: a new controller starts
+with everybody heard from just now (B4).
+
+Notes: leader_elected(topic, partition, leader, leader_epoch, how: clean, elr, preferred or unclean),
+leader_lost(topic, partition),
+isr_shrunk_by_controller(topic, partition, isr), elr_changed(topic, partition, elr, last_known_elr),
+reassignment_completed(topic, partition, replicas).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from insync.controller import eligibility
+from insync.controller.config import ControllerConfig
+from insync.controller.partition_change import Election, PartitionChangeBuilder
+from insync.metadata import configs
+from insync.metadata.image import Image
+from insync.metadata.partition import NO_LEADER, Partition
+from insync.sansio import Outbox
+from insync.wire import metadata_records as records
+
+if TYPE_CHECKING:
+    from random import Random
+
+
+class Contact:
+    """What heartbeats told of one broker."""
+
+    __slots__ = ("heard_at", "metadata_offset", "shutdown_offset")
+
+    def __init__(self, heard_at: int, metadata_offset: int = -1) -> None:
+        self.heard_at = heard_at
+        self.metadata_offset = metadata_offset
+        self.shutdown_offset: int | None = None
+        """B7: the others must have read this far before the broker may stop."""
+
+
+class Context:
+    __slots__ = ("config", "contacts", "image", "next_offset", "out", "rng")
+
+    def __init__(self, config: ControllerConfig, rng: Random, out: Outbox) -> None:
+        self.config = config
+        self.rng = rng
+        self.out = out
+        self.image = Image()
+        self.next_offset = 0
+        self.contacts: dict[int, Contact] = {}
+
+    def contact(self, broker_id: int, now: int) -> Contact:
+        contact = self.contacts.get(broker_id)
+        if contact is None:
+            contact = self.contacts[broker_id] = Contact(now)
+        return contact
+
+    def may_lead(self, broker_id: int) -> bool:
+        return eligibility.may_lead(self.image, broker_id)
+
+    def unclean_election(self, topic: str) -> bool:
+        return bool(self.image.config(topic, configs.UNCLEAN_ELECTION))
+
+    def builder(
+        self, partition: Partition, eligible: Callable[[int], bool] | None = None, election: Election | None = None
+    ) -> PartitionChangeBuilder:
+        """A change of `partition` under its topic's configs: elections are clean unless the topic allows others."""
+        if election is None:
+            election = Election.UNCLEAN if self.unclean_election(partition.topic) else Election.CLEAN
+        min_isr = self.image.min_isr(partition.topic)
+        return PartitionChangeBuilder(partition, min_isr, eligible or self.may_lead, election)
+
+    def build(self, builder: PartitionChangeBuilder) -> records.PartitionChangeRecord | None:
+        """Work the change out, and note what is worth knowing of it."""
+        record = builder.build()
+        if record is not None:
+            self._note(builder, builder.before.changed_by(record))
+        return record
+
+    def _note(self, builder: PartitionChangeBuilder, after: Partition) -> None:
+        before, note = builder.before, self.out.note
+        where = {"topic": after.topic, "partition": after.index}
+        if builder.kind:
+            note("leader_elected", **where, leader=after.leader, leader_epoch=after.leader_epoch, how=builder.kind)
+        if after.leader == NO_LEADER != before.leader:
+            note("leader_lost", **where)
+        if (after.elr, after.last_known_elr) != (before.elr, before.last_known_elr):
+            note("elr_changed", **where, elr=after.elr, last_known_elr=after.last_known_elr)
+        if builder.completed:
+            note("reassignment_completed", **where, replicas=after.replicas)

@@ -1,0 +1,28 @@
+"""Where the replicas of new partitions go: striped round robin over the brokers, the unfenced ones first.
+
+Leaders go around the brokers one by one; followers start next to their leader, and one further off each time the
+leaders have been around once, so that the load of a lost broker spreads over all others.
+"""
+
+from __future__ import annotations
+
+from insync.metadata.image import Image
+
+
+def place(image: Image, count: int, replication_factor: int, start: int) -> list[tuple[int, ...]] | None:
+    """Replicas of partitions `start`, `start` + 1 ...; None when there are too few brokers, or none that can lead."""
+    ids = sorted(image.brokers)
+    active = [broker for broker in ids if image.brokers[broker].active]
+    fenced = [broker for broker in ids if image.brokers[broker].fenced]
+    if not active or replication_factor > len(active) + len(fenced):
+        return None
+    return [_stripe(active, fenced, replication_factor, start + index) for index in range(count)]
+
+
+def _stripe(active: list[int], fenced: list[int], replication_factor: int, index: int) -> tuple[int, ...]:
+    rounds, first = divmod(index, len(active))
+    others = len(active) - 1
+    order = [active[first]]
+    order += [active[(first + 1 + (rounds + step) % others) % len(active)] for step in range(others)]
+    order += [fenced[(index + step) % len(fenced)] for step in range(len(fenced))]
+    return tuple(order[:replication_factor])

@@ -1,0 +1,252 @@
+"""Unclean recovery: with no candidate left, look at the logs themselves (E6, E7).
+
+`balanced` begins when ISR and ELR are empty and asks every member of the last-known ELR; it decides only when all of
+them answered, because any one may be the only complete one. `proactive` begins as soon as no candidate is alive, asks
+every live replica, and after a short window takes the best of what it has. `manual` waits for an operator. The winner
+has the greatest (last epoch, log end); the order of the assignment breaks ties.
+
+An answer counts for the uptime of the broker that gave it, and only if that broker had heard of the leaderless epoch:
+before that it may still have been fetching from an old leader. Asking goes on until the answers are in.
+
+Notes: unclean_recovery_started(topic, partition, strategy, waiting_for), unclean_recovery_finished(topic, partition,
+leader, strategy, possible_loss=True).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from insync.controller.context import Context
+from insync.controller.decision import Decision
+from insync.metadata import configs
+from insync.metadata.partition import Partition, PartitionKey
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import get_replica_log_info as messages
+from insync.wire.types import uuid_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    broker_epoch: int
+    last_epoch: int
+    leo: int
+
+
+class Recovery:
+    """One partition's recovery, as of one partition epoch."""
+
+    __slots__ = ("answers", "key", "partition_epoch", "started_at", "strategy")
+
+    def __init__(self, partition: Partition, strategy: str, now: int) -> None:
+        self.key = partition.key
+        self.partition_epoch = partition.partition_epoch
+        self.strategy = strategy
+        self.started_at = now
+        self.answers: dict[int, Answer] = {}
+
+
+class Recoveries:
+    """All recoveries of one active controller."""
+
+    __slots__ = ("_busy_until", "_ctx", "_generation", "_running", "_submit", "next_deadline")
+
+    def __init__(self, ctx: Context, submit: Callable[[Decision], None]) -> None:
+        self._ctx = ctx
+        self._submit = submit
+        self._running: dict[PartitionKey, Recovery] = {}
+        self._busy_until: dict[int, int] = {}
+        """Brokers that were asked: not to be asked again before then."""
+        self._generation = 0
+        self.next_deadline: int | None = None
+
+    def reset(self) -> None:
+        """A new term: answers to questions of an earlier one are void."""
+        self._running = {}
+        self._busy_until = {}
+        self._generation += 1
+        self.next_deadline = None
+
+    def tick(self, now: int) -> None:
+        self._refresh(now)
+        self._settle(now)
+        self._ask(now)
+        self._plan(now)
+
+    def _plan(self, now: int) -> None:
+        """When to look again: a broker may be asked again, or a window closes. The rest comes with a changed image."""
+        times = [self._busy_until[broker] for broker in self._unanswered() if broker in self._busy_until]
+        times += [self._window_end(one) for one in self._running.values() if one.strategy == "proactive"]
+        self.next_deadline = min((time for time in times if time > now), default=None)
+
+    # --- which partitions ----------------------------------------------------------------------------------------
+
+    def _refresh(self, now: int) -> None:
+        """Start what is due and drop what a new leader, or any other change of the partition, has overtaken."""
+        running: dict[PartitionKey, Recovery] = {}
+        for partition in self._ctx.image.leaderless():
+            strategy = self._strategy(partition)
+            if strategy is None:
+                continue
+            recovery = self._running.get(partition.key)
+            if recovery is None or not self.is_current(recovery, partition) or recovery.strategy != strategy:
+                recovery = self._start(partition, strategy, now)
+            running[partition.key] = recovery
+        self._running = running
+
+    def is_current(self, recovery: Recovery, partition: Partition) -> bool:
+        """I6: a decision must not be based on a partition that has changed since the question."""
+        return recovery.partition_epoch == partition.partition_epoch
+
+    def _strategy(self, partition: Partition) -> str | None:
+        strategy = str(self._ctx.image.config(partition.topic, configs.RECOVERY_STRATEGY))
+        if strategy == "balanced" and not partition.isr and not partition.elr and partition.last_known_elr:
+            return strategy
+        return strategy if strategy == "proactive" else None
+
+    def _start(self, partition: Partition, strategy: str, now: int) -> Recovery:
+        recovery = Recovery(partition, strategy, now)
+        self._ctx.out.note(
+            "unclean_recovery_started",
+            topic=partition.topic,
+            partition=partition.index,
+            strategy=strategy,
+            waiting_for=self._quorum(partition, strategy),
+        )
+        return recovery
+
+    def _quorum(self, partition: Partition, strategy: str) -> tuple[int, ...]:
+        return partition.last_known_elr if strategy == "balanced" else partition.replicas
+
+    # --- asking --------------------------------------------------------------------------------------------------
+
+    def _ask(self, now: int) -> None:
+        for broker, keys in self._unanswered().items():
+            if self._busy_until.get(broker, now) > now:
+                continue
+            self._busy_until[broker] = now + self._ctx.config.recovery_timeout_ms
+            self._send(broker, keys[: messages.MAX_PARTITIONS])
+
+    def _unanswered(self) -> dict[int, list[PartitionKey]]:
+        wanted: dict[int, list[PartitionKey]] = {}
+        for recovery in self._running.values():
+            partition = self._ctx.image.partition(recovery.key)
+            if partition is None:
+                continue
+            for broker in self._quorum(partition, recovery.strategy):
+                if self._ctx.may_lead(broker) and self._valid_answer(recovery, broker) is None:
+                    wanted.setdefault(broker, []).append(recovery.key)
+        return wanted
+
+    def _send(self, broker: int, keys: list[PartitionKey]) -> None:
+        topics: dict[UUID, list[int]] = {}
+        for topic_id, index in keys:
+            topics.setdefault(topic_id, []).append(index)
+        request = messages.GetReplicaLogInfoRequest(
+            topic_partitions=tuple(
+                messages.TopicPartitions(topic_id=topic_id, partitions=tuple(indexes))
+                for topic_id, indexes in topics.items()
+            )
+        )
+        generation = self._generation
+        epochs = {key: self._running[key].partition_epoch for key in keys}
+
+        def on_response(response: Any, now: int) -> None:
+            if generation == self._generation:
+                self._answered(broker, epochs, response, now)
+
+        self._ctx.out.send(broker, "controller", request, on_response, self._ctx.config.recovery_timeout_ms)
+
+    def _answered(self, broker: int, epochs: dict[PartitionKey, int], response: Any, now: int) -> None:
+        self._busy_until[broker] = now + self._ctx.config.recovery_retry_ms
+        if response is not None:
+            self._take(broker, epochs, response)
+        self._refresh(now)
+        self._settle(now)
+        self._plan(now)
+
+    def _take(self, broker: int, epochs: dict[PartitionKey, int], response: Any) -> None:
+        for topic in response.topic_partition_log_info_list:
+            for info in topic.partition_log_info:
+                key = (uuid_of(topic.topic_id), info.partition)
+                recovery = self._running.get(key)
+                if recovery is not None and recovery.partition_epoch == epochs.get(key):
+                    self._record(recovery, broker, response.broker_epoch, info)
+
+    def _record(self, recovery: Recovery, broker: int, broker_epoch: int, info: Any) -> None:
+        partition = self._ctx.image.partition(recovery.key)
+        if partition is None or info.error_code is not ErrorCode.none:
+            return
+        if self.has_stopped_fetching(partition, info):
+            recovery.answers[broker] = Answer(
+                broker_epoch=broker_epoch, last_epoch=info.last_written_leader_epoch, leo=info.log_end_offset
+            )
+
+    def has_stopped_fetching(self, partition: Partition, info: Any) -> bool:
+        """A replica that knows this leader epoch knows that there is no leader: its log end is final."""
+        return bool(info.current_leader_epoch >= partition.leader_epoch)
+
+    # --- deciding ------------------------------------------------------------------------------------------------
+
+    def _settle(self, now: int) -> None:
+        for recovery in list(self._running.values()):
+            partition = self._ctx.image.partition(recovery.key)
+            if partition is None or not self.is_current(recovery, partition):
+                continue
+            if self._may_decide(recovery, partition, now):
+                self._decide(recovery, partition)
+
+    def _may_decide(self, recovery: Recovery, partition: Partition, now: int) -> bool:
+        if recovery.strategy == "balanced":
+            return self.heard_from_all(recovery, partition)
+        in_time = self._window_end(recovery) > now
+        return not in_time or self.heard_from_all(recovery, partition)
+
+    def heard_from_all(self, recovery: Recovery, partition: Partition) -> bool:
+        """E6: MinISR replicas held every committed record; whichever of them kept it must not be passed over."""
+        quorum = self._quorum(partition, recovery.strategy)
+        return all(self._valid_answer(recovery, member) is not None for member in quorum)
+
+    def _valid_answer(self, recovery: Recovery, broker: int) -> Answer | None:
+        """An answer from an earlier uptime says nothing of the log after the restart."""
+        answer = recovery.answers.get(broker)
+        registered = self._ctx.image.brokers.get(broker)
+        if answer is None or registered is None or answer.broker_epoch != registered.epoch:
+            return None
+        return answer
+
+    def _decide(self, recovery: Recovery, partition: Partition) -> None:
+        best = self._best(recovery, partition)
+        if best is None or not self._ctx.may_lead(best):
+            return
+        builder = self._ctx.builder(partition)
+        builder.chosen = best
+        record = self._ctx.build(builder)
+        if record is None:
+            return
+        del self._running[recovery.key]
+        self._ctx.out.note(
+            "unclean_recovery_finished",
+            topic=partition.topic,
+            partition=partition.index,
+            leader=best,
+            strategy=recovery.strategy,
+            possible_loss=True,
+        )
+        self._submit(Decision(records=(record,)))
+
+    def _best(self, recovery: Recovery, partition: Partition) -> int | None:
+        best: int | None = None
+        best_log = (-2, -1)
+        for replica in partition.replicas:
+            answer = self._valid_answer(recovery, replica)
+            if answer is None or (recovery.strategy == "proactive" and not self._ctx.may_lead(replica)):
+                continue
+            if (answer.last_epoch, answer.leo) > best_log:
+                best, best_log = replica, (answer.last_epoch, answer.leo)
+        return best
+
+    def _window_end(self, recovery: Recovery) -> int:
+        return recovery.started_at + self._ctx.config.proactive_window_ms

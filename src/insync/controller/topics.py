@@ -1,0 +1,248 @@
+"""Topics: create, delete, and add partitions. Each topic of a request succeeds or fails on its own.
+
+Replicas on fenced brokers are allowed, but somebody must be able to lead at once: the first ISR is the active replicas.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from insync.controller import configs, placement
+from insync.controller.context import Context
+from insync.controller.decision import Decision
+from insync.controller.reassignment import OK, Outcome, assignment_problem
+from insync.metadata.configs import Resource
+from insync.wire import metadata_records as records
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import create_partitions as more_messages
+from insync.wire.messages import create_topics as create_messages
+from insync.wire.messages import delete_topics as delete_messages
+from insync.wire.types import METADATA_TOPIC, NO_DURATION
+
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+Assignments = list[tuple[int, ...]]
+Records = list[records.MetadataRecord]
+
+
+# --- create ----------------------------------------------------------------------------------------------------------
+
+
+def create(ctx: Context, request: Any, now: int) -> Decision:
+    made: Records = []
+    results = []
+    normalised = {_normal(name): name for name in ctx.image.topic_ids}
+    for name, entries in _by_name(request.topics).items():
+        outcome = _check_name(ctx, name, entries, normalised)
+        assignments: Assignments = []
+        if outcome == OK:
+            outcome, assignments = _assignments(ctx, entries[0])
+        if outcome == OK:
+            outcome = _check_configs(entries[0])
+        if outcome != OK:
+            results.append(_refused(name, outcome))
+            continue
+        normalised[_normal(name)] = name
+        topic_id = None if request.validate_only else UUID(int=ctx.rng.getrandbits(128), version=4)
+        if topic_id is not None:
+            made += _topic_records(ctx, topic_id, entries[0], assignments)
+        results.append(_created(ctx, entries[0], topic_id, assignments))
+    response = create_messages.CreateTopicsResponse(throttle_time=NO_DURATION, topics=tuple(results))
+    return Decision(records=tuple(made), response=response)
+
+
+def _by_name(entries: Iterable[Any]) -> dict[str, list[Any]]:
+    named: dict[str, list[Any]] = {}
+    for entry in entries:
+        named.setdefault(entry.name, []).append(entry)
+    return named
+
+
+def _check_name(ctx: Context, name: str, entries: list[Any], normalised: dict[str, str]) -> Outcome:
+    if len(entries) > 1:
+        return ErrorCode.invalid_request, "The topic is named more than once."
+    if name == METADATA_TOPIC:
+        return ErrorCode.invalid_request, f"{METADATA_TOPIC} belongs to the controllers."
+    if not _LEGAL.fullmatch(name) or name in (".", ".."):
+        return ErrorCode.invalid_topic_exception, "Names have 1 to 249 of the characters a-z A-Z 0-9 . _ - only."
+    if name in ctx.image.topic_ids:
+        return ErrorCode.topic_already_exists, f"Topic '{name}' already exists."
+    taken = normalised.get(_normal(name), name)
+    if taken != name:
+        return ErrorCode.invalid_topic_exception, f"Topic '{name}' collides with '{taken}' in metric names."
+    return OK
+
+
+def _normal(name: str) -> str:
+    """Metric names cannot tell a dot from an underscore."""
+    return name.replace(".", "_")
+
+
+def _check_configs(entry: Any) -> Outcome:
+    for config in entry.configs:
+        problem = configs.problem(Resource.TOPIC, config.name, config.value)
+        if problem is not None:
+            return ErrorCode.invalid_config, problem
+    return OK
+
+
+def _assignments(ctx: Context, entry: Any) -> tuple[Outcome, Assignments]:
+    if entry.assignments:
+        return _manual(ctx, entry)
+    count = ctx.config.default_partitions if entry.num_partitions == -1 else entry.num_partitions
+    factor = ctx.config.default_replication_factor if entry.replication_factor == -1 else entry.replication_factor
+    if factor <= 0:
+        return (ErrorCode.invalid_replication_factor, "The replication factor must be larger than 0."), []
+    if count <= 0:
+        return (ErrorCode.invalid_partitions, "The number of partitions must be larger than 0."), []
+    placed = placement.place(ctx.image, count, factor, len(ctx.image.topics))
+    return _placed(placed, factor)
+
+
+def _placed(placed: Assignments | None, factor: int) -> tuple[Outcome, Assignments]:
+    if placed is None:
+        return (ErrorCode.invalid_replication_factor, f"Too few brokers to hold {factor} replicas."), []
+    return OK, placed
+
+
+def _manual(ctx: Context, entry: Any) -> tuple[Outcome, Assignments]:
+    if entry.num_partitions != -1 or entry.replication_factor != -1:
+        return (ErrorCode.invalid_request, "Give either an assignment, or a count and a replication factor."), []
+    by_index = {one.partition_index: tuple(one.broker_ids) for one in entry.assignments}
+    if sorted(by_index) != list(range(len(entry.assignments))):
+        return (ErrorCode.invalid_replica_assignment, "Partitions must be numbered from 0 without gaps."), []
+    assignments = [by_index[index] for index in sorted(by_index)]
+    return _checked(ctx, assignments, len(assignments[0])), assignments
+
+
+def _checked(ctx: Context, assignments: Assignments, factor: int) -> Outcome:
+    for replicas in assignments:
+        problem = assignment_problem(ctx.image, replicas)
+        if problem is None and len(replicas) != factor:
+            problem = "All partitions of a topic start with the same number of replicas."
+        if problem is None and not _active(ctx, replicas):
+            problem = "All brokers of a partition are fenced or shutting down."
+        if problem is not None:
+            return ErrorCode.invalid_replica_assignment, problem
+    return OK
+
+
+def _active(ctx: Context, replicas: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(replica for replica in replicas if ctx.may_lead(replica))
+
+
+def _topic_records(ctx: Context, topic_id: UUID, entry: Any, assignments: Assignments) -> Records:
+    made: Records = [records.TopicRecord(name=entry.name, topic_id=topic_id)]
+    for config in entry.configs:
+        made.append(
+            records.ConfigRecord(
+                resource_type=int(Resource.TOPIC), resource_name=entry.name, name=config.name, value=config.value
+            )
+        )
+    return made + _partition_records(ctx, topic_id, 0, assignments)
+
+
+def _partition_records(ctx: Context, topic_id: UUID, first: int, assignments: Assignments) -> Records:
+    made: Records = []
+    for index, replicas in enumerate(assignments, first):
+        isr = _active(ctx, replicas)
+        made.append(
+            records.PartitionRecord(
+                partition_id=index,
+                topic_id=topic_id,
+                replicas=replicas,
+                isr=isr,
+                leader=isr[0],
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=(records.UNASSIGNED_DIRECTORY,) * len(replicas),
+            )
+        )
+    return made
+
+
+def _created(ctx: Context, entry: Any, topic_id: UUID | None, assignments: Assignments) -> Any:
+    own = {config.name: config.value for config in entry.configs}
+    return create_messages.CreatableTopicResult(
+        name=entry.name,
+        topic_id=topic_id,
+        error_code=ErrorCode.none,
+        error_message=None,
+        num_partitions=len(assignments),
+        replication_factor=len(assignments[0]),
+        configs=configs.described(ctx.image, own),
+    )
+
+
+def _refused(name: str, outcome: Outcome) -> Any:
+    return create_messages.CreatableTopicResult(
+        name=name, topic_id=None, error_code=outcome[0], error_message=outcome[1], configs=()
+    )
+
+
+# --- more partitions -------------------------------------------------------------------------------------------------
+
+
+def add_partitions(ctx: Context, request: Any, now: int) -> Decision:
+    made: Records = []
+    results = []
+    for name, entries in _by_name(request.topics).items():
+        outcome, new = _additional(ctx, name, entries)
+        if outcome == OK and not request.validate_only:
+            topic_id = ctx.image.topic_ids[name]
+            made += _partition_records(ctx, topic_id, len(ctx.image.partitions[topic_id]), new)
+        results.append(
+            more_messages.CreatePartitionsTopicResult(name=name, error_code=outcome[0], error_message=outcome[1])
+        )
+    response = more_messages.CreatePartitionsResponse(throttle_time=NO_DURATION, results=tuple(results))
+    return Decision(records=tuple(made), response=response)
+
+
+def _additional(ctx: Context, name: str, entries: list[Any]) -> tuple[Outcome, Assignments]:
+    topic_id = ctx.image.topic_ids.get(name)
+    if len(entries) > 1:
+        return (ErrorCode.invalid_request, "The topic is named more than once."), []
+    if topic_id is None:
+        return (ErrorCode.unknown_topic_or_partition, None), []
+    present = ctx.image.partitions[topic_id]
+    extra = entries[0].count - len(present)
+    if extra <= 0:
+        return (ErrorCode.invalid_partitions, f"The topic has {len(present)} partitions already."), []
+    factor = len(present[0].replicas)
+    if entries[0].assignments is None:
+        start = len(ctx.image.topics) + len(present)
+        return _placed(placement.place(ctx.image, extra, factor, start), factor)
+    assignments = [tuple(one.broker_ids) for one in entries[0].assignments]
+    if len(assignments) != extra:
+        return (ErrorCode.invalid_replica_assignment, f"{extra} assignments are needed."), []
+    return _checked(ctx, assignments, factor), assignments
+
+
+# --- delete ----------------------------------------------------------------------------------------------------------
+
+
+def delete(ctx: Context, request: Any, now: int) -> Decision:
+    made: Records = []
+    seen: dict[UUID, None] = {}
+    results = []
+    for entry in request.topics:
+        topic_id = entry.topic_id if entry.name is None else ctx.image.topic_ids.get(entry.name)
+        name = ctx.image.topics.get(topic_id) if topic_id is not None else entry.name
+        error = _deletable(ctx, entry, topic_id, seen)
+        if error is ErrorCode.none and topic_id is not None:
+            seen[topic_id] = None
+            made.append(records.RemoveTopicRecord(topic_id=topic_id))
+        results.append(delete_messages.DeletableTopicResult(name=name, topic_id=topic_id, error_code=error))
+    response = delete_messages.DeleteTopicsResponse(throttle_time=NO_DURATION, responses=tuple(results))
+    return Decision(records=tuple(made), response=response)
+
+
+def _deletable(ctx: Context, entry: Any, topic_id: UUID | None, seen: dict[UUID, None]) -> ErrorCode:
+    if (entry.name is None) == (entry.topic_id is None) or topic_id in seen:
+        return ErrorCode.invalid_request
+    if topic_id not in ctx.image.topics:
+        return ErrorCode.unknown_topic_id if entry.name is None else ErrorCode.unknown_topic_or_partition
+    return ErrorCode.none

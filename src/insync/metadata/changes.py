@@ -1,0 +1,35 @@
+"""What became different in an image since somebody last looked (Q7): merged, so that only the outcome is acted on."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from insync.metadata.partition import PartitionKey
+
+
+class Changes:
+    """Insertion-ordered sets, as dicts. A partition is in `partitions` or in `deleted`, never in both."""
+
+    __slots__ = ("brokers", "configs", "deleted", "deleted_topics", "features", "partitions", "topics")
+
+    def __init__(self) -> None:
+        self.partitions: dict[PartitionKey, None] = {}
+        self.deleted: dict[PartitionKey, None] = {}
+        self.topics: dict[UUID, None] = {}
+        """Topics that were created."""
+        self.deleted_topics: dict[UUID, str] = {}
+        self.brokers: dict[int, None] = {}
+        """Brokers that registered, changed or are gone."""
+        self.configs: dict[tuple[int, str], None] = {}
+        self.features: dict[str, None] = {}
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, name) for name in self.__slots__)
+
+    def partition_changed(self, key: PartitionKey) -> None:
+        self.deleted.pop(key, None)
+        self.partitions[key] = None
+
+    def partition_deleted(self, key: PartitionKey) -> None:
+        self.partitions.pop(key, None)
+        self.deleted[key] = None

@@ -1,0 +1,304 @@
+"""The cluster as the metadata log tells it: brokers, topics, partitions, configs, features, producer ids.
+
+`apply` is the only way in: one record, one change, at a cost that does not grow with the cluster. Values are frozen,
+the maps are not; `copy` shares the values. A reader that wants to act on what changed, not on how, takes merged
+`Changes` (Q7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from insync.errors import InvariantViolation
+from insync.metadata import configs, snapshot
+from insync.metadata.broker import Broker, Endpoint, Feature
+from insync.metadata.changes import Changes
+from insync.metadata.configs import Resource
+from insync.metadata.partition import Partition, PartitionKey
+from insync.metadata.partition_map import PartitionMap
+from insync.wire import metadata_records as records
+
+ConfigResource = tuple[int, str]
+"""(resource type, resource name); the broker with the empty name stands for the cluster's defaults."""
+
+CLUSTER_DEFAULTS: ConfigResource = (Resource.BROKER, "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaisedMinIsr:
+    """E8: a reader that has not come to `offset` yet may still go by `before`."""
+
+    offset: int
+    before: int
+
+
+class Image:
+    __slots__ = (
+        "_changes",
+        "_map",
+        "brokers",
+        "configs",
+        "features",
+        "next_producer_id",
+        "offset",
+        "raised_min_isr",
+        "topic_ids",
+        "topics",
+    )
+
+    def __init__(self) -> None:
+        self.brokers: dict[int, Broker] = {}
+        self.topics: dict[UUID, str] = {}
+        self.topic_ids: dict[str, UUID] = {}
+        self.configs: dict[ConfigResource, dict[str, str]] = {}
+        self.features: dict[str, int] = {}
+        self.next_producer_id = 0
+        self.offset = -1
+        """The offset of the last record applied."""
+        self.raised_min_isr: dict[ConfigResource, RaisedMinIsr] = {}
+        self._map = PartitionMap()
+        self._changes = Changes()
+
+    def copy(self) -> Image:
+        """An independent image with nothing in its changes."""
+        other = Image()
+        other.brokers = dict(self.brokers)
+        other.topics = dict(self.topics)
+        other.topic_ids = dict(self.topic_ids)
+        other.configs = {resource: dict(values) for resource, values in self.configs.items()}
+        other.features = dict(self.features)
+        other.next_producer_id = self.next_producer_id
+        other.offset = self.offset
+        other.raised_min_isr = dict(self.raised_min_isr)
+        other._map = self._map.copy()
+        return other
+
+    # --- reading -------------------------------------------------------------------------------------------------
+
+    @property
+    def empty(self) -> bool:
+        return not (self.features or self.brokers or self.topics)
+
+    @property
+    def partitions(self) -> dict[UUID, dict[int, Partition]]:
+        return self._map.by_topic
+
+    def partition(self, key: PartitionKey) -> Partition | None:
+        return self._map.get(key)
+
+    def find(self, topic: str, index: int) -> Partition | None:
+        topic_id = self.topic_ids.get(topic)
+        return None if topic_id is None else self._map.get((topic_id, index))
+
+    def all_partitions(self) -> list[Partition]:
+        return list(self._map)
+
+    def partitions_of(self, broker: int) -> list[Partition]:
+        return self._map.of_broker(broker)
+
+    def leads(self, broker: int) -> list[Partition]:
+        return self._map.led_by(broker)
+
+    def leads_any(self, broker: int) -> bool:
+        return self._map.leads_any(broker)
+
+    def leaderless(self) -> list[Partition]:
+        return self._map.without_leader()
+
+    @property
+    def has_leaderless(self) -> bool:
+        return bool(self._map.leaderless)
+
+    def reassigning(self) -> list[Partition]:
+        return self._map.under_reassignment()
+
+    def config(self, topic: str, name: str) -> configs.Value:
+        """What holds for a topic: its own value, else the cluster's default, else the built-in one."""
+        return self.config_with(topic, name, {})
+
+    def config_with(self, topic: str, name: str, overlay: dict[ConfigResource, dict[str, str]]) -> configs.Value:
+        """As `config`, but `overlay` has configs that are decided and not applied yet."""
+        key = configs.TOPIC_KEYS[name]
+        own = overlay.get((Resource.TOPIC, topic), self.configs.get((Resource.TOPIC, topic), {}))
+        shared = overlay.get(CLUSTER_DEFAULTS, self.configs.get(CLUSTER_DEFAULTS, {}))
+        return configs.value_of(key, own.get(name, shared.get(key.synonym)))
+
+    def min_isr(self, topic: str) -> int:
+        """The configured MinISR; the effective one also depends on the number of replicas (H1)."""
+        return int(self.config(topic, configs.MIN_ISR))  # type: ignore[arg-type]
+
+    def to_records(self) -> list[records.MetadataRecord]:
+        """The records that make this image again (Q6)."""
+        return snapshot.to_records(self)
+
+    def take_changes(self) -> Changes:
+        changes, self._changes = self._changes, Changes()
+        return changes
+
+    # --- applying ------------------------------------------------------------------------------------------------
+
+    def apply(self, record: records.MetadataRecord, offset: int) -> None:
+        handler = _HANDLERS.get(type(record))
+        if handler is not None:
+            handler(self, record, offset)
+        self.offset = offset
+
+    def _register_broker(self, record: records.RegisterBrokerRecord, offset: int) -> None:
+        self._put_broker(
+            Broker(
+                id=record.broker_id,
+                epoch=record.broker_epoch,
+                incarnation_id=record.incarnation_id,
+                fenced=record.fenced,
+                in_controlled_shutdown=record.in_controlled_shutdown,
+                endpoints=tuple(
+                    Endpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+                    for e in record.end_points
+                ),
+                rack=record.rack,
+                features=tuple(
+                    Feature(name=f.name, min_supported=f.min_supported_version, max_supported=f.max_supported_version)
+                    for f in record.features
+                ),
+                log_dirs=tuple(d for d in record.log_dirs if d is not None),
+            )
+        )
+
+    def _unregister_broker(self, record: records.UnregisterBrokerRecord, offset: int) -> None:
+        self.brokers.pop(record.broker_id, None)
+        self._changes.brokers[record.broker_id] = None
+
+    def _fence(self, record: records.FenceBrokerRecord, offset: int) -> None:
+        self._put_broker(replace(self._broker(record.id), fenced=True))
+
+    def _unfence(self, record: records.UnfenceBrokerRecord, offset: int) -> None:
+        self._put_broker(replace(self._broker(record.id), fenced=False))
+
+    def _change_broker(self, record: records.BrokerRegistrationChangeRecord, offset: int) -> None:
+        broker = self._broker(record.broker_id)
+        fenced = broker.fenced if record.fenced == records.FENCE_UNCHANGED else record.fenced == records.FENCED
+        stopping = broker.in_controlled_shutdown or record.in_controlled_shutdown == 1
+        self._put_broker(replace(broker, fenced=fenced, in_controlled_shutdown=stopping))
+
+    def _create_topic(self, record: records.TopicRecord, offset: int) -> None:
+        self.topics[record.topic_id] = record.name
+        self.topic_ids[record.name] = record.topic_id
+        self._map.by_topic.setdefault(record.topic_id, {})
+        self._changes.topics[record.topic_id] = None
+
+    def _remove_topic(self, record: records.RemoveTopicRecord, offset: int) -> None:
+        name = self.topics.pop(record.topic_id)
+        self.topic_ids.pop(name, None)
+        resource = (Resource.TOPIC, name)
+        self.configs.pop(resource, None)
+        self.raised_min_isr.pop(resource, None)
+        for key in self._map.remove_topic(record.topic_id):
+            self._changes.partition_deleted(key)
+        self._changes.topics.pop(record.topic_id, None)
+        self._changes.deleted_topics[record.topic_id] = name
+
+    def _create_partition(self, record: records.PartitionRecord, offset: int) -> None:
+        self._put_partition(
+            Partition(
+                topic_id=record.topic_id,
+                topic=self.topics[record.topic_id],
+                index=record.partition_id,
+                replicas=tuple(record.replicas),
+                isr=tuple(record.isr),
+                leader=record.leader,
+                leader_epoch=record.leader_epoch,
+                partition_epoch=record.partition_epoch,
+                elr=tuple(record.eligible_leader_replicas or ()),
+                last_known_elr=tuple(record.last_known_elr or ()),
+                adding=tuple(record.adding_replicas),
+                removing=tuple(record.removing_replicas),
+                recovering=record.leader_recovery_state == records.RECOVERING,
+            )
+        )
+
+    def _change_partition(self, record: records.PartitionChangeRecord, offset: int) -> None:
+        key = (record.topic_id, record.partition_id)
+        partition = self._map.get(key)
+        if partition is None:
+            raise InvariantViolation("S7", f"a change of the unknown partition {key} at offset {offset}")
+        self._put_partition(partition.changed_by(record))
+
+    def _clear_elr(self, record: records.ClearElrRecord, offset: int) -> None:
+        named = self._map.by_topic.get(self.topic_ids.get(record.topic_name, UUID(int=0)), {})
+        partitions = self._map if not record.topic_name else named.values()
+        for partition in [p for p in partitions if p.elr or p.last_known_elr]:
+            epoch = partition.partition_epoch + 1
+            self._put_partition(replace(partition, elr=(), last_known_elr=(), partition_epoch=epoch))
+
+    def _set_config(self, record: records.ConfigRecord, offset: int) -> None:
+        resource = (record.resource_type, record.resource_name)
+        before = self._min_isr_of(resource)
+        values = self.configs.setdefault(resource, {})
+        if record.value is None:
+            values.pop(record.name, None)
+        else:
+            values[record.name] = record.value
+        if not values:
+            del self.configs[resource]
+        if record.name == configs.MIN_ISR:
+            self._remember_raise(resource, before, offset)
+        self._changes.configs[resource] = None
+
+    def _min_isr_of(self, resource: ConfigResource) -> int:
+        return self.min_isr(resource[1] if resource[0] == Resource.TOPIC else "")
+
+    def _remember_raise(self, resource: ConfigResource, before: int, offset: int) -> None:
+        """E8: only a topic that already has partitions has leaders that may go by the old value."""
+        if not self._has_partitions(resource) or self._min_isr_of(resource) <= before:
+            return
+        earlier = self.raised_min_isr.get(resource)
+        lowest = before if earlier is None else min(before, earlier.before)
+        self.raised_min_isr[resource] = RaisedMinIsr(offset=offset, before=lowest)
+
+    def _has_partitions(self, resource: ConfigResource) -> bool:
+        if resource == CLUSTER_DEFAULTS:
+            return bool(self._map.by_topic)
+        return bool(self._map.by_topic.get(self.topic_ids.get(resource[1], UUID(int=0))))
+
+    def _set_feature(self, record: records.FeatureLevelRecord, offset: int) -> None:
+        self.features[record.name] = record.feature_level
+        if record.feature_level == 0:
+            del self.features[record.name]
+        self._changes.features[record.name] = None
+
+    def _take_producer_ids(self, record: records.ProducerIdsRecord, offset: int) -> None:
+        self.next_producer_id = record.next_producer_id
+
+    def _broker(self, broker_id: int) -> Broker:
+        broker = self.brokers.get(broker_id)
+        if broker is None:
+            raise InvariantViolation("S7", f"a change of broker {broker_id}, which is not registered")
+        return broker
+
+    def _put_broker(self, broker: Broker) -> None:
+        self.brokers[broker.id] = broker
+        self._changes.brokers[broker.id] = None
+
+    def _put_partition(self, partition: Partition) -> None:
+        self._map.put(partition)
+        self._changes.partition_changed(partition.key)
+
+
+_HANDLERS: dict[type[Any], Callable[[Image, Any, int], None]] = {
+    records.RegisterBrokerRecord: Image._register_broker,
+    records.UnregisterBrokerRecord: Image._unregister_broker,
+    records.FenceBrokerRecord: Image._fence,
+    records.UnfenceBrokerRecord: Image._unfence,
+    records.BrokerRegistrationChangeRecord: Image._change_broker,
+    records.TopicRecord: Image._create_topic,
+    records.RemoveTopicRecord: Image._remove_topic,
+    records.PartitionRecord: Image._create_partition,
+    records.PartitionChangeRecord: Image._change_partition,
+    records.ClearElrRecord: Image._clear_elr,
+    records.ConfigRecord: Image._set_config,
+    records.FeatureLevelRecord: Image._set_feature,
+    records.ProducerIdsRecord: Image._take_producer_ids,
+}

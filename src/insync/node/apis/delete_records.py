@@ -1,0 +1,17 @@
+"""DeleteRecords (21): raise the log start of the partitions that this broker leads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from insync.sansio import Message
+from insync.wire.messages import delete_records as api
+
+if TYPE_CHECKING:
+    from insync.node.broker_role import BrokerRole
+
+REQUEST = api.DeleteRecordsRequest
+
+
+def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:
+    broker.replicas.delete_records(request, token, now)

@@ -1,0 +1,24 @@
+"""DeleteTopics (20): decided by the controller."""
+
+from insync.controller.controller import Controller
+from insync.controller.decision import Decision
+from insync.sansio import Message
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import delete_topics as api
+from insync.wire.types import NO_DURATION
+
+REQUEST = api.DeleteTopicsRequest
+
+
+def decide(controller: Controller, request: Message, now: int) -> Decision:
+    return controller.delete_topics(request, now)
+
+
+def refuse(request: Message, error: ErrorCode) -> Message:
+    return api.DeleteTopicsResponse(
+        throttle_time=NO_DURATION,
+        responses=tuple(
+            api.DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=error)
+            for topic in request.topics
+        ),
+    )

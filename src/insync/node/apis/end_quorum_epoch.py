@@ -1,0 +1,17 @@
+"""EndQuorumEpoch (54): a leader of the metadata quorum resigns (Q5). Between voters only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from insync.sansio import Message
+from insync.wire.messages import end_quorum_epoch as api
+
+if TYPE_CHECKING:
+    from insync.node.node import Node
+
+REQUEST = api.EndQuorumEpochRequest
+
+
+def handle(node: Node, request: Message, token: int, now: int) -> None:
+    node.quorum.handle_end_quorum_epoch(request, token, now)

@@ -1,0 +1,40 @@
+"""Envelope (58): a request that a broker forwards to the active controller. Between nodes only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from insync.node import apis
+from insync.sansio import Message
+from insync.wire import codec
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import envelope as api
+
+if TYPE_CHECKING:
+    from insync.node.node import Node
+
+REQUEST = api.EnvelopeRequest
+
+
+def handle(node: Node, request: Message, token: int, now: int) -> None:
+    role = node.controller_role
+    if role is None or not role.active:
+        node.out.reply(token, api.EnvelopeResponse(response_data=None, error_code=ErrorCode.not_controller))
+        return
+    _, inner = codec.decode_request(request.request_data)
+    controller_api = apis.FORWARDED.get(type(inner))
+    if controller_api is None:
+        node.out.reply(token, api.EnvelopeResponse(response_data=None, error_code=ErrorCode.invalid_request))
+        return
+
+    def answer(response: Message) -> None:
+        deposed = response == controller_api.refuse(inner, ErrorCode.not_controller)
+        node.out.reply(
+            token,
+            api.EnvelopeResponse(
+                response_data=None if deposed else codec.encode_response(response, 0),
+                error_code=ErrorCode.not_controller if deposed else ErrorCode.none,
+            ),
+        )
+
+    role.handle(controller_api, inner, answer, now)

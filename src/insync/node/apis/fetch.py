@@ -1,0 +1,26 @@
+"""Fetch (1), by topic id: followers and consumers read the partitions led here (F, H5); voters and observers read the
+metadata log (Q4). One request asks for the one or the other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from insync.sansio import Message
+from insync.wire.messages import fetch as api
+from insync.wire.types import METADATA_TOPIC_ID
+
+if TYPE_CHECKING:
+    from insync.node.node import Node
+
+REQUEST = api.FetchRequest
+
+
+def handle(node: Node, request: Message, token: int, now: int) -> None:
+    topics = request.topics
+    if topics and topics[0].topic_id == METADATA_TOPIC_ID:
+        node.quorum.handle_fetch(request, token, now)
+    elif node.replicas is not None:
+        node.replicas.fetch(request, token, now)
+    else:
+        node.out.reply(token, None)  # a controller holds no partitions

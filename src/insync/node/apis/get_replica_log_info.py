@@ -1,0 +1,17 @@
+"""GetReplicaLogInfo (93): what this broker's replicas hold, for unclean recovery (E6). Between nodes only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from insync.sansio import Message
+from insync.wire.messages import get_replica_log_info as api
+
+if TYPE_CHECKING:
+    from insync.node.broker_role import BrokerRole
+
+REQUEST = api.GetReplicaLogInfoRequest
+
+
+def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:
+    broker.replicas.get_replica_log_info(request, token, now)

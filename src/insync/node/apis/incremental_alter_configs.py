@@ -1,0 +1,29 @@
+"""IncrementalAlterConfigs (44): dynamic configs; a new MinISR re-derives the ELR (E8)."""
+
+from insync.controller.controller import Controller
+from insync.controller.decision import Decision
+from insync.sansio import Message
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import incremental_alter_configs as api
+from insync.wire.types import NO_DURATION
+
+REQUEST = api.IncrementalAlterConfigsRequest
+
+
+def decide(controller: Controller, request: Message, now: int) -> Decision:
+    return controller.incremental_alter_configs(request, now)
+
+
+def refuse(request: Message, error: ErrorCode) -> Message:
+    return api.IncrementalAlterConfigsResponse(
+        throttle_time=NO_DURATION,
+        responses=tuple(
+            api.AlterConfigsResourceResponse(
+                error_code=error,
+                error_message=None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ),
+    )

@@ -1,0 +1,17 @@
+"""InitProducerId (22): an id for an idempotent producer (P4); transactions are refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from insync.sansio import Message
+from insync.wire.messages import init_producer_id as api
+
+if TYPE_CHECKING:
+    from insync.node.broker_role import BrokerRole
+
+REQUEST = api.InitProducerIdRequest
+
+
+def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:
+    broker.producer_ids.init(request, token, now)

@@ -1,0 +1,17 @@
+"""ListOffsets (2): the first and last offsets, and those of a time (H4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from insync.sansio import Message
+from insync.wire.messages import list_offsets as api
+
+if TYPE_CHECKING:
+    from insync.node.broker_role import BrokerRole
+
+REQUEST = api.ListOffsetsRequest
+
+
+def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:
+    broker.replicas.list_offsets(request, token, now)

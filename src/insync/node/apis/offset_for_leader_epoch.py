@@ -1,0 +1,17 @@
+"""OffsetForLeaderEpoch (23): where an epoch ended in this leader's log (D1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from insync.sansio import Message
+from insync.wire.messages import offset_for_leader_epoch as api
+
+if TYPE_CHECKING:
+    from insync.node.broker_role import BrokerRole
+
+REQUEST = api.OffsetForLeaderEpochRequest
+
+
+def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:
+    broker.replicas.offset_for_leader_epoch(request, token, now)

@@ -1,0 +1,17 @@
+"""Produce (0), by topic id: append to the partitions that this broker leads (P)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from insync.sansio import Message
+from insync.wire.messages import produce as api
+
+if TYPE_CHECKING:
+    from insync.node.broker_role import BrokerRole
+
+REQUEST = api.ProduceRequest
+
+
+def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:
+    broker.replicas.produce(request, token, now)

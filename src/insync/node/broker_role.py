@@ -1,0 +1,96 @@
+"""The broker's part of a node: its logs and replicas, its life in the cluster, and its chores."""
+
+from __future__ import annotations
+
+from random import Random
+
+from insync.metadata.changes import Changes
+from insync.node.cluster_view import NodeClusterView
+from insync.node.config import NodeConfig
+from insync.node.forwarding import Forwarding
+from insync.node.housekeeping import Housekeeping
+from insync.node.lifecycle import STOPPED, Lifecycle
+from insync.node.producer_ids import ProducerIds
+from insync.node.publisher import Publisher
+from insync.quorum.quorum import Quorum
+from insync.replication.manager import ReplicaManager
+from insync.sansio import Outbox
+from insync.storage.disk import Disk
+from insync.storage.log_store import LogStore
+
+DIRECTORY = "data"
+
+
+class BrokerRole:
+    def __init__(
+        self, config: NodeConfig, disk: Disk, rng: Random, out: Outbox, quorum: Quorum, publisher: Publisher, now: int
+    ) -> None:
+        self.publisher = publisher
+        self._published = False
+
+        def controller_id() -> int:
+            return quorum.leader_id
+
+        self.log_store = LogStore(disk, DIRECTORY, now)
+        self._previous_epoch = self.log_store.start()  # B5: -1 if the last stop was not clean
+        self.lifecycle = Lifecycle(config, rng, out, controller_id, self._previous_epoch)
+        self.view = NodeClusterView(lambda: publisher.image, self.lifecycle, controller_id)
+        self.replicas = ReplicaManager(
+            broker_id=config.node_id,
+            log_store=self.log_store,
+            config=config.replication,
+            out=out,
+            cluster=self.view,
+            now=now,
+        )
+        self.forwarding = Forwarding(config, out, controller_id)
+        self.producer_ids = ProducerIds(config, out, controller_id, lambda: self.lifecycle.broker_epoch)
+        self.housekeeping = Housekeeping(config, self.log_store, self.replicas, out, now)
+
+    def metadata_changed(self, changes: Changes, now: int) -> None:
+        """Q7: replicas act on merged results, from the moment this uptime's registration has been seen (B3)."""
+        self.lifecycle.metadata_applied(self.publisher.applied - 1, now)
+        if changes.configs:
+            self.view.configs_changed()
+            self._reconfigure()
+        if self._published:
+            mine, gone = self.publisher.merged(changes)
+            self.replicas.apply(mine, gone, now)
+
+    def publish_first(self, now: int) -> None:
+        """B3, T7: take up every assigned role at once, and drop the logs of replicas that were moved away meanwhile."""
+        if self._published or not self.lifecycle.caught_up:
+            return
+        self._published = True
+        self.replicas.apply(self.publisher.assigned(), [], now)
+        self._reconfigure()
+
+    def _reconfigure(self) -> None:
+        for replica in self.replicas.replicas.values():
+            replica.log.config = self.view.log_config(replica.partition.topic)
+
+    def tick(self, now: int) -> None:
+        self.lifecycle.tick(now)
+        self.replicas.tick(now)
+        self.forwarding.tick(now)
+        self.producer_ids.tick(now)
+        self.housekeeping.tick(now)
+
+    def deadlines(self) -> tuple[int | None, ...]:
+        return (
+            self.lifecycle.next_deadline(),
+            self.replicas.next_deadline(),
+            self.forwarding.next_deadline(),
+            self.producer_ids.next_deadline(),
+            self.housekeeping.next_deadline(),
+        )
+
+    @property
+    def finished(self) -> bool:
+        return self.lifecycle.state == STOPPED
+
+    def close_cleanly(self, now: int) -> None:
+        """B5: flush every log, then say so. An uptime that never got an epoch has changed nothing."""
+        self.replicas.stop_fetching()
+        epoch = self.lifecycle.broker_epoch if self.lifecycle.registered else self._previous_epoch
+        self.log_store.close_cleanly(epoch)

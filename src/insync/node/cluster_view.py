@@ -1,0 +1,81 @@
+"""What a broker's replicas may know of the cluster: the committed image, and this uptime's own epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from insync.metadata.image import Image
+from insync.node.lifecycle import Lifecycle
+from insync.storage.config import LogConfig
+
+
+class NodeClusterView:
+    """The ClusterView of `replication`, read from the image at the moment of asking."""
+
+    def __init__(self, image: Callable[[], Image], lifecycle: Lifecycle, controller_id: Callable[[], int]) -> None:
+        self._image = image
+        self._lifecycle = lifecycle
+        self._controller_id = controller_id
+        self._log_configs: dict[str, LogConfig] = {}
+        self._min_isr: dict[str, int] = {}
+
+    @property
+    def broker_epoch(self) -> int:
+        return self._lifecycle.broker_epoch
+
+    @property
+    def controller_id(self) -> int:
+        return self._controller_id()
+
+    def is_fenced(self, broker: int) -> bool:
+        known = self._image().brokers.get(broker)
+        return known is None or known.fenced
+
+    def is_shutting_down(self, broker: int) -> bool:
+        known = self._image().brokers.get(broker)
+        return known is not None and known.in_controlled_shutdown
+
+    def broker_epoch_of(self, broker: int) -> int | None:
+        known = self._image().brokers.get(broker)
+        return None if known is None else known.epoch
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        return self._image().topics.get(topic_id)
+
+    def topic_id(self, name: str) -> UUID | None:
+        return self._image().topic_ids.get(name)
+
+    def min_insync_replicas(self, topic: str) -> int:
+        found = self._min_isr.get(topic)
+        if found is None:
+            found = self._min_isr[topic] = self._image().min_isr(topic)
+        return found
+
+    def log_config(self, topic: str) -> LogConfig:
+        found = self._log_configs.get(topic)
+        if found is None:
+            found = self._log_configs[topic] = _log_config(self._image(), topic)
+        return found
+
+    def configs_changed(self) -> None:
+        self._log_configs.clear()
+        self._min_isr.clear()
+
+
+def _log_config(image: Image, topic: str) -> LogConfig:
+    def number(key: str) -> int:
+        return int(image.config(topic, key))  # type: ignore[arg-type]
+
+    return LogConfig(
+        segment_bytes=number("segment.bytes"),
+        segment_ms=number("segment.ms"),
+        index_interval_bytes=number("index.interval.bytes"),
+        retention_ms=number("retention.ms"),
+        retention_bytes=number("retention.bytes"),
+        flush_messages=number("flush.messages"),
+        flush_ms=number("flush.ms"),
+        max_message_bytes=number("max.message.bytes"),
+        log_append_time=image.config(topic, "message.timestamp.type") == "LogAppendTime",
+        cleanup_policy=",".join(image.config(topic, "cleanup.policy")),  # type: ignore[arg-type]
+    )

@@ -1,0 +1,58 @@
+"""One node's settings: who it is, whom it votes with, and the settings of its parts.
+
+The parts' own dataclasses carry Kafka's defaults; this one only composes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from insync.controller.config import ControllerConfig
+from insync.metadata.broker import Endpoint
+from insync.quorum.config import QuorumConfig
+from insync.replication.config import ReplicationConfig
+
+BROKER = "broker"
+CONTROLLER = "controller"
+
+LOG_DIRECTORY = UUID(int=0xD1)
+"""A node has one log directory; registrations name it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfig:
+    node_id: int
+    cluster_id: str
+    voters: tuple[int, ...]
+    roles: tuple[str, ...] = (BROKER, CONTROLLER)
+    rack: str | None = None
+    endpoints: tuple[Endpoint, ...] = ()
+    directory_id: UUID = LOG_DIRECTORY
+
+    heartbeat_interval_ms: int = 2_000
+    registration_retry_ms: int = 500
+    controlled_shutdown_timeout_ms: int = 300_000
+    forward_timeout_ms: int = 30_000
+    forward_retry_ms: int = 100
+
+    hwm_checkpoint_interval_ms: int = 5_000
+    recovery_point_checkpoint_interval_ms: int = 60_000
+    retention_check_interval_ms: int = 300_000
+    flush_check_interval_ms: int = 1_000
+    metadata_snapshot_records: int = 20_000
+
+    wall_offset_ms: int = 0
+    """Wall-clock milliseconds = monotonic `now` + this; record timestamps and retention use it."""
+
+    quorum: QuorumConfig = field(default_factory=QuorumConfig)
+    controller: ControllerConfig
+    replication: ReplicationConfig = field(default_factory=ReplicationConfig)
+
+    @property
+    def is_broker(self) -> bool:
+        return BROKER in self.roles
+
+    @property
+    def is_controller(self) -> bool:
+        return CONTROLLER in self.roles

@@ -1,0 +1,85 @@
+"""A broker's chores: checkpoints, background flushes, retention. Their times are spread by interval, not by event.
+
+Flushing and the writing of checkpoints are effects, done off the loop. A log's recovery point moves only when its flush
+is done, so a checkpoint never claims more than the disk holds.
+
+Notes: segments_deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from insync.node.config import NodeConfig
+from insync.replication.manager import ReplicaManager
+from insync.replication.replica import Replica
+from insync.sansio import Outbox
+from insync.storage.log import Log
+from insync.storage.log_store import LogStore
+
+
+class Housekeeping:
+    def __init__(
+        self, config: NodeConfig, log_store: LogStore, replicas: ReplicaManager, out: Outbox, now: int
+    ) -> None:
+        self._log_store = log_store
+        self._replicas = replicas
+        self._out = out
+        self._wall_offset = config.wall_offset_ms
+        self._unflushed: dict[Log, None] = {}  # in the order in which they were written to
+        self._chores = [
+            _Chore(config.hwm_checkpoint_interval_ms, self._checkpoint_high_watermarks, now),
+            _Chore(config.recovery_point_checkpoint_interval_ms, self._checkpoint_recovery_points, now),
+            _Chore(config.flush_check_interval_ms, self._flush, now),
+            _Chore(config.retention_check_interval_ms, self._retention, now),
+        ]
+
+    def changed(self, replicas: Iterable[Replica], now: int) -> None:
+        for replica in replicas:
+            log = replica.log
+            if log.leo > log.recovery_point:
+                self._unflushed[log] = None
+
+    def tick(self, now: int) -> None:
+        for chore in self._chores:
+            if now >= chore.due:
+                chore.due = now + chore.interval
+                chore.run(now)
+
+    def next_deadline(self) -> int:
+        return min(chore.due for chore in self._chores)
+
+    def _checkpoint_high_watermarks(self, now: int) -> None:
+        self._out.write_file(*self._log_store.checkpoint_high_watermarks())
+
+    def _checkpoint_recovery_points(self, now: int) -> None:
+        self._log_store.checkpoint_recovery_points()
+        self._log_store.checkpoint_log_starts()
+
+    def _flush(self, now: int) -> None:
+        """Flush the logs whose time it is; the others stay for the next look."""
+        for log in [log for log in self._unflushed if log.flush_due(now)]:
+            del self._unflushed[log]
+            self._begin_flush(log)
+
+    def _begin_flush(self, log: Log) -> None:
+        job = log.begin_flush()
+        self._out.sync(job, lambda _now: log.finish_flush(job))
+
+    def _retention(self, now: int) -> None:
+        moved = []
+        for replica in self._replicas.replicas.values():
+            if replica.log.apply_retention(now + self._wall_offset):
+                moved.append(replica)
+                self._out.note("segments_deleted", partition=replica.partition.name, log_start=replica.log.log_start)
+        if moved:
+            self._replicas.log_starts_moved(moved, now)
+
+
+class _Chore:
+    __slots__ = ("due", "interval", "run")
+
+    def __init__(self, interval: int, run: Callable[[int], None], now: int) -> None:
+        self.interval = interval
+        self.run = run
+        self.due = now + interval

@@ -1,0 +1,233 @@
+"""One process of the cluster, sans-IO: a broker, a controller, or both.
+
+`step(event, now)` routes an event to the part that it concerns, lets committed metadata take effect, and returns the
+effects. Parts do not call into one another within an event: the quorum only moves its high watermark or its leader, and
+`_settle` acts on that once the event itself has been dealt with.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from uuid import UUID
+
+from insync.metadata.image import Image
+from insync.node import apis
+from insync.node.broker_role import BrokerRole
+from insync.node.config import NodeConfig
+from insync.node.controller_role import ControllerRole
+from insync.node.lifecycle import Lifecycle
+from insync.node.publisher import Publisher
+from insync.quorum.quorum import Quorum
+from insync.replication.manager import ReplicaManager
+from insync.replication.replica import Replica
+from insync.sansio import (
+    DiskFailed,
+    Effect,
+    Event,
+    Message,
+    Outbox,
+    PeerLost,
+    Request,
+    Response,
+    Shutdown,
+    Stop,
+    Synced,
+)
+from insync.storage.config import LogConfig
+from insync.storage.disk import Disk
+from insync.storage.log import Log
+from insync.wire.types import METADATA_TOPIC, METADATA_TOPIC_ID
+
+METADATA_DIRECTORY = f"metadata/{METADATA_TOPIC}-0"
+
+
+class Node:
+    def __init__(self, config: NodeConfig, disk: Disk, rng: Random, now: int) -> None:
+        self.config = config
+        self.id = config.node_id
+        self.out = Outbox()
+        self.changed: list[Replica] = []
+        self.stopped = False
+        self.described_topics: dict[UUID, Message] = {}  # for Metadata answers, until the image changes
+        self._leader = (-1, -1)  # (epoch, id) of the quorum's leader when last looked at
+        self.publisher = Publisher(config.node_id, config.metadata_snapshot_records)
+        log = Log.create_or_open(
+            disk, METADATA_DIRECTORY, topic_id=METADATA_TOPIC_ID, config=LogConfig(retention_ms=-1), now=now
+        )
+        self.quorum = Quorum(
+            node_id=config.node_id,
+            voters=config.voters,
+            cluster_id=config.cluster_id,
+            log=log,
+            disk=disk,
+            directory=METADATA_DIRECTORY,
+            config=config.quorum,
+            rng=rng,
+            out=self.out,
+            listener=self,
+            now=now,
+        )
+        self.controller_role = ControllerRole(config, self.quorum, rng, self.out) if config.is_controller else None
+        self.broker_role = (
+            BrokerRole(config, disk, rng, self.out, self.quorum, self.publisher, now) if config.is_broker else None
+        )
+
+    # --- what a driver does with a node ------------------------------------------------------------------------------
+
+    def start(self, now: int) -> list[Effect]:
+        self.quorum.start(now)
+        if self.broker_role:
+            self.broker_role.lifecycle.start(now)
+        self._tick(now)
+        return self._finish(now)
+
+    def step(self, event: Event, now: int) -> list[Effect]:
+        if self.stopped:
+            return []
+        if self.controller_role:
+            self.controller_role.now = now
+        try:
+            self._route(event, now)
+            return self._finish(now)
+        except OSError as error:
+            return self._halt(error)
+
+    def next_deadline(self) -> int | None:
+        times = [self.quorum.next_deadline()]
+        if self.controller_role:
+            times.append(self.controller_role.next_deadline())
+        if self.broker_role:
+            times.extend(self.broker_role.deadlines())
+        return min((time for time in times if time is not None), default=None)
+
+    # --- what people and checkers look at ----------------------------------------------------------------------------
+
+    @property
+    def image(self) -> Image:
+        return self.publisher.image
+
+    @property
+    def replicas(self) -> ReplicaManager | None:
+        return self.broker_role.replicas if self.broker_role else None
+
+    @property
+    def lifecycle(self) -> Lifecycle | None:
+        return self.broker_role.lifecycle if self.broker_role else None
+
+    @property
+    def broker_epoch(self) -> int:
+        return self.broker_role.lifecycle.broker_epoch if self.broker_role else -1
+
+    # --- what the quorum tells ---------------------------------------------------------------------------------------
+
+    def on_leader(self, epoch: int, leader_id: int, now: int) -> None:
+        """Acted on in `_settle`, which compares what it last saw."""
+
+    def on_committed(self, hwm: int, now: int) -> None:
+        """Acted on in `_settle`, which compares what it last applied."""
+
+    def on_snapshot(self, payloads: list[bytes], offset: int, epoch: int, now: int) -> None:
+        self.publisher.load_snapshot(payloads, offset, epoch)
+
+    # --- routing -----------------------------------------------------------------------------------------------------
+
+    def _route(self, event: Event, now: int) -> None:
+        kind = type(event)
+        if kind is Request:
+            self._request(event.request, event.token, now)  # type: ignore[union-attr]
+        elif kind is Response:
+            event.send.on_response(event.response, now)  # type: ignore[union-attr]
+        elif kind is Synced:
+            event.sync.on_done(now)  # type: ignore[union-attr]
+        elif kind is DiskFailed:
+            raise event.error  # type: ignore[union-attr]
+        elif kind is PeerLost:
+            self._peer_lost(event.peer, now)  # type: ignore[union-attr]
+        elif kind is Shutdown:
+            self._begin_shutdown(now)
+        else:
+            self._tick(now)
+
+    def _request(self, request: Message, token: int, now: int) -> None:
+        kind = type(request)
+        if kind in apis.ANY:
+            apis.ANY[kind].handle(self, request, token, now)
+        elif kind in apis.BROKER and self.broker_role:
+            apis.BROKER[kind].handle(self.broker_role, request, token, now)
+        elif kind in apis.CONTROLLER and self.controller_role:
+            self.controller_role.handle(apis.CONTROLLER[kind], request, lambda r: self.out.reply(token, r), now)
+        elif kind in apis.FORWARDED and self.broker_role:
+            self.broker_role.forwarding.forward(apis.FORWARDED[kind], request, token, now)
+        elif kind in apis.FORWARDED and self.controller_role:
+            self.controller_role.handle(apis.FORWARDED[kind], request, lambda r: self.out.reply(token, r), now)
+        else:
+            self.out.reply(token, None)  # not served in this role: the driver closes the connection
+
+    def _peer_lost(self, peer: int, now: int) -> None:
+        if self.controller_role:
+            self.controller_role.peer_lost(peer, now)
+        if self.broker_role:
+            self.broker_role.replicas.peer_lost(peer, now)
+
+    def _begin_shutdown(self, now: int) -> None:
+        if self.broker_role:
+            self.broker_role.lifecycle.begin_shutdown(now)
+            self.broker_role.lifecycle.tick(now)
+        else:
+            self._stop_cleanly(now)
+
+    def _tick(self, now: int) -> None:
+        self.quorum.tick(now)
+        if self.controller_role:
+            self.controller_role.tick(now)
+        if self.broker_role:
+            self.broker_role.tick(now)
+
+    # --- after every event -------------------------------------------------------------------------------------------
+
+    def _finish(self, now: int) -> list[Effect]:
+        self._settle(now)
+        if self.broker_role:
+            replicas = self.broker_role.replicas
+            self.changed = list(replicas.changed)
+            replicas.changed.clear()
+            if self.changed:
+                self.broker_role.housekeeping.changed(self.changed, now)
+            if self.broker_role.finished and not self.stopped:
+                self._stop_cleanly(now)
+        return self.out.drain()
+
+    def _settle(self, now: int) -> None:
+        """Let what the quorum decided take effect: first who leads, then what is committed (Q2)."""
+        quorum, role, broker = self.quorum, self.controller_role, self.broker_role
+        if role:
+            role.step_down_if_deposed()
+        if (quorum.epoch, quorum.leader_id) != self._leader:
+            self._leader = (quorum.epoch, quorum.leader_id)
+            if broker and quorum.leader_id >= 0:
+                broker.lifecycle.controller_changed(now)
+                broker.lifecycle.tick(now)
+        if self.publisher.catch_up(quorum):
+            self.described_topics.clear()
+            if broker:
+                broker.metadata_changed(self.publisher.image.take_changes(), now)
+            self.publisher.maybe_snapshot(quorum)
+        if role:
+            role.committed(quorum.hwm)
+            role.activate_when_ready(self.publisher.image, self.publisher.applied, now)
+        if broker:
+            broker.publish_first(now)
+
+    def _stop_cleanly(self, now: int) -> None:
+        self.stopped = True
+        if self.broker_role:
+            self.broker_role.close_cleanly(now)
+        self.quorum.resign(now)
+        self.quorum.log.close()
+        self.out.stop(clean=True, reason="controlled shutdown")
+
+    def _halt(self, error: OSError) -> list[Effect]:
+        """A disk that fails ends the node, and nothing that this step meant to say is said."""
+        self.stopped = True
+        self.out.drain()
+        return [Stop(clean=False, reason=f"disk failed: {error}")]

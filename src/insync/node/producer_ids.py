@@ -1,0 +1,89 @@
+"""Producer ids come from the controller in blocks, so that no two brokers ever hand out the same one (P4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from insync.node.config import NodeConfig
+from insync.sansio import Message, Outbox
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import allocate_producer_ids, init_producer_id
+from insync.wire.types import NO_DURATION
+
+CHANNEL = "producer-ids"
+
+
+class ProducerIds:
+    def __init__(
+        self, config: NodeConfig, out: Outbox, controller_id: Callable[[], int], broker_epoch: Callable[[], int]
+    ) -> None:
+        self.config = config
+        self.out = out
+        self._controller_id = controller_id
+        self._broker_epoch = broker_epoch
+        self._next = 0
+        self._end = 0
+        self._waiting: list[tuple[int, int]] = []  # (token, deadline)
+        self._asking = False
+        self._retry_at: int | None = None
+
+    def init(self, request: Message, token: int, now: int) -> None:
+        """P4: an idempotent producer gets a fresh id, or a higher epoch of the id that it has."""
+        if request.transactional_id is not None:
+            self.out.reply(token, _answer(ErrorCode.transactional_id_authorization_failed, -1, -1))
+            return
+        if request.producer_id >= 0 and 0 <= request.producer_epoch < 32_766:
+            self.out.reply(token, _answer(ErrorCode.none, request.producer_id, request.producer_epoch + 1))
+            return
+        self._waiting.append((token, now + self.config.forward_timeout_ms))
+        self._serve(now)
+
+    def tick(self, now: int) -> None:
+        expired = [token for token, deadline in self._waiting if now >= deadline]
+        if expired:
+            self._waiting = [w for w in self._waiting if now < w[1]]
+            for token in expired:
+                self.out.reply(token, _answer(ErrorCode.request_timed_out, -1, -1))
+        if self._retry_at is not None and now >= self._retry_at:
+            self._retry_at = None
+            self._serve(now)
+
+    def next_deadline(self) -> int | None:
+        times = [deadline for _, deadline in self._waiting]
+        if self._retry_at is not None:
+            times.append(self._retry_at)
+        return min(times, default=None)
+
+    def _serve(self, now: int) -> None:
+        while self._waiting and self._next < self._end:
+            token, _ = self._waiting.pop(0)
+            self.out.reply(token, _answer(ErrorCode.none, self._next, 0))
+            self._next += 1
+        if self._waiting and not self._asking and self._retry_at is None:
+            self._ask(now)
+
+    def _ask(self, now: int) -> None:
+        peer = self._controller_id()
+        if peer < 0 or self._broker_epoch() < 0:
+            self._retry_at = now + self.config.forward_retry_ms
+            return
+        self._asking = True
+        request = allocate_producer_ids.AllocateProducerIdsRequest(
+            broker_id=self.config.node_id, broker_epoch=self._broker_epoch()
+        )
+        self.out.send(peer, CHANNEL, request, self._on_block, timeout_ms=self.config.forward_timeout_ms)
+
+    def _on_block(self, response: Message | None, now: int) -> None:
+        self._asking = False
+        if response is None or response.error_code is not ErrorCode.none:
+            self._retry_at = now + self.config.forward_retry_ms
+            return
+        self._next = response.producer_id_start
+        self._end = response.producer_id_start + response.producer_id_len
+        self._serve(now)
+
+
+def _answer(error: ErrorCode, producer_id: int, producer_epoch: int) -> Message:
+    return init_producer_id.InitProducerIdResponse(
+        throttle_time=NO_DURATION, error_code=error, producer_id=producer_id, producer_epoch=producer_epoch
+    )

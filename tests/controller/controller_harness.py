@@ -1,0 +1,292 @@
+"""A controller with a metadata log in memory: every decision is encoded, decoded and replayed at once."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+from uuid import UUID
+
+from insync.controller.config import ControllerConfig
+from insync.controller.controller import Controller
+from insync.controller.decision import Decision
+from insync.metadata.image import Image
+from insync.metadata.partition import Partition
+from insync.sansio import Note, Outbox, Send
+from insync.wire import metadata_records
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import (
+    alter_partition,
+    alter_partition_reassignments,
+    broker_heartbeat,
+    broker_registration,
+    create_topics,
+    elect_leaders,
+    get_replica_log_info,
+    incremental_alter_configs,
+)
+from insync.wire.types import ms, uuid_of
+
+CLUSTER = "test-cluster"
+TOPIC, BROKER = 2, 4
+
+
+class Cluster:
+    def __init__(self, **config: Any) -> None:
+        config.setdefault("rebalance_interval_ms", 0)
+        self.out = Outbox()
+        self.log: list[Any] = []
+        self.decisions: list[Decision] = []
+        self.now = 1_000
+        self.controller = Controller(
+            ControllerConfig(cluster_id=CLUSTER, **config), random.Random(7), self.out, self.submit
+        )
+        self.controller.activate(Image(), 1, self.now)
+
+    # --- the node's part ---------------------------------------------------------------------------------------------
+
+    def submit(self, decision: Decision) -> None:
+        self.decisions.append(decision)
+        for record in decision.records:
+            decoded = metadata_records.decode(metadata_records.encode(record))
+            assert decoded == record
+            self.log.append(record)
+            self.controller.replay(decoded, len(self.log) - 1)
+
+    def ask(self, handler: str, request: Any) -> Any:
+        self.controller.next_offset = len(self.log)
+        decision = getattr(self.controller, handler)(request, self.now)
+        self.submit(decision)
+        return decision.response
+
+    def tick(self, after: int = 0) -> None:
+        self.now += after
+        self.controller.next_offset = len(self.log)
+        self.controller.tick(self.now)
+
+    def fail_over(self) -> None:
+        """Another controller takes over with the log as it is."""
+        image = Image()
+        for offset, record in enumerate(self.log):
+            image.apply(record, offset)
+        self.controller.deactivate()
+        self.controller.activate(image, self.controller.epoch + 1, self.now)
+
+    @property
+    def image(self) -> Image:
+        return self.controller.image
+
+    # --- brokers -----------------------------------------------------------------------------------------------------
+
+    def register(self, broker: int, *, clean: bool = False, previous: int | None = None, incarnation: int = 0) -> Any:
+        if previous is None:
+            previous = self.image.brokers[broker].epoch if clean else -1
+        return self.ask(
+            "register_broker",
+            broker_registration.BrokerRegistrationRequest(
+                broker_id=broker,
+                cluster_id=CLUSTER,
+                incarnation_id=UUID(int=incarnation or 1_000_000 * broker + len(self.log) + 1),
+                listeners=(),
+                features=(),
+                rack=None,
+                log_dirs=(UUID(int=77 + broker),),
+                previous_broker_epoch=previous,
+            ),
+        )
+
+    def beat(
+        self,
+        broker: int,
+        *,
+        offset: int | None = None,
+        fence: bool = False,
+        stop: bool = False,
+        epoch: int | None = None,
+    ) -> Any:
+        known = self.image.brokers.get(broker)
+        return self.ask(
+            "broker_heartbeat",
+            broker_heartbeat.BrokerHeartbeatRequest(
+                broker_id=broker,
+                broker_epoch=(known.epoch if known else -1) if epoch is None else epoch,
+                current_metadata_offset=len(self.log) - 1 if offset is None else offset,
+                want_fence=fence,
+                want_shut_down=stop,
+            ),
+        )
+
+    def up(self, *brokers: int) -> Cluster:
+        for broker in brokers:
+            self.register(broker)
+            self.beat(broker)
+        return self
+
+    def fence(self, *brokers: int) -> None:
+        for broker in brokers:
+            self.beat(broker, fence=True)
+
+    def restart(self, broker: int, *, clean: bool) -> None:
+        """Fenced, registered anew, unfenced."""
+        if not self.image.brokers[broker].fenced:
+            self.fence(broker)
+        self.register(broker, clean=clean)
+        self.beat(broker)
+
+    # --- topics ------------------------------------------------------------------------------------------------------
+
+    def topic(self, replicas: tuple[int, ...], *, min_isr: int = 2, name: str = "t", **configs: str) -> Partition:
+        values = {"min.insync.replicas": str(min_isr)} | {
+            key.replace("_", "."): value for key, value in configs.items()
+        }
+        response = self.ask(
+            "create_topics",
+            create_topics.CreateTopicsRequest(
+                topics=(
+                    create_topics.CreatableTopic(
+                        name=name,
+                        num_partitions=-1,
+                        replication_factor=-1,
+                        assignments=(create_topics.CreatableReplicaAssignment(partition_index=0, broker_ids=replicas),),
+                        configs=tuple(
+                            create_topics.CreatableTopicConfig(name=key, value=value) for key, value in values.items()
+                        ),
+                    ),
+                ),
+            ),
+        )
+        assert response.topics[0].error_code is ErrorCode.none, response
+        return self.partition(name)
+
+    def partition(self, name: str = "t", index: int = 0) -> Partition:
+        found = self.image.find(name, index)
+        assert found is not None
+        return found
+
+    def state(self, name: str = "t") -> tuple[int, set[int], set[int], set[int]]:
+        """leader, ISR, ELR, last-known ELR"""
+        partition = self.partition(name)
+        return partition.leader, set(partition.isr), set(partition.elr), set(partition.last_known_elr)
+
+    def alter(self, isr: tuple[int, ...], *, name: str = "t", **changes: Any) -> ErrorCode:
+        """The present leader proposes an ISR; `changes` spoil the request."""
+        partition = self.partition(name)
+        sender = changes.get("sender", partition.leader)
+        epochs = {member: self.image.brokers[member].epoch if member in self.image.brokers else -1 for member in isr}
+        epochs |= changes.get("epochs", {})
+        response = self.ask(
+            "alter_partition",
+            alter_partition.AlterPartitionRequest(
+                broker_id=sender,
+                broker_epoch=changes.get("broker_epoch", self.image.brokers[sender].epoch),
+                topics=(
+                    alter_partition.RequestTopic(
+                        topic_id=changes.get("topic_id", partition.topic_id),
+                        partitions=(
+                            alter_partition.RequestPartition(
+                                partition_index=changes.get("index", partition.index),
+                                leader_epoch=changes.get("leader_epoch", partition.leader_epoch),
+                                new_isr_with_epochs=tuple(
+                                    alter_partition.BrokerState(broker_id=member, broker_epoch=epochs[member])
+                                    for member in isr
+                                ),
+                                leader_recovery_state=changes.get("recovering", 0),
+                                partition_epoch=changes.get("partition_epoch", partition.partition_epoch),
+                            ),
+                        ),
+                    ),
+                ),
+            ),
+        )
+        if response.error_code is not ErrorCode.none:
+            return response.error_code
+        return response.topics[0].partitions[0].error_code
+
+    def reassign(self, target: tuple[int, ...] | None, *, name: str = "t", any_factor: bool = True) -> ErrorCode:
+        response = self.ask(
+            "alter_partition_reassignments",
+            alter_partition_reassignments.AlterPartitionReassignmentsRequest(
+                timeout=ms(1000),
+                allow_replication_factor_change=any_factor,
+                topics=(
+                    alter_partition_reassignments.ReassignableTopic(
+                        name=name,
+                        partitions=(
+                            alter_partition_reassignments.ReassignablePartition(partition_index=0, replicas=target),
+                        ),
+                    ),
+                ),
+            ),
+        )
+        return response.responses[0].partitions[0].error_code
+
+    def elect(self, election_type: int, *, name: str = "t", index: int = 0) -> ErrorCode:
+        response = self.ask(
+            "elect_leaders",
+            elect_leaders.ElectLeadersRequest(
+                election_type=election_type,
+                topic_partitions=(elect_leaders.TopicPartitions(topic=name, partitions=(index,)),),
+                timeout=ms(1000),
+            ),
+        )
+        return response.replica_election_results[0].partition_result[0].error_code
+
+    def configure(
+        self, key: str, value: str | None, *, kind: int = TOPIC, name: str = "t", operation: int = 0, dry: bool = False
+    ) -> ErrorCode:
+        response = self.ask(
+            "incremental_alter_configs",
+            incremental_alter_configs.IncrementalAlterConfigsRequest(
+                resources=(
+                    incremental_alter_configs.AlterConfigsResource(
+                        resource_type=kind,
+                        resource_name=name,
+                        configs=(
+                            incremental_alter_configs.AlterableConfig(
+                                name=key, config_operation=operation, value=value
+                            ),
+                        ),
+                    ),
+                ),
+                validate_only=dry,
+            ),
+        )
+        return response.responses[0].error_code
+
+    # --- what came out -----------------------------------------------------------------------------------------------
+
+    def notes(self, kind: str) -> list[dict[str, Any]]:
+        return [effect.fields for effect in self.out.effects if isinstance(effect, Note) and effect.kind == kind]
+
+    def sends(self) -> dict[int, Send]:
+        """The questions not yet taken, by broker."""
+        sends = [effect for effect in self.out.effects if isinstance(effect, Send)]
+        self.out.effects = [effect for effect in self.out.effects if not isinstance(effect, Send)]
+        return {send.peer: send for send in sends}
+
+    def answer(
+        self, send: Send, last_epoch: int, leo: int, *, broker_epoch: int | None = None, known: int = 99
+    ) -> None:
+        """The replica asked tells the end of its log."""
+        response = get_replica_log_info.GetReplicaLogInfoResponse(
+            throttle_time=ms(0),
+            broker_epoch=self.image.brokers[send.peer].epoch if broker_epoch is None else broker_epoch,
+            truncated=False,
+            topic_partition_log_info_list=tuple(
+                get_replica_log_info.TopicPartitionLogInfo(
+                    topic_id=uuid_of(topic.topic_id),
+                    partition_log_info=tuple(
+                        get_replica_log_info.PartitionLogInfo(
+                            partition=index,
+                            last_written_leader_epoch=last_epoch,
+                            current_leader_epoch=known,
+                            log_end_offset=leo,
+                            error_code=ErrorCode.none,
+                        )
+                        for index in topic.partitions
+                    ),
+                )
+                for topic in send.request.topic_partitions
+            ),
+        )
+        self.controller.next_offset = len(self.log)
+        send.on_response(response, self.now)

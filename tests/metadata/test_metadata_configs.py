@@ -1,0 +1,65 @@
+"""Config keys: what is a legal value, and what it means (E8, R6)."""
+
+from __future__ import annotations
+
+import pytest
+
+from insync.metadata import configs
+
+LEGAL = [
+    ("min.insync.replicas", "2", 2),
+    ("retention.ms", "-1", -1),
+    ("min.cleanable.dirty.ratio", "0.25", 0.25),
+    ("unclean.leader.election.enable", "TRUE", True),
+    ("unclean.recovery.strategy", "proactive", "proactive"),
+    ("cleanup.policy", "compact,delete", ("compact", "delete")),
+    ("leader.replication.throttled.replicas", "*", ("*",)),
+    ("leader.replication.throttled.replicas", "", ()),
+]
+
+ILLEGAL = [
+    ("min.insync.replicas", "0"),
+    ("min.insync.replicas", "1.5"),
+    ("min.insync.replicas", ""),
+    ("retention.ms", "-2"),
+    ("min.cleanable.dirty.ratio", "1.5"),
+    ("unclean.leader.election.enable", "yes"),
+    ("unclean.recovery.strategy", "none"),
+    ("cleanup.policy", "shred"),
+    ("cleanup.policy", ""),
+    ("leader.replication.throttled.replicas", "0:1,x"),
+    ("segment.bytes", str(2**31)),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "value"), LEGAL)
+def test_a_legal_value_means(name: str, text: str, value: object) -> None:
+    """E8"""
+    assert configs.parse(configs.TOPIC_KEYS[name], text) == value
+    assert configs.problem(configs.TOPIC_KEYS, name, text) is None
+
+
+@pytest.mark.parametrize(("name", "text"), ILLEGAL)
+def test_an_illegal_value_is_told(name: str, text: str) -> None:
+    """E8"""
+    assert name in (configs.problem(configs.TOPIC_KEYS, name, text) or "")
+
+
+def test_unknown_keys_and_null_values_are_told() -> None:
+    """E8"""
+    assert configs.problem(configs.TOPIC_KEYS, "nope", "1")
+    assert configs.problem(configs.TOPIC_KEYS, "retention.ms", None)
+
+
+@pytest.mark.parametrize("key", [*configs.TOPIC_KEYS.values(), *configs.BROKER_KEYS.values()], ids=lambda key: key.name)
+def test_every_default_is_a_legal_value(key: configs.ConfigKey) -> None:
+    """M1: a default that does not parse would surface as a broken topic."""
+    assert configs.parse(key, key.default) is not None
+    assert configs.value_of(key, None) == configs.value_of(key, key.default)
+
+
+def test_every_topic_key_but_the_throttled_replicas_has_a_cluster_wide_synonym() -> None:
+    """R6: which replicas are throttled is a matter of one topic."""
+    without = [key.name for key in configs.TOPIC_KEYS.values() if not key.synonym]
+    assert without == [configs.LEADER_THROTTLED_REPLICAS, configs.FOLLOWER_THROTTLED_REPLICAS]
+    assert configs.LEADER_THROTTLED_RATE in configs.BROKER_KEYS
