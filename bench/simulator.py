@@ -1,0 +1,122 @@
+"""How fast the simulator steps with every safety check on, where its time goes, and whether its memory stays flat.
+
+python bench/simulator.py [seeds]
+
+The aim is 5,000 node steps per second and core. Speed and memory come from one pass over the seeds in one process, the
+split from a second, shorter pass with stopwatches around `Node` and the checker. All times are CPU times.
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from common import table
+
+from insync.node.node import Node
+from insync.properties.history import History
+from insync.sansio import Effect, Event
+from insync.sim.checker import Checker
+from insync.sim.cluster import Cluster
+from insync.sim.plan import Plan
+from insync.sim.run import run_plan
+
+AIM = 5_000
+SEEDS = 120
+SPLIT_SEEDS = 12
+
+
+def main() -> None:
+    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS
+    speed_and_memory(seeds)
+    split(min(seeds, SPLIT_SEEDS))
+
+
+def speed_and_memory(seeds: int) -> None:
+    marks = [max(1, seeds // 4), seeds]
+    rows: list[tuple[int, int, float, float]] = []
+    steps, spent = 0, 0.0
+    for seed in range(seeds):
+        outcome = run_plan(Plan.from_seed(seed))
+        if outcome.violation is not None:
+            raise SystemExit(f"seed {seed}: {outcome.violation}")
+        steps += outcome.steps
+        spent += outcome.cpu_seconds
+        if seed + 1 in marks:
+            rows.append((seed + 1, steps, steps / spent, resident_mb()))
+    table(
+        "simulated clusters in one process, all checks on",
+        ("after seeds", "node steps", "steps/s and core", f"of {AIM:,}", "resident MB", "of the first"),
+        [(done, sum_, round(rate), rate / AIM, held, held / rows[0][3]) for done, sum_, rate, held in rows],
+    )
+
+
+def resident_mb() -> float:
+    """What this process holds now; where the system does not tell, what it held at most."""
+    gc.collect()
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        return int(statm.read_text().split()[1]) * resource.getpagesize() / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+class Stopwatch:
+    node = 0.0
+    checker = 0.0
+    steps = 0
+
+
+class TimedNode(Node):
+    def step(self, event: Event, now: int) -> list[Effect]:
+        began = time.perf_counter()
+        try:
+            return super().step(event, now)
+        finally:
+            Stopwatch.node += time.perf_counter() - began
+            Stopwatch.steps += 1
+
+    def next_deadline(self) -> int | None:
+        began = time.perf_counter()
+        deadline = super().next_deadline()
+        Stopwatch.node += time.perf_counter() - began
+        return deadline
+
+
+class TimedChecker(Checker):
+    def __init__(self, cluster: Cluster, history: History) -> None:
+        super().__init__(cluster, history)
+
+    def after_step(self, node_id: int, event: Event, effects: list[Effect]) -> None:
+        began = time.perf_counter()
+        super().after_step(node_id, event, effects)
+        Stopwatch.checker += time.perf_counter() - began
+
+
+def split(seeds: int) -> None:
+    began = time.perf_counter()
+    for seed in range(seeds):
+        run_plan(Plan.from_seed(seed), checker_factory=_checker, node_factory=TimedNode)
+    total = time.perf_counter() - began
+    rest = total - Stopwatch.node - Stopwatch.checker
+    rows = [
+        (what, seconds / Stopwatch.steps * 1e6, seconds / total)
+        for what, seconds in (
+            ("the node itself (step, next_deadline)", Stopwatch.node),
+            ("properties and probes", Stopwatch.checker),
+            ("engine, network, clients, trace", rest),
+            ("together", total),
+        )
+    ]
+    table(f"where a step's time goes, over {seeds} seeds", ("", "us per step", "share"), rows)
+
+
+def _checker(cluster: Cluster, history: History) -> Any:
+    return TimedChecker(cluster, history)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,247 @@
+"""Answering fetches, of followers and of consumers (F3, F4, D2, H5).
+
+A fetch is served in two halves. When it arrives, every partition that it names or that has news is judged, and a
+follower's position is recorded. If that yields too few bytes and no bad news it is parked with its session; a change
+in one of its partitions, or its deadline, brings it back for the second half, which reads again but records nothing.
+
+Notes: fetch_refused(partition, replica, error) for followers.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from uuid import UUID
+
+from insync.replication.core import Core
+from insync.replication.divergence import EpochEnd
+from insync.replication.fetch_session import NO_SESSION, CachedPartition, Session, SessionCache
+from insync.replication.leader import Leader
+from insync.replication.replica import Replica
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import fetch
+from insync.wire.types import NO_DURATION, millis
+
+READ_COMMITTED = 1
+_NONE = ErrorCode.none
+
+
+class ParkedFetch:
+    """A fetch request on its way to its answer. `full`: the answer lists every partition, news or not."""
+
+    __slots__ = ("deadline", "full", "isolation", "max_bytes", "min_bytes", "session", "token")
+
+    def __init__(self, request: fetch.FetchRequest, session: Session, token: int, now: int) -> None:
+        self.session = session
+        self.token = token
+        self.full = request.session_epoch <= 0
+        self.deadline = now + millis(request.max_wait)
+        self.min_bytes = request.min_bytes
+        self.max_bytes = request.max_bytes
+        self.isolation = request.isolation_level
+
+
+class Served:
+    """What one pass over the dirty partitions has read."""
+
+    __slots__ = ("answers", "budget", "bytes", "done", "told", "urgent")
+
+    def __init__(self, budget: int) -> None:
+        self.answers: list[tuple[UUID, fetch.PartitionData]] = []
+        self.done: list[CachedPartition] = []
+        self.told: list[tuple[CachedPartition, int, int]] = []
+        self.budget = budget
+        self.bytes = 0
+        self.urgent = False
+
+
+class FetchServer:
+    __slots__ = ("_core", "_deadlines", "_sequence", "sessions")
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self.sessions = SessionCache(core)
+        self._deadlines: list[tuple[int, int, ParkedFetch]] = []
+        self._sequence = 0
+
+    def fetch(self, request: fetch.FetchRequest, token: int, now: int) -> None:
+        session = self.sessions.open(request, now)
+        if isinstance(session, ErrorCode):
+            self._core.out.reply(token, _response(session, NO_SESSION, []))
+            return
+        if session.parked is not None:
+            # Its fetcher has given up on that one, or it would not send another.
+            self._core.out.reply(session.parked.token, _response(_NONE, session.id, []))
+            session.parked = None
+        parked = ParkedFetch(request, session, token, now)
+        served = self._serve(parked, now, arriving=True)
+        if served.urgent or served.bytes >= parked.min_bytes or parked.deadline <= now or not session.partitions:
+            self._answer(parked, served)
+        else:
+            self._park(parked)
+
+    def wake(self, session: Session, now: int) -> None:
+        parked = session.parked
+        if parked is None:
+            return
+        served = self._serve(parked, now, arriving=False)
+        if served.urgent or served.bytes >= parked.min_bytes or parked.deadline <= now:
+            session.parked = None
+            self._answer(parked, served)
+
+    def expire(self, now: int) -> None:
+        while self._deadlines and self._deadlines[0][0] <= now:
+            parked = heappop(self._deadlines)[2]
+            if parked.session.parked is parked:
+                self.wake(parked.session, now)
+
+    def next_deadline(self) -> int | None:
+        deadlines = self._deadlines
+        while deadlines and deadlines[0][2].session.parked is not deadlines[0][2]:
+            heappop(deadlines)
+        return deadlines[0][0] if deadlines else None
+
+    def _park(self, parked: ParkedFetch) -> None:
+        parked.session.parked = parked
+        self._sequence += 1
+        heappush(self._deadlines, (parked.deadline, self._sequence, parked))
+
+    def _answer(self, parked: ParkedFetch, served: Served) -> None:
+        session = parked.session
+        for cached in served.done:
+            session.dirty.pop(cached, None)
+        for cached, hwm, log_start in served.told:
+            cached.sent_hwm, cached.sent_log_start = hwm, log_start
+        self._core.out.reply(parked.token, _response(_NONE, session.id, served.answers))
+        if session.id == NO_SESSION:
+            session.close()
+
+    # --- one pass ---
+
+    def _serve(self, parked: ParkedFetch, now: int, *, arriving: bool) -> Served:
+        served = Served(parked.max_bytes)
+        for cached in list(parked.session.dirty):
+            replica = self._core.replicas.get(cached.key)
+            if replica is None:
+                self._refuse(cached, unhosted(self._core, cached.key[0], cached.key[1]), None, served)
+                continue
+            cached.watch(replica)
+            verdict = self._judge(cached, replica, now, arriving=arriving)
+            if verdict is None:
+                self._read(cached, replica, parked, served)
+            elif isinstance(verdict, EpochEnd):
+                self._tell_divergence(cached, replica, verdict, served)
+            else:
+                self._refuse(cached, verdict, replica, served)
+        return served
+
+    def _judge(
+        self, cached: CachedPartition, replica: Replica, now: int, *, arriving: bool
+    ) -> ErrorCode | EpochEnd | None:
+        leader = replica.role
+        if not isinstance(leader, Leader):
+            return ErrorCode.not_leader_or_follower
+        verdict = leader.judge(cached)
+        if verdict is None and arriving and cached.from_follower and cached.session is not None:
+            return leader.record_fetch(cached, cached.session_replica, cached.session.replica_epoch, now)
+        return verdict
+
+    def _read(self, cached: CachedPartition, replica: Replica, parked: ParkedFetch, served: Served) -> None:
+        log = replica.log
+        limit = readable_end(log.hwm, log.leo, from_follower=cached.from_follower)
+        records = b""
+        if cached.fetch_offset < limit:
+            if served.budget > 0:
+                size = min(cached.max_bytes, served.budget)
+                records = log.read(cached.fetch_offset, size, limit_offset=limit, min_one=served.bytes == 0)
+            served.bytes += len(records)
+            served.budget -= len(records)
+        if cached.fetch_offset >= limit or records:
+            served.done.append(cached)
+        moved = cached.sent_hwm != log.hwm or cached.sent_log_start != log.log_start
+        if records or moved or parked.full:
+            served.told.append((cached, log.hwm, log.log_start))
+            served.answers.append((cached.key[0], _data(cached.key[1], log.hwm, log.log_start, records, parked)))
+
+    def _tell_divergence(self, cached: CachedPartition, replica: Replica, end: EpochEnd, served: Served) -> None:
+        served.urgent = True
+        line = fetch.PartitionData(
+            partition_index=cached.key[1],
+            error_code=_NONE,
+            high_watermark=replica.log.hwm,
+            last_stable_offset=replica.log.hwm,
+            log_start_offset=replica.log.log_start,
+            diverging_epoch=fetch.EpochEndOffset(epoch=end.epoch, end_offset=end.end_offset),
+            aborted_transactions=None,
+            records=b"",
+        )
+        served.answers.append((cached.key[0], line))
+
+    def _refuse(self, cached: CachedPartition, error: ErrorCode, replica: Replica | None, served: Served) -> None:
+        """F3: and the follower's slot stays as it was."""
+        served.urgent = True
+        # F7: the log start tells a follower that fell behind retention where to begin again.
+        out_of_range = error is ErrorCode.offset_out_of_range and replica is not None
+        line = fetch.PartitionData(
+            partition_index=cached.key[1],
+            error_code=error,
+            high_watermark=-1,
+            log_start_offset=replica.log.log_start if out_of_range and replica is not None else -1,
+            current_leader=leader_hint(replica),
+            aborted_transactions=None,
+            records=b"",
+        )
+        served.answers.append((cached.key[0], line))
+        if cached.from_follower:
+            name = replica.partition.name if replica is not None else f"{cached.key[0]}-{cached.key[1]}"
+            self._core.out.note("fetch_refused", partition=name, replica=cached.session_replica, error=error.name)
+
+
+def readable_end(hwm: int, leo: int, *, from_follower: bool) -> int:
+    """H5: consumers read below the high watermark only; the LSO is the same while there are no transactions."""
+    return leo if from_follower else hwm
+
+
+def unhosted(core: Core, topic_id: UUID | None, index: int) -> ErrorCode:
+    """F3: there is no replica of this partition here; which of the two sides is behind, if any."""
+    name = None if topic_id is None else core.cluster.topic_name(topic_id)
+    if name is None:
+        return ErrorCode.unknown_topic_id
+    same_name = core.by_name.get((name, index))
+    if same_name is not None and same_name.partition.topic_id != topic_id:
+        return ErrorCode.inconsistent_topic_id
+    return ErrorCode.not_leader_or_follower
+
+
+def leader_hint(replica: Replica | None) -> fetch.LeaderIdAndEpoch:
+    if replica is None:
+        return fetch.LeaderIdAndEpoch()
+    return fetch.LeaderIdAndEpoch(leader_id=replica.partition.leader, leader_epoch=replica.partition.leader_epoch)
+
+
+def _data(index: int, hwm: int, log_start: int, records: bytes, parked: ParkedFetch) -> fetch.PartitionData:
+    return fetch.PartitionData(
+        partition_index=index,
+        error_code=_NONE,
+        high_watermark=hwm,
+        last_stable_offset=hwm,
+        log_start_offset=log_start,
+        aborted_transactions=() if parked.isolation == READ_COMMITTED else None,
+        records=records,
+    )
+
+
+def _response(
+    error: ErrorCode, session_id: int, answers: list[tuple[UUID, fetch.PartitionData]]
+) -> fetch.FetchResponse:
+    topics: dict[UUID, list[fetch.PartitionData]] = {}
+    for topic_id, line in answers:
+        topics.setdefault(topic_id, []).append(line)
+    return fetch.FetchResponse(
+        throttle_time=NO_DURATION,
+        error_code=error,
+        session_id=session_id,
+        responses=tuple(
+            fetch.FetchableTopicResponse(topic_id=topic_id, partitions=tuple(lines))
+            for topic_id, lines in topics.items()
+        ),
+    )

@@ -1,0 +1,134 @@
+"""Producing (P1-P5): check the batch, pass the MinISR gate, append, and answer now or when the high watermark passes.
+
+Notes: duplicate_produce(partition, producer, base_offset).
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from insync.replication.core import Core
+from insync.replication.fetch_server import unhosted
+from insync.replication.leader import Leader
+from insync.replication.purgatory import ParkedProduce, PartitionAnswer, Waiter, response
+from insync.replication.replica import Replica
+from insync.storage.producer_state import Duplicate
+from insync.wire import batch
+from insync.wire.batch import BatchHeader, Bytes
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import produce as messages
+from insync.wire.types import instant, millis
+
+NO_ACKS = 0
+ACKS_ALL = -1
+_NONE = ErrorCode.none
+
+
+class ProduceServer:
+    __slots__ = ("_core",)
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def produce(self, request: messages.ProduceRequest, token: int, now: int) -> None:
+        """P1: one answer for all partitions, once the last of them is decided."""
+        acks = request.acks
+        answers: list[PartitionAnswer] = []
+        appended: list[tuple[Replica, int, PartitionAnswer]] = []
+        for topic in request.topic_data:
+            topic_id = topic.topic_id
+            for data in topic.partition_data:
+                answer = PartitionAnswer(topic_id, data.index)
+                answers.append(answer)
+                self._append(topic_id, data, acks, answer, appended, now)
+        if acks == NO_ACKS:
+            self._core.out.reply(token, None)
+        elif acks == ACKS_ALL and appended:
+            self._await(ParkedProduce(token, now + millis(request.timeout), answers), appended)
+        else:
+            self._core.out.reply(token, response(answers))
+
+    def _append(
+        self,
+        topic_id: UUID | None,
+        data: messages.PartitionProduceData,
+        acks: int,
+        answer: PartitionAnswer,
+        appended: list[tuple[Replica, int, PartitionAnswer]],
+        now: int,
+    ) -> None:
+        replica = self._core.replicas.get((topic_id, data.index))  # type: ignore[arg-type]
+        if replica is None:
+            answer.error = unhosted(self._core, topic_id, data.index)
+            return
+        leader = replica.role
+        if not isinstance(leader, Leader):
+            answer.error = ErrorCode.not_leader_or_follower
+            answer.leader_hint = _hint(replica)
+            return
+        answer.log_start = replica.log.log_start
+        error = acks_error(leader, acks)
+        if error is not _NONE:
+            answer.error = error
+            return
+        next_offset = self._write(leader, data.records, answer, now)
+        if next_offset is not None:
+            appended.append((replica, next_offset, answer))
+
+    def _write(self, leader: Leader, records: Bytes | None, answer: PartitionAnswer, now: int) -> int | None:
+        """P5, P4: the offset that the high watermark has to reach, or None: refused, nothing of it is stored."""
+        log = leader.replica.log
+        header = batch.validate_produce(records or b"", log.config.max_message_bytes)
+        if isinstance(header, ErrorCode):
+            answer.error = header
+            return None
+        if header.producer_id >= 0:
+            known = log.producers.check(header)
+            if isinstance(known, ErrorCode):
+                answer.error = known
+                return None
+            if known is not None:
+                return self._acknowledge_again(leader, header, known, answer)
+        answer.base_offset = leader.append(bytearray(records or b""), header, now)
+        if log.config.log_append_time:
+            answer.append_time = instant(now + self._core.config.wall_offset_ms)
+        return answer.base_offset + header.last_offset_delta + 1
+
+    def _acknowledge_again(
+        self, leader: Leader, header: BatchHeader, known: Duplicate, answer: PartitionAnswer
+    ) -> int | None:
+        """P4: a duplicate gets its first offset, and with acks=all waits for it like the first time."""
+        answer.base_offset = known.first_offset
+        name = leader.replica.partition.name
+        self._core.out.note(
+            "duplicate_produce", partition=name, producer=header.producer_id, base_offset=known.first_offset
+        )
+        return known.last_offset + 1
+
+    def _await(self, parked: ParkedProduce, appended: list[tuple[Replica, int, PartitionAnswer]]) -> None:
+        """H5: appends that the high watermark has passed already are done; the others wait for it."""
+        waiters = [
+            Waiter(replica, required, answer, parked)
+            for replica, required, answer in appended
+            if replica.log.hwm < required
+        ]
+        if waiters:
+            self._core.purgatory.park(parked, waiters)
+        else:
+            self._core.out.reply(parked.token, response(parked.answers))
+
+
+def acks_error(leader: Leader, acks: int) -> ErrorCode:
+    if acks == ACKS_ALL:
+        return _NONE if enough_for_acks_all(len(leader.state.isr), leader.min_isr) else ErrorCode.not_enough_replicas
+    return _NONE if acks in (NO_ACKS, 1) else ErrorCode.invalid_required_acks
+
+
+def enough_for_acks_all(isr_size: int, min_isr: int) -> bool:
+    """P2: below MinISR nothing is appended that the producer would have to wait for."""
+    return isr_size >= min_isr
+
+
+def _hint(replica: Replica) -> messages.LeaderIdAndEpoch:
+    partition = replica.partition
+    return messages.LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)

@@ -1,0 +1,148 @@
+"""Where acks=all produces wait for the high watermark (P1-P3, H5). They hold no worker, only these few objects.
+
+A request may write to many partitions. Each of its appends waits in its own replica's queue, ordered by the offset
+that the high watermark has to reach; the request is answered once, when the last one is decided.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from datetime import datetime
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from insync.sansio import Outbox
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import produce
+
+if TYPE_CHECKING:
+    from insync.replication.replica import Replica
+
+
+_NO_HINT = produce.LeaderIdAndEpoch()
+
+
+class PartitionAnswer:
+    """One partition's line in a produce answer."""
+
+    __slots__ = ("append_time", "base_offset", "error", "index", "leader_hint", "log_start", "topic_id")
+
+    def __init__(self, topic_id: UUID | None, index: int) -> None:
+        self.topic_id = topic_id
+        self.index = index
+        self.error = ErrorCode.none
+        self.base_offset = -1
+        self.log_start = -1
+        self.append_time: datetime | None = None
+        self.leader_hint = _NO_HINT
+
+
+class ParkedProduce:
+    __slots__ = ("answers", "deadline", "open", "token", "waiters")
+
+    def __init__(self, token: int, deadline: int, answers: list[PartitionAnswer]) -> None:
+        self.token = token
+        self.deadline = deadline
+        self.answers = answers
+        self.open = 0
+        self.waiters: list[Waiter] = []
+
+
+class Waiter:
+    """One append of a parked produce: `required` is the high watermark that commits it."""
+
+    __slots__ = ("answer", "done", "parked", "replica", "required")
+
+    def __init__(self, replica: Replica, required: int, answer: PartitionAnswer, parked: ParkedProduce) -> None:
+        self.replica = replica
+        self.required = required
+        self.answer = answer
+        self.parked = parked
+        self.done = False
+
+
+class Purgatory:
+    __slots__ = ("_deadlines", "_out", "_sequence")
+
+    def __init__(self, out: Outbox) -> None:
+        self._out = out
+        self._deadlines: list[tuple[int, int, ParkedProduce]] = []
+        self._sequence = 0
+
+    def park(self, parked: ParkedProduce, waiters: list[Waiter]) -> None:
+        parked.waiters = waiters
+        parked.open = len(waiters)
+        for waiter in waiters:
+            _enqueue(waiter.replica.waiting, waiter)
+        self._sequence += 1
+        heappush(self._deadlines, (parked.deadline, self._sequence, parked))
+
+    def reached(self, replica: Replica, hwm: int, error: ErrorCode) -> None:
+        """H5: the high watermark has passed these appends. P2: `error` if the ISR is below MinISR at this moment."""
+        waiting = replica.waiting
+        while waiting and waiting[0].required <= hwm:
+            self._decide(waiting.popleft(), error)
+
+    def fail_all(self, replica: Replica, error: ErrorCode) -> None:
+        """P2: the ISR fell below MinISR. T4, T7: this replica leads no longer."""
+        waiting, replica.waiting = replica.waiting, deque()
+        for waiter in waiting:
+            self._decide(waiter, error)
+
+    def expire(self, now: int) -> None:
+        """P3: whoever has waited long enough is told so; the records stay and may commit later."""
+        while self._deadlines and self._deadlines[0][0] <= now:
+            parked = heappop(self._deadlines)[2]
+            for waiter in parked.waiters:
+                if not waiter.done:
+                    waiter.replica.waiting.remove(waiter)
+                    self._decide(waiter, ErrorCode.request_timed_out)
+
+    def next_deadline(self) -> int | None:
+        while self._deadlines and self._deadlines[0][2].open == 0:
+            heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def _decide(self, waiter: Waiter, error: ErrorCode) -> None:
+        if waiter.done:
+            return
+        waiter.done = True
+        waiter.answer.error = error
+        parked = waiter.parked
+        parked.open -= 1
+        if parked.open == 0:
+            self._out.reply(parked.token, response(parked.answers))
+
+
+def response(answers: list[PartitionAnswer]) -> produce.ProduceResponse:
+    topics: dict[UUID | None, list[produce.PartitionProduceResponse]] = {}
+    for answer in answers:
+        topics.setdefault(answer.topic_id, []).append(_line(answer))
+    return produce.ProduceResponse(
+        responses=tuple(
+            produce.TopicProduceResponse(topic_id=topic_id, partition_responses=tuple(lines))
+            for topic_id, lines in topics.items()
+        )
+    )
+
+
+def _line(answer: PartitionAnswer) -> produce.PartitionProduceResponse:
+    refused = answer.error is not ErrorCode.none
+    return produce.PartitionProduceResponse(
+        index=answer.index,
+        error_code=answer.error,
+        base_offset=-1 if refused else answer.base_offset,
+        log_append_time=None if refused else answer.append_time,
+        log_start_offset=answer.log_start,
+        record_errors=(),
+        current_leader=answer.leader_hint,
+    )
+
+
+def _enqueue(waiting: deque[Waiter], waiter: Waiter) -> None:
+    """Appends come in offset order; only a retried duplicate belongs further to the front."""
+    at = len(waiting)
+    while at and waiting[at - 1].required > waiter.required:
+        at -= 1
+    waiting.insert(at, waiter)

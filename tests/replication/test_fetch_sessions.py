@@ -1,0 +1,246 @@
+"""Fetch sessions on both sides, and fetches that wait."""
+
+from __future__ import annotations
+
+import pytest
+from replication_harness import Harness, consumer_request, fetch_partition, follower_request, partition, records
+
+from insync.sansio import Send
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import fetch
+
+SIZE = len(records(1))
+
+
+def pending_fetch(h: Harness, broker: int) -> Send:
+    h[broker].collect()
+    (send,) = [send for send in h[broker].sends if send.channel == "fetch"]
+    h[broker].sends.remove(send)
+    return send
+
+
+def serve(h: Harness, send: Send) -> fetch.FetchResponse:
+    response = h.fetched(send.peer, h.fetch(send.peer, send.request))
+    assert response is not None
+    return response
+
+
+# --- sessions ---
+
+
+def test_an_incremental_round_names_only_what_changed_on_both_sides() -> None:
+    """F1: of three partitions one was written to; only that one is answered, and then asked for."""
+    h = Harness((1, 2))
+    partitions = [partition(replicas=(1, 2), isr=(1, 2), index=index) for index in range(3)]
+    for broker in (1, 2):
+        h[broker].manager.apply(partitions, [], 0)
+    opened = pending_fetch(h, 2)
+    assert (opened.request.session_epoch, len(opened.request.topics[0].partitions)) == (0, 3)
+    token = h.fetch(1, opened.request)
+    h.tick(500)
+    answer = h.fetched(1, token)
+    assert answer is not None
+    assert len(answer.responses[0].partitions) == 3, "a full answer lists every partition"
+    opened.on_response(answer, h.now)
+    waiting = pending_fetch(h, 2)
+    assert (waiting.request.session_id, waiting.request.session_epoch) == (answer.session_id, 1)
+    assert waiting.request.topics == ()
+    token = h.fetch(1, waiting.request)
+    assert h.fetched(1, token) is None
+    h.write(1, index=1)
+    answer = h.fetched(1, token)
+    assert answer is not None
+    assert [line.partition_index for line in answer.responses[0].partitions] == [1]
+    waiting.on_response(answer, h.now)
+    asked = pending_fetch(h, 2).request
+    assert [(p.partition, p.fetch_offset) for p in asked.topics[0].partitions] == [(1, 1)]
+
+
+def test_an_idle_round_looks_at_no_partition() -> None:
+    """F1: the cost of silence does not grow with the number of partitions."""
+    h = Harness((1, 2))
+    partitions = [partition(replicas=(1, 2), isr=(1, 2), index=index) for index in range(20)]
+    for broker in (1, 2):
+        h[broker].manager.apply(partitions, [], 0)
+    h.run()
+    h.advance(2000)
+    (session,) = h[1].manager._fetch_server.sessions._sessions.values()
+    assert len(session.partitions) == 20
+    assert session.dirty == {}
+    h.write(1, index=7)
+    assert session.dirty == {}, "the parked fetch was answered"
+    h.write(1, index=8)
+    assert [cached.key[1] for cached in session.dirty] == [8]
+    h.run()
+    assert (h[2].replica(7).log.leo, h[2].replica(8).log.leo) == (1, 1)
+
+
+def test_a_partition_taken_from_a_fetcher_is_forgotten_by_its_session() -> None:
+    """F1, F6."""
+    h = Harness((1, 2))
+    both = [partition(replicas=(1, 2), isr=(1, 2), index=index) for index in (0, 1)]
+    for broker in (1, 2):
+        h[broker].manager.apply(both, [], 0)
+    h.run()
+    h.advance(600)
+    h.apply(partition(2, 1, version=1, replicas=(1, 2), isr=(1, 2)))
+    h.run()
+    h.advance(1200)
+    (session,) = h[1].manager._fetch_server.sessions._sessions.values()
+    assert [index for _, index in session.partitions] == [1]
+
+
+@pytest.mark.parametrize("error", ["fetch_session_id_not_found", "invalid_fetch_session_epoch"])
+def test_a_lost_session_is_opened_anew_with_every_partition(error: str) -> None:
+    """F1: at once, for nothing is wrong with the partitions."""
+    h = Harness((1, 2))
+    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    send = pending_fetch(h, 2)
+    token = h.fetch(1, send.request)
+    h.tick(500)
+    send.on_response(h.fetched(1, token), h.now)
+    again = pending_fetch(h, 2)
+    assert again.request.session_epoch == 1
+    empty = fetch.FetchResponse(
+        throttle_time=send.request.max_wait, error_code=ErrorCode[error], session_id=0, responses=()
+    )
+    again.on_response(empty, h.now)
+    opened = pending_fetch(h, 2).request
+    assert (opened.session_epoch, len(opened.topics[0].partitions)) == (0, 1)
+    assert opened.session_id == again.request.session_id, "names the old session, to close it"
+
+
+def test_after_a_lost_answer_the_fetcher_backs_off_and_opens_a_new_session() -> None:
+    """F1: nobody knows how far the old one got."""
+    h = Harness((1, 2), replica_fetch_backoff_ms=1000)
+    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    pending_fetch(h, 2).on_response(None, h.now)
+    h[2].collect()
+    assert h[2].sends == []
+    assert h[2].manager.next_deadline() == 1000
+    h.tick(1000)
+    assert pending_fetch(h, 2).request.session_epoch == 0
+
+
+def test_a_refused_partition_waits_while_the_others_go_on() -> None:
+    """F1, F3: it leaves the session for the time of the backoff."""
+    h = Harness((1, 2), replica_fetch_backoff_ms=1000)
+    both = [partition(replicas=(1, 2), isr=(1, 2), index=index) for index in (0, 1)]
+    h[1].manager.apply(both[:1], [], 0)
+    h[2].manager.apply(both, [], 0)
+    h.write(1)
+    h.run()
+    assert h[2].replica().log.leo == 1
+    h[1].manager.apply(both[1:], [], 0)
+    h.write(1, index=1)
+    h.write(1)
+    h.run()
+    assert (h[2].replica().log.leo, h[2].replica(1).log.leo) == (2, 0)
+    h.advance(1600)
+    assert h[2].replica(1).log.leo == 1
+
+
+def test_wrong_session_epochs_and_unknown_ids_are_refused() -> None:
+    """F1: also another client's session, and an earlier uptime's."""
+    h = Harness((1, 2, 3))
+    h.apply(partition(), 1)
+
+    def ask(replica: int, session_id: int, session_epoch: int, broker_epoch: int | None = None) -> fetch.FetchResponse:
+        request = follower_request(
+            h.shared, replica, 0, session_id=session_id, session_epoch=session_epoch, broker_epoch=broker_epoch
+        )
+        response = h.fetched(1, h.fetch(1, request))
+        assert response is not None
+        return response
+
+    opened = ask(2, 0, 0)
+    assert opened.session_id > 0
+    assert ask(2, opened.session_id, 2).error_code is ErrorCode.invalid_fetch_session_epoch
+    assert ask(2, opened.session_id + 1, 1).error_code is ErrorCode.fetch_session_id_not_found
+    assert ask(3, opened.session_id, 1).error_code is ErrorCode.fetch_session_id_not_found
+    assert ask(2, opened.session_id, 1, broker_epoch=999).error_code is ErrorCode.fetch_session_id_not_found
+    assert ask(2, opened.session_id, 1).error_code is ErrorCode.none
+    assert ask(2, opened.session_id, 2).session_id == opened.session_id
+
+
+def test_a_follower_gets_a_session_when_consumers_have_taken_all() -> None:
+    """F1: consumers do without."""
+    h = Harness((1, 2), max_incremental_fetch_sessions=1)
+    h.apply(partition(replicas=(1, 2), isr=(1, 2)), 1)
+    consumer = h.fetched(1, h.fetch(1, consumer_request(fetch_partition(0), session_epoch=0)))
+    second = h.fetched(1, h.fetch(1, consumer_request(fetch_partition(0), session_epoch=0)))
+    assert consumer is not None
+    assert second is not None
+    assert (consumer.session_id > 0, second.session_id) == (True, 0)
+    follower = h.fetched(1, h.fetch(1, follower_request(h.shared, 2, 0, session_epoch=0)))
+    assert follower is not None
+    assert follower.session_id > 0
+    lost = h.fetched(1, h.fetch(1, consumer_request(session_id=consumer.session_id, session_epoch=1)))
+    assert lost is not None
+    assert lost.error_code is ErrorCode.fetch_session_id_not_found
+
+
+# --- waiting and limits ---
+
+
+def test_a_consumers_fetch_waits_for_enough_bytes_or_its_deadline() -> None:
+    """H5: parked without a worker; woken by its partition's HWM only."""
+    h = Harness((1,))
+    h[1].manager.apply([partition(replicas=(1,), isr=(1,), index=index) for index in (0, 1)], [], 0)
+    token = h.fetch(1, consumer_request(fetch_partition(0), max_wait=500, min_bytes=2 * SIZE))
+    h.write(1)
+    h.write(1, index=1)
+    assert h.fetched(1, token) is None
+    assert h[1].manager.next_deadline() == 500
+    h.write(1)
+    assert len(h.fetched(1, token).responses[0].partitions[0].records) == 2 * SIZE  # type: ignore[union-attr]
+    late = h.fetch(1, consumer_request(fetch_partition(2), max_wait=500))
+    h.tick(500)
+    assert h.fetched(1, late).responses[0].partitions[0].records == b""  # type: ignore[union-attr]
+
+
+def test_limits_hold_except_for_the_first_batch_of_the_first_partition_with_data() -> None:
+    """H5: progress whatever the limits; and a partition left out is served first the next time."""
+    h = Harness((1,))
+    h[1].manager.apply([partition(replicas=(1,), isr=(1,), index=index) for index in (0, 1)], [], 0)
+    for index in (0, 1):
+        h.write(1, 2, index=index)
+    small = consumer_request(
+        fetch_partition(0, max_bytes=1), fetch_partition(0, index=1), max_bytes=SIZE + 1, session_epoch=0
+    )
+    answer = h.fetched(1, h.fetch(1, small))
+    assert answer is not None
+    assert [len(line.records) for line in answer.responses[0].partitions] == [SIZE, 0]
+    again = consumer_request(
+        fetch_partition(1, max_bytes=1), max_bytes=SIZE, session_id=answer.session_id, session_epoch=1
+    )
+    answer = h.fetched(1, h.fetch(1, again))
+    assert answer is not None
+    assert [(line.partition_index, len(line.records)) for line in answer.responses[0].partitions] == [(1, SIZE)]
+
+
+def test_a_new_request_in_a_session_releases_the_one_that_is_parked() -> None:
+    """F1: its sender has given up on it."""
+    h = Harness((1, 2))
+    h.apply(partition(replicas=(1, 2), isr=(1, 2)), 1)
+    opened = h.fetched(1, h.fetch(1, follower_request(h.shared, 2, 0, session_epoch=0)))
+    assert opened is not None
+    first = h.fetch(1, follower_request(h.shared, 2, 0, session_id=opened.session_id, session_epoch=1, max_wait=500))
+    assert h.fetched(1, first) is None
+    second = h.fetch(1, follower_request(h.shared, 2, 0, session_id=opened.session_id, session_epoch=2, max_wait=500))
+    assert h.fetched(1, first) is not None
+    h.write(1)
+    assert len(h.fetched(1, second).responses[0].partitions[0].records) == SIZE  # type: ignore[union-attr]
+
+
+def test_a_stopped_broker_fetches_no_more() -> None:
+    """B7: and what still comes in is not stored."""
+    h = Harness((1, 2))
+    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    h.write(1)
+    send = pending_fetch(h, 2)
+    answer = serve(h, send)
+    h[2].manager.stop_fetching()
+    send.on_response(answer, h.now)
+    h.tick(5000)
+    assert (h[2].replica().log.leo, h[2].sends) == (0, [])

@@ -1,0 +1,318 @@
+"""Fetches: what leaders refuse, and what followers do with answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from replication_harness import (
+    TOPIC,
+    TOPIC_ID,
+    Harness,
+    consumer_request,
+    epochs_of,
+    fetch_partition,
+    partition,
+    records,
+)
+
+from insync.replication.leader import Leader
+from insync.sansio import Send
+from insync.storage.config import LogConfig
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import fetch
+
+SIZE = len(records(1))
+
+
+def leader_of(h: Harness, broker: int = 1) -> Leader:
+    leader = h[broker].replica().leader
+    assert leader is not None
+    return leader
+
+
+def pending_fetch(h: Harness, broker: int) -> Send:
+    h[broker].collect()
+    (send,) = [send for send in h[broker].sends if send.channel == "fetch"]
+    h[broker].sends.remove(send)
+    return send
+
+
+def serve(h: Harness, send: Send) -> fetch.FetchResponse:
+    response = h.fetched(send.peer, h.fetch(send.peer, send.request))
+    assert response is not None
+    return response
+
+
+# --- F1, F2 ---
+
+
+def test_one_request_carries_all_partitions_of_one_leader() -> None:
+    """F1: one fetcher per leader broker, one request in flight."""
+    h = Harness((1, 2, 3))
+    leaders = [1, 3, 1, 3]
+    partitions = [partition(leader, replicas=(1, 2, 3), index=index) for index, leader in enumerate(leaders)]
+    h[2].manager.apply(partitions, [], 0)
+    h[2].collect()
+    asked = {send.peer: [p.partition for t in send.request.topics for p in t.partitions] for send in h[2].sends}
+    assert asked == {1: [0, 2], 3: [1, 3]}
+    h[2].manager.apply([partition(1, index=4)], [], 0)
+    h[2].collect()
+    assert len(h[2].sends) == 2
+
+
+def test_a_followers_fetch_carries_broker_epoch_leader_epoch_leo_and_last_epoch() -> None:
+    """F2."""
+    h = Harness((1, 2))
+    log = h[2].store.create(TOPIC, 0, TOPIC_ID, LogConfig())
+    for offset, epoch in enumerate([3, 3, 4]):
+        log.append_as_follower(bytes(records(1, base_offset=offset, leader_epoch=epoch)))
+    h.apply(partition(1, 7, replicas=(1, 2)), 2)
+    request = pending_fetch(h, 2).request
+    asked = request.topics[0].partitions[0]
+    assert (request.replica_state.replica_id, request.replica_state.replica_epoch) == (2, 102)
+    assert (asked.current_leader_epoch, asked.fetch_offset, asked.last_fetched_epoch) == (7, 3, 4)
+    assert (request.max_wait.total_seconds(), request.min_bytes) == (0.5, 1)
+
+
+# --- F3 ---
+
+
+def test_an_older_leader_epoch_is_fenced_and_a_newer_one_unknown() -> None:
+    """F3: both sides have to have learnt of the change; a refused fetch changes no follower state."""
+    h = Harness()
+    h.apply(partition(1, 5), 1)
+    assert h.follower_fetch(1, 2, 0, epoch=4).error_code is ErrorCode.fenced_leader_epoch
+    assert h.follower_fetch(1, 2, 0, epoch=6).error_code is ErrorCode.unknown_leader_epoch
+    assert not leader_of(h).followers[2].fetched_in_epoch
+    assert h.follower_fetch(1, 2, 0, epoch=5).error_code is ErrorCode.none
+    assert [note["error"] for note in h[1].notes_of("fetch_refused")] == ["fenced_leader_epoch", "unknown_leader_epoch"]
+
+
+def test_who_does_not_lead_says_so_and_who_does() -> None:
+    """F3: NOT_LEADER_OR_FOLLOWER with a hint."""
+    h = Harness()
+    h.apply(partition(2, 5), 1)
+    line = h.follower_fetch(1, 3, 0, epoch=5)
+    assert line.error_code is ErrorCode.not_leader_or_follower
+    assert (line.current_leader.leader_id, line.current_leader.leader_epoch) == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("offset", "error"), [(1, "offset_out_of_range"), (2, "none"), (4, "none"), (5, "offset_out_of_range")]
+)
+def test_offsets_outside_the_log_are_out_of_range(offset: int, error: str) -> None:
+    """F3: [log start, LEO]."""
+    h = Harness((1,))
+    h.apply(partition(replicas=(1,), isr=(1,)))
+    h.write(1, 4)
+    h[1].replica().log.delete_records(2)
+    token = h.fetch(1, consumer_request(fetch_partition(offset)))
+    assert h.fetched(1, token).responses[0].partitions[0].error_code is ErrorCode[error]  # type: ignore[union-attr]
+
+
+def test_topic_identity_is_checked() -> None:
+    """F3: an id nobody knows; an id that the name no longer has here; a partition that is not here."""
+    h = Harness((1,))
+    h.apply(partition(replicas=(1,), isr=(1,)))
+
+    def error_for(topic_id: UUID, index: int = 0) -> ErrorCode:
+        topics = (fetch.FetchTopic(topic_id=topic_id, partitions=(fetch_partition(0, index=index),)),)
+        request = replace(consumer_request(), topics=topics)
+        response = h.fetched(1, h.fetch(1, request))
+        return response.responses[0].partitions[0].error_code  # type: ignore[union-attr]
+
+    assert error_for(UUID(int=0x99)) is ErrorCode.unknown_topic_id
+    h.shared.topics[UUID(int=0x71)] = TOPIC
+    assert error_for(UUID(int=0x71)) is ErrorCode.inconsistent_topic_id
+    assert error_for(TOPIC_ID, 8) is ErrorCode.not_leader_or_follower
+
+
+def test_a_replica_outside_the_assignment_is_not_known_in_this_epoch() -> None:
+    """F3: our metadata may be behind; it asks again."""
+    h = Harness((1, 2, 3, 4))
+    h.apply(partition(), 1)
+    assert h.follower_fetch(1, 4, 0).error_code is ErrorCode.unknown_leader_epoch
+    assert h.follower_fetch(1, 4, 0, epoch=-1).error_code is ErrorCode.not_leader_or_follower
+
+
+def test_one_partitions_refusal_does_not_touch_the_others() -> None:
+    """F3: errors are per partition."""
+    h = Harness((1,))
+    h[1].manager.apply([partition(replicas=(1,), isr=(1,), index=index) for index in (0, 1)], [], 0)
+    h.write(1, index=1)
+    token = h.fetch(1, consumer_request(fetch_partition(9), fetch_partition(0, index=1)))
+    lines = h.fetched(1, token).responses[0].partitions  # type: ignore[union-attr]
+    assert [line.error_code.name for line in lines] == ["offset_out_of_range", "none"]
+    assert len(lines[1].records) == SIZE
+
+
+# --- F4 ---
+
+
+def test_a_valid_fetch_tells_leo_and_broker_epoch_before_anything_is_read() -> None:
+    """F4: the answer to the fetch that commits a record already carries the new HWM."""
+    h = Harness()
+    h.apply(partition(isr=(1, 2)), 1)
+    h.write(1)
+    assert h.follower_fetch(1, 2, 1).high_watermark == 1
+    progress = leader_of(h).followers[2]
+    assert (progress.leo, progress.broker_epoch, progress.fetched_in_epoch) == (1, 102, True)
+
+
+def test_a_fetch_of_an_earlier_uptime_is_refused() -> None:
+    """F4: it was sent before the follower restarted, perhaps with less than it says."""
+    h = Harness()
+    h.apply(partition(isr=(1, 2)), 1)
+    h.write(1, 2)
+    h.shared.epochs[2] = 200
+    assert h.follower_fetch(1, 2, 1).error_code is ErrorCode.none
+    line = h.follower_fetch(1, 2, 2, broker_epoch=102)
+    assert line.error_code is ErrorCode.not_leader_or_follower
+    assert leader_of(h).followers[2].leo == 1
+    assert h[1].replica().log.hwm == 1
+    assert "stale_broker_epoch_fetch" in h[1].note_kinds()
+
+
+def test_a_fetch_of_an_uptime_older_than_the_metadatas_is_refused() -> None:
+    """F4: even as the first one heard."""
+    h = Harness()
+    h.apply(partition(isr=(1, 2)), 1)
+    assert h.follower_fetch(1, 2, 0, broker_epoch=7).error_code is ErrorCode.not_leader_or_follower
+
+
+# --- F5, F6, F7 ---
+
+
+def test_a_follower_keeps_the_leaders_bytes() -> None:
+    """F5: same offsets, epochs and bytes."""
+    h = Harness((1, 2))
+    h.apply(partition(1, 3, replicas=(1, 2), isr=(1, 2)))
+    h.produce(1, records(3))
+    h.produce(1, records(2))
+    h.run()
+    logs = [h[broker].replica().log for broker in (1, 2)]
+    assert logs[1].leo == 5
+    assert logs[0].read(0, 1 << 20, limit_offset=5) == logs[1].read(0, 1 << 20, limit_offset=5)
+    assert epochs_of(h[2].replica()) == [3] * 5
+
+
+def test_an_answer_from_an_earlier_epoch_is_dropped() -> None:
+    """F6: the same leader, a new epoch; what it answered to the old question is not about this log."""
+    h = Harness((1, 2))
+    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    h.write(1)
+    send = pending_fetch(h, 2)
+    answer = serve(h, send)
+    h.apply(partition(1, 1, version=1, replicas=(1, 2), isr=(1, 2)))
+    send.on_response(answer, h.now)
+    assert h[2].replica().log.leo == 0
+    assert [note["reason"] for note in h[2].notes_of("late_fetch_answer_dropped")] == ["epoch"]
+    h.run()
+    assert h[2].replica().log.leo == 1
+
+
+def test_an_answer_from_a_former_leader_is_dropped() -> None:
+    """F6: the partition has moved to another fetcher."""
+    h = Harness((1, 2, 3))
+    h.apply(partition())
+    h.write(1)
+    send = pending_fetch(h, 3)
+    answer = serve(h, send)
+    h.apply(partition(2, 1, version=1))
+    send.on_response(answer, h.now)
+    assert h[3].replica().log.leo == 0
+    assert [note["reason"] for note in h[3].notes_of("late_fetch_answer_dropped")] == ["removed"]
+
+
+def test_an_answer_for_another_offset_is_dropped() -> None:
+    """F5, F6: it would not continue the log where it ends."""
+    h = Harness((1, 2))
+    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    h.write(1)
+    send = pending_fetch(h, 2)
+    answer = serve(h, send)
+    h[2].replica().log.append_as_follower(bytes(records(1, base_offset=0, leader_epoch=0)))
+    send.on_response(answer, h.now)
+    assert h[2].replica().log.leo == 1
+    assert [note["reason"] for note in h[2].notes_of("late_fetch_answer_dropped")] == ["offset"]
+
+
+def test_a_leader_ignores_the_answer_to_what_it_asked_as_follower() -> None:
+    """F6, T1."""
+    h = Harness((1, 2))
+    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    h.write(1)
+    send = pending_fetch(h, 2)
+    answer = serve(h, send)
+    h.apply(partition(2, 1, version=1, replicas=(1, 2), isr=(1, 2)))
+    send.on_response(answer, h.now)
+    assert h[2].replica().log.leo == 0
+    assert leader_of(h, 2).leso == 0
+
+
+def test_a_damaged_answer_is_not_stored_and_asked_for_again() -> None:
+    """F5: one bad byte on the way costs a little time and nothing else."""
+    h = Harness((1, 2), replica_fetch_backoff_ms=100)
+    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    h.write(1)
+    send = pending_fetch(h, 2)
+    answer = serve(h, send)
+    line = answer.responses[0].partitions[0]
+    damaged = replace(line, records=line.records[:-1] + b"\xff")
+    topic = replace(answer.responses[0], partitions=(damaged,))
+    send.on_response(replace(answer, responses=(topic,)), h.now)
+    assert h[2].replica().log.leo == 0
+    h.advance(100)
+    assert h[2].replica().log.leo == 1
+
+
+def test_a_follower_below_the_leaders_log_start_begins_again_there() -> None:
+    """F7: what it misses is gone everywhere."""
+    h = Harness((1, 2))
+    h.apply(partition(replicas=(1, 2), isr=(1,)), 1)
+    h.write(1, 5)
+    h[1].replica().log.delete_records(3)
+    h.apply(partition(replicas=(1, 2), isr=(1,)), 2)
+    h.run()
+    log = h[2].replica().log
+    assert (log.log_start, log.leo) == (3, 5)
+    assert [(n["to_offset"], n["cause"]) for n in h[2].notes_of("truncated")] == [(3, "log_start")]
+
+
+def test_a_log_start_inside_a_batch_brings_the_whole_batch() -> None:
+    """F7, F5: batches are never trimmed, so the follower starts with the batch and then moves its log start."""
+    h = Harness((1, 2))
+    h.apply(partition(replicas=(1, 2), isr=(1,)), 1)
+    h.produce(1, records(4), acks=1)
+    h[1].replica().log.delete_records(2)
+    h.apply(partition(replicas=(1, 2), isr=(1,)), 2)
+    h.run()
+    h.advance(600)
+    log = h[2].replica().log
+    assert (log.log_start, log.leo, log.hwm) == (2, 4, 4)
+
+
+def test_an_empty_log_above_the_leaders_begins_again_at_its_log_start() -> None:
+    """F7: it has no epoch to find the divergence by, and nothing to lose; no endless asking."""
+    h = Harness((1, 2))
+    h[2].store.create(TOPIC, 0, TOPIC_ID, LogConfig()).truncate_fully(9)
+    h.apply(partition(replicas=(1, 2), isr=(1,)))
+    h.write(1, 2)
+    h.run()
+    assert h[2].replica().log.leo == 2
+
+
+def test_a_follower_learns_the_leaders_log_start() -> None:
+    """F7: deleted records go everywhere, though the partition is idle."""
+    h = Harness((1, 2))
+    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    h.write(1, 3)
+    h.run()
+    h.advance(600)
+    h[1].replica().log.delete_records(2)
+    h[1].manager.log_starts_moved([h[1].replica()], h.now)
+    h.run()
+    h.advance(600)
+    assert h[2].replica().log.log_start == 2

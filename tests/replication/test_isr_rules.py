@@ -1,0 +1,70 @@
+"""The pure rules of the ISR."""
+
+from __future__ import annotations
+
+import pytest
+
+from insync.replication import isr
+from insync.replication.isr import Committed, PendingExpand, PendingRecovery, PendingShrink
+from insync.replication.progress import LONG_AGO, FollowerProgress
+
+
+def test_a_fetch_at_the_leo_is_caught_up_now() -> None:
+    """I1: level with the leader at this moment."""
+    assert isr.caught_up_at(10, 10, 500, 10, 400, 300) == 500
+
+
+def test_a_fetch_at_the_leo_of_the_previous_fetch_is_caught_up_then() -> None:
+    """I1: a follower always one batch behind a busy leader stays in."""
+    assert isr.caught_up_at(10, 20, 500, 10, 400, 300) == 400
+
+
+def test_a_fetch_below_the_previous_leo_changes_nothing() -> None:
+    """I1: it is falling behind."""
+    assert isr.caught_up_at(9, 20, 500, 10, 400, 300) == 300
+
+
+def test_caught_up_is_level_or_within_the_lag_time() -> None:
+    """I1: an idle follower that is level is in sync however long ago it last fetched."""
+    assert isr.is_caught_up(10, 10, 0, 1_000_000, 30)
+    assert isr.is_caught_up(9, 10, 100, 130, 30)
+    assert not isr.is_caught_up(9, 10, 100, 131, 30)
+
+
+def test_a_slow_follower_that_never_reaches_an_old_leo_falls_behind() -> None:
+    """I1: fetching alone is not catching up."""
+    progress = FollowerProgress(2)
+    progress.reset(0)
+    for now, (offset, leo) in enumerate([(0, 10), (5, 20), (10, 30), (15, 40)], start=1):
+        progress.fetched(offset, 7, leo, None, now * 100)  # type: ignore[arg-type]
+    assert progress.last_caught_up_ms == 0, "it never had what the leader had one fetch earlier"
+
+
+def test_the_first_fetch_of_an_epoch_below_the_leo_is_not_caught_up() -> None:
+    """I1: there is no previous fetch to be level with."""
+    progress = FollowerProgress(2)
+    progress.fetched(3, 7, 10, None, 100)  # type: ignore[arg-type]
+    assert progress.last_caught_up_ms == LONG_AGO
+    assert (progress.leo, progress.broker_epoch, progress.fetched_in_epoch) == (3, 7, True)
+
+
+@pytest.mark.parametrize(
+    ("state", "maximal"),
+    [
+        (Committed((1, 2)), (1, 2)),
+        (PendingExpand(Committed((1, 2)), (1, 2, 3), (), 0, 0), (1, 2, 3)),
+        (PendingShrink(Committed((1, 2, 3)), (1,), (), 0, 0), (1, 2, 3)),
+        (PendingRecovery(Committed((1,)), (1,), (), 0, 0), (1,)),
+    ],
+)
+def test_the_maximal_isr_is_the_union_of_committed_and_proposed(state: isr.IsrState, maximal: tuple[int, ...]) -> None:
+    """I3: whichever way the proposal goes, everyone in the controller's ISR is in it."""
+    assert state.maximal_isr == maximal
+    assert state.isr == (state if isinstance(state, Committed) else state.committed).isr
+
+
+def test_only_a_higher_partition_epoch_is_news() -> None:
+    """M3: an answer and the metadata log may bring the same change twice."""
+    assert isr.is_newer(5, 4)
+    assert not isr.is_newer(4, 4)
+    assert not isr.is_newer(3, 4)

@@ -1,0 +1,195 @@
+"""The high watermark on leaders and followers."""
+
+from __future__ import annotations
+
+import pytest
+from replication_harness import Harness, consumer_request, fetch_partition, partition, records
+
+from insync.replication import high_watermark
+from insync.wire.errors import ErrorCode
+
+
+def leader_of(h: Harness, broker: int = 1):  # type: ignore[no-untyped-def]
+    leader = h[broker].replica().leader
+    assert leader is not None
+    return leader
+
+
+@pytest.mark.parametrize(
+    ("current", "leo", "others", "expected"),
+    [(0, 5, [], 5), (0, 5, [3, 4], 3), (0, 5, [5, 9], 5), (4, 5, [2], 4), (0, 5, [high_watermark.UNKNOWN], 0)],
+)
+def test_the_hwm_is_the_lowest_leo_and_never_goes_back(
+    current: int, leo: int, others: list[int], expected: int
+) -> None:
+    """H1, H2: a follower not heard from holds it where it is."""
+    assert high_watermark.advance(current, leo, others) == expected
+
+
+def test_the_hwm_waits_for_every_member_of_the_isr() -> None:
+    """H1: two of three are not enough while the third is in the ISR."""
+    h = Harness()
+    h.apply(partition(), 1)
+    h.write(1, 2)
+    h.follower_fetch(1, 2, 2)
+    assert h[1].replica().log.hwm == 0
+    h.follower_fetch(1, 3, 1)
+    assert h[1].replica().log.hwm == 1
+    h.follower_fetch(1, 3, 2)
+    assert h[1].replica().log.hwm == 2
+
+
+def test_the_hwm_waits_for_a_proposed_member_before_the_controller_answers() -> None:
+    """H1, S4: from the proposal on the joiner may be a candidate, so nothing is committed without it."""
+    h = Harness()
+    h.apply(partition(isr=(1, 2)), 1)
+    h.follower_fetch(1, 2, 0)
+    h.follower_fetch(1, 3, 0)
+    assert leader_of(h).state.maximal_isr == (1, 2, 3)
+    h.write(1)
+    h.follower_fetch(1, 2, 1)
+    assert h[1].replica().log.hwm == 0
+    h.follower_fetch(1, 3, 1)
+    assert h[1].replica().log.hwm == 1
+
+
+def test_a_proposed_member_is_counted_even_when_it_could_no_longer_join() -> None:
+    """H1, I3: the controller may have accepted it before it was fenced, and elects from what it accepted."""
+    h = Harness()
+    h.apply(partition(isr=(1, 2)), 1)
+    h.follower_fetch(1, 2, 0)
+    h.follower_fetch(1, 3, 0)
+    h.shared.fenced.append(3)
+    h.write(1)
+    h.follower_fetch(1, 2, 1)
+    assert h[1].replica().log.hwm == 0
+
+
+def test_the_hwm_stands_still_below_min_isr() -> None:
+    """H1: the committed ISR counts, and a joiner that is only proposed does not make up for a missing member."""
+    h = Harness(min_isr=2)
+    h.apply(partition(isr=(1,)), 1)
+    h.write(1)
+    h.follower_fetch(1, 2, 1)
+    assert leader_of(h).state.maximal_isr == (1, 2)
+    assert h[1].replica().log.hwm == 0
+    h.accept(1, partition(isr=(1,)))
+    assert h[1].replica().log.hwm == 1
+
+
+def test_the_effective_min_isr_is_at_most_the_replication_factor() -> None:
+    """H1: a topic of one replica with min.insync.replicas=2 still commits."""
+    h = Harness((1,), min_isr=2)
+    h.apply(partition(replicas=(1,), isr=(1,)))
+    h.write(1)
+    assert h[1].replica().log.hwm == 1
+
+
+def test_a_leaders_hwm_does_not_go_back_when_a_follower_does() -> None:
+    """H2: within a term it is monotonic."""
+    h = Harness()
+    h.apply(partition(isr=(1, 2)), 1)
+    h.write(1, 3)
+    h.follower_fetch(1, 2, 3)
+    h.follower_fetch(1, 2, 1)
+    assert h[1].replica().log.hwm == 3
+
+
+def test_the_sole_member_commits_on_its_own_append() -> None:
+    """H2: a produce moves the HWM if nobody else is in the ISR."""
+    h = Harness()
+    h.apply(partition(isr=(1,)), 1)
+    h.write(1, 2)
+    assert h[1].replica().log.hwm == 2
+
+
+def test_a_caught_up_joiner_is_waited_for_while_its_proposal_cannot_be_made() -> None:
+    """H3: another proposal is in flight; without waiting, the joiner would run after the HWM for ever."""
+    h = Harness((1, 2, 3, 4), replica_lag_time_max_ms=1000)
+    h.apply(partition(isr=(1,), replicas=(1, 2, 3, 4)), 1)
+    h.follower_fetch(1, 2, 0)
+    assert leader_of(h).state.maximal_isr == (1, 2)
+    h.follower_fetch(1, 3, 0)
+    assert leader_of(h).state.maximal_isr == (1, 2), "one proposal in flight"
+    h.write(1)
+    h.follower_fetch(1, 2, 1)
+    assert h[1].replica().log.hwm == 0
+    h.follower_fetch(1, 3, 1)
+    assert h[1].replica().log.hwm == 1
+
+
+def test_the_wait_for_a_joiner_ends_with_the_lag_time() -> None:
+    """H3: bounded, so that a follower that stops does not stop the partition."""
+    h = Harness((1, 2, 3), replica_lag_time_max_ms=1000)
+    h.apply(partition(isr=(1,)), 1)
+    h.follower_fetch(1, 2, 0)
+    h.follower_fetch(1, 3, 0)
+    h.write(1)
+    h.follower_fetch(1, 2, 1)
+    assert h[1].replica().log.hwm == 0
+    h.tick(1001)
+    assert h[1].replica().log.hwm == 1
+
+
+@pytest.mark.parametrize("why", ["fenced", "leaving", "restarted"])
+def test_an_ineligible_follower_is_not_waited_for(why: str) -> None:
+    """H3: only one that may join."""
+    h = Harness((1, 2, 3))
+    h.apply(partition(isr=(1,)), 1)
+    h.follower_fetch(1, 2, 0)
+    h.follower_fetch(1, 3, 0)
+    if why == "fenced":
+        h.shared.fenced.append(3)
+    elif why == "leaving":
+        h.shared.leaving.append(3)
+    else:
+        h.shared.epochs[3] += 1
+    h.write(1)
+    h.follower_fetch(1, 2, 1)
+    assert h[1].replica().log.hwm == 1
+
+
+def test_list_offsets_is_refused_until_the_hwm_has_reached_leso() -> None:
+    """H4: a new leader's HWM may be stale; clients are told nothing rather than a step back."""
+    h = Harness((1, 2))
+    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    h.write(1, 2)
+    h.run()
+    h.apply(partition(2, 1, version=1, replicas=(1, 2), isr=(1, 2)))
+    assert (h[2].replica().log.hwm, leader_of(h, 2).leso) == (0, 2)
+    assert h.list_offsets(2, -1).error_code is ErrorCode.offset_not_available
+    assert "hwm_unknown" in h[2].note_kinds()
+    h.run()
+    line = h.list_offsets(2, -1)
+    assert (line.error_code, line.offset, line.leader_epoch) == (ErrorCode.none, 2, 1)
+
+
+def test_consumers_read_below_the_hwm_and_followers_to_the_leo() -> None:
+    """H5: an uncommitted record is nobody's to see but a follower's."""
+    h = Harness()
+    h.apply(partition(isr=(1, 2)), 1)
+    h.write(1, 2)
+    h.follower_fetch(1, 2, 1)
+    token = h.fetch(1, consumer_request(fetch_partition(0), isolation=1))
+    line = h.fetched(1, token).responses[0].partitions[0]  # type: ignore[union-attr]
+    assert (line.high_watermark, line.last_stable_offset, line.aborted_transactions) == (1, 1, ())
+    assert len(line.records) == len(records(1))
+    assert len(h.follower_fetch(1, 2, 0).records) == 2 * len(records(1))
+
+
+def test_a_follower_takes_the_answers_hwm_but_not_above_its_own_leo() -> None:
+    """F5, H5: min(answer, own LEO); and it may go down after an election."""
+    assert high_watermark.follower_hwm(9, 4) == 4
+    assert high_watermark.follower_hwm(2, 4) == 2
+    h = Harness((1, 2, 3))
+    h.apply(partition())
+    h.write(1, 2)
+    h.run()
+    h.advance(600)
+    assert h[3].replica().log.hwm == 2
+    h[2].replica().log.set_hwm(1)
+    h.apply(partition(2, 1, version=1, isr=(2, 3)))
+    h.shared.min_isr = 3  # so that the new leader cannot move its stale HWM
+    h.run()
+    h.advance(600)
+    assert h[3].replica().log.hwm == 1

@@ -1,0 +1,313 @@
+"""Produce: acknowledgements, gates, idempotence, and what is refused; and the questions about offsets."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from replication_harness import TOPIC, TOPIC_ID, Harness, partition, records
+
+from insync.storage.config import LogConfig
+from insync.wire import batch
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import (
+    delete_records,
+    get_replica_log_info,
+    offset_for_leader_epoch,
+    produce,
+)
+from insync.wire.types import NO_DURATION, ms
+
+OK = ErrorCode.none
+
+
+def alone(**shared: object) -> Harness:
+    h = Harness((1,))
+    for name, value in shared.items():
+        setattr(h.shared, name, value)
+    h.apply(partition(replicas=(1,), isr=(1,)))
+    return h
+
+
+def test_acks_0_gets_no_answer_and_acks_1_one_after_the_append() -> None:
+    """P1."""
+    h = Harness()
+    h.apply(partition(), 1)
+    silent = h.produce(1, records(2), acks=0)
+    assert h[1].replies[silent] is None
+    assert h[1].replica().log.leo == 2
+    assert h.produced(1, h.produce(1, records(1), acks=1)) == [(OK, 2)]
+
+
+def test_acks_all_is_answered_when_the_hwm_has_passed_its_last_offset() -> None:
+    """P1, H5: not one record earlier."""
+    h = Harness()
+    h.apply(partition(isr=(1, 2)), 1)
+    token = h.produce(1, records(3))
+    h.follower_fetch(1, 2, 0)
+    h.follower_fetch(1, 2, 2)
+    assert h.produced(1, token) is None
+    h.follower_fetch(1, 2, 3)
+    assert h.produced(1, token) == [(OK, 0)]
+
+
+def test_other_acks_are_refused() -> None:
+    """P1."""
+    h = alone()
+    assert h.produced(1, h.produce(1, records(1), acks=2)) == [(ErrorCode.invalid_required_acks, -1)]
+    assert h[1].replica().log.leo == 0
+
+
+def test_a_request_of_many_partitions_is_answered_once_all_are_decided() -> None:
+    """P1: each with its own outcome."""
+    h = Harness((1, 2))
+    h[1].manager.apply([partition(replicas=(1, 2), isr=(1, 2), index=index) for index in (0, 1)], [], 0)
+    token = h.produce(1, records(1), records(1), records(1))
+    h.follower_fetch(1, 2, 1, index=0)
+    assert h.produced(1, token) is None
+    h.follower_fetch(1, 2, 1, index=1)
+    assert h.produced(1, token) == [(OK, 0), (OK, 0), (ErrorCode.not_leader_or_follower, -1)]
+
+
+def test_below_min_isr_acks_all_appends_nothing_and_acks_1_goes_on() -> None:
+    """P2."""
+    h = Harness(min_isr=2)
+    h.apply(partition(isr=(1,)), 1)
+    assert h.produced(1, h.produce(1, records(1))) == [(ErrorCode.not_enough_replicas, -1)]
+    assert h[1].replica().log.leo == 0
+    assert h.produced(1, h.produce(1, records(1), acks=1)) == [(OK, 0)]
+
+
+def test_a_produce_waits_without_a_worker_and_times_out() -> None:
+    """P3: the records stay and may commit later."""
+    h = Harness()
+    h.apply(partition(isr=(1, 2)), 1)
+    token = h.produce(1, records(1), timeout=300)
+    assert h[1].manager.next_deadline() == 300
+    h.tick(299)
+    assert h.produced(1, token) is None
+    h.tick(1)
+    assert h.produced(1, token) == [(ErrorCode.request_timed_out, -1)]
+    h.follower_fetch(1, 2, 1)
+    assert h[1].replica().log.hwm == 1
+    assert not h[1].replica().waiting
+
+
+def test_a_request_that_times_out_keeps_what_was_committed_in_it() -> None:
+    """P3: REQUEST_TIMED_OUT is only for the partitions that did not make it."""
+    h = Harness((1, 2))
+    h[1].manager.apply([partition(replicas=(1, 2), isr=(1, 2), index=index) for index in (0, 1)], [], 0)
+    token = h.produce(1, records(1), records(1), timeout=300)
+    h.follower_fetch(1, 2, 1, index=1)
+    h.tick(300)
+    assert h.produced(1, token) == [(ErrorCode.request_timed_out, -1), (OK, 0)]
+
+
+def test_a_duplicate_is_acknowledged_with_its_first_offset_and_stored_once() -> None:
+    """P4."""
+    h = alone()
+    first = records(2, producer_id=5, producer_epoch=0, base_sequence=0)
+    assert h.produced(1, h.produce(1, first)) == [(OK, 0)]
+    h.produce(1, records(1, producer_id=5, producer_epoch=0, base_sequence=2))
+    assert h.produced(1, h.produce(1, first)) == [(OK, 0)]
+    assert h[1].replica().log.leo == 3
+    assert h[1].notes_of("duplicate_produce") == [{"partition": "t-0", "producer": 5, "base_offset": 0}]
+
+
+def test_a_duplicate_with_acks_all_waits_for_the_hwm_like_the_first() -> None:
+    """P4, H5: and in the order of offsets, not of arrival."""
+    h = Harness()
+    h.apply(partition(isr=(1, 2)), 1)
+    first = records(1, producer_id=5, producer_epoch=0, base_sequence=0)
+    h.produce(1, first)
+    later = h.produce(1, records(1, producer_id=5, producer_epoch=0, base_sequence=1))
+    again = h.produce(1, first)
+    assert h.produced(1, again) is None
+    h.follower_fetch(1, 2, 1)
+    assert h.produced(1, again) == [(OK, 0)]
+    assert h.produced(1, later) is None
+
+
+def test_a_gap_and_an_old_epoch_are_refused() -> None:
+    """P4."""
+    h = alone()
+    h.produce(1, records(1, producer_id=5, producer_epoch=1, base_sequence=0))
+    gap = records(1, producer_id=5, producer_epoch=1, base_sequence=2)
+    old = records(1, producer_id=5, producer_epoch=0, base_sequence=1)
+    assert h.produced(1, h.produce(1, gap)) == [(ErrorCode.out_of_order_sequence_number, -1)]
+    assert h.produced(1, h.produce(1, old)) == [(ErrorCode.invalid_producer_epoch, -1)]
+    assert h[1].replica().log.leo == 1
+
+
+def test_idempotence_survives_a_leader_change() -> None:
+    """P4: the followers rebuild it from what they copy."""
+    h = Harness((1, 2))
+    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    first = records(2, producer_id=5, producer_epoch=0, base_sequence=0)
+    h.produce(1, first)
+    h.run()
+    h.apply(partition(2, 1, version=1, replicas=(1, 2), isr=(2,)))
+    assert h.produced(2, h.produce(2, first)) == [(OK, 0)]
+    assert h[2].replica().log.leo == 2
+
+
+@pytest.mark.parametrize(
+    ("damage", "error"),
+    [
+        ("crc", ErrorCode.corrupt_message),
+        ("magic", ErrorCode.unsupported_for_message_format),
+        ("cut", ErrorCode.corrupt_message),
+        ("two", ErrorCode.invalid_record),
+        ("empty", ErrorCode.invalid_record),
+        ("control", ErrorCode.invalid_record),
+        ("large", ErrorCode.message_too_large),
+    ],
+)
+def test_a_bad_batch_is_refused_and_nothing_of_it_stored(damage: str, error: ErrorCode) -> None:
+    """P5: and a good one beside it goes in."""
+    h = alone(log_config=LogConfig(max_message_bytes=1000))
+    h[1].manager.apply([partition(replicas=(1,), isr=(1,), index=1)], [], 0)
+    data = records(1)
+    match damage:
+        case "crc":
+            data[-1] ^= 0xFF
+        case "magic":
+            data[16] = 1
+        case "cut":
+            del data[-1:]
+        case "two":
+            data += records(1)
+        case "empty":
+            data.clear()
+        case "control":
+            data = batch.build([batch.NewRecord(b"k", b"v")], timestamp_ms=0, control=True)
+        case _:
+            data = records(1, b"x" * 2000)
+    token = h.produce(1, data, records(1))
+    assert h.produced(1, token) == [(error, -1), (OK, 0)]
+    assert h[1].replica().log.leo == 0
+
+
+def test_an_unknown_topic_and_a_partition_led_elsewhere_are_refused() -> None:
+    """P1, F3: with a hint at the leader."""
+    h = Harness()
+    h.apply(partition(2, 4), 1)
+    token = h.produce(1, records(1))
+    line = h[1].replies[token].responses[0].partition_responses[0]  # type: ignore[attr-defined]
+    assert line.error_code is ErrorCode.not_leader_or_follower
+    assert (line.current_leader.leader_id, line.current_leader.leader_epoch) == (2, 4)
+    topic = produce.TopicProduceData(
+        topic_id=UUID(int=0x99), partition_data=(produce.PartitionProduceData(index=0, records=bytes(records(1))),)
+    )
+    h[1].manager.produce(produce.ProduceRequest(acks=-1, timeout=ms(1), topic_data=(topic,)), 77, 0)
+    h[1].collect()
+    assert h.produced(1, 77) == [(ErrorCode.unknown_topic_id, -1)]
+
+
+def test_log_append_time_is_told_in_wall_clock_time() -> None:
+    """P1: the broker's time, not its uptime."""
+    h = Harness((1,), wall_offset_ms=1_700_000_000_000)
+    h.shared.log_config = LogConfig(log_append_time=True)
+    h.apply(partition(replicas=(1,), isr=(1,)))
+    h.now = 5
+    token = h.produce(1, records(1))
+    line = h[1].replies[token].responses[0].partition_responses[0]  # type: ignore[attr-defined]
+    assert line.log_append_time.timestamp() == 1_700_000_000.005
+
+
+# --- offsets ---
+
+
+def test_list_offsets_knows_earliest_latest_timestamps_and_leader_epochs() -> None:
+    """H4, F3."""
+    h = alone()
+    for stamp in (1000, 3000, 2000):
+        h.produce(1, batch.build([batch.NewRecord(None, b"v")], timestamp_ms=stamp))
+    assert h.list_offsets(1, -1).offset == 3
+    assert h.list_offsets(1, -2).offset == 0
+    newest = h.list_offsets(1, -3)
+    assert (newest.offset, newest.timestamp) == (1, 3000)
+    found = h.list_offsets(1, 1500)
+    assert (found.offset, found.timestamp, found.leader_epoch) == (1, 3000, 0)
+    missing = h.list_offsets(1, 9999)
+    assert (missing.error_code, missing.offset, missing.timestamp) == (OK, -1, -1)
+    assert h.list_offsets(1, -1, epoch=3).error_code is ErrorCode.unknown_leader_epoch
+
+
+def test_a_timestamp_beyond_an_unsure_hwm_is_not_available_rather_than_missing() -> None:
+    """H4: the record may be there and committed."""
+    h = Harness()
+    h.apply(partition(), 1)
+    h.write(1)
+    h.apply(partition(1, 1, version=1), 1)
+    assert h.list_offsets(1, 500).error_code is ErrorCode.offset_not_available
+    assert h.list_offsets(1, -2).error_code is OK
+    assert h.list_offsets(1, -1, replica_id=2).offset == 1
+
+
+def test_list_offsets_of_who_does_not_lead() -> None:
+    """F3."""
+    h = Harness()
+    h.apply(partition(2), 1)
+    assert h.list_offsets(1, -1).error_code is ErrorCode.not_leader_or_follower
+    h[1].manager.apply([], [(TOPIC_ID, 0)], 0)
+    assert h.list_offsets(1, -1).error_code is ErrorCode.unknown_topic_or_partition
+
+
+def test_offset_for_leader_epoch_answers_the_lookup() -> None:
+    """D2: highest epoch not above the asked one, and its end; nothing for an epoch nobody has had."""
+    h = alone()
+    h.write(1, 2)
+    h.apply(partition(1, 4, version=1, replicas=(1,), isr=(1,)))
+    h.write(1, 1)
+
+    def ask(epoch: int) -> tuple[int, int]:
+        asked = offset_for_leader_epoch.OffsetForLeaderPartition(
+            partition=0, current_leader_epoch=4, leader_epoch=epoch
+        )
+        topic = offset_for_leader_epoch.OffsetForLeaderTopic(topic=TOPIC, partitions=(asked,))
+        request = offset_for_leader_epoch.OffsetForLeaderEpochRequest(topics=(topic,))
+        h[1].manager.offset_for_leader_epoch(request, 500, h.now)
+        h[1].collect()
+        line = h[1].replies[500].topics[0].partitions[0]  # type: ignore[attr-defined]
+        return line.leader_epoch, line.end_offset
+
+    assert [ask(epoch) for epoch in (0, 2, 4, 5)] == [(0, 2), (0, 2), (4, 3), (-1, -1)]
+
+
+def test_replica_log_info_tells_the_last_written_epoch_and_the_end() -> None:
+    """E6: an epoch in which nothing was written does not make a log look newer."""
+    h = alone()
+    h.write(1, 2)
+    h.apply(partition(1, 4, version=1, replicas=(1,), isr=(1,)))
+    asked = get_replica_log_info.TopicPartitions(topic_id=TOPIC_ID, partitions=(0, 3))
+    request = get_replica_log_info.GetReplicaLogInfoRequest(topic_partitions=(asked,))
+    h[1].manager.get_replica_log_info(request, 500, h.now)
+    h[1].collect()
+    answer = h[1].replies[500]
+    assert answer.broker_epoch == 101  # type: ignore[attr-defined]
+    here, elsewhere = answer.topic_partition_log_info_list[0].partition_log_info  # type: ignore[attr-defined]
+    assert (here.last_written_leader_epoch, here.current_leader_epoch, here.log_end_offset) == (0, 4, 2)
+    assert elsewhere.error_code is ErrorCode.not_leader_or_follower
+
+
+def test_records_are_deleted_up_to_the_hwm_only() -> None:
+    """H5: what is not committed is not deleted."""
+    h = Harness()
+    h.apply(partition(isr=(1, 2)), 1)
+    h.write(1, 3)
+    h.follower_fetch(1, 2, 2)
+
+    def delete(before: int) -> tuple[ErrorCode, int]:
+        asked = delete_records.DeleteRecordsPartition(partition_index=0, offset=before)
+        topic = delete_records.DeleteRecordsTopic(name=TOPIC, partitions=(asked,))
+        h[1].manager.delete_records(
+            delete_records.DeleteRecordsRequest(topics=(topic,), timeout=NO_DURATION), 500, h.now
+        )
+        h[1].collect()
+        line = h[1].replies[500].topics[0].partitions[0]  # type: ignore[attr-defined]
+        return line.error_code, line.low_watermark
+
+    assert delete(3) == (ErrorCode.offset_out_of_range, -1)
+    assert delete(1) == (OK, 1)
+    assert delete(-1) == (OK, 2)
