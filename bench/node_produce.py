@@ -14,7 +14,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 
-from common import Rig, median_us, produce_request, table
+from common import Rig, produce_request, table, typical_us
 
 from insync.sansio import Request
 from insync.sim.disk import SimDisk
@@ -50,7 +50,7 @@ def main() -> None:
                 rows.append(row)
     finally:
         shutil.rmtree(root)
-    table("us per 16 KB produce, medians", ("", "produce", "leader", "follower", f"leader / {AIM_US} us"), rows)
+    table("us per 16 KB produce, first deciles", ("", "produce", "leader", "follower", f"leader / {AIM_US} us"), rows)
 
 
 def measure(disks: list[Disk], acks: int, window: int, requests: int) -> Cost:
@@ -74,7 +74,7 @@ def measure(disks: list[Disk], acks: int, window: int, requests: int) -> Cost:
     answered = sum(1 for answer in rig.answers.values() if type(answer).__name__ == "ProduceResponse")
     if answered != len(took):
         raise SystemExit(f"{len(took)} requests, {answered} answers")
-    return Cost(median_us(took), median_us(leader), median_us(follower))
+    return Cost(typical_us(took), typical_us(leader), typical_us(follower))
 
 
 def _produce(rig: Rig, request: object) -> float:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from common import median_us, table
+from common import table, typical_us
 
 from insync.node.node import Node
 from insync.sansio import Effect, Event, Request, Response
@@ -34,7 +34,7 @@ PATIENCE_MS = 30_000
 
 @dataclass(slots=True)
 class Phase:
-    """CPU seconds, simulated milliseconds and node steps of one phase, and the median step of a fetch in it."""
+    """CPU seconds, simulated milliseconds and node steps of one phase, and the typical step of a fetch in it."""
 
     cpu: float
     sim_ms: int
@@ -140,7 +140,7 @@ def _pass(world: World, by_ms: int) -> Phase:
     began, steps = time.process_time(), world.trace.steps
     world.advance(world.engine.now // 1_000 + by_ms)
     cpu = time.process_time() - began
-    return Phase(cpu, by_ms, world.trace.steps - steps, median_us(FetchTimedNode.took or [0.0]))
+    return Phase(cpu, by_ms, world.trace.steps - steps, typical_us(FetchTimedNode.took or [0.0]))
 
 
 def _until(world: World, condition: Callable[[], bool]) -> Phase:

@@ -12,6 +12,7 @@ from insync.metadata.partition import Partition
 from insync.replication.config import ReplicationConfig
 from insync.replication.manager import ReplicaManager
 from insync.replication.replica import Replica
+from insync.replication.throttle import NO_RATES, NO_THROTTLE, Rates, Throttle
 from insync.sansio import Note, Outbox, Reply, Send
 from insync.sim.disk import SimDisk
 from insync.storage.config import LogConfig
@@ -56,6 +57,13 @@ class Cluster:
     def log_config(self, topic: str) -> LogConfig:
         return self.shared.log_config
 
+    @property
+    def throttle_rates(self) -> Rates:
+        return self.shared.rates.get(self.broker, NO_RATES)
+
+    def throttle(self, topic: str) -> Throttle:
+        return self.shared.throttles.get(self.broker, NO_THROTTLE)
+
     def topic_name(self, topic_id: UUID) -> str | None:
         return self.shared.topics.get(topic_id)
 
@@ -69,6 +77,8 @@ class Shared:
         self.log_config = LogConfig()
         self.topics = {TOPIC_ID: TOPIC}
         self.controller = CONTROLLER
+        self.rates: dict[int, Rates] = {}
+        self.throttles: dict[int, Throttle] = {}
 
 
 class Broker:

@@ -34,7 +34,7 @@ class BrokerRole:
         self.log_store = LogStore(disk, DIRECTORY, now)
         self._previous_epoch = self.log_store.start()  # B5: -1 if the last stop was not clean
         self.lifecycle = Lifecycle(config, rng, out, controller_id, self._previous_epoch)
-        self.view = NodeClusterView(lambda: publisher.image, self.lifecycle, controller_id)
+        self.view = NodeClusterView(config.node_id, lambda: publisher.image, self.lifecycle, controller_id)
         self.replicas = ReplicaManager(
             broker_id=config.node_id,
             log_store=self.log_store,

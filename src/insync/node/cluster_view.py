@@ -5,20 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-from insync.metadata.image import Image
+from insync.metadata import configs
+from insync.metadata.configs import Resource
+from insync.metadata.image import CLUSTER_DEFAULTS, Image
 from insync.node.lifecycle import Lifecycle
+from insync.replication import throttle
+from insync.replication.throttle import Rates, Throttle
 from insync.storage.config import LogConfig
 
 
 class NodeClusterView:
     """The ClusterView of `replication`, read from the image at the moment of asking."""
 
-    def __init__(self, image: Callable[[], Image], lifecycle: Lifecycle, controller_id: Callable[[], int]) -> None:
+    def __init__(
+        self, broker_id: int, image: Callable[[], Image], lifecycle: Lifecycle, controller_id: Callable[[], int]
+    ) -> None:
+        self._broker_id = broker_id
         self._image = image
         self._lifecycle = lifecycle
         self._controller_id = controller_id
         self._log_configs: dict[str, LogConfig] = {}
         self._min_isr: dict[str, int] = {}
+        self._throttles: dict[str, Throttle] = {}
+        self._rates: Rates | None = None
 
     @property
     def broker_epoch(self) -> int:
@@ -58,9 +67,44 @@ class NodeClusterView:
             found = self._log_configs[topic] = _log_config(self._image(), topic)
         return found
 
+    @property
+    def throttle_rates(self) -> Rates:
+        if self._rates is None:
+            self._rates = _rates(self._image(), self._broker_id)
+        return self._rates
+
+    def throttle(self, topic: str) -> Throttle:
+        found = self._throttles.get(topic)
+        if found is None:
+            found = self._throttles[topic] = _throttle(self._image(), topic, self._broker_id)
+        return found
+
     def configs_changed(self) -> None:
         self._log_configs.clear()
         self._min_isr.clear()
+        self._throttles.clear()
+        self._rates = None
+
+
+def _rates(image: Image, broker_id: int) -> Rates:
+    """R6: the broker's own values, else the cluster's defaults."""
+    own = image.configs.get((Resource.BROKER, str(broker_id)), {})
+    shared = image.configs.get(CLUSTER_DEFAULTS, {})
+
+    def rate(name: str) -> int:
+        return int(configs.value_of(configs.BROKER_KEYS[name], own.get(name, shared.get(name))))  # type: ignore[arg-type]
+
+    return Rates(leader=rate(configs.LEADER_THROTTLED_RATE), follower=rate(configs.FOLLOWER_THROTTLED_RATE))
+
+
+def _throttle(image: Image, topic: str, broker_id: int) -> Throttle:
+    def items(name: str) -> tuple[str, ...]:
+        return image.config(topic, name)  # type: ignore[return-value]
+
+    return Throttle(
+        leader=throttle.listed(items(configs.LEADER_THROTTLED_REPLICAS), broker_id),
+        follower=throttle.listed(items(configs.FOLLOWER_THROTTLED_REPLICAS), broker_id),
+    )
 
 
 def _log_config(image: Image, topic: str) -> LogConfig:

@@ -39,7 +39,7 @@ class Forwarding:
                 self._attempt(forwarded, now)
 
     def next_deadline(self) -> int | None:
-        return min((f.retry_at for f in self._waiting), default=None)
+        return min(f.retry_at for f in self._waiting) if self._waiting else None
 
     def _attempt(self, forwarded: _Forwarded, now: int) -> None:
         if now >= forwarded.deadline:

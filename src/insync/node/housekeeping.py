@@ -15,7 +15,7 @@ from insync.replication.manager import ReplicaManager
 from insync.replication.replica import Replica
 from insync.sansio import Outbox
 from insync.storage.log import Log
-from insync.storage.log_store import LogStore
+from insync.storage.log_store import LogKey, LogStore
 
 
 class Housekeeping:
@@ -26,28 +26,32 @@ class Housekeeping:
         self._replicas = replicas
         self._out = out
         self._wall_offset = config.wall_offset_ms
-        self._unflushed: dict[Log, None] = {}  # in the order in which they were written to
+        self._unflushed: dict[Log, LogKey] = {}  # in the order in which they were written to
         self._chores = [
             _Chore(config.hwm_checkpoint_interval_ms, self._checkpoint_high_watermarks, now),
             _Chore(config.recovery_point_checkpoint_interval_ms, self._checkpoint_recovery_points, now),
             _Chore(config.flush_check_interval_ms, self._flush, now),
             _Chore(config.retention_check_interval_ms, self._retention, now),
         ]
+        self._next_due = min(chore.due for chore in self._chores)
 
     def changed(self, replicas: Iterable[Replica], now: int) -> None:
         for replica in replicas:
             log = replica.log
             if log.leo > log.recovery_point:
-                self._unflushed[log] = None
+                self._unflushed[log] = replica.key
 
     def tick(self, now: int) -> None:
+        if now < self._next_due:
+            return
         for chore in self._chores:
             if now >= chore.due:
                 chore.due = now + chore.interval
                 chore.run(now)
+        self._next_due = min(chore.due for chore in self._chores)
 
     def next_deadline(self) -> int:
-        return min(chore.due for chore in self._chores)
+        return self._next_due
 
     def _checkpoint_high_watermarks(self, now: int) -> None:
         self._out.write_file(*self._log_store.checkpoint_high_watermarks())
@@ -56,11 +60,22 @@ class Housekeeping:
         self._log_store.checkpoint_recovery_points()
         self._log_store.checkpoint_log_starts()
 
+    @property
+    def unflushed(self) -> int:
+        return len(self._unflushed)
+
     def _flush(self, now: int) -> None:
         """Flush the logs whose time it is; the others stay for the next look."""
+        self._forget_deleted()
         for log in [log for log in self._unflushed if log.flush_due(now)]:
             del self._unflushed[log]
             self._begin_flush(log)
+
+    def _forget_deleted(self) -> None:
+        """T7: a log that is gone has no files to sync."""
+        logs = self._log_store.logs
+        for log in [log for log, key in self._unflushed.items() if logs.get(key) is not log]:
+            del self._unflushed[log]
 
     def _begin_flush(self, log: Log) -> None:
         job = log.begin_flush()

@@ -119,6 +119,8 @@ class Lifecycle:
                 return  # late: a newer request took its place
             self._in_flight = None
             if response is None or response.error_code is not ErrorCode.none:
+                if response is not None and response.error_code is ErrorCode.stale_broker_epoch:
+                    self._register_anew()
                 self._due = min(self._due or now, now + self.config.registration_retry_ms)
                 return
             on_answer(response, now)
@@ -145,8 +147,21 @@ class Lifecycle:
 
     def _on_registration(self, response: Message, now: int) -> None:
         self.broker_epoch = response.broker_epoch  # B1
-        self._become(RECOVERY)
+        if self.state == STARTING:
+            self._become(RECOVERY)
         self._due = now
+
+    def _register_anew(self) -> None:
+        """B8: this uptime has another epoch by now, from a registration that was sent twice and arrived late, or none.
+
+        1. A registration of an earlier process of this broker was held up in the network. 2. This process registers.
+        3. The old request arrives while this one is still fenced, and is accepted (B2). Asking again settles it: the
+        same incarnation is told its epoch, another one is replaced.
+        """
+        self.broker_epoch = -1
+        self.fenced = True
+        if self.state != SHUTTING_DOWN:
+            self._become(STARTING)
 
     def _heartbeat(self) -> Message:
         """B3: want_fence until this uptime's registration has been seen."""

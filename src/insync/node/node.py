@@ -48,6 +48,7 @@ class Node:
         self.out = Outbox()
         self.changed: list[Replica] = []
         self.stopped = False
+        self.halted = False  # stopped, and not cleanly
         self.described_topics: dict[UUID, Message] = {}  # for Metadata answers, until the image changes
         self._leader = (-1, -1)  # (epoch, id) of the quorum's leader when last looked at
         self.publisher = Publisher(config.node_id, config.metadata_snapshot_records)
@@ -93,12 +94,15 @@ class Node:
             return self._halt(error)
 
     def next_deadline(self) -> int | None:
-        times = [self.quorum.next_deadline()]
+        """Asked after every step by every driver."""
+        first = self.quorum.next_deadline()
+        times = self.broker_role.deadlines() if self.broker_role else ()
         if self.controller_role:
-            times.append(self.controller_role.next_deadline())
-        if self.broker_role:
-            times.extend(self.broker_role.deadlines())
-        return min((time for time in times if time is not None), default=None)
+            times = (*times, self.controller_role.next_deadline())
+        for time in times:
+            if time is not None and (first is None or time < first):
+                first = time
+        return first
 
     # --- what people and checkers look at ----------------------------------------------------------------------------
 
@@ -202,9 +206,10 @@ class Node:
         quorum, role, broker = self.quorum, self.controller_role, self.broker_role
         if role:
             role.step_down_if_deposed()
-        if (quorum.epoch, quorum.leader_id) != self._leader:
-            self._leader = (quorum.epoch, quorum.leader_id)
-            if broker and quorum.leader_id >= 0:
+        leader = (quorum.epoch, quorum.leader_id)
+        if leader != self._leader:
+            self._leader = leader
+            if broker and leader[1] >= 0:
                 broker.lifecycle.controller_changed(now)
                 broker.lifecycle.tick(now)
         if self.publisher.catch_up(quorum):
@@ -228,6 +233,6 @@ class Node:
 
     def _halt(self, error: OSError) -> list[Effect]:
         """A disk that fails ends the node, and nothing that this step meant to say is said."""
-        self.stopped = True
+        self.stopped = self.halted = True
         self.out.drain()
         return [Stop(clean=False, reason=f"disk failed: {error}")]

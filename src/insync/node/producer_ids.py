@@ -49,10 +49,10 @@ class ProducerIds:
             self._serve(now)
 
     def next_deadline(self) -> int | None:
-        times = [deadline for _, deadline in self._waiting]
-        if self._retry_at is not None:
-            times.append(self._retry_at)
-        return min(times, default=None)
+        if not self._waiting:
+            return self._retry_at
+        first = min(deadline for _, deadline in self._waiting)
+        return first if self._retry_at is None else min(first, self._retry_at)
 
     def _serve(self, now: int) -> None:
         while self._waiting and self._next < self._end:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from insync.metadata.partition import PartitionKey
 from insync.replication.cluster import ClusterView
 from insync.replication.config import ReplicationConfig
+from insync.replication.throttle import FollowerThrottle, LeaderThrottle
 from insync.sansio import Outbox
 from insync.storage.log_store import LogStore
 
@@ -29,6 +30,8 @@ class Core:
         "cluster",
         "config",
         "counters",
+        "follower_throttle",
+        "leader_throttle",
         "logs",
         "out",
         "proposed",
@@ -54,6 +57,8 @@ class Core:
         self.out = out
         self.cluster = cluster
         self.purgatory = purgatory
+        self.leader_throttle = LeaderThrottle(cluster, out)
+        self.follower_throttle = FollowerThrottle(cluster, out)
         self.replicas: dict[PartitionKey, Replica] = {}
         self.by_name: dict[tuple[str, int], Replica] = {}
         self.changed: dict[Replica, None] = {}

@@ -1,4 +1,4 @@
-"""Answering fetches, of followers and of consumers (F3, F4, D2, H5).
+"""Answering fetches, of followers and of consumers (F3, F4, D2, H5, R6).
 
 A fetch is served in two halves. When it arrives, every partition that it names or that has news is judged, and a
 follower's position is recorded. If that yields too few bytes and no bad news it is parked with its session; a change
@@ -43,7 +43,7 @@ class ParkedFetch:
 class Served:
     """What one pass over the dirty partitions has read."""
 
-    __slots__ = ("answers", "budget", "bytes", "done", "told", "urgent")
+    __slots__ = ("answers", "budget", "bytes", "copied", "done", "told", "urgent")
 
     def __init__(self, budget: int) -> None:
         self.answers: list[tuple[UUID, fetch.PartitionData]] = []
@@ -51,6 +51,8 @@ class Served:
         self.told: list[tuple[CachedPartition, int, int]] = []
         self.budget = budget
         self.bytes = 0
+        self.copied = 0
+        """R6: how many of the bytes count against the throttled rate."""
         self.urgent = False
 
 
@@ -75,7 +77,7 @@ class FetchServer:
         parked = ParkedFetch(request, session, token, now)
         served = self._serve(parked, now, arriving=True)
         if served.urgent or served.bytes >= parked.min_bytes or parked.deadline <= now or not session.partitions:
-            self._answer(parked, served)
+            self._answer(parked, served, now)
         else:
             self._park(parked)
 
@@ -86,7 +88,7 @@ class FetchServer:
         served = self._serve(parked, now, arriving=False)
         if served.urgent or served.bytes >= parked.min_bytes or parked.deadline <= now:
             session.parked = None
-            self._answer(parked, served)
+            self._answer(parked, served, now)
 
     def expire(self, now: int) -> None:
         while self._deadlines and self._deadlines[0][0] <= now:
@@ -105,8 +107,10 @@ class FetchServer:
         self._sequence += 1
         heappush(self._deadlines, (parked.deadline, self._sequence, parked))
 
-    def _answer(self, parked: ParkedFetch, served: Served) -> None:
+    def _answer(self, parked: ParkedFetch, served: Served, now: int) -> None:
         session = parked.session
+        if served.copied:
+            self._core.leader_throttle.count(served.copied, now)
         for cached in served.done:
             session.dirty.pop(cached, None)
         for cached, hwm, log_start in served.told:
@@ -127,7 +131,7 @@ class FetchServer:
             cached.watch(replica)
             verdict = self._judge(cached, replica, now, arriving=arriving)
             if verdict is None:
-                self._read(cached, replica, parked, served)
+                self._read(cached, replica, parked, served, now)
             elif isinstance(verdict, EpochEnd):
                 self._tell_divergence(cached, replica, verdict, served)
             else:
@@ -145,22 +149,43 @@ class FetchServer:
             return leader.record_fetch(cached, cached.session_replica, cached.session.replica_epoch, now)
         return verdict
 
-    def _read(self, cached: CachedPartition, replica: Replica, parked: ParkedFetch, served: Served) -> None:
+    def _read(self, cached: CachedPartition, replica: Replica, parked: ParkedFetch, served: Served, now: int) -> None:
         log = replica.log
         limit = readable_end(log.hwm, log.leo, from_follower=cached.from_follower)
         records = b""
         if cached.fetch_offset < limit:
-            if served.budget > 0:
+            throttled = cached.from_follower and replica in self._core.under_replicated and self._copies(cached, replica)
+            if served.budget > 0 and not (throttled and self._holds_back(cached, replica, now)):
                 size = min(cached.max_bytes, served.budget)
                 records = log.read(cached.fetch_offset, size, limit_offset=limit, min_one=served.bytes == 0)
             served.bytes += len(records)
             served.budget -= len(records)
+            if throttled:
+                served.copied += len(records)
         if cached.fetch_offset >= limit or records:
             served.done.append(cached)
         moved = cached.sent_hwm != log.hwm or cached.sent_log_start != log.log_start
         if records or moved or parked.full:
             served.told.append((cached, log.hwm, log.log_start))
             served.answers.append((cached.key[0], _data(cached.key[1], log.hwm, log.log_start, records, parked)))
+
+    def _copies(self, cached: CachedPartition, replica: Replica) -> bool:
+        """R6: these records count against the throttled rate. The maximal ISR is what the high watermark waits for."""
+        leader = replica.leader
+        return leader is not None and self._core.leader_throttle.covers(
+            replica.partition, cached.session_replica, leader.state.maximal_isr
+        )
+
+    def _holds_back(self, cached: CachedPartition, replica: Replica, now: int) -> bool:
+        """R6: no records this time; the partition keeps its place, and the follower's next fetch asks again."""
+        leader, throttle = replica.leader, self._core.leader_throttle
+        if leader is None or not throttle.exceeded(now):
+            return False
+        progress = leader.followers[cached.session_replica]
+        if not progress.held_back:
+            progress.held_back = True
+            throttle.note(replica.partition, progress.broker)
+        return True
 
     def _tell_divergence(self, cached: CachedPartition, replica: Replica, end: EpochEnd, served: Served) -> None:
         served.urgent = True

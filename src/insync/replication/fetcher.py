@@ -1,4 +1,4 @@
-"""Fetching from leaders (F1, F2, F6): one fetcher per leader broker, one request in flight, many partitions in it.
+"""Fetching from leaders (F1, F2, F6, R6): one fetcher per leader broker, one request in flight, many partitions in it.
 
 In an incremental session a request names only partitions whose position has changed, so a round in which nothing was
 new costs nothing per partition. After a lost answer nobody knows how far the session got, and it starts anew.
@@ -27,12 +27,13 @@ _SESSION_LOST = (ErrorCode.fetch_session_id_not_found, ErrorCode.invalid_fetch_s
 class Position:
     """One partition in a fetcher: the epoch it is fetched in, and where it stood when it was last asked for."""
 
-    __slots__ = ("asked_epoch", "asked_last_epoch", "asked_offset", "leader_epoch", "replica")
+    __slots__ = ("asked_epoch", "asked_last_epoch", "asked_offset", "held_back", "leader_epoch", "replica")
 
     def __init__(self, replica: Replica, leader_epoch: int) -> None:
         self.replica = replica
         self.leader_epoch = leader_epoch
         self.asked_epoch = self.asked_offset = self.asked_last_epoch = -1
+        self.held_back = False
 
 
 class Fetcher:
@@ -75,6 +76,7 @@ class Fetcher:
         else:
             position.replica = replica
             position.leader_epoch = leader_epoch
+            position.held_back = False
         self._delayed.pop(replica.key, None)
         self._forget.pop(replica.key, None)
         self._to_send[replica.key] = None
@@ -100,6 +102,8 @@ class Fetcher:
         if self.in_flight or self._stopped or now < self._backoff_until:
             return
         self._end_delays(now)
+        if self._core.follower_throttle.exceeded(now):
+            self._hold_back(now)
         if len(self._delayed) == len(self.positions):
             return
         full = self._session_epoch == INITIAL_EPOCH
@@ -182,8 +186,10 @@ class Fetcher:
             self._to_send[key] = None
             return self._drop(key, "offset")
         error = follower.receive(self._core, position.replica, answer)
+        if answer.records and self._copies(position.replica):
+            self._core.follower_throttle.count(len(answer.records), now)
         if error is not ErrorCode.none:
-            self._delay(key, now)
+            self._delay(key, now + self._core.config.replica_fetch_backoff_ms)
         elif log.leo != position.asked_offset or log.last_epoch != position.asked_last_epoch:
             self._to_send[key] = None
         return None
@@ -193,9 +199,27 @@ class Fetcher:
         name = f"{key[0]}-{key[1]}" if replica is None else replica.partition.name
         self._core.out.note("late_fetch_answer_dropped", partition=name, reason=reason)
 
-    def _delay(self, key: PartitionKey, now: int) -> None:
+    # --- leaving partitions out ---
+
+    def _copies(self, replica: Replica) -> bool:
+        """R6: what is fetched for this replica counts against the throttled rate."""
+        partition = replica.partition
+        return self._core.follower_throttle.covers(partition, self._core.broker_id, partition.isr)
+
+    def _hold_back(self, now: int) -> None:
+        """R6: the rate is exceeded, so what it covers is not asked for. Members of the ISR always are."""
+        throttle = self._core.follower_throttle
+        for key, position in self.positions.items():
+            if key in self._delayed or not self._copies(position.replica):
+                continue
+            self._delay(key, throttle.ready_at(now))
+            if not position.held_back:
+                position.held_back = True
+                throttle.note(position.replica.partition, self._core.broker_id)
+
+    def _delay(self, key: PartitionKey, until: int) -> None:
         """One partition's trouble does not hold up the others: it leaves the session for a while."""
-        self._delayed[key] = now + self._core.config.replica_fetch_backoff_ms
+        self._delayed[key] = until
         self._drop_from_session(key, keep_delay=True)
 
     def _end_delays(self, now: int) -> None:

@@ -4,7 +4,7 @@ Each public call is one step. Inside it the parts mark what they touched; at its
 that were woken, sends the proposals that were made, and lets every idle fetcher ask again.
 
 Notes are listed in the modules that leave them: leader, isr_changes, alter_partition (alter_partition_overtaken),
-transitions, follower, fetcher, fetch_server, produce_server, offsets.
+transitions, follower, fetcher, fetch_server, produce_server, offsets, throttle.
 """
 
 from __future__ import annotations

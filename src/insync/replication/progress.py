@@ -20,6 +20,7 @@ class FollowerProgress:
         "broker_epoch",
         "cached",
         "fetched_in_epoch",
+        "held_back",
         "last_caught_up_ms",
         "last_fetch_ms",
         "leo",
@@ -42,6 +43,7 @@ class FollowerProgress:
         self.last_caught_up_ms = caught_up_ms
         self.leo_at_last_fetch = UNKNOWN
         self.fetched_in_epoch = False
+        self.held_back = False
         self.cached: CachedPartition | None = None
 
     def forget_fetch(self) -> None:
@@ -49,6 +51,7 @@ class FollowerProgress:
         self.last_caught_up_ms = LONG_AGO
         self.leo_at_last_fetch = UNKNOWN
         self.fetched_in_epoch = False
+        self.held_back = False
         self.cached = None
 
     def fetched(self, offset: int, broker_epoch: int, leader_leo: int, cached: CachedPartition, now: int) -> None:

@@ -1,4 +1,8 @@
-"""DeleteRecords (21): raise the log start of the partitions that this broker leads."""
+"""DeleteRecords (21): raise the log start of the partitions that this broker leads.
+
+Leaves out: waiting for followers. Kafka answers when their log starts have followed, or the request's time is up;
+here the answer comes at once and they follow with their next fetches.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from insync.node import apis
 from insync.sansio import Message
 from insync.wire import codec
-from insync.wire.errors import ErrorCode
+from insync.wire.errors import ErrorCode, MalformedFrame
 from insync.wire.messages import envelope as api
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def handle(node: Node, request: Message, token: int, now: int) -> None:
     if role is None or not role.active:
         node.out.reply(token, api.EnvelopeResponse(response_data=None, error_code=ErrorCode.not_controller))
         return
-    _, inner = codec.decode_request(request.request_data)
+    inner = _opened(request)
     controller_api = apis.FORWARDED.get(type(inner))
     if controller_api is None:
         node.out.reply(token, api.EnvelopeResponse(response_data=None, error_code=ErrorCode.invalid_request))
@@ -38,3 +38,11 @@ def handle(node: Node, request: Message, token: int, now: int) -> None:
         )
 
     role.handle(controller_api, inner, answer, now)
+
+
+def _opened(request: Message) -> Message | None:
+    """None if the bytes are no request: whoever sent them is told so, and the controller goes on."""
+    try:
+        return codec.decode_request(request.request_data)[1]
+    except MalformedFrame:
+        return None

@@ -1,0 +1,235 @@
+"""`insync sim`: run seeds, replay one, shrink a failing one, hunt mutants, play scenarios."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from insync.cli.seeds import complain, one_seed, over_processes, seed_range
+from insync.sim import mutations, scenario, shrinking
+from insync.sim.mutant_list import Mutant
+from insync.sim.plan import Plan
+from insync.sim.probes import PROBES
+from insync.sim.run import Outcome, run_plan
+from insync.sim.story import Story
+
+app = typer.Typer(help="The deterministic simulator: the same node code, under faults.", no_args_is_help=True)
+
+JOBS = os.cpu_count() or 1
+
+
+def _run_seed(seed: int, max_steps: int | None) -> Outcome:
+    plan = Plan.from_seed(seed)
+    return run_plan(plan if max_steps is None else plan.cut_to(max_steps))
+
+
+@app.command()
+def run(
+    seeds: str = typer.Option("0:200", help="A:B runs seeds A up to, not including, B."),
+    steps: int = typer.Option(
+        0, help="End each run's fault phase after about this many node steps (0: the plan's own)."
+    ),
+    jobs: int = typer.Option(JOBS, min=1, help="Processes to use."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object and no progress bar."),
+) -> None:
+    """Run many seeds with every property checked. Exit code 1 if one is violated."""
+    wanted = seed_range(seeds)
+    work = partial(_run_seed, max_steps=steps or None)
+    started = time.perf_counter()
+    outcomes = []
+    with _progress(quiet=as_json) as progress:
+        bar = progress.add_task("seeds", total=len(wanted))
+        for outcome in over_processes(work, wanted, jobs):
+            outcomes.append(outcome)
+            progress.advance(bar)
+            if outcome.violation is not None and not as_json:
+                progress.console.print(f"seed {outcome.seed}: {outcome.violation}")
+    outcomes.sort(key=lambda outcome: outcome.seed)
+    summary = _summary(outcomes, time.perf_counter() - started)
+    if as_json:
+        typer.echo(json.dumps(summary))
+    else:
+        _print_summary(summary, len(wanted))
+    if summary["violations"]:
+        raise typer.Exit(1)
+
+
+def _summary(outcomes: list[Outcome], seconds: float) -> dict[str, Any]:
+    probes: Counter[str] = Counter()
+    for outcome in outcomes:
+        probes.update(outcome.probes)
+    steps = sum(outcome.steps for outcome in outcomes)
+    cpu = sum(outcome.cpu_seconds for outcome in outcomes)
+    return {
+        "seeds": len(outcomes),
+        "violations": sum(outcome.violation is not None for outcome in outcomes),
+        "steps": steps,
+        "steps_per_s": round(steps / cpu) if cpu else 0,
+        "seeds_per_s": round(len(outcomes) / seconds, 2),
+        "seconds": round(seconds, 1),
+        "probes": {name: probes.get(name, 0) for name in PROBES},
+        "failures": [
+            {"seed": o.seed, "property": o.violation.property, "detail": o.violation.detail}
+            for o in outcomes
+            if o.violation is not None
+        ],
+    }
+
+
+def _print_summary(summary: dict[str, Any], seeds: int) -> None:
+    console = Console()
+    console.print(
+        f"{summary['seeds']} seeds, {summary['steps']:,} node steps in {summary['seconds']} s: "
+        f"{summary['seeds_per_s']} seeds/s, {summary['steps_per_s']:,} steps/s per core"
+    )
+    reached = [name for name, count in summary["probes"].items() if count]
+    console.print(f"{len(reached)} of {len(PROBES)} probes reached")
+    never = [name for name in PROBES if name not in reached]
+    if never:
+        table = Table("never reached", "what it would be")
+        for name in never:
+            table.add_row(name, PROBES[name])
+        console.print(table)
+    for failure in summary["failures"]:
+        console.print(f"VIOLATION seed {failure['seed']}  {failure['property']}: {failure['detail']}", style="bold red")
+        console.print(f"  look at it:  insync sim shrink {failure['seed']}")
+    if not summary["failures"]:
+        console.print("no violation", style="bold green")
+
+
+@app.command()
+def replay(
+    seed: str = typer.Argument(help="The seed to run again."),
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Tell every event, not only the notable ones."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object with the trace hash."),
+) -> None:
+    """Run one seed again and tell what happened."""
+    number = one_seed(seed)
+    story = None if as_json else Story(typer.echo, verbose=verbose)
+    outcome = run_plan(Plan.from_seed(number), story=story)
+    if as_json:
+        typer.echo(json.dumps(_as_json(outcome)))
+    else:
+        typer.echo(f"{outcome.steps:,} steps, {outcome.sim_seconds:.1f} simulated seconds, trace {outcome.trace_hash}")
+        typer.echo(str(outcome.violation or "no violation"))
+    if outcome.violation is not None:
+        raise typer.Exit(1)
+
+
+def _as_json(outcome: Outcome) -> dict[str, Any]:
+    violation = outcome.violation
+    return {
+        "seed": outcome.seed,
+        "trace_hash": outcome.trace_hash,
+        "steps": outcome.steps,
+        "sim_seconds": outcome.sim_seconds,
+        "probes": dict(outcome.probes),
+        "violation": None if violation is None else {"property": violation.property, "detail": violation.detail},
+    }
+
+
+@app.command()
+def shrink(
+    seed: str = typer.Argument(help="A seed that fails."),
+    mutant: str = typer.Option("", help="Shrink it with this safeguard removed."),
+    seconds: int = typer.Option(120, min=1, help="Stop looking for something smaller after this time."),
+) -> None:
+    """Make a failing seed small enough to read, and tell it as a story."""
+    number = one_seed(seed)
+    chosen = _mutants([mutant])[0] if mutant else None
+    with mutations.applied(chosen):
+        plan = Plan.from_seed(number)
+        first = run_plan(plan)
+        if first.violation is None:
+            raise complain(
+                f"seed {number} does not fail{f' with {mutant} removed' if mutant else ''}: nothing to shrink"
+            )
+        typer.echo(f"seed {number} fails: {first.violation}")
+        shrinker = shrinking.Shrinker(first.violation.property, time.monotonic() + seconds, time.monotonic)
+        small = shrinker.shrink(plan)
+        typer.echo(shrinking.describe(plan, small))
+        run_plan(small, story=Story(typer.echo, numbered=True))
+    raise typer.Exit(1)
+
+
+@app.command()
+def mutants(
+    names: Annotated[list[str] | None, typer.Argument(help="Only these; all if none is named.")] = None,
+    seeds: str = typer.Option("0:2000", help="The seeds to try on each, in order."),
+    jobs: int = typer.Option(JOBS, min=1),
+    as_json: bool = typer.Option(False, "--json"),
+    markdown: bool = typer.Option(False, help="Print the table for the documentation."),
+) -> None:
+    """Remove one safeguard at a time: each must be caught by a property. Exit code 1 if one is not."""
+    chosen = _mutants(names or [])
+    wanted = seed_range(seeds)
+    rows = []
+    with _progress(quiet=as_json or markdown) as progress:
+        bar = progress.add_task("mutants", total=len(chosen))
+        for caught in mutations.hunt(chosen, wanted, jobs):
+            rows.append(caught)
+            progress.advance(bar)
+    rows.sort(key=lambda row: [m.name for m in chosen].index(row.name))
+    if as_json:
+        typer.echo(json.dumps({"mutants": [row.as_dict() for row in rows]}))
+    elif markdown:
+        typer.echo(mutations.markdown_table(rows))
+    else:
+        _print_mutants(rows)
+    if any(not row.caught for row in rows):
+        raise typer.Exit(1)
+
+
+def _mutants(names: list[str]) -> list[Mutant]:
+    for name in names:
+        if name not in mutations.MUTANTS:
+            known = ", ".join(mutations.MUTANTS)
+            raise complain(f"no mutant is called '{name}'. Known: {known}")
+    return [mutations.MUTANTS[name] for name in names or mutations.MUTANTS]
+
+
+def _print_mutants(rows: list[mutations.Caught]) -> None:
+    table = Table("mutant", "safeguard removed", "caught by", "seed")
+    for row in rows:
+        table.add_row(row.name, row.removes, row.property or "NOT CAUGHT", str(row.seed) if row.caught else "-")
+    console = Console()
+    console.print(table)
+    console.print(f"{sum(row.caught for row in rows)} of {len(rows)} caught")
+
+
+@app.command(name="scenario")
+def play(files: Annotated[list[Path], typer.Argument(help="Scenario files to play.")]) -> None:
+    """Play scripted scenarios and print what happens. Exit code 1 if an expectation fails."""
+    failed = False
+    for file in files:
+        if not file.is_file():
+            raise complain(f"no scenario file at {file}")
+        try:
+            result = scenario.play(file.read_text(), name=file.name)
+        except scenario.ScenarioError as error:
+            raise complain(str(error)) from None
+        typer.echo(result.text)
+        failed = failed or not result.ok
+    if failed:
+        raise typer.Exit(1)
+
+
+def _progress(*, quiet: bool) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        disable=quiet,
+    )

@@ -1,0 +1,138 @@
+"""What is committed in one partition, as an omniscient observer knows it: nobody in the cluster stores this.
+
+It grows when a leader's high watermark advances, by the batches that the leader then holds below it: that is the moment
+in which clients may learn of them. Every replica's log is held against it. `verified` answers how far a log agrees;
+a caller remembers the answer and asks only about the rest, so a batch is compared once per replica.
+
+The oldest half is forgotten from time to time, so that a long run needs bounded memory.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+from typing import Protocol
+
+from insync.properties.history import Fingerprint
+
+KEEP_BATCHES = 16_384
+
+
+class Header(Protocol):
+    """What a batch header tells (`wire.batch.BatchHeader` does)."""
+
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def last_offset(self) -> int: ...
+    @property
+    def leader_epoch(self) -> int: ...
+    @property
+    def crc(self) -> int: ...
+
+
+class LogView(Protocol):
+    """One replica's log (`storage.log.Log`, or what a live checker fetched of it)."""
+
+    @property
+    def leo(self) -> int: ...
+    @property
+    def log_start(self) -> int: ...
+    @property
+    def cuts(self) -> int:
+        """How often its end was cut since it was opened."""
+
+    def iter_headers(self, from_offset: int, to_offset: int) -> Iterator[Header]: ...
+
+
+fingerprint_of = attrgetter("base_offset", "last_offset", "leader_epoch", "crc")
+_base_offset = attrgetter("base_offset")
+
+
+class CommittedLog:
+    """`start` is the oldest offset still remembered, `end` the true high watermark."""
+
+    __slots__ = ("batches", "committed_in", "end", "start")
+
+    def __init__(self, start: int = 0) -> None:
+        self.batches: list[Fingerprint] = []
+        self.committed_in: list[int] = []
+        self.start = start
+        self.end = start
+
+    def extend(self, batch: Fingerprint, epoch: int) -> None:
+        """`batch` became committed under the leader of `epoch`."""
+        if not self.batches:
+            self.start = batch.base_offset
+        self.batches.append(batch)
+        self.committed_in.append(epoch)
+        self.end = batch.last_offset + 1
+        if len(self.batches) > KEEP_BATCHES:
+            self._forget(KEEP_BATCHES // 2)
+
+    def position(self, offset: int) -> int:
+        """The index of the batch that holds `offset`; -1 below `start`."""
+        return bisect_right(self.batches, offset, key=_base_offset) - 1
+
+    def at(self, offset: int) -> Fingerprint | None:
+        position = self.position(offset)
+        if position < 0 or self.batches[position].last_offset < offset:
+            return None
+        return self.batches[position]
+
+    def epoch_of_commit(self, offset: int) -> int:
+        """The leader epoch under which the record at `offset` became committed."""
+        position = self.position(offset)
+        return self.committed_in[position] if position >= 0 else -1
+
+    def verified(self, log: LogView, known: int) -> int:
+        """The offset below which `log` agrees; below `known` it is known to. What retention deleted counts as held."""
+        offset = max(known, log.log_start, self.start)
+        limit = min(log.leo, self.end)
+        if offset >= limit:
+            return min(offset, limit)
+        position = self.position(offset)
+        for header in log.iter_headers(offset, limit):
+            if position < 0 or position >= len(self.batches) or fingerprint_of(header) != self.batches[position]:
+                return offset
+            position += 1
+            offset = header.last_offset + 1
+        return min(offset, limit)
+
+    def rewind(self, offset: int) -> list[Fingerprint]:
+        """Forget everything from `offset` on, and return it. Only a permitted unclean election may ask for it."""
+        position = self.position(offset - 1) + 1
+        gone = self.batches[position:]
+        del self.batches[position:], self.committed_in[position:]
+        self.end = min(self.end, max(offset, self.start))
+        return gone
+
+    def _forget(self, count: int) -> None:
+        del self.batches[:count], self.committed_in[:count]
+        self.start = self.batches[0].base_offset
+
+
+class Forgiven:
+    """Batches that were committed, or claimed to be, and that a permitted unclean election took back."""
+
+    __slots__ = ("_at",)
+
+    def __init__(self) -> None:
+        self._at: dict[int, dict[Fingerprint, None]] = {}
+
+    def add(self, batches: Iterable[Fingerprint]) -> None:
+        for batch in batches:
+            self._at.setdefault(batch.base_offset, {})[batch] = None
+
+    def __contains__(self, batch: object) -> bool:
+        return isinstance(batch, Fingerprint) and batch in self._at.get(batch.base_offset, ())
+
+    def has(self, base_offset: int, crc: int) -> bool:
+        """Whether what was acknowledged at `base_offset` is among them; -1 stands for any CRC."""
+        return any(crc < 0 or batch.crc == crc for batch in self._at.get(base_offset, ()))
+
+
+def fingerprints(headers: Iterable[Header]) -> Iterator[Fingerprint]:
+    for header in headers:
+        yield Fingerprint(*fingerprint_of(header))

@@ -1,0 +1,222 @@
+"""One partition as an omniscient observer sees it: what is committed, who holds how much of it, what was forgiven.
+
+A leader's high watermark is a claim: everything below it is committed, and clients are told so. The claim of any leader
+counts, also of one that was replaced and does not know it yet: whoever was in its maximal ISR held the records, and
+the next leader came from among them. The exception is an *unclean* election in epoch u, from outside ISR and ELR. It
+makes the log of its winner the truth, from the moment in which the winner takes up the role. Until then nothing is
+asked of candidates, and claims of leaders before u are remembered only so that who believed them is forgiven.
+
+A replica is *lost* from a crash that took bytes of its log until it is in the ISR again and complete. It is *excused*
+from matching after an unclean election, until it has heard of it and has cut what the winner does not have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from insync.metadata.partition import Partition
+from insync.properties import hwm_monotonicity, idempotence, linearizable, log_matching, no_loss
+from insync.properties.committed_log import CommittedLog, Forgiven, LogView, fingerprint_of, fingerprints
+from insync.properties.history import Fingerprint
+
+Finding = tuple[str, str]
+"""(property id, what is wrong)"""
+
+
+class LeaderView(Protocol):
+    """What a replica that leads knows of its term (`replication.leader.Leader`)."""
+
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def min_isr(self) -> int: ...
+
+
+class Tracked:
+    """What is known of one broker's replica; it outlives the process, so that the next one can be compared."""
+
+    __slots__ = ("cuts", "excused", "hwm", "leader_epoch", "leo", "log", "lossy", "lost", "node", "state", "verified")
+
+    def __init__(self) -> None:
+        self.node: Any = None
+        self.log: LogView | None = None
+        self.cuts = 0
+        self.leo = 0
+        self.hwm = 0
+        self.verified = 0
+        self.leader_epoch = -1
+        """The epoch in which it acts as leader, else -1."""
+        self.state: object = None
+        self.lossy = False
+        """A crash since it was last open could take bytes with it."""
+        self.lost = False
+        self.excused = False
+
+
+@dataclass(slots=True)
+class Unclean:
+    """An election outside ISR and ELR that its winner has not taken up yet."""
+
+    epoch: int
+    permitted: bool
+    best: int
+
+
+class PartitionGhost:
+    __slots__ = (
+        "committed",
+        "forgive_epoch",
+        "forgiven",
+        "listed",
+        "min_isr",
+        "partition",
+        "rewound_to",
+        "sequences",
+        "suspects",
+        "tracked",
+        "unclean",
+        "weakest",
+        "writes",
+    )
+
+    def __init__(self, partition: Partition, min_isr: int) -> None:
+        self.partition = partition
+        self.min_isr = min_isr
+        self.weakest = min_isr
+        """How many replicas have to lose data before committed records may be lost."""
+        self.committed = CommittedLog()
+        self.sequences = idempotence.Sequences()
+        self.listed = hwm_monotonicity.ListedOffsets()
+        self.writes = linearizable.PartitionHistory()
+        self.tracked: dict[int, Tracked] = {}
+        self.suspects: dict[int, int] = {}
+        """Brokers that came back unclean, with the broker epoch they came back under."""
+        self.unclean: Unclean | None = None
+        self.forgive_epoch = -1
+        self.forgiven = Forgiven()
+        self.rewound_to = -1
+
+    # --- the controller's side -----------------------------------------------------------------------------------
+
+    def changed(self, partition: Partition, min_isr: int) -> None:
+        """The committed metadata of the partition is now `partition`."""
+        self.partition = partition
+        self.min_isr = min_isr
+        self.weakest = min(self.weakest, min_isr)
+        for broker in [b for b in self.tracked if b not in partition.replicas]:
+            del self.tracked[broker]
+
+    def elected_uncleanly(self, epoch: int, *, permitted: bool, best: int) -> None:
+        """An earlier one that nobody took up yet still excuses what it was permitted to lose."""
+        if self.unclean is not None:
+            permitted, best = permitted or self.unclean.permitted, min(best, self.unclean.best)
+        self.unclean = Unclean(epoch, permitted, best)
+        self.forgive_epoch = epoch
+        self.weakest = 1
+
+    def lost_count(self) -> int:
+        return sum(tracked.lost for tracked in self.tracked.values())
+
+    # --- a replica's side ----------------------------------------------------------------------------------------
+
+    def observe(self, broker: int, node: Any, log: LogView) -> Tracked:
+        """The replica as it is after a step; a new process is compared with what the last one left."""
+        tracked = self.tracked.get(broker)
+        if tracked is None:
+            tracked = self.tracked[broker] = Tracked()
+            tracked.node, tracked.log, tracked.cuts = node, log, log.cuts
+            tracked.excused = self.rewound_to >= 0
+        elif tracked.node is not node or tracked.log is not log:
+            self._reopened(tracked, node, log)
+        if log.cuts != tracked.cuts:
+            # What was cut may have been written again, all in one step.
+            tracked.cuts = log.cuts
+            tracked.verified = self.committed.verified(log, 0)
+        elif log.leo < tracked.verified:
+            tracked.verified = log.leo
+        return tracked
+
+    def _reopened(self, tracked: Tracked, node: Any, log: LogView) -> None:
+        before = tracked.verified
+        tracked.verified = self.committed.verified(log, 0)
+        if tracked.lossy and (tracked.verified < before or log.leo < tracked.leo):
+            tracked.lost = True
+        tracked.lossy = False
+        tracked.node, tracked.log, tracked.cuts = node, log, log.cuts
+        tracked.leader_epoch, tracked.state = -1, None
+
+    def process_ended(self, broker: int, *, lossy: bool) -> None:
+        """Its files may change from now on; what it was known to hold is remembered."""
+        tracked = self.tracked.get(broker)
+        if tracked is not None:
+            tracked.log = None
+            tracked.lossy = tracked.lossy or lossy
+
+    def verify(self, tracked: Tracked) -> int:
+        """How far the replica agrees with what is committed, looking only at what was not compared before."""
+        if tracked.verified < self.committed.end and tracked.log is not None:
+            tracked.verified = self.committed.verified(tracked.log, tracked.verified)
+        return tracked.verified
+
+    def settle_debts(self, broker: int, tracked: Tracked, epoch: int) -> None:
+        """A lost replica that is back in the ISR, or an excused one that has followed suit, is like any other."""
+        if tracked.lost and broker in self.partition.isr and self.verify(tracked) >= self.committed.end:
+            tracked.lost = False
+        if tracked.excused and epoch >= self.forgive_epoch:
+            rid = tracked.log is not None and tracked.log.leo <= self.rewound_to
+            tracked.excused = not rid and self.verify(tracked) <= self.rewound_to
+
+    def check_matching(self, broker: int, tracked: Tracked, hwm: int) -> str | None:
+        """S2, for one replica."""
+        if tracked.excused or min(hwm, self.committed.end) <= tracked.verified:
+            return None
+        return log_matching.check(broker, self.verify(tracked), hwm, self.committed.end)
+
+    # --- the leader's side ---------------------------------------------------------------------------------------
+
+    def leader_claims(self, broker: int, tracked: Tracked, log: Any, leader: LeaderView) -> list[Finding]:
+        """The leader holds everything below its high watermark for committed."""
+        epoch = leader.epoch
+        findings: list[Finding] = []
+        if self.unclean is not None and epoch >= self.unclean.epoch:
+            findings += self._take_up(broker, tracked)
+        if epoch < self.forgive_epoch:
+            if log.hwm > tracked.hwm:
+                self.forgiven.add(fingerprints(log.iter_headers(tracked.hwm, log.hwm)))
+        elif log.hwm > self.committed.end:
+            findings += self._extend(broker, tracked, log, epoch)
+            self.weakest = min(leader.min_isr, self.min_isr)
+        return findings
+
+    def _extend(self, broker: int, tracked: Tracked, log: Any, epoch: int) -> list[Finding]:
+        committed = self.committed
+        if self.verify(tracked) < committed.end:
+            held = f"it agrees with the committed log only to {tracked.verified} of {committed.end}"
+            return [("S1", f"leader {broker} of epoch {epoch} commits up to {log.hwm}, but {held}")]
+        findings: list[Finding] = []
+        for header in log.iter_headers(max(committed.end, log.log_start), log.hwm):
+            repeated = self.sequences.committed(header)
+            if repeated:
+                findings.append(("S13", repeated))
+            committed.extend(Fingerprint(*fingerprint_of(header)), epoch)
+        tracked.verified = committed.end
+        return findings
+
+    def _take_up(self, winner: int, tracked: Tracked) -> list[Finding]:
+        """The winner of an unclean election leads: from now on its log is the truth."""
+        unclean, self.unclean = self.unclean, None
+        if unclean is None:
+            return []
+        kept = self.verify(tracked)
+        wrong = no_loss.check_recovery(winner, kept, unclean.best, self.committed.end, unclean.permitted)
+        self.forgiven.add(self.committed.rewind(kept))
+        self.sequences.rewind(kept)
+        self.listed.forgive(self.forgive_epoch)
+        self.writes.forgive(kept, self.forgive_epoch)
+        self.rewound_to = kept
+        for broker, other in self.tracked.items():
+            other.verified = min(other.verified, kept)
+            other.excused = broker != winner
+        tracked.lost = False
+        return [("S9", wrong)] if wrong else []

@@ -1,0 +1,20 @@
+"""S2: below their high watermarks all replicas hold the same.
+
+Comparing every log with the committed one, up to the log's own high watermark, implies that each pair agrees up to
+the lower of the two.
+"""
+
+from __future__ import annotations
+
+from insync.properties.violation import Property
+
+PROPERTY = Property(
+    "S2", "Log Matching", "Two replicas of a partition hold the same batches below the lower of their high watermarks."
+)
+
+
+def check(replica: int, verified_to: int, hwm: int, committed_end: int) -> str | None:
+    stable = min(hwm, committed_end)
+    if verified_to >= stable:
+        return None
+    return f"replica {replica} differs from the committed log at {verified_to}, below its high watermark {hwm}"

@@ -1,0 +1,120 @@
+"""A partition as people draw it: who leads, who is in sync, and how far each replica's log reaches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from insync.metadata.partition import NO_LEADER, Partition
+from insync.wire import batch as record_batch
+
+HEADINGS = ("replica", "role", "LEO", "HWM", "epoch", "ISR", "maximal ISR")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaPicture:
+    """One replica; a replica that is down or has no log yet says so in `role` and leaves the numbers out."""
+
+    broker: int
+    role: str
+    leo: str = ""
+    hwm: str = ""
+    epoch: str = ""
+    isr: str = ""
+    maximal_isr: str = ""
+    """Only a leader has these two, and the maximal ISR is shown only where it is more than the ISR."""
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        return (str(self.broker), self.role, self.leo, self.hwm, self.epoch, self.isr, self.maximal_isr)
+
+
+def partition_lines(cluster: Any, partition: Partition) -> list[str]:
+    """A line of metadata, then a table with a line per replica."""
+    rows = [HEADINGS, *(picture.cells for picture in replica_pictures(cluster, partition))]
+    used = [column for column in range(len(HEADINGS)) if any(row[column] for row in rows[1:])]
+    widths = {column: max(len(row[column]) for row in rows) for column in used}
+    table = ["  ".join(row[column].ljust(widths[column]) for column in used).rstrip() for row in rows]
+    return [metadata_line(partition), *(f"  {line}" for line in table)]
+
+
+def metadata_line(partition: Partition) -> str:
+    parts = [
+        f"{partition.name}: leader {leader_name(partition)}",
+        f"leader epoch {partition.leader_epoch}",
+        f"partition epoch {partition.partition_epoch}",
+        f"ISR {members(partition.isr)}",
+    ]
+    for name, brokers in (
+        ("ELR", partition.elr),
+        ("last-known ELR", partition.last_known_elr),
+        ("adding", partition.adding),
+        ("removing", partition.removing),
+    ):
+        if brokers:
+            parts.append(f"{name} {members(brokers)}")
+    if partition.recovering:
+        parts.append("recovering")
+    return ", ".join(parts)
+
+
+def leader_name(partition: Partition) -> str:
+    return "none" if partition.leader == NO_LEADER else str(partition.leader)
+
+
+def replica_pictures(cluster: Any, partition: Partition) -> list[ReplicaPicture]:
+    return [_replica_picture(cluster, partition, broker) for broker in partition.replicas]
+
+
+def _replica_picture(cluster: Any, partition: Partition, broker: int) -> ReplicaPicture:
+    host = cluster.hosts.get(broker)
+    replica = replica_of(cluster, partition, broker)
+    if host is None or host.node is None:
+        return ReplicaPicture(broker=broker, role="no such broker" if host is None else "down")
+    if replica is None:
+        return ReplicaPicture(broker=broker, role="no log yet")
+    state = replica.leader.state if replica.leader else None
+    wider = state is not None and sorted(state.maximal_isr) != sorted(state.isr)
+    return ReplicaPicture(
+        broker=broker,
+        role=type(replica.role).__name__.lower() + (" (paused)" if host.paused else ""),
+        leo=str(replica.log.leo),
+        hwm=str(replica.log.hwm),
+        epoch=str(replica.partition.leader_epoch),
+        isr=members(state.isr) if state else "",
+        maximal_isr=members(state.maximal_isr) if state and wider else "",
+    )
+
+
+def replica_of(cluster: Any, partition: Partition, broker: int) -> Any:
+    """The replica that runs on that broker, or None."""
+    host = cluster.hosts.get(broker)
+    if host is None or host.node is None or not host.node.replicas:
+        return None
+    return host.node.replicas.replicas.get(partition.key)
+
+
+def log_line(cluster: Any, partition: Partition, broker: int) -> str:
+    """The records themselves, with the epoch in which each was written."""
+    records = log_records(cluster, partition, broker)
+    if records is None:
+        return f"log of {broker}: not to be seen"
+    return f"log of {broker}: " + (" ".join(f"{offset}:{value}@{epoch}" for offset, value, epoch in records) or "empty")
+
+
+def log_records(cluster: Any, partition: Partition, broker: int) -> list[tuple[int, str, int]] | None:
+    """(offset, value, leader epoch) of every record that the replica holds; None if it cannot be looked at."""
+    replica = replica_of(cluster, partition, broker)
+    if replica is None:
+        return None
+    data = replica.log.read(replica.log.log_start, 1 << 20, limit_offset=replica.log.leo)
+    return [
+        (record.offset, (record.value or b"").decode(errors="replace"), header.leader_epoch)
+        for at, header in record_batch.iter_headers(data)
+        for record in record_batch.records(data, at)
+    ]
+
+
+def members(brokers: tuple[int, ...]) -> str:
+    """In order, because who is in is what matters."""
+    return "[" + ", ".join(map(str, sorted(brokers))) + "]"

@@ -1,0 +1,205 @@
+"""One seed, one run: a cluster comes up, works under faults, heals, and must come to rest.
+
+    setup (topics are created) -> fault phase (the plan's actions) -> heal -> settle (L1-L7 within a bound)
+
+Safety is checked after every step. The outcome of a plan is a pure function of the plan.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from insync.errors import InvariantViolation
+from insync.node.node import Node
+from insync.properties.history import History
+from insync.properties.violation import Violation
+from insync.sim.checker import Checker
+from insync.sim.clients import Workload
+from insync.sim.cluster import Cluster, NodeFactory, Observer
+from insync.sim.configs import node_config
+from insync.sim.engine import Engine, NodeClock
+from insync.sim.faults import Faults
+from insync.sim.network import Network
+from insync.sim.operator import Operator
+from insync.sim.plan import Plan
+from insync.sim.trace import Sink, Trace
+
+CheckerFactory = Callable[[Cluster, History], Any]
+
+
+class Storyteller(Observer, Protocol):
+    """An observer that is also told what is done to the cluster from outside."""
+
+    def begin(self, cluster: Cluster) -> None: ...
+    def mark(self, time_us: int, text: str) -> None: ...
+
+
+LAST_WORDS_MS = 400
+"""After the healing clients go on for a while: a healed cluster has to take new work."""
+LOOK_EVERY_MS = 50
+MAX_TIMEOUT_MS = 5_000
+
+
+@dataclass(slots=True)
+class Outcome:
+    seed: int
+    violation: Violation | None
+    steps: int
+    sim_seconds: float
+    trace_hash: str
+    cpu_seconds: float
+    """Of this process; the one thing here that is not a function of the plan."""
+    probes: Counter[str] = field(default_factory=Counter)
+    stats: Counter[str] = field(default_factory=Counter)
+
+
+class World:
+    """Everything of one run, put together; scenarios drive it by hand, `run` by the clock."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        checker_factory: CheckerFactory | None = None,
+        trace_sink: Sink | None = None,
+        story: Storyteller | None = None,
+        node_factory: NodeFactory = Node,
+    ) -> None:
+        self.plan = plan
+        self.engine = Engine()
+        self.trace = Trace(trace_sink, None if story is None else story.mark)
+        self.network = Network(self.engine, self._rng("network"), plan.latency, MAX_TIMEOUT_MS)
+        self.cluster = Cluster(
+            self.engine,
+            self.network,
+            self._rng("cluster"),
+            node_factory,
+            trace=self.trace,
+            node_seed=str(plan.seed),
+            disk_us=plan.disk_us,
+        )
+        for node in plan.nodes:
+            clock = NodeClock(node.skew_ms, node.drift_ppm)
+            self.cluster.add(node.node_id, node_config(plan, node), clock)
+        self.operator = Operator(self.cluster, self._rng("operator"), plan.brokers, plan.voters, plan.timing.request_ms)
+        self.faults = Faults(self.cluster, self.operator, plan.voters)
+        self.history = History()
+        self.workload = Workload(plan, self.network, self.history)
+        self.checker = (checker_factory or Checker)(self.cluster, self.history)
+        self.cluster.observers = (self.checker,) if story is None else (story, self.checker)
+        if story is not None:
+            story.begin(self.cluster)
+
+    def _rng(self, part: str) -> random.Random:
+        return random.Random(f"{part} {self.plan.seed}")
+
+    @property
+    def violation(self) -> Violation | None:
+        """The first one, whoever saw it."""
+        if self.checker.violations:
+            first: Violation = self.checker.violations[0]
+            return first
+        broken = self.cluster.violation
+        return None if broken is None else Violation(broken.name, broken.detail, "", self.engine.now // 1_000)
+
+    def advance(self, to_ms: int) -> bool:
+        """Let time pass; False when the run is over because a property broke."""
+        self.engine.run_until(to_ms * 1_000)
+        return not self.engine.stopped
+
+    def start(self) -> None:
+        rng = self._rng("start")
+        for node in self.plan.nodes:
+            self.engine.at(rng.randrange(20_000), self.cluster.start, node.node_id)
+        for topic in self.plan.topics:
+            self.engine.at(100_000, self.operator.create, topic)
+        self.engine.at(150_000, self.workload.start)
+
+    def missing(self) -> str | None:
+        """What keeps the healed cluster from being at rest."""
+        if self.workload.unanswered:
+            return f"L5: {self.workload.unanswered} produces are not answered"
+        answer: str | None = self.checker.settled()
+        return answer
+
+
+def run_plan(
+    plan: Plan,
+    *,
+    checker_factory: CheckerFactory | None = None,
+    trace_sink: Sink | None = None,
+    story: Storyteller | None = None,
+    node_factory: NodeFactory = Node,
+) -> Outcome:
+    """The whole run, up to its end or to the first violation."""
+    began = time.process_time()
+    world = World(plan, checker_factory=checker_factory, trace_sink=trace_sink, story=story, node_factory=node_factory)
+    world.start()
+    world.faults.schedule(plan.actions, plan.setup_ms)
+    violation: Violation | None = None
+    if _fault_phase(world):
+        violation = _settle(world)
+    if violation is None and world.violation is None:
+        _finish(world)
+    return _outcome(world, world.violation or violation, time.process_time() - began)
+
+
+def _fault_phase(world: World) -> bool:
+    end = world.plan.setup_ms + world.plan.fault_ms
+    limit = world.plan.fault_steps
+    now = 0
+    while now < end and not (limit and world.trace.steps >= limit):
+        now = min(end, now + LOOK_EVERY_MS) if limit else end
+        if not world.advance(now):
+            return False
+    return True
+
+
+def _finish(world: World) -> None:
+    """The checker's last look; what it finds, it keeps."""
+    with contextlib.suppress(InvariantViolation):
+        world.checker.finish()
+
+
+def _settle(world: World) -> Violation | None:
+    """Heal, and look again and again until all is well or the time is up."""
+    world.faults.heal()
+    now = world.engine.now // 1_000
+    if not world.advance(now + LAST_WORDS_MS):
+        return None
+    world.workload.stop()
+    deadline = now + world.plan.settle_ms
+    missing = world.missing()
+    while missing is not None and (now := world.engine.now // 1_000) < deadline:
+        if world.trace.steps > world.plan.max_steps:
+            return Violation("Liveness", f"no rest after {world.trace.steps} steps: {missing}", "", now)
+        if not world.advance(now + LOOK_EVERY_MS):
+            return None
+        missing = world.missing()
+    if missing is None:
+        return None
+    name, _, detail = missing.partition(": ")
+    return Violation(name, detail, "", world.engine.now // 1_000)
+
+
+def _outcome(world: World, violation: Violation | None, cpu_seconds: float) -> Outcome:
+    stats = Counter(world.cluster.stats)
+    stats.update({f"network:{name}": count for name, count in world.network.stats.items()})
+    stats["acked"] = sum(producer.acked for producer in world.workload.producers)
+    stats["failed"] = sum(producer.failed for producer in world.workload.producers)
+    return Outcome(
+        seed=world.plan.seed,
+        violation=violation,
+        steps=world.trace.steps,
+        sim_seconds=world.engine.now / 1_000_000,
+        trace_hash=world.trace.hash,
+        cpu_seconds=cpu_seconds,
+        probes=Counter(getattr(getattr(world.checker, "probes", None), "seen", None) or {}),
+        stats=stats,
+    )

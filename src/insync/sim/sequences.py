@@ -1,0 +1,189 @@
+"""Trouble in sequence: one thing after another, each before the cluster has got over the last.
+
+A single random fault seldom breaks a replicated log; these do. The table of all fault motifs is here too.
+"""
+
+from __future__ import annotations
+
+from insync.sim import motifs
+from insync.sim.motifs import Draw, Motif, act
+from insync.sim.plan import Action
+
+
+def lag_then_lose_leader(d: Draw, at: int) -> list[Action]:
+    """A follower falls out of the ISR or nearly, comes back, and the leader goes while it rejoins."""
+    p = d.partition()
+    away = d.medium()
+    follower = f"follower:{p}:{d.rng.randrange(2)}"
+    lag = d.rng.choice(
+        (
+            act(at, "cut", follower, away, f"leader:{p}", "both"),
+            act(at, "pause", follower, away),
+            act(at, "isolate", follower, away, "both"),
+        )
+    )
+    return [lag, _lose(d, at + max(0, away + d.rng.randint(-100, 300)), f"leader:{p}")]
+
+
+def _lose(d: Draw, at: int, target: str) -> Action:
+    kind = d.rng.choice(("crash", "lossy_crash", "pause", "isolate_from_controllers", "isolate"))
+    return act(at, kind, target, d.medium(), *(("both",) if kind.startswith("isolate") else ()))
+
+
+def zombie_leader(d: Draw, at: int) -> list[Action]:
+    """The leader sleeps or is cut off past its session, others go on, and it wakes."""
+    p = d.partition()
+    away = d.timing.session_ms + d.rng.randint(0, 800)
+    kind = d.rng.choice(("pause", "isolate_from_controllers", "isolate"))
+    value = ("both",) if kind != "pause" else ()
+    return [act(at, kind, f"leader:{p}", away, *value)]
+
+
+def leader_after_leader(d: Draw, at: int) -> list[Action]:
+    """Lose one leader of a partition after the other, down to the ELR or to nobody."""
+    p = d.partition()
+    step = d.timing.session_ms + d.rng.randint(-200, 500)
+    kinds = d.rng.choice((("crash",), ("lossy_crash",), ("crash", "lossy_crash", "restart")))
+    count = d.rng.randint(2, 4)
+    away = step * count + d.medium()
+    return [
+        act(at + i * step, d.rng.choice(kinds), f"leader:{p}", max(100, away - i * d.rng.choice((0, step))))
+        for i in range(count)
+    ]
+
+
+def all_replicas(d: Draw, at: int) -> list[Action]:
+    """Every replica of a partition at about the same time, back in any order."""
+    p = d.partition()
+    kind = d.rng.choice(("lossy_crash", "corrupt_crash", "crash"))
+    names = [f"leader:{p}", *(f"follower:{p}:{i}" for i in range(2))]
+    d.rng.shuffle(names)
+    return [act(at + i * d.rng.choice((0, 1, 30)), kind, name, d.medium()) for i, name in enumerate(names)]
+
+
+def failover_and_back(d: Draw, at: int) -> list[Action]:
+    """Two leader changes in quick succession: logs fork at more than one epoch."""
+    p = d.partition()
+    away = d.timing.session_ms + d.rng.randint(0, 300)
+    kind = d.rng.choice(("isolate", "isolate_from_controllers", "pause", "crash"))
+    value = ("both",) if kind.startswith("isolate") else ()
+    second = away + d.rng.randint(-200, 200)
+    return [
+        act(at, kind, f"leader:{p}", away, *value),
+        act(at + second, d.rng.choice((kind, "crash")), f"leader:{p}", d.medium(), *value),
+        act(at + second + d.short(), "elect_preferred", p),
+    ]
+
+
+def fork_without_fetching(d: Draw, at: int) -> list[Action]:
+    """Nobody can copy while leadership moves on: each short term leaves records that only its leader has."""
+    p = d.partition()
+    for_ms = d.timing.lag_ms * d.rng.randint(5, 14) // 10
+    actions = [act(at, "no_fetching", "", for_ms)]
+    moment = at + d.rng.randint(5, 40)
+    for _ in range(d.rng.randint(1, 3)):
+        kind = d.rng.choice(("restart", "restart", "elect_preferred", "crash"))
+        actions.append(act(moment, kind, p if kind == "elect_preferred" else f"leader:{p}", d.short()))
+        moment += d.rng.randint(50, 250)
+    return actions
+
+
+def late_requests(d: Draw, at: int) -> list[Action]:
+    """A process dies with requests on their way, and is back before the last of them arrives."""
+    target = d.anyone()
+    slow = d.rng.choice((80, 200))
+    kind = d.rng.choice(("crash", "crash", "lossy_crash", "restart"))
+    return [
+        act(at, "slow_links", target, d.medium(), slow),
+        act(at + d.short(), kind, target, d.rng.choice((5, 50, d.timing.session_ms))),
+    ]
+
+
+def late_isr_change(d: Draw, at: int) -> list[Action]:
+    """A leader's AlterPartition is held up; its process is in its next uptime when it arrives."""
+    p = d.partition()
+    lag = d.timing.lag_ms
+    away = d.timing.session_ms + d.rng.randint(100, 400)
+    return [
+        act(at, "cut", f"follower:{p}:{d.rng.randrange(2)}", lag * 3, f"leader:{p}", "both"),
+        act(at + lag * 8 // 10, "isolate_from_controllers", f"leader:{p}", away, "both"),
+        act(at + lag * 8 // 10 + d.rng.randint(100, 400), "crash", f"leader:{p}", 5),
+    ]
+
+
+def late_fetch(d: Draw, at: int) -> list[Action]:
+    """A follower's fetch is held up, and arrives after the first ones of its next uptime (F4)."""
+    p = d.partition()
+    follower = f"follower:{p}:{d.rng.randrange(2)}"
+    return [
+        act(at, "cut", follower, d.timing.session_ms + 400, f"leader:{p}", "out"),
+        act(at + 2 * d.timing.fetch_wait_ms, "crash", follower, 5),
+    ]
+
+
+def ineligible_joiner(d: Draw, at: int) -> list[Action]:
+    """A follower is fenced, its leader has not heard of it, and takes it back into the ISR (I4)."""
+    p = d.partition()
+    follower, session = f"follower:{p}:{d.rng.randrange(2)}", d.timing.session_ms
+    return [
+        act(at, "cut", follower, session + 150, f"leader:{p}", "both"),
+        act(at, "isolate_from_controllers", follower, session * 2, "both"),
+        act(at + session - 250, "stale_metadata", f"leader:{p}", 700),
+    ]
+
+
+def isr_change_without_controller(d: Draw, at: int) -> list[Action]:
+    """The controller goes while a leader's AlterPartition is under way."""
+    p = d.partition()
+    away = d.timing.lag_ms + d.rng.randint(0, 200)
+    return [
+        act(at, "cut", f"follower:{p}:{d.rng.randrange(2)}", away, f"leader:{p}", "both"),
+        *motifs.controller_failover(d, at + away + d.rng.randint(-100, 100)),
+    ]
+
+
+def rolling_restart(d: Draw, at: int) -> list[Action]:
+    gap = d.rng.randint(200, 1_200)
+    return [act(at + i * gap, "restart", str(b), d.short()) for i, b in enumerate(d.brokers)]
+
+
+def flapping_follower(d: Draw, at: int) -> list[Action]:
+    p = d.partition()
+    kind = d.rng.choice(("crash", "lossy_crash", "restart", "pause"))
+    gap = d.rng.randint(150, 700)
+    return [act(at + i * gap, kind, f"follower:{p}:0", d.short()) for i in range(d.rng.randint(2, 4))]
+
+
+FAULTS: dict[str, tuple[Motif, int]] = {
+    "crash": (motifs.crash, 6),
+    "lossy_crash": (motifs.lossy_crash, 6),
+    "quick_lossy_restart": (motifs.quick_lossy_restart, 4),
+    "clean_restart": (motifs.clean_restart, 4),
+    "pause": (motifs.pause, 4),
+    "isolate": (motifs.isolate, 4),
+    "isolate_from_controllers": (motifs.isolate_from_controllers, 4),
+    "cut": (motifs.cut, 4),
+    "split": (motifs.split, 2),
+    "slow_links": (motifs.slow_links, 3),
+    "resets": (motifs.resets, 4),
+    "slow_disk": (motifs.slow_disk, 2),
+    "full_disk": (motifs.full_disk, 1),
+    "clocks": (motifs.clocks, 2),
+    "controller_failover": (motifs.controller_failover, 3),
+    "quorum_loss": (motifs.quorum_loss, 2),
+    "power_loss": (motifs.power_loss, 2),
+    "lag_then_lose_leader": (lag_then_lose_leader, 8),
+    "zombie_leader": (zombie_leader, 6),
+    "leader_after_leader": (leader_after_leader, 6),
+    "all_replicas": (all_replicas, 3),
+    "failover_and_back": (failover_and_back, 6),
+    "fork_without_fetching": (fork_without_fetching, 6),
+    "late_requests": (late_requests, 4),
+    "late_isr_change": (late_isr_change, 3),
+    "late_fetch": (late_fetch, 3),
+    "ineligible_joiner": (ineligible_joiner, 3),
+    "isr_change_without_controller": (isr_change_without_controller, 4),
+    "rolling_restart": (rolling_restart, 2),
+    "flapping_follower": (flapping_follower, 4),
+}
+"""Name -> (motif, weight)."""

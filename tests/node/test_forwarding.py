@@ -1,0 +1,172 @@
+"""Requests for the controller that arrive at a broker: passed on in an Envelope, tried again, given up in time (Q1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from node_harness import config, create_request, produce_request, three_brokers, three_voters
+
+from insync.node import apis
+from insync.node.forwarding import Forwarding
+from insync.sansio import Outbox, Reply, Request, Send
+from insync.wire import codec
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import create_topics, envelope
+from insync.wire.types import NO_DURATION
+
+REQUEST = create_request("t")
+TOKEN = 5
+
+
+class Bench:
+    def __init__(self, controller: int = 9) -> None:
+        self.controller = controller
+        self.out = Outbox()
+        self.config = config(1)
+        self.forwarding = Forwarding(self.config, self.out, lambda: self.controller)
+
+    def forward(self, now: int = 0) -> list[Any]:
+        self.forwarding.forward(apis.FORWARDED[type(REQUEST)], REQUEST, TOKEN, now)
+        return self.out.drain()
+
+    def tick(self, now: int) -> list[Any]:
+        self.forwarding.tick(now)
+        return self.out.drain()
+
+
+def enveloped(response: Any = None, error: ErrorCode = ErrorCode.none) -> Any:
+    data = None if response is None else codec.encode_response(response, 0)
+    return envelope.EnvelopeResponse(response_data=data, error_code=error)
+
+
+def created(error: ErrorCode) -> Any:
+    line = create_topics.CreatableTopicResult(
+        name="t", topic_id=None, error_code=error, error_message=None, configs=None
+    )
+    return create_topics.CreateTopicsResponse(throttle_time=NO_DURATION, topics=(line,))
+
+
+def errors(reply: Reply) -> list[ErrorCode]:
+    return [topic.error_code for topic in reply.response.topics]
+
+
+def test_a_request_travels_whole_in_an_envelope_and_its_answer_comes_back() -> None:
+    """Q1: the controller decides; the client need not know which node that is."""
+    bench = Bench()
+    (send,) = bench.forward()
+    assert (send.peer, type(send.request)) == (9, envelope.EnvelopeRequest)
+    assert codec.decode_request(send.request.request_data)[1] == REQUEST
+    send.on_response(enveloped(created(ErrorCode.topic_already_exists)), 10)
+    (reply,) = bench.out.drain()
+    assert (reply.token, errors(reply)) == (TOKEN, [ErrorCode.topic_already_exists])
+    assert bench.forwarding.next_deadline() is None
+
+
+def test_it_waits_for_a_controller_to_be_known() -> None:
+    bench = Bench(controller=-1)
+    assert bench.forward() == []
+    retry = bench.config.forward_retry_ms
+    assert bench.forwarding.next_deadline() == retry
+    assert bench.tick(retry) == []
+    bench.controller = 9
+    (send,) = bench.tick(2 * retry)
+    assert send.peer == 9
+
+
+def test_a_node_that_is_not_the_controller_or_does_not_answer_is_not_the_last_word() -> None:
+    """Q2: a lost answer may mean that it was done; the retry is answered from the state it left."""
+    bench = Bench()
+    retry = bench.config.forward_retry_ms
+    (first,) = bench.forward()
+    first.on_response(enveloped(error=ErrorCode.not_controller), 10)
+    bench.controller = 8
+    (second,) = bench.tick(10 + retry)
+    second.on_response(None, 200)
+    (third,) = bench.tick(200 + retry)
+    assert (second.peer, third.peer) == (8, 8)
+    assert third.request == first.request
+
+
+def test_it_gives_up_when_its_time_is_over() -> None:
+    bench = Bench(controller=-1)
+    bench.forward()
+    timeout = bench.config.forward_timeout_ms
+    now = 0
+    while not (effects := bench.tick(now)):
+        assert now < timeout
+        now = bench.forwarding.next_deadline() or 0
+    (reply,) = effects
+    assert (now, errors(reply)) == (timeout, [ErrorCode.request_timed_out])
+    assert bench.forwarding.next_deadline() is None
+
+
+def test_the_time_left_is_all_that_a_second_attempt_gets() -> None:
+    bench = Bench()
+    (first,) = bench.forward()
+    first.on_response(None, 20_000)
+    (second,) = bench.tick(20_000 + bench.config.forward_retry_ms)
+    assert isinstance(second, Send)
+    assert second.timeout_ms == bench.config.forward_timeout_ms - 20_000 - bench.config.forward_retry_ms
+
+
+def test_another_error_of_the_envelope_is_the_answer() -> None:
+    bench = Bench()
+    (send,) = bench.forward()
+    send.on_response(enveloped(error=ErrorCode.invalid_request), 10)
+    (reply,) = bench.out.drain()
+    assert errors(reply) == [ErrorCode.invalid_request]
+
+
+def test_a_topic_is_created_through_any_broker() -> None:
+    """Q1."""
+    net = three_brokers().up()
+    for broker in (1, 2, 3):
+        response = net.answered(broker, create_request(f"t{broker}", (1, 2, 3)))
+        assert [topic.error_code for topic in response.topics] == [ErrorCode.none]
+    net.advance(1_000)
+    assert sorted(net.nodes[3].image.topic_ids) == ["t1", "t2", "t3"]
+
+
+def test_an_envelope_is_opened_by_the_active_controller_only() -> None:
+    """Q1."""
+    net = three_voters().up()
+    wrapped = envelop(codec.encode_request(REQUEST, 0, None))
+    answers = {node_id: net.answered(node_id, wrapped) for node_id in net.nodes}
+    refused = [n for n, answer in answers.items() if answer.error_code is ErrorCode.not_controller]
+    assert refused == [n for n, node in net.nodes.items() if not node.quorum.is_leader]
+
+
+def envelop(data: bytes) -> Any:
+    return envelope.EnvelopeRequest(request_data=data, request_principal=None, client_host_address=b"\x7f\0\0\1")
+
+
+def test_an_envelope_with_something_else_in_it_is_refused() -> None:
+    """Q1: only what brokers forward; and bytes that make no sense do not stop a controller."""
+    net = three_brokers().up()
+    partition = net.create("t")
+    for data in (
+        codec.encode_request(produce_request(partition), 0, None),
+        b"nonsense",
+        b"\x03\xe7\0\0\0\0\0\0\xff\xff",
+    ):
+        (reply,) = net.step(1, Request(9_000, envelop(data)))
+        assert reply.response.error_code is ErrorCode.invalid_request
+
+
+def test_a_deposed_controllers_refusal_is_not_brought_to_the_client() -> None:
+    """Q2: the broker tries the next controller instead, and the client sees one answer."""
+    net = three_voters().up()
+    (old,) = [n for n, node in net.nodes.items() if node.quorum.is_leader]
+    broker = next(n for n in net.nodes if n != old)
+    net.hold = [(n, channel) for n in net.nodes for channel in ("metadata", "quorum")]
+    token = net.ask(broker, create_request("t", (broker,)))
+    assert token not in net.answers
+    net.advance(4_000)
+    assert not net.nodes[old].controller_role.active
+    assert token not in net.answers
+    net.release()
+    net.advance(20_000)
+    assert [topic.error_code for topic in net.answers[token].topics] in (
+        [ErrorCode.none],
+        [ErrorCode.topic_already_exists],
+    )

@@ -1,0 +1,202 @@
+"""Committed metadata on its way to the replicas: in order, merged, from the log or from a snapshot (Q6, Q7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+from node_harness import Net, config, create_request, three_brokers
+
+from insync.metadata.image import Image
+from insync.node.config import BROKER
+from insync.node.publisher import Publisher
+from insync.wire import metadata_records as records
+
+TOPIC_ID = UUID(int=0x70)
+ME = 1
+
+
+class Log:
+    """What a publisher needs of the quorum: committed payloads, one per offset."""
+
+    def __init__(self) -> None:
+        self.payloads: list[bytes] = []
+        self.snapshots: list[tuple[list[bytes], int, int]] = []
+        self.hwm = 0
+
+    def write(self, *changes: Any) -> Log:
+        self.payloads += [records.encode(change) for change in changes]
+        self.hwm = len(self.payloads)
+        return self
+
+    def read_committed(self, start: int, end: int) -> Iterator[tuple[int, int, bytes]]:
+        for offset in range(start, end):
+            yield offset, 3, self.payloads[offset]
+
+    def write_snapshot(self, payloads: list[bytes], offset: int, epoch: int) -> None:
+        self.snapshots.append((payloads, offset, epoch))
+
+
+def topic(topic_id: UUID = TOPIC_ID, name: str = "t") -> Any:
+    return records.TopicRecord(name=name, topic_id=topic_id)
+
+
+def partition(index: int = 0, replicas: tuple[int, ...] = (1, 2), topic_id: UUID = TOPIC_ID) -> Any:
+    return records.PartitionRecord(
+        partition_id=index,
+        topic_id=topic_id,
+        replicas=replicas,
+        isr=replicas,
+        removing_replicas=(),
+        adding_replicas=(),
+        leader=replicas[0],
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=(),
+    )
+
+
+def change(index: int = 0, **fields: Any) -> Any:
+    return records.PartitionChangeRecord(partition_id=index, topic_id=TOPIC_ID, **fields)
+
+
+def caught_up(log: Log, snapshot_records: int = 1_000) -> Publisher:
+    publisher = Publisher(ME, snapshot_records)
+    publisher.catch_up(log)  # type: ignore[arg-type]
+    return publisher
+
+
+def test_several_changes_of_one_partition_merge_into_where_it_stands() -> None:
+    """Q7: the replica never sees the leader in between."""
+    log = Log().write(topic(), partition())
+    publisher = caught_up(log)
+    publisher.image.take_changes()
+    log.write(change(leader=2), change(isr=(2,)), change(leader=1, isr=(1, 2)))
+    assert publisher.catch_up(log)  # type: ignore[arg-type]
+    (mine,), gone = publisher.merged(publisher.image.take_changes())
+    assert (mine.leader, mine.isr, mine.partition_epoch, gone) == (1, (1, 2), 3, [])
+
+
+def test_a_replica_that_was_removed_and_added_again_counts_as_changed_not_as_gone() -> None:
+    """Q7: the deltas merge; what the replica makes of it is its own affair."""
+    log = Log().write(topic(), partition())
+    publisher = caught_up(log)
+    publisher.image.take_changes()
+    log.write(change(replicas=(2, 3)), change(replicas=(1, 2)))
+    publisher.catch_up(log)  # type: ignore[arg-type]
+    mine, gone = publisher.merged(publisher.image.take_changes())
+    assert ([p.replicas for p in mine], gone) == ([(1, 2)], [])
+
+
+def test_partitions_that_moved_away_or_were_deleted_are_gone() -> None:
+    """Q7, T7."""
+    log = Log().write(topic(), partition(0), partition(1), partition(2))
+    publisher = caught_up(log)
+    publisher.image.take_changes()
+    log.write(change(0, replicas=(2, 3)), change(1, isr=(1,)))
+    publisher.catch_up(log)  # type: ignore[arg-type]
+    mine, gone = publisher.merged(publisher.image.take_changes())
+    assert ([p.index for p in mine], gone) == ([1], [(TOPIC_ID, 0)])
+    log.write(records.RemoveTopicRecord(topic_id=TOPIC_ID))
+    publisher.catch_up(log)  # type: ignore[arg-type]
+    mine, gone = publisher.merged(publisher.image.take_changes())
+    assert mine == []
+    assert sorted(index for _, index in gone) == [0, 1, 2]
+
+
+def test_metadata_is_applied_once_and_no_news_is_no_news() -> None:
+    """Q7."""
+    log = Log().write(topic(), partition(), change(leader=2))
+    publisher = caught_up(log)
+    assert publisher.applied == 3
+    assert publisher.image.partition((TOPIC_ID, 0)).partition_epoch == 1
+    assert not publisher.catch_up(log)  # type: ignore[arg-type]
+    assert publisher.image.partition((TOPIC_ID, 0)).partition_epoch == 1
+
+
+def test_a_snapshot_is_written_after_so_many_records_and_makes_the_same_image() -> None:
+    """Q6."""
+    log = Log().write(topic(), partition())
+    publisher = caught_up(log, snapshot_records=3)
+    publisher.maybe_snapshot(log)  # type: ignore[arg-type]
+    assert log.snapshots == []
+    log.write(change(leader=2))
+    publisher.catch_up(log)  # type: ignore[arg-type]
+    publisher.maybe_snapshot(log)  # type: ignore[arg-type]
+    publisher.maybe_snapshot(log)  # type: ignore[arg-type]
+    ((payloads, offset, epoch),) = log.snapshots
+    assert (offset, epoch) == (3, 3)
+    again = Image()
+    for payload in payloads:
+        again.apply(records.decode(payload), offset - 1)
+    assert again.partition((TOPIC_ID, 0)) == publisher.image.partition((TOPIC_ID, 0))
+
+
+def test_a_loaded_snapshot_replaces_the_image_and_is_news_once() -> None:
+    """Q6."""
+    publisher = caught_up(Log().write(topic(), partition(0), partition(1)))
+    later = caught_up(Log().write(topic(), partition(1, replicas=(2, 1))))
+    payloads = [records.encode(each) for each in later.image.to_records()]
+    publisher.load_snapshot(payloads, 100, 7)
+    log = Log()
+    log.hwm = 100
+    assert publisher.applied == 100
+    assert publisher.catch_up(log)  # type: ignore[arg-type]
+    assert not publisher.catch_up(log)  # type: ignore[arg-type]
+
+
+def test_partitions_that_a_snapshot_no_longer_has_are_gone() -> None:
+    """Q6, T7: nobody tells the reader of the snapshot that they were deleted."""
+    publisher = caught_up(Log().write(topic(), partition(0), partition(1)))
+    later = caught_up(Log().write(topic(), partition(1, replicas=(2, 1))))
+    publisher.load_snapshot([records.encode(each) for each in later.image.to_records()], 100, 7)
+    mine, gone = publisher.merged(publisher.image.take_changes())
+    assert [(p.index, p.replicas) for p in mine] == [(1, (2, 1))]
+    assert gone == [(TOPIC_ID, 0)]
+    assert publisher.merged(publisher.image.take_changes()) == ([], [])
+
+
+def test_a_broker_continues_from_its_own_metadata_log() -> None:
+    """Q6: after a restart it fetches only what it does not have."""
+    net = three_brokers().up()
+    net.create("t", (1, 2, 3))
+    net.crash(2)
+    net.start(2)
+    node = net.nodes[2]
+    assert node.quorum.leo > 0
+    net.advance(15_000)
+    assert node.image.find("t", 0) == net.nodes[1].image.find("t", 0)
+
+
+def test_a_lagging_broker_is_sent_a_snapshot_and_drops_what_is_gone() -> None:
+    """Q6, T7: it was away while its topic was deleted and the log before the snapshot pruned."""
+    net = Net(config(1, metadata_snapshot_records=5), config(2, roles=(BROKER,), metadata_snapshot_records=5)).up()
+    net.create("old", (1, 2))
+    net.crash(2)
+    net.delete("old")
+    for number in range(12):
+        net.answered(1, create_request(f"new{number}", (1,)))
+    assert net.nodes[1].quorum.log.log_start > 0
+    net.start(2)
+    assert list(net.nodes[2].broker_role.log_store.names()) == [("old", 0)]
+    net.advance(15_000)
+    assert net.nodes[2].image.topics == net.nodes[1].image.topics
+    assert net.nodes[2].broker_role.log_store.names() == {}
+    assert "quorum_snapshot_loaded" in net.kinds(2)
+
+
+def test_replicas_take_up_their_roles_only_after_their_broker_saw_its_registration() -> None:
+    """B3: an old log may say that it leads; by its registration it has been fenced out of that."""
+    net = three_brokers().up()
+    net.create("t", (2, 1))
+    net.crash(2)
+    net.hold = [(2, "heartbeat")]
+    net.start(2)
+    net.advance(1_000)
+    assert net.nodes[2].image.find("t", 0).leader == 2
+    assert net.nodes[2].replicas.replicas == {}
+    net.release()
+    net.advance(15_000)
+    (replica,) = net.nodes[2].replicas.replicas.values()
+    assert replica.partition == net.nodes[1].image.find("t", 0)

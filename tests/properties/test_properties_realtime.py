@@ -1,0 +1,105 @@
+"""Properties about what clients are told, and in which order."""
+
+from __future__ import annotations
+
+from property_worlds import KEY
+
+from insync.properties import hwm_monotonicity
+from insync.properties.history import ListedOffset, Read
+from insync.properties.linearizable import PartitionHistory
+from insync.properties.realtime import Floor
+
+
+def listed(offset: int, *, started: int, time: int, epoch: int = 1) -> ListedOffset:
+    return ListedOffset(started, time, KEY, offset, leader_epoch=epoch)
+
+
+def test_a_leaders_high_watermark_does_not_go_down_in_its_term() -> None:
+    """S6: H2."""
+    assert hwm_monotonicity.check_term(1, 4, 10, 10) is None
+    assert hwm_monotonicity.check_term(1, 4, 10, 9)
+
+
+def test_the_current_leader_tells_the_true_end_or_nothing() -> None:
+    """S6: H4."""
+    assert hwm_monotonicity.check_told(1, 10, 10) is None
+    assert hwm_monotonicity.check_told(1, 9, 10)
+
+
+def test_listed_offsets_do_not_go_down_for_who_asks_later() -> None:
+    """S6: overlapping requests may be answered in any order."""
+    offsets = hwm_monotonicity.ListedOffsets()
+    assert offsets.observe(listed(10, started=1, time=5)) is None
+    assert offsets.observe(listed(8, started=3, time=6)) is None
+    assert offsets.observe(listed(10, started=7, time=8)) is None
+    assert offsets.observe(listed(9, started=9, time=10))
+
+
+def test_a_replaced_leader_may_be_behind_but_its_successor_may_not() -> None:
+    """S6: an answer binds its own and higher epochs."""
+    offsets = hwm_monotonicity.ListedOffsets()
+    offsets.observe(listed(10, started=1, time=2, epoch=2))
+    assert offsets.observe(listed(8, started=3, time=4, epoch=1)) is None
+    assert offsets.observe(listed(9, started=5, time=6, epoch=3))
+
+
+def test_an_unclean_election_takes_back_what_was_listed() -> None:
+    """S6: only what earlier epochs said."""
+    offsets = hwm_monotonicity.ListedOffsets()
+    offsets.observe(listed(10, started=1, time=2, epoch=2))
+    offsets.forgive(3)
+    assert offsets.observe(listed(7, started=3, time=4, epoch=3)) is None
+    assert offsets.observe(listed(6, started=5, time=6, epoch=3))
+
+
+def test_a_write_sent_after_an_acknowledgement_comes_behind_it() -> None:
+    """S11: real-time order of writes."""
+    writes = PartitionHistory()
+    writes.sent(1)
+    writes.sent(2)
+    assert writes.acked(1, 4, 1, time=5, epoch=1) is None
+    writes.sent(3)
+    assert writes.acked(2, 3, 1, time=6, epoch=1) is None
+    assert writes.acked(3, 4, 1, time=7, epoch=1)
+
+
+def test_an_acknowledged_write_is_in_the_end_offset_listed_later() -> None:
+    """S11: H4, in the epoch of the commit and in later ones."""
+    writes = PartitionHistory()
+    writes.sent(1)
+    writes.acked(1, 4, 2, time=5, epoch=2)
+    assert writes.listed(listed(6, started=6, time=7, epoch=2)) is None
+    assert writes.listed(listed(5, started=5, time=7, epoch=2)) is None
+    assert writes.listed(listed(5, started=6, time=7, epoch=1)) is None
+    assert writes.listed(listed(5, started=6, time=7, epoch=3))
+
+
+def test_an_acknowledged_write_is_visible_to_a_fetch_in_the_same_epoch() -> None:
+    """S11: a later leader's high watermark may lag, its predecessor's may not."""
+    writes = PartitionHistory()
+    writes.sent(1)
+    writes.acked(1, 4, 1, time=5, epoch=2)
+    assert writes.read(Read(6, 7, KEY, 0, hwm=5, leader_epoch=2)) is None
+    assert writes.read(Read(6, 7, KEY, 0, hwm=4, leader_epoch=3)) is None
+    assert writes.read(Read(6, 7, KEY, 0, hwm=4, leader_epoch=2))
+
+
+def test_an_unclean_election_lets_offsets_be_used_again() -> None:
+    """S11: what was acknowledged from the rewound offset on orders nothing any more."""
+    writes = PartitionHistory()
+    writes.sent(1)
+    writes.acked(1, 9, 1, time=5, epoch=1)
+    writes.sent(2)
+    writes.forgive(4, 2)
+    assert writes.acked(2, 4, 1, time=7, epoch=2) is None
+    assert writes.listed(listed(5, started=8, time=9, epoch=2)) is None
+
+
+def test_a_floor_knows_what_was_known_before_a_moment() -> None:
+    """S6, S11: strictly before, and forgets only the oldest."""
+    floor = Floor()
+    for time in range(2000):
+        floor.raise_to(time, time=time, epoch=1)
+    assert floor.before(time=1900, epoch=1) == 1899
+    assert floor.before(time=2000, epoch=5) == 1999
+    assert floor.before(time=1500, epoch=0) == -1

@@ -1,0 +1,225 @@
+"""Every safety property fails on a bad world and holds on a good one."""
+
+from __future__ import annotations
+
+from property_worlds import KEY, FakeHeader, FakeLog, batch, committed
+
+from insync.properties import (
+    ALL,
+    candidate_completeness,
+    idempotence,
+    leader_completeness,
+    log_matching,
+    metadata_matching,
+    no_loss,
+    quorum_superset,
+    read_consistency,
+    recovery_quorum,
+    single_leader,
+    unclean_exclusion,
+)
+from insync.properties.committed_log import Forgiven
+from insync.properties.history import Acked, History, Read, Sent
+
+
+def test_every_property_is_listed_once_with_a_statement() -> None:
+    """S1-S13, L1-L7: the registry is the list of what is promised."""
+    assert list(ALL) == [f"S{i}" for i in range(1, 14)] + [f"L{i}" for i in range(1, 8)]
+    assert all(each.statement.endswith(".") for each in ALL.values())
+
+
+def test_a_leader_without_the_last_committed_record_is_incomplete() -> None:
+    """S1: completeness is about content, not length."""
+    truth = committed(1, 1, 2)
+    assert leader_completeness.check(1, truth.verified(FakeLog([1, 1, 2, 3]), 0), truth.end) is None
+    assert leader_completeness.check(1, truth.verified(FakeLog([1, 1]), 0), truth.end)
+    assert leader_completeness.check(1, truth.verified(FakeLog([1, 1, 3, 3]), 0), truth.end)
+
+
+def test_replicas_may_differ_above_their_high_watermark_only() -> None:
+    """S2: the stable prefix is bounded by the replica's own high watermark."""
+    truth = committed(1, 1, 2)
+    stray = FakeLog([1, 1, 1])
+    assert log_matching.check(2, truth.verified(stray, 0), 2, truth.end) is None
+    assert log_matching.check(2, truth.verified(stray, 0), 3, truth.end)
+
+
+def test_every_candidate_holds_everything() -> None:
+    """S3: a member of ISR or ELR that lacks a committed record could be elected."""
+    assert candidate_completeness.check(2, "ELR", 3, 3) is None
+    assert candidate_completeness.check(2, "ELR", 2, 3)
+
+
+def test_the_leader_commits_with_everyone_who_may_be_elected() -> None:
+    """S4: holds below MinISR, where nothing is committed, and fails at MinISR without an electable member."""
+    assert quorum_superset.check(1, (1, 2), (1, 2, 3), 2, (1, 2, 3), ()) is None
+    assert quorum_superset.check(1, (1,), (1, 3), 2, (1,), (2,)) is None
+    assert quorum_superset.check(1, (1, 2), (1, 2), 2, (1, 2, 3), ())
+    assert quorum_superset.check(1, (1, 2), (1, 2), 2, (1, 2), (3,))
+
+
+def test_a_broker_back_from_an_unclean_stop_is_no_candidate() -> None:
+    """S5: not leader, not in ISR, not in ELR, until it has caught up."""
+
+    def check(**where: object) -> str | None:
+        world = {"complete": False, "leader": 1, "isr": (1,), "elr": (), "moment": "now", **where}
+        return unclean_exclusion.check(2, **world)  # type: ignore[arg-type]
+
+    assert check() is None
+    assert check(isr=(1, 2), complete=True) is None
+    assert check(leader=2)
+    assert check(isr=(1, 2))
+    assert check(elr=(2,))
+
+
+def test_a_fenced_broker_neither_leads_nor_counts() -> None:
+    """S5: B4."""
+    assert unclean_exclusion.check_fenced(2, leader=1, isr=(1, 3)) is None
+    assert unclean_exclusion.check_fenced(2, leader=2, isr=())
+    assert unclean_exclusion.check_fenced(2, leader=1, isr=(1, 2))
+
+
+def test_members_of_the_maximal_isr_hold_what_is_committed() -> None:
+    """S4: also those that are only proposed."""
+    assert quorum_superset.check_member(1, 3, 5, 5) is None
+    assert quorum_superset.check_member(1, 3, 4, 5)
+
+
+def test_a_node_with_another_committed_metadata_batch_is_found() -> None:
+    """S7: two nodes hold different batches committed at one offset."""
+    truth = committed(1, 1)
+    assert metadata_matching.check(3, batch(1), truth) is None
+    assert metadata_matching.check(3, batch(2), truth) is None
+    assert metadata_matching.check(3, batch(1, epoch=2), truth)
+
+
+def test_a_node_never_cuts_committed_metadata() -> None:
+    """S7: a running node's log never ends below what it had committed."""
+    assert metadata_matching.check_truncation(3, 5, 5) is None
+    assert metadata_matching.check_truncation(3, 4, 5)
+
+
+def test_a_quorum_leader_of_the_newest_epoch_has_all_committed_metadata() -> None:
+    """S7: a deposed one, whose epoch is older than what is committed, may lack some."""
+    truth = committed(1, 3)
+    assert metadata_matching.check_leader(1, 4, 2, truth) is None
+    assert metadata_matching.check_leader(1, 2, 1, truth) is None
+    assert metadata_matching.check_leader(1, 4, 1, truth)
+
+
+def read(*batches: object) -> Read:
+    return Read(0, 1, KEY, 0, 2, tuple(batches))  # type: ignore[arg-type]
+
+
+def test_readers_see_committed_batches_only() -> None:
+    """S8: neither uncommitted ones nor others than those that stay there."""
+    truth = committed(1, 1)
+    assert read_consistency.check(read(batch(0), batch(1)), truth) is None
+    assert read_consistency.check(read(batch(2)), truth)
+    assert read_consistency.check(read(batch(1, epoch=2)), truth)
+
+
+def test_what_an_unclean_election_took_back_may_have_been_read() -> None:
+    """S8: exactly the batches that were taken back are forgiven."""
+    truth, forgiven = committed(1, 1), Forgiven()
+    forgiven.add(truth.rewind(1))
+    assert read_consistency.check(read(batch(1)), truth, forgiven) is None
+    assert read_consistency.check(read(batch(1, epoch=2)), truth, forgiven)
+
+
+def test_some_replica_holds_everything_unless_min_isr_of_them_lost_data() -> None:
+    """S9: MinISR - 1 losses are borne."""
+    assert no_loss.check({1: 2, 2: 5}, 5, lost=1, min_isr=2) is None
+    assert no_loss.check({1: 2, 2: 4}, 5, lost=2, min_isr=2) is None
+    assert no_loss.check({1: 2, 2: 4}, 5, lost=1, min_isr=2)
+
+
+def test_an_acknowledged_batch_is_committed_where_it_was_acknowledged() -> None:
+    """S9: an acknowledgement of something else, or of nothing, is a loss."""
+    truth = committed(1, 1)
+    assert no_loss.check_acked(1, 1, 1001, truth) is None
+    assert no_loss.check_acked(1, 1, -1, truth) is None
+    assert no_loss.check_acked(1, 1, 999, truth)
+    assert no_loss.check_acked(2, 1, 1002, truth)
+
+
+def test_balanced_recovery_finds_the_most_complete_log_it_asked() -> None:
+    """S9, E6: it may lose only what none of those it asked still has."""
+    assert no_loss.check_recovery(2, 5, best=5, committed_end=5, permitted=False) is None
+    assert no_loss.check_recovery(2, 4, best=4, committed_end=5, permitted=True) is None
+    assert no_loss.check_recovery(2, 4, best=5, committed_end=5, permitted=True)
+    assert no_loss.check_recovery(2, 4, best=4, committed_end=5, permitted=False)
+
+
+def test_who_may_lose_records() -> None:
+    """S9, E6: a setting, an operator, or MinISR losses."""
+
+    def may(**why: object) -> bool:
+        world = {"unclean_enabled": False, "strategy": "balanced", "by_operator": False, "lost": 1, "min_isr": 2, **why}
+        return no_loss.may_lose(**world)  # type: ignore[arg-type]
+
+    assert not may()
+    assert not may(strategy="manual")
+    assert may(unclean_enabled=True)
+    assert may(strategy="proactive")
+    assert may(by_operator=True)
+    assert may(lost=2)
+
+
+def test_enough_former_candidates_are_remembered() -> None:
+    """S10: asked only once ISR and ELR are empty and something was committed."""
+    assert recovery_quorum.check((), (), (1, 2), 2, 5) is None
+    assert recovery_quorum.check((), (3,), (1,), 2, 5) is None
+    assert recovery_quorum.check((), (), (1,), 2, 0) is None
+    assert recovery_quorum.check((), (), (1,), 2, 5)
+
+
+def test_an_epoch_has_one_leader() -> None:
+    """S12: another one may lead in another epoch, or another partition."""
+    leaders = single_leader.Leaders()
+    assert leaders.claim("p", 1, 1) is None
+    assert leaders.claim("p", 1, 1) is None
+    assert leaders.claim("p", 2, 2) is None
+    assert leaders.claim("q", 1, 2) is None
+    assert leaders.claim("p", 1, 2)
+
+
+def sequenced(offset: int, sequence: int, epoch: int = 0) -> FakeHeader:
+    return FakeHeader(offset, offset, 1, offset, producer_id=9, producer_epoch=epoch, base_sequence=sequence)
+
+
+def test_a_sequence_is_committed_once() -> None:
+    """S13: the same or an earlier sequence again is a duplicate; a new producer epoch starts afresh."""
+    sequences = idempotence.Sequences()
+    assert sequences.committed(sequenced(0, 0)) is None
+    assert sequences.committed(sequenced(1, 5)) is None
+    assert sequences.committed(sequenced(2, 0, epoch=1)) is None
+    assert sequences.committed(sequenced(3, 5))
+
+
+def test_sequences_start_again_at_zero_after_the_last() -> None:
+    """S13: going over the top is no repetition."""
+    sequences = idempotence.Sequences()
+    assert sequences.committed(sequenced(0, 2**31 - 3)) is None
+    assert sequences.committed(sequenced(1, 0)) is None
+
+
+def test_what_was_taken_back_may_be_committed_again() -> None:
+    """S13: an unclean election lost the batch, the producer sends it again."""
+    sequences = idempotence.Sequences()
+    sequences.committed(sequenced(0, 0))
+    sequences.committed(sequenced(1, 1))
+    sequences.rewind(1)
+    assert sequences.committed(sequenced(1, 1)) is None
+    assert sequences.committed(sequenced(2, 0))
+
+
+def test_a_history_hands_out_each_record_once() -> None:
+    """S11: what happened is in the order in which it happened."""
+    history = History(keep=True)
+    history.append(Sent(1, 10, KEY, -1, 1))
+    assert [type(r) for r in history.take()] == [Sent]
+    history.append(Acked(1, 12, 0))
+    assert [type(r) for r in history.take()] == [Acked]
+    assert history.take() == []
+    assert [type(r) for r in history] == [Sent, Acked]

@@ -1,0 +1,445 @@
+"""The checker finds each safety property broken in a world made by hand, and nothing in a good one."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+from checker_world import KEY, FakeLog, FakeReplica, World, registration, three_replicas
+
+from insync.errors import InvariantViolation
+from insync.properties.history import Acked, Fingerprint, ListedOffset, Read, Sent
+from insync.sansio import Reply, Request, Stop
+from insync.sim.checker import Checker
+from insync.wire import codec
+from insync.wire import metadata_records as records
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import elect_leaders, envelope, list_offsets
+from insync.wire.types import ms
+
+
+def recovered(world: World, broker: int, epoch: int, log: FakeLog) -> FakeReplica:
+    """A broker is back with `log` and registered under `epoch`."""
+    world.start(broker).lifecycle.incarnation_id = UUID(int=100 + epoch)
+    world.checker.node_started(broker)
+    world.commit(registration(broker, epoch, 100 + epoch))
+    return world.host(broker, log)
+
+
+def test_a_good_run_has_no_violation() -> None:
+    """S1-S13: replication, a clean election and a divergence above the high watermark are in order."""
+    world = three_replicas()
+    world.replicate(1, 1)
+    world.change(leader=2, isr=(2, 3))
+    world.replica(2).lead(2, (2, 3))
+    world.replicate(2, 2, 3, epoch=2)
+    world.commit_data(7, leader=2)
+    world.checker.finish()
+    assert world.found == []
+    assert world.ghost.committed.end == 7
+
+
+def test_with_stop_the_first_violation_ends_the_run() -> None:
+    """S3: whoever drives the cluster hears of it as a broken invariant."""
+    world = three_replicas()
+    world.checker._stop = True
+    world.replicate(1, 1)
+    with pytest.raises(InvariantViolation, match="S3"):
+        world.commit_data(6)
+
+
+def test_an_elected_leader_without_a_committed_record_is_found() -> None:
+    """S1: the replica had been out of sync."""
+    world = three_replicas()
+    world.change(isr=(1, 2))
+    world.replica(1).lead(1, (1, 2))
+    world.replicate(1, 2, 1)
+    world.commit_data(6)
+    assert world.found == []
+    world.change(leader=3, isr=(3,))
+    assert "S9" not in world.found
+    world.replica(3).lead(2, (3,))
+    world.changed(3)
+    assert world.found == ["S9"]
+
+
+def test_an_isr_member_that_cuts_committed_records_is_found() -> None:
+    """S3, D4: as truncation to the high watermark would do."""
+    world = three_replicas()
+    world.replica(2).log.truncate(4)
+    world.changed(2)
+    assert world.found == ["S3"]
+
+
+def test_a_leader_that_cuts_committed_records_is_found() -> None:
+    """S1: the present leader is asked too."""
+    world = three_replicas()
+    world.replica(1).log.truncate(4)
+    world.changed(1)
+    assert "S1" in world.found
+
+
+def test_two_logs_that_differ_below_the_high_watermark_are_found() -> None:
+    """S2: another record at offset 4, outside the ISR."""
+    world = three_replicas()
+    world.change(isr=(1, 2))
+    world.replica(3).log.truncate(4)
+    world.replica(3).log.append(7)
+    world.changed(3)
+    assert world.found == []
+    world.replica(3).log.hwm = 5
+    world.changed(3)
+    assert world.found == ["S2"]
+
+
+def test_records_committed_below_min_isr_are_found() -> None:
+    """S3: the member of the ELR does not have them."""
+    world = three_replicas()
+    world.change(isr=(1,), eligible_leader_replicas=(2,))
+    world.replica(1).lead(1, (1,))
+    world.replicate(1, 1)
+    world.commit_data(6)
+    assert world.found == ["S3"]
+
+
+def test_a_leader_that_commits_without_an_electable_replica_is_found() -> None:
+    """S4: the controller has 3 in the ISR, the leader does not ask it."""
+    world = three_replicas()
+    world.replica(1).lead(1, (1, 2))
+    world.changed(1)
+    assert world.found == ["S4"]
+
+
+def test_a_leader_that_proposes_an_incomplete_replica_is_found() -> None:
+    """S4: before the controller has even heard of it."""
+    world = three_replicas()
+    world.change(isr=(1, 2))
+    world.replica(1).lead(1, (1, 2))
+    world.replicate(1, 2, 1)
+    world.commit_data(6)
+    assert world.found == []
+    world.replica(1).lead(1, (1, 2), (1, 2, 3))
+    world.changed(1)
+    assert world.found == ["S4"]
+
+
+def test_an_unclean_registration_that_stays_in_the_elr_is_found() -> None:
+    """S5: at the moment of registering."""
+    world = three_replicas()
+    world.crash(2, lost={})
+    world.change(isr=(1,), eligible_leader_replicas=(2, 3))
+    assert world.found == []
+    recovered(world, 2, 50, FakeLog())
+    assert world.found == ["S5", "S3"]
+
+
+def test_a_replica_that_joins_the_isr_before_it_caught_up_is_found() -> None:
+    """S5: and one that did catch up is not."""
+    world = three_replicas()
+    world.crash(2, lost={})
+    world.change(isr=(1, 3))
+    replica = recovered(world, 2, 50, FakeLog())
+    replica.log.append(1, 4)
+    world.changed(2)
+    assert world.found == []
+    world.change(isr=(1, 2, 3))
+    assert world.found == ["S5", "S3"]
+
+
+def test_a_replica_that_caught_up_may_join_again() -> None:
+    """S5: that is the way back."""
+    world = three_replicas()
+    world.crash(2, lost={})
+    world.change(isr=(1, 3))
+    recovered(world, 2, 50, FakeLog()).log.append(1, 5)
+    world.changed(2)
+    world.change(isr=(1, 2, 3))
+    assert world.found == []
+    assert world.ghost.suspects == {}
+
+
+def test_a_fenced_broker_that_still_counts_is_found() -> None:
+    """S5, B4: in the ISR when it is fenced, or elected afterwards."""
+    fencing = records.BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=1, fenced=records.FENCED)
+    world = three_replicas()
+    world.commit(fencing)
+    assert world.found == ["S5"]
+    world = three_replicas()
+    world.change(isr=(1, 3))
+    world.commit(fencing)
+    assert world.found == []
+    world.change(leader=2, isr=(2,))
+    world.replica(2).lead(2, (2,))
+    world.changed(2)
+    world.change(isr=(2, 3))
+    assert "S5" in world.found
+
+
+def test_a_clean_stop_keeps_the_place_in_the_elr() -> None:
+    """S5, B5: only unclean stops are suspect."""
+    world = three_replicas()
+    log = world.replica(2).log
+    world._nodes[2].stopped = True
+    world.step(2, effects=[Stop(True, "controlled shutdown")])
+    world.crash(2)
+    world.change(isr=(1,), eligible_leader_replicas=(2, 3))
+    recovered(world, 2, 50, log)
+    assert world.found == []
+    assert world.checker.probes.seen["clean_registration_kept_elr"] == 1
+
+
+def test_a_high_watermark_that_goes_down_in_a_term_is_found() -> None:
+    """S6: H2."""
+    world = three_replicas()
+    world.replica(1).log.hwm = 4
+    world.changed(1)
+    assert world.found == ["S6"]
+
+
+def listing(offset: int, timestamp: int) -> tuple[Request, list[Reply]]:
+    asked = SimpleNamespace(partition_index=0, timestamp=timestamp)
+    request = list_offsets.ListOffsetsRequest(
+        replica_id=-1, isolation_level=0, topics=(SimpleNamespace(name="t", partitions=(asked,)),), timeout=ms(0)
+    )
+    answer = SimpleNamespace(partition_index=0, error_code=ErrorCode.none, offset=offset)
+    topic = SimpleNamespace(name="t", partitions=(answer,))
+    response = list_offsets.ListOffsetsResponse(throttle_time=ms(0), topics=(topic,))
+    return Request(1, request), [Reply(1, response)]
+
+
+@pytest.mark.parametrize(
+    ("offset", "timestamp", "found"), [(5, -1, []), (4, -1, ["S6"]), (0, -2, [])], ids=["true", "stale", "earliest"]
+)
+def test_a_leader_that_tells_a_stale_end_offset_is_found(offset: int, timestamp: int, found: list[str]) -> None:
+    """S6, H4: the current leader tells the true end or nothing; the start of the log is another question."""
+    world = three_replicas()
+    event, effects = listing(offset, timestamp)
+    world.step(1, event, effects)  # type: ignore[arg-type]
+    assert world.found == found
+
+
+def test_different_committed_metadata_is_found() -> None:
+    """S7: broker 2 holds another batch committed at the end."""
+    world = three_replicas()
+    node = world._nodes[2]
+    world.metadata.append(records.NoOpRecord())
+    for other, epoch in ((world._nodes[1], 1), (node, 2)):
+        other.quorum.log.append(epoch)
+        other.quorum.hwm = other.quorum.leo = len(world.metadata)
+    world.step(1)
+    assert world.found == []
+    world.step(2)
+    assert world.found == ["S7"]
+
+
+def test_metadata_cut_below_what_was_committed_is_found() -> None:
+    """S7: a running node goes back on what it applied."""
+    world = three_replicas()
+    world._nodes[3].quorum.leo = 2
+    world.step(3)
+    assert world.found == ["S7"]
+
+
+def test_two_quorum_leaders_of_one_epoch_are_found() -> None:
+    """S12: and an incomplete one too (S7)."""
+    world = three_replicas()
+    for broker in (1, 2):
+        quorum = world._nodes[broker].quorum
+        quorum.epoch, quorum.leader_id, quorum.is_leader = 4, broker, True
+        world.step(broker)
+    assert world.found == ["S12"]
+
+
+def test_two_leaders_of_one_epoch_are_found() -> None:
+    """S12: both act in epoch 1."""
+    world = three_replicas()
+    world.replica(2).lead(1, (1, 2, 3))
+    world.changed(2)
+    assert world.found == ["S12"]
+
+
+def test_clients_are_held_against_the_committed_log() -> None:
+    """S6, S8, S9, S11: one of each, by way of the history."""
+    world = three_replicas()
+    for record in (
+        Sent(1, 1, KEY, -1, 1, crc=1004),
+        Acked(1, 2, 4),
+        ListedOffset(3, 4, KEY, 4, leader_epoch=1),
+        Read(3, 4, KEY, 5, 6, (Fingerprint(5, 5, 1, 1005),), leader_epoch=1),
+        Sent(2, 5, KEY, -1, 1, crc=7),
+        Acked(2, 6, 9),
+        ListedOffset(7, 8, KEY, 6, leader_epoch=1),
+    ):
+        world.history.append(record)  # type: ignore[arg-type]
+    world.step(1)
+    assert world.found == ["S11", "S8", "S9", "S6"]
+
+
+def test_deleting_records_that_are_not_committed_is_found() -> None:
+    """S9: retention never goes past the high watermark."""
+    world = three_replicas()
+    world.replica(2).log.append(1, 3)
+    world.replica(2).log.log_start = 7
+    world.changed(2)
+    assert world.found == ["S9"]
+
+
+def test_a_recovery_quorum_that_is_too_small_is_found() -> None:
+    """S10: only one former candidate is remembered, MinISR is 2."""
+    world = three_replicas()
+    world.change(leader=-1, isr=(), eligible_leader_replicas=(2,), last_known_elr=(1,))
+    assert world.found == []
+    world.change(eligible_leader_replicas=(), last_known_elr=(1,))
+    assert world.found == ["S10"]
+
+
+def test_a_repeated_sequence_is_found() -> None:
+    """S13: a retry was appended again."""
+    world = three_replicas()
+    for broker in (3, 2, 1):
+        log = world.replica(broker).log
+        log.append(1, 2)
+        for header in log.headers[5:]:
+            header.producer_id, header.producer_epoch, header.base_sequence = 9, 0, 3
+        world.changed(broker)
+    world.commit_data(7)
+    assert world.found == ["S13"]
+
+
+# --- unclean elections -----------------------------------------------------------------------------------------------
+
+
+def without_candidates(strategy: str = "balanced") -> World:
+    """All three lost candidates: 1 and 2 are remembered, 3 had been out of sync before record 5."""
+    world = three_replicas()
+    world.commit(
+        records.ConfigRecord(resource_type=2, resource_name="t", name="unclean.recovery.strategy", value=strategy)
+    )
+    world.change(isr=(1, 2))
+    world.replica(1).lead(1, (1, 2))
+    world.replicate(1, 2, 1)
+    world.commit_data(6)
+    for broker in (1, 2):
+        world.crash(broker, lost={})
+    world.change(leader=-1, isr=(), last_known_elr=(1, 2))
+    return world
+
+
+def come_back(world: World, broker: int, records_kept: int) -> None:
+    log = FakeLog()
+    log.append(1, records_kept)
+    recovered(world, broker, 60 + broker, log)
+
+
+def elect(world: World, leader: int) -> None:
+    world.change(leader=leader, isr=(leader,), last_known_elr=(), leader_recovery_state=1)
+    world.replica(leader).lead(world.ghost.partition.leader_epoch, (leader,))
+    world.changed(leader)
+
+
+def test_balanced_recovery_that_takes_the_longer_log_is_in_order() -> None:
+    """S9, E6: one of MinISR replicas lost data."""
+    world = without_candidates()
+    come_back(world, 1, 3)
+    come_back(world, 2, 6)
+    elect(world, 2)
+    assert world.found == []
+    assert world.ghost.committed.end == 6
+    assert world.checker.probes.seen["balanced_recovery_chose"] == 1
+    assert world.checker.probes.seen["unclean_election_lost_nothing"] == 1
+
+
+def test_balanced_recovery_that_passes_over_a_complete_log_is_found() -> None:
+    """S9, E6: the other one had everything."""
+    world = without_candidates()
+    come_back(world, 1, 3)
+    come_back(world, 2, 6)
+    elect(world, 1)
+    assert world.found == ["S9"]
+
+
+def test_balanced_recovery_may_lose_what_min_isr_replicas_lost() -> None:
+    """S9: then the cluster goes on with what there is, and offsets are used again."""
+    world = without_candidates()
+    come_back(world, 1, 3)
+    come_back(world, 2, 4)
+    elect(world, 2)
+    assert world.found == []
+    assert world.ghost.committed.end == 4
+    assert world.checker.probes.seen["unclean_election_lost_records"] == 1
+    world.replicate(1, 2, epoch=3)
+    world.commit_data(5, leader=2)
+    assert world.found == []
+    assert world.ghost.committed.at(4).leader_epoch == 3
+
+
+def test_proactive_recovery_may_lose_records() -> None:
+    """S9, E6: the topic's choice."""
+    world = without_candidates("proactive")
+    elect(world, 3)
+    assert world.found == []
+    assert world.ghost.committed.end == 5
+
+
+def test_manual_recovery_may_not_lose_records_by_itself() -> None:
+    """S9, E6: nobody asked for it."""
+    world = without_candidates("manual")
+    assert world.checker.probes.seen["manual_recovery_waits"] == 1
+    elect(world, 3)
+    assert world.found == ["S9"]
+
+
+@pytest.mark.parametrize("forwarded", [False, True], ids=["direct", "forwarded"])
+def test_an_operator_may_lose_records(forwarded: bool) -> None:
+    """S9, E6: exactly the elections that were appended when the operator asked."""
+    world = without_candidates("manual")
+    request: Any = elect_leaders.ElectLeadersRequest(election_type=1, topic_partitions=None, timeout=ms(0))
+    if forwarded:
+        data = codec.encode_request(request, 0, "forwarded")
+        request = envelope.EnvelopeRequest(request_data=data, request_principal=None, client_host_address=b"")
+    quorum = world._nodes[3].quorum
+    quorum.leo += 1
+    world.step(3, Request(1, request))
+    elect(world, 3)
+    assert world.found == []
+    assert world.checker.probes.seen["unclean_election_by_operator"] == 1
+
+
+def test_a_removed_replicas_log_is_forgotten() -> None:
+    """S9, T7: broker 3 left the replica set and deleted its log."""
+    world = three_replicas()
+    world.change(replicas=(1, 2), isr=(1, 2), leader=1)
+    world.changed(3)
+    del world._nodes[3].replicas.replicas[KEY]
+    world.commit(records.NoOpRecord())
+    assert 3 not in world.ghost.tracked
+    assert world.found == []
+
+
+def test_a_removal_and_return_seen_as_one_is_a_probe() -> None:
+    """Q7: broker 2 hears of both at once."""
+    world = three_replicas()
+    slow = world._nodes.pop(2)
+    world.change(replicas=(1, 2), isr=(1, 2), leader=1)
+    world.change(replicas=(1, 2, 3))
+    assert world.checker.probes.seen["merged_remove_and_add"] == 0
+    world._nodes[2] = slow
+    world.commit(records.NoOpRecord())
+    assert world.checker.probes.seen["merged_remove_and_add"] == 1
+
+
+def test_a_deleted_topic_binds_nobody() -> None:
+    """S9: what was acknowledged there is gone for good."""
+    world = three_replicas()
+    world.history.append(Sent(1, 1, KEY, -1, 1, crc=1004))
+    world.commit(records.RemoveTopicRecord(topic_id=KEY[0]))
+    world.history.append(Acked(1, 2, 9))
+    world.step(1)
+    assert world.found == []
+
+
+def test_a_checker_without_faults_is_an_observer_of_the_cluster() -> None:
+    """S1: it is what a cluster tells its steps to."""
+    assert all(hasattr(Checker, name) for name in ("after_step", "node_started", "node_crashed", "finish", "settled"))

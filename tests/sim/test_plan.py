@@ -1,0 +1,128 @@
+"""Plans: one seed gives everything, and nothing but data."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from insync.sim import operations, sequences
+from insync.sim.faults import Faults
+from insync.sim.operator import Operator
+from insync.sim.plan import Plan
+
+SEEDS = range(400)
+
+
+@pytest.fixture(scope="module")
+def plans() -> list[Plan]:
+    return [Plan.from_seed(seed) for seed in SEEDS]
+
+
+def test_one_seed_is_one_plan(plans: list[Plan]) -> None:
+    assert Plan.from_seed(7) == plans[7]
+    assert len({plan.to_json() for plan in plans}) == len(plans)
+
+
+def test_a_plan_survives_json(plans: list[Plan]) -> None:
+    for plan in plans[:50]:
+        assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_overrides_replace_what_the_seed_gave() -> None:
+    assert Plan.from_seed(3, actions=(), fault_ms=1).fault_ms == 1
+
+
+def test_the_hash_seed_has_no_say() -> None:
+    code = "from insync.sim.plan import Plan; print([Plan.from_seed(s).to_json() for s in range(5)])"
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("0", "4711")
+    ]
+    assert outputs[0] == outputs[1]
+
+
+def test_the_shapes_reach_from_one_node_to_five_controllers_and_seven_brokers(plans: list[Plan]) -> None:
+    voters = Counter(len(plan.voters) for plan in plans)
+    brokers = Counter(len(plan.brokers) for plan in plans)
+    assert set(voters) == {1, 3, 5}
+    assert min(brokers) == 1
+    assert max(brokers) == 7
+    assert brokers.most_common(1)[0][0] == 3
+    combined = [plan for plan in plans if set(plan.voters) & set(plan.brokers)]
+    assert 0 < len(combined) < len(plans)
+
+
+def test_topics_fit_their_cluster(plans: list[Plan]) -> None:
+    for plan in plans:
+        for topic in plan.topics:
+            assert 1 <= topic.replication_factor <= len(plan.brokers)
+            assert int(dict(topic.configs)["min.insync.replicas"]) <= topic.replication_factor
+
+
+def test_the_swarm_draws_every_kind_of_action_and_some_calm_runs(plans: list[Plan]) -> None:
+    kinds = {action.kind for plan in plans for action in plan.actions}
+    assert kinds >= {
+        "crash",
+        "lossy_crash",
+        "corrupt_crash",
+        "restart",
+        "pause",
+        "isolate",
+        "isolate_from_controllers",
+        "cut",
+        "split",
+        "slow_links",
+        "no_fetching",
+        "stale_metadata",
+        "reset",
+        "slow_disk",
+        "full_disk",
+        "clock_jump",
+        "clock_drift",
+        "power_loss",
+        "create_topic",
+        "delete_topic",
+        "grow_topic",
+        "reassign",
+        "cancel_reassign",
+        "elect_preferred",
+        "elect_unclean",
+        "set_config",
+    }
+    assert any(not plan.actions for plan in plans)
+
+
+def test_every_action_can_be_carried_out(plans: list[Plan]) -> None:
+    for plan in plans:
+        for action in plan.actions:
+            assert hasattr(Faults, f"_do_{action.kind}") or hasattr(Operator, f"_{action.kind}"), action
+
+
+def test_actions_are_in_order_and_inside_the_fault_phase(plans: list[Plan]) -> None:
+    for plan in plans:
+        times = [action.at_ms for action in plan.actions]
+        assert times == sorted(times)
+        assert all(0 <= at <= plan.fault_ms for at in times)
+
+
+def test_every_motif_has_a_weight() -> None:
+    for motif, weight in [*sequences.FAULTS.values(), *operations.OPERATIONS.values()]:
+        assert callable(motif)
+        assert weight > 0
+
+
+def test_clients_send_with_every_kind_of_acks(plans: list[Plan]) -> None:
+    clients = [client for plan in plans for client in plan.clients]
+    assert {client.acks for client in clients if client.kind == "producer"} == {-1, 0, 1}
+    assert {client.kind for client in clients} == {"producer", "consumer", "lister"}
+    assert any(client.idempotent for client in clients)
+    assert all(client.client_id < -1 for client in clients)

@@ -1,0 +1,193 @@
+"""Probes are hit by what nodes note and answer, and by what only the checker can know."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from checker_world import FakeLog, three_replicas
+
+from insync.sansio import Effect, Event, Note, Reply, Request, Response, Send, Stop, Timer
+from insync.sim.probes import PROBES, Probes
+from insync.wire.errors import ErrorCode
+from insync.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from insync.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from insync.wire.messages.broker_registration import BrokerRegistrationResponse
+from insync.wire.messages.fetch import FetchResponse
+from insync.wire.messages.produce import ProduceResponse
+from insync.wire.types import ms
+
+
+def seen(effects: list[Effect], event: Event | None = None, node: Any = None, cluster: Any = None) -> dict[str, int]:
+    probes = Probes(cluster)
+    asked = event.request if isinstance(event, Request) else None
+    probes.after_step(node or SimpleNamespace(id=1), event or Timer(), asked, effects)
+    assert all(name in PROBES for name in probes.seen)
+    return dict(probes.seen)
+
+
+def note(kind: str, **fields: Any) -> Note:
+    return Note(kind, fields)
+
+
+def test_there_are_many_probes_and_each_is_described() -> None:
+    """S1-S13: what was never reached is proved by nobody."""
+    assert len(PROBES) >= 45
+    assert all(PROBES.values())
+
+
+@pytest.mark.parametrize(
+    ("effect", "name"),
+    [
+        (note("isr_expand_proposed", partition="t-0"), "isr_expanded"),
+        (note("alter_partition_overtaken", partition="t-0"), "log_overtakes_alter_partition"),
+        (note("alter_partition_refused", error="ineligible_replica"), "refused_ineligible_replica"),
+        (note("fetch_refused", error="unknown_leader_epoch"), "stale_leader_serves_nobody"),
+        (note("late_fetch_answer_dropped", reason="offset"), "late_fetch_answer_offset"),
+        (note("leader_elected", how="elr"), "elr_election"),
+        (note("unclean_recovery_finished", strategy="proactive"), "proactive_recovery"),
+        (note("quorum_vote_refused", pre_vote=True), "pre_vote_refused"),
+        (note("quorum_vote_refused", pre_vote=False), "vote_refused"),
+        (note("elr_changed", elr=(2,)), "elr_filled"),
+        (note("controlled_shutdown", partitions=2), "shutdown_moved_leaders"),
+        (note("controller_inactive", dropped=1), "decisions_dropped"),
+        (Stop(True, "asked"), "controlled_shutdown"),
+        (Stop(False, "disk"), "disk_failure_stopped_node"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_note_hits_its_probe(effect: Effect, name: str) -> None:
+    """D5, E2, F3, I4, Q4: each by the note that its code leaves."""
+    assert seen([effect]) == {name: 1}
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [
+        note("alter_partition_refused", error="unknown_topic_id"),
+        note("elr_changed", elr=()),
+        note("controlled_shutdown", partitions=0),
+        note("became_leader", partition="t-0"),
+    ],
+)
+def test_other_notes_hit_nothing(effect: Effect) -> None:
+    """I4: a refusal for another reason is not what was looked for."""
+    assert seen([effect]) == {}
+
+
+def truncation(**fields: Any) -> Note:
+    values = {"partition": "t-0", "from_offset": 9, "to_offset": 5, "hwm": 5, "cause": "diverging", "case": "C"}
+    return Note("truncated", {**values, **fields})
+
+
+def test_truncations_are_told_apart() -> None:
+    """D5, F7: by case and by cause."""
+    assert seen([truncation()]) == {"divergence_c": 1}
+    assert seen([truncation(hwm=6)]) == {"divergence_c": 1, "truncated_below_hwm": 1}
+    assert seen([truncation(cause="log_start", case="")]) == {"restarted_at_log_start": 1}
+
+
+@pytest.mark.parametrize(("leader_leo", "name"), [(5, "divergence_d"), (7, "divergence_e")])
+def test_cases_d_and_e_differ_by_whether_the_leader_went_on(leader_leo: int, name: str) -> None:
+    """D5: the follower cannot tell, the simulator can."""
+    partition = SimpleNamespace(leader=2, key="p")
+    replica = SimpleNamespace(log=SimpleNamespace(leo=leader_leo))
+    leader = SimpleNamespace(replicas=SimpleNamespace(replicas={"p": replica}))
+    cluster = SimpleNamespace(node=lambda _: leader)
+    node = SimpleNamespace(id=1, image=SimpleNamespace(find=lambda topic, index: partition))
+    assert seen([truncation(case="D/E")], node=node, cluster=cluster) == {name: 1}
+
+
+@pytest.mark.parametrize(("known", "hit"), [(4, True), (5, False)])
+def test_an_answer_that_is_ahead_of_the_log_is_recognised(known: int, hit: bool) -> None:
+    """M3: by the partition epoch that the node's image has."""
+    partition = SimpleNamespace(partition_epoch=known)
+    node = SimpleNamespace(id=1, image=SimpleNamespace(find=lambda topic, index: partition))
+    notes: list[Effect] = [note("isr_committed", partition="t-0", partition_epoch=5)]
+    assert ("alter_partition_overtakes_log" in seen(notes, node=node)) is hit
+
+
+def test_a_follower_joins_right_after_an_expansion() -> None:
+    """I3: one in flight at a time, the next follows at once."""
+    node = SimpleNamespace(id=1, image=SimpleNamespace(find=lambda topic, index: None))
+    notes: list[Effect] = [
+        note("isr_committed", partition="t-0", partition_epoch=5),
+        note("isr_expand_proposed", partition="t-0"),
+    ]
+    assert "expand_follows_expand" in seen(notes, node=node)
+
+
+def test_an_unclean_registration_that_empties_an_elr_is_recognised() -> None:
+    """B6: both in one step."""
+    gone = note("elr_changed", elr=())
+    assert seen([note("broker_registered", clean=False), gone]) == {"unclean_registration_left_elr": 1}
+    assert seen([note("broker_registered", clean=True), gone]) == {}
+
+
+def test_a_reassignment_completed_in_its_request_is_told_apart() -> None:
+    """R3: nothing to wait for."""
+    done: list[Effect] = [note("reassignment_completed")]
+    request = AlterPartitionReassignmentsRequest(timeout=ms(0), topics=())
+    assert seen(done) == {"reassignment_completed": 1}
+    assert seen(done, Request(1, request)) == {"reassignment_completed_at_once": 1}
+
+
+def test_a_failover_is_another_active_controller() -> None:
+    """Q1: the same one again is none."""
+    probes = Probes(None)
+    for node_id in (100, 100, 101):
+        probes.after_step(SimpleNamespace(id=node_id), Timer(), None, [note("controller_active", epoch=1)])
+    assert probes.seen == {"controller_failover": 1}
+
+
+def answer(kind: Any, **fields: Any) -> Reply:
+    response = object.__new__(kind)
+    for name, value in fields.items():
+        object.__setattr__(response, name, value)
+    return Reply(1, response)
+
+
+def test_answers_hit_probes_by_their_errors() -> None:
+    """B2, F1, P2, I4: refusals that leave no note."""
+    refused = SimpleNamespace(error_code=ErrorCode.not_enough_replicas)
+    topic = SimpleNamespace(partition_responses=(refused,))
+    assert seen([answer(ProduceResponse, responses=(topic,))]) == {"not_enough_replicas": 1}
+    stale = answer(AlterPartitionResponse, error_code=ErrorCode.stale_broker_epoch, topics=())
+    assert seen([stale]) == {"refused_stale_broker_epoch": 1}
+    lost = answer(FetchResponse, error_code=ErrorCode.fetch_session_id_not_found)
+    assert seen([lost]) == {"fetch_session_lost": 1}
+    twice = answer(BrokerRegistrationResponse, error_code=ErrorCode.duplicate_broker_registration)
+    assert seen([twice]) == {"duplicate_registration_refused": 1}
+
+
+def alter_partition_answer(response: Any) -> Response:
+    request = AlterPartitionRequest(broker_id=1, broker_epoch=1, topics=())
+    return Response(Send(100, "controller", request, lambda response, now: None, 1), response)
+
+
+def test_lost_and_refused_alter_partitions_are_recognised() -> None:
+    """I3: no answer at all, or one from a controller that is none any more."""
+    assert seen([], alter_partition_answer(None)) == {"alter_partition_answer_lost": 1}
+    deposed = SimpleNamespace(error_code=ErrorCode.not_controller)
+    assert seen([], alter_partition_answer(deposed)) == {"alter_partition_met_failover": 1}
+
+
+def test_the_checker_adds_what_it_alone_knows() -> None:
+    """H1, F5: a zombie's append, a high watermark that went down, a log whose end was cut at start."""
+    world = three_replicas()
+    world.replica(3).log.hwm = 4
+    world.changed(3)
+    world.replica(3).log.hwm = 3
+    world.changed(3)
+    world.change(leader=2, isr=(2, 3))
+    world.replicate(1, 1)
+    world.crash(1, lost={"data/t-0/00000000000000000000.log": (9, 4)})
+    cut = FakeLog()
+    cut.recovery = SimpleNamespace(bytes_cut=12)
+    world.start(1)
+    world.host(1, cut)
+    hits = world.checker.probes.seen
+    assert [hits[name] for name in ("hwm_went_down", "zombie_leader_appends", "crash_lost_bytes", "tail_cut")] == [
+        1
+    ] * 4
