@@ -3,7 +3,8 @@
 python bench/simulator.py [seeds]
 
 The aim is 5,000 node steps per second and core. Speed and memory come from one pass over the seeds in one process, the
-split from a second, shorter pass with stopwatches around `Node` and the checker. All times are CPU times.
+split from a second, shorter pass with stopwatches around `Node` and the checker. In one long run of a cluster whose
+topics have retention, all that may grow is what the checker keeps: a fingerprint of every committed batch.
 """
 
 from __future__ import annotations
@@ -18,27 +19,29 @@ from typing import Any
 from common import table
 
 from insync.node.node import Node
-from insync.properties.history import History
+from insync.properties.history import Fingerprint, History
 from insync.sansio import Effect, Event
 from insync.sim.checker import Checker
 from insync.sim.cluster import Cluster
-from insync.sim.plan import Plan
-from insync.sim.run import run_plan
+from insync.sim.plan import ClientPlan, NodePlan, Plan, TopicPlan
+from insync.sim.run import World, run_plan
 
 AIM = 5_000
 SEEDS = 120
 SPLIT_SEEDS = 12
+LONG_RUN_S = (3, 6, 12)
 
 
 def main() -> None:
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS
     speed_and_memory(seeds)
     split(min(seeds, SPLIT_SEEDS))
+    long_run()
 
 
 def speed_and_memory(seeds: int) -> None:
     marks = [max(1, seeds // 4), seeds]
-    rows: list[tuple[int, int, float, float]] = []
+    rows: list[tuple[int, int, float, float, int]] = []
     steps, spent = 0, 0.0
     for seed in range(seeds):
         outcome = run_plan(Plan.from_seed(seed))
@@ -47,11 +50,23 @@ def speed_and_memory(seeds: int) -> None:
         steps += outcome.steps
         spent += outcome.cpu_seconds
         if seed + 1 in marks:
-            rows.append((seed + 1, steps, steps / spent, resident_mb()))
+            rows.append((seed + 1, steps, steps / spent, resident_mb(), len(gc.get_objects())))
     table(
         "simulated clusters in one process, all checks on",
-        ("after seeds", "node steps", "steps/s and core", f"of {AIM:,}", "resident MB", "of the first"),
-        [(done, sum_, round(rate), rate / AIM, held, held / rows[0][3]) for done, sum_, rate, held in rows],
+        (
+            "after seeds",
+            "node steps",
+            "steps/s, core",
+            f"of {AIM:,}",
+            "resident MB",
+            "ratio",
+            "live objects",
+            "ratio",
+        ),
+        [
+            (done, total, round(rate), rate / AIM, held, held / rows[0][3], objects, objects / rows[0][4])
+            for done, total, rate, held, objects in rows
+        ],
     )
 
 
@@ -112,6 +127,49 @@ def split(seeds: int) -> None:
         )
     ]
     table(f"where a step's time goes, over {seeds} seeds", ("", "us per step", "share"), rows)
+
+
+def long_run() -> None:
+    world = World(_long_plan())
+    world.start()
+    rows: list[tuple[object, ...]] = []
+    first = 0
+    for seconds in LONG_RUN_S:
+        world.advance(seconds * 1_000)
+        held = resident_mb()
+        objects = gc.get_objects()
+        kept = sum(1 for each in objects if type(each) is Fingerprint)
+        first = first or len(objects) - kept
+        rows.append((seconds, world.trace.steps, held, kept, len(objects) - kept, (len(objects) - kept) / first))
+    if world.violation is not None:
+        raise SystemExit(str(world.violation))
+    table(
+        "one long run of four partitions",
+        ("simulated s", "node steps", "resident MB", "fingerprints", "other live objects", "ratio"),
+        rows,
+    )
+
+
+def _long_plan() -> Plan:
+    return Plan(
+        seed=1,
+        nodes=(
+            *(NodePlan(node_id=broker, roles=("broker",)) for broker in (1, 2, 3)),
+            NodePlan(node_id=4, roles=("controller",)),
+        ),
+        topics=(
+            TopicPlan(
+                name="t",
+                partitions=4,
+                replication_factor=3,
+                configs=(("segment.bytes", "2000"), ("retention.bytes", "4000")),
+            ),
+        ),
+        clients=(
+            *(ClientPlan(client_id=-10 - n, kind="producer", every_ms=5, idempotent=n % 2 == 0) for n in range(4)),
+            ClientPlan(client_id=-20, kind="consumer", every_ms=5),
+        ),
+    )
 
 
 def _checker(cluster: Cluster, history: History) -> Any:

@@ -50,7 +50,7 @@ class BrokerRole:
     def metadata_changed(self, changes: Changes, now: int) -> None:
         """Q7: replicas act on merged results, from the moment this uptime's registration has been seen (B3)."""
         self.lifecycle.metadata_applied(self.publisher.applied - 1, now)
-        if changes.configs:
+        if changes.configs or changes.deleted_topics:  # a topic takes its configs with it
             self.view.configs_changed()
             self._reconfigure()
         if self._published:

@@ -108,6 +108,11 @@ class CommittedLog:
         self.end = min(self.end, max(offset, self.start))
         return gone
 
+    def restart(self, offset: int) -> None:
+        """The truth begins at `offset`: the winner of an unclean election holds nothing from before."""
+        self.rewind(self.start)
+        self.start = self.end = offset
+
     def _forget(self, count: int) -> None:
         del self.batches[:count], self.committed_in[:count]
         self.start = self.batches[0].base_offset

@@ -103,9 +103,13 @@ class PartitionGhost:
         """The committed metadata of the partition is now `partition`."""
         self.partition = partition
         self.min_isr = min_isr
-        self.weakest = min(self.weakest, min_isr)
+        self.weaken(min_isr)
         for broker in [b for b in self.tracked if b not in partition.replicas]:
             del self.tracked[broker]
+
+    def weaken(self, min_isr: int) -> None:
+        """For a moment, so few replicas were enough."""
+        self.weakest = min(self.weakest, min_isr)
 
     def elected_uncleanly(self, epoch: int, *, permitted: bool, best: int) -> None:
         """An earlier one that nobody took up yet still excuses what it was permitted to lose."""
@@ -164,8 +168,17 @@ class PartitionGhost:
         if tracked.lost and broker in self.partition.isr and self.verify(tracked) >= self.committed.end:
             tracked.lost = False
         if tracked.excused and epoch >= self.forgive_epoch:
-            rid = tracked.log is not None and tracked.log.leo <= self.rewound_to
-            tracked.excused = not rid and self.verify(tracked) <= self.rewound_to
+            tracked.excused = not self._followed_suit(tracked)
+
+    def _followed_suit(self, tracked: Tracked) -> bool:
+        """It has nothing left of what the winner lacks, or shares something written since.
+
+        A log that starts above everything committed is still the old one, whose beginning retention has taken.
+        """
+        log = tracked.log
+        if log is None or log.log_start > self.committed.end:
+            return False
+        return log.leo <= self.rewound_to or self.verify(tracked) > self.rewound_to
 
     def check_matching(self, broker: int, tracked: Tracked, hwm: int) -> str | None:
         """S2, for one replica."""
@@ -211,6 +224,8 @@ class PartitionGhost:
         kept = self.verify(tracked)
         wrong = no_loss.check_recovery(winner, kept, unclean.best, self.committed.end, unclean.permitted)
         self.forgiven.add(self.committed.rewind(kept))
+        if tracked.log is not None and tracked.log.log_start > self.committed.end:
+            self.committed.restart(tracked.log.log_start)
         self.sequences.rewind(kept)
         self.listed.forgive(self.forgive_epoch)
         self.writes.forgive(kept, self.forgive_epoch)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from insync.metadata.partition import PartitionKey
 from insync.replication.cluster import ClusterView
 from insync.replication.config import ReplicationConfig
-from insync.replication.throttle import FollowerThrottle, LeaderThrottle
+from insync.replication.throttle import CopyThrottle
 from insync.sansio import Outbox
 from insync.storage.log_store import LogStore
 
@@ -57,8 +57,8 @@ class Core:
         self.out = out
         self.cluster = cluster
         self.purgatory = purgatory
-        self.leader_throttle = LeaderThrottle(cluster, out)
-        self.follower_throttle = FollowerThrottle(cluster, out)
+        self.leader_throttle = CopyThrottle(cluster, out, as_leader=True)
+        self.follower_throttle = CopyThrottle(cluster, out, as_leader=False)
         self.replicas: dict[PartitionKey, Replica] = {}
         self.by_name: dict[tuple[str, int], Replica] = {}
         self.changed: dict[Replica, None] = {}

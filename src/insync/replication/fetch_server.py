@@ -154,7 +154,9 @@ class FetchServer:
         limit = readable_end(log.hwm, log.leo, from_follower=cached.from_follower)
         records = b""
         if cached.fetch_offset < limit:
-            throttled = cached.from_follower and replica in self._core.under_replicated and self._copies(cached, replica)
+            throttled = (
+                cached.from_follower and replica in self._core.under_replicated and self._copies(cached, replica)
+            )
             if served.budget > 0 and not (throttled and self._holds_back(cached, replica, now)):
                 size = min(cached.max_bytes, served.budget)
                 records = log.read(cached.fetch_offset, size, limit_offset=limit, min_one=served.bytes == 0)

@@ -106,51 +106,40 @@ def is_copying(replica: int, in_sync: tuple[int, ...]) -> bool:
     return replica not in in_sync
 
 
-class LeaderThrottle:
-    """What this broker sends as leader."""
+class CopyThrottle:
+    """One side of one broker: its rate, what the rate covers, and how much of it is used."""
 
-    __slots__ = ("_cluster", "_out", "quota")
-    side = "leader"
+    __slots__ = ("_as_leader", "_cluster", "_out", "_quota")
 
-    def __init__(self, cluster: ClusterView, out: Outbox) -> None:
+    def __init__(self, cluster: ClusterView, out: Outbox, *, as_leader: bool) -> None:
         self._cluster = cluster
         self._out = out
-        self.quota = Quota()
+        self._as_leader = as_leader
+        self._quota = Quota()
 
     @property
     def rate(self) -> int:
-        return self._cluster.throttle_rates.leader
-
-    def lists(self, partition: Partition) -> bool:
-        return partition.index in self._cluster.throttle(partition.topic).leader
+        rates = self._cluster.throttle_rates
+        return rates.leader if self._as_leader else rates.follower
 
     def covers(self, partition: Partition, replica: int, in_sync: tuple[int, ...]) -> bool:
         """R6: whether records of this partition for this replica count against the rate."""
-        return is_copying(replica, in_sync) and self.rate < UNLIMITED and self.lists(partition)
+        return is_copying(replica, in_sync) and self.rate < UNLIMITED and self._lists(partition)
 
-    def count(self, size: int, now: int) -> None:
-        self.quota.count(size, self.rate, now)
+    def _lists(self, partition: Partition) -> bool:
+        throttle = self._cluster.throttle(partition.topic)
+        return partition.index in (throttle.leader if self._as_leader else throttle.follower)
 
     def exceeded(self, now: int) -> bool:
         rate = self.rate
-        return rate < UNLIMITED and self.quota.exceeded(rate, now)
+        return rate < UNLIMITED and self._quota.exceeded(rate, now)
+
+    def count(self, size: int, now: int) -> None:
+        self._quota.count(size, self.rate, now)
 
     def ready_at(self, now: int) -> int:
-        return self.quota.ready_at(self.rate, now)
+        return self._quota.ready_at(self.rate, now)
 
     def note(self, partition: Partition, replica: int) -> None:
-        self._out.note("replica_throttled", partition=partition.name, replica=replica, side=self.side)
-
-
-class FollowerThrottle(LeaderThrottle):
-    """What this broker fetches as follower."""
-
-    __slots__ = ()
-    side = "follower"
-
-    @property
-    def rate(self) -> int:
-        return self._cluster.throttle_rates.follower
-
-    def lists(self, partition: Partition) -> bool:
-        return partition.index in self._cluster.throttle(partition.topic).follower
+        side = "leader" if self._as_leader else "follower"
+        self._out.note("replica_throttled", partition=partition.name, replica=replica, side=side)

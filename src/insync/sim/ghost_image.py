@@ -95,6 +95,8 @@ class GhostImage:
         if after is None:
             return
         if before.replicas != after.replicas:
+            # A state that is gone again in the same batch of news still held for what was committed under it.
+            self._ghost(before).weaken(self._min_isr(after))
             self._replicas_changed(before, after, offset)
         if before.recovering and not after.recovering:
             self._hit("recovery_cleared")

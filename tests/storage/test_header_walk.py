@@ -1,0 +1,36 @@
+"""Walking over headers from an offset on: checkers do it after every append, so it must not cost a whole segment."""
+
+from __future__ import annotations
+
+import pytest
+from storage_bench import Bench
+
+
+def test_headers_at_the_end_of_a_long_segment_are_found_without_reading_all_of_it() -> None:
+    bench = Bench(index_interval_bytes=1_000)
+    for _ in range(500):
+        bench.append(2)
+    log = bench.log
+    before = bench.bytes_read()
+    assert [h.base_offset for h in log.iter_headers(log.leo - 2, log.leo)] == [998]
+    assert bench.bytes_read() - before < log.active.size // 10
+
+
+@pytest.mark.parametrize("start", [0, 1, 7, 500, 501, 998, 999])
+def test_a_walk_begins_with_the_batch_that_holds_the_offset(start: int) -> None:
+    bench = Bench(index_interval_bytes=1_000)
+    for _ in range(500):
+        bench.append(2)
+    found = [h.base_offset for h in bench.log.iter_headers(start, bench.log.leo)]
+    assert found == list(range(start - start % 2, 1_000, 2))
+
+
+def test_an_index_that_points_into_a_batch_is_not_followed() -> None:
+    bench = Bench(index_interval_bytes=1_000)
+    for _ in range(100):
+        bench.append(2)
+    segment = bench.log.active
+    segment.hints.clear()
+    for at in range(len(segment.index.values)):
+        segment.index.values[at] += 13
+    assert [h.base_offset for h in bench.log.iter_headers(150, 200)] == list(range(150, 200, 2))
