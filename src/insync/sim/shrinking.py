@@ -90,7 +90,8 @@ def _without_pieces(plan: Plan, what: str, size: int) -> Iterator[Plan]:
         kept = items[:start] + items[start + size :]
         if what == "nodes" and not _can_run(kept):
             continue
-        yield dataclasses.replace(plan, **{what: kept})
+        changes: dict[str, Any] = {what: kept}
+        yield dataclasses.replace(plan, **changes)
 
 
 def _can_run(nodes: tuple[Any, ...]) -> bool:

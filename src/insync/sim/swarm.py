@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from typing import TypeVar
 
+from insync.sim import directed
 from insync.sim.connection import Latency
 from insync.sim.motifs import UNCLEAN_STRATEGIES, Draw, Motif
 from insync.sim.operations import OPERATIONS
@@ -16,6 +17,9 @@ from insync.sim.plan import Action, ClientPlan, NodePlan, Plan, Timing, TopicPla
 from insync.sim.sequences import FAULTS
 
 P = TypeVar("P", bound=Plan)
+
+DIRECTED_EVERY = 4
+"""One seed in so many is a directed plan."""
 
 FIRST_CONTROLLER = 101
 """Controllers with a process of their own have ids from here on."""
@@ -41,6 +45,38 @@ _SHAPES: tuple[tuple[int, int, bool, int], ...] = (
 
 def draw(seed: int, kind: type[P] = Plan) -> P:  # type: ignore[assignment]
     rng = random.Random(f"insync plan {seed}")
+    return _directed(seed, rng, kind) if seed % DIRECTED_EVERY == DIRECTED_EVERY - 1 else _swarm(seed, rng, kind)
+
+
+def _directed(seed: int, rng: random.Random, kind: type[P]) -> P:
+    """A race that is looked for, in the cluster that it needs."""
+    setting = directed.choose(rng)
+    nodes = _roles(rng, setting.controllers, setting.brokers, setting.combined)
+    brokers = tuple(n.node_id for n in nodes if "broker" in n.roles)
+    voters = tuple(n.node_id for n in nodes if "controller" in n.roles)
+    timing = _timing(rng)
+    drawn = _topic(rng, directed.TOPIC, len(brokers))
+    race = setting.race(Draw(rng, brokers, voters, (drawn,), timing))
+    topic = TopicPlan(
+        name=directed.TOPIC,
+        partitions=1,
+        replication_factor=min(len(brokers), race.replication_factor),
+        configs=tuple((dict(drawn.configs) | race.configs).items()),
+    )
+    return kind(
+        seed=seed,
+        nodes=nodes,
+        topics=(topic,),
+        clients=race.clients or _clients(rng),
+        timing=timing,
+        latency=_latency(rng),
+        disk_us=rng.choice(((50, 500), (100, 3_000), (200, 20_000))),
+        actions=tuple(sorted(race.actions, key=lambda action: action.at_ms)),
+        fault_ms=race.fault_ms,
+    )
+
+
+def _swarm(seed: int, rng: random.Random, kind: type[P]) -> P:
     nodes = _nodes(rng)
     brokers = tuple(n.node_id for n in nodes if "broker" in n.roles)
     voters = tuple(n.node_id for n in nodes if "controller" in n.roles)
@@ -62,6 +98,10 @@ def draw(seed: int, kind: type[P] = Plan) -> P:  # type: ignore[assignment]
 
 def _nodes(rng: random.Random) -> tuple[NodePlan, ...]:
     controllers, brokers, combined, _ = rng.choices(_SHAPES, [shape[3] for shape in _SHAPES])[0]
+    return _roles(rng, controllers, brokers, combined)
+
+
+def _roles(rng: random.Random, controllers: int, brokers: int, combined: bool) -> tuple[NodePlan, ...]:
     roles: dict[int, tuple[str, ...]] = {}
     for broker in range(1, brokers + 1):
         roles[broker] = ("broker", "controller") if combined and broker <= controllers else ("broker",)

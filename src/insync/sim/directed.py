@@ -1,0 +1,47 @@
+"""Directed plans: races that chance alone seldom finds, told as a few timed actions with all their moments drawn.
+
+The swarm decides where to look; these decide what to look at. One seed in four draws one of them: the small cluster it
+needs, one topic set up for it, and the race itself, several times in a row with other timings. Each race is a function
+of a `Draw` that returns what it wants of a plan.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from insync.sim.motifs import Draw
+from insync.sim.plan import Action, ClientPlan
+
+
+@dataclass(slots=True)
+class Race:
+    """What a directed plan is made of; whatever is left at its default the swarm draws as usual."""
+
+    actions: list[Action]
+    configs: dict[str, str] = field(default_factory=dict)
+    replication_factor: int = 3
+    clients: tuple[ClientPlan, ...] = ()
+    fault_ms: int = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The cluster that a race is run in."""
+
+    controllers: int
+    brokers: int
+    combined: bool
+    race: Callable[[Draw], Race]
+
+
+TOPIC = "t0"
+PARTITION = "t0-0"
+
+
+def choose(rng: random.Random) -> Setting:
+    from insync.sim.races_quorum import QUORUM_RACES
+    from insync.sim.races_replication import REPLICATION_RACES
+
+    return rng.choice((*REPLICATION_RACES, *QUORUM_RACES))

@@ -1,0 +1,12 @@
+"""Seeds that once found something wrong, and what it was. They run on every change."""
+
+CORPUS: dict[int, str] = {
+    7: "the checker forgot that a crash was lossy when another crash followed",
+    8: "a controller proposed in the very step in which its quorum had resigned",
+    24: "S10 took a replica set that existed for one batch of metadata for one that never was",
+    151: "the checker forgot that a crash was lossy when another crash followed",
+    185: "an unclean winner whose whole log retention had deleted",
+    5023: "a late registration of a dead incarnation left the live one with a stale epoch for ever (L1)",
+    5031: "an operator's unclean election, forwarded in an envelope, was not recognised",
+    5063: "a late registration of a dead incarnation left the live one with a stale epoch for ever (L1)",
+}

@@ -1,0 +1,59 @@
+"""The simulator notices when a safeguard is gone; `make mutants` hunts them all, these are the ones found quickly."""
+
+import pytest
+
+from insync.sim import mutations
+from insync.sim.mutations import MUTANTS
+from insync.sim.plan import Plan
+from insync.sim.run import run_plan
+
+QUICK = {
+    "truncate-to-hwm": ("S3", "S1", "S9"),
+    "exact-epoch-only": ("S2", "S3", "F5"),
+    "unclamped-hwm": ("S2", "S6"),
+    "hwm-below-min-isr": ("S3", "S4", "S1"),
+    "read-past-hwm": ("S8",),
+    "joins-below-hwm": ("S3", "S5", "S4", "S1"),
+    "unclean-keeps-elr": ("S5",),
+    "registers-unfenced": ("S5",),
+    "fenced-electable": ("S5",),
+    "elr-kept-at-min-isr": ("S4", "S3"),
+    "elr-not-filled": ("S10", "S9"),
+    "duplicates-appended": ("S13",),
+}
+"""Mutants that few seeds are needed for, and the properties that fit."""
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_removed_safeguard_is_noticed_by_a_property_that_fits(name: str) -> None:
+    found = mutations.hunt_one(MUTANTS[name], range(60))
+    assert found.caught, f"{name}: nobody noticed"
+    assert found.property in QUICK[name], (found.property, found.detail)
+
+
+def test_a_mutant_is_gone_when_its_block_ends() -> None:
+    from insync.replication import high_watermark
+
+    before = high_watermark.enough_in_sync
+    with mutations.applied(MUTANTS["hwm-below-min-isr"]):
+        assert high_watermark.enough_in_sync is not before
+    assert high_watermark.enough_in_sync is before
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_every_mutant_names_a_safeguard_that_exists(name: str) -> None:
+    """A renamed function would leave a mutant that removes nothing."""
+    with mutations.applied(MUTANTS[name]):
+        pass
+    assert MUTANTS[name].removes
+    assert MUTANTS[name].rule
+
+
+def test_there_are_enough_mutants_and_their_names_are_unique() -> None:
+    assert len(MUTANTS) >= 25
+    assert len(mutations.LIST) == len(MUTANTS)
+
+
+def test_without_a_mutant_the_same_seeds_hold() -> None:
+    """What the hunt finds is the mutant's doing."""
+    assert all(run_plan(Plan.from_seed(seed)).violation is None for seed in range(3))
