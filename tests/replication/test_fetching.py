@@ -22,6 +22,7 @@ from insync.sansio import Send
 from insync.storage.config import LogConfig
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
+from insync.wire.types import NO_DURATION
 
 SIZE = len(records(1))
 
@@ -316,3 +317,18 @@ def test_a_follower_learns_the_leaders_log_start() -> None:
     h.run()
     h.advance(600)
     assert h[2].replica().log.log_start == 2
+
+
+def test_an_opening_request_that_arrives_late_ends_the_session_that_took_its_place() -> None:
+    """F1: the follower hears that its session is gone, instead of fetching where nobody looks."""
+    h = Harness((1, 2))
+    for broker in (1, 2):
+        h[broker].manager.apply([partition(1, replicas=(1, 2))], [], 0)
+    opening = replace(pending_fetch(h, 2).request, max_wait=NO_DURATION)
+    first = serve(h, Send(1, "fetch", opening, lambda *_: None, 1))
+    assert first.session_id > 0
+    late = serve(h, Send(1, "fetch", opening, lambda *_: None, 1))
+    assert late.session_id not in (0, first.session_id)
+    goes_on = replace(opening, session_id=first.session_id, session_epoch=1, topics=())
+    answer = serve(h, Send(1, "fetch", goes_on, lambda *_: None, 1))
+    assert answer.error_code is ErrorCode.fetch_session_id_not_found

@@ -178,7 +178,7 @@ class PartitionGhost:
         log = tracked.log
         if log is None or log.log_start > self.committed.end:
             return False
-        return log.leo <= self.rewound_to or self.verify(tracked) > self.rewound_to
+        return self.verify(tracked) >= min(log.leo, self.rewound_to + 1)
 
     def check_matching(self, broker: int, tracked: Tracked, hwm: int) -> str | None:
         """S2, for one replica."""

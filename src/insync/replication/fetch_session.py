@@ -151,12 +151,27 @@ class SessionCache:
             session.forget(request.forgotten_topics_data)
         session.take(request.topics)
         session.last_fetch_ms = now
+        if request.session_epoch == INITIAL_EPOCH and session.replica_id >= 0:
+            self._drop_overtaken(session)
         return session
 
     def drop(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             session.close()
+
+    def _drop_overtaken(self, session: Session) -> None:
+        """A follower fetches a partition in one session only, so an older one that has it too is not used any more.
+
+        1. A follower's opening request is held up; it gives up and opens a session with another one. 2. The first
+        request arrives after all. 3. The follower goes on in its session, but its partitions, level with the leader
+        and therefore not named in any round, would be looked for in the session of (2), where nobody fetches, and the
+        follower would drop out of the ISR for good. Told that its session is gone, it opens one more.
+        """
+        for other in list(self._sessions.values()):
+            mine = other is not session and other.replica_id == session.replica_id
+            if mine and any(key in other.partitions for key in session.partitions):
+                self.drop(other.id)
 
     def drop_uptimes_before(self, replica_id: int, replica_epoch: int) -> None:
         """A restarted broker does not come back to its old sessions."""
