@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("storage", "replication", "node_produce", "simulator", "scale")
+BENCHMARKS = ("wire", "storage", "replication", "node_produce", "simulator", "scale")
 
 
 def main() -> int:

@@ -119,12 +119,26 @@ class Outbox:
 # --- events ----------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who asked, as far as the connection tells. A few answers depend on it, not on the request alone."""
+
+    id: str = ""
+    host: str = ""
+    version: int = -1
+    """The version of the API that the client spoke before its request was translated; -1: the node's own."""
+
+
+UNKNOWN_CLIENT = Client()
+
+
 @dataclass(slots=True, eq=False)
 class Request:
     """A request arrived; its answer is the `Reply` with the same token."""
 
     token: int
     request: Message
+    client: Client = UNKNOWN_CLIENT
 
 
 @dataclass(slots=True, eq=False)

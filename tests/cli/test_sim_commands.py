@@ -37,6 +37,19 @@ def test_fewer_steps_make_a_shorter_run() -> None:
     assert short["steps"] < whole["steps"]
 
 
+def test_a_seed_that_crashes_the_code_is_reported_like_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(*_args: object, **_fields: object) -> None:
+        raise KeyError("nobody expected this")
+
+    monkeypatch.setattr("insync.replication.high_watermark.advance", crash)
+    result = run(app, ["sim", "run", "--seeds", "1:3", "--jobs", "1", "--json"])
+    assert result.exit_code == 1
+    failures = json.loads(result.stdout)["failures"]
+    assert [failure["seed"] for failure in failures] == [1, 2]
+    assert failures[0]["property"] == "crash"
+    assert "nobody expected this" in failures[0]["detail"]
+
+
 def test_replay_gives_the_same_trace_hash_every_time() -> None:
     first, second = (json.loads(run(app, ["sim", "replay", "4", "--json"]).stdout) for _ in range(2))
     assert first["trace_hash"] == second["trace_hash"]

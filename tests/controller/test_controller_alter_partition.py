@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -40,12 +41,14 @@ def test_an_accepted_proposal_is_the_isr_at_the_next_partition_epoch(cluster: Cl
     )
 
 
-def test_a_proposal_of_the_present_isr_changes_nothing(cluster: Cluster) -> None:
-    """M2: no change, no epoch."""
+def test_a_proposal_of_the_present_isr_voids_every_earlier_one(cluster: Cluster) -> None:
+    """I3, I6, M2: a leader withdraws what it proposed; a copy of that which arrives later meets a newer epoch."""
     before = cluster.partition()
     assert cluster.alter((1, 2)) is ErrorCode.none
-    assert cluster.partition() == before
-    assert cluster.decisions[-1].records == ()
+    assert cluster.partition() == replace(before, partition_epoch=before.partition_epoch + 1)
+    late = cluster.alter((1, 2, 3), partition_epoch=before.partition_epoch)
+    assert late is ErrorCode.invalid_update_version
+    assert cluster.partition().isr == (1, 2)
 
 
 REFUSALS = {

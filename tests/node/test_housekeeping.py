@@ -154,6 +154,15 @@ def test_a_broker_that_was_killed_registers_without_a_previous_epoch() -> None:
     assert previous_epochs(net) == [-1]
 
 
+def test_a_broker_that_remembers_the_controller_registers_once() -> None:
+    """B1: one uptime, one registration under way."""
+    net = Net(config(1), config(2, roles=("broker",))).up()
+    net.crash(2)
+    net.hold = [(2, "heartbeat")]
+    net.start(2)
+    assert len(net.held) == 1
+
+
 def test_an_uptime_that_never_registered_passes_the_epoch_of_the_last_one_on() -> None:
     """B5: it changed nothing, so the last clean stop still counts."""
     net = Net(config(1), config(2, roles=("broker",))).up()

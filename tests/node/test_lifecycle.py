@@ -201,6 +201,16 @@ def test_a_shutdown_that_nobody_answers_ends_after_its_time() -> None:
     assert bench.life.state == STOPPED
 
 
+def test_a_broker_that_is_told_twice_to_stop_waits_no_longer() -> None:
+    """B7: when a whole cluster stops, nobody is left to let the last brokers go."""
+    bench = Bench().running(now=10)
+    bench.life.begin_shutdown(100)
+    bench.tick(100)
+    bench.life.begin_shutdown(200)
+    bench.life.tick(200)
+    assert bench.life.state == STOPPED
+
+
 def test_a_broker_that_never_registered_stops_at_once() -> None:
     """B7: there is nothing to move away from it."""
     bench = Bench()

@@ -84,12 +84,13 @@ def test_a_controller_without_a_broker_decides_clients_requests_itself() -> None
     assert [topic.error_code for topic in response.topics] == [ErrorCode.none]
 
 
-def test_every_node_tells_what_it_knows_of_the_quorum() -> None:
-    """Q1."""
+def test_a_broker_passes_questions_about_the_quorum_on_to_its_leader() -> None:
+    """Q1: only the leader knows how far voters and observers are."""
     net = split()
-    assert net.answered(1, quorum_description()).topics[0].partitions[0].leader_id == 1
-    answer = net.answered(2, quorum_description()).topics[0].partitions[0]
-    assert answer.error_code is ErrorCode.not_leader_or_follower
+    for node in (1, 2):
+        answer = net.answered(node, quorum_description()).topics[0].partitions[0]
+        assert (answer.error_code, answer.leader_id) == (ErrorCode.none, 1)
+        assert [state.replica_id for state in (*answer.current_voters, *answer.observers)] == [1, 2]
 
 
 def test_one_fetch_reads_the_metadata_log_and_another_a_partition() -> None:

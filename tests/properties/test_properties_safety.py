@@ -20,6 +20,7 @@ from insync.properties import (
 )
 from insync.properties.committed_log import Forgiven
 from insync.properties.history import Acked, History, Read, Sent
+from insync.wire import batch as wire_batch
 
 
 def test_every_property_is_listed_once_with_a_statement() -> None:
@@ -42,6 +43,15 @@ def test_replicas_may_differ_above_their_high_watermark_only() -> None:
     stray = FakeLog([1, 1, 1])
     assert log_matching.check(2, truth.verified(stray, 0), 2, truth.end) is None
     assert log_matching.check(2, truth.verified(stray, 0), 3, truth.end)
+
+
+def test_a_batch_with_other_bytes_under_its_old_header_does_not_match() -> None:
+    """S2: nothing is asked of what is not committed."""
+    data = wire_batch.build([wire_batch.NewRecord(None, b"value")], base_offset=3, timestamp_ms=0)
+    assert log_matching.check_bytes(2, bytes(data), committed_end=4) is None
+    data[-2] ^= 1
+    assert log_matching.check_bytes(2, bytes(data), committed_end=4)
+    assert log_matching.check_bytes(2, bytes(data), committed_end=3) is None
 
 
 def test_every_candidate_holds_everything() -> None:
@@ -182,6 +192,15 @@ def test_an_epoch_has_one_leader() -> None:
     assert leaders.claim("p", 2, 2) is None
     assert leaders.claim("q", 1, 2) is None
     assert leaders.claim("p", 1, 2)
+
+
+def test_a_controller_leads_while_a_majority_of_voters_fetches() -> None:
+    """S12: with three voters one other is enough, with five it takes two; alone there is nobody to ask."""
+    assert single_leader.check_followed(1, 1, [0, 500], 2, now=1_000, patience=600) is None
+    assert single_leader.check_followed(1, 1, [0, 400], 2, now=1_000, patience=600)
+    assert single_leader.check_followed(1, 1, [0, 500, 0, 900], 3, now=1_000, patience=600) is None
+    assert single_leader.check_followed(1, 1, [0, 300, 0, 900], 3, now=1_000, patience=600)
+    assert single_leader.check_followed(1, 1, [], 1, now=1_000, patience=600) is None
 
 
 def sequenced(offset: int, sequence: int, epoch: int = 0) -> FakeHeader:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from replication_harness import Harness, alter_answer, partition, records
 
-from insync.replication.isr import Committed, PendingExpand, PendingRecovery, PendingShrink
+from insync.replication.isr import Committed, PendingExpand, PendingRecovery, PendingShrink, Withdrawal
 from insync.replication.leader import Leader
 from insync.wire.errors import ErrorCode
 
@@ -261,6 +261,56 @@ def test_after_a_lost_answer_a_refusal_by_epoch_proves_nothing(error: str) -> No
     h.tick(50)
     h.answer(h.take_proposal(1), error=ErrorCode[error])
     assert leader_of(h).state.maximal_isr == (1, 2, 3)
+
+
+def withdrawing() -> Harness:
+    """The first sending of {1, 2, 3} was lost, the second is refused because broker 3 is fenced."""
+    h = expanding(alter_partition_backoff_ms=50)
+    h.take_proposal(1).on_response(None, h.now)
+    h.tick(50)
+    h.shared.fenced.append(3)
+    h.answer(h.take_proposal(1), error=ErrorCode.ineligible_replica)
+    return h
+
+
+def test_after_a_lost_answer_a_refused_expansion_is_withdrawn_before_it_is_forgotten() -> None:
+    """I3: the lost sending may yet arrive and be accepted, so its members count until a new epoch makes it void."""
+    h = withdrawing()
+    h.write(1)
+    h.follower_fetch(1, 2, 1)
+    assert isinstance(leader_of(h).state, Withdrawal)
+    assert leader_of(h).state.maximal_isr == (1, 2, 3)
+    assert h[1].replica().log.hwm == 0
+    h.tick(50)
+    line = h.proposals(1)[0].request.topics[0].partitions[0]
+    assert (line.partition_epoch, [m.broker_id for m in line.new_isr_with_epochs]) == (0, [1, 2])
+    h.accept(1, partition(isr=(1, 2)))
+    assert leader_of(h).state.maximal_isr == (1, 2)
+    assert (h[1].replica().log.hwm, h[1].replica().partition.partition_epoch) == (1, 1)
+
+
+@pytest.mark.parametrize("error", ["ineligible_replica", "fenced_leader_epoch", "invalid_update_version"])
+def test_a_withdrawal_that_is_refused_leaves_the_doubt(error: str) -> None:
+    """I3: an old epoch may stem from the success of what was to be withdrawn; the metadata log will tell."""
+    h = withdrawing()
+    h.tick(50)
+    h.answer(h.take_proposal(1), error=ErrorCode[error])
+    assert leader_of(h).state.maximal_isr == (1, 2, 3)
+    h.apply(partition(isr=(1, 2, 3), version=1), 1)
+    assert isinstance(leader_of(h).state, Committed)
+
+
+def test_a_shrink_that_is_refused_after_a_lost_answer_needs_no_withdrawal() -> None:
+    """I3: if the lost sending is accepted later, the leader waits for more replicas than it must."""
+    h = Harness(replica_lag_time_max_ms=1000, alter_partition_backoff_ms=50)
+    h.apply(partition(), 1)
+    h.write(1)
+    h.tick(1600)
+    h.take_proposal(1).on_response(None, h.now)
+    h.tick(50)
+    h.answer(h.take_proposal(1), error=ErrorCode.operation_not_attempted)
+    assert isinstance(leader_of(h).state, Committed)
+    assert leader_of(h).state.isr == (1, 2, 3)
 
 
 @pytest.mark.parametrize("error", ["not_controller", "unknown_server_error", "request_timed_out"])

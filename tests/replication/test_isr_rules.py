@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from insync.replication import isr
-from insync.replication.isr import Committed, PendingExpand, PendingRecovery, PendingShrink
+from insync.replication.isr import Committed, PendingExpand, PendingRecovery, PendingShrink, Withdrawal
 from insync.replication.progress import LONG_AGO, FollowerProgress
 
 
@@ -55,6 +55,7 @@ def test_the_first_fetch_of_an_epoch_below_the_leo_is_not_caught_up() -> None:
         (PendingExpand(Committed((1, 2)), (1, 2, 3), (), 0, 0), (1, 2, 3)),
         (PendingShrink(Committed((1, 2, 3)), (1,), (), 0, 0), (1, 2, 3)),
         (PendingRecovery(Committed((1,)), (1,), (), 0, 0), (1,)),
+        (Withdrawal(Committed((1, 2)), (1, 2), (), 0, 0, (1, 2, 3)), (1, 2, 3)),
     ],
 )
 def test_the_maximal_isr_is_the_union_of_committed_and_proposed(state: isr.IsrState, maximal: tuple[int, ...]) -> None:

@@ -164,6 +164,19 @@ def test_list_offsets_is_refused_until_the_hwm_has_reached_leso() -> None:
     assert (line.error_code, line.offset, line.leader_epoch) == (ErrorCode.none, 2, 1)
 
 
+def test_a_debugging_replica_is_told_the_log_end_of_any_replica() -> None:
+    """H4, H5: a tool looks at one replica's own log; consumers are still told the HWM, and only by the leader."""
+    h = Harness((1, 2))
+    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    h.write(1, 2)
+    assert [h.list_offsets(broker, -1, replica_id=-2).offset for broker in (1, 2)] == [2, 0]
+    h.run()
+    line = h.list_offsets(2, -1, replica_id=-2)
+    assert (line.error_code, line.offset, line.leader_epoch) == (ErrorCode.none, 2, 0)
+    assert h.list_offsets(2, -2, replica_id=-2).offset == 0
+    assert h.list_offsets(2, -1).error_code is ErrorCode.not_leader_or_follower
+
+
 def test_consumers_read_below_the_hwm_and_followers_to_the_leo() -> None:
     """H5: an uncommitted record is nobody's to see but a follower's."""
     h = Harness()

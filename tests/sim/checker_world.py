@@ -63,6 +63,7 @@ class FakeReplica:
 class FakeNode:
     def __init__(self, node_id: int, metadata: list[Any]) -> None:
         self.id = node_id
+        self.config = SimpleNamespace(voters=(1, 2, 3), quorum=SimpleNamespace(check_quorum_ms=600))
         self.metadata = metadata
         self.quorum = SimpleNamespace(hwm=0, leo=0, epoch=1, leader_id=100, is_leader=False, log=FakeLog())
         self.quorum.read_committed = self._read_committed
@@ -115,6 +116,9 @@ class World:
 
     def nodes(self) -> list[FakeNode]:
         return list(self._nodes.values())
+
+    def now_of(self, host: None) -> int:
+        return int(self.engine.now) // 1_000
 
     # --- what tests do ---
 

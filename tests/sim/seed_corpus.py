@@ -6,6 +6,7 @@ CORPUS: dict[int, str] = {
     24: "S10 took a replica set that existed for one batch of metadata for one that never was",
     151: "the checker forgot that a crash was lossy when another crash followed",
     185: "an unclean winner whose whole log retention had deleted",
+    341: "a replica shared with an unclean winner what an earlier one had given up, and was asked to match all of it",
     514: "a replica that parted in one unclean election was asked to match after the next",
     1101: "an opening fetch that arrived late took the follower's partitions out of its session (L6)",
     1142: "a replica that parted in one unclean election was asked to match after the next",

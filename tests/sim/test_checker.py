@@ -11,7 +11,9 @@ from checker_world import KEY, FakeLog, FakeReplica, World, registration, three_
 
 from insync.errors import InvariantViolation
 from insync.properties.history import Acked, Fingerprint, ListedOffset, Read, Sent
-from insync.sansio import Reply, Request, Stop
+from insync.quorum import messages
+from insync.quorum.config import QuorumConfig
+from insync.sansio import Message, Reply, Request, Stop
 from insync.sim.checker import Checker
 from insync.wire import codec
 from insync.wire import metadata_records as records
@@ -26,6 +28,10 @@ def recovered(world: World, broker: int, epoch: int, log: FakeLog) -> FakeReplic
     world.checker.node_started(broker)
     world.commit(registration(broker, epoch, 100 + epoch))
     return world.host(broker, log)
+
+
+def metadata_fetch(*, replica: int, epoch: int) -> Message:
+    return messages.fetch_request("c", replica, epoch, messages.OffsetAndEpoch(0, 0), 0, QuorumConfig())
 
 
 def test_a_good_run_has_no_violation() -> None:
@@ -249,6 +255,23 @@ def test_two_quorum_leaders_of_one_epoch_are_found() -> None:
         quorum = world._nodes[broker].quorum
         quorum.epoch, quorum.leader_id, quorum.is_leader = 4, broker, True
         world.step(broker)
+    assert world.found == ["S12"]
+
+
+def test_a_controller_that_nobody_follows_has_to_stop() -> None:
+    """S12: who fetches in its epoch follows it; two of three are a majority."""
+    world = World()
+    quorum = world.node(1).quorum
+    quorum.epoch, quorum.leader_id, quorum.is_leader = 2, 1, True
+    world.step(1)
+    world.engine.now += 500_000
+    world.step(1, Request(1, metadata_fetch(replica=2, epoch=2)))
+    world.step(1, Request(2, metadata_fetch(replica=3, epoch=1)))
+    world.engine.now += 500_000
+    world.step(1)
+    assert world.found == []
+    world.engine.now += 100_000
+    world.step(1)
     assert world.found == ["S12"]
 
 

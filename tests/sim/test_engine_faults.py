@@ -108,6 +108,14 @@ def test_a_node_that_somebody_else_started_is_not_started_twice(world: World) ->
     assert world.alive() == [2, 3]
 
 
+def test_power_may_fail_on_a_machine_whose_process_has_stopped(world: World) -> None:
+    world.do("crash", "1", 60_000)
+    world.do("power_off", "1", 100)
+    assert world.cluster.stats["lossy_crash"] == 1
+    world.pass_ms(110)
+    assert world.alive() == [1, 2, 3]
+
+
 def test_power_loss_takes_everyone(world: World) -> None:
     world.do("power_loss", "", 100, 50)
     assert world.alive() == []
@@ -163,6 +171,16 @@ def test_a_node_with_stale_metadata_still_reaches_the_controller(world: World) -
     assert not world.blocked(3, 1, "metadata")
 
 
+def test_a_held_channel_is_one_way_and_leaves_the_others_alone(world: World) -> None:
+    world.do("hold", "3", 100, "leader:t0-0", "fetch", "out")
+    assert world.blocked(3, 2, "fetch")
+    assert not world.blocked(2, 3, "fetch")
+    assert not world.blocked(3, 2, "client")
+    world.do("hold", "2", 100, "controllers", "controller", "in")
+    assert world.blocked(1, 2, "controller")
+    assert not world.blocked(2, 1, "controller")
+
+
 def test_actions_that_are_left_after_healing_are_not_carried_out(world: World) -> None:
     world.faults.schedule([Action(at_ms=50, kind="crash", target="1", duration_ms=1_000)], from_ms=0)
     world.faults.heal()
@@ -194,6 +212,16 @@ def test_disks_fill_and_have_room_again(world: World) -> None:
     assert host.disk_delay_us == 0
 
 
+def test_a_failing_disk_syncs_nothing_until_it_is_mended(world: World) -> None:
+    world.do("failing_disk", "1", 100)
+    file = world.cluster.hosts[1].disk.open("f")
+    with pytest.raises(OSError, match="Input/output"):
+        file.sync()
+    world.pass_ms(110)
+    file.sync()
+    assert world.cluster.hosts[1].disk.syncs == 1
+
+
 def test_clocks_jump_and_drift(world: World) -> None:
     world.do("clock_jump", "1", 0, 400)
     world.do("clock_drift", "2", 100, 500_000)
@@ -208,6 +236,7 @@ def test_healing_undoes_everything(world: World) -> None:
         ("pause", "2"),
         ("isolate", "3", "both"),
         ("full_disk", "3"),
+        ("failing_disk", "3"),
         ("slow_disk", "3", 30),
     ):
         world.do(str(kind), str(target), 60_000, *value)
@@ -216,6 +245,7 @@ def test_healing_undoes_everything(world: World) -> None:
     assert not world.cluster.hosts[2].paused
     assert not world.blocked(3, 1)
     assert not world.cluster.hosts[3].disk.full
+    assert not world.cluster.hosts[3].disk.failing
     assert world.cluster.hosts[3].disk_delay_us == 0
 
 
@@ -234,7 +264,16 @@ def test_the_active_controller_is_the_one_of_the_highest_epoch(world: World) -> 
     assert world.faults.resolve("active-controller") == 3
 
 
-@pytest.mark.parametrize("target", ["9", "leader:nowhere-0", "follower:t0-5:0"])
+def test_a_name_stays_with_the_node_that_it_was_given_to(world: World) -> None:
+    world.views[2].is_leader = True
+    world.do("name", "active-controller", 0, "A")
+    world.do("name", "other-voter:A", 0, "B")
+    world.views[2].is_leader, world.views[3].is_leader = False, True
+    assert [world.faults.resolve(target) for target in ("A", "B", "other-voter:A:B")] == [2, 1, 3]
+    assert world.faults.resolve("other-voter:A:B:active-controller") is None
+
+
+@pytest.mark.parametrize("target", ["9", "nobody", "leader:nowhere-0", "follower:t0-5:0"])
 def test_an_action_without_a_target_does_nothing(world: World, target: str) -> None:
     world.do("crash", target)
     assert world.alive() == [1, 2, 3]

@@ -5,7 +5,25 @@ from __future__ import annotations
 import typer
 
 from insync import __version__
-from insync.cli import demo, sim
+from insync.cli import (
+    consume,
+    demo,
+    elect,
+    explain,
+    group,
+    health,
+    node,
+    produce,
+    quorum,
+    reassign,
+    sim,
+    top,
+    topic,
+    up,
+)
+from insync.cli import (
+    format as format_command,
+)
 
 app = typer.Typer(
     name="insync",
@@ -16,6 +34,19 @@ app = typer.Typer(
 )
 app.add_typer(sim.app, name="sim")
 app.command(name="demo")(demo.demo)
+app.command(name="up")(up.up)
+app.command(name="node")(node.node)
+app.command(name="format")(format_command.format_node)
+app.add_typer(topic.app, name="topic")
+app.command(name="produce")(produce.produce)
+app.command(name="consume")(consume.consume)
+app.add_typer(group.app, name="group")
+app.add_typer(reassign.app, name="reassign")
+app.command(name="elect")(elect.elect)
+app.command(name="quorum")(quorum.quorum)
+app.command(name="health")(health.health)
+app.command(name="explain")(explain.explain)
+app.command(name="top")(top.top)
 
 
 def _version(asked: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import traceback
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from insync.cli.seeds import complain, one_seed, over_processes, seed_range
+from insync.properties.violation import Violation
 from insync.sim import mutations, scenario, shrinking
 from insync.sim.mutant_list import Mutant
 from insync.sim.plan import Plan
@@ -30,7 +32,12 @@ JOBS = os.cpu_count() or 1
 
 def _run_seed(seed: int, max_steps: int | None) -> Outcome:
     plan = Plan.from_seed(seed)
-    return run_plan(plan if max_steps is None else plan.cut_to(max_steps))
+    try:
+        return run_plan(plan if max_steps is None else plan.cut_to(max_steps))
+    except Exception as error:  # whatever it is, it is this seed's failure, and the other seeds go on
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        detail = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+        return Outcome(seed, Violation("crash", detail, "", 0), 0, 0.0, "", cpu_seconds=0.0)
 
 
 @app.command()

@@ -68,10 +68,9 @@ def _accept(
     builder = ctx.builder(partition)
     builder.isr = _proposed(proposal)
     builder.recovering = proposal.leader_recovery_state == records.RECOVERING
-    record = ctx.build(builder)
-    if record is not None:
-        made.append(record)
-        partition = partition.changed_by(record)
+    record = ctx.build(builder) or withdrawn(partition)
+    made.append(record)
+    partition = partition.changed_by(record)
     if partition.leader != sender:  # the ISR was accepted, and with it a reassignment that ends this leader's term
         return _refused(partition.index, ErrorCode.new_leader_elected)
     return alter_partition.ResponsePartition(
@@ -83,6 +82,14 @@ def _accept(
         leader_recovery_state=int(partition.recovering),
         partition_epoch=partition.partition_epoch,
     )
+
+
+def withdrawn(partition: Partition) -> records.PartitionChangeRecord:
+    """I3, I6: the ISR as it is, proposed anew: a leader takes back what it proposed before, wherever copies of it are.
+
+    The new partition epoch alone does that.
+    """
+    return records.PartitionChangeRecord(partition_id=partition.index, topic_id=partition.topic_id, isr=partition.isr)
 
 
 # --- the checks, in order (I4) ---------------------------------------------------------------------------------------

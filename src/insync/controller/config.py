@@ -26,3 +26,6 @@ class ControllerConfig:
     """How long a proactive recovery gathers answers."""
     producer_id_block: int = 1_000
     features: tuple[tuple[str, int], ...] = FEATURES
+    cluster_defaults: tuple[tuple[str, str], ...] = ()
+    """Topic configs, under the broker's names, that a new cluster starts with. Those on which controllers and brokers
+    have to agree (min.insync.replicas) are set here and not in each node's own defaults."""

@@ -7,6 +7,8 @@ raised MinISR late is the concern of `alter_partition.leader_knows_min_isr`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 from insync.controller.context import Context
@@ -18,6 +20,7 @@ from insync.metadata.configs import Resource
 from insync.metadata.image import CLUSTER_DEFAULTS, ConfigResource, Image
 from insync.wire import metadata_records as records
 from insync.wire.errors import ErrorCode
+from insync.wire.messages import alter_configs as replace_messages
 from insync.wire.messages import create_topics
 from insync.wire.messages import incremental_alter_configs as messages
 from insync.wire.types import NO_DURATION
@@ -34,17 +37,46 @@ def problem(resource: Resource, name: str, value: str | None) -> str | None:
 
 
 def alter(ctx: Context, request: Any, now: int) -> Decision:
+    """IncrementalAlterConfigs."""
+    made, responses = _decide(ctx, request.resources, lambda _resource, entry: tuple(entry.configs), messages)
+    response = messages.IncrementalAlterConfigsResponse(throttle_time=NO_DURATION, responses=responses)
+    return Decision(records=() if request.validate_only else made, response=response)
+
+
+def replace_all(ctx: Context, request: Any, now: int) -> Decision:
+    """AlterConfigs: what is named is set, what is not named goes back to its default."""
+
+    def changes(resource: ConfigResource, entry: Any) -> tuple[Any, ...]:
+        named = {config.name: None for config in entry.configs}
+        dropped = [name for name in ctx.image.configs.get(resource, {}) if name not in named]
+        return (
+            *(messages.AlterableConfig(name=c.name, config_operation=SET, value=c.value) for c in entry.configs),
+            *(messages.AlterableConfig(name=name, config_operation=DELETE, value=None) for name in dropped),
+        )
+
+    made, responses = _decide(ctx, request.resources, changes, replace_messages)
+    response = replace_messages.AlterConfigsResponse(throttle_time=NO_DURATION, responses=responses)
+    return Decision(records=() if request.validate_only else made, response=response)
+
+
+Changes = Callable[[ConfigResource, Any], tuple[Any, ...]]
+
+
+def _decide(
+    ctx: Context, entries: Sequence[Any], changes: Changes, answers: ModuleType
+) -> tuple[tuple[records.MetadataRecord, ...], tuple[Any, ...]]:
+    """The records for all resources together, and an answer for each of them."""
     overlay: Overlay = {}
     made: list[records.MetadataRecord] = []
     responses = []
-    names = [(entry.resource_type, entry.resource_name) for entry in request.resources]
-    for entry in request.resources:
+    names = [(entry.resource_type, entry.resource_name) for entry in entries]
+    for entry in entries:
         resource = (int(entry.resource_type), entry.resource_name)
         outcome = _check_resource(ctx, resource) if names.count(resource) == 1 else _REPEATED
         if outcome == OK:
-            outcome = _change(ctx, resource, entry.configs, overlay, made)
+            outcome = _change(ctx, resource, changes(resource, entry), overlay, made)
         responses.append(
-            messages.AlterConfigsResourceResponse(
+            answers.AlterConfigsResourceResponse(
                 error_code=outcome[0],
                 error_message=outcome[1],
                 resource_type=entry.resource_type,
@@ -52,8 +84,7 @@ def alter(ctx: Context, request: Any, now: int) -> Decision:
             )
         )
     made += _derive_elrs(ctx, overlay)
-    response = messages.IncrementalAlterConfigsResponse(throttle_time=NO_DURATION, responses=tuple(responses))
-    return Decision(records=() if request.validate_only else tuple(made), response=response)
+    return tuple(made), tuple(responses)
 
 
 _REPEATED: Outcome = (ErrorCode.invalid_request, "The resource is named more than once.")

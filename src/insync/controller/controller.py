@@ -27,7 +27,7 @@ from insync.controller.config import ControllerConfig
 from insync.controller.context import Contact, Context
 from insync.controller.decision import Decision
 from insync.controller.recovery import Recoveries
-from insync.metadata.image import Image
+from insync.metadata.image import CLUSTER_DEFAULTS, Image
 from insync.sansio import Outbox
 from insync.wire import metadata_records as records
 
@@ -82,7 +82,7 @@ class Controller:
         self._rebalance_at = now + self._ctx.config.rebalance_interval_ms
         self._stirred = True
         if image.empty:
-            self._submit(Decision(records=tuple(_features(self._ctx.config))))
+            self._submit(Decision(records=tuple(_first_records(self._ctx.config))))
 
     def deactivate(self) -> None:
         self.active = False
@@ -172,9 +172,20 @@ class Controller:
     def incremental_alter_configs(self, request: Any, now: int) -> Decision:
         return configs.alter(self._ctx, request, now)
 
+    def alter_configs(self, request: Any, now: int) -> Decision:
+        return configs.replace_all(self._ctx, request, now)
+
     def allocate_producer_ids(self, request: Any, now: int) -> Decision:
         return producer_ids.allocate(self._ctx, request, now)
 
 
-def _features(config: ControllerConfig) -> list[records.FeatureLevelRecord]:
-    return [records.FeatureLevelRecord(name=name, feature_level=level) for name, level in config.features]
+def _first_records(config: ControllerConfig) -> list[records.MetadataRecord]:
+    """What a new cluster starts with."""
+    kind, everyone = CLUSTER_DEFAULTS
+    return [
+        *(records.FeatureLevelRecord(name=name, feature_level=level) for name, level in config.features),
+        *(
+            records.ConfigRecord(resource_type=kind, resource_name=everyone, name=name, value=value)
+            for name, value in config.cluster_defaults
+        ),
+    ]

@@ -5,7 +5,6 @@ Replicas on fenced brokers are allowed, but somebody must be able to lead at onc
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
@@ -14,6 +13,7 @@ from insync.controller import configs, placement
 from insync.controller.context import Context
 from insync.controller.decision import Decision
 from insync.controller.reassignment import OK, Outcome, assignment_problem
+from insync.metadata import topic_names
 from insync.metadata.configs import Resource
 from insync.wire import metadata_records as records
 from insync.wire.errors import ErrorCode
@@ -21,8 +21,6 @@ from insync.wire.messages import create_partitions as more_messages
 from insync.wire.messages import create_topics as create_messages
 from insync.wire.messages import delete_topics as delete_messages
 from insync.wire.types import METADATA_TOPIC, NO_DURATION
-
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 Assignments = list[tuple[int, ...]]
 Records = list[records.MetadataRecord]
@@ -66,8 +64,8 @@ def _check_name(ctx: Context, name: str, entries: list[Any], normalised: dict[st
         return ErrorCode.invalid_request, "The topic is named more than once."
     if name == METADATA_TOPIC:
         return ErrorCode.invalid_request, f"{METADATA_TOPIC} belongs to the controllers."
-    if not _LEGAL.fullmatch(name) or name in (".", ".."):
-        return ErrorCode.invalid_topic_exception, "Names have 1 to 249 of the characters a-z A-Z 0-9 . _ - only."
+    if not topic_names.is_legal(name):
+        return ErrorCode.invalid_topic_exception, topic_names.RULE
     if name in ctx.image.topic_ids:
         return ErrorCode.topic_already_exists, f"Topic '{name}' already exists."
     taken = normalised.get(_normal(name), name)

@@ -7,7 +7,7 @@ the maps are not; `copy` shares the values. A reader that wants to act on what c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -41,6 +41,7 @@ class Image:
         "_map",
         "brokers",
         "configs",
+        "defaults",
         "features",
         "next_producer_id",
         "offset",
@@ -49,7 +50,9 @@ class Image:
         "topics",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, defaults: Mapping[str, str] | None = None) -> None:
+        self.defaults: Mapping[str, str] = defaults or {}
+        """From this node's own settings, under the broker's names: what holds where the log says nothing."""
         self.brokers: dict[int, Broker] = {}
         self.topics: dict[UUID, str] = {}
         self.topic_ids: dict[str, UUID] = {}
@@ -64,7 +67,7 @@ class Image:
 
     def copy(self) -> Image:
         """An independent image with nothing in its changes."""
-        other = Image()
+        other = Image(self.defaults)
         other.brokers = dict(self.brokers)
         other.topics = dict(self.topics)
         other.topic_ids = dict(self.topic_ids)
@@ -116,7 +119,7 @@ class Image:
         return self._map.under_reassignment()
 
     def config(self, topic: str, name: str) -> configs.Value:
-        """What holds for a topic: its own value, else the cluster's default, else the built-in one."""
+        """What holds for a topic: its own value, else the cluster's default, this node's, or the built-in one."""
         return self.config_with(topic, name, {})
 
     def config_with(self, topic: str, name: str, overlay: dict[ConfigResource, dict[str, str]]) -> configs.Value:
@@ -124,7 +127,7 @@ class Image:
         key = configs.TOPIC_KEYS[name]
         own = overlay.get((Resource.TOPIC, topic), self.configs.get((Resource.TOPIC, topic), {}))
         shared = overlay.get(CLUSTER_DEFAULTS, self.configs.get(CLUSTER_DEFAULTS, {}))
-        return configs.value_of(key, own.get(name, shared.get(key.synonym)))
+        return configs.value_of(key, own.get(name, shared.get(key.synonym, self.defaults.get(key.synonym))))
 
     def min_isr(self, topic: str) -> int:
         """The configured MinISR; the effective one also depends on the number of replicas (H1)."""

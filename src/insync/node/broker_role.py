@@ -8,13 +8,15 @@ from insync.metadata.changes import Changes
 from insync.node.cluster_view import NodeClusterView
 from insync.node.config import NodeConfig
 from insync.node.forwarding import Forwarding
+from insync.node.group_role import GroupRole
 from insync.node.housekeeping import Housekeeping
 from insync.node.lifecycle import STOPPED, Lifecycle
 from insync.node.producer_ids import ProducerIds
 from insync.node.publisher import Publisher
+from insync.node.topic_creation import TopicCreation
 from insync.quorum.quorum import Quorum
 from insync.replication.manager import ReplicaManager
-from insync.sansio import Outbox
+from insync.sansio import UNKNOWN_CLIENT, Client, Outbox
 from insync.storage.disk import Disk
 from insync.storage.log_store import LogStore
 
@@ -25,8 +27,12 @@ class BrokerRole:
     def __init__(
         self, config: NodeConfig, disk: Disk, rng: Random, out: Outbox, quorum: Quorum, publisher: Publisher, now: int
     ) -> None:
+        self.config = config
+        self.out = out
         self.publisher = publisher
         self._published = False
+        self.client: Client = UNKNOWN_CLIENT
+        """Whose request is being handled."""
 
         def controller_id() -> int:
             return quorum.leader_id
@@ -44,8 +50,10 @@ class BrokerRole:
             now=now,
         )
         self.forwarding = Forwarding(config, out, controller_id)
+        self.topic_creation = TopicCreation(config.auto_create_topics, config.forward_timeout_ms, self.forwarding, out)
         self.producer_ids = ProducerIds(config, out, controller_id, lambda: self.lifecycle.broker_epoch)
         self.housekeeping = Housekeeping(config, self.log_store, self.replicas, out, now)
+        self.groups = GroupRole(config, lambda: publisher.image, self.replicas, self.forwarding, out, rng, now)
 
     def metadata_changed(self, changes: Changes, now: int) -> None:
         """Q7: replicas act on merged results, from the moment this uptime's registration has been seen (B3)."""
@@ -56,6 +64,7 @@ class BrokerRole:
         if self._published:
             mine, gone = self.publisher.merged(changes)
             self.replicas.apply(mine, gone, now)
+            self.groups.metadata_changed(changes, now)
 
     def publish_first(self, now: int) -> None:
         """B3, T7: take up every assigned role at once, and drop the logs of replicas that were moved away meanwhile."""
@@ -63,6 +72,7 @@ class BrokerRole:
             return
         self._published = True
         self.replicas.apply(self.publisher.assigned(), [], now)
+        self.groups.refresh(now)
         self._reconfigure()
 
     def _reconfigure(self) -> None:
@@ -75,6 +85,7 @@ class BrokerRole:
         self.forwarding.tick(now)
         self.producer_ids.tick(now)
         self.housekeeping.tick(now)
+        self.groups.tick(now)
 
     def deadlines(self) -> tuple[int | None, ...]:
         return (
@@ -83,6 +94,7 @@ class BrokerRole:
             self.forwarding.next_deadline(),
             self.producer_ids.next_deadline(),
             self.housekeeping.next_deadline(),
+            self.groups.next_deadline(),
         )
 
     @property

@@ -11,7 +11,7 @@ from insync.metadata.image import CLUSTER_DEFAULTS, Image
 from insync.node.lifecycle import Lifecycle
 from insync.replication import throttle
 from insync.replication.throttle import Rates, Throttle
-from insync.storage.config import LogConfig
+from insync.storage.config import COMPACT, LogConfig
 
 
 class NodeClusterView:
@@ -111,9 +111,12 @@ def _log_config(image: Image, topic: str) -> LogConfig:
     def number(key: str) -> int:
         return int(image.config(topic, key))  # type: ignore[arg-type]
 
+    policy = ",".join(image.config(topic, "cleanup.policy"))  # type: ignore[arg-type]
+    longest_lag = number("max.compaction.lag.ms")
     return LogConfig(
         segment_bytes=number("segment.bytes"),
-        segment_ms=number("segment.ms"),
+        # Only closed segments are compacted, so none may grow for longer than a record may wait for it.
+        segment_ms=min(number("segment.ms"), longest_lag) if COMPACT in policy else number("segment.ms"),
         index_interval_bytes=number("index.interval.bytes"),
         retention_ms=number("retention.ms"),
         retention_bytes=number("retention.bytes"),
@@ -121,5 +124,11 @@ def _log_config(image: Image, topic: str) -> LogConfig:
         flush_ms=number("flush.ms"),
         max_message_bytes=number("max.message.bytes"),
         log_append_time=image.config(topic, "message.timestamp.type") == "LogAppendTime",
-        cleanup_policy=",".join(image.config(topic, "cleanup.policy")),  # type: ignore[arg-type]
+        cleanup_policy=policy,
+        delete_retention_ms=number("delete.retention.ms"),
+        min_cleanable_ratio=float(image.config(topic, "min.cleanable.dirty.ratio")),  # type: ignore[arg-type]
+        min_compaction_lag_ms=number("min.compaction.lag.ms"),
+        max_compaction_lag_ms=longest_lag,
+        timestamp_before_max_ms=number("message.timestamp.before.max.ms"),
+        timestamp_after_max_ms=number("message.timestamp.after.max.ms"),
     )

@@ -5,10 +5,12 @@ The parts' own dataclasses carry Kafka's defaults; this one only composes them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from insync.controller.config import ControllerConfig
+from insync.groups.config import GroupConfig
 from insync.metadata.broker import Endpoint
 from insync.quorum.config import QuorumConfig
 from insync.replication.config import ReplicationConfig
@@ -40,14 +42,29 @@ class NodeConfig:
     recovery_point_checkpoint_interval_ms: int = 60_000
     retention_check_interval_ms: int = 300_000
     flush_check_interval_ms: int = 1_000
+    cleaner_interval_ms: int = 15_000
+    """How often a broker looks for a log that is worth compacting."""
+    cleaner_step_ms: int = 10
+    cleaner_step_bytes: int = 1 << 16
+    """A compaction under way looks at so many bytes, so often: it shares the thread with everything else."""
+    cleaner_max_keys: int = 250_000
     metadata_snapshot_records: int = 20_000
+
+    auto_create_topics: bool = True
+    """Topics that clients ask for and that do not exist are made, unless the client says not to."""
+    log_dir: str = "data"
+    """Where the logs are, as people who ask are told."""
 
     wall_offset_ms: int = 0
     """Wall-clock milliseconds = monotonic `now` + this; record timestamps and retention use it."""
 
+    topic_defaults: Mapping[str, str] = field(default_factory=dict)
+    """Topic configs for topics and clusters that set none, under the broker's names."""
+
     quorum: QuorumConfig = field(default_factory=QuorumConfig)
     controller: ControllerConfig
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)
+    groups: GroupConfig = field(default_factory=GroupConfig)
 
     @property
     def is_broker(self) -> bool:

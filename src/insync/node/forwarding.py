@@ -19,6 +19,9 @@ from insync.wire.messages import envelope
 
 CHANNEL = "forward"
 
+OnAnswer = Callable[[Message, int], None]
+"""(answer, now)."""
+
 
 class Forwarding:
     def __init__(self, config: NodeConfig, out: Outbox, controller_id: Callable[[], int]) -> None:
@@ -28,8 +31,12 @@ class Forwarding:
         self._waiting: list[_Forwarded] = []
 
     def forward(self, api: ModuleType, request: Message, token: int, now: int) -> None:
+        self.ask(api, request, lambda answer, _now: self.out.reply(token, answer), now)
+
+    def ask(self, api: ModuleType, request: Message, on_answer: OnAnswer, now: int) -> None:
+        """The broker's own request: `on_answer` gets the controller's answer, or a refusal."""
         deadline = now + self.config.forward_timeout_ms
-        self._attempt(_Forwarded(api, request, token, deadline), now)
+        self._attempt(_Forwarded(api, request, on_answer, deadline), now)
 
     def tick(self, now: int) -> None:
         due = [f for f in self._waiting if now >= f.retry_at]
@@ -43,7 +50,7 @@ class Forwarding:
 
     def _attempt(self, forwarded: _Forwarded, now: int) -> None:
         if now >= forwarded.deadline:
-            self.out.reply(forwarded.token, forwarded.api.refuse(forwarded.request, ErrorCode.request_timed_out))
+            forwarded.on_answer(forwarded.api.refuse(forwarded.request, ErrorCode.request_timed_out), now)
             return
         peer = self._controller_id()
         if peer < 0:
@@ -54,10 +61,10 @@ class Forwarding:
             if response is None or response.error_code is ErrorCode.not_controller:
                 self._later(forwarded, now)
             elif response.error_code is not ErrorCode.none:
-                self.out.reply(forwarded.token, forwarded.api.refuse(forwarded.request, response.error_code))
+                forwarded.on_answer(forwarded.api.refuse(forwarded.request, response.error_code), now)
             else:
                 _, answer = codec.decode_response(response.response_data, type(forwarded.request))
-                self.out.reply(forwarded.token, answer)
+                forwarded.on_answer(answer, now)
 
         wrapped = envelope.EnvelopeRequest(
             request_data=codec.encode_request(forwarded.request, 0, "forwarded"),
@@ -72,11 +79,11 @@ class Forwarding:
 
 
 class _Forwarded:
-    __slots__ = ("api", "deadline", "request", "retry_at", "token")
+    __slots__ = ("api", "deadline", "on_answer", "request", "retry_at")
 
-    def __init__(self, api: ModuleType, request: Message, token: int, deadline: int) -> None:
+    def __init__(self, api: ModuleType, request: Message, on_answer: OnAnswer, deadline: int) -> None:
         self.api = api
         self.request = request
-        self.token = token
+        self.on_answer = on_answer
         self.deadline = deadline
         self.retry_at = 0

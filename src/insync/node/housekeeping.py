@@ -1,19 +1,21 @@
-"""A broker's chores: checkpoints, background flushes, retention. Their times are spread by interval, not by event.
+"""A broker's chores: checkpoints, background flushes, retention, compaction. Their times are spread by interval.
 
 Flushing and the writing of checkpoints are effects, done off the loop. A log's recovery point moves only when its flush
 is done, so a checkpoint never claims more than the disk holds.
 
-Notes: segments_deleted.
+Notes: segments_deleted; those of cleaner.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from insync.node.cleaner import Cleaner
 from insync.node.config import NodeConfig
 from insync.replication.manager import ReplicaManager
 from insync.replication.replica import Replica
 from insync.sansio import Outbox
+from insync.storage.config import DELETE
 from insync.storage.log import Log
 from insync.storage.log_store import LogKey, LogStore
 
@@ -26,6 +28,7 @@ class Housekeeping:
         self._replicas = replicas
         self._out = out
         self._wall_offset = config.wall_offset_ms
+        self._cleaner = Cleaner(config, log_store, out)
         self._unflushed: dict[Log, LogKey] = {}  # in the order in which they were written to
         self._chores = [
             _Chore(config.hwm_checkpoint_interval_ms, self._checkpoint_high_watermarks, now),
@@ -40,8 +43,11 @@ class Housekeeping:
             log = replica.log
             if log.leo > log.recovery_point:
                 self._unflushed[log] = replica.key
+            if log.config.cleanup_policy != DELETE and log.config.compacts:
+                self._cleaner.noticed(replica, now)
 
     def tick(self, now: int) -> None:
+        self._cleaner.tick(now)
         if now < self._next_due:
             return
         for chore in self._chores:
@@ -51,7 +57,8 @@ class Housekeeping:
         self._next_due = min(chore.due for chore in self._chores)
 
     def next_deadline(self) -> int:
-        return self._next_due
+        cleaning = self._cleaner.next_deadline()
+        return self._next_due if cleaning is None else min(self._next_due, cleaning)
 
     def _checkpoint_high_watermarks(self, now: int) -> None:
         self._out.write_file(*self._log_store.checkpoint_high_watermarks())

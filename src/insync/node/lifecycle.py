@@ -64,7 +64,12 @@ class Lifecycle:
         self._due = now
 
     def begin_shutdown(self, now: int) -> None:
-        """B7: ask to be let go; a broker that never registered, or gets no answer in time, stops all the same."""
+        """B7: ask to be let go; a broker that never registered, or gets no answer in time, stops all the same.
+
+        Asked a second time, it waits no longer: when a whole cluster stops, nobody is left to let the last ones go.
+        """
+        if self.state == SHUTTING_DOWN:
+            self._shutdown_deadline = now
         if self.state in (SHUTTING_DOWN, STOPPED):
             return
         if not self.registered:

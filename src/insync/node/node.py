@@ -51,7 +51,7 @@ class Node:
         self.halted = False  # stopped, and not cleanly
         self.described_topics: dict[UUID, Message] = {}  # for Metadata answers, until the image changes
         self._leader = (-1, -1)  # (epoch, id) of the quorum's leader when last looked at
-        self.publisher = Publisher(config.node_id, config.metadata_snapshot_records)
+        self.publisher = Publisher(config.node_id, config.metadata_snapshot_records, config.topic_defaults)
         log = Log.create_or_open(
             disk, METADATA_DIRECTORY, topic_id=METADATA_TOPIC_ID, config=LogConfig(retention_ms=-1), now=now
         )
@@ -77,6 +77,7 @@ class Node:
 
     def start(self, now: int) -> list[Effect]:
         self.quorum.start(now)
+        self._leader = (self.quorum.epoch, self.quorum.leader_id)  # known from before: it is no change of controller
         if self.broker_role:
             self.broker_role.lifecycle.start(now)
         self._tick(now)
@@ -138,6 +139,8 @@ class Node:
     def _route(self, event: Event, now: int) -> None:
         kind = type(event)
         if kind is Request:
+            if self.broker_role:
+                self.broker_role.client = event.client  # type: ignore[union-attr]
             self._request(event.request, event.token, now)  # type: ignore[union-attr]
         elif kind is Response:
             event.send.on_response(event.response, now)  # type: ignore[union-attr]
@@ -168,6 +171,7 @@ class Node:
             self.out.reply(token, None)  # not served in this role: the driver closes the connection
 
     def _peer_lost(self, peer: int, now: int) -> None:
+        self.quorum.peer_lost(peer, now)
         if self.controller_role:
             self.controller_role.peer_lost(peer, now)
         if self.broker_role:

@@ -6,6 +6,8 @@ seen its own registration (B3): by then it has been fenced out of whatever its l
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from insync.metadata import snapshot
 from insync.metadata.changes import Changes
 from insync.metadata.image import Image
@@ -15,8 +17,8 @@ from insync.wire import metadata_records
 
 
 class Publisher:
-    def __init__(self, node_id: int, snapshot_records: int) -> None:
-        self.image = Image()
+    def __init__(self, node_id: int, snapshot_records: int, defaults: Mapping[str, str] | None = None) -> None:
+        self.image = Image(defaults)
         self.applied = 0  # offset of the next record to apply
         self._node_id = node_id
         self._snapshot_records = snapshot_records
@@ -28,7 +30,7 @@ class Publisher:
     def load_snapshot(self, payloads: list[bytes], offset: int, epoch: int) -> None:
         """Q6: the state as of `offset` replaces whatever this node had."""
         before = self.image
-        self.image = Image()
+        self.image = Image(before.defaults)
         for payload in payloads:
             self.image.apply(metadata_records.decode(payload), offset - 1)
         self._forgotten = [p.key for p in before.partitions_of(self._node_id) if self.image.partition(p.key) is None]

@@ -9,7 +9,7 @@ The oldest half is forgotten from time to time, so that a long run needs bounded
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import Protocol
@@ -48,6 +48,7 @@ class LogView(Protocol):
 
 fingerprint_of = attrgetter("base_offset", "last_offset", "leader_epoch", "crc")
 _base_offset = attrgetter("base_offset")
+_leader_epoch = attrgetter("leader_epoch")
 
 
 class CommittedLog:
@@ -74,6 +75,11 @@ class CommittedLog:
     def position(self, offset: int) -> int:
         """The index of the batch that holds `offset`; -1 below `start`."""
         return bisect_right(self.batches, offset, key=_base_offset) - 1
+
+    def start_of(self, epoch: int) -> int:
+        """Where the first batch written in `epoch` or later starts; the end if there is none."""
+        position = bisect_left(self.batches, epoch, key=_leader_epoch)
+        return self.batches[position].base_offset if position < len(self.batches) else self.end
 
     def at(self, offset: int) -> Fingerprint | None:
         position = self.position(offset)

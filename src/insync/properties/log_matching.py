@@ -7,6 +7,7 @@ the lower of the two.
 from __future__ import annotations
 
 from insync.properties.violation import Property
+from insync.wire import batch
 
 PROPERTY = Property(
     "S2", "Log Matching", "Two replicas of a partition hold the same batches below the lower of their high watermarks."
@@ -18,3 +19,11 @@ def check(replica: int, verified_to: int, hwm: int, committed_end: int) -> str |
     if verified_to >= stable:
         return None
     return f"replica {replica} differs from the committed log at {verified_to}, below its high watermark {hwm}"
+
+
+def check_bytes(replica: int, records: bytes, committed_end: int) -> str | None:
+    """Logs are compared by what their headers say; this holds the bytes of a log just opened against its headers."""
+    for position, header in batch.iter_headers(records):
+        if header.base_offset < committed_end and batch.crc_of(records, position, header) != header.crc:
+            return f"replica {replica} holds other bytes than were committed at {header.base_offset}"
+    return None

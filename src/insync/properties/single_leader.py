@@ -1,15 +1,20 @@
-"""S12: an epoch has one leader."""
+"""S12: an epoch has one leader, and a controller that a majority of voters has left does not stay active.
+
+The second half bounds the life of a deposed controller: it answers heartbeats and serves its old log, so brokers that
+reach it stay with it, and miss everything that its successor decides.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from insync.properties.violation import Property
 
 PROPERTY = Property(
     "S12",
     "One Leader per Epoch",
-    "One broker acts as leader of a partition in a leader epoch, one controller is active in a quorum epoch.",
+    "One broker acts as leader of a partition in a leader epoch, one controller is active in a quorum epoch, and only "
+    "for as long as a majority of voters follows it.",
 )
 
 
@@ -27,3 +32,13 @@ class Leaders:
         if first == leader:
             return None
         return f"{first} and {leader} both lead in epoch {epoch}"
+
+
+def check_followed(leader: int, epoch: int, heard: Sequence[int], majority: int, now: int, patience: int) -> str | None:
+    """`heard`: when each other voter last fetched from `leader`, which has just looked at its clock."""
+    if majority == 1:
+        return None
+    since = sorted(heard, reverse=True)[majority - 2]
+    if now < since + patience:
+        return None
+    return f"controller {leader} of epoch {epoch} has not heard from a majority for {now - since} ms and still leads"

@@ -111,6 +111,9 @@ class Quorum:
     def tick(self, now: int) -> None:
         self._core.role.tick(now)
 
+    def peer_lost(self, peer: int, now: int) -> None:
+        self._core.role.peer_lost(peer, now)
+
     def next_deadline(self) -> int | None:
         return self._core.role.next_deadline()
 
@@ -166,7 +169,11 @@ class Quorum:
         self._answer(request, token, lambda asked: self._piece(request, asked, now))
 
     def handle_describe_quorum(self, request: Message, token: int, now: int) -> None:
-        self._core.out.reply(token, describe.describe(self._core, now))
+        self._core.out.reply(token, self.description(now))
+
+    def description(self, now: int) -> Message:
+        """The answer to DescribeQuorum; only a leader's tells of voters and observers."""
+        return describe.describe(self._core, now)
 
     def handle_fetch(self, request: Message, token: int, now: int) -> None:
         """Serve a fetch of the metadata log, now or when there is something new."""

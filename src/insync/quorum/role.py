@@ -42,6 +42,9 @@ class Role:
     def on_durable(self, now: int) -> None:
         """More of the log is on disk."""
 
+    def peer_lost(self, peer: int, now: int) -> None:
+        """A hint that another node's process has died."""
+
     def refuses_pre_votes(self) -> bool:
         """Q4: a replica that has a leader it hears from helps nobody to unseat it (KIP-996)."""
         return False

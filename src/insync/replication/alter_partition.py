@@ -2,7 +2,8 @@
 
 What an answer, or none, means for a proposal:
 - success: committed, unless the answer tells of a new leader epoch, which only the metadata log explains;
-- a refusal that proves it was not applied: back to the committed state;
+- a refusal that proves it was not applied: back to the committed state. If a copy that was sent earlier may still
+  arrive, it is first withdrawn (`isr_changes`);
 - no answer, or an answer that decides nothing (another controller leads): the same proposal again, after a while;
 - an answer which says that the partition has moved on: the metadata log will tell. If it does not for long, because
   the controller that said so was deposed with its change, the proposal is sent once more; the partition epoch in it
@@ -17,7 +18,7 @@ from uuid import UUID
 
 from insync.replication import isr_changes
 from insync.replication.core import Core
-from insync.replication.isr import Proposal
+from insync.replication.isr import Proposal, Withdrawal
 from insync.replication.leader import Leader
 from insync.replication.replica import Replica
 from insync.wire.errors import ErrorCode
@@ -27,7 +28,7 @@ CHANNEL = "controller"
 RECOVERED = 0
 
 NOT_APPLIED = (ErrorCode.ineligible_replica, ErrorCode.operation_not_attempted)
-"""The controller compared the partition epoch first and found it current: no attempt was applied."""
+"""The controller compared the partition epoch first and found it current: no attempt was applied so far."""
 REFUSED = (ErrorCode.fenced_leader_epoch, ErrorCode.invalid_request)
 """Refused, which proves as much only for the first attempt."""
 MOVED_ON = (
@@ -150,14 +151,25 @@ class AlterPartitionSender:
 
     def _on_error(self, leader: Leader, attempt: Attempt, error: ErrorCode, now: int) -> None:
         if proves_not_applied(error, uncertain=attempt.uncertain):
-            self._settle(attempt)
-            isr_changes.refused(leader, attempt.proposal, error, now)
+            self._refused(leader, attempt, error, now)
             return
         self._core.counters["failed_isr_updates"] += 1
         if error in MOVED_ON or error in REFUSED:
             self._wait_for_metadata(attempt, now)
         else:
             self._postpone([attempt], now + self._core.config.alter_partition_backoff_ms)
+
+    def _refused(self, leader: Leader, attempt: Attempt, error: ErrorCode, now: int) -> None:
+        retry_at = now + self._core.config.alter_partition_backoff_ms
+        if isinstance(attempt.proposal, Withdrawal):
+            self._postpone([attempt], retry_at)
+        elif may_yet_be_applied(attempt.proposal, uncertain=attempt.uncertain):
+            withdrawal = Attempt(attempt.replica, isr_changes.withdraw(leader, attempt.proposal), retry_at)
+            withdrawal.uncertain = True
+            self._attempts[attempt.replica] = withdrawal
+        else:
+            self._settle(attempt)
+            isr_changes.refused(leader, attempt.proposal, error, now)
 
     def _wait_for_metadata(self, attempt: Attempt, now: int) -> None:
         # The change that the answer spoke of may be this proposal's own.
@@ -176,6 +188,11 @@ class AlterPartitionSender:
 def proves_not_applied(error: ErrorCode, *, uncertain: bool) -> bool:
     """I3: only then is the maximal ISR given up."""
     return error in NOT_APPLIED or (error in REFUSED and not uncertain)
+
+
+def may_yet_be_applied(proposal: Proposal, *, uncertain: bool) -> bool:
+    """I3: an earlier sending that was not answered may arrive after this refusal. Who only leaves does no harm so."""
+    return uncertain and any(broker not in proposal.isr for broker in proposal.proposed)
 
 
 def _leader_awaiting(attempt: Attempt) -> Leader | None:

@@ -3,6 +3,7 @@
     Committed --expand--> PendingExpand ---+
         |-------shrink--> PendingShrink ---+--> Committed, by an answer or by the metadata log
         |-----recovered-> PendingRecovery -+
+                          PendingExpand --refused, and a copy of it may be under way--> Withdrawal --> Committed
 
 A state knows its committed `isr` and its `maximal_isr`: everyone who is in the ISR that the controller has, whichever
 way the proposal went. From the moment of proposing that is the union of both; a lost answer leaves it so.
@@ -56,6 +57,20 @@ class PendingRecovery(Proposal):
     """E7: the ISR stays as it is; the leader elected in spite of possible loss says that it has recovered."""
 
     __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Withdrawal(Proposal):
+    """I3: the ISR stays as it is; once this is accepted, no copy of an earlier proposal can be, by its partition epoch.
+
+    Until then whoever was proposed may be in the controller's ISR at any moment.
+    """
+
+    doubtful: tuple[int, ...]
+
+    @property
+    def maximal_isr(self) -> tuple[int, ...]:
+        return union(self.committed.isr, self.doubtful)
 
 
 IsrState = Committed | Proposal

@@ -4,8 +4,16 @@ The numbered race behind the maximal ISR: (1) ISR {1}, leader 1 proposes {1, 2};
 is delayed; (3) 1 commits a record alone; (4) 1 dies and 2, a candidate since (2), is elected without that record.
 From (1) on the leader therefore waits for 2, until it knows that the proposal has failed.
 
+A refusal does not always tell it that: (1) leader 1 proposes {1, 2}, the connection breaks and the request lies in some
+buffer; (2) broker 2 is fenced; (3) the next attempt is refused, because 2 is not eligible; (4) 2 is unfenced, in the
+same uptime and without a change of the partition; (5) the first attempt is read and accepted. Between (3) and the
+news of (5) a leader that went back to {1} would commit without a candidate. So after an attempt without an answer it
+withdraws instead: it proposes {1}, which the controller takes as a change, and by its new partition epoch whatever is
+still under way is void (I6). Until that is accepted it goes on waiting for 2.
+
 Notes: isr_expand_proposed, isr_shrink_proposed(partition, isr, proposed), recovery_proposed(partition),
-isr_committed(partition, isr, partition_epoch), isr_refused(partition, error), alter_partition_overtaken(partition).
+isr_committed(partition, isr, partition_epoch), isr_refused(partition, error), isr_withdrawn(partition, isr, doubtful),
+alter_partition_overtaken(partition).
 """
 
 from __future__ import annotations
@@ -14,7 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from insync.replication import isr
-from insync.replication.isr import Committed, PendingExpand, PendingRecovery, PendingShrink, Proposal
+from insync.replication.isr import Committed, PendingExpand, PendingRecovery, PendingShrink, Proposal, Withdrawal
 from insync.replication.progress import NO_BROKER_EPOCH, FollowerProgress
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import alter_partition
@@ -153,6 +161,20 @@ def refused(leader: Leader, proposal: Proposal, error: ErrorCode, now: int) -> N
     leader.core.counters["failed_isr_updates"] += 1
     _note(leader, "isr_refused", error=error.name)
     settled(leader, now)
+
+
+def withdraw(leader: Leader, proposal: Proposal) -> Withdrawal:
+    """I3: refused, and yet an earlier sending may be accepted: take it back, and wait for its members till then."""
+    isr_now = proposal.committed.isr
+    members = tuple((broker, _uptime(leader, broker)) for broker in isr_now)
+    withdrawal = Withdrawal(
+        proposal.committed, isr_now, members, proposal.leader_epoch, proposal.partition_epoch, proposal.proposed
+    )
+    leader.state = withdrawal
+    leader.core.changed[leader.replica] = None
+    leader.core.counters["failed_isr_updates"] += 1
+    _note(leader, "isr_withdrawn", isr=isr_now, doubtful=proposal.proposed)
+    return withdrawal
 
 
 def settled(leader: Leader, now: int) -> None:

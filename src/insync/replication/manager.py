@@ -20,7 +20,7 @@ from insync.replication.core import Core
 from insync.replication.fetch_server import FetchServer
 from insync.replication.fetcher import Fetchers
 from insync.replication.produce_server import ProduceServer
-from insync.replication.purgatory import Purgatory
+from insync.replication.purgatory import OnAppended, Purgatory
 from insync.replication.replica import Replica
 from insync.sansio import Outbox
 from insync.storage.log_store import LogStore
@@ -94,6 +94,13 @@ class ReplicaManager:
 
     def produce(self, request: produce.ProduceRequest, token: int, now: int) -> None:
         self._produce_server.produce(request, token, now)
+        self._finish(now)
+
+    def append(
+        self, key: PartitionKey, batch: bytearray, on_done: OnAppended, now: int, timeout_ms: int = 5_000
+    ) -> None:
+        """Records of the node's own, as an acks=all producer would write them; `on_done` hears how it went."""
+        self._produce_server.append(key, batch, on_done, now + timeout_ms, now)
         self._finish(now)
 
     def fetch(self, request: fetch.FetchRequest, token: int, now: int) -> None:
@@ -176,6 +183,10 @@ class ReplicaManager:
 
     def _finish(self, now: int) -> None:
         core = self._core
+        outcomes = self._purgatory.outcomes
+        while outcomes:
+            on_done, error, base_offset = outcomes.popleft()
+            on_done(error, base_offset, now)
         while core.woken:
             woken, core.woken = core.woken, {}
             for session in woken:

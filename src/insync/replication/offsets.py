@@ -20,6 +20,8 @@ EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
+DEBUGGER = -2
+"""The replica id of a tool that looks at one replica, whatever its role."""
 _NONE = ErrorCode.none
 
 Found = tuple[int, int]
@@ -31,12 +33,13 @@ Found = tuple[int, int]
 
 def answer_list_offsets(core: Core, request: list_offsets.ListOffsetsRequest) -> list_offsets.ListOffsetsResponse:
     consumer = request.replica_id < 0
+    find = _local_offset if request.replica_id == DEBUGGER else _offset
     return list_offsets.ListOffsetsResponse(
         throttle_time=NO_DURATION,
         topics=tuple(
             list_offsets.ListOffsetsTopicResponse(
                 name=topic.name,
-                partitions=tuple(_offset(core, topic.name, asked, consumer) for asked in topic.partitions),
+                partitions=tuple(find(core, topic.name, asked, consumer) for asked in topic.partitions),
             )
             for topic in request.topics
         ),
@@ -61,6 +64,24 @@ def _offset(
         timestamp=timestamp,
         offset=offset,
         leader_epoch=epoch,
+    )
+
+
+def _local_offset(
+    core: Core, topic: str, asked: list_offsets.ListOffsetsPartition, consumer: bool
+) -> list_offsets.ListOffsetsPartitionResponse:
+    """Where this replica's own log begins or ends. Other questions go to the leader, as those of a consumer do."""
+    replica = core.by_name.get((topic, asked.partition_index))
+    if replica is None or asked.timestamp not in (LATEST, EARLIEST):
+        return _offset(core, topic, asked, consumer)
+    log = replica.log
+    latest = asked.timestamp == LATEST
+    return list_offsets.ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        error_code=_NONE,
+        timestamp=-1,
+        offset=log.leo if latest else log.log_start,
+        leader_epoch=log.last_epoch if latest else log.epochs.epoch_at(log.log_start),
     )
 
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from insync.metadata.partition import PartitionKey
 from insync.replication.core import Core
 from insync.replication.fetch_server import unhosted
 from insync.replication.leader import Leader
-from insync.replication.purgatory import ParkedProduce, PartitionAnswer, Waiter, response
+from insync.replication.purgatory import OnAppended, ParkedAppend, ParkedProduce, PartitionAnswer, Waiter, response
 from insync.replication.replica import Replica
+from insync.storage.config import DELETE, LogConfig
 from insync.storage.producer_state import Duplicate
-from insync.wire import batch
+from insync.wire import batch, filtering
 from insync.wire.batch import BatchHeader, Bytes
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import produce as messages
@@ -47,6 +49,21 @@ class ProduceServer:
             self._await(ParkedProduce(token, now + millis(request.timeout), answers), appended)
         else:
             self._core.out.reply(token, response(answers))
+
+    def append(self, key: PartitionKey, batch: bytearray, on_done: OnAppended, deadline: int, now: int) -> None:
+        """P1-P3 for the node's own records: they are stored and waited for like an acks=all producer's."""
+        answer = PartitionAnswer(*key)
+        appended: list[tuple[Replica, int, PartitionAnswer]] = []
+        data = messages.PartitionProduceData(index=key[1], records=batch)
+        self._append(key[0], data, ACKS_ALL, answer, appended, now)
+        parked = ParkedAppend(on_done, deadline, answer)
+        waiters = [
+            Waiter(replica, required, answer, parked) for replica, required, _ in appended if replica.log.hwm < required
+        ]
+        if waiters:
+            self._core.purgatory.park(parked, waiters)
+        else:
+            parked.finish(self._core.purgatory)
 
     def _append(
         self,
@@ -89,16 +106,36 @@ class ProduceServer:
                 return None
             if known is not None:
                 return self._acknowledge_again(leader, header, known, answer)
+        refusal = self.refusal(log.config, records or b"", header, now + self._core.config.wall_offset_ms)
+        if refusal is not _NONE:
+            answer.error = refusal
+            return None
         answer.base_offset = leader.append(bytearray(records or b""), header, now)
         if log.config.log_append_time:
             answer.append_time = instant(now + self._core.config.wall_offset_ms)
         return answer.base_offset + header.last_offset_delta + 1
+
+    def refusal(self, config: LogConfig, records: Bytes, header: BatchHeader, wall: int) -> ErrorCode:
+        """P5: what the topic's settings have against a batch that is sound in itself.
+
+        Timestamps are judged by the header, which a reader goes by as well; keys have to be looked for.
+        """
+        if not config.log_append_time and (
+            header.max_timestamp - wall > config.timestamp_after_max_ms
+            or wall - header.base_timestamp > config.timestamp_before_max_ms
+        ):
+            return ErrorCode.invalid_timestamp
+        if config.cleanup_policy != DELETE and config.compacts and not filtering.all_have_keys(records, 0, header):
+            return ErrorCode.invalid_record  # compaction would drop a record without a key
+        return _NONE
 
     def _acknowledge_again(
         self, leader: Leader, header: BatchHeader, known: Duplicate, answer: PartitionAnswer
     ) -> int | None:
         """P4: a duplicate gets its first offset, and with acks=all waits for it like the first time."""
         answer.base_offset = known.first_offset
+        if leader.replica.log.config.log_append_time:
+            answer.append_time = instant(known.timestamp)
         name = leader.replica.partition.name
         self._core.out.note(
             "duplicate_produce", partition=name, producer=header.producer_id, base_offset=known.first_offset

@@ -2,11 +2,15 @@
 
 A request may write to many partitions. Each of its appends waits in its own replica's queue, ordered by the offset
 that the high watermark has to reach; the request is answered once, when the last one is decided.
+
+What the node itself appends waits here too. Whoever appended may want to append again when it hears the outcome, so
+it hears of it at the end of the step (`outcomes`), not in the middle of whatever decided it.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from datetime import datetime
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
@@ -48,13 +52,40 @@ class ParkedProduce:
         self.open = 0
         self.waiters: list[Waiter] = []
 
+    def finish(self, purgatory: Purgatory) -> None:
+        purgatory.out.reply(self.token, response(self.answers))
+
+
+OnAppended = Callable[[ErrorCode, int, int], None]
+"""Called with the outcome, the base offset (-1 if refused) and the time."""
+
+
+class ParkedAppend:
+    """An append of the node itself, with its own acks=all."""
+
+    __slots__ = ("answer", "deadline", "on_done", "open", "waiters")
+
+    def __init__(self, on_done: OnAppended, deadline: int, answer: PartitionAnswer) -> None:
+        self.on_done = on_done
+        self.deadline = deadline
+        self.answer = answer
+        self.open = 0
+        self.waiters: list[Waiter] = []
+
+    def finish(self, purgatory: Purgatory) -> None:
+        refused = self.answer.error is not ErrorCode.none
+        purgatory.outcomes.append((self.on_done, self.answer.error, -1 if refused else self.answer.base_offset))
+
+
+Parked = ParkedProduce | ParkedAppend
+
 
 class Waiter:
     """One append of a parked produce: `required` is the high watermark that commits it."""
 
     __slots__ = ("answer", "done", "parked", "replica", "required")
 
-    def __init__(self, replica: Replica, required: int, answer: PartitionAnswer, parked: ParkedProduce) -> None:
+    def __init__(self, replica: Replica, required: int, answer: PartitionAnswer, parked: Parked) -> None:
         self.replica = replica
         self.required = required
         self.answer = answer
@@ -63,14 +94,16 @@ class Waiter:
 
 
 class Purgatory:
-    __slots__ = ("_deadlines", "_out", "_sequence")
+    __slots__ = ("_deadlines", "_sequence", "out", "outcomes")
 
     def __init__(self, out: Outbox) -> None:
-        self._out = out
-        self._deadlines: list[tuple[int, int, ParkedProduce]] = []
+        self.out = out
+        self._deadlines: list[tuple[int, int, Parked]] = []
         self._sequence = 0
+        self.outcomes: deque[tuple[OnAppended, ErrorCode, int]] = deque()
+        """Of the node's own appends: to be told at the end of the step."""
 
-    def park(self, parked: ParkedProduce, waiters: list[Waiter]) -> None:
+    def park(self, parked: Parked, waiters: list[Waiter]) -> None:
         parked.waiters = waiters
         parked.open = len(waiters)
         for waiter in waiters:
@@ -112,7 +145,7 @@ class Purgatory:
         parked = waiter.parked
         parked.open -= 1
         if parked.open == 0:
-            self._out.reply(parked.token, response(parked.answers))
+            parked.finish(self)
 
 
 def response(answers: list[PartitionAnswer]) -> produce.ProduceResponse:

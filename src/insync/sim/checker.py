@@ -16,8 +16,9 @@ from insync.metadata.changes import Changes
 from insync.properties import metadata_matching
 from insync.properties.clients import ClientChecks
 from insync.properties.history import History
+from insync.properties.single_leader import check_followed
 from insync.properties.violation import Violation
-from insync.sansio import Effect, Event, Message, Reply, Request, Stop
+from insync.sansio import Effect, Event, Message, Reply, Request, Stop, Timer
 from insync.sim.ghost_image import GhostImage
 from insync.sim.partition_checks import PartitionChecks
 from insync.sim.probes import Probes
@@ -26,7 +27,10 @@ from insync.wire import codec
 from insync.wire.errors import ErrorCode
 from insync.wire.messages.elect_leaders import ElectLeadersRequest
 from insync.wire.messages.envelope import EnvelopeRequest
+from insync.wire.messages.fetch import FetchRequest
+from insync.wire.messages.fetch_snapshot import FetchSnapshotRequest
 from insync.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from insync.wire.types import METADATA_TOPIC_ID
 
 LATEST = -1
 """The timestamp that stands for the end of the log."""
@@ -35,7 +39,7 @@ LATEST = -1
 class SeenNode:
     """What one process had when last looked at."""
 
-    __slots__ = ("applied", "clean", "hwm", "leader", "leo", "node")
+    __slots__ = ("applied", "clean", "heard", "hwm", "leader", "leo", "node")
 
     def __init__(self, node: Any) -> None:
         self.node = node
@@ -44,6 +48,8 @@ class SeenNode:
         self.hwm = 0
         self.leo = node.quorum.leo
         self.leader = (-1, -1)
+        self.heard: dict[int, int] = {}
+        """While it leads the quorum: when each other voter was last heard from, by its own clock."""
 
 
 class Checker:
@@ -94,6 +100,8 @@ class Checker:
         if quorum.hwm != seen.hwm or quorum.leo < seen.leo or (quorum.epoch, quorum.leader_id) != seen.leader:
             self._metadata_moved(node, seen)
         seen.leo = quorum.leo
+        if seen.heard and quorum.is_leader:
+            self._check_followed(node, seen, event, asked)
         if node.publisher.applied != seen.applied:
             self._metadata_applied(node, seen)
         for replica in node.changed:
@@ -150,12 +158,28 @@ class Checker:
         if quorum.is_leader and (quorum.epoch, quorum.leader_id) != seen.leader:
             self._report("S12", self.partitions.leaders.claim("quorum", quorum.epoch, node.id))
             self._report("S7", metadata_matching.check_leader(node.id, quorum.epoch, quorum.leo, self.truth.log))
+            others = [voter for voter in node.config.voters if voter != node.id]
+            seen.heard = dict.fromkeys(others, self._now_of(node))
         seen.leader = (quorum.epoch, quorum.leader_id)
         start, seen.hwm = max(seen.hwm, quorum.log.log_start), quorum.hwm
         if quorum.hwm > start:
             changes = self.truth.compare(node, start, quorum.hwm)
             if changes is not None:
                 self._truth_changed(changes)
+
+    def _check_followed(self, node: Any, seen: SeenNode, event: Event, asked: Message | None) -> None:
+        """S12: asked of a quorum leader whenever it looks at its clock; who fetches in its epoch follows it."""
+        quorum = node.quorum
+        if type(event) is Timer:
+            heard, majority = list(seen.heard.values()), len(node.config.voters) // 2 + 1
+            now, patience = self._now_of(node), node.config.quorum.check_quorum_ms
+            self._report("S12", check_followed(node.id, quorum.epoch, heard, majority, now, patience))
+        follower = _metadata_follower(asked, quorum.epoch)
+        if follower in seen.heard:
+            seen.heard[follower] = self._now_of(node)
+
+    def _now_of(self, node: Any) -> int:
+        return int(self.cluster.now_of(self.cluster.hosts[node.id]))
 
     def _report(self, property_id: str, wrong: str | None) -> None:
         if wrong:
@@ -180,6 +204,8 @@ class Checker:
             self.probes.hit("back_in_the_same_uptime")
         if not broker.fenced:
             self._unfenced[broker_id] = broker.epoch
+            if before is None or before.fenced:
+                self.partitions.unfenced(broker_id)
 
     def _registered(self, broker: Broker) -> None:
         if self._incarnations.get(broker.incarnation_id, False):
@@ -193,6 +219,18 @@ class Checker:
             self.probes.hit("merged_remove_and_add")
         if self.truth.departing.get(node.id):
             self.partitions.forget_departed(node)
+
+
+def _metadata_follower(asked: Any, epoch: int) -> int | None:
+    """Who asks for metadata of that quorum epoch, records or a snapshot."""
+    kind = type(asked)
+    if kind is FetchRequest and [topic.topic_id for topic in asked.topics] == [METADATA_TOPIC_ID]:
+        replica = int(asked.replica_state.replica_id)
+    elif kind is FetchSnapshotRequest:
+        replica = int(asked.replica_id)
+    else:
+        return None
+    return replica if asked.topics[0].partitions[0].current_leader_epoch == epoch else None
 
 
 def _request_of(event: Event) -> Message | None:

@@ -125,11 +125,12 @@ class Lister:
 
 
 def _fingerprints(records: Any) -> tuple[Fingerprint, ...]:
+    """What was read, by its bytes: a batch that was damaged is another one."""
     if not records:
         return ()
     return tuple(
-        Fingerprint(header.base_offset, header.last_offset, header.leader_epoch, header.crc)
-        for _, header in batch.iter_headers(records)
+        Fingerprint(header.base_offset, header.last_offset, header.leader_epoch, batch.crc_of(records, at, header))
+        for at, header in batch.iter_headers(records)
     )
 
 

@@ -30,6 +30,7 @@ class Faults:
         self._voters = voters
         self._next_rule = 0
         self._healed = False
+        self._names: dict[str, int] = {}
 
     def schedule(self, actions: Iterable[Action], from_ms: int) -> None:
         for action in actions:
@@ -50,7 +51,7 @@ class Faults:
         self._healed = True
         self._network.lift_all()
         for host in self._cluster.hosts.values():
-            host.disk.full = False
+            host.disk.full = host.disk.failing = False
             host.disk_delay_us = 0
             host.clock.set_drift(self._engine.now, 0)
             self._cluster.resume(host.id)
@@ -71,6 +72,13 @@ class Faults:
         node = self.resolve(action.target)
         if node is not None and self._cluster.hosts[node].alive:
             self._cluster.crash(node, lossy=lossy, corrupt=corrupt)
+            self._start_later(node, action.duration_ms)
+
+    def _do_power_off(self, action: Action) -> None:
+        """The machine loses its power, whether its process still runs or has stopped before."""
+        node = self.resolve(action.target)
+        if node is not None:
+            self._cluster.crash(node, lossy=True)
             self._start_later(node, action.duration_ms)
 
     def _do_power_loss(self, action: Action) -> None:
@@ -138,6 +146,14 @@ class Faults:
             direction = str(action.value[1]) if len(action.value) > 1 else "both"
             self._block(_links([node], [other], direction), action.duration_ms)
 
+    def _do_hold(self, action: Action) -> None:
+        """One channel between two nodes, or between a node and all controllers: held back, not lost."""
+        node, (other, channel, direction) = self.resolve(action.target), map(str, action.value)
+        others = self._voters if other == "controllers" else (self.resolve(other),)
+        if node is not None:
+            pairs = _links([node], [each for each in others if each is not None and each != node], direction)
+            self._block([(src, dst, channel) for src, dst in pairs], action.duration_ms)
+
     def _do_split(self, action: Action) -> None:
         side = [int(node) for node in action.value]
         rest = [node for node in self._cluster.hosts if node not in side]
@@ -199,6 +215,16 @@ class Faults:
     def _make_room(self, node: int) -> None:
         self._cluster.hosts[node].disk.full = False
 
+    def _do_failing_disk(self, action: Action) -> None:
+        """No sync succeeds: the node halts at the first that it asks for, and again whenever it is started."""
+        node = self.resolve(action.target)
+        if node is not None:
+            self._cluster.hosts[node].disk.failing = True
+            self._engine.after(action.duration_ms * 1_000, self._mend_disk, node)
+
+    def _mend_disk(self, node: int) -> None:
+        self._cluster.hosts[node].disk.failing = False
+
     def _do_clock_jump(self, action: Action) -> None:
         node = self.resolve(action.target)
         if node is not None:
@@ -215,13 +241,23 @@ class Faults:
 
     # --- targets -----------------------------------------------------------------------------------------------------
 
+    def _do_name(self, action: Action) -> None:
+        """From now on `value[0]` means the node that `target` means now, whatever becomes of it."""
+        node = self.resolve(action.target)
+        if node is not None:
+            self._names[str(action.value[0])] = node
+
     def resolve(self, target: str) -> int | None:
         """The node that `target` means right now, or None if there is none."""
         if target == "active-controller":
             return self.active_controller()
         role, _, rest = target.partition(":")
         if not rest:
-            return int(target) if int(target) in self._cluster.hosts else None
+            node = int(target) if target.isdigit() else self._names.get(target)
+            return node if node in self._cluster.hosts else None
+        if role == "other-voter":
+            known = [self.resolve(each) for each in rest.split(":")]
+            return next((voter for voter in self._voters if voter not in known), None)
         name, _, index = rest.partition(":")
         partition = self._operator.partition(name)
         if partition is None:

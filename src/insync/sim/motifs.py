@@ -122,6 +122,10 @@ def full_disk(d: Draw, at: int) -> list[Action]:
     return [act(at, "full_disk", d.broker(), d.medium())]
 
 
+def failing_disk(d: Draw, at: int) -> list[Action]:
+    return [act(at, "failing_disk", d.anyone(), d.medium())]
+
+
 def clocks(d: Draw, at: int) -> list[Action]:
     if d.rng.random() < 0.5:
         return [act(at, "clock_jump", d.anyone(), 0, d.medium())]

@@ -93,6 +93,7 @@ def _persist_unsynced(_original: Any) -> Any:
         from insync.storage import checkpoints
 
         file = self._disk.open(self._path)
+        file.sync()  # the version before has long reached the disk by itself
         file.truncate(0)
         file.append(checkpoints.encode_epochs(self.entries))
         file.close()
@@ -232,8 +233,15 @@ LIST: tuple[Mutant, ...] = (
     _mutant(
         "maximal-isr-given-up",
         "I3",
-        "keeping the maximal ISR while the outcome of a proposal is unknown",
+        "keeping the maximal ISR while the outcome of a proposal is unknown, also by withdrawing it",
         ("replication.alter_partition:proves_not_applied", _always(True)),
+        ("replication.alter_partition:may_yet_be_applied", _always(False)),
+    ),
+    _mutant(
+        "refusal-ends-doubt",
+        "I3",
+        "withdrawing a refused proposal of which an unanswered copy may still arrive",
+        ("replication.alter_partition:may_yet_be_applied", _always(False)),
     ),
     _mutant("older-metadata", "M3", "ignoring older partition epochs", ("replication.isr:is_newer", _always(True))),
     # the controller

@@ -15,6 +15,7 @@ from insync.properties import (
     hwm_monotonicity,
     leader_completeness,
     liveness,
+    log_matching,
     no_loss,
     quorum_superset,
     recovery_quorum,
@@ -23,7 +24,9 @@ from insync.properties import (
 )
 from insync.properties.ghost import PartitionGhost, Tracked
 from insync.sim.ghost_image import GhostImage
+from insync.wire import batch
 
+READ_BYTES = 1 << 20
 _DURING = {"PendingExpand": "hwm_advances_during_expand", "PendingShrink": "hwm_advances_during_shrink"}
 
 
@@ -47,7 +50,8 @@ class PartitionChecks:
         broker = self._truth.image.brokers.get(broker_id)
         if node is None or broker is None or node.lifecycle is None:
             return False
-        return node.broker_epoch == broker.epoch and node.lifecycle.state in ("running", "shutting_down")
+        may_lead = not broker.fenced or node.lifecycle.state in ("running", "shutting_down")
+        return bool(node.broker_epoch == broker.epoch and may_lead)
 
     # --- the metadata of a partition changed ---------------------------------------------------------------------
 
@@ -70,6 +74,11 @@ class PartitionChecks:
         """S5: from the moment of fencing nothing rests on the broker."""
         for partition in self._truth.image.partitions_of(broker_id):
             self._check_fenced(self._truth.ghosts[partition.key], broker_id)
+
+    def unfenced(self, broker_id: int) -> None:
+        """S3: from now on the broker may be elected."""
+        for partition in self._truth.image.partitions_of(broker_id):
+            self._check_candidates(self._truth.ghosts[partition.key])
 
     def _check_fenced(self, ghost: PartitionGhost, broker_id: int) -> None:
         broker, partition = self._truth.image.brokers.get(broker_id), ghost.partition
@@ -179,7 +188,7 @@ class PartitionChecks:
         end = ghost.committed.end
         same = before is not None and before.log is log
         if not same:
-            self._opened(log)
+            self._opened(ghost, broker, log)
         tracked = ghost.observe(broker, node, log)
         if replica.leader is not None:
             self._leader_changed(ghost, tracked, broker, replica)
@@ -198,10 +207,18 @@ class PartitionChecks:
             self._report(ghost, "S9", f"replica {broker} deleted records up to {log.log_start} that are not committed")
         tracked.leo, tracked.hwm = log.leo, log.hwm
 
-    def _opened(self, log: Any) -> None:
+    def _opened(self, ghost: PartitionGhost, broker: int, log: Any) -> None:
+        """S2: a crash may have damaged records whose headers are as they were."""
         report = log.recovery
-        if report is not None and report.bytes_cut:
+        if report is None:
+            return
+        if report.bytes_cut:
             self._hit("tail_cut")
+        offset = log.log_start
+        while offset < log.leo:
+            records = log.read(offset, READ_BYTES, limit_offset=log.leo)
+            self._report(ghost, "S2", log_matching.check_bytes(broker, records, ghost.committed.end))
+            offset = max(offset, *(header.next_offset for _, header in batch.iter_headers(records)))
 
     def _leader_changed(self, ghost: PartitionGhost, tracked: Tracked, broker: int, replica: Any) -> None:
         log, leader, end = replica.log, replica.leader, ghost.committed.end

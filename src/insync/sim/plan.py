@@ -23,7 +23,8 @@ class Action:
     """One thing done to the cluster at `at_ms` of the fault phase, and undone after `duration_ms`.
 
     `target` is resolved when it happens: a node id ("3"), "leader:t0-1", "follower:t0-1:0" (the first replica that does
-    not lead), "active-controller"; for operator actions a topic ("t0") or a partition ("t0-1").
+    not lead), "active-controller", a name that an earlier action gave ("A"), "other-voter:A:B" (the first voter that is
+    neither A nor B); for operator actions a topic ("t0") or a partition ("t0-1").
     """
 
     at_ms: int

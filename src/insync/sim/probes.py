@@ -6,6 +6,7 @@ and is told by the checker (`hit`).
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -34,6 +35,7 @@ PROBES: dict[str, str] = {
     "alter_partition_answer_lost": "the answer to an AlterPartition never came",
     "alter_partition_met_failover": "the controller was replaced while an AlterPartition was in flight",
     "refused_ineligible_replica": "an ISR with a member that is fenced, stopping or in another uptime was refused",
+    "proposal_withdrawn": "a refused ISR change was withdrawn, because a copy of it might still arrive",
     "refused_partition_epoch": "an AlterPartition based on an old partition epoch was refused",
     "refused_leader_epoch": "an AlterPartition of a replaced leader was refused",
     "refused_stale_broker_epoch": "an AlterPartition of an earlier uptime was refused",
@@ -47,7 +49,6 @@ PROBES: dict[str, str] = {
     "restarted_at_log_start": "a follower below its leader's log start began again there",
     "hwm_went_down": "a follower's high watermark went down",
     "late_fetch_answer_epoch": "a fetch answer of an earlier leader epoch was dropped",
-    "late_fetch_answer_offset": "a fetch answer for another place in the log was dropped",
     "late_fetch_answer_removed": "a fetch answer for a partition that is no longer fetched was dropped",
     "fetch_with_old_leader_epoch": "a leader refused a follower that does not know its epoch yet",
     "stale_leader_serves_nobody": "a replaced leader refused a follower of a newer epoch",
@@ -90,6 +91,7 @@ PROBES: dict[str, str] = {
     "broker_fenced": "a broker was fenced",
     "back_in_the_same_uptime": "a fenced broker was heard from again and unfenced under the same epoch",
     "disk_failure_stopped_node": "a node stopped because its disk failed or was full",
+    "failed_sync_stopped_node": "a node stopped because its disk could not make durable what was written",
     "crash_lost_bytes": "a crash took bytes of a replica's log",
     "tail_cut": "a torn or corrupt end of a log was cut at start",
     # metadata quorum
@@ -114,6 +116,7 @@ _BY_KIND: dict[str, str] = {
     "isr_expand_proposed": "isr_expanded",
     "isr_shrink_proposed": "isr_shrunk",
     "isr_shrunk_by_controller": "isr_shrunk_by_controller",
+    "isr_withdrawn": "proposal_withdrawn",
     "alter_partition_overtaken": "log_overtakes_alter_partition",
     "stale_broker_epoch_fetch": "fetch_of_earlier_uptime",
     "replica_deleted": "replica_deleted",
@@ -147,7 +150,6 @@ _BY_FIELD: dict[str, tuple[str, dict[Any, str]]] = {
         "reason",
         {
             "epoch": "late_fetch_answer_epoch",
-            "offset": "late_fetch_answer_offset",
             "removed": "late_fetch_answer_removed",
         },
     ),
@@ -201,11 +203,16 @@ class Probes:
                 if inspect is not None:
                     inspect(self, effect.response)  # type: ignore[union-attr]
             elif kind is Stop:
-                self.hit("controlled_shutdown" if effect.clean else "disk_failure_stopped_node")  # type: ignore[union-attr]
+                self._stopped(effect)  # type: ignore[arg-type]
         if notes:
             self._notes(node, asked, notes)
         if type(event) is Response and type(event.send.request) is AlterPartitionRequest:
             self._alter_partition_answer(event.response)
+
+    def _stopped(self, stop: Stop) -> None:
+        self.hit("controlled_shutdown" if stop.clean else "disk_failure_stopped_node")
+        if f"[Errno {errno.EIO}]" in stop.reason:
+            self.hit("failed_sync_stopped_node")
 
     # --- notes ---------------------------------------------------------------------------------------------------
 

@@ -168,6 +168,7 @@ FAULTS: dict[str, tuple[Motif, int]] = {
     "resets": (motifs.resets, 4),
     "slow_disk": (motifs.slow_disk, 2),
     "full_disk": (motifs.full_disk, 1),
+    "failing_disk": (motifs.failing_disk, 1),
     "clocks": (motifs.clocks, 2),
     "controller_failover": (motifs.controller_failover, 3),
     "quorum_loss": (motifs.quorum_loss, 2),

@@ -50,13 +50,13 @@ def draw(seed: int, kind: type[P] = Plan) -> P:  # type: ignore[assignment]
 
 def _directed(seed: int, rng: random.Random, kind: type[P]) -> P:
     """A race that is looked for, in the cluster that it needs."""
-    setting = directed.choose(rng)
+    setting = directed.choose(seed // DIRECTED_EVERY)
     nodes = _roles(rng, setting.controllers, setting.brokers, setting.combined)
     brokers = tuple(n.node_id for n in nodes if "broker" in n.roles)
     voters = tuple(n.node_id for n in nodes if "controller" in n.roles)
-    timing = _timing(rng)
     drawn = _topic(rng, directed.TOPIC, len(brokers))
-    race = setting.race(Draw(rng, brokers, voters, (drawn,), timing))
+    draws = Draw(rng, brokers, voters, (drawn,), _timing(rng))
+    race = setting.race(draws)
     topic = TopicPlan(
         name=directed.TOPIC,
         partitions=1,
@@ -68,7 +68,7 @@ def _directed(seed: int, rng: random.Random, kind: type[P]) -> P:
         nodes=nodes,
         topics=(topic,),
         clients=race.clients or _clients(rng),
-        timing=timing,
+        timing=draws.timing,
         latency=_latency(rng),
         disk_us=rng.choice(((50, 500), (100, 3_000), (200, 20_000))),
         actions=tuple(sorted(race.actions, key=lambda action: action.at_ms)),

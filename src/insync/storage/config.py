@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 NEVER = 2**63 - 1
+DELETE, COMPACT = "delete", "compact"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,4 +23,24 @@ class LogConfig:
     max_message_bytes: int = 1_048_588
     log_append_time: bool = False
     cleanup_policy: str = "delete"
+    """delete, compact, or both with a comma between."""
+    delete_retention_ms: int = 24 * 3600 * 1000
+    """How long a tombstone stays after the compaction that first saw it."""
+    min_cleanable_ratio: float = 0.5
+    """The part of a log, by bytes, that must be new before it is compacted again."""
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = NEVER
+    timestamp_before_max_ms: int = NEVER
+    timestamp_after_max_ms: int = NEVER
+    """How far the timestamps of records may lie behind or ahead of the broker's clock."""
     producer_id_expiration_ms: int = 24 * 3600 * 1000
+
+    @property
+    def deletes(self) -> bool:
+        """Do records go by age and by the size of the log?"""
+        return DELETE in self.cleanup_policy
+
+    @property
+    def compacts(self) -> bool:
+        """Do records go when a later one has the same key?"""
+        return COMPACT in self.cleanup_policy

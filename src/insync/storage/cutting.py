@@ -88,7 +88,7 @@ def _cut_batches(log: Log, offset: int) -> None:
         log.disk.sync_dir(log.directory)
     if offset < log.leo:
         position = log.active.locate(offset)
-        log.leo = log.active.header_at(position).base_offset
+        log.leo = log.active.end_before(position)
         log.active.truncate(position, log.leo)
     log.cuts += 1
     log.recovery_point = min(log.recovery_point, log.leo)

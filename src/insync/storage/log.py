@@ -157,8 +157,9 @@ class Log:
     def append_as_follower(self, records: Bytes) -> ErrorCode:
         """F5: store the leader's batches as they are, exactly at the end of this log. All or nothing.
 
-        A batch that is damaged, or not the next one within `records`, makes it corrupt_message. A cut-off last batch
-        is left out. Records for another offset or of an older epoch than the log's are a broken invariant.
+        Compaction may have left the leader's log without some offsets, so a batch may start above the end. One that is
+        damaged, or out of order within `records`, makes it corrupt_message. A cut-off last batch is left out. Records
+        below the end or of an older epoch than the log's are a broken invariant.
         """
         found = list(batches.iter_headers(records))
         if not found or not self.batches_sound(records, found):
@@ -168,9 +169,11 @@ class Log:
         size = at + last.length
         if self.unsettled:
             cutting.settle_truncation(self)
+        end = self.leo
         for _, header in found:
             if header.leader_epoch != self.epochs.last_epoch:
-                self.assign_epoch(header.leader_epoch, header.base_offset)
+                self.assign_epoch(header.leader_epoch, end)  # D1: what compaction took may have been of this epoch
+            end = header.next_offset
         config = self.config
         if self.active.full(size, last.last_offset, last.max_timestamp, config.segment_bytes, config.segment_ms):
             self.roll()
@@ -182,10 +185,10 @@ class Log:
         return ErrorCode.none
 
     def batches_sound(self, records: Bytes, found: list[tuple[int, BatchHeader]]) -> bool:
-        """Safeguard: offsets without gaps, epochs that do not fall, right CRCs."""
+        """Safeguard: offsets that rise, epochs that do not fall, right CRCs."""
         expected, epoch = found[0][1].base_offset, found[0][1].leader_epoch
         for at, header in found:
-            if header.magic != batches.MAGIC or header.base_offset != expected or header.leader_epoch < epoch:
+            if header.magic != batches.MAGIC or header.base_offset < expected or header.leader_epoch < epoch:
                 return False
             if header.last_offset_delta < 0 or not batches.crc_ok(records, at, header):
                 return False
@@ -193,8 +196,8 @@ class Log:
         return True
 
     def check_position(self, header: BatchHeader) -> None:
-        """F5: a follower appends exactly at its end, and never an epoch older than its newest (D1)."""
-        if header.base_offset != self.leo:
+        """F5: a follower appends at its end, never below it, and no epoch older than its newest (D1)."""
+        if header.base_offset < self.leo:
             raise InvariantViolation("F5", f"{self.directory}: batch at {header.base_offset}, log ends at {self.leo}")
         if header.leader_epoch < self.epochs.last_epoch and self.epochs.last_start < self.leo:
             raise InvariantViolation(
@@ -274,10 +277,10 @@ class Log:
         if self._cold is self.active:
             self._cold = None
 
-    def forget_segments(self, part: slice) -> list[Segment]:
+    def forget_segments(self, part: slice, replacement: tuple[Segment, ...] = ()) -> list[Segment]:
         """Take a run of segments out of the log, newest first; the caller removes their files."""
         gone = self.segments[part]
-        del self.segments[part], self._bases[part]
+        self.segments[part], self._bases[part] = replacement, [segment.base for segment in replacement]
         if self._cold in gone:
             self._cold = None
         self.names_changed += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from insync.storage import checkpoints, recovery
+from insync.storage import checkpoints, recovery, swapping
 from insync.storage import disk as disks
 from insync.storage.config import LogConfig
 from insync.storage.disk import Disk, SyncLater
@@ -23,6 +23,7 @@ def open_files(
 ) -> OpenedLog:
     if not disk.exists(directory):
         disk.mkdir(directory)
+    swapping.settle(disk, directory)
     _write_identity(disk, directory, topic_id)
     interval = config.index_interval_bytes
     opened = recovery.open_clean(disk, directory, interval, recovery_point) if clean else None

@@ -6,7 +6,8 @@ unclean stop all that is certain is that bytes below the recovery point were syn
 1. Segments wholly below the recovery point are taken as they are.
 2. In the segment that holds it, headers are walked up to the recovery point (to index them), and from there on every
    batch is read and checked. The log is cut before the first bytes that are not a good next batch: torn, corrupt, at
-   another offset, or of an older leader epoch, as bytes are that came back after a truncation.
+   a lower offset, or of an older leader epoch, as bytes are that came back after a truncation. Compaction leaves gaps
+   between batches, but never at the end of a segment.
 3. Later segments are checked in full. A segment that does not start where the one before ends, and everything behind
    it, is dropped.
 4. Epochs and producers are brought in line with what was found. If a file they stand on is missing or contradicts the
@@ -113,7 +114,7 @@ def is_next_batch(header: BatchHeader, expected: int, epoch: int, base: int) -> 
     """Safeguard: only a batch that continues the log belongs to it; anything else came back after a truncation."""
     return (
         header.magic == batches.MAGIC
-        and header.base_offset == expected
+        and header.base_offset >= expected  # above it where compaction took out what was between
         and header.leader_epoch >= epoch
         and header.last_offset_delta >= 0
         and header.last_offset - base <= MAX_RELATIVE_OFFSET
@@ -154,7 +155,7 @@ def _check_segment(
             break
         if header.leader_epoch > epoch:
             epoch = header.leader_epoch
-            found.append((epoch, header.base_offset))
+            found.append((epoch, expected))
         segment.note(position, header.length, header.last_offset, header.max_timestamp)
         expected = header.next_offset
         end = position + header.length
@@ -214,10 +215,14 @@ def _ending_at(entries: list[tuple[int, int]], offset: int) -> list[tuple[int, i
 
 
 def _epochs_in(segments: list[Segment]) -> list[tuple[int, int]]:
+    """Of an epoch whose first records are compacted away, the earliest start that is possible: followers that ask then
+    give up too much rather than too little (D2)."""
     entries: list[tuple[int, int]] = []
+    end = segments[0].base if segments else 0
     for header in headers_of(segments, 0):
         if not entries or header.leader_epoch > entries[-1][0]:
-            entries.append((header.leader_epoch, header.base_offset))
+            entries.append((header.leader_epoch, end))
+        end = header.next_offset
     return entries
 
 

@@ -1,8 +1,8 @@
 """Which of the oldest segments may go. Pure decisions; the log carries them out.
 
-A segment goes when its newest record is older than retention.ms, when the log without it is still at least
-retention.bytes, or when the log start has moved past it. Nothing goes that is not committed: a segment must end at
-or below the high watermark.
+With cleanup.policy delete, a segment goes when its newest record is older than retention.ms or when the log without it
+is still at least retention.bytes; with every policy, when the log start has moved past it. Nothing goes that is not
+committed: a segment must end at or below the high watermark.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ def retention_limit(log: Log) -> int:
 
 def deletable(log: Log, now: int) -> int:
     """How many of the oldest segments may go by time or size, the growing one not counted."""
+    if not log.config.deletes:
+        return below(log, log.log_start)  # a compacted log keeps the last value of each key for ever
     return max(_by_time(log, now), _by_size(log), below(log, log.log_start))
 
 
@@ -32,7 +34,7 @@ def below(log: Log, offset: int) -> int:
 def active_expired(log: Log, now: int) -> bool:
     """The growing segment is as old as the others: it is closed, so that an idle log empties too."""
     config = log.config
-    if config.retention_ms < 0 or not log.active.size or log.leo > retention_limit(log):
+    if not config.deletes or config.retention_ms < 0 or not log.active.size or log.leo > retention_limit(log):
         return False
     return deletable(log, now) == len(log.segments) - 1 and _expired(log.active.max_timestamp, now, config.retention_ms)
 

@@ -6,6 +6,7 @@ Indexes that are missing or cannot be right are rebuilt from the batch headers.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from struct import Struct
 
 from insync.errors import InvariantViolation
@@ -178,6 +179,14 @@ class Segment:
             raise InvariantViolation("log_readable", f"{self._path}: no batch with offset {offset}")
         return position
 
+    def end_before(self, position: int) -> int:
+        """Where the batches before `position` end; compaction may have left a gap between that and the next batch."""
+        entry = bisect_left(self.index.values, position)
+        end = self.base
+        for _, header in scan.headers(self.file, self.index.values[entry - 1] if entry else 0, position):
+            end = header.next_offset
+        return end
+
     def near(self, offset: int) -> int:
         """A position from which a walk comes to the batch that holds `offset`, as close to it as is known."""
         position = self.hints.get(offset, -1)
@@ -193,8 +202,8 @@ class Segment:
 
     def _walk(self, start: int, offset: int) -> int:
         for position, header in scan.headers(self.file, start, self.size):
-            if position == start and not self._plausible(header, offset):
-                return -1
+            if position == start > 0 and not self._plausible(header, offset):
+                return -1  # at the front it may lie above the offset: what was there may be compacted away
             if header.last_offset >= offset:
                 return position
         return -1

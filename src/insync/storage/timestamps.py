@@ -15,19 +15,31 @@ if TYPE_CHECKING:
 
 
 def first_at_or_after(log: Log, timestamp: int, limit_offset: int) -> tuple[int, int] | None:
-    for segment in log.segments:
-        if segment.max_timestamp < timestamp:
-            continue
-        for record in _candidates(log.warm(segment), timestamp):
-            if record.timestamp_ms >= timestamp and record.offset >= log.log_start:
-                return (record.offset, record.timestamp_ms) if record.offset < limit_offset else None
-    return None
+    return _below(_first(log, timestamp), limit_offset)
 
 
 def newest(log: Log, limit_offset: int) -> tuple[int, int] | None:
     """The first of the records with the largest timestamp; None if that one is not below `limit_offset`."""
-    top = log.max_timestamp
-    return None if top < 0 else first_at_or_after(log, top, limit_offset)
+    record = _first(log, log.max_timestamp)
+    if record is None:  # compaction emptied the batch that had it: only the other headers tell which is next
+        headers = log.iter_headers(log.log_start, log.leo)
+        record = _first(log, max((header.max_timestamp for header in headers if header.count), default=-1))
+    return _below(record, limit_offset)
+
+
+def _first(log: Log, timestamp: int) -> Record | None:
+    """None if there is no such record, or no such time."""
+    for segment in log.segments if timestamp >= 0 else ():
+        if segment.max_timestamp < timestamp:
+            continue
+        for record in _candidates(log.warm(segment), timestamp):
+            if record.timestamp_ms >= timestamp and record.offset >= log.log_start:
+                return record
+    return None
+
+
+def _below(record: Record | None, limit_offset: int) -> tuple[int, int] | None:
+    return None if record is None or record.offset >= limit_offset else (record.offset, record.timestamp_ms)
 
 
 def _candidates(segment: Segment, timestamp: int) -> Iterator[Record]:

@@ -162,8 +162,13 @@ def iter_headers(buf: Bytes) -> Iterator[tuple[int, BatchHeader]]:
 
 def crc_ok(buf: Bytes, pos: int, header: BatchHeader) -> bool:
     """P5: the bytes are those that were written."""
+    return crc_of(buf, pos, header) == header.crc
+
+
+def crc_of(buf: Bytes, pos: int, header: BatchHeader) -> int:
+    """The CRC of the bytes as they are now, whatever the header says."""
     crc: int = crc32c(memoryview(buf)[pos + _CRC_FROM : pos + header.length])
-    return crc == header.crc
+    return crc
 
 
 def stamp(buf: bytearray, base_offset: int, leader_epoch: int, pos: int = 0) -> None:

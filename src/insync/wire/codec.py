@@ -79,10 +79,14 @@ def read_request_header(frame: bytes) -> tuple[RequestHeader, int]:
 def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
     """MalformedFrame if the bytes do not follow the schema, UnknownApi if there is none."""
     header, pos = read_request_header(frame)
-    cls = request_type(header.api_key, header.api_version)
-    if cls.__header_schema__.__flexible__:
-        pos = _skip_tags(frame, pos)
+    cls, pos = request_body(frame, header, pos)
     return header, entities.decode(cls, frame, pos)
+
+
+def request_body(frame: bytes, header: RequestHeader, pos: int) -> tuple[Any, int]:
+    """The class of a request's body, and where it begins: after what only some versions have in their headers."""
+    cls = request_type(header.api_key, header.api_version)
+    return cls, _skip_tags(frame, pos) if cls.__header_schema__.__flexible__ else pos
 
 
 def encode_response(msg: Any, correlation_id: int) -> bytes:

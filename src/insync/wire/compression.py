@@ -3,6 +3,8 @@
 gzip and zstd are the plain streams. Snappy comes in xerial's framing: a magic, two version numbers, then raw snappy
 blocks with big-endian lengths; some clients send one raw block instead, which is read too. LZ4 is the standard frame
 with independent blocks, the only kind that Kafka's Java readers take.
+
+A few kilobytes can stand for gigabytes. What does not fit into `MAX_UNPACKED` is not unpacked, whoever sent it.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from struct import Struct
 import cramjam
 
 from insync.wire.errors import MalformedBatch
+
+MAX_UNPACKED = 1 << 27
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -26,6 +30,9 @@ _LZ4_HEADER = b"\x04\x22\x4d\x18" + b"\x60\x40\x82"
 _LZ4_BLOCK = 64 * 1024
 _LZ4_UNCOMPRESSED = 0x80000000
 
+_FIRST_BUFFER = 64 * 1024
+_LIKELY_RATIO = 8
+
 _BE32 = Struct(">i")
 _LE32 = Struct("<I")
 
@@ -35,7 +42,7 @@ def compress(codec: int, data: bytes) -> bytes:
 
 
 def decompress(codec: int, data: bytes) -> bytes:
-    """MalformedBatch for an unknown codec or data that the codec does not accept."""
+    """MalformedBatch for an unknown codec, and for data that the codec does not accept or that is too large."""
     if codec not in range(len(NAMES)):
         raise MalformedBatch(f"unknown compression codec {codec}")
     try:
@@ -53,7 +60,7 @@ def _gzip(data: bytes) -> bytes:
 
 
 def _gunzip(data: bytes) -> bytes:
-    return bytes(cramjam.gzip.decompress(data))
+    return _bounded(cramjam.gzip.decompress_into, data)
 
 
 def _zstd(data: bytes) -> bytes:
@@ -61,7 +68,7 @@ def _zstd(data: bytes) -> bytes:
 
 
 def _unzstd(data: bytes) -> bytes:
-    return bytes(cramjam.zstd.decompress(data))
+    return _bounded(cramjam.zstd.decompress_into, data)
 
 
 def _snappy(data: bytes) -> bytes:
@@ -75,7 +82,7 @@ def _snappy(data: bytes) -> bytes:
 
 def _unsnappy(data: bytes) -> bytes:
     if not data.startswith(_XERIAL_MAGIC):
-        return bytes(cramjam.snappy.decompress_raw(data))
+        return _unsnappy_block(data, MAX_UNPACKED)
     out = bytearray()
     pos = len(_XERIAL_HEADER)
     while pos < len(data):
@@ -85,7 +92,7 @@ def _unsnappy(data: bytes) -> bytes:
         pos += 4
         if not 0 <= length <= len(data) - pos:
             raise MalformedBatch(f"a snappy block of {length} bytes at {pos} reaches past the end")
-        out += bytes(cramjam.snappy.decompress_raw(data[pos : pos + length]))
+        out += _unsnappy_block(data[pos : pos + length], MAX_UNPACKED - len(out))
         pos += length
     return bytes(out)
 
@@ -106,7 +113,26 @@ def _lz4(data: bytes) -> bytes:
 
 
 def _unlz4(data: bytes) -> bytes:
-    return bytes(cramjam.lz4.decompress(data))
+    return _bounded(cramjam.lz4.decompress_into, data)
+
+
+def _bounded(decompress_into: Callable[[bytes, bytearray], int], data: bytes) -> bytes:
+    """Into a buffer of a likely size, then into larger ones: the codecs do not say why they failed."""
+    size = max(_FIRST_BUFFER, _LIKELY_RATIO * len(data))
+    while size < MAX_UNPACKED:
+        buffer = bytearray(size)
+        try:
+            return bytes(memoryview(buffer)[: decompress_into(data, buffer)])
+        except cramjam.DecompressionError:
+            size *= _LIKELY_RATIO
+    buffer = bytearray(MAX_UNPACKED)
+    return bytes(memoryview(buffer)[: decompress_into(data, buffer)])
+
+
+def _unsnappy_block(data: bytes, room: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(data) > room:
+        raise MalformedBatch(f"a snappy block of more than {room} bytes")
+    return bytes(cramjam.snappy.decompress_raw(data))
 
 
 _COMPRESS: tuple[Callable[[bytes], bytes], ...] = (_same, _gzip, _snappy, _lz4, _zstd)

@@ -7,6 +7,8 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import alter_partition_reassignments as api
 from insync.wire.types import NO_DURATION
 
+KEY = 45
+VERSIONS = (0, 1)
 REQUEST = api.AlterPartitionReassignmentsRequest
 
 

@@ -7,6 +7,8 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import create_partitions as api
 from insync.wire.types import NO_DURATION
 
+KEY = 37
+VERSIONS = (0, 3)
 REQUEST = api.CreatePartitionsRequest
 
 

@@ -7,6 +7,8 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import create_topics as api
 from insync.wire.types import NO_DURATION
 
+KEY = 19
+VERSIONS = (2, 7)
 REQUEST = api.CreateTopicsRequest
 
 

@@ -14,6 +14,8 @@ from insync.wire.messages import delete_records as api
 if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
+KEY = 21
+VERSIONS = (0, 2)
 REQUEST = api.DeleteRecordsRequest
 
 

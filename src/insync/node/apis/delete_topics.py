@@ -7,6 +7,8 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import delete_topics as api
 from insync.wire.types import NO_DURATION
 
+KEY = 20
+VERSIONS = (1, 6)
 REQUEST = api.DeleteTopicsRequest
 
 

@@ -7,6 +7,8 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import elect_leaders as api
 from insync.wire.types import NO_DURATION
 
+KEY = 43
+VERSIONS = (0, 2)
 REQUEST = api.ElectLeadersRequest
 
 

@@ -8,6 +8,7 @@ from insync.node import apis
 from insync.sansio import Message
 from insync.wire import codec
 from insync.wire.errors import ErrorCode, MalformedFrame
+from insync.wire.messages import describe_quorum
 from insync.wire.messages import envelope as api
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ def handle(node: Node, request: Message, token: int, now: int) -> None:
         node.out.reply(token, api.EnvelopeResponse(response_data=None, error_code=ErrorCode.not_controller))
         return
     inner = _opened(request)
+    if isinstance(inner, describe_quorum.DescribeQuorumRequest):  # the quorum answers, nothing is to be decided
+        described = codec.encode_response(node.quorum.description(now), 0)
+        node.out.reply(token, api.EnvelopeResponse(response_data=described, error_code=ErrorCode.none))
+        return
     controller_api = apis.FORWARDED.get(type(inner))
     if controller_api is None:
         node.out.reply(token, api.EnvelopeResponse(response_data=None, error_code=ErrorCode.invalid_request))

@@ -13,6 +13,8 @@ from insync.wire.types import METADATA_TOPIC_ID
 if TYPE_CHECKING:
     from insync.node.node import Node
 
+KEY = 1
+VERSIONS = (4, 17)
 REQUEST = api.FetchRequest
 
 

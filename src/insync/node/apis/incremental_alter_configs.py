@@ -7,6 +7,8 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import incremental_alter_configs as api
 from insync.wire.types import NO_DURATION
 
+KEY = 44
+VERSIONS = (0, 1)
 REQUEST = api.IncrementalAlterConfigsRequest
 
 

@@ -10,6 +10,8 @@ from insync.wire.messages import init_producer_id as api
 if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
+KEY = 22
+VERSIONS = (0, 5)
 REQUEST = api.InitProducerIdRequest
 
 

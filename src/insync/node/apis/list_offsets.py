@@ -10,6 +10,8 @@ from insync.wire.messages import list_offsets as api
 if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
+KEY = 2
+VERSIONS = (1, 9)
 REQUEST = api.ListOffsetsRequest
 
 

@@ -7,6 +7,8 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import list_partition_reassignments as api
 from insync.wire.types import NO_DURATION
 
+KEY = 46
+VERSIONS = (0, 0)
 REQUEST = api.ListPartitionReassignmentsRequest
 
 

@@ -1,10 +1,14 @@
-"""Metadata (3): brokers, topics and leaders, from this node's image. Topics are not created on the way here."""
+"""Metadata (3): brokers, topics and leaders, from this node's image. A topic that is missing may be made on the way.
+
+Leaves out: authorized operations.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from insync.metadata import topic_names
 from insync.metadata.image import Image
 from insync.metadata.partition import NO_LEADER, Partition
 from insync.sansio import Message
@@ -15,6 +19,8 @@ from insync.wire.types import NO_DURATION
 if TYPE_CHECKING:
     from insync.node.node import Node
 
+KEY = 3
+VERSIONS = (0, 13)
 REQUEST = api.MetadataRequest
 
 
@@ -35,22 +41,25 @@ def handle(node: Node, request: Message, token: int, now: int) -> None:
             cluster_id=node.config.cluster_id,
             # Clients send controller requests to a live broker, which forwards them (WIRE.md, trap 4).
             controller_id=next((b.id for b in alive if b.id == node.id), alive[0].id if alive else -1),
-            topics=tuple(_topics(node, request)),
+            topics=tuple(_topics(node, request, now)),
             error_code=ErrorCode.none,
         ),
     )
 
 
-def _topics(node: Node, request: Message) -> list[Message]:
+def _topics(node: Node, request: Message, now: int) -> list[Message]:
     if request.topics is None:
         return [_known(node, topic_id, name) for topic_id, name in node.image.topics.items()]
+    if request.allow_auto_topic_creation and node.broker_role is not None:
+        missing = [asked.name for asked in request.topics if asked.name and asked.name not in node.image.topic_ids]
+        node.broker_role.topic_creation.wanted(missing, now)
     return [_asked(node, asked.topic_id, asked.name) for asked in request.topics]
 
 
 def _asked(node: Node, topic_id: UUID | None, name: str | None) -> Message:
     if name is not None:
         found = node.image.topic_ids.get(name)
-        return _known(node, found, name) if found else _absent(ErrorCode.unknown_topic_or_partition, None, name)
+        return _known(node, found, name) if found else _absent(topic_names.absence(name), None, name)
     known = node.image.topics.get(topic_id) if topic_id is not None else None
     if topic_id is None or known is None:
         return _absent(ErrorCode.unknown_topic_id, topic_id, None)
@@ -74,6 +83,7 @@ def _topic(image: Image, topic_id: UUID, name: str) -> Message:
         error_code=ErrorCode.none,
         name=name,
         topic_id=topic_id,
+        is_internal=topic_names.is_internal(name),
         partitions=tuple(_partition(image, partition) for partition in image.partitions[topic_id].values()),
     )
 

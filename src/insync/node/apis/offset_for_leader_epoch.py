@@ -10,6 +10,8 @@ from insync.wire.messages import offset_for_leader_epoch as api
 if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
+KEY = 23
+VERSIONS = (2, 4)
 REQUEST = api.OffsetForLeaderEpochRequest
 
 

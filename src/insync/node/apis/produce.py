@@ -10,6 +10,8 @@ from insync.wire.messages import produce as api
 if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
+KEY = 0
+VERSIONS = (0, 13)  # 0 to 2 are for show: see edge.LOWEST_PRODUCE
 REQUEST = api.ProduceRequest
 
 

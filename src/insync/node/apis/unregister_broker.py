@@ -7,6 +7,8 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import unregister_broker as api
 from insync.wire.types import NO_DURATION
 
+KEY = 64
+VERSIONS = (0, 0)
 REQUEST = api.UnregisterBrokerRequest
 
 

@@ -1,0 +1,114 @@
+"""What all commands that talk to a cluster share: options, how they run, how they print, how they fail.
+
+A wrong argument ends with exit code 2, a failure with 1; both print one sentence on stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, TypeVar
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from insync.client.cluster import Cluster
+from insync.client.errors import BadAddress, ClientError
+
+T = TypeVar("T")
+
+DEFAULT_BOOTSTRAP = "localhost:9092"
+DEFAULT_TIMEOUT = 10.0
+WIDTH_OF_PIPES = 180
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap", "-b", envvar="INSYNC_BOOTSTRAP", metavar="HOST:PORT[,...]", help="Brokers to begin with."
+    ),
+]
+Timeout = Annotated[float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to keep trying.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def wrong(message: str) -> typer.Exit:
+    """The arguments make no sense: say why, exit code 2."""
+    typer.echo(f"insync: {message}", err=True)
+    return typer.Exit(2)
+
+
+def failed(message: str) -> typer.Exit:
+    """It did not work: say why, exit code 1."""
+    typer.echo(f"insync: {message}", err=True)
+    return typer.Exit(1)
+
+
+def run(bootstrap: str, timeout: float, work: Callable[[Cluster], Awaitable[T]]) -> T:
+    """Connect, do the work, close; whatever a cluster refuses becomes a sentence and an exit code."""
+
+    async def session() -> T:
+        async with Cluster.connect(bootstrap, timeout=timeout) as cluster:
+            return await work(cluster)
+
+    try:
+        return asyncio.run(session())
+    except BadAddress as error:
+        raise wrong(str(error)) from None
+    except ClientError as error:
+        raise failed(str(error)) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def print_json(value: Any) -> None:
+    typer.echo(json.dumps(value))
+
+
+def console() -> Console:
+    """As wide as the terminal; wide where nobody looks, so that pipes get whole lines."""
+    wide = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else WIDTH_OF_PIPES
+    return Console(width=wide, highlight=False)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    made = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False)
+    for row in rows:
+        made.add_row(*(text(cell) for cell in row))
+    return made
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    console().print(table(columns, rows))
+
+
+def text(cell: Any) -> str:
+    """Lists of brokers without brackets, nothing as a dash."""
+    if cell is None or cell == "":
+        return "-"
+    if isinstance(cell, list | tuple):
+        return ",".join(str(item) for item in cell) or "-"
+    return str(cell)
+
+
+def size(count: float | None) -> str:
+    """Bytes for people."""
+    if count is None:
+        return "?"
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(count) < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "?"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,0 +1,114 @@
+"""`insync consume`: records from given offsets or times, to the present end or on and on."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from insync.cli import records as texts
+from insync.cli.common import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_TIMEOUT,
+    AsJson,
+    Bootstrap,
+    Timeout,
+    print_json,
+    run,
+    wrong,
+)
+from insync.cli.parsing import moment, numbers
+from insync.client import offsets, topics
+from insync.client.cluster import Cluster
+from insync.client.consumer import Reader
+from insync.client.errors import ClientError, check
+from insync.client.model import Key, Offset, Topic
+
+
+def consume(
+    name: Annotated[str, typer.Argument(metavar="TOPIC")],
+    partition: Annotated[str, typer.Option("--partition", "-p", metavar="0,1", help="All if none is named.")] = "",
+    start: Annotated[
+        str, typer.Option("--from", metavar="OFFSET", help="beginning, end, an offset, or -N for the last N.")
+    ] = "beginning",
+    since: Annotated[str, typer.Option("--since", metavar="TIME", help="ISO 8601, 15m (ago), or ms.")] = "",
+    limit: Annotated[int, typer.Option("--max", "-n", min=0, metavar="N", help="Stop after N records.")] = 0,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more instead of stopping.")] = False,
+    keys: Annotated[bool, typer.Option("--keys", help="Print keys.")] = False,
+    headers: Annotated[bool, typer.Option("--headers", help="Print headers.")] = False,
+    timestamps: Annotated[bool, typer.Option("--timestamps", help="Print timestamps.")] = False,
+    show_offsets: Annotated[bool, typer.Option("--offsets", help="Print partition and offset.")] = False,
+    separator: Annotated[str, typer.Option("--separator", help="Between the parts of a line.")] = "\t",
+    committed: Annotated[bool, typer.Option("--read-committed", help="Only what transactions committed.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Read a topic from the beginning, an offset or a time. With --json one object per line."""
+    wanted = numbers(partition, "partitions") if partition else []
+    if since and start != "beginning":
+        raise wrong("--from and --since both say where to begin: give one of them")
+    if start not in ("beginning", "end") and not start.removeprefix("-").isdecimal():
+        raise wrong(f"--from {start}: write beginning, end, an offset, or -N for the last N records")
+    since_ms = moment(since, time.time_ns() // 1_000_000) if since else None
+    isolation = offsets.READ_COMMITTED if committed else offsets.READ_UNCOMMITTED
+
+    async def work(cluster: Cluster) -> None:
+        topic = _chosen(await topics.describe_one(cluster, name), wanted)
+        ends = _checked(await offsets.of_leaders(cluster, [topic], isolation=isolation))
+        begin = await _beginning(cluster, topic, start, since_ms, ends)
+        stops = None if follow else {index: end.offset for (_, index), end in ends.items()}
+        reader = Reader(cluster, topic, begin, stops, isolation=isolation)
+        shown = 0
+        async for consumed in reader.records():
+            if as_json:
+                print_json(texts.to_json(name, consumed.partition, consumed.record))
+            else:
+                typer.echo(
+                    texts.to_line(
+                        consumed.partition, consumed.record, keys=keys, headers=headers, timestamps=timestamps,
+                        offsets=show_offsets, separator=separator,
+                    )
+                )  # fmt: skip
+            shown += 1
+            if limit and shown >= limit:
+                return
+
+    run(bootstrap, timeout, work)
+
+
+def _chosen(topic: Topic, wanted: list[int]) -> Topic:
+    for index in wanted:
+        if topic.partition(index) is None:
+            last = len(topic.partitions) - 1
+            raise ClientError(f"topic '{topic.name}' has partitions 0 to {last}, there is no {index}")
+    partitions = tuple(p for p in topic.partitions if not wanted or p.index in wanted)
+    return Topic(name=topic.name, id=topic.id, internal=topic.internal, partitions=partitions)
+
+
+async def _beginning(
+    cluster: Cluster, topic: Topic, start: str, since_ms: int | None, ends: dict[Key, Offset]
+) -> dict[int, int]:
+    if since_ms is not None:
+        found = _checked(await offsets.of_leaders(cluster, [topic], since_ms))
+        # -1: nothing is that young, so begin where the next record will be
+        return {key[1]: found[key].offset if found[key].offset >= 0 else ends[key].offset for key in found}
+    if start == "end":
+        return {index: end.offset for (_, index), end in ends.items()}
+    first = _checked(await offsets.of_leaders(cluster, [topic], offsets.EARLIEST))
+    if start == "beginning":
+        return {index: earliest.offset for (_, index), earliest in first.items()}
+    number = int(start)
+    if number < 0:
+        return {key[1]: max(first[key].offset, ends[key].offset + number) for key in ends}
+    for (_, index), earliest in first.items():
+        if number < earliest.offset:
+            raise ClientError(f"{topic.name}-{index} begins at offset {earliest.offset}: {number} is deleted already")
+    return dict.fromkeys((index for _, index in ends), number)
+
+
+def _checked(found: dict[Key, Offset]) -> dict[Key, Offset]:
+    for (topic, index), offset in found.items():
+        check(offset.error, f"asking for the offsets of {topic}-{index}")
+    return found

@@ -1,0 +1,73 @@
+"""`insync elect`: leaders on demand, the preferred ones or, with eyes open, unclean ones (E1, E7)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from insync.cli.common import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_TIMEOUT,
+    AsJson,
+    Bootstrap,
+    Timeout,
+    failed,
+    print_json,
+    print_table,
+    run,
+    wrong,
+)
+from insync.client import admin, topics
+from insync.client.cluster import Cluster
+from insync.client.errors import ErrorCode, name_of
+from insync.client.model import NOBODY, Key
+
+
+def elect(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="All topics if not given.")] = "",
+    partition: Annotated[int, typer.Argument(metavar="PARTITION", help="All partitions if not given.")] = -1,
+    unclean: Annotated[
+        bool, typer.Option("--unclean", help="Elect a replica that may lack records. They are lost.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Make the first replica of each partition its leader. --unclean is for partitions without a complete one."""
+    if unclean and (not topic or partition < 0):
+        raise wrong("--unclean loses records: name the topic and the partition, and see `insync explain` first")
+
+    async def work(cluster: Cluster) -> tuple[admin.Results, dict[Key, int]]:
+        if topic and partition >= 0:
+            await topics.partition_of(cluster, topic, partition)
+        keys = await _wanted(cluster, topic, partition, unclean)
+        results = await admin.elect(cluster, admin.UNCLEAN if unclean else admin.PREFERRED, keys) if keys else {}
+        names = sorted({name for name, _ in results})
+        found = await topics.describe(cluster, names)
+        return results, {(t.name, p.index): p.leader for t in found for p in t.partitions}
+
+    results, leaders = run(bootstrap, timeout, work)
+    rows = [_row(key, code, message, leaders.get(key, NOBODY)) for key, (code, message) in sorted(results.items())]
+    refused = [row for row in rows if row["result"] == "refused"]
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_table(("topic", "partition", "result", "leader", "why"), [list(row.values()) for row in rows])
+    else:
+        typer.echo("every partition has its preferred leader")
+    if refused:
+        raise failed(f"{len(refused)} of {len(rows)} elections were refused")
+
+
+async def _wanted(cluster: Cluster, topic: str, partition: int, unclean: bool) -> list[Key]:
+    """Only those that have something to change: brokers would answer for all the others that there is no need."""
+    found = await topics.describe(cluster, [topic] if topic else None)
+    keys = [(t.name, p) for t in found for p in t.partitions if partition < 0 or p.index == partition]
+    return [(name, p.index) for name, p in keys if unclean or p.leader != p.preferred]
+
+
+def _row(key: Key, code: ErrorCode, message: str, leader: int) -> dict[str, Any]:
+    result = {ErrorCode.none: "elected", ErrorCode.election_not_needed: "not needed"}.get(code, "refused")
+    why = "" if result != "refused" else f"{name_of(code)} {message}".strip()
+    return {"topic": key[0], "partition": key[1], "result": result, "leader": leader, "why": why}

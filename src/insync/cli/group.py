@@ -1,0 +1,221 @@
+"""`insync group`: consumer groups with their lag; moving and deleting them."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from insync.cli.common import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_TIMEOUT,
+    AsJson,
+    Bootstrap,
+    Timeout,
+    console,
+    print_json,
+    print_table,
+    run,
+    wrong,
+)
+from insync.cli.parsing import moment, numbers
+from insync.client import groups, offsets, topics
+from insync.client.cluster import Cluster
+from insync.client.errors import ClientError, UnknownTopic, check
+from insync.client.model import Group, Key, Topic
+
+app = typer.Typer(help="Consumer groups.", no_args_is_help=True)
+
+GroupId = Annotated[str, typer.Argument(metavar="GROUP")]
+Row = dict[str, Any]
+
+
+@app.command(name="list")
+def list_groups(
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """List all groups."""
+    found = run(bootstrap, timeout, groups.listed)
+    rows = [{"group": g.id, "state": g.state, "type": g.protocol_type, "coordinator": g.coordinator} for g in found]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(("group", "state", "type", "coordinator"), [list(row.values()) for row in rows])
+
+
+@app.command()
+def describe(
+    group: GroupId,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Show members, committed offsets and lag."""
+
+    async def work(cluster: Cluster) -> tuple[Group, list[Row]]:
+        found = await groups.describe(cluster, group)
+        return found, await lag_rows(cluster, found)
+
+    found, rows = run(bootstrap, timeout, work)
+    total = sum(row["lag"] or 0 for row in rows)
+    if as_json:
+        print_json(_as_dict(found, rows, total))
+        return
+    count = len(found.members)
+    console().print(
+        f"{found.id}  {found.state}  coordinator {found.coordinator}  "
+        f"{count} {'member' if count == 1 else 'members'}  lag {total}",
+        markup=False,
+    )
+    columns = ("topic", "partition", "committed", "end", "lag", "member")
+    print_table(columns, [[row[column] for column in columns] for row in rows])
+
+
+def _as_dict(group: Group, rows: list[Row], total: int) -> dict[str, Any]:
+    return {
+        "group": group.id,
+        "state": group.state,
+        "type": group.protocol_type,
+        "protocol": group.protocol,
+        "coordinator": group.coordinator,
+        "lag": total,
+        "members": [
+            {"id": m.id, "client_id": m.client_id, "host": m.host, "instance": m.instance, "partitions": m.assigned}
+            for m in group.members
+        ],
+        "partitions": rows,
+    }
+
+
+async def lag_rows(cluster: Cluster, group: Group) -> list[Row]:
+    """One row per partition that the group has committed or is assigned."""
+    committed = await groups.committed(cluster, group.id)
+    owners = {key: member for member in group.members for key in member.assigned}
+    keys = sorted({*committed, *owners})
+    found = await _existing(cluster, sorted({topic for topic, _ in keys}))
+    known = {(topic.name, p.index) for topic in found for p in topic.partitions}
+    ends = await offsets.of_partitions(cluster, found, {key: offsets.LATEST for key in keys if key in known})
+    rows = []
+    for key in keys:
+        end = ends[key].offset if key in ends else -1
+        owner = owners.get(key)
+        rows.append(
+            {
+                "topic": key[0],
+                "partition": key[1],
+                "committed": committed.get(key),
+                "end": None if end < 0 else end,
+                "lag": groups.lag(committed.get(key), end),
+                "member": None if owner is None else owner.id,
+                "client_id": None if owner is None else owner.client_id,
+            }
+        )
+    return rows
+
+
+async def _existing(cluster: Cluster, names: list[str]) -> list[Topic]:
+    found: list[Topic] = []
+    for name in names:
+        try:
+            found += await topics.describe(cluster, [name])
+        except UnknownTopic:
+            continue  # deleted; its offsets are still there
+    return found
+
+
+@app.command()
+def reset(
+    group: GroupId,
+    topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="All that it committed if not given.")] = "",
+    partition: Annotated[str, typer.Option("--partition", "-p", metavar="0,1", help="All if none is named.")] = "",
+    to: Annotated[
+        str, typer.Option("--to", metavar="WHERE", help="beginning, end, an offset, or +N/-N from the present one.")
+    ] = "",
+    since: Annotated[str, typer.Option("--since", metavar="TIME", help="ISO 8601, 15m (ago), or ms.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Move a group that has no members running: to the beginning, the end, an offset or a time."""
+    if bool(to) == bool(since):
+        raise wrong("say where to: either --to beginning|end|OFFSET|+N|-N or --since TIME")
+    if to and to not in ("beginning", "end") and not to.lstrip("+-").isdecimal():
+        raise wrong(f"--to {to}: write beginning, end, an offset, or +N/-N")
+    if partition and not topic:
+        raise wrong("--partition needs --topic")
+    wanted = numbers(partition, "partitions") if partition else []
+    since_ms = moment(since, time.time_ns() // 1_000_000) if since else None
+
+    async def work(cluster: Cluster) -> list[Row]:
+        committed = await groups.committed(cluster, group)
+        keys, found = await _chosen(cluster, group, committed, topic, wanted)
+        targets = await _targets(cluster, found, keys, committed, to, since_ms)
+        if not dry_run:
+            await groups.commit(cluster, group, targets)
+        return [
+            {"topic": key[0], "partition": key[1], "before": committed.get(key), "after": targets[key]} for key in keys
+        ]
+
+    rows = run(bootstrap, timeout, work)
+    if as_json:
+        print_json({"group": group, "moved": not dry_run, "partitions": rows})
+    else:
+        print_table(("topic", "partition", "before", "after"), [list(row.values()) for row in rows])
+        typer.echo("nothing was changed (--dry-run)" if dry_run else f"group '{group}' moved")
+
+
+async def _chosen(
+    cluster: Cluster, group: str, committed: dict[Key, int], topic: str, wanted: list[int]
+) -> tuple[list[Key], list[Topic]]:
+    names = [topic] if topic else sorted({name for name, _ in committed})
+    if not names:
+        raise ClientError(f"group '{group}' has committed nothing: name a topic with --topic")
+    found = await topics.describe(cluster, names)
+    known = [(t.name, p.index) for t in found for p in t.partitions]
+    for index in wanted:
+        if (topic, index) not in known:
+            raise ClientError(f"topic '{topic}' has no partition {index}")
+    keys = [key for key in known if not wanted or key[1] in wanted]
+    return keys if topic else [key for key in keys if key in committed], found
+
+
+async def _targets(
+    cluster: Cluster, found: list[Topic], keys: list[Key], committed: dict[Key, int], to: str, since_ms: int | None
+) -> dict[Key, int]:
+    """Wherever it goes, it stays within the log."""
+    first = await offsets.of_partitions(cluster, found, dict.fromkeys(keys, offsets.EARLIEST))
+    last = await offsets.of_partitions(cluster, found, dict.fromkeys(keys, offsets.LATEST))
+    for asked in (first, last):
+        for key, offset in asked.items():
+            check(offset.error, f"asking for the offsets of {key[0]}-{key[1]}")
+    if since_ms is not None:
+        at = await offsets.of_partitions(cluster, found, dict.fromkeys(keys, since_ms))
+        return {key: at[key].offset if at[key].offset >= 0 else last[key].offset for key in keys}
+    if to in ("beginning", "end"):
+        return {key: (first if to == "beginning" else last)[key].offset for key in keys}
+    moved = {key: int(to) + (committed.get(key, 0) if to[0] in "+-" else 0) for key in keys}
+    return {key: min(max(moved[key], first[key].offset), last[key].offset) for key in keys}
+
+
+@app.command()
+def delete(
+    names: Annotated[list[str], typer.Argument(metavar="GROUP...")],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Delete groups without members, and what they have committed."""
+
+    async def work(cluster: Cluster) -> None:
+        for name in names:
+            await groups.delete(cluster, name)
+            if not as_json:
+                typer.echo(f"group '{name}' deleted")
+
+    run(bootstrap, timeout, work)
+    if as_json:
+        print_json({"deleted": names})

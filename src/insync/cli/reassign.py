@@ -1,0 +1,230 @@
+"""`insync reassign`: move partitions to other brokers. Plans are in the JSON that Kafka's own tool reads and writes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from insync.cli.common import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_TIMEOUT,
+    AsJson,
+    Bootstrap,
+    Timeout,
+    console,
+    duration,
+    failed,
+    print_json,
+    print_table,
+    run,
+    size,
+    wrong,
+)
+from insync.cli.parsing import numbers
+from insync.client import admin, offsets, plan, progress, throttle, topics
+from insync.client.cluster import Cluster
+from insync.client.errors import ClientError, ErrorCode, name_of
+from insync.client.model import Key, Topic
+from insync.client.progress import Progress
+
+app = typer.Typer(help="Move partitions to other brokers.", no_args_is_help=True)
+
+PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan as `insync reassign plan` prints it.")]
+
+
+@app.command(name="plan")
+def make_plan(
+    names: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="All but internal ones if none.")] = None,
+    brokers: Annotated[str, typer.Option("--brokers", metavar="1,2,3", help="Where the partitions should live.")] = "",
+    replication: Annotated[int, typer.Option("--replication", "-r", min=0, help="Replicas; 0: as many as now.")] = 0,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan to this file.")] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Plan the fewest copies that bring partitions to the named brokers and spread them evenly. Changes nothing."""
+    wanted = numbers(brokers, "brokers") if brokers else None
+
+    async def work(cluster: Cluster) -> tuple[list[plan.Move], dict[Key, int]]:
+        found = await topics.describe(cluster, names or None)
+        chosen = [topic for topic in found if names or not topic.internal]
+        targets = wanted or sorted(cluster.brokers)
+        if strangers := [broker for broker in targets if broker not in cluster.brokers]:
+            raise ClientError(f"broker {strangers[0]} is not in the cluster; those are {sorted(cluster.brokers)}")
+        current = {(topic.name, p.index): p.replicas for topic in chosen for p in topic.partitions}
+        try:
+            moves = plan.moves(current, targets, replication or None)
+        except ValueError as error:
+            raise ClientError(f"no such plan: {error}") from None
+        return moves, await _leader_sizes(cluster, chosen)
+
+    moves, sizes = run(bootstrap, timeout, work)
+    document = plan_document(moves)
+    if output is not None:
+        output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    if as_json:
+        print_json(document)
+        return
+    rows = [
+        [f"{m.topic}-{m.partition}", m.before, m.after, m.copies, size(sizes.get((m.topic, m.partition)))]
+        for m in moves
+    ]
+    print_table(("partition", "replicas now", "replicas then", "copies to", "size"), rows)
+    copied = sum(sizes.get((m.topic, m.partition), 0) * len(m.copies) for m in moves)
+    typer.echo(f"{len(moves)} partitions change, {sum(len(m.copies) for m in moves)} copies, {size(copied)} to copy")
+    if output is not None:
+        typer.echo(f"begin with:  insync reassign start {output}")
+    elif moves:
+        typer.echo("write it to a file with --output FILE, then `insync reassign start FILE`")
+
+
+async def _leader_sizes(cluster: Cluster, found: Sequence[Topic]) -> dict[Key, int]:
+    leaders = {(topic.name, p.index): p.leader for topic in found for p in topic.partitions}
+    sizes = await offsets.sizes(cluster, sorted(set(leaders.values()) & set(cluster.brokers)), found)
+    told = {key: sizes.get(leader, {}).get(key) for key, leader in leaders.items()}
+    return {key: replica.size for key, replica in told.items() if replica is not None}
+
+
+def plan_document(moves: Sequence[plan.Move]) -> dict[str, Any]:
+    partitions = [{"topic": m.topic, "partition": m.partition, "replicas": list(m.after)} for m in moves]
+    return {"version": 1, "partitions": partitions}
+
+
+def read_plan(file: Path) -> dict[Key, list[int]]:
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+        found = {
+            (str(entry["topic"]), int(entry["partition"])): [int(broker) for broker in entry["replicas"]]
+            for entry in document["partitions"]
+        }
+    except OSError as error:
+        raise wrong(f"cannot read {file}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise wrong(f"{file} is not a plan as `insync reassign plan --json` prints it: {error!r}") from None
+    if not found:
+        raise wrong(f"{file} moves nothing: there is no need to start it")
+    return found
+
+
+@app.command()
+def start(
+    file: PlanFile,
+    limit: Annotated[int, typer.Option("--throttle", min=0, metavar="BYTES/S", help="0: no limit.")] = 0,
+    wait: Annotated[bool, typer.Option("--wait", help="Stay until it is done, then lift the limit.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Begin to move partitions as a plan says."""
+    targets = read_plan(file)
+
+    async def work(cluster: Cluster) -> admin.Results:
+        if limit:
+            await throttle.limit(cluster, targets, limit)
+        results = await admin.reassign(cluster, targets)
+        while wait and await admin.reassignments(cluster):
+            await asyncio.sleep(0.5)
+        if wait and limit:
+            await throttle.lift(cluster)
+        return results
+
+    results = run(bootstrap, timeout, work)
+    _report(results, "moved" if wait else "started", as_json)
+    if limit and not wait and not as_json:
+        typer.echo("lift the limit when it is done:  insync reassign unthrottle")
+
+
+@app.command()
+def status(
+    interval: Annotated[float, typer.Option("--interval", min=0.0, metavar="SECONDS", help="Between two looks.")] = 1.0,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Show what is moving: bytes left, rate, time left, and the replica that everything waits for."""
+    found = run(bootstrap, timeout, lambda cluster: progress.watch(cluster, interval))
+    if as_json:
+        print_json([_progress_dict(p) for p in found])
+        return
+    if not found:
+        typer.echo("no reassignment is under way")
+        return
+    columns = ("partition", "adding", "removing", "left", "rate", "time left", "waits for")
+    print_table(columns, [_progress_row(p) for p in found])
+
+
+def _progress_row(p: Progress) -> list[Any]:
+    r = p.reassignment
+    rate = "-" if p.bytes_per_s is None else f"{size(p.bytes_per_s)}/s"
+    return [
+        f"{r.topic}-{r.partition}", r.adding, r.removing, size(p.bytes_left), rate, duration(p.seconds_left), p.reason,
+    ]  # fmt: skip
+
+
+def _progress_dict(p: Progress) -> dict[str, Any]:
+    found = asdict(p)
+    return {**found.pop("reassignment"), **found}
+
+
+@app.command()
+def cancel(
+    file: Annotated[Path | None, typer.Argument(metavar="PLAN", help="Everything under way if not given.")] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Go back to the replicas that partitions had before."""
+    wanted = None if file is None else list(read_plan(file))
+
+    async def work(cluster: Cluster) -> admin.Results:
+        running = [(r.topic, r.partition) for r in await admin.reassignments(cluster)]
+        keys = running if wanted is None else wanted
+        return await admin.reassign(cluster, dict.fromkeys(keys)) if keys else {}
+
+    _report(run(bootstrap, timeout, work), "cancelled", as_json)
+
+
+@app.command()
+def unthrottle(
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Take away every limit that `start --throttle` has set."""
+    count = run(bootstrap, timeout, throttle.lift)
+    if as_json:
+        print_json({"lifted": count})
+    else:
+        typer.echo(f"limits lifted on {count} brokers and topics")
+
+
+def _report(results: admin.Results, done: str, as_json: bool) -> None:
+    refused = {key: result for key, result in results.items() if result[0] is not ErrorCode.none}
+    if as_json:
+        print_json(
+            [
+                {
+                    "topic": key[0],
+                    "partition": key[1],
+                    "error": None if key not in refused else name_of(code),
+                    **_said(m),
+                }
+                for key, (code, m) in sorted(results.items())
+            ]
+        )
+    else:
+        typer.echo(f"{len(results) - len(refused)} partitions {done}")
+        for (topic, index), (code, message) in sorted(refused.items()):
+            console().print(f"{topic}-{index}: {name_of(code)} {message}", style="red", markup=False)
+    if refused:
+        raise failed(f"{len(refused)} of {len(results)} partitions were refused")
+
+
+def _said(message: str) -> dict[str, str]:
+    return {"message": message} if message else {}

@@ -1,0 +1,84 @@
+"""Records as people and scripts write and read them: JSON objects, or plain lines."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any
+
+from insync.cli.parsing import iso
+from insync.client.errors import ClientError
+from insync.wire.batch import NewRecord, Record
+
+Json = str | dict[str, str] | None
+
+
+def to_json(topic: str, partition: int, record: Record) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "partition": partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp_ms,
+        "key": _to_text(record.key),
+        "value": _to_text(record.value),
+        "headers": [[name, _to_text(value)] for name, value in record.headers],
+    }
+
+
+def from_json(line: str) -> tuple[NewRecord, int | None]:
+    """A record and, where it says so, its partition; the shape is the one that `consume --json` prints."""
+    try:
+        found = json.loads(line)
+    except ValueError as error:
+        raise ClientError(f"this input line is not JSON: {line[:80]} ({error})") from None
+    if not isinstance(found, dict):
+        raise ClientError(f"this input line is not a JSON object: {line[:80]}")
+    headers = found.get("headers") or []
+    named = list(headers.items()) if isinstance(headers, dict) else headers
+    try:
+        record = NewRecord(
+            _to_bytes(found.get("key")),
+            _to_bytes(found.get("value")),
+            tuple((str(name), _to_bytes(value)) for name, value in named),
+            None if found.get("timestamp") is None else int(found["timestamp"]),
+        )
+        partition = found.get("partition")
+        return record, None if partition is None else int(partition)
+    except (TypeError, ValueError) as error:
+        raise ClientError(f"this input line is not a record: {line[:80]} ({error})") from None
+
+
+def to_line(
+    partition: int, record: Record, *, keys: bool, headers: bool, timestamps: bool, offsets: bool, separator: str
+) -> str:
+    parts = [iso(record.timestamp_ms)] if timestamps else []
+    parts += [f"{partition}:{record.offset}"] if offsets else []
+    parts += [",".join(f"{name}={_readable(value)}" for name, value in record.headers) or "-"] if headers else []
+    parts += [_readable(record.key)] if keys else []
+    return separator.join([*parts, _readable(record.value)])
+
+
+def _readable(data: bytes | None) -> str:
+    return "null" if data is None else data.decode(errors="backslashreplace")
+
+
+def _to_text(data: bytes | None) -> Json:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _to_bytes(value: Any) -> bytes | None:
+    """Text, null, {"base64": ...}; anything else is kept as JSON."""
+    if value is None or isinstance(value, str):
+        return None if value is None else value.encode()
+    if isinstance(value, dict) and list(value) == ["base64"]:
+        try:
+            return base64.b64decode(value["base64"], validate=True)
+        except (binascii.Error, TypeError) as error:
+            raise ValueError(f"not base64: {error}") from None
+    return json.dumps(value).encode()

@@ -1,0 +1,212 @@
+"""`insync topic`: create, list, describe, alter, delete."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from insync.cli.common import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_TIMEOUT,
+    AsJson,
+    Bootstrap,
+    Timeout,
+    console,
+    print_json,
+    print_table,
+    run,
+    wrong,
+)
+from insync.cli.parsing import numbers, pairs
+from insync.client import topics
+from insync.client.cluster import Cluster
+from insync.client.model import NOBODY, Config, Partition, Topic
+
+app = typer.Typer(help="Topics and their configs.", no_args_is_help=True)
+
+OWN_CONFIG = 1
+"""The source number of a config that the topic itself carries."""
+
+Name = Annotated[str, typer.Argument(metavar="TOPIC")]
+
+
+@app.command()
+def create(
+    name: Name,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", help="How many; -1: the cluster's default.")] = -1,
+    replication: Annotated[int, typer.Option("--replication", "-r", help="Replicas; -1: the cluster's default.")] = -1,
+    config: Annotated[list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE")] = None,
+    assign: Annotated[
+        str, typer.Option("--assign", metavar="1,2/2,3", help="Brokers of each partition instead, leader first.")
+    ] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only ask whether it would work.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Create a topic."""
+    for count, what in ((partitions, "--partitions"), (replication, "--replication")):
+        if count < 1 and count != -1:
+            raise wrong(f"{what} {count}: needs to be 1 or more")
+    if assign and (partitions, replication) != (-1, -1):
+        raise wrong(
+            "--assign says how many partitions and replicas there are: leave out --partitions and --replication"
+        )
+    configs = pairs(config or [], "config")
+    assignment = [numbers(part, "brokers") for part in assign.split("/")] if assign else []
+
+    async def work(cluster: Cluster) -> None:
+        await topics.create(
+            cluster,
+            name,
+            partitions=partitions,
+            replication_factor=replication,
+            assignment=assignment,
+            configs=configs,
+            validate_only=dry_run,
+        )
+
+    run(bootstrap, timeout, work)
+    if as_json:
+        print_json({"topic": name, "created": not dry_run})
+    else:
+        typer.echo(f"topic '{name}' {'could be created' if dry_run else 'created'}")
+
+
+@app.command(name="list")
+def list_topics(
+    internal: Annotated[bool, typer.Option("--internal", help="Internal topics too.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """List topics with their partitions and how many of them are in trouble."""
+    found = [topic for topic in run(bootstrap, timeout, topics.describe) if internal or not topic.internal]
+    rows = [_summary(topic) for topic in found]
+    if as_json:
+        print_json(rows)
+    else:
+        columns = ("topic", "partitions", "replicas", "without leader", "under-replicated")
+        print_table(columns, [[row[key.replace(" ", "_").replace("-", "_")] for key in columns] for row in rows])
+
+
+def _summary(topic: Topic) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "partitions": len(topic.partitions),
+        "replicas": max((len(p.replicas) for p in topic.partitions), default=0),
+        "without_leader": sum(p.leader == NOBODY for p in topic.partitions),
+        "under_replicated": sum(len(p.isr) < len(p.replicas) for p in topic.partitions),
+    }
+
+
+@app.command()
+def describe(
+    names: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="All if none is named.")] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Show leaders, replicas, ISR and ELR of every partition, and the configs that the topic itself sets."""
+
+    async def work(cluster: Cluster) -> list[tuple[Topic, list[Config]]]:
+        found = await topics.describe(cluster, names or None)
+        return [(topic, await _own_configs(cluster, topic)) for topic in found]
+
+    found = run(bootstrap, timeout, work)
+    if as_json:
+        print_json([as_dict(topic, configs) for topic, configs in found])
+        return
+    for topic, configs in found:
+        settings = ", ".join(f"{config.name}={config.value}" for config in configs)
+        console().print(f"{topic.name}  id {topic.id}" + (f"  {settings}" if settings else ""), markup=False)
+        columns = ("partition", "leader", "epoch", "replicas", "isr", "elr", "last-known elr", "state")
+        print_table(columns, [_row(p) for p in topic.partitions])
+
+
+async def _own_configs(cluster: Cluster, topic: Topic) -> list[Config]:
+    configs = await topics.configs(cluster, topic.name)
+    return sorted((c for c in configs.values() if c.source == OWN_CONFIG), key=lambda config: config.name)
+
+
+def _row(p: Partition) -> list[Any]:
+    leader = None if p.leader == NOBODY else p.leader
+    return [p.index, leader, p.leader_epoch, p.replicas, p.isr, p.elr, p.last_known_elr, _state(p)]
+
+
+def _state(p: Partition) -> str:
+    if p.leader == NOBODY:
+        return "no leader"
+    return "under-replicated" if len(p.isr) < len(p.replicas) else "ok"
+
+
+def as_dict(topic: Topic, configs: list[Config]) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "id": str(topic.id),
+        "internal": topic.internal,
+        "configs": {config.name: config.value for config in configs},
+        "partitions": [
+            {
+                "partition": p.index,
+                "leader": p.leader,
+                "leader_epoch": p.leader_epoch,
+                "replicas": p.replicas,
+                "isr": p.isr,
+                "elr": p.elr,
+                "last_known_elr": p.last_known_elr,
+                "offline": p.offline,
+                "state": _state(p),
+            }
+            for p in topic.partitions
+        ],
+    }
+
+
+@app.command()
+def alter(
+    name: Name,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", min=0, help="Grow to this many.")] = 0,
+    config: Annotated[list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE")] = None,
+    reset: Annotated[list[str] | None, typer.Option("--reset", metavar="NAME", help="Back to the default.")] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Add partitions, set configs, or take them back."""
+    changes: dict[str, str | None] = {**pairs(config or [], "config"), **dict.fromkeys(reset or [])}
+    if not partitions and not changes:
+        raise wrong("nothing to alter: give --partitions, --config or --reset")
+
+    async def work(cluster: Cluster) -> None:
+        if changes:
+            await topics.alter_configs(cluster, name, changes)
+        if partitions:
+            await topics.grow(cluster, name, partitions)
+
+    run(bootstrap, timeout, work)
+    if as_json:
+        print_json({"topic": name, "altered": True})
+    else:
+        typer.echo(f"topic '{name}' altered")
+
+
+@app.command()
+def delete(
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Delete topics with everything in them."""
+
+    async def work(cluster: Cluster) -> None:
+        for name in names:
+            await topics.delete(cluster, name)
+            if not as_json:
+                typer.echo(f"topic '{name}' deleted")
+
+    run(bootstrap, timeout, work)
+    if as_json:
+        print_json({"deleted": names})

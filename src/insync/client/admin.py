@@ -1,0 +1,132 @@
+"""Reassignments, elections and the metadata quorum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from insync.client import apis
+from insync.client.cluster import Cluster
+from insync.client.connection import Connection
+from insync.client.errors import ErrorCode, Refused, check
+from insync.client.model import Key, QuorumReplica, QuorumState, Reassignment
+from insync.wire.types import METADATA_TOPIC, ms
+
+PREFERRED, UNCLEAN = 0, 1
+
+Results = dict[Key, tuple[ErrorCode, str]]
+"""Per partition the error code and the broker's words."""
+
+
+async def reassign(cluster: Cluster, targets: Mapping[Key, Sequence[int] | None]) -> Results:
+    """R1, R5: begin to move partitions to their targets; None cancels. A refusal of one leaves the others alone."""
+    topics: dict[str, list[dict[str, Any]]] = {}
+    for (topic, index), replicas in targets.items():
+        topics.setdefault(topic, []).append({"partition_index": index, "replicas": replicas})
+    values = {
+        "timeout": ms(int(cluster.timeout * 1000)),
+        "allow_replication_factor_change": True,
+        "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+    }
+
+    async def attempt() -> Any:
+        answer = await cluster.ask_controller(apis.ALTER_REASSIGNMENTS, values)
+        check(answer.error_code, "changing reassignments", answer.error_message)
+        return answer
+
+    answer = await cluster.retrying(attempt)
+    return {
+        (topic.name, p.partition_index): (p.error_code, p.error_message or "")
+        for topic in answer.responses
+        for p in topic.partitions
+    }
+
+
+async def reassignments(cluster: Cluster) -> list[Reassignment]:
+    """R6: everything that is under way."""
+
+    async def attempt() -> Any:
+        values = {"timeout": ms(int(cluster.timeout * 1000)), "topics": None}
+        answer = await cluster.ask_controller(apis.LIST_REASSIGNMENTS, values)
+        check(answer.error_code, "listing reassignments", answer.error_message)
+        return answer
+
+    answer = await cluster.retrying(attempt)
+    found = [
+        Reassignment(
+            topic=topic.name,
+            partition=p.partition_index,
+            replicas=tuple(p.replicas),
+            adding=tuple(p.adding_replicas),
+            removing=tuple(p.removing_replicas),
+        )
+        for topic in answer.topics
+        for p in topic.partitions
+    ]
+    return sorted(found, key=lambda r: (r.topic, r.partition))
+
+
+async def elect(cluster: Cluster, kind: int, partitions: Sequence[Key] | None) -> Results:
+    """E1: elections on demand, of all partitions if none is named."""
+    topics: dict[str, list[int]] = {}
+    for topic, index in partitions or ():
+        topics.setdefault(topic, []).append(index)
+    wanted = [{"topic": topic, "partitions": indexes} for topic, indexes in topics.items()]
+    values = {
+        "election_type": kind,
+        "topic_partitions": None if partitions is None else wanted,
+        "timeout": ms(int(cluster.timeout * 1000)),
+    }
+
+    async def attempt() -> Any:
+        answer = await cluster.ask_controller(apis.ELECT_LEADERS, values)
+        check(answer.error_code, "electing leaders")
+        return answer
+
+    answer = await cluster.retrying(attempt)
+    return {
+        (result.topic, p.partition_id): (p.error_code, p.error_message or "")
+        for result in answer.replica_election_results
+        for p in result.partition_result
+    }
+
+
+async def quorum(cluster: Cluster) -> QuorumState:
+    """The metadata quorum as its leader sees it. A broker passes the question on, or says that it does not lead."""
+
+    async def attempt() -> Any:
+        found = await _quorum_at(await cluster.anyone())
+        for broker in sorted(cluster.brokers):
+            if found.error_code is not ErrorCode.not_leader_or_follower:
+                break
+            found = await _quorum_at(await cluster.broker(broker))
+        check(found.error_code, "describing the quorum", getattr(found, "error_message", None))
+        return found
+
+    entry = await cluster.retrying(attempt)
+    return QuorumState(
+        leader=entry.leader_id,
+        epoch=entry.leader_epoch,
+        high_watermark=entry.high_watermark,
+        voters=tuple(_replica(state) for state in entry.current_voters),
+        observers=tuple(_replica(state) for state in entry.observers),
+    )
+
+
+async def _quorum_at(connection: Connection) -> Any:
+    values = {"topics": [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]}
+    answer = await connection.call(apis.DESCRIBE_QUORUM, values)
+    check(answer.error_code, "describing the quorum", getattr(answer, "error_message", None))
+    found = [p for topic in answer.topics for p in topic.partitions]
+    if not found:
+        raise Refused(ErrorCode.unknown_topic_or_partition, "describing the quorum")
+    return found[0]
+
+
+def _replica(state: Any) -> QuorumReplica:
+    return QuorumReplica(
+        id=state.replica_id,
+        log_end_offset=state.log_end_offset,
+        last_fetch_ms=getattr(state, "last_fetch_timestamp", -1),
+        last_caught_up_ms=getattr(state, "last_caught_up_timestamp", -1),
+    )

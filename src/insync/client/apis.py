@@ -1,0 +1,53 @@
+"""The APIs this client uses, each with the versions that its code was written for.
+
+The newest version that both sides know is taken. The lower bounds leave out what no broker of the last years needs and
+what means something else: Metadata below 4 creates the topics it is asked about, OffsetFetch 1 cannot ask for all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    name: str
+    key: int
+    low: int
+    high: int
+
+
+PRODUCE = Api("Produce", 0, 3, 13)
+FETCH = Api("Fetch", 1, 4, 17)
+LIST_OFFSETS = Api("ListOffsets", 2, 1, 10)
+METADATA = Api("Metadata", 3, 4, 13)
+OFFSET_COMMIT = Api("OffsetCommit", 8, 2, 9)
+OFFSET_FETCH = Api("OffsetFetch", 9, 2, 9)
+FIND_COORDINATOR = Api("FindCoordinator", 10, 0, 6)
+DESCRIBE_GROUPS = Api("DescribeGroups", 15, 0, 5)
+LIST_GROUPS = Api("ListGroups", 16, 0, 5)
+API_VERSIONS = Api("ApiVersions", 18, 0, 3)
+CREATE_TOPICS = Api("CreateTopics", 19, 2, 7)
+DELETE_TOPICS = Api("DeleteTopics", 20, 1, 6)
+INIT_PRODUCER_ID = Api("InitProducerId", 22, 0, 5)
+OFFSET_FOR_LEADER_EPOCH = Api("OffsetForLeaderEpoch", 23, 2, 4)
+DESCRIBE_CONFIGS = Api("DescribeConfigs", 32, 1, 4)
+DESCRIBE_LOG_DIRS = Api("DescribeLogDirs", 35, 1, 4)
+CREATE_PARTITIONS = Api("CreatePartitions", 37, 0, 3)
+DELETE_GROUPS = Api("DeleteGroups", 42, 0, 2)
+ELECT_LEADERS = Api("ElectLeaders", 43, 1, 2)
+INCREMENTAL_ALTER_CONFIGS = Api("IncrementalAlterConfigs", 44, 0, 1)
+ALTER_REASSIGNMENTS = Api("AlterPartitionReassignments", 45, 0, 1)
+LIST_REASSIGNMENTS = Api("ListPartitionReassignments", 46, 0, 0)
+DESCRIBE_QUORUM = Api("DescribeQuorum", 55, 0, 2)
+DESCRIBE_CLUSTER = Api("DescribeCluster", 60, 0, 2)
+CONSUMER_GROUP_DESCRIBE = Api("ConsumerGroupDescribe", 69, 0, 1)
+DESCRIBE_TOPIC_PARTITIONS = Api("DescribeTopicPartitions", 75, 0, 0)
+
+
+def newest(api: Api, theirs: tuple[int, int] | None) -> int | None:
+    """The newest version in both ranges; None if they do not meet."""
+    if theirs is None:
+        return None
+    version = min(api.high, theirs[1])
+    return version if version >= max(api.low, theirs[0]) else None

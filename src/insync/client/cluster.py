@@ -1,0 +1,216 @@
+"""A cluster seen from a client: who is there, one connection to each, and patience while leaders change.
+
+Bootstrap addresses are only for the start: the first that answers tells the real brokers. Connections are opened when
+they are needed and kept. `retrying` repeats what fails for a reason that passes by itself, until the timeout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+from insync.client import apis
+from insync.client.apis import Api
+from insync.client.connection import Connection
+from insync.client.errors import RETRIABLE, BadAddress, ClientError, ConnectionLost, Refused, Unreachable, check
+from insync.client.model import NOBODY, Broker, ClusterInfo
+
+T = TypeVar("T")
+
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 0.5
+
+
+class Cluster:
+    """Use as `async with Cluster.connect(...)`, or call `close`."""
+
+    __slots__ = (
+        "_bootstrap",
+        "_connections",
+        "_opening",
+        "brokers",
+        "client_id",
+        "cluster_id",
+        "controller",
+        "timeout",
+    )
+
+    def __init__(self, bootstrap: Sequence[tuple[str, int]], timeout: float = 10.0, client_id: str = "insync") -> None:
+        self.timeout = timeout
+        self.client_id = client_id
+        self.brokers: dict[int, Broker] = {}
+        self.cluster_id = ""
+        self.controller = NOBODY
+        self._bootstrap = tuple(bootstrap)
+        self._connections: dict[tuple[str, int], Connection] = {}
+        self._opening = asyncio.Lock()
+
+    @staticmethod
+    def connect(bootstrap: str, *, timeout: float = 10.0, client_id: str = "insync") -> Cluster:
+        """Nothing is opened before `async with`."""
+        return Cluster(parse_bootstrap(bootstrap), timeout, client_id)
+
+    async def __aenter__(self) -> Cluster:
+        try:
+            await self.refresh()
+        except ClientError:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        connections, self._connections = list(self._connections.values()), {}
+        for connection in connections:
+            await connection.close()
+
+    async def refresh(self) -> None:
+        """Learn anew which brokers there are."""
+        self.adopt(await self.ask(apis.METADATA, {"topics": (), **NO_METADATA_EXTRAS}))
+
+    def adopt(self, answer: Any) -> None:
+        """Take the brokers from any answer to Metadata."""
+        self.brokers = {b.node_id: _broker(b.node_id, b) for b in answer.brokers}
+        self.cluster_id = answer.cluster_id or ""
+        self.controller = answer.controller_id
+
+    # --- asking ---
+
+    async def ask(self, api: Api, values: Mapping[str, Any], *, timeout: float | None = None) -> Any:
+        """Ask any broker that can be reached."""
+        connection = await self.anyone()
+        return await connection.call(api, values, timeout=timeout)
+
+    async def ask_broker(
+        self, broker: int, api: Api, values: Mapping[str, Any], *, timeout: float | None = None
+    ) -> Any:
+        connection = await self.broker(broker)
+        return await connection.call(api, values, timeout=timeout)
+
+    async def ask_controller(self, api: Api, values: Mapping[str, Any], *, timeout: float | None = None) -> Any:
+        """Where the controller is a quorum, Metadata names a broker that forwards."""
+        if self.controller in self.brokers:
+            return await self.ask_broker(self.controller, api, values, timeout=timeout)
+        return await self.ask(api, values, timeout=timeout)
+
+    async def retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Try until it works, fails for good, or the timeout is over; then the last failure is raised."""
+        deadline = asyncio.get_running_loop().time() + self.timeout
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return await attempt()
+            except ClientError as error:
+                if not _passes(error) or asyncio.get_running_loop().time() + pause > deadline:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+            await self._refresh_if_possible()
+
+    async def info(self) -> ClusterInfo:
+        """DescribeCluster where it is served, else what Metadata told."""
+        connection = await self.anyone()
+        version = connection.version(apis.DESCRIBE_CLUSTER)
+        if version is None:
+            await self.refresh()
+            return ClusterInfo(
+                cluster_id=self.cluster_id,
+                controller=self.controller,
+                brokers=tuple(self.brokers[b] for b in sorted(self.brokers)),
+                tells_fenced=False,
+            )
+        answer = await connection.call(apis.DESCRIBE_CLUSTER, DESCRIBE_BROKERS)
+        check(answer.error_code, "describing the cluster", answer.error_message)
+        brokers = sorted((_broker(b.broker_id, b) for b in answer.brokers), key=lambda broker: broker.id)
+        return ClusterInfo(
+            cluster_id=answer.cluster_id,
+            controller=answer.controller_id,
+            brokers=tuple(brokers),
+            tells_fenced=version >= 2,
+        )
+
+    # --- connections ---
+
+    async def anyone(self) -> Connection:
+        for connection in self._connections.values():
+            if connection.alive:
+                return connection
+        failures: list[str] = []
+        for host, port in self._addresses():
+            try:
+                return await self._connection(host, port)
+            except Unreachable as error:
+                failures.append(str(error))
+        raise Unreachable(
+            f"{'; '.join(failures)}. Is the cluster running? "
+            "Name one of its brokers with --bootstrap HOST:PORT or INSYNC_BOOTSTRAP"
+        )
+
+    async def broker(self, broker: int) -> Connection:
+        if broker not in self.brokers:
+            await self.refresh()
+        known = self.brokers.get(broker)
+        if known is None:
+            raise Unreachable(f"broker {broker} is not in the cluster now: it is stopped, fenced or was never there")
+        return await self._connection(known.host, known.port)
+
+    def _addresses(self) -> list[tuple[str, int]]:
+        known = [(broker.host, broker.port) for broker in self.brokers.values()]
+        return list(dict.fromkeys((*known, *self._bootstrap)))
+
+    async def _connection(self, host: str, port: int) -> Connection:
+        async with self._opening:
+            known = self._connections.get((host, port))
+            if known is not None and known.alive:
+                return known
+            opened = await Connection.open(host, port, client_id=self.client_id, timeout=self.timeout)
+            self._connections[host, port] = opened
+            return opened
+
+    async def _refresh_if_possible(self) -> None:
+        try:
+            await self.refresh()
+        except (ConnectionLost, Unreachable):
+            return  # the next attempt will tell
+
+
+NO_METADATA_EXTRAS = {
+    "allow_auto_topic_creation": False,
+    "include_cluster_authorized_operations": False,
+    "include_topic_authorized_operations": False,
+}
+DESCRIBE_BROKERS = {
+    "include_cluster_authorized_operations": False,
+    "endpoint_type": 1,
+    "include_fenced_brokers": True,
+}
+
+
+def parse_bootstrap(text: str) -> list[tuple[str, int]]:
+    """`host:port[,host:port...]`; IPv6 addresses in brackets."""
+    found = []
+    for part in (part.strip() for part in text.split(",")):
+        host, colon, port = part.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise BadAddress(f"'{part}' is not an address: write HOST:PORT, such as localhost:9092")
+        found.append((host, int(port)))
+    return found
+
+
+def _broker(broker_id: int, entry: Any) -> Broker:
+    return Broker(
+        id=broker_id, host=entry.host, port=entry.port, rack=entry.rack, fenced=getattr(entry, "is_fenced", False)
+    )
+
+
+def _passes(error: ClientError) -> bool:
+    if isinstance(error, Refused):
+        return error.code in RETRIABLE
+    return isinstance(error, ConnectionLost | Unreachable)

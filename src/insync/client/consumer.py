@@ -1,0 +1,180 @@
+"""Reading a topic's partitions from given offsets, without a group: up to given ends, or on and on.
+
+Each round asks every leader once, all at the same time. A partition that fails for a reason that passes is asked again
+after the topic was looked up anew; a batch is checked before its records are handed out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from insync.client import apis, topics
+from insync.client.cluster import FIRST_PAUSE, Cluster
+from insync.client.errors import RETRIABLE, ClientError, ErrorCode, Refused
+from insync.client.model import NOBODY, Topic
+from insync.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
+from insync.wire import batch
+from insync.wire.errors import MalformedBatch
+from insync.wire.types import ms
+
+MAX_WAIT_MS = 300
+MAX_BYTES = 32 << 20
+PARTITION_BYTES = 1 << 20
+_ABORT = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    partition: int
+    record: batch.Record
+
+
+class Reader:
+    """`positions` is where each partition will be read next; `stops`, where given, is where it ends."""
+
+    __slots__ = ("_failing_since", "_isolation", "cluster", "positions", "stops", "topic")
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: Topic,
+        positions: Mapping[int, int],
+        stops: Mapping[int, int] | None = None,
+        *,
+        isolation: int = READ_UNCOMMITTED,
+    ) -> None:
+        self.cluster = cluster
+        self.topic = topic
+        self.positions = dict(positions)
+        self.stops = stops
+        self._isolation = isolation
+        self._failing_since: float | None = None
+
+    async def records(self) -> AsyncIterator[Consumed]:
+        """Every record, in order within each partition; ends when every stop is reached."""
+        while wanted := self._unfinished():
+            troubled = False
+            by_leader: dict[int, list[int]] = {}
+            for partition in wanted:
+                by_leader.setdefault(self._leader(partition), []).append(partition)
+            troubled = NOBODY in by_leader
+            asked = [self._fetch(leader, mine) for leader, mine in by_leader.items() if leader != NOBODY]
+            for answer in await asyncio.gather(*asked):
+                troubled |= answer is None
+                for data in answer or ():
+                    if self._refused(data):
+                        troubled = True
+                        continue
+                    for consumed in self._taken(data):
+                        yield consumed
+            await self._after_round(troubled)
+
+    def _unfinished(self) -> list[int]:
+        stops = self.stops
+        return [p for p, at in self.positions.items() if stops is None or at < stops.get(p, at)]
+
+    def _leader(self, partition: int) -> int:
+        known = self.topic.partition(partition)
+        return NOBODY if known is None else known.leader
+
+    async def _fetch(self, leader: int, partitions: list[int]) -> list[Any] | None:
+        """The leader's answer per partition; None if there was none."""
+        try:
+            answer = await self.cluster.ask_broker(leader, apis.FETCH, self._request(partitions))
+        except ClientError:
+            return None
+        if getattr(answer, "error_code", ErrorCode.none) is not ErrorCode.none:
+            return None
+        return [data for topic in answer.responses for data in topic.partitions]
+
+    def _request(self, partitions: list[int]) -> dict[str, Any]:
+        asked = [
+            {"partition": p, "fetch_offset": self.positions[p], "partition_max_bytes": PARTITION_BYTES}
+            for p in partitions
+        ]
+        return {
+            "replica_id": -1,
+            "max_wait": ms(MAX_WAIT_MS),
+            "min_bytes": 1,
+            "max_bytes": MAX_BYTES,
+            "isolation_level": self._isolation,
+            "session_id": 0,
+            "session_epoch": -1,
+            "topics": [{"topic": self.topic.name, "topic_id": self.topic.id, "partitions": asked}],
+            "forgotten_topics_data": (),
+        }
+
+    def _refused(self, data: Any) -> bool:
+        """True if the partition must be asked again later."""
+        if data.error_code is ErrorCode.none:
+            return False
+        if data.error_code in RETRIABLE:
+            return True
+        at = self.positions[data.partition_index]
+        hint = f"offset {at} is not in the log" if data.error_code is ErrorCode.offset_out_of_range else None
+        raise Refused(data.error_code, f"reading {self.topic.name}-{data.partition_index}", hint)
+
+    def _taken(self, data: Any) -> Iterator[Consumed]:
+        partition = data.partition_index
+        for header, records in visible(bytes(data.records or b""), _aborted(data, self._isolation)):
+            for record in records:
+                if record.offset >= self.positions[partition] and not self._past_stop(partition, record.offset):
+                    yield Consumed(partition, record)
+            self.positions[partition] = max(self.positions[partition], header.next_offset)
+
+    def _past_stop(self, partition: int, offset: int) -> bool:
+        return self.stops is not None and offset >= self.stops.get(partition, offset + 1)
+
+    async def _after_round(self, troubled: bool) -> None:
+        now = asyncio.get_running_loop().time()
+        if not troubled:
+            self._failing_since = None
+            return
+        self._failing_since = self._failing_since or now
+        if now - self._failing_since > self.cluster.timeout:
+            raise ClientError(
+                f"topic '{self.topic.name}' could not be read for {self.cluster.timeout:g} s: "
+                "`insync health` and `insync explain` tell what is wrong"
+            )
+        await asyncio.sleep(FIRST_PAUSE)
+        self.topic = await self.cluster.retrying(lambda: topics.describe_one(self.cluster, self.topic.name))
+
+
+def visible(data: bytes, aborted: dict[int, list[int]]) -> Iterator[tuple[batch.BatchHeader, list[batch.Record]]]:
+    """Each whole batch with the records that a reader may see: none of control batches and of aborted transactions."""
+    dropping: set[int] = set()
+    for pos, header in batch.iter_headers(data):
+        if not batch.crc_ok(data, pos, header):
+            raise ClientError(f"the batch at offset {header.base_offset} is corrupt")
+        starts = aborted.get(header.producer_id, [])
+        if starts and starts[0] <= header.base_offset:
+            starts.pop(0)
+            dropping.add(header.producer_id)
+        try:
+            records = list(batch.records(data, pos))
+        except MalformedBatch as error:
+            raise ClientError(f"the batch at offset {header.base_offset} cannot be read: {error}") from None
+        if header.is_control:
+            if _is_abort(records):
+                dropping.discard(header.producer_id)
+            records = []
+        elif header.is_transactional and header.producer_id in dropping:
+            records = []
+        yield header, records
+
+
+def _is_abort(records: list[batch.Record]) -> bool:
+    """A control record's key is its version and its type, two bytes each."""
+    return any(len(record.key or b"") >= 4 and int.from_bytes((record.key or b"")[2:4]) == _ABORT for record in records)
+
+
+def _aborted(data: Any, isolation: int) -> dict[int, list[int]]:
+    """First offsets of aborted transactions by producer."""
+    found: dict[int, list[int]] = {}
+    if isolation == READ_COMMITTED:
+        for entry in sorted(data.aborted_transactions or (), key=lambda entry: entry.first_offset):
+            found.setdefault(entry.producer_id, []).append(entry.first_offset)
+    return found

@@ -1,0 +1,103 @@
+"""What can go wrong between a person and a cluster, each as a sentence that says what to do about it."""
+
+from __future__ import annotations
+
+from insync.wire.errors import ErrorCode
+
+__all__ = [
+    "BadAddress",
+    "ClientError",
+    "ConnectionLost",
+    "ErrorCode",
+    "Refused",
+    "UnknownTopic",
+    "Unreachable",
+    "Unsupported",
+    "name_of",
+]
+
+
+class ClientError(Exception):
+    """The text is meant for people."""
+
+
+class BadAddress(ClientError):  # noqa: N818  these names say what happened
+    """A bootstrap address that cannot be one."""
+
+
+class Unreachable(ClientError):  # noqa: N818
+    """Nobody answers, or what answers is not a broker."""
+
+
+class ConnectionLost(ClientError):  # noqa: N818
+    """The broker closed the connection, or took too long."""
+
+
+class Unsupported(ClientError):  # noqa: N818
+    """The broker does not know an API, or no version of it that this client knows."""
+
+
+class UnknownTopic(ClientError):  # noqa: N818
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"there is no topic '{topic}': `insync topic list` shows those there are")
+        self.topic = topic
+
+
+class Refused(ClientError):  # noqa: N818
+    """A broker answered with an error code."""
+
+    def __init__(self, code: ErrorCode, what: str, message: str | None = None) -> None:
+        hint = message or HINTS.get(code, "")
+        super().__init__(f"{what}: {name_of(code)}" + (f" ({hint})" if hint else ""))
+        self.code = code
+
+
+def name_of(code: ErrorCode) -> str:
+    """The name that Kafka's documentation uses."""
+    name: str = code.name
+    return name.upper()
+
+
+def check(code: ErrorCode, what: str, message: str | None = None) -> None:
+    """Raise Refused unless the code says that all is well."""
+    if code is not ErrorCode.none:
+        raise Refused(code, what, message)
+
+
+HINTS = {
+    ErrorCode.not_enough_replicas: "the ISR is smaller than min.insync.replicas; `insync explain` tells why",
+    ErrorCode.leader_not_available: "the partition has no leader; `insync explain` tells why",
+    ErrorCode.unknown_topic_or_partition: "there is no such topic or partition",
+    ErrorCode.topic_already_exists: "a topic of that name exists",
+    ErrorCode.message_too_large: "raise max.message.bytes of the topic, or send less",
+    ErrorCode.non_empty_group: "the group has members; stop its consumers first",
+    ErrorCode.group_id_not_found: "no such group; `insync group list` shows those there are",
+    ErrorCode.unknown_member_id: "the group has members; stop its consumers first",
+    ErrorCode.rebalance_in_progress: "the group is rebalancing; stop its consumers first",
+    ErrorCode.no_reassignment_in_progress: "nothing to cancel",
+    ErrorCode.coordinator_not_available: "no coordinator yet; are enough brokers running for __consumer_offsets?",
+    ErrorCode.offset_not_available: "the leader does not know its high watermark yet; try again in a moment",
+    ErrorCode.cluster_authorization_failed: "this client may not do that",
+    ErrorCode.topic_authorization_failed: "this client may not do that",
+}
+"""Said when the broker itself gave no reason."""
+
+RETRIABLE = (
+    ErrorCode.not_leader_or_follower,
+    ErrorCode.leader_not_available,
+    ErrorCode.fenced_leader_epoch,
+    ErrorCode.unknown_leader_epoch,
+    ErrorCode.replica_not_available,
+    ErrorCode.not_controller,
+    ErrorCode.coordinator_not_available,
+    ErrorCode.coordinator_load_in_progress,
+    ErrorCode.not_coordinator,
+    ErrorCode.offset_not_available,
+    ErrorCode.not_enough_replicas,
+    ErrorCode.not_enough_replicas_after_append,
+    ErrorCode.request_timed_out,
+    ErrorCode.network_exception,
+    ErrorCode.kafka_storage_error,
+    ErrorCode.unknown_topic_id,
+)
+"""Likely to pass by themselves: a leader, a controller or a coordinator is about to change."""

@@ -1,0 +1,168 @@
+"""Everything that can be asked about one partition from outside, in one picture.
+
+Metadata says who should hold what. How far each replica really is comes from the replicas themselves: their log ends,
+asked twice so that movement shows, and what of a log the leader has too, by comparing leader epochs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Literal
+
+from insync.client import admin, offsets, topics
+from insync.client.cluster import Cluster
+from insync.client.errors import ClientError, ErrorCode, Unsupported
+from insync.client.model import NOBODY, ClusterInfo, Key, Offset, Partition, Reassignment, ReplicaLog, Topic
+
+MIN_ISR = "min.insync.replicas"
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
+RECOVERY_STRATEGY = "unclean.recovery.strategy"
+
+Status = Literal["live", "fenced", "gone", "unreachable"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaFacts:
+    broker: int
+    status: Status
+    end: int | None = None
+    """Its log end offset; None if it did not tell."""
+    last_epoch: int = -1
+    shared: int | None = None
+    """Up to where its log is the leader's; None if there is no leader to compare with."""
+    earlier_end: int | None = None
+    size: int | None = None
+    error: ErrorCode = ErrorCode.none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFacts:
+    topic: str
+    partition: Partition
+    replicas: tuple[ReplicaFacts, ...]
+    min_isr: int
+    """The effective one: never more than there are replicas."""
+    unclean_election: bool = False
+    strategy: str = ""
+    hwm: int | None = None
+    earlier_hwm: int | None = None
+    hwm_error: ErrorCode = ErrorCode.none
+    leso: int | None = None
+    seconds: float = 0.0
+    reassignment: Reassignment | None = None
+
+    def replica(self, broker: int) -> ReplicaFacts:
+        return next(r for r in self.replicas if r.broker == broker)
+
+    @property
+    def leader_end(self) -> int | None:
+        leader = self.partition.leader
+        return None if leader not in self.partition.replicas else self.replica(leader).end
+
+
+async def gather(cluster: Cluster, name: str, index: int, interval: float = 0.5) -> PartitionFacts:
+    topic, partition = await topics.partition_of(cluster, name, index)
+    info = await cluster.info()
+    key = (topic.name, index)
+    alone = Topic(name=topic.name, id=topic.id, partitions=(partition,))
+    status = {broker: _status(info, broker) for broker in partition.replicas}
+    first = await _ends(cluster, key, status)
+    early = (await offsets.of_leaders(cluster, [alone]))[key]
+    await asyncio.sleep(interval)
+    second = await _ends(cluster, key, status)
+    late = (await offsets.of_leaders(cluster, [alone]))[key]
+    sizes = await offsets.sizes(cluster, [b for b, s in status.items() if s == "live"], [alone])
+    shared = {broker: await _shared(cluster, partition, key, second.get(broker)) for broker in partition.replicas}
+    settings = (await topics.settings(cluster, [name], [MIN_ISR, UNCLEAN_ELECTION, RECOVERY_STRATEGY])).get(name, {})
+    return PartitionFacts(
+        topic=topic.name,
+        partition=partition,
+        replicas=tuple(
+            _replica(broker, status[broker], first, second, shared[broker], sizes.get(broker, {}).get(key))
+            for broker in partition.replicas
+        ),
+        min_isr=effective_min_isr(settings.get(MIN_ISR), partition),
+        unclean_election=settings.get(UNCLEAN_ELECTION) == "true",
+        strategy=settings.get(RECOVERY_STRATEGY, ""),
+        hwm=_known(late),
+        earlier_hwm=_known(early),
+        hwm_error=late.error,
+        leso=await _leso(cluster, partition, key),
+        seconds=interval,
+        reassignment=await _reassignment(cluster, key),
+    )
+
+
+def effective_min_isr(value: str | None, partition: Partition) -> int:
+    """H1: a topic with fewer replicas than min.insync.replicas asks for all of them."""
+    wanted = int(value) if value and value.isdecimal() else 1
+    return min(wanted, len(partition.replicas))
+
+
+async def _ends(cluster: Cluster, key: Key, status: dict[int, Status]) -> dict[int, Offset]:
+    live = [broker for broker, s in status.items() if s == "live"]
+    answers = await asyncio.gather(*(offsets.log_ends(cluster, broker, [key]) for broker in live))
+    return {broker: answer[key] for broker, answer in zip(live, answers, strict=True) if key in answer}
+
+
+async def _shared(cluster: Cluster, partition: Partition, key: Key, end: Offset | None) -> int | None:
+    """D2, D3: a log agrees with the leader's up to the end of its last epoch there."""
+    if end is None or end.error is not ErrorCode.none or partition.leader == NOBODY:
+        return None
+    if end.leader_epoch < 0 or end.leader_epoch == partition.leader_epoch:
+        return end.offset
+    there = await offsets.epoch_end(cluster, partition.leader, key, end.leader_epoch)
+    if there.error is not ErrorCode.none or there.offset < 0:
+        return None
+    return min(end.offset, there.offset)
+
+
+async def _leso(cluster: Cluster, partition: Partition, key: Key) -> int | None:
+    """The leader's epoch begins where the one before it ended."""
+    if partition.leader == NOBODY or partition.leader_epoch <= 0:
+        return 0 if partition.leader_epoch == 0 else None
+    before = await offsets.epoch_end(cluster, partition.leader, key, partition.leader_epoch - 1)
+    return before.offset if before.error is ErrorCode.none and before.offset >= 0 else None
+
+
+async def _reassignment(cluster: Cluster, key: Key) -> Reassignment | None:
+    try:
+        running = await admin.reassignments(cluster)
+    except (Unsupported, ClientError):
+        return None  # a picture without it is still worth having
+    return next((r for r in running if (r.topic, r.partition) == key), None)
+
+
+def _status(info: ClusterInfo, broker: int) -> Status:
+    found = next((known for known in info.brokers if known.id == broker), None)
+    if found is None:
+        return "gone" if info.tells_fenced else "fenced"
+    return "fenced" if found.fenced else "live"
+
+
+def _replica(
+    broker: int,
+    status: Status,
+    first: dict[int, Offset],
+    second: dict[int, Offset],
+    shared: int | None,
+    log: ReplicaLog | None,
+) -> ReplicaFacts:
+    end = second.get(broker, Offset(-1))
+    if status == "live" and end.error is ErrorCode.network_exception:
+        return ReplicaFacts(broker=broker, status="unreachable", error=end.error)
+    return ReplicaFacts(
+        broker=broker,
+        status=status,
+        end=_known(end),
+        last_epoch=end.leader_epoch,
+        shared=shared,
+        earlier_end=_known(first.get(broker, Offset(-1))),
+        size=None if log is None else log.size,
+        error=end.error,
+    )
+
+
+def _known(offset: Offset) -> int | None:
+    return offset.offset if offset.error is ErrorCode.none and offset.offset >= 0 else None

@@ -1,0 +1,182 @@
+"""Consumer groups: who is in them, what they have committed, and moving what they have committed."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from insync.client import apis
+from insync.client.cluster import Cluster
+from insync.client.errors import ClientError, ErrorCode, Refused, check
+from insync.client.model import Group, Key, Member
+from insync.wire.types import ms
+
+T = TypeVar("T")
+
+GROUP = 0
+NO_GENERATION = -1
+
+_I16, _I32 = struct.Struct(">h"), struct.Struct(">i")
+
+
+async def coordinator(cluster: Cluster, group: str) -> int:
+    values = {"key": group, "key_type": GROUP, "coordinator_keys": [group]}
+    answer = await cluster.ask(apis.FIND_COORDINATOR, values)
+    found = getattr(answer, "coordinators", (answer,))[0]
+    check(found.error_code, f"finding the coordinator of group '{group}'", getattr(found, "error_message", None))
+    node: int = found.node_id
+    return node
+
+
+async def listed(cluster: Cluster) -> list[Group]:
+    """All groups of all brokers: each broker knows those it coordinates."""
+    values: dict[str, Any] = {"states_filter": (), "types_filter": ()}
+
+    async def of(broker: int) -> list[Group]:
+        answer = await cluster.ask_broker(broker, apis.LIST_GROUPS, values)
+        check(answer.error_code, f"listing the groups of broker {broker}")
+        return [_listed(entry, broker) for entry in answer.groups]
+
+    async def attempt() -> list[Group]:
+        pages = await asyncio.gather(*(of(broker) for broker in sorted(cluster.brokers)))
+        return [group for page in pages for group in page]
+
+    return sorted(await cluster.retrying(attempt), key=lambda group: group.id)
+
+
+async def describe(cluster: Cluster, group: str) -> Group:
+    """A group that nobody has heard of is Refused with GROUP_ID_NOT_FOUND."""
+
+    async def ask(node: int) -> Group:
+        values = {"groups": [group], "include_authorized_operations": False}
+        answer = await cluster.ask_broker(node, apis.DESCRIBE_GROUPS, values)
+        (found,) = answer.groups
+        check(found.error_code, f"describing group '{group}'", getattr(found, "error_message", None))
+        return _described(found, node)
+
+    found = await _at_coordinator(cluster, group, ask)
+    if found.state != "Dead":
+        return found
+    # A group of the newer protocol is Dead to DescribeGroups; one that nobody has heard of is Dead too.
+    known = {entry.id: entry for entry in await listed(cluster)}
+    if group not in known:
+        raise Refused(ErrorCode.group_id_not_found, f"describing group '{group}'")
+    return known[group]
+
+
+async def committed(cluster: Cluster, group: str) -> dict[Key, int]:
+    """Every offset the group has committed."""
+
+    async def ask(node: int) -> dict[Key, int]:
+        single = {"group_id": group, "topics": None, "require_stable": False}
+        values = {**single, "groups": [{**single, "member_id": None, "member_epoch": -1}]}
+        answer = await cluster.ask_broker(node, apis.OFFSET_FETCH, values)
+        found = getattr(answer, "groups", (answer,))[0]
+        check(getattr(found, "error_code", ErrorCode.none), f"reading the offsets of group '{group}'")
+        return {
+            (topic.name, p.partition_index): p.committed_offset
+            for topic in found.topics
+            for p in topic.partitions
+            if p.committed_offset >= 0
+        }
+
+    return await _at_coordinator(cluster, group, ask)
+
+
+async def commit(cluster: Cluster, group: str, offsets: Mapping[Key, int]) -> None:
+    """Move a group that has no members; Refused if it has some."""
+    topics: dict[str, list[dict[str, Any]]] = {}
+    for (topic, index), offset in offsets.items():
+        entry = {
+            "partition_index": index,
+            "committed_offset": offset,
+            "committed_leader_epoch": -1,
+            "committed_metadata": "",
+        }
+        topics.setdefault(topic, []).append(entry)
+    values = {
+        "group_id": group, "generation_id_or_member_epoch": NO_GENERATION, "member_id": "", "group_instance_id": None,
+        "retention_time": ms(-1), "topics": [{"name": name, "partitions": p} for name, p in topics.items()],
+    }  # fmt: skip
+
+    async def ask(node: int) -> None:
+        answer = await cluster.ask_broker(node, apis.OFFSET_COMMIT, values)
+        for topic in answer.topics:
+            for p in topic.partitions:
+                check(p.error_code, f"moving group '{group}' on {topic.name}-{p.partition_index}")
+
+    await _at_coordinator(cluster, group, ask)
+
+
+async def delete(cluster: Cluster, group: str) -> None:
+    async def ask(node: int) -> None:
+        answer = await cluster.ask_broker(node, apis.DELETE_GROUPS, {"groups_names": [group]})
+        for result in answer.results:
+            check(result.error_code, f"deleting group '{group}'")
+
+    await _at_coordinator(cluster, group, ask)
+
+
+async def _at_coordinator(cluster: Cluster, group: str, ask: Callable[[int], Awaitable[T]]) -> T:
+    async def attempt() -> T:
+        return await ask(await coordinator(cluster, group))
+
+    return await cluster.retrying(attempt)
+
+
+def _listed(entry: Any, broker: int) -> Group:
+    return Group(
+        id=entry.group_id,
+        state=getattr(entry, "group_state", ""),
+        protocol_type=entry.protocol_type,
+        coordinator=broker,
+        kind=getattr(entry, "group_type", "classic"),
+    )
+
+
+def _described(found: Any, node: int) -> Group:
+    return Group(
+        id=found.group_id,
+        state=found.group_state,
+        protocol_type=found.protocol_type,
+        coordinator=node,
+        protocol=found.protocol_data,
+        members=tuple(_member(member, found.protocol_type) for member in found.members),
+    )
+
+
+def _member(member: Any, protocol_type: str) -> Member:
+    assigned = assigned_partitions(bytes(member.member_assignment)) if protocol_type == "consumer" else ()
+    return Member(
+        id=member.member_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        instance=getattr(member, "group_instance_id", None),
+        assigned=tuple(assigned),
+    )
+
+
+def assigned_partitions(data: bytes) -> Sequence[Key]:
+    """The partitions in a consumer's assignment: version, then topics with their partitions."""
+    if len(data) < 6:
+        return ()
+    found: list[Key] = []
+    try:
+        (topics,), pos = _I32.unpack_from(data, 2), 6
+        for _ in range(topics):
+            (length,) = _I16.unpack_from(data, pos)
+            name = data[pos + 2 : pos + 2 + length].decode()
+            pos += 2 + length
+            (count,) = _I32.unpack_from(data, pos)
+            found += [(name, _I32.unpack_from(data, pos + 4 + 4 * i)[0]) for i in range(count)]
+            pos += 4 + 4 * count
+    except (struct.error, UnicodeDecodeError) as error:
+        raise ClientError(f"a member's assignment cannot be read: {error}") from None
+    return tuple(found)
+
+
+def lag(committed_offset: int | None, end: int) -> int | None:
+    """Records that the group has not read yet; None where it never committed."""
+    return None if committed_offset is None or end < 0 else max(0, end - committed_offset)

@@ -1,0 +1,146 @@
+"""Is the cluster well? One list of findings, worst first, and an answer for scripts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from insync.client import admin, offsets, topics
+from insync.client.cluster import Cluster
+from insync.client.errors import ClientError, ErrorCode, Unsupported, name_of
+from insync.client.facts import MIN_ISR, effective_min_isr
+from insync.client.model import NOBODY, ClusterInfo, LogDir, Partition, QuorumState, Reassignment, Topic
+
+SEVERITIES = ("critical", "warning", "info")
+FULL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    severity: str
+    """critical: something fails now. warning: less safe than it should be. info: worth knowing, nothing is wrong."""
+    what: str
+    where: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    info: ClusterInfo
+    topics: Sequence[Topic]
+    min_isr: Mapping[str, str]
+    reassignments: Sequence[Reassignment]
+    quorum: QuorumState | None
+    log_dirs: Mapping[int, Sequence[LogDir] | None]
+    """None for a broker that is in the cluster and does not answer."""
+
+
+async def look(cluster: Cluster) -> Picture:
+    info = await cluster.info()
+    found = await topics.describe(cluster)
+    settings = await topics.settings(cluster, [topic.name for topic in found], [MIN_ISR])
+    live = [broker.id for broker in info.brokers if not broker.fenced]
+    dirs = await asyncio.gather(*(_log_dirs(cluster, broker) for broker in live))
+    return Picture(
+        info=info,
+        topics=found,
+        min_isr={name: values.get(MIN_ISR, "1") for name, values in settings.items()},
+        reassignments=await _reassignments(cluster),
+        quorum=await _quorum(cluster),
+        log_dirs=dict(zip(live, dirs, strict=True)),
+    )
+
+
+def judge(picture: Picture) -> list[Finding]:
+    """Everything that is not as it should be, worst first."""
+    found = [*_brokers(picture), *_quorum_findings(picture), *_disks(picture)]
+    for topic in picture.topics:
+        for partition in topic.partitions:
+            found += _partition(picture, topic, partition)
+    found += [
+        Finding("info", "reassigning", f"{r.topic}-{r.partition}", f"moving to {list(r.target)}")
+        for r in picture.reassignments
+    ]
+    return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
+
+
+def healthy(findings: Sequence[Finding]) -> bool:
+    return all(finding.severity == "info" for finding in findings)
+
+
+def _brokers(picture: Picture) -> Iterator[Finding]:
+    known = {broker.id for broker in picture.info.brokers}
+    for broker in picture.info.brokers:
+        if broker.fenced:
+            yield Finding("warning", "fenced", f"broker {broker.id}", "registered, but stopped or not heard from")
+        elif picture.log_dirs.get(broker.id, ()) is None:
+            yield Finding("warning", "unreachable", f"broker {broker.id}", f"no answer at {broker.address}")
+    used = {b for topic in picture.topics for p in topic.partitions for b in p.replicas}
+    for missing in sorted(used - known):
+        yield Finding("warning", "missing", f"broker {missing}", "holds replicas, and is stopped or fenced")
+
+
+def _quorum_findings(picture: Picture) -> Iterator[Finding]:
+    if picture.info.controller == NOBODY:
+        yield Finding("critical", "no controller", "cluster", "nothing can be elected, created or changed")
+    quorum = picture.quorum
+    if quorum is None:
+        return
+    newest = max(voter.last_caught_up_ms for voter in quorum.voters) if quorum.voters else -1
+    for voter in quorum.voters:
+        silent = newest - voter.last_caught_up_ms
+        if voter.id != quorum.leader and (voter.log_end_offset < 0 or silent > 10_000):
+            yield Finding("warning", "voter behind", f"controller {voter.id}", "does not follow the quorum's leader")
+
+
+def _disks(picture: Picture) -> Iterator[Finding]:
+    for broker, dirs in picture.log_dirs.items():
+        for entry in dirs or ():
+            where = f"broker {broker} {entry.path}"
+            if entry.error is not ErrorCode.none:
+                yield Finding("critical", "log directory failed", where, name_of(entry.error))
+            elif entry.total_bytes > 0 and entry.usable_bytes < entry.total_bytes * (1 - FULL):
+                used = 100 - 100 * entry.usable_bytes // entry.total_bytes
+                yield Finding("warning", "disk nearly full", where, f"{used} % used")
+
+
+def _partition(picture: Picture, topic: Topic, partition: Partition) -> Iterator[Finding]:
+    where = f"{topic.name}-{partition.index}"
+    moving = next((r for r in picture.reassignments if (r.topic, r.partition) == (topic.name, partition.index)), None)
+    owed = [b for b in partition.replicas if moving is None or b not in moving.adding]
+    missing = [b for b in owed if b not in partition.isr]
+    least = effective_min_isr(picture.min_isr.get(topic.name), partition)
+    if partition.leader == NOBODY:
+        yield Finding("critical", "no leader", where, "cannot be read or written")
+    elif len(partition.isr) < least:
+        text = f"{len(partition.isr)} in sync, {least} needed: acks=all is refused"
+        yield Finding("critical", "under min ISR", where, text)
+    elif missing:
+        yield Finding("warning", "under-replicated", where, f"out of sync: {', '.join(map(str, missing))}")
+    elif partition.leader != partition.preferred:
+        text = f"led by {partition.leader} instead of {partition.preferred}"
+        yield Finding("info", "leader not preferred", where, text)
+
+
+async def _log_dirs(cluster: Cluster, broker: int) -> Sequence[LogDir] | None:
+    try:
+        return await offsets.log_dirs(cluster, broker)
+    except Unsupported:
+        return ()
+    except ClientError:
+        return None
+
+
+async def _reassignments(cluster: Cluster) -> Sequence[Reassignment]:
+    try:
+        return await admin.reassignments(cluster)
+    except Unsupported:
+        return ()
+
+
+async def _quorum(cluster: Cluster) -> QuorumState | None:
+    try:
+        return await admin.quorum(cluster)
+    except Unsupported:
+        return None

@@ -1,0 +1,138 @@
+"""Producing, one batch of one partition at a time and idempotently: a batch that is sent again is stored once (P4).
+
+Keys are spread as Kafka's own clients do, by murmur2, so that a record lands where theirs would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from insync.client import apis, topics
+from insync.client.cluster import Cluster
+from insync.client.errors import ClientError, ErrorCode, Refused, UnknownTopic, check
+from insync.client.model import NOBODY, Key, Topic
+from insync.wire import batch
+from insync.wire.types import ms
+
+ALL = -1
+_SEQUENCES = 1 << 31
+_ZSTD_SINCE = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Where a batch landed; offset -1 with acks=0, which is not answered."""
+
+    partition: int
+    offset: int
+    count: int
+
+
+class Producer:
+    __slots__ = ("_identity", "_sequences", "acks", "cluster", "compression", "topic")
+
+    def __init__(self, cluster: Cluster, topic: Topic, *, acks: int = ALL, compression: str = "none") -> None:
+        self.cluster = cluster
+        self.topic = topic
+        self.acks = acks
+        self.compression = compression
+        self._identity = (-1, -1)
+        self._sequences: dict[Key, int] = {}
+
+    async def start(self) -> None:
+        """Take a producer id. Without acks from all there is nothing to be idempotent about."""
+        if self.acks != ALL:
+            return
+        values = {"transactional_id": None, "transaction_timeout": ms(60_000), "producer_id": -1, "producer_epoch": -1}
+
+        async def attempt() -> Any:
+            answer = await self.cluster.ask(apis.INIT_PRODUCER_ID, values)
+            check(answer.error_code, "asking for a producer id")
+            return answer
+
+        answer = await self.cluster.retrying(attempt)
+        self._identity = (answer.producer_id, answer.producer_epoch)
+
+    async def send(self, partition: int, records: Sequence[batch.NewRecord], now_ms: int) -> Written:
+        """One batch; repeated while leaders change, until the cluster's timeout."""
+        key = (self.topic.name, partition)
+        sequence = self._sequences.get(key, 0)
+        identified = self._identity[0] >= 0
+        data = batch.build(
+            records,
+            timestamp_ms=now_ms,
+            producer_id=self._identity[0],
+            producer_epoch=self._identity[1],
+            base_sequence=sequence if identified else -1,
+            compression=self.compression,
+        )
+        offset = await self._until_stored(partition, bytes(data))
+        self._sequences[key] = (sequence + len(records)) % _SEQUENCES
+        return Written(partition, offset, len(records))
+
+    async def _until_stored(self, partition: int, data: bytes) -> int:
+        tries = 0
+
+        async def attempt() -> int:
+            nonlocal tries
+            tries += 1
+            if tries > 1:
+                self.topic = await topics.describe_one(self.cluster, self.topic.name)
+            return await self._once(partition, data)
+
+        return await self.cluster.retrying(attempt)
+
+    async def _once(self, partition: int, data: bytes) -> int:
+        what = f"writing to {self.topic.name}-{partition}"
+        known = self.topic.partition(partition)
+        if known is None:
+            last = len(self.topic.partitions) - 1
+            raise ClientError(f"topic '{self.topic.name}' has partitions 0 to {last}, there is no {partition}")
+        if known.leader == NOBODY:
+            raise Refused(ErrorCode.leader_not_available, what)
+        connection = await self.cluster.broker(known.leader)
+        version = connection.version(apis.PRODUCE) or 0
+        if self.compression == "zstd" and version < _ZSTD_SINCE:
+            raise ClientError(f"the broker at {connection.address} is too old for zstd: choose another --compression")
+        values = self._request(partition, data)
+        if self.acks == 0:
+            await connection.tell(apis.PRODUCE, values)
+            return -1
+        answer = await connection.call(apis.PRODUCE, values)
+        (stored,) = (p for topic in answer.responses for p in topic.partition_responses)
+        if stored.error_code is ErrorCode.unknown_topic_or_partition:
+            raise UnknownTopic(self.topic.name)
+        if stored.error_code is not ErrorCode.duplicate_sequence_number:
+            check(stored.error_code, what, getattr(stored, "error_message", None))
+        offset: int = stored.base_offset
+        return offset
+
+    def _request(self, partition: int, data: bytes) -> dict[str, Any]:
+        topic = {
+            "name": self.topic.name,
+            "topic_id": self.topic.id,
+            "partition_data": [{"index": partition, "records": data}],
+        }
+        timeout = ms(int(self.cluster.timeout * 1000))
+        return {"transactional_id": None, "acks": self.acks, "timeout": timeout, "topic_data": [topic]}
+
+
+def partition_for(key: bytes, partitions: int) -> int:
+    """Where Kafka's default partitioner puts a key."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+def murmur2(data: bytes) -> int:
+    """MurmurHash2, 32 bit, with the seed that Kafka's clients use."""
+    mixer, mask = 0x5BD1E995, 0xFFFFFFFF
+    whole = len(data) & ~3
+    value = 0x9747B28C ^ len(data)
+    for pos in range(0, whole, 4):
+        k = int.from_bytes(data[pos : pos + 4], "little") * mixer & mask
+        value = (value * mixer & mask) ^ ((k ^ (k >> 24)) * mixer & mask)
+    if whole < len(data):
+        value = (value ^ int.from_bytes(data[whole:], "little")) * mixer & mask
+    value = (value ^ (value >> 13)) * mixer & mask
+    return value ^ (value >> 15)

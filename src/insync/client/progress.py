@@ -1,0 +1,167 @@
+"""How far reassignments are: two looks a moment apart give bytes left, a rate, and an idea of when (R6).
+
+What a new replica still has to copy is the leader's size less its own. Sizes differ a little by nature (segments are
+rolled at other places), so the log ends decide whether a replica has everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from insync.client import admin, offsets, topics
+from insync.client.cluster import Cluster
+from insync.client.errors import ErrorCode, UnknownTopic
+from insync.client.model import Key, Partition, Reassignment, Topic
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One replica's log at one moment; None where its broker did not tell."""
+
+    size: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    partitions: Mapping[Key, Partition]
+    copies: Mapping[tuple[Key, int], Copy]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    reassignment: Reassignment
+    bytes_left: int | None
+    bytes_per_s: float | None
+    seconds_left: float | None
+    blocker: int | None
+    """The broker that everything waits for."""
+    reason: str
+
+
+async def watch(cluster: Cluster, interval: float) -> list[Progress]:
+    running = await admin.reassignments(cluster)
+    if not running:
+        return []
+    first = await sample(cluster, running)
+    await asyncio.sleep(interval)
+    second = await sample(cluster, running)
+    return [judge(r, first, second, interval) for r in running]
+
+
+async def sample(cluster: Cluster, running: Sequence[Reassignment]) -> Sample:
+    names = sorted({r.topic for r in running})
+    found = await _still_there(cluster, names)
+    keys = [(r.topic, r.partition) for r in running]
+    partitions = {key: partition for topic in found for key, partition in _of(topic, keys)}
+    brokers = sorted({b for p in partitions.values() for b in p.replicas} & set(cluster.brokers))
+    sizes = await offsets.sizes(cluster, brokers, _only(found, partitions))
+    hosted = {b: [key for key, p in partitions.items() if b in p.replicas] for b in brokers}
+    ends = dict(
+        zip(brokers, await asyncio.gather(*(offsets.log_ends(cluster, b, hosted[b]) for b in brokers)), strict=True)
+    )
+    copies: dict[tuple[Key, int], Copy] = {}
+    for broker in brokers:
+        for key in hosted[broker]:
+            log, end = sizes.get(broker, {}).get(key), ends[broker].get(key)
+            told = end is not None and end.error is ErrorCode.none
+            copies[key, broker] = Copy(log.size if log else None, end.offset if told and end else None)
+    return Sample(partitions=partitions, copies=copies)
+
+
+def judge(r: Reassignment, first: Sample, second: Sample, seconds: float) -> Progress:
+    key = (r.topic, r.partition)
+    partition = second.partitions.get(key)
+    if partition is None:
+        return _plain(r, "the topic is gone")
+    waiting = [broker for broker in r.adding if broker not in partition.isr]
+    if not waiting:
+        return _plain(r, _why_not_done(r, partition))
+    left = {broker: _left(second, key, partition.leader, broker) for broker in waiting}
+    before = {broker: _left(first, key, partition.leader, broker) for broker in waiting}
+    blocker = max(waiting, key=lambda broker: (left[broker] is None, left[broker] or 0, broker))
+    return _copying(r, left, before, blocker, seconds, second)
+
+
+def _copying(
+    r: Reassignment,
+    left: dict[int, int | None],
+    before: dict[int, int | None],
+    blocker: int,
+    seconds: float,
+    now: Sample,
+) -> Progress:
+    total = None if None in left.values() else sum(value or 0 for value in left.values())
+    earlier = None if None in before.values() else sum(value or 0 for value in before.values())
+    rate = None if total is None or earlier is None or seconds <= 0 else max(0.0, (earlier - total) / seconds)
+    return Progress(
+        reassignment=r,
+        bytes_left=total,
+        bytes_per_s=rate,
+        seconds_left=total / rate if total is not None and rate else 0.0 if total == 0 else None,
+        blocker=blocker,
+        reason=_why_waiting(r, blocker, left[blocker], rate, now),
+    )
+
+
+def _left(sample: Sample, key: Key, leader: int, broker: int) -> int | None:
+    theirs, own = sample.copies.get((key, leader), Copy()), sample.copies.get((key, broker), Copy())
+    if theirs.size is None or own.size is None:
+        return None
+    if theirs.end is not None and own.end is not None and own.end >= theirs.end:
+        return 0
+    return max(0, theirs.size - own.size)
+
+
+def _why_waiting(r: Reassignment, blocker: int, left: int | None, rate: float | None, now: Sample) -> str:
+    key = (r.topic, r.partition)
+    if (key, blocker) not in now.copies:
+        return f"broker {blocker} is not running"
+    if left is None:
+        return f"broker {blocker} does not tell how far it is"
+    own, leader = now.copies[key, blocker].end, now.copies.get((key, now.partitions[key].leader), Copy()).end
+    behind = "" if own is None or leader is None else f", {max(0, leader - own)} records behind"
+    if left == 0:
+        return f"broker {blocker} has everything and is about to join the ISR"
+    if not rate:
+        return f"broker {blocker} is not moving{behind}: throttled, or its fetches fail"
+    return f"broker {blocker} is copying{behind}"
+
+
+def _why_not_done(r: Reassignment, partition: Partition) -> str:
+    remaining = [broker for broker in r.target if broker in partition.isr]
+    if len(remaining) < len(r.target):
+        away = ", ".join(str(b) for b in r.target if b not in partition.isr)
+        return f"every copy is made; the ISR without the old replicas would be {remaining}: {away} must join (R2)"
+    return "every copy is made; the controller completes it with its next change"
+
+
+def _plain(r: Reassignment, reason: str) -> Progress:
+    return Progress(reassignment=r, bytes_left=0, bytes_per_s=None, seconds_left=0.0, blocker=None, reason=reason)
+
+
+async def _still_there(cluster: Cluster, names: Sequence[str]) -> list[Topic]:
+    found: list[Topic] = []
+    for name in names:
+        try:
+            found += await topics.describe(cluster, [name])
+        except UnknownTopic:
+            continue  # deleted while it moved
+    return found
+
+
+def _of(topic: Topic, keys: Sequence[Key]) -> list[tuple[Key, Partition]]:
+    return [((topic.name, p.index), p) for p in topic.partitions if (topic.name, p.index) in keys]
+
+
+def _only(found: Sequence[Topic], partitions: Mapping[Key, Partition]) -> list[Topic]:
+    return [
+        Topic(
+            name=topic.name,
+            id=topic.id,
+            partitions=tuple(p for p in topic.partitions if (topic.name, p.index) in partitions),
+        )
+        for topic in found
+    ]

@@ -1,0 +1,71 @@
+"""Limits on copying while partitions move (R6): rates on brokers, and on topics the replicas that they hold for.
+
+Leaders are limited towards the replicas that are added, and those are limited in what they take. Traffic of replicas
+that are in sync is not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from insync.client import topics
+from insync.client.cluster import Cluster
+from insync.client.model import Key
+
+LEADER_RATE = "leader.replication.throttled.rate"
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+LEADER_REPLICAS = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
+
+RATES: dict[str, str | None] = {LEADER_RATE: None, FOLLOWER_RATE: None}
+REPLICAS: dict[str, str | None] = {LEADER_REPLICAS: None, FOLLOWER_REPLICAS: None}
+
+
+async def limit(cluster: Cluster, targets: Mapping[Key, Sequence[int]], rate: int) -> None:
+    """Before a reassignment starts: `rate` bytes a second on every broker that takes part."""
+    current = {
+        (topic.name, p.index): p.replicas
+        for topic in await topics.describe(cluster, sorted({name for name, _ in targets}))
+        for p in topic.partitions
+    }
+    for name, replicas in throttled(current, targets).items():
+        await topics.alter_configs(cluster, name, replicas)
+    involved = sorted({b for key in targets for b in (*targets[key], *current.get(key, ()))})
+    for broker in involved:
+        rates: dict[str, str | None] = dict.fromkeys(RATES, str(rate))
+        await topics.alter_configs(cluster, str(broker), rates, kind=topics.BROKER)
+
+
+def throttled(current: Mapping[Key, Sequence[int]], targets: Mapping[Key, Sequence[int]]) -> dict[str, dict[str, str]]:
+    """Per topic the two lists of partition:broker."""
+    leaders: dict[str, list[str]] = {}
+    followers: dict[str, list[str]] = {}
+    for (name, index), replicas in sorted(targets.items()):
+        before = current.get((name, index), ())
+        leaders.setdefault(name, []).extend(f"{index}:{broker}" for broker in before)
+        followers.setdefault(name, []).extend(f"{index}:{broker}" for broker in replicas if broker not in before)
+    return {
+        name: {LEADER_REPLICAS: ",".join(leaders[name]), FOLLOWER_REPLICAS: ",".join(followers[name])}
+        for name in leaders
+    }
+
+
+async def lift(cluster: Cluster) -> int:
+    """Take all limits away; how many brokers and topics had one."""
+    count = 0
+    for broker in sorted(cluster.brokers):
+        configs = await topics.configs(cluster, str(broker), kind=topics.BROKER)
+        if any(_has_limit(configs[name].value) for name in RATES if name in configs):
+            await topics.alter_configs(cluster, str(broker), RATES, kind=topics.BROKER)
+            count += 1
+    names = [topic.name for topic in await topics.describe(cluster)]
+    for name, settings in (await topics.settings(cluster, names, list(REPLICAS))).items():
+        if any(settings.values()):
+            await topics.alter_configs(cluster, name, REPLICAS)
+            count += 1
+    return count
+
+
+def _has_limit(value: str | None) -> bool:
+    """Without one, Kafka shows the largest number there is."""
+    return value is not None and value.isdecimal() and int(value) < (1 << 63) - 1

@@ -1,0 +1,235 @@
+"""Topics and their configs: describe, create, grow, alter, delete.
+
+DescribeTopicPartitions is asked where it is served, because it alone shows the ELR; Metadata tells the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from insync.client import apis
+from insync.client.cluster import NO_METADATA_EXTRAS, Cluster
+from insync.client.errors import ClientError, ErrorCode, Refused, UnknownTopic, check
+from insync.client.model import Config, Partition, Topic
+from insync.wire.types import ZERO_UUID, ms, uuid_of
+
+TOPIC = 2
+BROKER = 4
+"""Kafka's numbers of what a config belongs to."""
+
+SET, DELETE = 0, 1
+PAGE = 2000
+
+
+async def describe(cluster: Cluster, names: Sequence[str] | None = None) -> list[Topic]:
+    """The named topics, or all of them, by name; UnknownTopic if one is not there."""
+    if names is not None and not names:
+        return []
+    connection = await cluster.anyone()
+    if connection.version(apis.DESCRIBE_TOPIC_PARTITIONS) is not None:
+        found = await _by_pages(cluster, names)
+    else:
+        found = await _from_metadata(cluster, names)
+    return sorted(found, key=lambda topic: topic.name)
+
+
+async def describe_one(cluster: Cluster, name: str) -> Topic:
+    return (await describe(cluster, [name]))[0]
+
+
+async def partition_of(cluster: Cluster, name: str, index: int) -> tuple[Topic, Partition]:
+    topic = await describe_one(cluster, name)
+    partition = topic.partition(index)
+    if partition is None:
+        raise ClientError(f"topic '{name}' has partitions 0 to {len(topic.partitions) - 1}, there is no {index}")
+    return topic, partition
+
+
+async def _by_pages(cluster: Cluster, names: Sequence[str] | None) -> list[Topic]:
+    wanted = [{"name": name} for name in sorted(names or ())]
+    found: dict[str, Topic] = {}
+    cursor: dict[str, Any] | None = None
+    while True:
+        values = {"topics": wanted, "response_partition_limit": PAGE, "cursor": cursor}
+        answer = await cluster.ask(apis.DESCRIBE_TOPIC_PARTITIONS, values)
+        for entry in answer.topics:
+            page = _topic(entry)
+            before = found.get(page.name)
+            found[page.name] = page if before is None else _joined(before, page)
+        if answer.next_cursor is None:
+            return list(found.values())
+        cursor = {
+            "topic_name": answer.next_cursor.topic_name,
+            "partition_index": answer.next_cursor.partition_index,
+        }
+
+
+def _joined(before: Topic, page: Topic) -> Topic:
+    """A topic that a page's end cut in two."""
+    return Topic(name=page.name, id=page.id, internal=page.internal, partitions=(*before.partitions, *page.partitions))
+
+
+async def _from_metadata(cluster: Cluster, names: Sequence[str] | None) -> list[Topic]:
+    topics = None if names is None else [{"name": name, "topic_id": ZERO_UUID} for name in names]
+    answer = await cluster.ask(apis.METADATA, {"topics": topics, **NO_METADATA_EXTRAS})
+    cluster.adopt(answer)
+    return [_topic(entry) for entry in answer.topics]
+
+
+def _topic(entry: Any) -> Topic:
+    name = entry.name or ""
+    if entry.error_code is ErrorCode.unknown_topic_or_partition:
+        raise UnknownTopic(name)
+    if entry.error_code is not ErrorCode.leader_not_available:
+        check(entry.error_code, f"describing topic '{name}'")
+    return Topic(
+        name=name,
+        id=uuid_of(getattr(entry, "topic_id", None)),
+        internal=entry.is_internal,
+        partitions=tuple(sorted((_partition(p) for p in entry.partitions), key=lambda p: p.index)),
+    )
+
+
+def _partition(entry: Any) -> Partition:
+    elr = getattr(entry, "eligible_leader_replicas", None)
+    last_known = getattr(entry, "last_known_elr", None)
+    return Partition(
+        index=entry.partition_index,
+        leader=entry.leader_id,
+        leader_epoch=getattr(entry, "leader_epoch", -1),
+        replicas=tuple(entry.replica_nodes),
+        isr=tuple(entry.isr_nodes),
+        offline=tuple(getattr(entry, "offline_replicas", ())),
+        elr=None if elr is None else tuple(elr),
+        last_known_elr=None if last_known is None else tuple(last_known),
+    )
+
+
+# --- changes ---
+
+
+async def create(
+    cluster: Cluster,
+    name: str,
+    *,
+    partitions: int = -1,
+    replication_factor: int = -1,
+    assignment: Sequence[Sequence[int]] = (),
+    configs: Mapping[str, str] | None = None,
+    validate_only: bool = False,
+) -> None:
+    """-1 leaves the number to the cluster; an assignment names the brokers of each partition instead."""
+    topic = {
+        "name": name,
+        "num_partitions": -1 if assignment else partitions,
+        "replication_factor": -1 if assignment else replication_factor,
+        "assignments": [{"partition_index": i, "broker_ids": brokers} for i, brokers in enumerate(assignment)],
+        "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
+    }
+    values = {"topics": [topic], "timeout": ms(int(cluster.timeout * 1000)), "validate_only": validate_only}
+
+    async def attempt() -> None:
+        answer = await cluster.ask_controller(apis.CREATE_TOPICS, values)
+        for result in answer.topics:
+            check(result.error_code, f"creating topic '{name}'", getattr(result, "error_message", None))
+
+    await cluster.retrying(attempt)
+
+
+async def delete(cluster: Cluster, name: str) -> None:
+    values = {
+        "topics": [{"name": name, "topic_id": ZERO_UUID}],
+        "topic_names": [name],
+        "timeout": ms(int(cluster.timeout * 1000)),
+    }
+
+    async def attempt() -> None:
+        answer = await cluster.ask_controller(apis.DELETE_TOPICS, values)
+        for result in answer.responses:
+            if result.error_code is ErrorCode.unknown_topic_or_partition:
+                raise UnknownTopic(name)
+            check(result.error_code, f"deleting topic '{name}'", getattr(result, "error_message", None))
+
+    await cluster.retrying(attempt)
+
+
+async def grow(cluster: Cluster, name: str, count: int) -> None:
+    """Add partitions until there are `count`."""
+    values = {
+        "topics": [{"name": name, "count": count, "assignments": None}],
+        "timeout": ms(int(cluster.timeout * 1000)),
+        "validate_only": False,
+    }
+
+    async def attempt() -> None:
+        answer = await cluster.ask_controller(apis.CREATE_PARTITIONS, values)
+        for result in answer.results:
+            check(result.error_code, f"adding partitions to '{name}'", result.error_message)
+
+    await cluster.retrying(attempt)
+
+
+async def configs(cluster: Cluster, name: str, *, kind: int = TOPIC) -> dict[str, Config]:
+    """Every config in force, by name. A broker's are asked of the broker itself."""
+    values = {
+        "resources": [{"resource_type": kind, "resource_name": name, "configuration_keys": None}],
+        "include_synonyms": False,
+        "include_documentation": False,
+    }
+    if kind == BROKER and name:
+        answer = await cluster.ask_broker(int(name), apis.DESCRIBE_CONFIGS, values)
+    else:
+        answer = await cluster.ask(apis.DESCRIBE_CONFIGS, values)
+    for result in answer.results:
+        if kind == TOPIC and result.error_code is ErrorCode.unknown_topic_or_partition:
+            raise UnknownTopic(name)
+        check(result.error_code, f"reading the configs of {name}", result.error_message)
+    return {entry.name: _config(entry) for result in answer.results for entry in result.configs}
+
+
+async def alter_configs(cluster: Cluster, name: str, changes: Mapping[str, str | None], *, kind: int = TOPIC) -> None:
+    """Set configs; None takes one away, so that its default holds again."""
+    entries = [
+        {"name": key, "config_operation": DELETE if value is None else SET, "value": value}
+        for key, value in changes.items()
+    ]
+    resource = {"resource_type": kind, "resource_name": name, "configs": entries}
+
+    async def attempt() -> None:
+        values = {"resources": [resource], "validate_only": False}
+        answer = await cluster.ask_controller(apis.INCREMENTAL_ALTER_CONFIGS, values)
+        for result in answer.responses:
+            if result.error_code is ErrorCode.unknown_topic_or_partition:
+                raise UnknownTopic(name)
+            if result.error_code is not ErrorCode.none:
+                raise Refused(result.error_code, f"changing the configs of {name}", result.error_message)
+
+    await cluster.retrying(attempt)
+
+
+def _config(entry: Any) -> Config:
+    return Config(
+        name=entry.name,
+        value=entry.value,
+        source=entry.config_source,
+        read_only=entry.read_only,
+        sensitive=entry.is_sensitive,
+    )
+
+
+async def settings(cluster: Cluster, names: Sequence[str], keys: Sequence[str]) -> dict[str, dict[str, str]]:
+    """A few configs of many topics in one request; a topic that is gone meanwhile is left out."""
+    if not names:
+        return {}
+    values = {
+        "resources": [{"resource_type": TOPIC, "resource_name": name, "configuration_keys": keys} for name in names],
+        "include_synonyms": False,
+        "include_documentation": False,
+    }
+    answer = await cluster.ask(apis.DESCRIBE_CONFIGS, values)
+    return {
+        result.resource_name: {entry.name: entry.value or "" for entry in result.configs}
+        for result in answer.results
+        if result.error_code is ErrorCode.none
+    }

@@ -1,0 +1,95 @@
+"""Answers to JoinGroup and SyncGroup, which wait on the member that asked until there is something to say."""
+
+from __future__ import annotations
+
+from insync.groups.group import NO_GENERATION, Group
+from insync.groups.member import Member
+from insync.sansio import Message, Outbox
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import join_group, sync_group
+from insync.wire.types import NO_DURATION
+
+
+def joined(group: Group, member: Member, *, skip_assignment: bool = False) -> Message:
+    """The generation as `member` sees it: only the leader, who assigns, sees the others."""
+    is_leader = group.leader == member.id
+    return join_group.JoinGroupResponse(
+        throttle_time=NO_DURATION,
+        error_code=ErrorCode.none,
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol,
+        leader=group.leader or "",
+        skip_assignment=skip_assignment,
+        member_id=member.id,
+        members=_members(group) if is_leader else (),
+    )
+
+
+def joined_as_follower(group: Group, member: Member, leader: str) -> Message:
+    """For a leader whose client does not know that an assignment may stand: it is told of another leader."""
+    return join_group.JoinGroupResponse(
+        throttle_time=NO_DURATION,
+        error_code=ErrorCode.none,
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol,
+        leader=leader,
+        member_id=member.id,
+        members=(),
+    )
+
+
+def _members(group: Group) -> tuple[Message, ...]:
+    return tuple(
+        join_group.JoinGroupResponseMember(
+            member_id=member.id, group_instance_id=member.instance_id, metadata=member.metadata(group.protocol)
+        )
+        for member in group.members.values()
+    )
+
+
+def join_refused(member_id: str, error: ErrorCode) -> Message:
+    return join_group.JoinGroupResponse(
+        throttle_time=NO_DURATION,
+        error_code=error,
+        generation_id=NO_GENERATION,
+        protocol_type=None,
+        protocol_name="",
+        leader="",
+        member_id=member_id,
+        members=(),
+    )
+
+
+def sync_refused(error: ErrorCode) -> Message:
+    return sync_group.SyncGroupResponse(throttle_time=NO_DURATION, error_code=error, assignment=b"")
+
+
+def assigned(group: Group, member: Member) -> Message:
+    return sync_group.SyncGroupResponse(
+        throttle_time=NO_DURATION,
+        error_code=ErrorCode.none,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol,
+        assignment=member.assignment,
+    )
+
+
+def answer_join(out: Outbox, member: Member, response: Message) -> None:
+    token, member.join_token = member.join_token, None
+    if token is not None:
+        out.reply(token, response)
+
+
+def refuse_join(out: Outbox, member: Member, member_id: str, error: ErrorCode) -> None:
+    if member.join_token is not None:
+        answer_join(out, member, join_refused(member_id, error))
+
+
+def answer_sync(out: Outbox, group: Group, member: Member, error: ErrorCode) -> bool:
+    token, member.sync_token = member.sync_token, None
+    if token is None:
+        return False
+    out.reply(token, assigned(group, member) if error is ErrorCode.none else sync_refused(error))
+    return True

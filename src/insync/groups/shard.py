@@ -1,0 +1,206 @@
+"""The groups of one partition of `__consumer_offsets`, from the moment this broker leads it.
+
+A shard is replayed from the log first (`replay`, then `loaded`), and closed when the broker leads it no longer: whoever
+waits for a generation or an assignment then hears that the coordinator is elsewhere. What a shard has decided reaches
+the log through `store`; the outcome is told even after the shard is closed, so callers look at `closed`.
+
+Notes: group_record_unreadable(partition, offset, why).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Protocol
+from uuid import UUID
+
+from insync.groups import answers, rebalancing, records
+from insync.groups.config import GroupConfig
+from insync.groups.group import EMPTY, STABLE, Group
+from insync.groups.member import Member
+from insync.groups.records import GroupKey, OffsetKey, StoredGroup, StoredMember
+from insync.groups.timers import Timers
+from insync.sansio import Outbox
+from insync.wire import batch
+from insync.wire.batch import NewRecord, Record
+from insync.wire.errors import ErrorCode, MalformedFrame
+
+OnStored = Callable[[ErrorCode, int], None]
+"""(outcome, now): what a client may be told about a write."""
+
+
+class OffsetsLog(Protocol):
+    """Where records go: acks=all into one partition of `__consumer_offsets`."""
+
+    def append(
+        self, partition: int, data: bytearray, on_done: Callable[[ErrorCode, int, int], None], now: int
+    ) -> None: ...
+
+
+class Shard:
+    __slots__ = ("closed", "config", "groups", "index", "log", "out", "ready", "rng", "timers", "wall_offset")
+
+    def __init__(
+        self,
+        index: int,
+        *,
+        config: GroupConfig,
+        log: OffsetsLog,
+        out: Outbox,
+        rng: Random,
+        timers: Timers,
+        wall_offset: int,
+    ) -> None:
+        self.index = index
+        self.config = config
+        self.log = log
+        self.out = out
+        self.rng = rng
+        self.timers = timers
+        self.wall_offset = wall_offset
+        self.groups: dict[str, Group] = {}
+        self.ready = False
+        self.closed = False
+
+    def create(self, group_id: str) -> Group:
+        group = self.groups[group_id] = Group(
+            group_id,
+            self.timers,
+            on_join=lambda group, now: rebalancing.join_alarm_rang(self, group, now),
+            on_sync=lambda group, now: rebalancing.sync_alarm_rang(self, group, now),
+        )
+        return group
+
+    def new_member_id(self, prefix: str) -> str:
+        return f"{prefix}-{UUID(int=self.rng.getrandbits(128), version=4)}"
+
+    def wall(self, now: int) -> int:
+        return now + self.wall_offset
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def store(self, made: Sequence[NewRecord], on_stored: OnStored, now: int) -> None:
+        data = batch.build(made, timestamp_ms=self.wall(now))
+        self.log.append(self.index, data, lambda error, _offset, at: on_stored(told(error), at), now)
+
+    def store_group(self, stored: StoredGroup, group_id: str, on_stored: OnStored, now: int) -> None:
+        self.store([NewRecord(records.group_key(group_id), records.group_value(stored))], on_stored, now)
+
+    # --- loading -----------------------------------------------------------------------------------------------------
+
+    def replay(self, record: Record) -> None:
+        """One committed record; what cannot be read is left out, as it was not written by a coordinator."""
+        try:
+            self._replay(record)
+        except MalformedFrame as why:
+            self.out.note("group_record_unreadable", partition=self.index, offset=record.offset, why=str(why))
+
+    def _replay(self, record: Record) -> None:
+        key = records.read_key(record.key or b"")
+        if isinstance(key, OffsetKey):
+            self._replay_offset(key, record.value)
+        elif isinstance(key, GroupKey):
+            self._replay_group(key.group, record.value)
+
+    def _replay_offset(self, key: OffsetKey, value: bytes | None) -> None:
+        place = (key.topic, key.partition)
+        if value is not None:
+            committed = records.read_offset(value)
+            (self.groups.get(key.group) or self.create(key.group)).offsets[place] = committed
+        elif key.group in self.groups:
+            self.groups[key.group].offsets.pop(place, None)
+
+    def _replay_group(self, group_id: str, value: bytes | None) -> None:
+        """A later record of a group replaces an earlier one; its offsets have records of their own."""
+        stored = None if value is None else records.read_group(value)
+        before = self.groups.pop(group_id, None)
+        if stored is None and (before is None or not before.offsets):
+            return
+        group = self.create(group_id)
+        group.offsets = before.offsets if before else {}
+        if stored is not None:
+            self._restore(group, stored)
+
+    def _restore(self, group: Group, stored: StoredGroup) -> None:
+        group.protocol_type = stored.protocol_type or None
+        group.generation = stored.generation
+        group.protocol = stored.protocol
+        for each in stored.members:
+            member = self._member(group, each, stored.protocol)
+            member.assignment = each.assignment
+            group.add(member)
+        group.leader = stored.leader
+        group.become(STABLE if stored.members else EMPTY, stored.state_timestamp)
+        group.resubscribe()
+
+    def _member(self, group: Group, stored: StoredMember, protocol: str | None) -> Member:
+        return self.member(
+            group,
+            stored.member_id,
+            stored.instance_id,
+            client_id=stored.client_id,
+            client_host=stored.client_host,
+            session_timeout=stored.session_timeout,
+            rebalance_timeout=stored.rebalance_timeout,
+            protocols=((protocol or "", stored.subscription),),
+        )
+
+    def member(
+        self,
+        group: Group,
+        member_id: str,
+        instance_id: str | None,
+        *,
+        client_id: str,
+        client_host: str,
+        session_timeout: int,
+        rebalance_timeout: int,
+        protocols: tuple[tuple[str, bytes], ...],
+    ) -> Member:
+        member = Member(
+            member_id,
+            instance_id,
+            client_id=client_id,
+            client_host=client_host,
+            session_timeout=session_timeout,
+            rebalance_timeout=rebalance_timeout,
+            protocols=protocols,
+            session=self.timers.alarm(lambda now: rebalancing.session_expired(self, group, member, now)),
+        )
+        return member
+
+    def loaded(self, now: int) -> None:
+        """The members of the last coordinator have a whole session to find this one."""
+        for group_id in [g.id for g in self.groups.values() if g.protocol_type is None and not g.offsets]:
+            del self.groups[group_id]
+        self.ready = True
+        for group in self.groups.values():
+            for member in group.members.values():
+                member.heard(now)
+
+    def close(self) -> None:
+        self.closed = True
+        for group in self.groups.values():
+            group.silence()
+            for member in group.members.values():
+                answers.refuse_join(self.out, member, member.id, ErrorCode.not_coordinator)
+                answers.answer_sync(self.out, group, member, ErrorCode.not_coordinator)
+
+
+def told(error: ErrorCode) -> ErrorCode:
+    """What clients of groups hear of a failed write: in their words, and so that they know whom to ask again."""
+    if error in (ErrorCode.not_leader_or_follower, ErrorCode.kafka_storage_error, ErrorCode.fenced_leader_epoch):
+        return ErrorCode.not_coordinator
+    if error in _UNAVAILABLE:
+        return ErrorCode.coordinator_not_available
+    return ErrorCode.none if error is ErrorCode.none else _OTHERS.get(error, ErrorCode.unknown_server_error)
+
+
+_UNAVAILABLE = (
+    ErrorCode.unknown_topic_or_partition,
+    ErrorCode.unknown_topic_id,
+    ErrorCode.not_enough_replicas,
+    ErrorCode.not_enough_replicas_after_append,
+    ErrorCode.request_timed_out,
+)
+_OTHERS = {ErrorCode.message_too_large: ErrorCode.invalid_commit_offset_size}

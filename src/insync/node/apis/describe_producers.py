@@ -1,0 +1,60 @@
+"""DescribeProducers (61): who writes to the partitions that this broker leads. Leaves out: transactions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from insync.sansio import Message
+from insync.storage.log import Log
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import describe_producers as api
+from insync.wire.types import NO_DURATION
+
+if TYPE_CHECKING:
+    from insync.node.broker_role import BrokerRole
+
+KEY = 61
+VERSIONS = (0, 0)
+REQUEST = api.DescribeProducersRequest
+
+_NO_COORDINATOR = -1
+
+
+def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:
+    topics = tuple(
+        api.TopicResponse(
+            name=topic.name,
+            partitions=tuple(_partition(broker, topic.name, index) for index in topic.partition_indexes),
+        )
+        for topic in request.topics
+    )
+    broker.out.reply(token, api.DescribeProducersResponse(throttle_time=NO_DURATION, topics=topics))
+
+
+def _partition(broker: BrokerRole, topic: str, index: int) -> Message:
+    known = broker.publisher.image.find(topic, index)
+    if known is None:
+        return _line(index, ErrorCode.unknown_topic_or_partition, ())
+    replica = broker.replicas.replicas.get(known.key)
+    if replica is None or replica.leader is None:
+        return _line(index, ErrorCode.not_leader_or_follower, ())
+    return _line(index, ErrorCode.none, _producers(replica.log))
+
+
+def _line(index: int, error: ErrorCode, producers: tuple[Message, ...]) -> Message:
+    return api.PartitionResponse(
+        partition_index=index, error_code=error, error_message=None, active_producers=producers
+    )
+
+
+def _producers(log: Log) -> tuple[Message, ...]:
+    return tuple(
+        api.ProducerState(
+            producer_id=producer_id,
+            producer_epoch=producer.epoch,
+            last_sequence=producer.last_sequence,
+            last_timestamp=producer.timestamp,
+            coordinator_epoch=_NO_COORDINATOR,
+        )
+        for producer_id, producer in log.producers.producers.items()
+    )

@@ -1,0 +1,87 @@
+"""DescribeTopicPartitions (75): partitions with their ELR, a page at a time. Leaves out: authorized operations.
+
+Topics are listed by name; the cursor of an answer names the first partition that did not fit. ELR lists are empty where
+there are none, never null: Java clients fall over null (WIRE.md, trap 3).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from insync.metadata import topic_names
+from insync.metadata.image import Image
+from insync.metadata.partition import NO_LEADER, Partition
+from insync.sansio import Message
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import describe_topic_partitions as api
+from insync.wire.types import NO_DURATION
+
+if TYPE_CHECKING:
+    from insync.node.node import Node
+
+KEY = 75
+VERSIONS = (0, 0)
+REQUEST = api.DescribeTopicPartitionsRequest
+
+MAX_PARTITIONS = 2_000
+
+
+def handle(node: Node, request: Message, token: int, now: int) -> None:
+    image, cursor = node.image, request.cursor
+    names = sorted(dict.fromkeys(topic.name for topic in request.topics) or image.topic_ids)
+    first = 0
+    if cursor is not None:
+        names = [name for name in names if name >= cursor.topic_name]
+        first = max(0, cursor.partition_index) if names and names[0] == cursor.topic_name else 0
+    room = max(1, min(request.response_partition_limit, MAX_PARTITIONS))
+    topics, following = _page(image, names, first, room)
+    node.out.reply(
+        token,
+        api.DescribeTopicPartitionsResponse(throttle_time=NO_DURATION, topics=tuple(topics), next_cursor=following),
+    )
+
+
+def _page(image: Image, names: list[str], first: int, room: int) -> tuple[list[Message], Message | None]:
+    topics: list[Message] = []
+    for name in names:
+        if room == 0:
+            return topics, api.ResponseCursor(topic_name=name, partition_index=0)
+        partitions = _partitions(image, name, first)
+        topics.append(_topic(image, name, partitions[:room]))
+        if len(partitions) > room:
+            return topics, api.ResponseCursor(topic_name=name, partition_index=partitions[room].index)
+        room -= len(partitions)
+        first = 0
+    return topics, None
+
+
+def _partitions(image: Image, name: str, first: int) -> list[Partition]:
+    topic_id = image.topic_ids.get(name)
+    return [] if topic_id is None else [p for p in image.partitions[topic_id].values() if p.index >= first]
+
+
+def _topic(image: Image, name: str, partitions: list[Partition]) -> Message:
+    topic_id = image.topic_ids.get(name)
+    return api.DescribeTopicPartitionsResponseTopic(
+        error_code=topic_names.absence(name) if topic_id is None else ErrorCode.none,
+        name=name,
+        topic_id=topic_id,
+        is_internal=topic_names.is_internal(name),
+        partitions=tuple(_partition(image, partition) for partition in partitions),
+    )
+
+
+def _partition(image: Image, partition: Partition) -> Message:
+    brokers = image.brokers
+    leaderless = partition.leader == NO_LEADER
+    return api.DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.leader_not_available if leaderless else ErrorCode.none,
+        partition_index=partition.index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=partition.isr,
+        eligible_leader_replicas=partition.elr,
+        last_known_elr=partition.last_known_elr,
+        offline_replicas=tuple(b for b in partition.replicas if b not in brokers or brokers[b].fenced),
+    )

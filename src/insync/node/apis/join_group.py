@@ -1,0 +1,19 @@
+"""JoinGroup (11): answered when the group's next generation begins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from insync.sansio import Message
+from insync.wire.messages import join_group as api
+
+if TYPE_CHECKING:
+    from insync.node.broker_role import BrokerRole
+
+KEY = 11
+VERSIONS = (0, 9)
+REQUEST = api.JoinGroupRequest
+
+
+def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:
+    broker.groups.coordinator.join(request, token, broker.client, now)

@@ -1,0 +1,230 @@
+"""The broker's part in consumer groups: the offsets topic, and which of its partitions are coordinated here.
+
+A broker coordinates the groups of the partitions that it leads. When it begins to lead one, it reads the partition
+from its log, a piece at a time so that other work goes on. It begins once everything that the last leader may have
+acknowledged is known to be committed (the high watermark has reached the start of this leader's epoch): nothing that
+is told of a group can be lost again. A broker that is elected once more without having followed in between keeps what
+it has, as nobody else has written to that log.
+
+Notes: see `insync.groups`; offsets_topic_failed(error).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from uuid import UUID
+
+from insync.groups.config import OFFSETS_TOPIC
+from insync.groups.coordinator import Coordinator, partition_for
+from insync.metadata.changes import Changes
+from insync.metadata.image import Image
+from insync.node.apis import create_topics as create_topics_api
+from insync.node.config import NodeConfig
+from insync.node.forwarding import Forwarding
+from insync.replication.leader import Leader
+from insync.replication.manager import ReplicaManager
+from insync.sansio import Message, Outbox
+from insync.wire import batch
+from insync.wire.errors import ErrorCode, MalformedBatch
+from insync.wire.messages import create_topics, find_coordinator
+from insync.wire.types import NO_DURATION, ms
+
+GROUP_KEYS = 0
+TRANSACTION_KEYS = 1
+
+
+class GroupRole:
+    def __init__(
+        self,
+        config: NodeConfig,
+        image: Callable[[], Image],
+        replicas: ReplicaManager,
+        forwarding: Forwarding,
+        out: Outbox,
+        rng: Random,
+        now: int,
+    ) -> None:
+        self._config = config.groups
+        self._image = image
+        self._replicas = replicas
+        self._forwarding = forwarding
+        self._out = out
+        self._topic_id: UUID | None = None
+        self._creating = False
+        self._loading: dict[int, int] = {}  # partition -> offset of the next record to load
+        self._load_at: int | None = None
+        self.coordinator = Coordinator(
+            config=config.groups,
+            log=self,
+            out=out,
+            rng=rng,
+            wall_offset=config.wall_offset_ms,
+            has_partition=lambda topic, index: image().find(topic, index) is not None,
+            now=now,
+        )
+
+    def append(self, partition: int, data: bytearray, on_done: Callable[[ErrorCode, int, int], None], now: int) -> None:
+        """The coordinator's `OffsetsLog`."""
+        if self._topic_id is None:
+            on_done(ErrorCode.not_leader_or_follower, -1, now)
+        else:
+            timeout = self._config.offsets_commit_timeout_ms
+            self._replicas.append((self._topic_id, partition), data, on_done, now, timeout)
+
+    # --- which partitions are coordinated here -----------------------------------------------------------------------
+
+    def metadata_changed(self, changes: Changes, now: int) -> None:
+        topic_id = self._image().topic_ids.get(OFFSETS_TOPIC)
+        if topic_id != self._topic_id or any(key[0] == topic_id for key in (*changes.partitions, *changes.deleted)):
+            self.refresh(now)
+        gone = dict.fromkeys(name for name in changes.deleted_topics.values() if name not in self._image().topic_ids)
+        if gone:
+            self.coordinator.topics_deleted(gone, now)
+
+    def refresh(self, now: int) -> None:
+        """Begin to load what this broker leads, let go of what it does not."""
+        image = self._image()
+        topic_id = image.topic_ids.get(OFFSETS_TOPIC)
+        if topic_id != self._topic_id:
+            self._let_go(tuple(self.coordinator.shards))
+            self._topic_id = topic_id
+        if topic_id is None:
+            return
+        self.coordinator.partitions = len(image.partitions[topic_id])
+        led = [index for index in image.partitions[topic_id] if self._leader(index) is not None]
+        self._let_go(tuple(index for index in self.coordinator.shards if index not in led))
+        for index in led:
+            if index not in self.coordinator.shards:
+                self.coordinator.begin_load(index)
+                self._loading[index] = 0
+                self._load_at = now
+
+    def _let_go(self, partitions: tuple[int, ...]) -> None:
+        for index in partitions:
+            self._loading.pop(index, None)
+            self.coordinator.unload(index)
+
+    def _leader(self, index: int) -> Leader | None:
+        replica = self._replicas.replicas.get((self._topic_id, index)) if self._topic_id else None
+        return replica.leader if replica is not None else None
+
+    # --- loading -----------------------------------------------------------------------------------------------------
+
+    def tick(self, now: int) -> None:
+        if self._load_at is not None and now >= self._load_at:
+            self._load_at = None
+            self._load(now)
+        self.coordinator.tick(now)
+
+    def next_deadline(self) -> int | None:
+        deadline = self.coordinator.next_deadline()
+        if self._load_at is None or deadline is None:
+            return self._load_at if deadline is None else deadline
+        return min(deadline, self._load_at)
+
+    def _load(self, now: int) -> None:
+        """So many bytes and no more; the rest has its turn at once, or soon if all of it waits to be committed."""
+        budget = self._config.load_step_bytes
+        for index in list(self._loading):
+            leader = self._leader(index)
+            if leader is not None and may_load(leader):
+                budget -= self._load_piece(index, leader, budget, now)
+                if budget <= 0:
+                    break
+        soon = now if budget < self._config.load_step_bytes else now + self._config.load_retry_ms
+        self._load_at = soon if self._loading else None
+
+    def _load_piece(self, index: int, leader: Leader, max_bytes: int, now: int) -> int:
+        log = leader.replica.log
+        at, end = max(self._loading[index], log.log_start), log.hwm
+        data = log.read(at, max_bytes, limit_offset=end) if at < end else b""
+        reached = end if not data else self._replay(index, data, at, end)
+        self._loading[index] = reached
+        if reached >= end:
+            del self._loading[index]
+            self.coordinator.finish_load(index, now)
+        return len(data)
+
+    def _replay(self, index: int, data: bytes, at: int, end: int) -> int:
+        reached = end
+        for pos, header in batch.iter_headers(data):
+            reached = header.next_offset
+            if header.is_control:
+                continue
+            try:
+                found = list(batch.records(data, pos))
+            except MalformedBatch as why:
+                self._out.note("group_record_unreadable", partition=index, offset=header.base_offset, why=str(why))
+                continue
+            for record in found:
+                if at <= record.offset < end:
+                    self.coordinator.replay(index, record)
+        return reached
+
+    # --- the offsets topic -------------------------------------------------------------------------------------------
+
+    def find(self, request: Message, token: int, now: int) -> None:
+        if request.key_type == GROUP_KEYS:
+            self._create_topic(now)
+        found = tuple(self._find(request.key_type, key) for key in request.coordinator_keys)
+        self._out.reply(token, find_coordinator.FindCoordinatorResponse(throttle_time=NO_DURATION, coordinators=found))
+
+    def _find(self, key_type: int, key: str) -> Message:
+        if key_type == TRANSACTION_KEYS:
+            return _nobody(key, ErrorCode.transactional_id_authorization_failed)
+        if key_type != GROUP_KEYS:
+            return _nobody(key, ErrorCode.invalid_request)
+        image = self._image()
+        topic_id = image.topic_ids.get(OFFSETS_TOPIC)
+        if topic_id is None:
+            return _nobody(key, ErrorCode.coordinator_not_available)
+        partitions = image.partitions[topic_id]
+        broker = image.brokers.get(partitions[partition_for(key, len(partitions))].leader)
+        if broker is None or broker.fenced or not broker.endpoints:
+            return _nobody(key, ErrorCode.coordinator_not_available)
+        endpoint = broker.endpoints[0]
+        return find_coordinator.Coordinator(
+            key=key,
+            node_id=broker.id,
+            host=endpoint.host,
+            port=endpoint.port,
+            error_code=ErrorCode.none,
+            error_message="",
+        )
+
+    def _create_topic(self, now: int) -> None:
+        """On the first question; who asked is told to come back. Two brokers may both ask: the second is told so."""
+        image = self._image()
+        alive = sum(not broker.fenced for broker in image.brokers.values())
+        if self._creating or OFFSETS_TOPIC in image.topic_ids or not alive:
+            return
+        self._creating = True
+        request = self._creation(min(self._config.offsets_topic_replication_factor, alive))
+        self._forwarding.ask(create_topics_api, request, self._created, now)
+
+    def _creation(self, replication_factor: int) -> Message:
+        settings = {"cleanup.policy": "compact", "segment.bytes": str(self._config.offsets_topic_segment_bytes)}
+        topic = create_topics.CreatableTopic(
+            name=OFFSETS_TOPIC,
+            num_partitions=self._config.offsets_topic_num_partitions,
+            replication_factor=replication_factor,
+            assignments=(),
+            configs=tuple(create_topics.CreatableTopicConfig(name=n, value=v) for n, v in settings.items()),
+        )
+        return create_topics.CreateTopicsRequest(topics=(topic,), timeout=ms(30_000), validate_only=False)
+
+    def _created(self, response: Message, now: int) -> None:
+        self._creating = False
+        error = response.topics[0].error_code
+        if error not in (ErrorCode.none, ErrorCode.topic_already_exists):
+            self._out.note("offsets_topic_failed", error=error.name)
+
+
+def may_load(leader: Leader) -> bool:
+    """Safeguard: a record below the start of this epoch counts once it is committed under this leader."""
+    return leader.knows_true_hwm()
+
+
+def _nobody(key: str, error: ErrorCode) -> Message:
+    return find_coordinator.Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=None)

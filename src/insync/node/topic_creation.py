@@ -1,0 +1,56 @@
+"""auto.create.topics.enable: a topic that a client asks for and nobody made is asked of the controller, once.
+
+The client is told that the topic is unknown and asks again; by then it is there. Topics of the brokers themselves are
+made by whoever needs them, with their own settings.
+
+Notes: topic_auto_create(topic, error).
+"""
+
+from __future__ import annotations
+
+from insync.metadata import topic_names
+from insync.node.apis import create_topics as api
+from insync.node.forwarding import Forwarding
+from insync.sansio import Message, Outbox
+from insync.wire.messages import create_topics as messages
+from insync.wire.types import ms
+
+MAX_WAITING = 1_000
+_DEFAULT = -1
+
+
+class TopicCreation:
+    __slots__ = ("_enabled", "_forwarding", "_out", "_timeout", "_waiting")
+
+    def __init__(self, enabled: bool, timeout_ms: int, forwarding: Forwarding, out: Outbox) -> None:
+        self._enabled = enabled
+        self._timeout = timeout_ms
+        self._forwarding = forwarding
+        self._out = out
+        self._waiting: dict[str, None] = {}
+
+    def wanted(self, names: list[str], now: int) -> None:
+        """None of these exists."""
+        fresh = [name for name in names if self._creatable(name)][: MAX_WAITING - len(self._waiting)]
+        if not self._enabled or not fresh:
+            return
+        self._waiting.update(dict.fromkeys(fresh))
+        request = messages.CreateTopicsRequest(
+            topics=tuple(
+                messages.CreatableTopic(
+                    name=name, num_partitions=_DEFAULT, replication_factor=_DEFAULT, assignments=(), configs=()
+                )
+                for name in dict.fromkeys(fresh)
+            ),
+            timeout=ms(self._timeout),
+            validate_only=False,
+        )
+        self._forwarding.ask(api, request, self._answered, now)
+
+    def _creatable(self, name: str) -> bool:
+        return topic_names.is_legal(name) and not topic_names.is_internal(name) and name not in self._waiting
+
+    def _answered(self, answer: Message, now: int) -> None:
+        for topic in answer.topics:
+            self._waiting.pop(topic.name, None)
+            self._out.note("topic_auto_create", topic=topic.name, error=topic.error_code.name)

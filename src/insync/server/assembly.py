@@ -1,0 +1,77 @@
+"""From what a properties file says to the settings of a node."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import socket
+import time
+from typing import Any, TypeVar
+
+from insync.controller.config import ControllerConfig
+from insync.groups.config import GroupConfig
+from insync.metadata import configs
+from insync.metadata.broker import Endpoint
+from insync.node.config import NodeConfig
+from insync.node.node import Node
+from insync.quorum.config import QuorumConfig
+from insync.replication.config import ReplicationConfig
+from insync.server.disk import ServerDisk
+from insync.server.endpoints import Listen
+from insync.server.limits import Limits
+from insync.server.properties import Properties
+from insync.server.runner import now_ms
+from insync.server.storage_format import check_identity
+
+T = TypeVar("T")
+
+AGREED = (configs.MIN_ISR, configs.UNCLEAN_ELECTION, configs.RECOVERY_STRATEGY)
+"""Nodes that went by different values could lose what is committed: a new cluster writes them to its metadata log, and
+from then on they are changed there."""
+
+
+def node_config(properties: Properties, ports: dict[str, int]) -> NodeConfig:
+    """`ports`: by listener name the port that was really bound."""
+    cluster_id, directory_id = check_identity(properties.directory, properties.node_id)
+    wall_offset = int(time.time() * 1_000) - now_ms()
+    parts = properties.settings
+    return _made(
+        NodeConfig,
+        parts.get("node", {}),
+        node_id=properties.node_id,
+        cluster_id=cluster_id,
+        voters=tuple(sorted(properties.voters)),
+        roles=properties.roles,
+        rack=properties.rack,
+        endpoints=tuple(_endpoint(each, ports) for each in properties.advertised),
+        directory_id=directory_id,
+        log_dir=properties.directory,
+        wall_offset_ms=wall_offset,
+        quorum=_made(QuorumConfig, parts.get("quorum", {})),
+        topic_defaults={k: v for k, v in properties.topic_defaults.items() if k not in AGREED},
+        controller=_made(
+            ControllerConfig,
+            parts.get("controller", {}),
+            cluster_id=cluster_id,
+            cluster_defaults=tuple((k, v) for k, v in properties.topic_defaults.items() if k in AGREED),
+        ),
+        groups=_made(GroupConfig, parts.get("groups", {})),
+        replication=_made(ReplicationConfig, parts.get("replication", {}), wall_offset_ms=wall_offset),
+    )
+
+
+def limits(properties: Properties) -> Limits:
+    return _made(Limits, properties.settings.get("limits", {}))
+
+
+def node(config: NodeConfig, disk: ServerDisk) -> Node:
+    return Node(config, disk, random.Random(secrets.randbits(64)), now_ms())
+
+
+def _endpoint(listen: Listen, ports: dict[str, int]) -> Endpoint:
+    host = listen.host if listen.host not in ("", "0.0.0.0", "::") else socket.gethostname()
+    return Endpoint(name=listen.name, host=host, port=listen.port or ports.get(listen.name, 0))
+
+
+def _made(cls: type[T], values: dict[str, Any], **others: Any) -> T:
+    return cls(**values, **others)

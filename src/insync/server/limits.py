@@ -1,0 +1,44 @@
+"""What a server holds for its clients, and how much of it is too much.
+
+Memory is bounded by closing connections, not by trusting them: one that would take the whole beyond its budget is
+closed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    max_request_bytes: int = 104_857_600
+    """socket.request.max.bytes"""
+    max_connections: int = 2**31 - 1
+    """max.connections"""
+    idle_ms: int = 600_000
+    """connections.max.idle.ms"""
+    max_in_flight: int = 64
+    """Requests of one connection that are under way; more are left in its socket."""
+    slow_reader_ms: int = 30_000
+    """A client that leaves its answers unread for this long is closed."""
+    write_buffer_bytes: int = 1 << 20
+    """Above this, nothing more is read from a connection until its client has taken its answers."""
+    received_bytes: int = 512 << 20
+    """Of requests that have not come whole yet, all connections together (queued.max.request.bytes)."""
+    unread_bytes: int = 512 << 20
+    """Of answers that clients have not taken yet, all connections together."""
+
+
+class Budget:
+    """A number of bytes shared by all connections."""
+
+    __slots__ = ("limit", "used")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+
+    def change(self, before: int, after: int) -> bool:
+        """Account for a holder that had `before` and now has `after`; False if that is too much for all together."""
+        self.used += after - before
+        return after <= before or self.used <= self.limit

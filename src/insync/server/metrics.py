@@ -1,0 +1,152 @@
+"""Prometheus metrics of one node, read from its live state when someone asks.
+
+The names are Kafka's, written as Prometheus writes names; each help text begins with Kafka's own. They are served by a
+few lines of HTTP on the node's event loop, so that nothing is read while it changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from kio.schema.index import api_key_map
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from insync.server.notes import NoteLog
+from insync.server.traffic import BUCKETS_MS, Traffic
+
+if TYPE_CHECKING:
+    from insync.node.node import Node
+    from insync.replication.leader import Leader
+    from insync.server.listener import Listener
+
+
+class NodeMetrics:
+    """A collector as prometheus-client wants it."""
+
+    def __init__(self, node: Node, listener: Listener, traffic: Traffic, notes: NoteLog) -> None:
+        self._node = node
+        self._listener = listener
+        self._traffic = traffic
+        self._notes = notes
+
+    def collect(self) -> Iterator[Metric]:
+        if self._node.replicas is not None:
+            yield from self._replication()
+        yield from self._cluster()
+        yield from self._requests()
+        yield from self._server()
+
+    def _replication(self) -> Iterator[Metric]:
+        leaders = [r.leader for r in self._node.replicas.replicas.values() if r.leader is not None]  # type: ignore[union-attr]
+        counters = self._node.replicas.counters  # type: ignore[union-attr]
+        yield _gauge("leader_count", "LeaderCount: partitions led here", len(leaders))
+        yield _gauge("partition_count", "PartitionCount: replicas held here", len(self._node.replicas.replicas))  # type: ignore[union-attr]
+        yield _gauge(
+            "under_replicated_partitions",
+            "UnderReplicatedPartitions: led here, with replicas outside the ISR",
+            sum(len(each.state.isr) < len(each.replica.partition.replicas) for each in leaders),
+        )
+        yield _gauge(
+            "under_min_isr_partition_count",
+            "UnderMinIsrPartitionCount: led here, refusing acks=all writes",
+            sum(len(each.state.isr) < each.min_isr for each in leaders),
+        )
+        yield _gauge(
+            "at_min_isr_partition_count",
+            "AtMinIsrPartitionCount: led here, one more failure stops acks=all writes",
+            sum(len(each.state.isr) == each.min_isr for each in leaders),
+        )
+        yield _gauge("replica_max_lag", "MaxLag: records that the furthest follower is behind", _max_lag(leaders))
+        yield _counter("isr_expands", "IsrExpandsPerSec", counters["isr_expands"])
+        yield _counter("isr_shrinks", "IsrShrinksPerSec", counters["isr_shrinks"])
+        yield _counter("failed_isr_updates", "FailedIsrUpdatesPerSec", counters["failed_isr_updates"])
+
+    def _cluster(self) -> Iterator[Metric]:
+        image, role, counts = self._node.image, self._node.controller_role, self._notes.counts
+        fenced = sum(broker.fenced for broker in image.brokers.values())
+        yield _gauge("offline_partitions_count", "OfflinePartitionsCount: without a leader", len(image.leaderless()))
+        yield _gauge("fenced_broker_count", "FencedBrokerCount", fenced)
+        yield _gauge("active_broker_count", "ActiveBrokerCount", len(image.brokers) - fenced)
+        yield _gauge("active_controller_count", "ActiveControllerCount", int(role is not None and role.active))
+        yield _gauge("quorum_epoch", "current-epoch of the metadata quorum", self._node.quorum.epoch)
+        yield _gauge("metadata_offset", "last-applied-record-offset", self._node.publisher.applied - 1)
+        yield _gauge("broker_epoch", "of this uptime; -1 while not registered", self._node.broker_epoch)
+        yield _counter("leader_elections", "LeaderElections decided by this node", counts["leader_elected"])
+        yield _counter("unclean_leader_elections", "UncleanLeaderElectionsPerSec", self._notes.unclean)
+        yield _counter("truncations", "replicas cut back because they had diverged", counts["truncated"])
+
+    def _requests(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily("insync_requests", "RequestsPerSec by API", labels=["api"])
+        bytes_in = CounterMetricFamily("insync_request_bytes", "BytesInPerSec by API", labels=["api"])
+        bytes_out = CounterMetricFamily("insync_response_bytes", "BytesOutPerSec by API", labels=["api"])
+        latency = HistogramMetricFamily("insync_request_seconds", "TotalTimeMs by API, in seconds", labels=["api"])
+        for key, api in self._traffic.apis.items():
+            label = [api_key_map.get(key, f"api_{key}")]
+            requests.add_metric(label, api.requests)
+            bytes_in.add_metric(label, api.bytes_in)
+            bytes_out.add_metric(label, api.bytes_out)
+            latency.add_metric(label, _buckets(api.slower), api.nanoseconds / 1e9)
+        yield from (requests, bytes_in, bytes_out, latency)
+
+    def _server(self) -> Iterator[Metric]:
+        yield _gauge("connections", "connection-count", len(self._listener.connections))
+        yield _gauge("unfinished_request_bytes", "held for requests not yet whole", self._listener.budget_received.used)
+        yield _gauge("unread_response_bytes", "held for clients that do not read", self._listener.budget_unread.used)
+
+
+async def serve(collector: NodeMetrics, host: str, port: int) -> asyncio.Server:
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return await asyncio.start_server(_answerer(lambda: generate_latest(registry)), host, port)
+
+
+def _answerer(make: Callable[[], bytes]) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(5):
+                asked = await reader.readuntil(b"\r\n\r\n")
+            found = asked.startswith((b"GET /metrics ", b"GET / "))
+            body = make() if found else b"look at /metrics\n"
+            status, kind = ("200 OK", CONTENT_TYPE_LATEST) if found else ("404 Not Found", "text/plain")
+            head = (
+                f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+            )
+            writer.write(head.encode() + body)
+            async with asyncio.timeout(5):
+                await writer.drain()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            writer.close()
+
+    return answer
+
+
+def _max_lag(leaders: Iterable[Leader]) -> int:
+    """Followers that have not fetched in this epoch count from the start of the log."""
+    lags = [
+        leader.replica.log.leo - max(progress.leo, leader.replica.log.log_start)
+        for leader in leaders
+        for progress in leader.followers.values()
+    ]
+    return max(lags, default=0)
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"insync_{name}", text, value=value)
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(f"insync_{name}", text, value=value)
+
+
+def _buckets(slower: list[int]) -> list[tuple[str, float]]:
+    total, found = 0, []
+    for bound, count in zip((*BUCKETS_MS, None), slower, strict=True):
+        total += count
+        found.append(("+Inf" if bound is None else str(bound / 1_000), float(total)))
+    return found

@@ -1,0 +1,44 @@
+"""What a node thought worth noting, as one line each: `event=became_leader partition=orders-0 epoch=4 ...`."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import Any
+
+from insync.sansio import Note
+
+log = logging.getLogger("insync.node")
+
+QUIET = ("duplicate_produce", "late_fetch_answer_dropped", "replica_throttled", "hwm_unknown", "became_follower")
+"""Frequent, or only telling for someone who looks into one partition."""
+
+LOUD = ("truncated", "quorum_truncated", "quorum_bad_records")
+
+
+class NoteLog:
+    """`counts`: by kind, for the metrics."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.unclean = 0
+        """Unclean elections that this node decided."""
+
+    def note(self, note: Note) -> None:
+        self.counts[note.kind] += 1
+        if note.kind == "leader_elected" and note.fields["how"] == "unclean":
+            self.unclean += 1
+        level = logging.DEBUG if note.kind in QUIET else logging.WARNING if note.kind in LOUD else logging.INFO
+        if log.isEnabledFor(level):
+            log.log(level, "%s", line(note.kind, note.fields))
+
+
+def line(kind: str, fields: dict[str, Any]) -> str:
+    return " ".join([f"event={kind}", *(f"{name}={_text(value)}" for name, value in fields.items())])
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return "[" + ",".join(_text(each) for each in value) + "]"
+    text = str(value)
+    return repr(text) if " " in text or not text else text

@@ -1,0 +1,265 @@
+"""Asking other nodes: one connection per (peer, channel), requests pipelined in order.
+
+The rules are those of the simulated network. Exactly one answer follows each `Send`. A request that is not answered in
+time resets its connection, and every other request on it is lost too. Nothing is sent twice: whoever asked decides.
+
+A node says in the client id of its requests which node it is, so that both ends of a connection know whose it is. When
+the last connection with a peer drops and nobody listens at its address, its process has died: `PeerLost`. A connection
+that was only reset says nothing, or a node that wakes from a long pause would take all others for dead. While nobody
+listens there, the loss is told again now and then, because a controller elected meanwhile has not heard it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+
+from insync.sansio import Event, PeerLost, Response, Send
+from insync.server.frames import FrameBuffer
+from insync.server.runner import now_ms
+from insync.wire import codec, fast_fetch
+from insync.wire.errors import MalformedFrame
+
+log = logging.getLogger("insync.server")
+
+Address = tuple[str, int]
+AddressOf = Callable[[int], Address | None]
+Step = Callable[[Event], None]
+
+CLIENT_ID_PREFIX = "insync-node-"
+MAX_RESPONSE_BYTES = 256 << 20
+PROBE_CHANNEL = "probe"
+PROBE_MS = 20
+PROBE_OFTEN = 100
+"""So many times in a row; a peer that stays away longer is looked for once a second."""
+
+_LENGTH = Struct(">i")
+
+
+def node_of(client_id: str | None) -> int | None:
+    """Which node a request comes from, if it comes from one."""
+    if client_id is None or not client_id.startswith(CLIENT_ID_PREFIX):
+        return None
+    suffix = client_id[len(CLIENT_ID_PREFIX) :]
+    return int(suffix) if suffix.isascii() and suffix.isdigit() and len(suffix) < 10 else None
+
+
+class Peers:
+    """All connections to other nodes, and what their loss means."""
+
+    def __init__(self, node_id: int, address_of: AddressOf, step: Step, loop: asyncio.AbstractEventLoop) -> None:
+        self.client_id = f"{CLIENT_ID_PREFIX}{node_id}"
+        self.loop = loop
+        self.step = step
+        self.address_of = address_of
+        self._connections: dict[tuple[int, str], PeerConnection] = {}
+        self._open: dict[int, int] = {}
+        self._probing: dict[int, None] = {}
+        self.lost: dict[int, float] = {}
+        """Peers without a connection, as long as nobody listens there or it is not known yet: since when."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.closed = False
+
+    def send(self, send: Send) -> None:
+        if self.closed:
+            return
+        key = (send.peer, send.channel)
+        connection = self._connections.get(key)
+        if connection is None:
+            address = self.address_of(send.peer)
+            if address is None:
+                self.loop.call_soon(self.step, Response(send, None))
+                return
+            connection = self._connections[key] = PeerConnection(self, send.peer, send.channel)
+            self.spawn(connection.connect(address))
+        connection.send(send)
+
+    def spawn(self, work: object) -> None:
+        task: asyncio.Task[None] = self.loop.create_task(work)  # type: ignore[arg-type]
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def forget(self, connection: PeerConnection) -> None:
+        key = (connection.peer, connection.channel)
+        if self._connections.get(key) is connection:
+            del self._connections[key]
+
+    async def drain(self, patience_s: float) -> None:
+        """Let what was said last reach the others: EndQuorumEpoch, above all."""
+        deadline = self.loop.time() + patience_s
+        while any(c.outstanding for c in self._connections.values()) and self.loop.time() < deadline:
+            await asyncio.sleep(0.005)
+
+    def close(self) -> None:
+        self.closed = True
+        for connection in list(self._connections.values()):
+            connection.reset()
+        for task in list(self._tasks):
+            task.cancel()
+
+    # --- whose process is alive --------------------------------------------------------------------------------------
+
+    def joined(self, peer: int) -> None:
+        """A connection with this peer is open, from here or from there."""
+        self.lost.pop(peer, None)
+        self._open[peer] = self._open.get(peer, 0) + 1
+
+    def dropped(self, peer: int) -> None:
+        """One was closed by the other side, or broke."""
+        self.left(peer)
+        if not self._open[peer] and not self.closed:
+            self._probe(peer)
+
+    def left(self, peer: int) -> None:
+        """One was closed from here, which says nothing about the peer."""
+        self._open[peer] -= 1
+
+    def _probe(self, peer: int) -> None:
+        self.lost.setdefault(peer, self.loop.time())
+        if peer not in self._probing:
+            self._probing[peer] = None
+            self.spawn(self._probe_until_up(peer))
+
+    async def _probe_until_up(self, peer: int) -> None:
+        times = 0
+        try:
+            while not self._open.get(peer):
+                if await self._refuses(peer):
+                    self.step(PeerLost(peer))
+                times += 1
+                await asyncio.sleep((PROBE_MS if times < PROBE_OFTEN else PROBE_MS * 50) / 1_000)
+        finally:
+            self._probing.pop(peer, None)
+
+    async def _refuses(self, peer: int) -> bool:
+        """True only if its machine says that nobody listens: silence may be a slow network.
+
+        A connection that comes about is kept. A dying process may still have accepted it; then its end tells.
+        """
+        address = self.address_of(peer)
+        if address is None:
+            return False
+        probe = PeerConnection(self, peer, PROBE_CHANNEL)
+        try:
+            await asyncio.wait_for(self.loop.create_connection(lambda: probe, *address), 1)
+        except ConnectionRefusedError:
+            return True
+        except (OSError, TimeoutError):
+            probe.reset()
+            return False
+        return False
+
+
+class PeerConnection(asyncio.Protocol):
+    def __init__(self, peers: Peers, peer: int, channel: str) -> None:
+        self.peer = peer
+        self.channel = channel
+        self.outstanding: deque[tuple[int, int, Send]] = deque()  # (correlation id, deadline, send)
+        self._peers = peers
+        self._transport: asyncio.Transport | None = None
+        self._unsent: list[bytes | bytearray] = []
+        self._frames = FrameBuffer(MAX_RESPONSE_BYTES)
+        self._correlation = 0
+        self._closed = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0
+
+    async def connect(self, address: Address) -> None:
+        try:
+            await self._peers.loop.create_connection(lambda: self, *address)
+        except OSError as error:
+            log.debug("event=peer_unreachable peer=%d channel=%s error=%r", self.peer, self.channel, str(error))
+            self.reset()
+
+    def send(self, send: Send) -> None:
+        self._correlation = correlation = (self._correlation + 1) & 0x7FFFFFFF
+        frame = self._encoded(send, correlation)
+        deadline = now_ms() + send.timeout_ms
+        self.outstanding.append((correlation, deadline, send))
+        self._watch(deadline)
+        if self._transport is None:
+            self._unsent += (_LENGTH.pack(len(frame)), frame)
+        else:
+            self._transport.writelines((_LENGTH.pack(len(frame)), frame))
+
+    def _encoded(self, send: Send, correlation: int) -> bytes | bytearray:
+        if send.request.__api_key__ == fast_fetch.KEY:
+            frame = fast_fetch.encode_request(send.request, correlation, self._peers.client_id.encode())
+            if frame is not None:
+                return frame
+        return codec.encode_request(send.request, correlation, self._peers.client_id)
+
+    # --- the socket's events -----------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if self._closed:
+            transport.abort()  # type: ignore[attr-defined]
+            return
+        self._transport = transport  # type: ignore[assignment]
+        self._peers.joined(self.peer)
+        if self._unsent:
+            self._transport.writelines(self._unsent)  # type: ignore[union-attr]
+            self._unsent = []
+
+    def data_received(self, data: bytes) -> None:
+        self._frames.add(data)
+        try:
+            while not self._closed and (frame := self._frames.take()) is not None:
+                self._answered(frame)
+        except MalformedFrame as error:
+            log.warning("event=bad_answer peer=%d channel=%s error=%r", self.peer, self.channel, str(error))
+            self.reset()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self._closed:
+            self._transport = None
+            self.reset()
+            self._peers.dropped(self.peer)
+
+    def _answered(self, frame: bytes) -> None:
+        if not self.outstanding or codec.read_correlation_id(frame) != self.outstanding[0][0]:
+            raise MalformedFrame("an answer out of order")
+        send = self.outstanding[0][2]
+        _, response = codec.decode_response(frame, type(send.request))
+        self.outstanding.popleft()
+        self._peers.step(Response(send, response))
+
+    # --- giving up ---------------------------------------------------------------------------------------------------
+
+    def _watch(self, deadline: int) -> None:
+        if self._timer is not None and self._timer_at <= deadline:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = deadline
+        self._timer = self._peers.loop.call_later(max(0, deadline - now_ms()) / 1_000, self._late)
+
+    def _late(self) -> None:
+        """The most impatient request has waited long enough: a connection that is this slow is not trusted."""
+        self._timer = None
+        if not self.outstanding:
+            return
+        deadline = min(entry[1] for entry in self.outstanding)
+        if deadline <= now_ms():
+            log.info("event=request_timed_out peer=%d channel=%s", self.peer, self.channel)
+            self.reset()
+        else:
+            self._watch(deadline)
+
+    def reset(self) -> None:
+        """Every request that waits here is lost."""
+        if self._closed:
+            return
+        self._closed = True
+        self._peers.forget(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+            self._peers.left(self.peer)
+        for _, _, send in self.outstanding:
+            self._peers.loop.call_soon(self._peers.step, Response(send, None))
+        self.outstanding.clear()

@@ -1,0 +1,53 @@
+"""A node's process: its settings, its log, its garbage collector, and the code that it exits with."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import resource
+import sys
+
+import uvloop
+
+from insync.server import properties
+from insync.server.properties import PropertiesError
+from insync.server.server import Server
+from insync.server.storage_format import FormatError
+
+GC_THRESHOLD = 50_000
+"""Requests make few cycles; looking for them after every 700 objects costs more than it frees."""
+
+
+def main(path: str) -> int:
+    try:
+        settings = properties.load(path)
+    except (PropertiesError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    _log_to_stderr(settings.node_id)
+    log = logging.getLogger("insync.server")
+    _allow_many_files()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD, 20, 50)
+    for key in settings.unused:
+        log.info("event=setting_without_effect key=%s", key)
+    try:
+        stop = uvloop.run(Server(settings).run())
+    except (FormatError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    log.info("event=stopped clean=%s reason=%r", str(stop.clean).lower(), stop.reason)
+    return 0 if stop.clean else 1
+
+
+def _allow_many_files() -> None:
+    """Every segment and every connection is one; what the administrator allows at most is what a server wants."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _log_to_stderr(node_id: int) -> None:
+    level = os.environ.get("INSYNC_LOG", "INFO").upper()
+    form = f"time=%(asctime)s.%(msecs)03dZ level=%(levelname)s node={node_id} %(message)s"
+    logging.basicConfig(level=level, format=form, datefmt="%Y-%m-%dT%H:%M:%S", stream=sys.stderr)

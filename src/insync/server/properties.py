@@ -1,0 +1,158 @@
+"""A node's settings from a properties file with Kafka's own key names.
+
+A key that is unknown or has a wrong value is an error that names the file, the line and the key: a setting that is
+silently ignored is found out in the worst moment. Keys of Kafka that mean nothing here (its thread counts and the like)
+are listed and accepted, so that a file written for Kafka can be used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from insync.server import property_keys
+from insync.server.endpoints import Listen, parse_listeners, parse_voters
+from insync.server.profiles import PROFILES
+from insync.server.property_keys import BadValue
+
+
+class PropertiesError(Exception):
+    """Where in which file what is wrong."""
+
+    def __init__(self, source: str, line: int, key: str, problem: str) -> None:
+        super().__init__(f"{source}:{line}: {key}: {problem}" if line else f"{source}: {key}: {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    value: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Properties:
+    """What one file says, checked."""
+
+    node_id: int
+    roles: tuple[str, ...]
+    directory: str
+    listeners: tuple[Listen, ...]
+    advertised: tuple[Listen, ...]
+    voters: dict[int, tuple[str, int]]
+    rack: str | None
+    metrics_port: int | None
+    settings: dict[str, dict[str, Any]]
+    """By part ("node", "quorum", "controller", "replication", "limits", "groups"): field name -> value."""
+    topic_defaults: dict[str, str] = field(default_factory=dict)
+    """Broker-side defaults of topic configs, under the broker's names."""
+    unused: tuple[str, ...] = ()
+    """Keys of Kafka that were given and have no meaning here."""
+
+
+def load(path: str) -> Properties:
+    text = Path(path).read_text(encoding="utf-8")
+    return parse(text, path)
+
+
+def parse(text: str, source: str) -> Properties:
+    entries: dict[str, Entry] = {}
+    for line, key, value in _lines(text):
+        if key in entries:
+            raise PropertiesError(source, line, key, f"given twice, first in line {entries[key].line}")
+        entries[key] = Entry(value, line)
+    return _Reader(source, entries).read()
+
+
+class _Reader:
+    def __init__(self, source: str, entries: Mapping[str, Entry]) -> None:
+        self._source = source
+        self._entries = entries
+        self._settings: dict[str, dict[str, Any]] = {}
+        self._defaults: dict[str, str] = {}
+        self._unused: list[str] = []
+
+    def read(self) -> Properties:
+        profile = self._own("insync.profile", property_keys.choice(*PROFILES), "production")
+        for part, values in PROFILES[profile].items():
+            self._settings[part] = dict(values)
+        for key, entry in self._entries.items():
+            self._take(key, entry)
+        listeners = self._own("listeners", parse_listeners, parse_listeners("PLAINTEXT://:9092"))
+        directory = self._required("log.dirs" if "log.dir" not in self._entries else "log.dir", _one_directory)
+        controllers = self._own("controller.listener.names", property_keys.words, ())
+        advertised = self._own("advertised.listeners", parse_listeners, listeners)
+        return Properties(
+            node_id=self._required("node.id", property_keys.whole(0, 2**31 - 1)),
+            roles=self._required("process.roles", property_keys.roles),
+            directory=directory,
+            listeners=listeners,
+            advertised=tuple(each for each in advertised if each.name not in controllers) or advertised,
+            voters=self._required("controller.quorum.voters", parse_voters),
+            rack=self._own("broker.rack", str, None),
+            metrics_port=self._own("insync.metrics.port", property_keys.whole(0, 65_535), None),
+            settings=self._settings,
+            topic_defaults=self._defaults,
+            unused=tuple(self._unused),
+        )
+
+    def _take(self, key: str, entry: Entry) -> None:
+        if key in property_keys.STRUCTURAL:
+            return
+        if key in property_keys.UNUSED:
+            self._unused.append(key)
+        elif key in property_keys.SETTINGS:
+            for part, name, convert in property_keys.SETTINGS[key]:
+                self._settings.setdefault(part, {})[name] = self._converted(key, entry, convert)
+        elif key in property_keys.SPELLINGS:
+            name, convert = property_keys.SPELLINGS[key]
+            if name not in self._entries:  # the finer unit wins, as in Kafka
+                self._defaults[name] = self._converted(key, entry, convert)
+        elif (problem := property_keys.topic_default_problem(key, entry.value)) is None:
+            self._defaults[key] = entry.value
+        else:
+            raise PropertiesError(self._source, entry.line, key, problem)
+
+    def _required(self, key: str, convert: property_keys.Convert) -> Any:
+        if key not in self._entries:
+            raise PropertiesError(self._source, 0, key, "is missing")
+        return self._own(key, convert, None)
+
+    def _own(self, key: str, convert: property_keys.Convert, default: Any) -> Any:
+        entry = self._entries.get(key)
+        return default if entry is None else self._converted(key, entry, convert)
+
+    def _converted(self, key: str, entry: Entry, convert: property_keys.Convert) -> Any:
+        try:
+            return convert(entry.value)
+        except BadValue as error:
+            raise PropertiesError(self._source, entry.line, key, str(error)) from error
+
+
+def _one_directory(text: str) -> str:
+    directories = property_keys.words(text)
+    if len(directories) != 1:
+        raise BadValue("one directory is served, not " + str(len(directories)))
+    return directories[0]
+
+
+def _lines(text: str) -> Iterator[tuple[int, str, str]]:
+    """(line number, key, value); a backslash at the end of a line continues it."""
+    whole, first = "", 0
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.strip()
+        if not whole and (not line or line[0] in "#!"):
+            continue
+        first = first or number
+        whole += line
+        if whole.endswith("\\"):
+            whole = whole[:-1]
+            continue
+        yield first, *_pair(whole)
+        whole, first = "", 0
+
+
+def _pair(line: str) -> tuple[str, str]:
+    at = next((i for i, c in enumerate(line) if c in "=:"), len(line))
+    return line[:at].strip(), line[at + 1 :].strip()

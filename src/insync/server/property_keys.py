@@ -1,0 +1,207 @@
+"""Kafka's setting names, and where each goes.
+
+Times and sizes go to a field of one part of the node. Defaults of topic configs keep the names and bounds that
+`metadata.configs` has for them. What decides who a node is (id, roles, listeners, voters) is read by `properties`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from insync.metadata import configs
+from insync.node.config import BROKER, CONTROLLER
+
+Convert = Callable[[str], Any]
+Target = tuple[str, str, Convert]
+"""(part, field, conversion)."""
+
+_INT_MAX = 2**31 - 1
+_LONG_MAX = 2**63 - 1
+
+
+class BadValue(ValueError):  # noqa: N818  says what it is
+    """A value that a key does not take."""
+
+
+def whole(low: int, high: int = _LONG_MAX) -> Convert:
+    def convert(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise BadValue(f"{text!r} is not a whole number") from None
+        if not low <= number <= high:
+            raise BadValue(f"{number} is not between {low} and {high}")
+        return number
+
+    return convert
+
+
+def choice(*choices: str) -> Convert:
+    def convert(text: str) -> str:
+        if text not in choices:
+            raise BadValue(f"{text!r} is not one of {', '.join(choices)}")
+        return text
+
+    return convert
+
+
+def truth(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise BadValue(f"{text!r} is neither true nor false")
+    return text.lower() == "true"
+
+
+def words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def roles(text: str) -> tuple[str, ...]:
+    given = words(text)
+    for role in given:
+        if role not in (BROKER, CONTROLLER):
+            raise BadValue(f"{role!r} is neither {BROKER} nor {CONTROLLER}")
+    if not given or len(set(given)) != len(given):
+        raise BadValue(f"{text!r} is not a list of different roles")
+    return given
+
+
+def plaintext_only(text: str) -> str:
+    for pair in words(text):
+        if not pair.upper().endswith(":PLAINTEXT"):
+            raise BadValue(f"{pair!r}: only PLAINTEXT is served")
+    return text
+
+
+def topic_default_problem(key: str, value: str) -> str | None:
+    """Why this is no default of a topic config; None if it is one."""
+    if key not in configs.BROKER_KEYS:
+        return "no such setting"
+    return configs.problem(configs.BROKER_KEYS, key, value)
+
+
+def times(factor: int) -> Convert:
+    """Coarse units of a setting that is kept in milliseconds; -1 stays "for ever"."""
+
+    def convert(text: str) -> str:
+        number: int = whole(-1)(text)
+        return str(number if number < 0 else number * factor)
+
+    return convert
+
+
+def _seconds(text: str) -> int:
+    return int(whole(1)(text)) * 1_000
+
+
+_MS = whole(0, _LONG_MAX)
+_MS1 = whole(1, _LONG_MAX)
+_BYTES = whole(0, _INT_MAX)
+
+_TABLE: dict[str, tuple[Target, ...]] = {
+    # the broker's life
+    "broker.heartbeat.interval.ms": (("node", "heartbeat_interval_ms", _MS1),),
+    "broker.session.timeout.ms": (("controller", "session_timeout_ms", _MS1),),
+    "insync.registration.retry.ms": (("node", "registration_retry_ms", _MS1),),
+    "insync.lost.peer.grace.ms": (("controller", "lost_peer_grace_ms", _MS),),
+    "insync.controlled.shutdown.timeout.ms": (("node", "controlled_shutdown_timeout_ms", _MS1),),
+    "request.timeout.ms": (("node", "forward_timeout_ms", _MS1),),
+    # the controller
+    "num.partitions": (("controller", "default_partitions", whole(1, _INT_MAX)),),
+    "default.replication.factor": (("controller", "default_replication_factor", whole(1, 32_767)),),
+    "leader.imbalance.check.interval.seconds": (("controller", "rebalance_interval_ms", _seconds),),
+    "auto.create.topics.enable": (("node", "auto_create_topics", truth),),
+    # the quorum
+    "controller.quorum.election.timeout.ms": (("quorum", "election_timeout_ms", _MS1),),
+    "controller.quorum.election.backoff.max.ms": (("quorum", "election_backoff_max_ms", _MS1),),
+    "controller.quorum.fetch.timeout.ms": (("quorum", "fetch_timeout_ms", _MS1),),
+    "controller.quorum.request.timeout.ms": (("quorum", "request_timeout_ms", _MS1),),
+    "controller.quorum.retry.backoff.ms": (("quorum", "retry_backoff_ms", _MS),),
+    "insync.quorum.fetch.wait.max.ms": (("quorum", "fetch_max_wait_ms", _MS),),
+    "insync.metadata.snapshot.records": (("node", "metadata_snapshot_records", whole(1)),),
+    # replication
+    "replica.lag.time.max.ms": (("replication", "replica_lag_time_max_ms", _MS1),),
+    "replica.fetch.wait.max.ms": (("replication", "replica_fetch_wait_max_ms", _MS),),
+    "replica.fetch.min.bytes": (("replication", "replica_fetch_min_bytes", _BYTES),),
+    "replica.fetch.max.bytes": (("replication", "replica_fetch_max_bytes", _BYTES),),
+    "replica.fetch.response.max.bytes": (("replication", "replica_fetch_response_max_bytes", _BYTES),),
+    "replica.fetch.backoff.ms": (("replication", "replica_fetch_backoff_ms", _MS),),
+    "replica.socket.timeout.ms": (("replication", "replica_fetch_timeout_ms", _MS1),),
+    "insync.isr.expand.interval.ms": (("replication", "isr_expand_interval_ms", _MS1),),
+    "max.incremental.fetch.session.cache.slots": (("replication", "max_incremental_fetch_sessions", _BYTES),),
+    # chores
+    "replica.high.watermark.checkpoint.interval.ms": (("node", "hwm_checkpoint_interval_ms", _MS1),),
+    "log.flush.offset.checkpoint.interval.ms": (("node", "recovery_point_checkpoint_interval_ms", _MS1),),
+    "log.flush.scheduler.interval.ms": (("node", "flush_check_interval_ms", _MS1),),
+    "log.cleaner.backoff.ms": (("node", "cleaner_interval_ms", _MS1),),
+    "log.retention.check.interval.ms": (("node", "retention_check_interval_ms", _MS1),),
+    # groups
+    "group.min.session.timeout.ms": (("groups", "group_min_session_timeout_ms", _MS1),),
+    "group.max.session.timeout.ms": (("groups", "group_max_session_timeout_ms", _MS1),),
+    "group.initial.rebalance.delay.ms": (("groups", "group_initial_rebalance_delay_ms", _MS),),
+    "group.max.size": (("groups", "group_max_size", whole(1, _INT_MAX)),),
+    "offset.metadata.max.bytes": (("groups", "offset_metadata_max_bytes", _BYTES),),
+    "offsets.commit.timeout.ms": (("groups", "offsets_commit_timeout_ms", _MS1),),
+    "offsets.retention.minutes": (("groups", "offsets_retention_minutes", whole(1, _INT_MAX)),),
+    "offsets.retention.check.interval.ms": (("groups", "offsets_retention_check_interval_ms", _MS1),),
+    "offsets.topic.num.partitions": (("groups", "offsets_topic_num_partitions", whole(1, _INT_MAX)),),
+    "offsets.topic.replication.factor": (("groups", "offsets_topic_replication_factor", whole(1, 32_767)),),
+    "offsets.topic.segment.bytes": (("groups", "offsets_topic_segment_bytes", whole(1, _INT_MAX)),),
+    # the server
+    "socket.request.max.bytes": (("limits", "max_request_bytes", whole(1, _INT_MAX)),),
+    "max.connections": (("limits", "max_connections", _BYTES),),
+    "connections.max.idle.ms": (("limits", "idle_ms", _MS1),),
+    "queued.max.request.bytes": (("limits", "received_bytes", whole(1)),),
+    "insync.queued.max.response.bytes": (("limits", "unread_bytes", whole(1)),),
+    "insync.max.in.flight.requests.per.connection": (("limits", "max_in_flight", whole(1, 10_000)),),
+    "insync.slow.reader.timeout.ms": (("limits", "slow_reader_ms", _MS1),),
+}
+SETTINGS: Mapping[str, tuple[Target, ...]] = MappingProxyType(_TABLE)
+
+_HOUR = 3_600_000
+SPELLINGS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
+    {
+        "log.retention.hours": ("log.retention.ms", times(_HOUR)),
+        "log.retention.minutes": ("log.retention.ms", times(60_000)),
+        "log.roll.hours": ("log.roll.ms", times(_HOUR)),
+        "log.roll.jitter.hours": ("log.roll.jitter.ms", times(_HOUR)),
+    }
+)
+"""Coarser spellings of a setting."""
+
+STRUCTURAL = (
+    "node.id",
+    "process.roles",
+    "listeners",
+    "advertised.listeners",
+    "controller.listener.names",
+    "controller.quorum.voters",
+    "log.dirs",
+    "log.dir",
+    "broker.rack",
+    "insync.metrics.port",
+    "insync.profile",
+)
+
+UNUSED = (
+    "background.threads",
+    "controlled.shutdown.enable",
+    "inter.broker.listener.name",
+    "listener.security.protocol.map",
+    "log.cleaner.enable",
+    "log.cleaner.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+    "queued.max.requests",
+    "security.inter.broker.protocol",
+    "socket.listen.backlog.size",
+    "socket.receive.buffer.bytes",
+    "socket.send.buffer.bytes",
+    "transaction.state.log.min.isr",
+    "transaction.state.log.num.partitions",
+    "transaction.state.log.replication.factor",
+)
+"""Accepted, so that a file written for Kafka can be used."""

@@ -1,0 +1,131 @@
+"""Metadata, ListOffsets and the calls that administrators make: what versions changed besides adding fields."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from insync.wire.edge.convert import convert, item_type
+from insync.wire.edge.exchange import Exchange, TopicNames
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import delete_topics, list_offsets
+
+LIST_OFFSETS = 2
+METADATA = 3
+API_VERSIONS = 18
+DELETE_TOPICS = 20
+INIT_PRODUCER_ID = 22
+UPDATE_FEATURES = 57
+
+_UPGRADE = 1
+_SAFE_DOWNGRADE = 2
+_UNDERSTOOD_SINCE = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9}
+"""Special timestamps of ListOffsets, and the version that brought each."""
+
+
+# --- ListOffsets ---
+
+
+def downgrade_list_offsets(response: Any, target: Any, exchange: Exchange, names: TopicNames) -> Any:
+    version = target.__version__
+    asked = {
+        (topic.name, partition.partition_index): partition.timestamp
+        for topic in exchange.asked.topics
+        for partition in topic.partitions
+    }
+    topics = tuple(
+        [
+            replace(
+                topic,
+                partitions=tuple(
+                    [
+                        _offset_line(line, asked.get((topic.name, line.partition_index), 0), version)
+                        for line in topic.partitions
+                    ]
+                ),
+            )
+            for topic in response.topics
+        ]
+    )
+    return convert(replace(response, topics=topics), target)
+
+
+def _offset_line(line: Any, timestamp: int, version: int) -> Any:
+    if timestamp < 0 and version < _UNDERSTOOD_SINCE.get(timestamp, version + 1):
+        return list_offsets.ListOffsetsPartitionResponse(
+            partition_index=line.partition_index, error_code=ErrorCode.unsupported_version
+        )
+    if line.error_code is ErrorCode.offset_not_available and version < 5:  # trap 14
+        return replace(line, error_code=ErrorCode.leader_not_available)
+    return line
+
+
+# --- Metadata ---
+
+
+def upgrade_metadata(asked: Any, canonical: Any, exchange: Exchange, names: TopicNames) -> Any:
+    """Trap 6: version 0 has no null, and means all topics by an empty list."""
+    if asked.__version__ == 0 and not asked.topics:
+        return convert(asked, canonical, topics=None)
+    return convert(asked, canonical)
+
+
+# --- ApiVersions ---
+
+
+def downgrade_api_versions(response: Any, target: Any, exchange: Exchange, names: TopicNames) -> Any:
+    """Clients of version 3 fail to read a feature whose lowest level is 0, so they are not told of it."""
+    if target.__version__ < 4 and response.supported_features:
+        told = tuple([feature for feature in response.supported_features if feature.min_version > 0])
+        response = replace(response, supported_features=told)
+    return convert(response, target)
+
+
+# --- DeleteTopics ---
+
+
+def upgrade_delete_topics(asked: Any, canonical: Any, exchange: Exchange, names: TopicNames) -> Any:
+    if asked.__version__ >= 6:
+        return convert(asked, canonical)
+    topics = tuple([delete_topics.DeleteTopicState(name=name, topic_id=None) for name in asked.topic_names])
+    return convert(asked, canonical, topics=topics)
+
+
+# --- InitProducerId ---
+
+
+def downgrade_init_producer_id(response: Any, target: Any, exchange: Exchange, names: TopicNames) -> Any:
+    if target.__version__ < 4 and response.error_code is ErrorCode.producer_fenced:
+        response = replace(response, error_code=ErrorCode.invalid_producer_epoch)
+    return convert(response, target)
+
+
+# --- UpdateFeatures ---
+
+
+def upgrade_update_features(asked: Any, canonical: Any, exchange: Exchange, names: TopicNames) -> Any:
+    """Version 0 has a flag where later ones say which way they mean to go."""
+    if asked.__version__ > 0:
+        return convert(asked, canonical)
+    update_type = item_type(canonical, "feature_updates")
+    updates = tuple(
+        [
+            convert(update, update_type, upgrade_type=_SAFE_DOWNGRADE if update.allow_downgrade else _UPGRADE)
+            for update in asked.feature_updates
+        ]
+    )
+    return convert(asked, canonical, feature_updates=updates)
+
+
+def downgrade_update_features(response: Any, target: Any, exchange: Exchange, names: TopicNames) -> Any:
+    """Before version 2 every feature has a line of its own; since then all of them share one result."""
+    if target.__version__ >= 2 or type(response).__version__ < 2:
+        return convert(response, target)
+    line = item_type(target, "results")
+    results = tuple(
+        [
+            line(feature=update.feature, error_code=response.error_code, error_message=response.error_message)
+            for update in exchange.asked.feature_updates
+        ]
+    )
+    return convert(response, target, results=results)

@@ -1,0 +1,181 @@
+"""Connections and the cluster behind them: what fails says so, what passes by itself is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from fake_cluster import FakeCluster
+from insync.client import admin, apis, topics
+from insync.client.cluster import NO_METADATA_EXTRAS, Cluster, parse_bootstrap
+from insync.client.connection import Connection
+from insync.client.errors import BadAddress, ClientError, ConnectionLost, ErrorCode, Refused, UnknownTopic, Unreachable
+from insync.client.loose import make
+from insync.wire import codec
+from insync.wire.types import NO_DURATION
+
+
+def on(fake: FakeCluster, work: Callable[[Cluster], Awaitable[object]], timeout: float = 2.0) -> None:
+    async def session() -> None:
+        async with Cluster.connect(fake.bootstrap, timeout=timeout) as cluster:
+            await work(cluster)
+
+    asyncio.run(session())
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_nobody_there_is_told_with_what_to_do() -> None:
+    async def connect() -> None:
+        async with Cluster.connect(f"127.0.0.1:{free_port()}", timeout=2):
+            pass
+
+    with pytest.raises(Unreachable, match=r"Connection refused.*--bootstrap HOST:PORT or INSYNC_BOOTSTRAP"):
+        asyncio.run(connect())
+
+
+def test_something_that_is_no_kafka_listener_is_told_apart() -> None:
+    async def connect() -> None:
+        async def speak_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        server = await asyncio.start_server(speak_http, "127.0.0.1", 0)
+        async with server:
+            await Connection.open("127.0.0.1", server.sockets[0].getsockname()[1], timeout=2)
+
+    with pytest.raises(Unreachable, match="no Kafka listener"):
+        asyncio.run(connect())
+
+
+def test_the_second_bootstrap_address_is_tried() -> None:
+    async def connect(bootstrap: str) -> list[int]:
+        async with Cluster.connect(bootstrap, timeout=2) as cluster:
+            return sorted(cluster.brokers)
+
+    with FakeCluster() as fake:
+        assert asyncio.run(connect(f"127.0.0.1:{free_port()},{fake.bootstrap}")) == [1, 2, 3]
+
+
+def test_a_broker_that_only_knows_apiversions_0_is_asked_again() -> None:
+    with FakeCluster(1) as fake:
+        fake.versions[18] = (0, 0)
+        on(fake, lambda cluster: cluster.refresh())
+        assert {version for _, version in fake.asked(apis.API_VERSIONS)} == {0}
+
+
+def test_a_request_in_flight_learns_that_its_broker_is_gone() -> None:
+    """Metadata is answered by closing the connection."""
+    with FakeCluster(1) as fake:
+        fake.versions[apis.METADATA.key] = (4, 13)
+
+        async def work() -> None:
+            connection = await Connection.open("127.0.0.1", fake.ports[1], timeout=2)
+            fake.versions[apis.METADATA.key] = (1, 0)
+            try:
+                await connection.call(apis.METADATA, {"topics": None, **NO_METADATA_EXTRAS})
+            finally:
+                assert not connection.alive
+                await connection.close()
+
+        with pytest.raises(ConnectionLost, match=rf"broker 127.0.0.1:{fake.ports[1]} went away"):
+            asyncio.run(work())
+
+
+def test_a_broker_that_does_not_answer_is_not_waited_for_forever() -> None:
+    async def work() -> None:
+        async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
+            keys = [{"api_key": 3, "min_version": 0, "max_version": 9}]
+            values = {"error_code": ErrorCode.none, "api_keys": keys, "throttle_time": NO_DURATION}
+            frame = codec.encode_response(make(codec.response_type(18, 3), values), 1)
+            writer.write(len(frame).to_bytes(4) + frame)
+
+        server = await asyncio.start_server(answer_once, "127.0.0.1", 0)
+        async with server:
+            connection = await Connection.open("127.0.0.1", server.sockets[0].getsockname()[1], timeout=2)
+            try:
+                values = {"topics": (), **NO_METADATA_EXTRAS}
+                await connection.call(apis.METADATA, values, timeout=0.05)
+            finally:
+                await connection.close()
+
+    with pytest.raises(ConnectionLost, match="did not answer Metadata in time"):
+        asyncio.run(work())
+
+
+def test_what_passes_by_itself_is_tried_again() -> None:
+    with FakeCluster() as fake:
+        fake.refuse["ListPartitionReassignments"] = [ErrorCode.not_controller, ErrorCode.not_controller]
+        on(fake, admin.reassignments)
+        assert len(fake.asked(apis.LIST_REASSIGNMENTS)) == 3
+
+
+def test_what_does_not_pass_is_raised_at_once() -> None:
+    with FakeCluster() as fake:
+        fake.refuse["ListPartitionReassignments"] = [ErrorCode.cluster_authorization_failed]
+        with pytest.raises(Refused, match=r"CLUSTER_AUTHORIZATION_FAILED \(this client may not do that\)"):
+            on(fake, admin.reassignments)
+        assert len(fake.asked(apis.LIST_REASSIGNMENTS)) == 1
+
+
+def test_patience_ends_with_the_timeout() -> None:
+    with FakeCluster() as fake:
+        fake.refuse["ListPartitionReassignments"] = [ErrorCode.not_controller] * 100
+        with pytest.raises(Refused, match="NOT_CONTROLLER"):
+            on(fake, admin.reassignments, timeout=0.4)
+
+
+def test_a_connection_that_broke_is_replaced() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.ask_broker(1, apis.LIST_GROUPS, {"states_filter": (), "types_filter": ()})
+        first = await cluster.broker(1)
+        await first.close()
+        assert (await cluster.broker(1)) is not first
+        await cluster.ask_broker(1, apis.LIST_GROUPS, {"states_filter": (), "types_filter": ()})
+
+    with FakeCluster() as fake:
+        on(fake, work)
+
+
+def test_a_broker_outside_the_cluster_is_told() -> None:
+    with FakeCluster() as fake, pytest.raises(Unreachable, match="broker 9 is not in the cluster now"):
+        on(fake, lambda cluster: cluster.broker(9))
+
+
+def test_an_unknown_topic_and_an_unknown_partition_are_told() -> None:
+    with FakeCluster() as fake:
+        fake.topic("t", [1], [2])
+        with pytest.raises(UnknownTopic, match="there is no topic 'nope'"):
+            on(fake, lambda cluster: topics.describe_one(cluster, "nope"))
+        with pytest.raises(ClientError, match="has partitions 0 to 1, there is no 7"):
+            on(fake, lambda cluster: topics.partition_of(cluster, "t", 7))
+
+
+def test_a_request_that_lacks_a_field_is_a_mistake_of_the_program() -> None:
+    with pytest.raises(TypeError, match="MetadataRequest version 4 needs topics"):
+        make(codec.request_type(3, 4), {"allow_auto_topic_creation": False})
+
+
+@pytest.mark.parametrize(
+    ("text", "addresses"),
+    [
+        ("a:1", [("a", 1)]),
+        ("a:1, b:65535", [("a", 1), ("b", 65535)]),
+        ("[::1]:9092", [("::1", 9092)]),
+    ],
+)
+def test_bootstrap_addresses_are_read(text: str, addresses: list[tuple[str, int]]) -> None:
+    assert parse_bootstrap(text) == addresses
+
+
+@pytest.mark.parametrize("text", ["", "localhost", ":9092", "a:0", "a:65536", "a:x", "a:1,", "a:-1"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(BadAddress, match="write HOST:PORT"):
+        parse_bootstrap(text)

@@ -1,0 +1,248 @@
+"""Groups on real nodes: the topic is made, coordinators are found, and what was acknowledged survives a failover."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from node_harness import Net, config, three_brokers
+
+from insync.controller.config import ControllerConfig
+from insync.groups.config import OFFSETS_TOPIC, GroupConfig
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import (
+    find_coordinator,
+    heartbeat,
+    join_group,
+    offset_commit,
+    offset_fetch,
+    sync_group,
+)
+from insync.wire.types import ms
+
+GROUPS = GroupConfig(offsets_topic_num_partitions=2, group_initial_rebalance_delay_ms=100)
+
+
+def cluster(groups: GroupConfig = GROUPS) -> Net:
+    controller = ControllerConfig(cluster_id="node-tests", rebalance_interval_ms=0)
+    net = three_brokers(groups=groups, controller=controller).up()
+    net.create("t", (1,), min_insync_replicas="1")
+    return net
+
+
+def find(net: Net, group: str = "g", at: int = 1, key_type: int = 0) -> Any:
+    request = find_coordinator.FindCoordinatorRequest(key_type=key_type, coordinator_keys=(group,))
+    return net.answered(at, request).coordinators[0]
+
+
+def ready(net: Net, group: str = "g") -> int:
+    """The group's coordinator, once the topic is there."""
+    find(net, group)
+    net.advance(3_000)
+    found = find(net, group)
+    assert found.error_code is ErrorCode.none
+    return int(found.node_id)
+
+
+def commit_request(offset: int, group: str = "g", **fields: Any) -> Any:
+    line = offset_commit.OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
+    return offset_commit.OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=fields.get("generation", -1),
+        member_id=fields.get("member", ""),
+        topics=(offset_commit.OffsetCommitRequestTopic(name="t", partitions=(line,)),),
+    )
+
+
+def commit(net: Net, node: int, offset: int, **fields: Any) -> str:
+    token = net.ask(node, commit_request(offset, **fields))
+    net.advance(1_000)
+    return str(net.answers[token].topics[0].partitions[0].error_code.name)
+
+
+def fetch(net: Net, node: int, group: str = "g") -> tuple[str, list[int]]:
+    request = offset_fetch.OffsetFetchRequest(
+        groups=(offset_fetch.OffsetFetchRequestGroup(group_id=group, topics=None),)
+    )
+    found = net.answered(node, request).groups[0]
+    return found.error_code.name, [p.committed_offset for t in found.topics for p in t.partitions]
+
+
+def join(net: Net, node: int, group: str, member: str = "") -> Any:
+    request = join_group.JoinGroupRequest(
+        group_id=group,
+        session_timeout=ms(10_000),
+        rebalance_timeout=ms(60_000),
+        member_id=member,
+        protocol_type="consumer",
+        protocols=(join_group.JoinGroupRequestProtocol(name="range", metadata=b""),),
+    )
+    token = net.ask(node, request)
+    net.advance(1_000)
+    return net.answers[token]
+
+
+def sync(net: Net, node: int, group: str, member: str, generation: int, assignment: bytes = b"") -> Any:
+    given = (sync_group.SyncGroupRequestAssignment(member_id=member, assignment=assignment),)
+    request = sync_group.SyncGroupRequest(group_id=group, generation_id=generation, member_id=member, assignments=given)
+    token = net.ask(node, request)
+    net.advance(1_000)
+    return net.answers[token]
+
+
+def beat(net: Net, node: int, group: str, member: str, generation: int) -> str:
+    request = heartbeat.HeartbeatRequest(group_id=group, generation_id=generation, member_id=member)
+    return str(net.answered(node, request).error_code.name)
+
+
+def mortal(net: Net) -> tuple[str, int]:
+    """A group whose coordinator is not the controller's node, and may die; and that coordinator."""
+    ready(net)
+    found = {f"g{n}": find(net, f"g{n}").node_id for n in range(20)}
+    return next((group, node) for group, node in found.items() if node != 1)
+
+
+def heir_of(net: Net, group: str, dead: int) -> int:
+    """Who coordinates once `dead` is gone and fenced."""
+    net.crash(dead)
+    net.advance(12_000)
+    found = find(net, group)
+    assert found.error_code is ErrorCode.none
+    assert found.node_id != dead
+    return int(found.node_id)
+
+
+def test_the_offsets_topic_is_made_on_the_first_question() -> None:
+    net = cluster()
+    assert find(net).error_code is ErrorCode.coordinator_not_available
+    net.advance(3_000)
+    found = find(net, at=2)
+    assert found.error_code is ErrorCode.none
+    assert found.host == f"host-{found.node_id}"
+    image = net.nodes[1].image
+    partitions = image.partitions[image.topic_ids[OFFSETS_TOPIC]]
+    assert [len(partition.replicas) for partition in partitions.values()] == [3, 3]
+    assert image.config(OFFSETS_TOPIC, "cleanup.policy") == ("compact",)
+
+
+def test_a_small_cluster_gets_as_many_replicas_as_it_has_brokers() -> None:
+    net = Net().up()
+    find(net)
+    net.advance(1_000)
+    assert net.partition(OFFSETS_TOPIC).replicas == (1,)
+
+
+def test_transactions_have_no_coordinator() -> None:
+    net = cluster()
+    assert find(net, key_type=1).error_code is ErrorCode.transactional_id_authorization_failed
+    assert find(net, key_type=2).error_code is ErrorCode.invalid_request
+
+
+def test_only_the_coordinator_answers_for_a_group() -> None:
+    net = cluster()
+    node = ready(net)
+    assert commit(net, node, 5) == "none"
+    for other in net.nodes:
+        assert fetch(net, other) == (("none", [5]) if other == node else ("not_coordinator", []))
+
+
+def test_a_commit_waits_for_the_replicas() -> None:
+    net = cluster()
+    node = ready(net)
+    for follower in net.nodes:
+        if follower != node:
+            net.hold.append((follower, "fetch"))
+    net.advance(1_000)  # the fetches in flight come back
+    token = net.ask(node, commit_request(5))
+    net.advance(1_000)
+    assert token not in net.answers
+    net.release()
+    net.advance(2_000)
+    assert net.answers[token].topics[0].partitions[0].error_code is ErrorCode.none
+
+
+def test_offsets_and_generations_survive_a_failover() -> None:
+    net = cluster()
+    group, node = mortal(net)
+    member = join(net, node, group).member_id
+    generation = join(net, node, group, member).generation_id
+    assert sync(net, node, group, member, generation, b"all").assignment == b"all"
+    assert commit(net, node, 42, group=group, member=member, generation=generation) == "none"
+    heir = heir_of(net, group, node)
+    assert fetch(net, heir, group) == ("none", [42])
+    assert beat(net, heir, group, member, generation) == "none"
+    assert sync(net, heir, group, member, generation).assignment == b"all"
+
+
+def test_whoever_waits_is_sent_away_when_the_coordinator_is_deposed() -> None:
+    """A coordinator that is cut off learns that it was replaced, and says so to its members."""
+    net = cluster()
+    group, node = mortal(net)
+    member = join(net, node, group).member_id
+    net.cut(node)
+    waiting = net.ask(node, commit_request(7, group))
+    net.advance(12_000)
+    net.mend()
+    net.advance(5_000)
+    assert net.answers[waiting].topics[0].partitions[0].error_code is not ErrorCode.none
+    assert beat(net, node, group, member, 1) == "not_coordinator"
+
+
+def test_a_new_coordinator_serves_nothing_that_may_still_be_lost() -> None:
+    """It waits until what the last one left is committed under it."""
+    net = cluster()
+    group, node = mortal(net)
+    done = net.ask(node, commit_request(1, group))  # the followers have it, and do not know yet that it is committed
+    assert net.answers[done].topics[0].partitions[0].error_code is ErrorCode.none
+    net.hold = [(each, "fetch") for each in net.nodes if each != node]
+    net.crash(node)
+    net.advance(11_000)
+    heir = int(find(net, group).node_id)
+    assert fetch(net, heir, group) == ("coordinator_load_in_progress", [])
+    net.release()
+    net.advance(3_000)
+    assert fetch(net, heir, group) == ("none", [1])
+
+
+def test_a_coordinator_that_restarts_loads_what_it_had() -> None:
+    """In pieces smaller than the log."""
+    net = Net(config(1, groups=GroupConfig(offsets_topic_num_partitions=3, load_step_bytes=200))).up()
+    net.create("t")
+    node = ready(net)
+    for offset in range(20):
+        assert commit(net, node, offset) == "none"
+    net.restart(node)
+    net.advance(20_000)
+    assert fetch(net, node) == ("none", [19])
+    assert "groups_loaded" in net.kinds(node)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_acknowledged_offset_is_forgotten_whatever_dies(seed: int) -> None:
+    rng = random.Random(seed)
+    net = cluster()
+    ready(net)
+    acknowledged, attempted = -1, -1
+    for _ in range(12):
+        live = [each for each in (2, 3) if each in net.nodes]
+        if rng.random() < 0.4 and len(live) == 2:
+            net.crash(rng.choice(live))
+            net.advance(rng.choice((0, 5_000, 12_000)))
+        elif len(live) == 1:
+            net.start(*(each for each in (2, 3) if each not in net.nodes))
+            net.advance(10_000)
+        node = find(net, "g").node_id
+        if node in net.nodes:
+            attempted += 1
+            token = net.ask(node, commit_request(attempted))
+            net.advance(rng.choice((0, 500, 6_000)))
+            answer = net.answers.get(token)
+            if answer is not None and answer.topics[0].partitions[0].error_code is ErrorCode.none:
+                acknowledged = attempted
+    net.start(*(each for each in (2, 3) if each not in net.nodes))
+    net.advance(20_000)
+    error, offsets = fetch(net, find(net, "g").node_id)
+    assert error == "none"
+    assert acknowledged >= 3, "too little went through to say anything"
+    assert acknowledged <= offsets[0] <= attempted

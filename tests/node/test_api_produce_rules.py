@@ -1,0 +1,99 @@
+"""What a topic's settings have against a batch that is sound in itself, and the times in produce answers (P5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from node_harness import Net, config, config_request
+
+from insync.wire import batch
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import produce
+from insync.wire.types import instant_millis, ms
+
+HOUR = 3_600_000
+
+
+def send(net: Net, name: str, *records: batch.NewRecord, timestamp: int | None = None, **fields: Any) -> Any:
+    at = net.now if timestamp is None else timestamp
+    data = bytes(batch.build(records, timestamp_ms=at, **fields))
+    return send_bytes(net, name, data)
+
+
+def send_bytes(net: Net, name: str, data: bytes) -> Any:
+    partition = net.partition(name)
+    line = produce.PartitionProduceData(index=0, records=data)
+    topic = produce.TopicProduceData(topic_id=partition.topic_id, partition_data=(line,))
+    request = produce.ProduceRequest(acks=-1, timeout=ms(1_000), topic_data=(topic,))
+    return net.answered(1, request).responses[0].partition_responses[0]
+
+
+KEYED, UNKEYED = batch.NewRecord(b"k", b"v"), batch.NewRecord(None, b"v")
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_a_compacted_topic_takes_no_record_without_a_key(policy: str) -> None:
+    """P5; WIRE.md, trap 15."""
+    net = Net().up()
+    net.create("t", cleanup_policy=policy)
+    assert send(net, "t", KEYED, UNKEYED, compression="zstd").error_code is ErrorCode.invalid_record
+    assert send(net, "t", UNKEYED).error_code is ErrorCode.invalid_record
+    assert send(net, "t", KEYED, batch.NewRecord(b"", None), compression="zstd").error_code is ErrorCode.none
+    net.create("u")
+    assert send(net, "u", UNKEYED).error_code is ErrorCode.none
+
+
+def test_a_compacted_topic_takes_no_records_that_nobody_can_read() -> None:
+    """P5: compaction could not tell what they supersede."""
+    net = Net().up()
+    net.create("t", cleanup_policy="compact")
+    data = batch.build([KEYED], timestamp_ms=net.now)
+    data[61] = 0x7F  # the record's length
+    data[17:21] = batch.crc32c(memoryview(data)[21:]).to_bytes(4, "big")
+    assert send_bytes(net, "t", bytes(data)).error_code is ErrorCode.invalid_record
+
+
+def test_timestamps_too_far_ahead_or_behind_are_refused() -> None:
+    """P5."""
+    net = Net().up()
+    net.create("t", message_timestamp_before_max_ms="5000")
+    assert send(net, "t", KEYED, timestamp=net.now + HOUR).error_code is ErrorCode.none
+    assert send(net, "t", KEYED, timestamp=net.now + HOUR + 1).error_code is ErrorCode.invalid_timestamp
+    assert send(net, "t", KEYED, timestamp=net.now - 5_000).error_code is ErrorCode.none
+    assert send(net, "t", KEYED, timestamp=net.now - 5_001).error_code is ErrorCode.invalid_timestamp
+
+
+def test_the_broker_stamps_log_append_time_whatever_the_client_says_and_tells_it() -> None:
+    net = Net(config(1)).up()
+    net.create("t", message_timestamp_type="LogAppendTime")
+    answer = send(net, "t", KEYED, timestamp=net.now + 10 * HOUR)
+    assert answer.error_code is ErrorCode.none
+    assert instant_millis(answer.log_append_time) == net.now
+    replicas = net.nodes[1].replicas
+    assert replicas is not None
+    log = replicas.replicas[net.partition("t").key].log
+    (record,) = batch.records(log.read(0, 1 << 20, limit_offset=1))
+    assert record.timestamp_ms == net.now
+    net.create("u")
+    assert instant_millis(send(net, "u", KEYED).log_append_time) == -1
+
+
+def test_a_duplicate_is_told_the_time_at_which_it_was_appended() -> None:
+    """P4."""
+    net = Net().up()
+    net.create("t", message_timestamp_type="LogAppendTime")
+    ids = {"producer_id": 4, "producer_epoch": 0, "base_sequence": 0}
+    first = send(net, "t", KEYED, timestamp=1_000, **ids)
+    net.advance(5_000)
+    again = send(net, "t", KEYED, timestamp=1_000, **ids)
+    assert (again.base_offset, again.log_append_time) == (first.base_offset, first.log_append_time)
+
+
+def test_a_null_key_is_refused_once_the_topic_becomes_compacted() -> None:
+    """P5."""
+    net = Net().up()
+    net.create("t")
+    assert send(net, "t", UNKEYED).error_code is ErrorCode.none
+    net.answered(1, config_request("t", "cleanup.policy", "compact"))
+    assert send(net, "t", UNKEYED).error_code is ErrorCode.invalid_record

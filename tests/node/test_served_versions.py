@@ -1,0 +1,41 @@
+"""The table of versions: what clients are told is what the node can be asked in."""
+
+from __future__ import annotations
+
+import pytest
+
+from insync.node import apis
+from insync.wire import codec
+from insync.wire.edge.edge import LOWEST_PRODUCE
+
+MODULES = [
+    module
+    for table in (apis.ANY, apis.BROKER, apis.CONTROLLER, apis.FORWARDED)
+    for module in table.values()
+    if hasattr(module, "VERSIONS")
+]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
+def test_every_advertised_version_has_a_schema_and_a_way_to_the_nodes_own(module: object) -> None:
+    key, (low, high), request = module.KEY, module.VERSIONS, module.REQUEST  # type: ignore[attr-defined]
+    assert request.__api_key__ == key
+    assert high <= request.__version__, "the node would lose what the newer version says"
+    for version in range(LOWEST_PRODUCE if key == 0 else low, high + 1):
+        assert codec.request_type(key, version).__api_key__ == key
+
+
+def test_every_request_of_the_node_is_found_by_its_key() -> None:
+    assert set(apis.SERVED) <= set(apis.TYPES)
+    assert list(apis.SERVED) == sorted(apis.SERVED)
+
+
+def test_produce_begins_at_0_for_old_librdkafka() -> None:
+    """WIRE.md, gates."""
+    assert apis.SERVED[0] == (0, 13)
+
+
+def test_what_only_nodes_say_to_each_other_is_not_advertised() -> None:
+    for key in (52, 53, 54, 56, 58, 59, 62, 63, 67, 93):
+        assert key in apis.TYPES
+        assert key not in apis.SERVED

@@ -1,0 +1,49 @@
+"""A leader whose process seems to have died is replaced sooner, and never on the strength of the hint alone (Q4)."""
+
+from __future__ import annotations
+
+from quorum_net import Net
+
+
+def _lost_everywhere(net: Net, lost: int) -> None:
+    for peer in net.peers.values():
+        if peer.up and peer.id != lost:
+            peer.do(lambda peer=peer: peer.quorum.peer_lost(lost, net.now))
+
+
+def test_a_lost_leader_is_replaced_before_the_fetch_timeout() -> None:
+    """Q5: a dropped connection says earlier what the fetch timeout would."""
+    net = Net(3)
+    net.run_until(lambda: net._leader() is not None)
+    old = net.leader()
+    net.run(net.config.fetch_timeout_ms)
+    began = net.now
+    old.stop(lossy=False)
+    _lost_everywhere(net, old.id)
+    net.run_until(lambda: (found := net._leader()) is not None and found is not old)
+    assert net.now - began < net.config.fetch_timeout_ms
+
+
+def test_a_false_alarm_unseats_nobody() -> None:
+    """Q4: pre-votes are refused by a voter that still hears from the leader."""
+    net = Net(3)
+    net.run_until(lambda: net._leader() is not None)
+    leader = net.leader()
+    net.run(net.config.fetch_timeout_ms)
+    epoch = leader.quorum.epoch
+    mistaken = next(peer for peer in net.peers.values() if peer is not leader)
+    mistaken.do(lambda: mistaken.quorum.peer_lost(leader.id, net.now))
+    net.run(3 * net.config.fetch_timeout_ms)
+    assert net.leader() is leader
+    assert leader.quorum.epoch == epoch
+
+
+def test_the_loss_of_another_follower_changes_nothing() -> None:
+    """Q4"""
+    net = Net(3)
+    net.run_until(lambda: net._leader() is not None)
+    leader = net.leader()
+    one, other = (peer for peer in net.peers.values() if peer is not leader)
+    before = one.quorum.next_deadline()
+    one.do(lambda: one.quorum.peer_lost(other.id, net.now))
+    assert one.quorum.next_deadline() == before

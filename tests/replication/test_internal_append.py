@@ -1,0 +1,98 @@
+"""Appends of the node's own: stored, waited for and refused like an acks=all producer's (P1-P3)."""
+
+from __future__ import annotations
+
+from replication_harness import TOPIC_ID, Harness, partition, records
+
+from insync.metadata.partition import PartitionKey
+from insync.wire.errors import ErrorCode
+
+OK = ErrorCode.none
+KEY = (TOPIC_ID, 0)
+
+
+class Appender:
+    def __init__(self, h: Harness, broker: int = 1) -> None:
+        self.h = h
+        self.broker = h[broker]
+        self.outcomes: list[tuple[ErrorCode, int, int]] = []
+
+    def append(self, count: int = 1, key: PartitionKey = KEY) -> None:
+        self.broker.manager.append(key, bytearray(records(count)), self.done, self.h.now, 1_000)
+        self.broker.collect()
+
+    def done(self, error: ErrorCode, base_offset: int, now: int) -> None:
+        self.outcomes.append((error, base_offset, now))
+
+
+def test_an_append_is_done_when_the_hwm_has_passed_its_last_offset() -> None:
+    """P1, H5."""
+    h = Harness()
+    h.apply(partition(isr=(1, 2)), 1)
+    appender = Appender(h)
+    appender.append(3)
+    h.follower_fetch(1, 2, 2)
+    assert appender.outcomes == []
+    h.now = 7
+    h.follower_fetch(1, 2, 3)
+    assert appender.outcomes == [(OK, 0, 7)]
+
+
+def test_a_sole_replica_decides_at_once() -> None:
+    h = Harness((1,))
+    h.apply(partition(replicas=(1,), isr=(1,)))
+    appender = Appender(h)
+    appender.append(2)
+    appender.append(1)
+    assert appender.outcomes == [(OK, 0, 0), (OK, 2, 0)]
+
+
+def test_nothing_is_stored_below_min_isr() -> None:
+    """P2."""
+    h = Harness(min_isr=2)
+    h.apply(partition(isr=(1,)), 1)
+    appender = Appender(h)
+    appender.append()
+    assert appender.outcomes == [(ErrorCode.not_enough_replicas, -1, 0)]
+    assert h[1].replica().log.leo == 0
+
+
+def test_an_append_that_waits_too_long_is_told_so() -> None:
+    """P3."""
+    h = Harness()
+    h.apply(partition(isr=(1, 2)), 1)
+    appender = Appender(h)
+    appender.append()
+    h[1].manager.tick(1_000)
+    assert appender.outcomes == [(ErrorCode.request_timed_out, -1, 1_000)]
+
+
+def test_a_leader_that_is_deposed_says_so() -> None:
+    """T4."""
+    h = Harness()
+    h.apply(partition(isr=(1, 2)), 1)
+    appender = Appender(h)
+    appender.append()
+    h.apply(partition(2, 1, version=1, isr=(1, 2)), 1)
+    assert appender.outcomes == [(ErrorCode.not_leader_or_follower, -1, 0)]
+    appender.append()
+    assert appender.outcomes[1:] == [(ErrorCode.not_leader_or_follower, -1, 0)]
+
+
+def test_whoever_hears_of_an_append_may_append_again() -> None:
+    h = Harness()
+    h.apply(partition(isr=(1, 2)), 1)
+    appender = Appender(h)
+    seen: list[int] = []
+
+    def again(error: ErrorCode, base_offset: int, now: int) -> None:
+        seen.append(base_offset)
+        if len(seen) < 3:
+            h[1].manager.append(KEY, bytearray(records(1)), again, now)
+
+    h[1].manager.append(KEY, bytearray(records(1)), again, 0)
+    appender.append()
+    for offset in range(2, 6):
+        h.follower_fetch(1, 2, offset)
+    assert seen == [0, 2, 3]
+    assert appender.outcomes == [(OK, 1, 0)]

@@ -1,0 +1,204 @@
+"""A plain blocking client for tests of real processes: it speaks the node's own versions, and knows nothing of retries
+except where a test asks for them. Every wait has a deadline and a condition."""
+
+from __future__ import annotations
+
+import socket
+import time
+import urllib.request
+from collections.abc import Callable
+from struct import pack, unpack
+from typing import Any
+from uuid import UUID
+
+from insync.server import ask
+from insync.server.local_cluster import LocalCluster, LocalNode
+from insync.wire import batch, codec
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import create_topics, fetch, metadata, produce
+from insync.wire.types import ms
+
+PATIENCE_S = 20.0
+"""Far more than anything takes; only a defect waits this long."""
+
+
+def eventually(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> Any:
+    """The first true value of `condition`."""
+    deadline = time.monotonic() + patience_s
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"still not: {what}")
+        time.sleep(0.005)
+    return found
+
+
+class Wire:
+    """One connection, with requests and answers as they are."""
+
+    def __init__(self, node: LocalNode) -> None:
+        self.sock = socket.create_connection(node.address, PATIENCE_S)
+        self.correlation = 0
+
+    def __enter__(self) -> Wire:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.sock.close()
+
+    def send(self, request: Any) -> int:
+        self.correlation += 1
+        frame = codec.encode_request(request, self.correlation, "test")
+        self.send_raw(pack(">i", len(frame)) + frame)
+        return self.correlation
+
+    def send_raw(self, data: bytes) -> None:
+        self.sock.sendall(data)
+
+    def receive(self, kind: Any) -> tuple[int, Any]:
+        """(correlation id, answer to a request of this class)."""
+        (length,) = unpack(">i", self._exactly(4))
+        return codec.decode_response(self._exactly(length), kind)
+
+    def is_closed(self) -> bool:
+        """Whether the node closes this connection within the patience; whatever it sends before that is ignored."""
+        try:
+            while self.sock.recv(65_536):
+                pass
+        except ConnectionError:
+            pass
+        except TimeoutError:
+            return False
+        return True
+
+    def _exactly(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            piece = self.sock.recv(size - len(data))
+            if not piece:
+                raise ConnectionError("closed by the node")
+            data += piece
+        return bytes(data)
+
+
+class Topic:
+    """One topic with one partition, written to and read through whoever leads it."""
+
+    def __init__(self, cluster: LocalCluster, name: str, **configs: str) -> None:
+        self.cluster = cluster
+        self.name = name
+        replicas = min(3, len(cluster.nodes))
+        wanted = create_topics.CreatableTopic(
+            name=name,
+            num_partitions=1,
+            replication_factor=replicas,
+            assignments=(),
+            configs=tuple(create_topics.CreatableTopicConfig(name=k, value=v) for k, v in configs.items()),
+        )
+        request = create_topics.CreateTopicsRequest(topics=(wanted,), timeout=ms(10_000), validate_only=False)
+        answer = ask.ask(self._any().address, request, PATIENCE_S).topics[0]
+        assert answer.error_code is ErrorCode.none, answer
+        self.id: UUID = answer.topic_id
+        eventually(lambda: self.partition() and self.partition().leader_id > 0, f"{name} has a leader")
+
+    def partition(self, node: LocalNode | None = None) -> Any:
+        """As one running broker sees it; None if it cannot be asked or does not know it."""
+        asked = metadata.MetadataRequestTopic(topic_id=None, name=self.name)
+        request = metadata.MetadataRequest(
+            topics=(asked,), allow_auto_topic_creation=False, include_topic_authorized_operations=False
+        )
+        try:
+            found = ask.ask((node or self._any()).address, request).topics[0].partitions
+        except ask.NoAnswer:
+            return None
+        return found[0] if found else None
+
+    def leader(self) -> LocalNode:
+        def known() -> LocalNode | None:
+            partition = self.partition()
+            node = self.cluster.nodes.get(partition.leader_id) if partition else None
+            return node if node is not None and node.running else None
+
+        found: LocalNode = eventually(known, f"{self.name} has a live leader")
+        return found
+
+    def try_produce(self, value: bytes, acks: int = -1) -> int | None:
+        """The record's offset, or None if there is reason to try again."""
+        try:
+            answer = ask.ask(self.leader().address, self.produce_request(value, acks), 5.0)
+        except ask.NoAnswer:
+            return None
+        line = answer.responses[0].partition_responses[0]
+        return line.base_offset if line.error_code is ErrorCode.none else None
+
+    def produce(self, value: bytes, patience_s: float = PATIENCE_S) -> int:
+        """As a retrying client does."""
+
+        def attempt() -> tuple[int] | None:
+            offset = self.try_produce(value)
+            return None if offset is None else (offset,)
+
+        return int(eventually(attempt, "a write is acknowledged", patience_s)[0])
+
+    def produce_request(self, value: bytes, acks: int = -1) -> Any:
+        records = bytes(batch.build([batch.NewRecord(key=None, value=value)], timestamp_ms=1_700_000_000_000))
+        data = produce.PartitionProduceData(index=0, records=records)
+        topic = produce.TopicProduceData(topic_id=self.id, partition_data=(data,))
+        return produce.ProduceRequest(transactional_id=None, acks=acks, timeout=ms(5_000), topic_data=(topic,))
+
+    def fetch_request(self, offset: int, *, max_wait_ms: int = 0, max_bytes: int = 50 << 20) -> Any:
+        wanted = fetch.FetchPartition(
+            partition=0,
+            current_leader_epoch=-1,
+            fetch_offset=offset,
+            last_fetched_epoch=-1,
+            log_start_offset=-1,
+            partition_max_bytes=max_bytes,
+        )
+        topic = fetch.FetchTopic(topic_id=self.id, partitions=(wanted,))
+        return fetch.FetchRequest(
+            max_wait=ms(max_wait_ms),
+            min_bytes=1,
+            max_bytes=max_bytes,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=(topic,),
+            forgotten_topics_data=(),
+            rack_id="",
+        )
+
+    def values(self) -> list[bytes]:
+        """Everything that a consumer can read, from the leader."""
+        found: list[bytes] = []
+        offset = 0
+        while True:
+            (data,) = eventually(lambda at=offset: self._try_fetch(at), f"{self.name} can be read")
+            if not data:
+                return found
+            for position, header in batch.iter_headers(data):
+                found += [record.value or b"" for record in batch.records(data, position)]
+                offset = header.next_offset
+
+    def _try_fetch(self, offset: int) -> tuple[bytes] | None:
+        try:
+            answer = ask.ask(self.leader().address, self.fetch_request(offset), 5.0).responses[0].partitions[0]
+        except ask.NoAnswer:
+            return None
+        return (bytes(answer.records or b""),) if answer.error_code is ErrorCode.none else None
+
+    def _any(self) -> LocalNode:
+        return next(node for node in self.cluster.nodes.values() if node.running and node.is_broker)
+
+
+def metric(node: LocalNode, name: str) -> float:
+    """The sum over all labels."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{node.metrics_port}/metrics", timeout=PATIENCE_S) as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(
+        float(line.rpartition(" ")[2]) for line in lines if line.startswith((f"insync_{name} ", f"insync_{name}{{"))
+    )
+
+
+def resident_mb(node: LocalNode) -> int:
+    with open(f"/proc/{node.pid}/status") as status:
+        return int(next(line for line in status if line.startswith("VmRSS")).split()[1]) // 1_024

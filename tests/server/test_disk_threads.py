@@ -1,0 +1,87 @@
+"""Disk work off the loop keeps the order that matters."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from insync.server.disk import DiskThreads, ServerDisk
+from insync.storage import disk as disks
+
+PATIENCE_S = 10
+
+
+class _Job:
+    def __init__(self, work: Callable[[], None]) -> None:
+        self.run = work
+
+
+def _with_threads(tmp_path: Path, story: Callable[[ServerDisk, DiskThreads], object]) -> None:
+    async def run() -> None:
+        disk = ServerDisk(str(tmp_path))
+        threads = DiskThreads(disk, asyncio.get_running_loop())
+        try:
+            await asyncio.wait_for(story(disk, threads), PATIENCE_S)  # type: ignore[arg-type]
+        finally:
+            threads.close()
+
+    asyncio.run(run())
+
+
+def test_the_last_of_many_writes_to_a_file_stays(tmp_path: Path) -> None:
+    async def story(disk: ServerDisk, threads: DiskThreads) -> None:
+        left = asyncio.Semaphore(0)
+        for number in range(50):
+            threads.write("file", str(number).encode(), lambda error: left.release())
+        for _ in range(50):
+            await left.acquire()
+        assert disks.read_all(disk, "file") == b"49"
+
+    _with_threads(tmp_path, story)
+
+
+def test_a_write_of_the_loop_is_not_replaced_by_an_older_one(tmp_path: Path) -> None:
+    """B5: the checkpoint written while stopping must not be overtaken by one that was under way."""
+
+    async def story(disk: ServerDisk, threads: DiskThreads) -> None:
+        gate, done = threading.Event(), asyncio.Event()
+        threads._writer.submit(gate.wait)  # the writer is busy, so the next write is late
+        threads.write("file", b"old", lambda error: None)
+        disks.write_atomically(disk, "file", b"new")
+        gate.set()
+        threads._writer.submit(asyncio.get_running_loop().call_soon_threadsafe, done.set)
+        await done.wait()
+        assert disks.read_all(disk, "file") == b"new"
+
+    _with_threads(tmp_path, story)
+
+
+def test_a_flush_runs_off_the_loop_and_is_told_on_it(tmp_path: Path) -> None:
+    async def story(disk: ServerDisk, threads: DiskThreads) -> None:
+        ran_in: list[int] = []
+        told: asyncio.Future[tuple[int, OSError | None]] = asyncio.get_running_loop().create_future()
+        job = _Job(lambda: ran_in.append(threading.get_ident()))
+        threads.flush(job, lambda error: told.set_result((threading.get_ident(), error)))
+        assert await told == (threading.get_ident(), None)
+        assert ran_in != [threading.get_ident()]
+
+    _with_threads(tmp_path, story)
+
+
+def test_a_failing_disk_is_told(tmp_path: Path) -> None:
+    async def story(disk: ServerDisk, threads: DiskThreads) -> None:
+        failure = OSError(28, "no space left")
+
+        def fail() -> None:
+            raise failure
+
+        told: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+        threads.flush(_Job(fail), told.set_result)
+        assert await told is failure
+        told = asyncio.get_running_loop().create_future()
+        threads.write("missing/file", b"x", told.set_result)
+        assert isinstance(await told, OSError)
+
+    _with_threads(tmp_path, story)

@@ -1,0 +1,135 @@
+"""The commands that people type: insync format, insync node, insync up."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from server_harness import PATIENCE_S, eventually
+
+from insync.server import ask
+from insync.server.local_cluster import _free_ports
+
+INSYNC = [sys.executable, "-c", "from insync.cli.main import app; app()"]
+
+
+def _run(*args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*INSYNC, *args], capture_output=True, text=True, timeout=60, check=False)
+
+
+def _properties(tmp_path: Path, **more: str) -> tuple[Path, int]:
+    (port,) = _free_ports(1)
+    values = {
+        "node.id": "1",
+        "process.roles": "broker,controller",
+        "controller.quorum.voters": f"1@127.0.0.1:{port}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "log.dirs": str(tmp_path / "data"),
+        "insync.profile": "fast",
+        **more,
+    }
+    path = tmp_path / "node.properties"
+    path.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+    return path, port
+
+
+def _serves(port: int) -> bool:
+    try:
+        return ask.live_brokers(("127.0.0.1", port)) == (1,)
+    except ask.NoAnswer:
+        return False
+
+
+def test_a_node_is_formatted_runs_and_stops_cleanly(tmp_path: Path) -> None:
+    path, port = _properties(tmp_path)
+    assert _run("format", str(path), "--cluster-id", "one").returncode == 0
+    again = _run("format", str(path))
+    assert again.returncode == 2
+    assert "formatted already" in again.stderr
+    process = subprocess.Popen([*INSYNC, "node", str(path)], stderr=subprocess.PIPE, text=True)
+    try:
+        eventually(lambda: _serves(port), "the node serves")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert "event=stopped clean=true" in said
+    assert (tmp_path / "data" / "data" / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("no.such.key", "1", "node.properties:7: no.such.key: no such setting"),
+        ("insync.profile", "slow", "insync.profile: 'slow'"),
+    ],
+)
+def test_a_wrong_file_is_named_and_nothing_starts(tmp_path: Path, key: str, value: str, problem: str) -> None:
+    path, _ = _properties(tmp_path, **{key: value})
+    ended = _run("node", str(path))
+    assert ended.returncode == 2
+    assert problem in ended.stderr
+
+
+def test_an_unformatted_directory_is_not_used(tmp_path: Path) -> None:
+    path, _ = _properties(tmp_path)
+    ended = _run("node", str(path))
+    assert ended.returncode == 2
+    assert "run `insync format` first" in ended.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_up_says_when_it_is_ready_and_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [*INSYNC, "up", "--brokers", "1", "--json", "--data", str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())
+    finally:
+        process.send_signal(number)
+        process.wait(PATIENCE_S)
+    (node,) = told["nodes"]
+    assert told["bootstrap"] == f"127.0.0.1:{node['port']}"
+    assert node["roles"] == ["broker", "controller"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(node["pid"], 0)
+    assert "event=stopped clean=true" in (tmp_path / "node-1" / "node.log").read_text()
+
+
+def test_nodes_do_not_outlive_a_supervisor_that_was_killed(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*INSYNC, "up", "--brokers", "1", "--json", "--data", str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    told = json.loads(process.stdout.readline())
+    process.kill()
+    process.wait(PATIENCE_S)
+    log = tmp_path / "node-1" / "node.log"
+    eventually(lambda: "event=stopped clean=true" in log.read_text(), "the node has stopped")
+    eventually(lambda: not Path(f"/proc/{told['nodes'][0]['pid']}").exists(), "its process is gone")
+
+
+def test_up_starts_a_crashed_node_again(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*INSYNC, "up", "--brokers", "1", "--json", "--data", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        (node,) = json.loads(process.stdout.readline())["nodes"]
+        os.kill(node["pid"], signal.SIGKILL)
+        eventually(lambda: not _serves(node["port"]), "the node is gone")
+        eventually(lambda: _serves(node["port"]), "the node is back")
+    finally:
+        process.terminate()
+        _, said = process.communicate(timeout=PATIENCE_S)
+    assert "node 1 was ended by signal 9" in said
+    assert "node 1 started again" in said

@@ -1,0 +1,182 @@
+"""Asking other nodes over real sockets, by the rules that the simulated network has too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from struct import pack, unpack
+
+from insync.sansio import Event, PeerLost, Response, Send
+from insync.server.peers import Peers, node_of
+from insync.wire import codec
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import broker_heartbeat
+from insync.wire.types import NO_DURATION
+
+PATIENCE_S = 10
+REQUEST = broker_heartbeat.BrokerHeartbeatRequest(
+    broker_id=1, broker_epoch=2, current_metadata_offset=3, want_fence=False, want_shut_down=False
+)
+ANSWER = broker_heartbeat.BrokerHeartbeatResponse(
+    throttle_time=NO_DURATION, error_code=ErrorCode.none, should_shut_down=False
+)
+
+
+class _Peer:
+    """A listening socket that answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.frames: asyncio.Queue[tuple[codec.RequestHeader, asyncio.StreamWriter]] = asyncio.Queue()
+        self.writers: list[asyncio.StreamWriter] = []
+
+    async def listen(self) -> None:
+        self.server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port: int = self.server.sockets[0].getsockname()[1]
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
+        try:
+            while True:
+                (length,) = unpack(">i", await reader.readexactly(4))
+                header, _ = codec.decode_request(await reader.readexactly(length))
+                await self.frames.put((header, writer))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return
+
+    def answer(self, header: codec.RequestHeader, writer: asyncio.StreamWriter) -> None:
+        frame = codec.encode_response(ANSWER, header.correlation_id)
+        writer.write(pack(">i", len(frame)) + frame)
+
+    def die(self) -> None:
+        self.server.close()
+        for writer in self.writers:
+            writer.transport.abort()
+
+
+Story = Callable[[Peers, _Peer, "asyncio.Queue[Event]"], Awaitable[None]]
+
+
+def _told(story: Story) -> None:
+    async def run() -> None:
+        loop, events, peer = asyncio.get_running_loop(), asyncio.Queue[Event](), _Peer()
+        await peer.listen()
+        peers = Peers(1, lambda node: ("127.0.0.1", peer.port) if node == 2 else None, events.put_nowait, loop)
+        try:
+            await asyncio.wait_for(story(peers, peer, events), PATIENCE_S)
+        finally:
+            peers.close()
+            peer.die()
+
+    asyncio.run(run())
+
+
+def _send(peer: int = 2, timeout_ms: int = 60_000, channel: str = "heartbeat") -> Send:
+    return Send(peer, channel, REQUEST, lambda response, now: None, timeout_ms)
+
+
+def test_requests_of_one_channel_share_a_connection_and_keep_their_order() -> None:
+    async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+        sends = [_send() for _ in range(5)]
+        for send in sends:
+            peers.send(send)
+        for _ in sends:
+            peer.answer(*await peer.frames.get())
+        for send in sends:
+            event = await events.get()
+            assert isinstance(event, Response)
+            assert event.send is send
+            assert event.response == ANSWER
+        assert len(peer.writers) == 1
+
+    _told(story)
+
+
+def test_another_channel_has_a_connection_of_its_own() -> None:
+    async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+        for channel in ("fetch", "quorum"):
+            peers.send(_send(channel=channel))
+            await peer.frames.get()
+        assert len(peer.writers) == 2
+
+    _told(story)
+
+
+def test_a_node_says_who_it_is() -> None:
+    async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+        peers.send(_send())
+        header, _ = await peer.frames.get()
+        assert node_of(header.client_id) == 1
+
+    _told(story)
+    assert [node_of(name) for name in (None, "", "rdkafka", "insync-node-", "insync-node-x", "insync-node-²")] == [
+        None
+    ] * 6
+
+
+def test_a_request_that_is_not_answered_in_time_loses_the_others_on_its_connection() -> None:
+    async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+        patient, hasty = _send(), _send(timeout_ms=30)
+        peers.send(patient)
+        peers.send(hasty)
+        lost = [await events.get(), await events.get()]
+        assert [(e.send, e.response) for e in lost if isinstance(e, Response)] == [(patient, None), (hasty, None)]
+        peers.send(_send())
+        for _ in range(3):
+            await peer.frames.get()
+        assert len(peer.writers) == 2
+        assert events.empty()  # a connection closed from here says nothing about the peer
+
+    _told(story)
+
+
+def test_an_unknown_peer_and_one_that_does_not_listen_are_no_answer() -> None:
+    async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+        peer.server.close()
+        await peer.server.wait_closed()
+        for send in (_send(peer=9), _send()):
+            peers.send(send)
+            event = await events.get()
+            assert isinstance(event, Response)
+            assert (event.send, event.response) == (send, None)
+
+    _told(story)
+
+
+def test_a_peer_that_drops_its_connections_is_lost_and_that_is_repeated() -> None:
+    async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+        send = _send()
+        peers.send(send)
+        await peer.frames.get()
+        peer.die()
+        seen = [await events.get() for _ in range(4)]
+        assert [e.send for e in seen if isinstance(e, Response)] == [send]
+        assert [e.peer for e in seen if isinstance(e, PeerLost)] == [2, 2, 2]
+
+    _told(story)
+
+
+def test_a_peer_with_another_connection_left_is_not_lost() -> None:
+    async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+        for channel in ("fetch", "quorum"):
+            peers.send(_send(channel=channel))
+        for _ in range(2):
+            await peer.frames.get()
+        peer.writers[0].transport.abort()
+        assert isinstance(await events.get(), Response)
+        peer.answer(codec.RequestHeader(63, 1, 1, None), peer.writers[1])
+        assert isinstance(await events.get(), Response)
+        assert events.empty()
+
+    _told(story)
+
+
+def test_an_answer_that_makes_no_sense_resets_the_connection() -> None:
+    async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+        peers.send(_send())
+        _, writer = await peer.frames.get()
+        writer.write(pack(">i", 3) + b"abc")
+        event = await events.get()
+        assert isinstance(event, Response)
+        assert event.response is None
+
+    _told(story)

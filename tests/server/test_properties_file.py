@@ -1,0 +1,118 @@
+"""A node's settings from a file with Kafka's key names."""
+
+from __future__ import annotations
+
+import pytest
+
+from insync.server import properties
+from insync.server.endpoints import Listen
+from insync.server.properties import Properties, PropertiesError
+
+NEEDED = """\
+node.id=3
+process.roles=broker,controller
+controller.quorum.voters=1@one:9093,3@three:9093
+log.dirs=/var/lib/insync
+"""
+
+
+def _parsed(more: str = "") -> Properties:
+    return properties.parse(NEEDED + more, "node.properties")
+
+
+def _problem(text: str) -> str:
+    with pytest.raises(PropertiesError) as caught:
+        properties.parse(text, "node.properties")
+    return str(caught.value)
+
+
+def test_a_file_says_who_a_node_is() -> None:
+    found = _parsed("listeners=PLAINTEXT://:9092,CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER\n")
+    assert (found.node_id, found.roles, found.directory) == (3, ("broker", "controller"), "/var/lib/insync")
+    assert found.voters == {1: ("one", 9093), 3: ("three", 9093)}
+    assert found.listeners == (Listen("PLAINTEXT", "", 9092), Listen("CONTROLLER", "", 9093))
+
+
+def test_the_controllers_listener_is_not_advertised_to_clients() -> None:
+    found = _parsed("listeners=PLAINTEXT://:9092,CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER\n")
+    assert [each.name for each in found.advertised] == ["PLAINTEXT"]
+
+
+def test_settings_go_to_the_part_they_belong_to() -> None:
+    found = _parsed("broker.session.timeout.ms=7000\nreplica.lag.time.max.ms = 12000\nnum.partitions: 6\n")
+    assert found.settings["controller"] == {"session_timeout_ms": 7_000, "default_partitions": 6}
+    assert found.settings["replication"] == {"replica_lag_time_max_ms": 12_000}
+
+
+def test_topic_defaults_keep_the_brokers_names() -> None:
+    assert _parsed("min.insync.replicas=2\nlog.segment.bytes=1048576\n").topic_defaults == {
+        "min.insync.replicas": "2",
+        "log.segment.bytes": "1048576",
+    }
+
+
+def test_the_finer_unit_of_a_retention_wins() -> None:
+    assert _parsed("log.retention.hours=2\n").topic_defaults == {"log.retention.ms": "7200000"}
+    assert _parsed("log.retention.hours=2\nlog.retention.ms=5\n").topic_defaults == {"log.retention.ms": "5"}
+    assert _parsed("log.retention.hours=-1\n").topic_defaults == {"log.retention.ms": "-1"}
+
+
+def test_a_profile_sets_what_the_file_does_not() -> None:
+    found = _parsed("insync.profile=fast\nbroker.session.timeout.ms=777\n")
+    assert found.settings["controller"]["session_timeout_ms"] == 777
+    assert found.settings["node"]["heartbeat_interval_ms"] < 2_000
+
+
+def test_the_production_profile_is_kafkas_defaults() -> None:
+    assert _parsed("insync.profile=production\n").settings == {}
+
+
+def test_comments_and_continued_lines() -> None:
+    found = _parsed("# a comment\n! another\nbroker.rack=\\\n   east\n")
+    assert found.rack == "east"
+
+
+def test_kafkas_thread_counts_are_accepted_and_named() -> None:
+    assert _parsed("num.io.threads=8\n").unused == ("num.io.threads",)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("no.such.key=1", "node.properties:5: no.such.key: no such setting"),
+        (
+            "broker.session.timeout.ms=soon",
+            "node.properties:5: broker.session.timeout.ms: 'soon' is not a whole number",
+        ),
+        ("broker.session.timeout.ms=0", "node.properties:5: broker.session.timeout.ms: 0 is not between 1 and"),
+        ("min.insync.replicas=0", "node.properties:5: min.insync.replicas: Invalid value 0"),
+        ("listeners=9092", "node.properties:5: listeners: '9092' is not of the form NAME://host:port"),
+        ("listeners=A://:1,A://:2", "node.properties:5: listeners: two listeners have one name"),
+        ("insync.profile=slow", "node.properties:5: insync.profile: 'slow' is not one of production, fast"),
+        ("node.id=4", "node.properties:5: node.id: given twice, first in line 1"),
+    ],
+)
+def test_a_wrong_line_names_itself_and_the_key(line: str, problem: str) -> None:
+    assert _problem(NEEDED + line + "\n").startswith(problem)
+
+
+@pytest.mark.parametrize("key", ["node.id", "process.roles", "controller.quorum.voters", "log.dirs"])
+def test_what_a_node_cannot_do_without_is_asked_for(key: str) -> None:
+    text = "".join(line + "\n" for line in NEEDED.splitlines() if not line.startswith(key))
+    assert _problem(text) == f"node.properties: {key}: is missing"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("process.roles", "broker,observer"),
+        ("process.roles", ""),
+        ("controller.quorum.voters", "one:9093"),
+        ("controller.quorum.voters", "1@one:9093,1@two:9093"),
+        ("controller.quorum.voters", "1@one:99999"),
+        ("log.dirs", "/a,/b"),
+    ],
+)
+def test_a_node_that_makes_no_sense_is_refused(key: str, value: str) -> None:
+    text = "".join(line + "\n" for line in NEEDED.splitlines() if not line.startswith(key))
+    assert f"{key}: " in _problem(f"{text}{key}={value}\n")

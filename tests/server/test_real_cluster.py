@@ -1,0 +1,166 @@
+"""Three real processes: what is acknowledged survives kill -9, orderly stops and restarts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+from server_harness import Topic, eventually, metric
+
+from insync.server import ask
+from insync.server.local_cluster import LocalCluster, LocalNode
+
+SESSION_TIMEOUT_S = 2.0
+"""Of the fast profile. Whatever is quicker was noticed by dropped connections."""
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[LocalCluster]:
+    cluster = LocalCluster(brokers=3)
+    cluster.start()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def cluster(running: LocalCluster) -> Iterator[LocalCluster]:
+    """Every test leaves all three nodes up, and none of them has met a defect."""
+    yield running
+    for node in running.nodes.values():
+        running.start_node(node.id)
+    running.wait_until_ready()
+    for node in running.nodes.values():
+        assert "Traceback" not in node.log.read_text()
+
+
+def _in_sync(topic: Topic, count: int) -> None:
+    def enough() -> bool:
+        partition = topic.partition()
+        return partition is not None and len(partition.isr_nodes) == count
+
+    eventually(enough, f"{count} replicas are in sync")
+
+
+def _active_controller(cluster: LocalCluster) -> LocalNode:
+    def active() -> LocalNode | None:
+        running = [node for node in cluster.nodes.values() if node.running]
+        return next((node for node in running if metric(node, "active_controller_count") == 1), None)
+
+    found: LocalNode = eventually(active, "one controller is active")
+    return found
+
+
+def _fails_over(topic: Topic, victim: LocalNode) -> float:
+    """Seconds from the kill to the next acknowledged write."""
+    topic.produce(b"before")
+    _in_sync(topic, 3)
+    topic.cluster.kill(victim.id)
+    began = time.monotonic()
+    topic.produce(b"after")
+    return time.monotonic() - began
+
+
+def test_kill_9_of_a_leader_is_noticed_by_its_dropped_connections(cluster: LocalCluster) -> None:
+    topic = Topic(cluster, "killed-leader")
+    controller = _active_controller(cluster)
+    leader = topic.leader()
+    if leader is controller:  # let another one lead, so that only a leader is lost
+        cluster.stop_node(leader.id)
+        cluster.start_node(leader.id)
+        cluster.wait_until_ready()
+        leader = eventually(lambda: topic.leader() if topic.leader() is not _active_controller(cluster) else None, "")
+    assert _fails_over(topic, leader) < SESSION_TIMEOUT_S
+    assert topic.values() == [b"before", b"after"]
+
+
+def test_kill_9_of_the_active_controller_stops_writes_only_for_a_moment(cluster: LocalCluster) -> None:
+    topic = Topic(cluster, "killed-controller")
+    assert _fails_over(topic, _active_controller(cluster)) < SESSION_TIMEOUT_S
+    assert topic.values() == [b"before", b"after"]
+
+
+def test_every_acknowledged_write_survives_kill_9_of_all_nodes(cluster: LocalCluster) -> None:
+    topic = Topic(cluster, "all-killed")
+    written = [f"value-{i}".encode() for i in range(20)]
+    for value in written:
+        topic.produce(value)
+    for node in cluster.nodes.values():
+        cluster.kill(node.id)
+    for node in cluster.nodes.values():
+        cluster.start_node(node.id)
+    cluster.wait_until_ready()
+    eventually(lambda: topic.values() == written, "all of it is committed again")
+
+
+def test_no_write_fails_while_one_node_after_the_other_is_restarted(cluster: LocalCluster) -> None:
+    """B7: leadership is handed over before the leader goes, and its registration is a clean one (B5)."""
+    topic = Topic(cluster, "rolling")
+    written: list[bytes] = []
+    for node in cluster.nodes.values():
+        _in_sync(topic, 3)
+        before = len(node.log.read_text())
+        cluster_stop = _Stopping(cluster, node)
+        while not cluster_stop.done:
+            written.append(f"value-{len(written)}".encode())
+            topic.produce(written[-1])
+        cluster.start_node(node.id)
+        cluster.wait_until_ready()
+        assert "event=stopped clean=true" in node.log.read_text()[before:]
+    registrations = "".join(node.log.read_text() for node in cluster.nodes.values()).count("clean=True")
+    assert registrations >= 3
+    assert topic.values() == written
+
+
+class _Stopping:
+    """A controlled shutdown under way."""
+
+    def __init__(self, cluster: LocalCluster, node: LocalNode) -> None:
+        self._node = node
+        os.kill(node.pid, signal.SIGTERM)
+
+    @property
+    def done(self) -> bool:
+        return not self._node.running
+
+
+def test_a_paused_node_is_fenced_and_comes_back(cluster: LocalCluster) -> None:
+    """B4: a process that is stopped drops no connection; its session ends all the same."""
+    topic = Topic(cluster, "paused")
+    victim = topic.leader()
+    os.kill(victim.pid, signal.SIGSTOP)
+    try:
+        others = [node for node in cluster.nodes.values() if node is not victim]
+        eventually(lambda: victim.id not in ask.live_brokers(others[0].address), "the paused node is fenced")
+    finally:
+        os.kill(victim.pid, signal.SIGCONT)
+    topic.produce(b"value")
+    _in_sync(topic, 3)
+    assert topic.values() == [b"value"]
+
+
+def test_metrics_tell_of_a_replica_that_is_missing(cluster: LocalCluster) -> None:
+    topic = Topic(cluster, "under-replicated")
+    _in_sync(topic, 3)
+    victim = next(node for node in cluster.nodes.values() if node is not topic.leader())
+    cluster.kill(victim.id)
+    _in_sync(topic, 2)
+    leader = topic.leader()
+    assert metric(leader, "under_replicated_partitions") >= 1
+    assert metric(leader, "at_min_isr_partition_count") >= 1
+    assert metric(leader, "fenced_broker_count") == 1
+    assert metric(leader, "active_broker_count") == 2
+
+
+def test_the_log_tells_of_elections_and_fencing_with_epochs(cluster: LocalCluster) -> None:
+    topic = Topic(cluster, "told")
+    _in_sync(topic, 3)
+    victim = topic.leader()
+    cluster.kill(victim.id)
+    leader = topic.leader()
+    eventually(lambda: "event=became_leader partition=told-0 epoch=1 " in leader.log.read_text(), "the leader says so")
+    logs = "".join(node.log.read_text() for node in cluster.nodes.values())
+    assert f"event=broker_fenced broker={victim.id} broker_epoch=" in logs
+    assert "event=leader_elected topic=told partition=0" in logs

@@ -1,0 +1,45 @@
+"""Where defaults of a node's own file stand among the settings of topics, clusters and brokers."""
+
+from __future__ import annotations
+
+import random
+from uuid import UUID
+
+from insync.controller.config import ControllerConfig
+from insync.controller.controller import Controller
+from insync.controller.decision import Decision
+from insync.metadata.configs import Resource
+from insync.metadata.image import CLUSTER_DEFAULTS, Image
+from insync.sansio import Outbox
+from insync.wire import metadata_records as records
+
+
+def _set(image: Image, resource: tuple[int, str], name: str, value: str) -> None:
+    kind, owner = resource
+    image.apply(records.ConfigRecord(resource_type=kind, resource_name=owner, name=name, value=value), 1)
+
+
+def test_a_nodes_own_default_gives_way_to_the_clusters_and_that_to_the_topics() -> None:
+    image = Image({"log.retention.ms": "1"})
+    image.apply(records.TopicRecord(name="t", topic_id=UUID(int=1)), 0)
+    found = [image.config("t", "retention.ms")]
+    _set(image, CLUSTER_DEFAULTS, "log.retention.ms", "2")
+    found.append(image.config("t", "retention.ms"))
+    _set(image, (Resource.TOPIC, "t"), "retention.ms", "3")
+    found.append(image.config("t", "retention.ms"))
+    assert found == [1, 2, 3]
+
+
+def test_a_copy_of_an_image_keeps_the_nodes_defaults() -> None:
+    assert Image({"log.retention.ms": "1"}).copy().config("any", "retention.ms") == 1
+
+
+def test_a_new_cluster_writes_down_what_its_nodes_must_agree_on() -> None:
+    """E8: controllers and brokers that went by different MinISRs would not mean the same by committed."""
+    decisions: list[Decision] = []
+    config = ControllerConfig(cluster_id="c", cluster_defaults=(("min.insync.replicas", "2"),))
+    Controller(config, random.Random(1), Outbox(), decisions.append).activate(Image(), 1, 0)
+    image = Image()
+    for record in decisions[0].records:
+        image.apply(record, 0)
+    assert image.min_isr("any") == 2

@@ -1,0 +1,119 @@
+"""What the tests of compaction share: keyed batches, a whole pass, what a log holds, a disk that dies on time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from storage_bench import Bench
+
+from insync.sim.disk import SimDisk, SimFile
+from insync.storage.compaction import Compaction
+from insync.storage.log import Log
+from insync.wire import batch as batches
+from insync.wire.batch import NewRecord, Record
+
+Pair = tuple[bytes | None, bytes | None]
+
+
+def keyed(pairs: Sequence[Pair], *, timestamp: int = 1_000, **fields: Any) -> Any:
+    data = batches.build([NewRecord(key, value) for key, value in pairs], timestamp_ms=timestamp, **fields)
+    return data, batches.read_header(data)
+
+
+def put(bench: Bench, *pairs: Pair, epoch: int = 1, now: int = 0, **fields: Any) -> int:
+    """One batch; all of the log is committed."""
+    data, header = keyed(pairs, **fields)
+    base = bench.log.append_as_leader(data, header, epoch, now)
+    bench.log.set_hwm(bench.log.leo)
+    return base
+
+
+def compacted(log: Log, *, first_dirty: int = 0, now: int = 0, budget: int = 1, **options: Any) -> Compaction:
+    """A whole pass, in the smallest steps unless told otherwise."""
+    work = Compaction(log, first_dirty, now, **options)
+    while not work.done:
+        sync = work.step(budget)
+        if sync is not None:
+            sync()
+    return work
+
+
+def records(log: Log, start: int | None = None) -> list[Record]:
+    """Everything a consumer reads from `start` on, as one that goes on at the next offset each time."""
+    found: list[Record] = []
+    offset = log.log_start if start is None else start
+    while offset < log.leo:
+        data = log.read(offset, 1, limit_offset=log.leo)
+        header = batches.read_header(data)
+        found += [record for record in batches.records(data) if record.offset >= offset]
+        assert header.last_offset >= offset
+        offset = header.next_offset
+    return found
+
+
+def table(log: Log, below: int | None = None) -> dict[bytes, tuple[int, bytes | None]]:
+    """The last (offset, value) of each key."""
+    limit = log.leo if below is None else below
+    return {r.key: (r.offset, r.value) for r in records(log) if r.key is not None and r.offset < limit}
+
+
+def drop_snapshots(bench: Bench) -> None:
+    """Then only the batches tell of the producers."""
+    for name in bench.disk.listdir("data/t-0"):
+        if name.endswith(".snapshot"):
+            bench.disk.remove(bench.path(name))
+
+
+class ProcessDiedError(Exception):
+    """The process ended in the middle of a disk operation."""
+
+
+class MortalDisk(SimDisk):
+    """Dies before the n-th change that is made to it; -1: never."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = -1
+
+    def spend(self) -> None:
+        if self.left == 0:
+            raise ProcessDiedError
+        self.left -= 1
+
+    def open(self, path: str) -> MortalFile:
+        if not self.exists(path):
+            self.spend()
+        file = super().open(path)
+        return MortalFile(self, file._inode, path)
+
+    def rename(self, source: str, target: str) -> None:
+        self.spend()
+        super().rename(source, target)
+
+    def remove(self, path: str) -> None:
+        self.spend()
+        super().remove(path)
+
+    def sync_dir(self, path: str) -> None:
+        self.spend()
+        super().sync_dir(path)
+
+
+class MortalFile(SimFile):
+    __slots__ = ()
+
+    def append(self, data: Any) -> None:
+        self._spend()
+        super().append(data)
+
+    def sync(self) -> None:
+        self._spend()
+        super().sync()
+
+    def _spend(self) -> None:
+        disk = self._disk
+        assert isinstance(disk, MortalDisk)
+        disk.spend()

@@ -1,0 +1,76 @@
+"""Every API at every version that a client may speak, and an edge that knows two topics."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import Any
+from uuid import UUID
+
+from kio.static.constants import EntityType
+
+from insync.wire import codec, messages
+from insync.wire.edge import Edge, Exchange
+from insync.wire.errors import UnknownApi
+
+TOPIC = UUID("11111111-2222-3333-4444-555555555555")
+OTHER = UUID("66666666-7777-8888-9999-aaaaaaaaaaaa")
+
+_MODULES = [importlib.import_module(f"{messages.__name__}.{m.name}") for m in pkgutil.iter_modules(messages.__path__)]
+TYPES: dict[int, Any] = {
+    cls.__api_key__: cls
+    for module in _MODULES
+    for cls in vars(module).values()
+    if getattr(cls, "__type__", None) is EntityType.request
+}
+
+
+def _known(key: int, version: int) -> bool:
+    try:
+        codec.request_type(key, version)
+    except UnknownApi:
+        return False
+    return True
+
+
+VERSIONS = {
+    key: [version for version in range(cls.__version__ + 1) if _known(key, version)] for key, cls in TYPES.items()
+}
+SERVED = {key: (versions[0], versions[-1]) for key, versions in VERSIONS.items()} | {0: (0, 13)}
+
+
+class Names:
+    """`gone` and `born` change what is known while a request is under way."""
+
+    def __init__(self) -> None:
+        self.ids = {"t": TOPIC, "other": OTHER}
+
+    def id_of(self, name: str) -> UUID | None:
+        return self.ids.get(name)
+
+    def name_of(self, topic_id: UUID) -> str | None:
+        return {topic_id: name for name, topic_id in self.ids.items()}.get(topic_id)
+
+
+def an_edge(names: Names | None = None) -> Edge:
+    return Edge(TYPES, SERVED, names or Names())
+
+
+def received(edge: Edge, request: Any, correlation_id: int = 7) -> Exchange:
+    return edge.receive(codec.encode_request(request, correlation_id, "client"))
+
+
+def version_of(request_type: Any, version: int) -> Any:
+    """The class of a request of another version."""
+    return codec.request_type(request_type.__api_key__, version)
+
+
+def read_answer(exchange: Exchange, pieces: list[bytes]) -> Any:
+    """What the client makes of a frame: its length and its correlation id are checked on the way."""
+    frame = b"".join(pieces)
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+    header = exchange.header
+    version = 0 if exchange.request is None else header.api_version
+    correlation_id, response = codec.decode_response(frame[4:], codec.request_type(header.api_key, version))
+    assert correlation_id == header.correlation_id
+    return response

@@ -1,0 +1,175 @@
+"""Clients of every version at the edge: what reaches the node is the node's version, what goes back is theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from edge_world import SERVED, TYPES, VERSIONS, an_edge, read_answer, received
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kio.static.primitive import Records, i64Timedelta
+
+from insync.wire import codec, entities
+from insync.wire.edge.convert import convert
+from insync.wire.errors import ErrorCode, MalformedFrame, UnknownApi
+from insync.wire.messages import api_versions, fetch, metadata, vote
+from insync.wire.types import ms
+
+st.register_type_strategy(Records, st.binary(max_size=50))
+# kio writes durations that it cannot read again: above 292 million years it says malformed, and so do we.
+st.register_type_strategy(i64Timedelta, st.integers(-1, 2**53).map(ms))
+
+EVERY = [(key, version) for key, versions in sorted(VERSIONS.items()) for version in versions]
+FEW = settings(max_examples=4, suppress_health_check=list(HealthCheck))
+
+
+@pytest.mark.parametrize(("key", "version"), EVERY)
+@FEW
+@given(data=st.data())
+def test_any_request_of_any_version_reaches_the_node_in_its_own(key: int, version: int, data: st.DataObject) -> None:
+    asked = data.draw(st.from_type(codec.request_type(key, version)))
+    exchange = received(an_edge(), asked)
+    assert type(exchange.request) is TYPES[key]
+    assert entities.decode(TYPES[key], entities.encode(exchange.request))
+    assert (exchange.header.api_version, exchange.header.client_id) == (version, "client")
+
+
+@pytest.mark.parametrize(("key", "version"), EVERY)
+@FEW
+@given(data=st.data())
+def test_any_answer_of_the_node_reaches_the_client_in_the_version_it_asked(
+    key: int, version: int, data: st.DataObject
+) -> None:
+    edge = an_edge()
+    exchange = received(edge, data.draw(st.from_type(codec.request_type(key, version))))
+    response = data.draw(st.from_type(codec.response_type_of(TYPES[key])))
+    told = edge.downgrade(exchange, response)
+    assert type(told) is codec.response_type(key, version)
+    assert entities.encode(read_answer(exchange, edge.answer(exchange, response))) == entities.encode(told)
+
+
+@pytest.mark.parametrize(("key", "version"), EVERY)
+def test_what_both_versions_have_is_carried_over(key: int, version: int) -> None:
+    """There and back again: what the older version has room for is still the same."""
+    older = codec.response_type(key, version)
+    first = convert(_sample(older), codec.response_type_of(TYPES[key]))
+    assert convert(convert(first, older), type(first)) == first
+
+
+def _sample(cls: Any) -> Any:
+    strategy = st.from_type(cls)
+    found: list[Any] = []
+
+    @settings(max_examples=3, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
+    @given(strategy)
+    def collect(value: Any) -> None:
+        found.append(value)
+
+    collect()
+    return found[-1]
+
+
+# --- which versions ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 14])
+def test_produce_is_advertised_from_version_0_and_served_from_version_3(version: int) -> None:
+    """WIRE.md, gates: old librdkafka compresses only for brokers whose Produce begins at 0."""
+    assert SERVED[0] == (0, 13)
+    with pytest.raises(UnknownApi):
+        an_edge().receive(b"\x00\x00" + version.to_bytes(2, "big") + bytes(40))
+
+
+def test_a_version_outside_the_advertised_range_is_unknown_though_it_has_a_schema() -> None:
+    frame = codec.encode_request(
+        codec.request_type(1, 18)(max_wait=ms(1), min_bytes=1, topics=(), forgotten_topics_data=()), 1, "c"
+    )
+    with pytest.raises(UnknownApi):
+        an_edge().receive(frame)
+
+
+def test_nodes_speak_their_own_version_through_the_same_edge() -> None:
+    request = vote.VoteRequest(cluster_id="c", voter_id=1, topics=())
+    assert received(an_edge(), request).request == request
+
+
+def test_an_api_that_the_node_does_not_take_is_unknown() -> None:
+    with pytest.raises(UnknownApi):
+        an_edge().receive(b"\x00\x47\x00\x00" + bytes(30))  # 71: telemetry
+
+
+@pytest.mark.parametrize("version", [5, 99, 32767])
+def test_api_versions_of_an_unknown_version_is_answered_in_version_0(version: int) -> None:
+    """Trap 1: error 35 and the range to choose from."""
+    edge = an_edge()
+    exchange = edge.receive(b"\x00\x12" + version.to_bytes(2, "big") + b"\x00\x00\x00\x09\xff\xff" + b"?" * 20)
+    assert exchange.request is None
+    answer = read_answer(exchange, edge.answer(exchange, None))
+    assert answer.error_code is ErrorCode.unsupported_version
+    assert [(line.api_key, line.min_version, line.max_version) for line in answer.api_keys] == [(18, 0, 4)]
+
+
+def test_features_from_level_0_are_not_told_to_clients_of_before_version_4() -> None:
+    """Their reader fails on a lowest level of 0."""
+    features = tuple(
+        api_versions.SupportedFeatureKey(name=name, min_version=low, max_version=2)
+        for name, low in (("a", 0), ("b", 1))
+    )
+    response = api_versions.ApiVersionsResponse(
+        error_code=ErrorCode.none, api_keys=(), throttle_time=ms(0), supported_features=features
+    )
+    edge = an_edge()
+    for version, told in ((3, ["b"]), (4, ["a", "b"])):
+        asked = codec.request_type(18, version)(client_software_name="c", client_software_version="1")
+        answer = edge.downgrade(received(edge, asked), response)
+        assert [feature.name for feature in answer.supported_features] == told
+
+
+# --- abuse ------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=300)
+@given(key=st.sampled_from(sorted(TYPES)), version=st.integers(0, 18), body=st.binary(max_size=80))
+def test_random_bytes_are_a_request_or_malformed(key: int, version: int, body: bytes) -> None:
+    _survives(key.to_bytes(2, "big") + version.to_bytes(2, "big") + body)
+
+
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
+@given(data=st.data(), where=st.sampled_from(EVERY))
+def test_damaged_requests_are_a_request_or_malformed(data: st.DataObject, where: tuple[int, int]) -> None:
+    frame = bytearray(codec.encode_request(data.draw(st.from_type(codec.request_type(*where))), 1, "c"))
+    for _ in range(data.draw(st.integers(1, 4))):
+        frame[data.draw(st.integers(4, len(frame) - 1))] = data.draw(st.sampled_from([0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF]))
+    _survives(bytes(frame))
+    _survives(bytes(frame[: data.draw(st.integers(0, len(frame)))]))
+    _survives(bytes(frame) + b"\x00")
+
+
+def _survives(frame: bytes) -> None:
+    """Either a request that the node can take, whole and with every field in place, or the one kind of complaint."""
+    try:
+        exchange = an_edge().receive(frame)
+    except MalformedFrame:
+        return
+    if exchange.request is not None:
+        entities.encode(exchange.request)
+
+
+def test_a_null_that_the_older_schema_does_not_know_becomes_empty() -> None:
+    """Metadata of an unknown topic id has no name; before version 12 there had to be one."""
+    topic = metadata.MetadataResponseTopic(
+        error_code=ErrorCode.unknown_topic_id, name=None, topic_id=None, partitions=()
+    )
+    assert convert(topic, _topic_type(11)).name == ""
+    assert convert(topic, _topic_type(12)).name is None
+
+
+def _topic_type(version: int) -> Any:
+    module = __import__(f"kio.schema.metadata.v{version}.response", fromlist=["MetadataResponseTopic"])
+    return module.MetadataResponseTopic
+
+
+def test_converting_to_the_same_class_costs_nothing() -> None:
+    state = fetch.ReplicaState(replica_id=1, replica_epoch=2)
+    assert convert(state, fetch.ReplicaState) is state

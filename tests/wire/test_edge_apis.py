@@ -1,0 +1,307 @@
+"""What versions changed besides adding fields, API by API."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from edge_world import OTHER, TOPIC, Names, an_edge, read_answer, received
+from kio.schema.delete_topics.v5.request import DeleteTopicsRequest as DeleteTopicsV5
+from kio.schema.fetch.v4.request import FetchRequest as FetchV4
+from kio.schema.fetch.v4.request import FetchTopic as FetchTopicV4
+from kio.schema.fetch.v11 import request as fetch11
+from kio.schema.fetch.v15.request import FetchRequest as FetchV15
+from kio.schema.find_coordinator.v0.request import FindCoordinatorRequest as FindV0
+from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest as FindV3
+from kio.schema.init_producer_id.v3.request import InitProducerIdRequest as InitV3
+from kio.schema.join_group.v0.request import JoinGroupRequest as JoinV0
+from kio.schema.leave_group.v2.request import LeaveGroupRequest as LeaveV2
+from kio.schema.list_offsets.v4 import request as list4
+from kio.schema.list_offsets.v7 import request as list7
+from kio.schema.metadata.v0.request import MetadataRequest as MetadataV0
+from kio.schema.metadata.v1.request import MetadataRequest as MetadataV1
+from kio.schema.offset_fetch.v1 import request as offset_fetch1
+from kio.schema.offset_fetch.v7 import request as offset_fetch7
+from kio.schema.produce.v5 import request as produce5
+from kio.schema.produce.v8 import request as produce8
+
+from insync.wire import batch
+from insync.wire.batch import NewRecord
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import (
+    api_versions,
+    fetch,
+    find_coordinator,
+    init_producer_id,
+    leave_group,
+    list_offsets,
+    offset_fetch,
+    produce,
+)
+from insync.wire.types import NO_DURATION, ms
+
+ZSTD = bytes(batch.build([NewRecord(None, b"v")], timestamp_ms=1, compression="zstd"))
+PLAIN = bytes(batch.build([NewRecord(None, b"v")], timestamp_ms=1))
+
+
+# --- Produce ----------------------------------------------------------------------------------------------------------
+
+
+def produce_of(module: Any, topics: dict[str, dict[int, bytes]], acks: int = 1) -> Any:
+    data = tuple(
+        module.TopicProduceData(
+            name=name,
+            partition_data=tuple(module.PartitionProduceData(index=i, records=r) for i, r in partitions.items()),
+        )
+        for name, partitions in topics.items()
+    )
+    return module.ProduceRequest(acks=acks, timeout=ms(100), topic_data=data)
+
+
+def produced(topic_id: UUID | None, index: int, error: ErrorCode = ErrorCode.none) -> produce.ProduceResponse:
+    line = produce.PartitionProduceResponse(index=index, error_code=error, base_offset=5, record_errors=())
+    topic = produce.TopicProduceResponse(topic_id=topic_id, partition_responses=(line,))
+    return produce.ProduceResponse(responses=(topic,), throttle_time=NO_DURATION)
+
+
+def lines(answer: Any) -> dict[tuple[str, int], ErrorCode]:
+    return {
+        (topic.name, line.index): line.error_code for topic in answer.responses for line in topic.partition_responses
+    }
+
+
+def test_topics_by_name_become_topics_by_id_and_names_again() -> None:
+    edge = an_edge()
+    exchange = received(edge, produce_of(produce8, {"t": {4: PLAIN}}))
+    topic = exchange.request.topic_data[0]
+    assert (topic.topic_id, topic.partition_data[0].index, topic.partition_data[0].records) == (TOPIC, 4, PLAIN)
+    assert lines(read_answer(exchange, edge.answer(exchange, produced(TOPIC, 4)))) == {("t", 4): ErrorCode.none}
+
+
+def test_unknown_names_never_reach_the_node_and_are_answered_beside_its_answer() -> None:
+    edge = an_edge()
+    exchange = received(edge, produce_of(produce8, {"t": {4: PLAIN}, "nowhere": {0: PLAIN, 1: PLAIN}}))
+    assert [topic.topic_id for topic in exchange.request.topic_data] == [TOPIC]
+    unknown = ErrorCode.unknown_topic_or_partition
+    assert lines(read_answer(exchange, edge.answer(exchange, produced(TOPIC, 4)))) == {
+        ("t", 4): ErrorCode.none,
+        ("nowhere", 0): unknown,
+        ("nowhere", 1): unknown,
+    }
+
+
+def test_a_topic_deleted_meanwhile_is_answered_by_its_name_in_words_of_its_time() -> None:
+    names = Names()
+    edge = an_edge(names)
+    exchange = received(edge, produce_of(produce8, {"t": {4: PLAIN}}))
+    names.ids.clear()
+    answer = read_answer(exchange, edge.answer(exchange, produced(TOPIC, 4, ErrorCode.unknown_topic_id)))
+    assert lines(answer) == {("t", 4): ErrorCode.unknown_topic_or_partition}
+
+
+def test_zstd_is_refused_before_version_7() -> None:
+    """Trap 7."""
+    edge = an_edge()
+    exchange = received(edge, produce_of(produce5, {"t": {0: ZSTD, 1: PLAIN}}))
+    assert [data.index for data in exchange.request.topic_data[0].partition_data] == [1]
+    answer = read_answer(exchange, edge.answer(exchange, produced(TOPIC, 1)))
+    assert lines(answer) == {("t", 0): ErrorCode.unsupported_compression_type, ("t", 1): ErrorCode.none}
+    assert received(edge, produce_of(produce8, {"t": {0: ZSTD}})).refused == []
+
+
+# --- Fetch ------------------------------------------------------------------------------------------------------------
+
+
+def fetch_of(*names: str, epoch: int = 0) -> Any:
+    topics = tuple(
+        fetch11.FetchTopic(
+            topic=name, partitions=(fetch11.FetchPartition(partition=3, fetch_offset=8, partition_max_bytes=99),)
+        )
+        for name in names
+    )
+    forgotten = tuple(fetch11.ForgottenTopic(topic=name, partitions=(1,)) for name in ("other", "nowhere"))
+    return fetch11.FetchRequest(
+        replica_id=-1,
+        max_wait=ms(500),
+        min_bytes=10,
+        session_epoch=epoch,
+        topics=topics,
+        forgotten_topics_data=forgotten,
+    )
+
+
+def fetched(records: bytes, error: ErrorCode = ErrorCode.none) -> fetch.FetchResponse:
+    line = fetch.PartitionData(
+        partition_index=3, error_code=error, high_watermark=9, aborted_transactions=None, records=records
+    )
+    topic = fetch.FetchableTopicResponse(topic_id=TOPIC, partitions=(line,))
+    return fetch.FetchResponse(throttle_time=NO_DURATION, error_code=ErrorCode.none, responses=(topic,))
+
+
+def test_a_fetch_by_names_is_served_outside_of_sessions() -> None:
+    """Trap 10: a session id of 0 in the answer is legal."""
+    request = received(an_edge(), fetch_of("t")).request
+    assert (request.session_epoch, request.min_bytes) == (-1, 10)
+    assert [topic.topic_id for topic in request.topics] == [TOPIC]
+    assert [topic.topic_id for topic in request.forgotten_topics_data] == [OTHER]
+    assert received(an_edge(), fetch_of("t", epoch=7)).request.session_epoch == 7
+
+
+def test_unknown_names_in_a_fetch_are_answered_at_once() -> None:
+    edge = an_edge()
+    exchange = received(edge, fetch_of("t", "nowhere"))
+    assert exchange.request.min_bytes == 0
+    answer = read_answer(exchange, edge.answer(exchange, fetched(PLAIN)))
+    found = {
+        (topic.topic, line.partition_index): line.error_code for topic in answer.responses for line in topic.partitions
+    }
+    assert found == {("t", 3): ErrorCode.none, ("nowhere", 3): ErrorCode.unknown_topic_or_partition}
+
+
+@pytest.mark.parametrize(("version", "told"), [(4, ErrorCode.unsupported_compression_type), (11, ErrorCode.none)])
+def test_zstd_is_kept_from_consumers_that_cannot_read_it(version: int, told: ErrorCode) -> None:
+    edge = an_edge()
+    asked: Any = fetch_of("t")
+    if version == 4:
+        asked = FetchV4(replica_id=-1, max_wait=ms(1), min_bytes=1, topics=(FetchTopicV4(topic="t", partitions=()),))
+    exchange = received(edge, asked)
+    line = read_answer(exchange, edge.answer(exchange, fetched(ZSTD))).responses[0].partitions[0]
+    assert (line.error_code, line.records) == (told, ZSTD if told is ErrorCode.none else b"")
+
+
+def test_followers_of_old_have_an_id_and_no_epoch() -> None:
+    asked = FetchV4(replica_id=5, max_wait=ms(1), min_bytes=1, topics=())
+    assert received(an_edge(), asked).request.replica_state == fetch.ReplicaState(replica_id=5, replica_epoch=-1)
+    newer = FetchV15(max_wait=ms(1), min_bytes=1, topics=(), forgotten_topics_data=())
+    assert received(an_edge(), newer).request.replica_state == fetch.ReplicaState(replica_id=-1, replica_epoch=-1)
+
+
+# --- ListOffsets, Metadata, administration ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("module", "told"), [(list4, ErrorCode.leader_not_available), (list7, ErrorCode.offset_not_available)]
+)
+def test_an_unknown_high_watermark_is_told_in_words_of_the_version(module: Any, told: ErrorCode) -> None:
+    """H4, trap 14: error 78 came with version 5."""
+    assert offsets(module, -1, ErrorCode.offset_not_available).error_code is told
+
+
+def test_a_timestamp_with_a_meaning_that_the_version_does_not_have_is_refused() -> None:
+    assert offsets(list4, -3, ErrorCode.none).error_code is ErrorCode.unsupported_version
+    assert offsets(list7, -4, ErrorCode.none).error_code is ErrorCode.unsupported_version
+    assert offsets(list7, -9, ErrorCode.none).error_code is ErrorCode.unsupported_version
+    assert offsets(list7, -3, ErrorCode.none).offset == 12
+
+
+def offsets(module: Any, timestamp: int, error: ErrorCode) -> Any:
+    part = module.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+    topic = module.ListOffsetsTopic(name="t", partitions=(part,))
+    edge = an_edge()
+    exchange = received(edge, module.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=(topic,)))
+    line = list_offsets.ListOffsetsPartitionResponse(partition_index=0, error_code=error, offset=12)
+    response = list_offsets.ListOffsetsResponse(
+        throttle_time=NO_DURATION, topics=(list_offsets.ListOffsetsTopicResponse(name="t", partitions=(line,)),)
+    )
+    return read_answer(exchange, edge.answer(exchange, response)).topics[0].partitions[0]
+
+
+def test_an_empty_metadata_request_means_all_topics_in_version_0_and_none_later() -> None:
+    """Trap 6."""
+    assert received(an_edge(), MetadataV0(topics=())).request.topics is None
+    assert received(an_edge(), MetadataV1(topics=())).request.topics == ()
+    assert received(an_edge(), MetadataV1(topics=None)).request.topics is None
+    assert received(an_edge(), MetadataV1(topics=None)).request.allow_auto_topic_creation is True
+
+
+def test_topics_to_delete_by_name() -> None:
+    request = received(an_edge(), DeleteTopicsV5(topic_names=("a", "b"), timeout=ms(1))).request
+    assert [(topic.name, topic.topic_id) for topic in request.topics] == [("a", None), ("b", None)]
+
+
+def test_a_fenced_producer_is_told_so_in_words_of_the_version() -> None:
+    edge = an_edge()
+    exchange = received(edge, InitV3(transactional_id=None, transaction_timeout=ms(1)))
+    response = init_producer_id.InitProducerIdResponse(
+        throttle_time=NO_DURATION, error_code=ErrorCode.producer_fenced, producer_epoch=0
+    )
+    assert edge.downgrade(exchange, response).error_code is ErrorCode.invalid_producer_epoch
+
+
+def test_the_bytes_of_api_versions_follow_what_the_node_says() -> None:
+    edge = an_edge()
+    exchange = received(edge, api_versions.ApiVersionsRequest(client_software_name="c", client_software_version="1"))
+    for high in (3, 3, 4):
+        line = api_versions.ApiVersion(api_key=1, min_version=0, max_version=high)
+        response = api_versions.ApiVersionsResponse(
+            error_code=ErrorCode.none, api_keys=(line,), throttle_time=NO_DURATION
+        )
+        assert read_answer(exchange, edge.answer(exchange, response)) == response
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked", [FindV0(key="g"), FindV3(key="g", key_type=0)])
+def test_one_coordinator_is_asked_for_and_answered_as_a_batch_of_one(asked: Any) -> None:
+    edge = an_edge()
+    exchange = received(edge, asked)
+    assert (exchange.request.coordinator_keys, exchange.request.key_type) == (("g",), 0)
+    found = find_coordinator.Coordinator(
+        key="g", node_id=2, host="h", port=9, error_code=ErrorCode.none, error_message=None
+    )
+    response = find_coordinator.FindCoordinatorResponse(throttle_time=NO_DURATION, coordinators=(found,))
+    answer = read_answer(exchange, edge.answer(exchange, response))
+    assert (answer.node_id, answer.host, answer.port, answer.error_code) == (2, "h", 9, ErrorCode.none)
+
+
+def offset_answer(error: ErrorCode) -> offset_fetch.OffsetFetchResponse:
+    line = offset_fetch.OffsetFetchResponsePartitions(
+        partition_index=1, committed_offset=44, metadata="m", error_code=ErrorCode.none
+    )
+    topics = (offset_fetch.OffsetFetchResponseTopics(name="t", partitions=(line,)),)
+    group = offset_fetch.OffsetFetchResponseGroup(
+        group_id="g", topics=topics if error is ErrorCode.none else (), error_code=error
+    )
+    return offset_fetch.OffsetFetchResponse(throttle_time=NO_DURATION, groups=(group,))
+
+
+@pytest.mark.parametrize("module", [offset_fetch1, offset_fetch7])
+def test_offsets_of_one_group_are_asked_for_and_answered_as_a_batch_of_one(module: Any) -> None:
+    edge = an_edge()
+    topic = module.OffsetFetchRequestTopic(name="t", partition_indexes=(1,))
+    exchange = received(edge, module.OffsetFetchRequest(group_id="g", topics=(topic,)))
+    group = exchange.request.groups[0]
+    assert (group.group_id, group.topics[0].name, group.topics[0].partition_indexes) == ("g", "t", (1,))
+    answer = read_answer(exchange, edge.answer(exchange, offset_answer(ErrorCode.none)))
+    assert answer.topics[0].partitions[0].committed_offset == 44
+
+
+def test_all_offsets_of_a_group_are_asked_for_with_null() -> None:
+    request = received(an_edge(), offset_fetch7.OffsetFetchRequest(group_id="g", topics=None)).request
+    assert request.groups[0].topics is None
+
+
+def test_the_error_of_a_group_is_told_where_the_version_has_room_for_it() -> None:
+    edge = an_edge()
+    for module, where in ((offset_fetch1, "line"), (offset_fetch7, "top")):
+        topic = module.OffsetFetchRequestTopic(name="t", partition_indexes=(1,))
+        exchange = received(edge, module.OffsetFetchRequest(group_id="g", topics=(topic,)))
+        answer = read_answer(exchange, edge.answer(exchange, offset_answer(ErrorCode.not_coordinator)))
+        told = answer.error_code if where == "top" else answer.topics[0].partitions[0].error_code
+        assert told is ErrorCode.not_coordinator
+
+
+def test_a_join_of_version_0_has_one_timeout_for_both() -> None:
+    asked = JoinV0(group_id="g", session_timeout=ms(7000), member_id="", protocol_type="consumer", protocols=())
+    assert received(an_edge(), asked).request.rebalance_timeout == ms(7000)
+
+
+def test_a_member_that_leaves_alone_hears_its_own_error() -> None:
+    edge = an_edge()
+    exchange = received(edge, LeaveV2(group_id="g", member_id="m"))
+    assert [member.member_id for member in exchange.request.members] == ["m"]
+    member = leave_group.MemberResponse(member_id="m", group_instance_id=None, error_code=ErrorCode.unknown_member_id)
+    response = leave_group.LeaveGroupResponse(throttle_time=NO_DURATION, error_code=ErrorCode.none, members=(member,))
+    assert read_answer(exchange, edge.answer(exchange, response)).error_code is ErrorCode.unknown_member_id
