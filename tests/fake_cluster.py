@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 from uuid import UUID
 
+import fake_group_answers  # noqa: F401  adds its answers
 from fake_answers import ANSWERS
 from insync.client import apis
 from insync.client.apis import Api

@@ -58,7 +58,7 @@ def test_tables_show_what_json_shows(fake: FakeCluster) -> None:
     partition = fake.topic("orders", [1, 2, 3]).partitions[0]
     partition.isr, partition.elr = [1], [2]
     shown = good(fake, "topic", "describe").splitlines()
-    assert shown[-2].split() == ["0", "1", "0", "1,2,3", "1", "2", "-", "under-replicated"]
+    assert shown[-1].split() == ["0", "1", "0", "1,2,3", "1", "2", "-", "under-replicated"]
     assert "orders" in good(fake, "topic", "list")
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from insync.sim import mutant_patches as patches
+
 Patch = tuple[str, Callable[[Any], Any]]
 
 
@@ -20,123 +22,8 @@ class Mutant:
     patches: tuple[Patch, ...]
 
 
-def _always(value: Any) -> Callable[[Any], Any]:
-    """Whatever is asked, the answer is `value`."""
-    return lambda _original: lambda *_args, **_kwargs: value
-
-
 def _mutant(name: str, rule: str, removes: str, *patches: Patch) -> Mutant:
     return Mutant(name=name, rule=rule, removes=removes, patches=patches)
-
-
-# --- replacements that need more than a constant ----------------------------------------------------------------------
-
-
-def _truncate_to_hwm_first(original: Any) -> Any:
-    def add(self: Any, replica: Any, leader: int, leader_epoch: int) -> None:
-        replica.log.truncate_to(replica.log.hwm)
-        original(self, replica, leader, leader_epoch)
-
-    return add
-
-
-def _exact_epoch_only(original: Any) -> Any:
-    def end_of(log: Any, epoch: int) -> Any:
-        found = original(log, epoch)
-        return found if found.epoch == epoch else type(found)(epoch, log.leo)
-
-    return end_of
-
-
-def _unclamped(_original: Any) -> Any:
-    def set_hwm(self: Any, offset: int) -> None:
-        self.hwm = offset
-
-    return set_hwm
-
-
-def _elr_only(original: Any) -> Any:
-    def expel_unclean(ctx: Any, broker_id: int) -> Any:
-        made = original(ctx, broker_id)
-        keeps = [p.key for p in ctx.image.partitions_of(broker_id) if broker_id in p.isr]
-        return [record for record in made if (record.topic_id, record.partition_id) not in keeps]
-
-    return expel_unclean
-
-
-def _clean_file_first(_original: Any) -> Any:
-    def close_cleanly(self: Any, broker_epoch: int) -> None:
-        from insync.storage import checkpoints
-
-        self.checkpoint_recovery_points()
-        checkpoints.write_clean_shutdown(self._disk, self.root, broker_epoch)
-        # The machine goes down here: nothing is flushed.
-
-    return close_cleanly
-
-
-def _read_and_keep(_original: Any) -> Any:
-    def take_clean_shutdown(disk: Any, root: str) -> int | None:
-        import json
-
-        from insync.storage import checkpoints
-        from insync.storage import disk as disks
-
-        data = disks.read_if_exists(disk, disks.join(root, checkpoints.CLEAN_SHUTDOWN))
-        return None if data is None else int(json.loads(data)["brokerEpoch"])
-
-    return take_clean_shutdown
-
-
-def _persist_unsynced(_original: Any) -> Any:
-    def persist(self: Any) -> None:
-        from insync.storage import checkpoints
-
-        file = self._disk.open(self._path)
-        file.sync()  # the version before has long reached the disk by itself
-        file.truncate(0)
-        file.append(checkpoints.encode_epochs(self.entries))
-        file.close()
-        self.dirty = False
-
-    return persist
-
-
-def _cut_below_hwm(original: Any) -> Any:
-    def cut_to(self: Any, offset: int) -> None:
-        original(self, max(self.log.log_start, min(offset, self.hwm - 1)))
-
-    return cut_to
-
-
-def _never(_original: Any) -> Any:
-    from insync.quorum.leader import FOREVER
-
-    return lambda _self: FOREVER
-
-
-def _one_answer_is_enough(_original: Any) -> Any:
-    def heard_from_all(self: Any, recovery: Any, partition: Any) -> bool:
-        return any(self._valid_answer(recovery, member) is not None for member in partition.last_known_elr)
-
-    return heard_from_all
-
-
-def _same_leader_epoch(original: Any) -> Any:
-    def complete(self: Any) -> None:
-        before = self.new_leader_epoch
-        original(self)
-        self.new_leader_epoch = before
-
-    return complete
-
-
-def _committed_isr(_original: Any) -> Any:
-    return lambda state: state.isr
-
-
-def _to_leo(_original: Any) -> Any:
-    return lambda hwm, leo, *, from_follower: leo
 
 
 LIST: tuple[Mutant, ...] = (
@@ -145,13 +32,13 @@ LIST: tuple[Mutant, ...] = (
         "truncate-to-hwm",
         "D4",
         "truncation by leader epochs (the follower cuts to its high watermark instead)",
-        ("replication.fetcher:Fetchers.add", _truncate_to_hwm_first),
+        ("replication.fetcher:Fetchers.add", patches.truncate_to_hwm_first),
     ),
     _mutant(
         "exact-epoch-only",
         "D2",
         "the leader's look-up of the largest epoch not above the one asked",
-        ("replication.divergence:end_of", _exact_epoch_only),
+        ("replication.divergence:end_of", patches.exact_epoch_only),
     ),
     _mutant(
         "leader-end-only",
@@ -164,112 +51,114 @@ LIST: tuple[Mutant, ...] = (
         "fetch-epoch-unchecked",
         "F3",
         "the leader-epoch check on Fetch",
-        ("replication.leader:leader_epoch_error", _always(None)),
+        ("replication.leader:leader_epoch_error", patches.always(None)),
     ),
     _mutant(
         "old-uptime-fetch",
         "F4",
         "the refusal of a fetch from an earlier uptime of the follower",
-        ("replication.leader:is_older_uptime", _always(False)),
-        ("replication.isr:same_uptime", _always(True)),
-        ("controller.eligibility:member_epoch_is_current", _always(True)),
+        ("replication.leader:is_older_uptime", patches.always(False)),
+        ("replication.isr:same_uptime", patches.always(True)),
+        ("controller.eligibility:member_epoch_is_current", patches.always(True)),
     ),
     _mutant(
         "late-answers",
         "F6",
         "dropping late fetch answers (by epoch, by offset)",
-        ("replication.fetcher:is_of_this_epoch", _always(True)),
-        ("replication.fetcher:is_at_leo", _always(True)),
-        ("storage.log:Log.check_position", _always(None)),
+        ("replication.fetcher:is_of_this_epoch", patches.always(True)),
+        ("replication.fetcher:is_at_leo", patches.always(True)),
+        ("storage.log:Log.check_position", patches.always(None)),
     ),
     _mutant(
         "unclamped-hwm",
         "F5",
         "keeping a follower's high watermark within its own log",
         ("replication.high_watermark:follower_hwm", lambda _o: lambda answered, own_leo: answered),
-        ("storage.log:Log.set_hwm", _unclamped),
+        ("storage.log:Log.set_hwm", patches.unclamped),
     ),
     # high watermark
     _mutant(
         "hwm-over-isr",
         "H1",
         "the maximal ISR (the high watermark counts the committed ISR)",
-        ("replication.high_watermark:replication_quorum", _committed_isr),
-        ("replication.high_watermark:waits_for_joiner", _always(False)),
+        ("replication.high_watermark:replication_quorum", patches.committed_isr),
+        ("replication.high_watermark:waits_for_joiner", patches.always(False)),
     ),
     _mutant(
         "hwm-below-min-isr",
         "H1",
         "the gate that keeps the high watermark while ISR < MinISR",
-        ("replication.high_watermark:enough_in_sync", _always(True)),
+        ("replication.high_watermark:enough_in_sync", patches.always(True)),
     ),
     _mutant(
         "stale-hwm-told",
         "H4",
         "ListOffsets waiting until HWM >= LESO",
-        ("replication.offsets:may_tell_hwm", _always(True)),
+        ("replication.offsets:may_tell_hwm", patches.always(True)),
     ),
     _mutant(
         "read-past-hwm",
         "H5",
         "consumers reading below the high watermark only",
-        ("replication.fetch_server:readable_end", _to_leo),
+        ("replication.fetch_server:readable_end", patches.to_leo),
     ),
     # ISR
-    _mutant("joins-below-leso", "I2", "the LEO >= LESO check", ("replication.isr:reached_leso", _always(True))),
-    _mutant("joins-below-hwm", "I2", "the LEO >= HWM check", ("replication.isr:reached_hwm", _always(True))),
+    _mutant("joins-below-leso", "I2", "the LEO >= LESO check", ("replication.isr:reached_leso", patches.always(True))),
+    _mutant("joins-below-hwm", "I2", "the LEO >= HWM check", ("replication.isr:reached_hwm", patches.always(True))),
     _mutant(
         "joins-without-fetch",
         "I2",
         "the check for a fetch in this leader epoch",
-        ("replication.isr:fetched_in_this_epoch", _always(True)),
+        ("replication.isr:fetched_in_this_epoch", patches.always(True)),
     ),
     _mutant(
         "followers-not-reset",
         "T1",
         "forgetting follower state on (re-)election",
-        ("replication.leader:Leader.reset_followers", _always(None)),
+        ("replication.leader:Leader.reset_followers", patches.always(None)),
     ),
     _mutant(
         "maximal-isr-given-up",
         "I3",
         "keeping the maximal ISR while the outcome of a proposal is unknown, also by withdrawing it",
-        ("replication.alter_partition:proves_not_applied", _always(True)),
-        ("replication.alter_partition:may_yet_be_applied", _always(False)),
+        ("replication.alter_partition:proves_not_applied", patches.always(True)),
+        ("replication.alter_partition:may_yet_be_applied", patches.always(False)),
     ),
     _mutant(
         "refusal-ends-doubt",
         "I3",
         "withdrawing a refused proposal of which an unanswered copy may still arrive",
-        ("replication.alter_partition:may_yet_be_applied", _always(False)),
+        ("replication.alter_partition:may_yet_be_applied", patches.always(False)),
     ),
-    _mutant("older-metadata", "M3", "ignoring older partition epochs", ("replication.isr:is_newer", _always(True))),
+    _mutant(
+        "older-metadata", "M3", "ignoring older partition epochs", ("replication.isr:is_newer", patches.always(True))
+    ),
     # the controller
     _mutant(
         "member-epoch-unchecked",
         "I4",
         "the broker epoch of each proposed ISR member",
-        ("controller.eligibility:member_epoch_is_current", _always(True)),
+        ("controller.eligibility:member_epoch_is_current", patches.always(True)),
     ),
     _mutant(
         "ineligible-members",
         "I4",
         "the controller's eligibility check of ISR members",
-        ("controller.eligibility:may_join_isr", _always(True)),
+        ("controller.eligibility:may_join_isr", patches.always(True)),
     ),
     _mutant(
         "ineligible-everywhere",
         "I2",
         "the eligibility checks on the leader and on the controller",
-        ("controller.eligibility:may_join_isr", _always(True)),
-        ("replication.isr:not_fenced", _always(True)),
-        ("replication.isr:not_shutting_down", _always(True)),
+        ("controller.eligibility:may_join_isr", patches.always(True)),
+        ("replication.isr:not_fenced", patches.always(True)),
+        ("replication.isr:not_shutting_down", patches.always(True)),
     ),
     _mutant(
         "partition-epoch-unchecked",
         "I6",
         "comparing the partition epoch of a proposal",
-        ("controller.alter_partition:partition_epoch_is_current", _always(True)),
+        ("controller.alter_partition:partition_epoch_is_current", patches.always(True)),
     ),
     _mutant(
         "unclean-keeps-elr",
@@ -281,71 +170,71 @@ LIST: tuple[Mutant, ...] = (
         "registers-unfenced",
         "B2",
         "fencing the earlier uptime before a new registration",
-        ("controller.broker_registry:earlier_uptime_is_over", _always(True)),
-        ("controller.broker_registry:expel_unclean", _elr_only),
+        ("controller.broker_registry:earlier_uptime_is_over", patches.always(True)),
+        ("controller.broker_registry:expel_unclean", patches.elr_only),
     ),
     _mutant(
         "fenced-electable",
         "E2",
         "electing only unfenced replicas",
-        ("controller.eligibility:may_lead", _always(True)),
+        ("controller.eligibility:may_lead", patches.always(True)),
     ),
     _mutant(
         "elr-kept-at-min-isr",
         "E4",
         "emptying the ELR when ISR >= MinISR",
-        ("controller.partition_change:PartitionChangeBuilder.elr_is_obsolete", _always(False)),
+        ("controller.partition_change:PartitionChangeBuilder.elr_is_obsolete", patches.always(False)),
     ),
     _mutant(
         "elr-not-filled",
         "E3",
         "moving a leaving ISR member to the ELR below MinISR",
-        ("controller.partition_change:PartitionChangeBuilder.joins_elr", _always(())),
+        ("controller.partition_change:PartitionChangeBuilder.joins_elr", patches.always(())),
     ),
     _mutant(
         "recovery-impatient",
         "E6",
         "balanced recovery waiting for every last-known-ELR member",
-        ("controller.recovery:Recoveries.heard_from_all", _one_answer_is_enough),
+        ("controller.recovery:Recoveries.heard_from_all", patches.one_answer_is_enough),
     ),
     _mutant(
         "min-isr-raised-unseen",
         "E8",
         "waiting until a leader knows the raised MinISR before the ELR relies on it",
-        ("controller.alter_partition:leader_knows_min_isr", _always(True)),
+        ("controller.alter_partition:leader_knows_min_isr", patches.always(True)),
     ),
     _mutant(
         "reassignment-below-min-isr",
         "R2",
         "completing a reassignment only with MinISR members left",
-        ("controller.partition_change:PartitionChangeBuilder.reassignment_keeps_min_isr", _always(True)),
+        ("controller.partition_change:PartitionChangeBuilder.reassignment_keeps_min_isr", patches.always(True)),
     ),
     _mutant(
         "completion-keeps-epoch",
         "M2",
         "the new leader epoch of a completed reassignment",
-        ("controller.partition_change:PartitionChangeBuilder._complete_reassignment", _same_leader_epoch),
+        ("controller.partition_change:PartitionChangeBuilder._complete_reassignment", patches.same_leader_epoch),
     ),
     # storage
     _mutant(
         "clean-file-before-flush",
         "B5",
         "flushing every log before the clean-shutdown file is written",
-        ("storage.log_store:LogStore.close_cleanly", _clean_file_first),
+        ("storage.log_store:LogStore.close_cleanly", patches.clean_file_first),
     ),
     _mutant(
         "clean-file-kept",
         "B5",
         "removing the clean-shutdown file at start",
-        ("storage.checkpoints:take_clean_shutdown", _read_and_keep),
+        ("storage.checkpoints:take_clean_shutdown", patches.read_and_keep),
     ),
     _mutant(
         "epoch-checkpoint-unsynced",
         "D1",
         "syncing the leader-epoch checkpoint",
-        ("storage.epoch_cache:EpochCache.persist", _persist_unsynced),
+        ("storage.epoch_cache:EpochCache.persist", patches.persist_unsynced),
     ),
-    _mutant("crc-unchecked", "P5", "the CRC of batches", ("wire.batch:crc_ok", _always(True))),
+    _mutant("crc-unchecked", "P5", "the CRC of batches", ("wire.batch:crc_ok", patches.always(True))),
     _mutant(
         "retention-past-hwm",
         "H5",
@@ -356,46 +245,46 @@ LIST: tuple[Mutant, ...] = (
         "sequences-not-rebuilt",
         "P4",
         "rebuilding producer sequences from the log",
-        ("storage.producer_state:ProducerStates.rebuild", _always(None)),
+        ("storage.producer_state:ProducerStates.rebuild", patches.always(None)),
     ),
     _mutant(
         "duplicates-appended",
         "P4",
         "recognising a batch that was appended before",
-        ("storage.producer_state:ProducerStates.check", _always(None)),
+        ("storage.producer_state:ProducerStates.check", patches.always(None)),
     ),
     # the quorum
-    _mutant("vote-not-persisted", "Q4", "persisting a vote", ("quorum.state_file:persist", _always(None))),
+    _mutant("vote-not-persisted", "Q4", "persisting a vote", ("quorum.state_file:persist", patches.always(None))),
     _mutant(
         "two-votes-per-epoch",
         "Q4",
         "granting one vote per epoch",
-        ("quorum.election:one_vote_per_epoch", _always(True)),
+        ("quorum.election:one_vote_per_epoch", patches.always(True)),
     ),
     _mutant(
         "any-log-elected",
         "Q4",
         "voting only for a log at least as up to date",
-        ("quorum.election:log_is_up_to_date", _always(True)),
+        ("quorum.election:log_is_up_to_date", patches.always(True)),
     ),
     _mutant(
         "old-epochs-counted",
         "Q5",
         "committing only through an entry of the leader's own epoch",
-        ("quorum.leader:covers_own_epoch", _always(True)),
+        ("quorum.leader:covers_own_epoch", patches.always(True)),
     ),
     _mutant(
         "leader-never-resigns",
         "Q5",
         "resigning when no majority of voters fetches",
-        ("quorum.leader:Leader.majority_heard_until", _never),
+        ("quorum.leader:Leader.majority_heard_until", patches.never),
     ),
     _mutant(
         "metadata-cut-below-hwm",
         "Q2",
         "never truncating the metadata log below its high watermark",
-        ("quorum.core:Core.keeps_committed", _always(None)),
-        ("quorum.core:Core.cut_to", _cut_below_hwm),
+        ("quorum.core:Core.keeps_committed", patches.always(None)),
+        ("quorum.core:Core.cut_to", patches.cut_below_hwm),
     ),
     _mutant(
         "unsynced-acknowledged",

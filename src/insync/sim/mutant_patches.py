@@ -1,0 +1,118 @@
+"""What stands in for a safeguard that is taken out: each is a function from the original to its replacement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def always(value: Any) -> Callable[[Any], Any]:
+    """Whatever is asked, the answer is `value`."""
+    return lambda _original: lambda *_args, **_kwargs: value
+
+
+def truncate_to_hwm_first(original: Any) -> Any:
+    def add(self: Any, replica: Any, leader: int, leader_epoch: int) -> None:
+        replica.log.truncate_to(replica.log.hwm)
+        original(self, replica, leader, leader_epoch)
+
+    return add
+
+
+def exact_epoch_only(original: Any) -> Any:
+    def end_of(log: Any, epoch: int) -> Any:
+        found = original(log, epoch)
+        return found if found.epoch == epoch else type(found)(epoch, log.leo)
+
+    return end_of
+
+
+def unclamped(_original: Any) -> Any:
+    def set_hwm(self: Any, offset: int) -> None:
+        self.hwm = offset
+
+    return set_hwm
+
+
+def elr_only(original: Any) -> Any:
+    def expel_unclean(ctx: Any, broker_id: int) -> Any:
+        made = original(ctx, broker_id)
+        keeps = [p.key for p in ctx.image.partitions_of(broker_id) if broker_id in p.isr]
+        return [record for record in made if (record.topic_id, record.partition_id) not in keeps]
+
+    return expel_unclean
+
+
+def clean_file_first(_original: Any) -> Any:
+    def close_cleanly(self: Any, broker_epoch: int) -> None:
+        from insync.storage import checkpoints
+
+        self.checkpoint_recovery_points()
+        checkpoints.write_clean_shutdown(self._disk, self.root, broker_epoch)
+        # The machine goes down here: nothing is flushed.
+
+    return close_cleanly
+
+
+def read_and_keep(_original: Any) -> Any:
+    def take_clean_shutdown(disk: Any, root: str) -> int | None:
+        import json
+
+        from insync.storage import checkpoints
+        from insync.storage import disk as disks
+
+        data = disks.read_if_exists(disk, disks.join(root, checkpoints.CLEAN_SHUTDOWN))
+        return None if data is None else int(json.loads(data)["brokerEpoch"])
+
+    return take_clean_shutdown
+
+
+def persist_unsynced(_original: Any) -> Any:
+    def persist(self: Any) -> None:
+        from insync.storage import checkpoints
+
+        file = self._disk.open(self._path)
+        file.sync()  # the version before has long reached the disk by itself
+        file.truncate(0)
+        file.append(checkpoints.encode_epochs(self.entries))
+        file.close()
+        self.dirty = False
+
+    return persist
+
+
+def cut_below_hwm(original: Any) -> Any:
+    def cut_to(self: Any, offset: int) -> None:
+        original(self, max(self.log.log_start, min(offset, self.hwm - 1)))
+
+    return cut_to
+
+
+def never(_original: Any) -> Any:
+    from insync.quorum.leader import FOREVER
+
+    return lambda _self: FOREVER
+
+
+def one_answer_is_enough(_original: Any) -> Any:
+    def heard_from_all(self: Any, recovery: Any, partition: Any) -> bool:
+        return any(self._valid_answer(recovery, member) is not None for member in partition.last_known_elr)
+
+    return heard_from_all
+
+
+def same_leader_epoch(original: Any) -> Any:
+    def complete(self: Any) -> None:
+        before = self.new_leader_epoch
+        original(self)
+        self.new_leader_epoch = before
+
+    return complete
+
+
+def committed_isr(_original: Any) -> Any:
+    return lambda state: state.isr
+
+
+def to_leo(_original: Any) -> Any:
+    return lambda hwm, leo, *, from_follower: leo
