@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
 from property_worlds import KEY, FakeLog, batch, committed, partition
 
 from insync.properties.clients import ClientChecks
@@ -144,6 +145,25 @@ def test_a_replica_is_excused_until_it_has_cut_what_the_winner_lacks() -> None:
     assert not tracked.excused
     old.append(1)
     assert ghost.check_matching(1, tracked, 3)
+
+
+@pytest.mark.parametrize("lossy", [True, False])
+def test_a_cut_may_be_undone_by_a_crash_that_loses_data_and_by_no_other(lossy: bool) -> None:
+    """S2: what a replica had cut after an unclean election is back, and has to be cut again."""
+    ghost = PartitionGhost(partition(), 2)
+    old = FakeLog([1, 1, 1])
+    lead(ghost, 1, old, 1, hwm=3)
+    ghost.elected_uncleanly(2, permitted=True, best=0)
+    winner = FakeLog([1, 1])
+    lead(ghost, 2, winner, 2, hwm=2)
+    winner.append(2, 2)
+    lead(ghost, 2, winner, 2, hwm=4)
+    old.truncate(2)
+    ghost.settle_debts(1, observed(ghost, 1, old), 2)
+    ghost.process_ended(1, lossy=lossy)
+    revived = observed(ghost, 1, FakeLog([1, 1, 1]))
+    ghost.settle_debts(1, revived, 2)
+    assert (ghost.check_matching(1, revived, 3) is None) == lossy
 
 
 def test_min_isr_is_as_weak_as_it_was_when_records_were_last_committed() -> None:

@@ -10,6 +10,7 @@ CORPUS: dict[int, str] = {
     514: "a replica that parted in one unclean election was asked to match after the next",
     1101: "an opening fetch that arrived late took the follower's partitions out of its session (L6)",
     1142: "a replica that parted in one unclean election was asked to match after the next",
+    1386: "a lossy crash undid a cut that followed an unclean election, and S2 knew nothing of it",
     5023: "a late registration of a dead incarnation left the live one with a stale epoch for ever (L1)",
     5031: "an operator's unclean election, forwarded in an envelope, was not recognised",
     5063: "a late registration of a dead incarnation left the live one with a stale epoch for ever (L1)",

@@ -146,6 +146,8 @@ class PartitionGhost:
         tracked.verified = self.committed.verified(log, 0)
         if tracked.lossy and (tracked.verified < before or log.leo < tracked.leo):
             tracked.lost = True
+        if tracked.lossy and self.rewound_to >= 0:
+            tracked.excused = True  # the crash may have undone the cut by which it had followed suit
         tracked.lossy = False
         tracked.node, tracked.log, tracked.cuts = node, log, log.cuts
         tracked.leader_epoch, tracked.state = -1, None

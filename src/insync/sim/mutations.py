@@ -114,9 +114,9 @@ class _Hunt:
 
 
 def markdown_table(rows: Sequence[Caught]) -> str:
-    lines = ["| mutant | safeguard removed | caught by | smallest seed |", "|---|---|---|---|"]
+    lines = ["| mutant | rule | safeguard removed | caught by | smallest seed |", "|---|---|---|---|---|"]
     lines += [
-        f"| `{row.name}` | {row.removes} | {row.property or 'nobody'} | {row.seed if row.caught else ''} |"
+        f"| `{row.name}` | {MUTANTS[row.name].rule} | {row.removes} | {row.property or 'nobody'} | {row.seed} |"
         for row in rows
     ]
     return "\n".join(lines)
