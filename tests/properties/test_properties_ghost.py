@@ -95,6 +95,32 @@ def test_a_restart_that_keeps_its_files_loses_nothing() -> None:
     assert not observed(ghost, 2, FakeLog([1]), node=object()).lost
 
 
+def test_what_a_dead_replica_held_counts_when_a_late_fetch_commits_it() -> None:
+    """S9: up to where it is what became committed, and not by the length of its log alone."""
+    ghost = PartitionGhost(partition(), 2)
+    log = FakeLog([1, 1, 1, 0, 0])
+    tracked = observed(ghost, 2, log)
+    lead(ghost, 1, FakeLog([1, 1, 1, 1, 1]), 1, hwm=1)
+    ghost.process_ends(2, log)
+    log.truncate(0)
+    ghost.process_ended(2, lossy=True)
+    ghost.process_ended(2, lossy=False)
+    lead(ghost, 1, FakeLog([1, 1, 1, 1, 1]), 1, hwm=2)
+    assert tracked.verified == 2
+    lead(ghost, 1, FakeLog([1, 1, 1, 1, 1]), 1, hwm=5)
+    assert tracked.verified == 3
+
+
+def test_a_log_that_is_not_the_one_seen_last_is_not_remembered() -> None:
+    """S9: the replica was removed and came again; of the old log nothing can be read."""
+    ghost = PartitionGhost(partition(), 2)
+    tracked = observed(ghost, 2, FakeLog([1, 1]))
+    ghost.process_ends(2, FakeLog([1, 1]))
+    ghost.process_ended(2, lossy=False)
+    lead(ghost, 1, FakeLog([1, 1]), 1, hwm=2)
+    assert tracked.verified == 0
+
+
 def test_a_permitted_unclean_election_makes_the_winners_log_the_truth() -> None:
     """S9: the rest is forgiven, from the moment in which the winner leads."""
     ghost = PartitionGhost(partition(), 2)

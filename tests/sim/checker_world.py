@@ -138,6 +138,7 @@ class World:
         return node
 
     def crash(self, broker: int, lost: dict[str, tuple[int, int]] | None = None) -> None:
+        self.checker.node_ends(broker)
         del self._nodes[broker]
         self.checker.node_crashed(broker, lost)
 

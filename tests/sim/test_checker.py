@@ -362,6 +362,46 @@ def elect(world: World, leader: int) -> None:
     world.changed(leader)
 
 
+def committed_by_a_late_fetch() -> World:
+    """Broker 3 is out of sync. Broker 2 dies with offset 5 in its log and a fetch under way that commits it."""
+    world = three_replicas()
+    world.change(isr=(1, 2))
+    world.replica(1).lead(1, (1, 2))
+    world.replicate(1, 2, 1)
+    world.crash(2)
+    world.commit_data(6)
+    return world
+
+
+def reopen(world: World, broker: int, length: int) -> None:
+    world.start(broker)
+    log = FakeLog()
+    log.append(1, length)
+    world.host(broker, log)
+
+
+def test_what_a_dead_replica_held_when_its_last_fetch_left_is_not_lost() -> None:
+    """S9: the leader loses it, broker 2 has it all along."""
+    world = committed_by_a_late_fetch()
+    world.crash(1, {"data/t-0/0.log": (6, 3)})
+    world.change(leader=-1, isr=(), last_known_elr=(1, 2))
+    reopen(world, 1, 3)
+    assert world.found == []
+    reopen(world, 2, 6)
+    assert world.found == []
+
+
+def test_a_record_of_a_late_fetch_that_is_gone_without_a_lossy_crash_is_found() -> None:
+    """S9: broker 2 held it, lost it without an excuse, and was the last to have it."""
+    world = committed_by_a_late_fetch()
+    world.crash(1, {"data/t-0/0.log": (6, 3)})
+    world.change(leader=-1, isr=(), last_known_elr=(1, 2))
+    reopen(world, 1, 3)
+    assert world.found == []
+    reopen(world, 2, 5)
+    assert world.found == ["S9"]
+
+
 def test_balanced_recovery_that_takes_the_longer_log_is_in_order() -> None:
     """S9, E6: one of MinISR replicas lost data."""
     world = without_candidates()
@@ -465,4 +505,7 @@ def test_a_deleted_topic_binds_nobody() -> None:
 
 def test_a_checker_without_faults_is_an_observer_of_the_cluster() -> None:
     """S1: it is what a cluster tells its steps to."""
-    assert all(hasattr(Checker, name) for name in ("after_step", "node_started", "node_crashed", "finish", "settled"))
+    assert all(
+        hasattr(Checker, name)
+        for name in ("after_step", "node_started", "node_ends", "node_crashed", "finish", "settled")
+    )

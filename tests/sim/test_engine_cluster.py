@@ -88,6 +88,9 @@ class Witness:
     def node_started(self, node_id: int) -> None:
         self.seen.append(("started", node_id))
 
+    def node_ends(self, node_id: int) -> None:
+        self.seen.append(("ends", node_id))
+
     def node_crashed(self, node_id: int, lost: Any) -> None:
         self.seen.append(("crashed", node_id))
         self.lost.append(lost)
@@ -142,7 +145,7 @@ def test_a_crash_with_the_page_cache_kept_loses_no_byte() -> None:
     assert witness.lost == [None]
     made.start(2)
     assert words(made, 2) == ["start"]
-    assert witness.seen[-2:] == [("crashed", 2), ("started", 2)]
+    assert witness.seen[-3:] == [("ends", 2), ("crashed", 2), ("started", 2)]
 
 
 def test_a_lossy_crash_before_the_sync_is_done_may_lose_the_write_and_never_answers() -> None:

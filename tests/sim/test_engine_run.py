@@ -29,6 +29,8 @@ class Lookout:
 
     def node_started(self, node_id: int) -> None: ...
 
+    def node_ends(self, node_id: int) -> None: ...
+
     def node_crashed(self, node_id: int, lost: Any) -> None:
         self.crashes.append((node_id, lost is not None))
 

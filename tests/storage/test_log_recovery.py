@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from storage_bench import Bench, content, shape
 
+from insync.storage import epoch_cache
 from insync.storage.recovery import RecoveryReport
 from insync.storage.segment import Segment
 
@@ -189,6 +190,32 @@ def test_epochs_that_the_checkpoint_does_not_know_yet_are_found_in_what_is_check
     bench.disk.open(path).append(checkpoint)
     crash_and_recover(bench, recovery_point=4)
     assert bench.log.epochs.entries == [(1, 0), (2, 4), (4, 8)]
+
+
+@pytest.mark.parametrize("stop", ["clean", "power loss"])
+def test_an_epoch_without_records_that_opening_left_out_does_not_come_back(bench: Bench, stop: str) -> None:
+    """D1: it led in epoch 5 and wrote nothing, stopped cleanly, and then followed one that went on in epoch 4."""
+    bench.log.assign_epoch(5, 10)
+    log = bench.reopen_clean()
+    assert log.last_epoch == 4
+    bench.append(2, epoch=4)
+    bench.log.roll()  # so that recovery, too, relies on the checkpoint for these records
+    if stop == "clean":
+        bench.reopen_clean()
+    else:
+        bench.log.flush()
+        bench.disk.lossy_crash(Random(1))
+        bench.open(recovery_point=bench.log.leo)
+    assert bench.log.epochs.entries == [(1, 0), (2, 4), (4, 8)]
+    assert bench.log.end_offset_for(4) == (4, 12)
+
+
+def test_epochs_left_out_on_opening_are_off_the_disk_before_anything_is_written(bench: Bench) -> None:
+    """D1: no later write of the checkpoint can be relied on, as records of a known epoch cause none."""
+    bench.log.assign_epoch(5, 10)
+    bench.reopen_clean()
+    bench.disk.lossy_crash(Random(1))
+    assert epoch_cache.read_checkpoint(bench.disk, bench.log.directory) == [(1, 0), (2, 4), (4, 8)]
 
 
 def test_bytes_that_come_back_after_a_truncation_are_cut_off(bench: Bench) -> None:

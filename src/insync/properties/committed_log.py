@@ -124,6 +124,19 @@ class CommittedLog:
         self.start = self.batches[0].base_offset
 
 
+class RememberedLog:
+    """The end of a log as its process saw it last: what of it becomes committed later was held all along."""
+
+    __slots__ = ("_tail", "cuts", "leo", "log_start")
+
+    def __init__(self, log: LogView, from_offset: int) -> None:
+        self.leo, self.log_start, self.cuts = log.leo, log.log_start, log.cuts
+        self._tail = list(fingerprints(log.iter_headers(max(from_offset, log.log_start), log.leo)))
+
+    def iter_headers(self, from_offset: int, to_offset: int) -> Iterator[Fingerprint]:
+        return (batch for batch in self._tail if batch.last_offset >= from_offset and batch.base_offset < to_offset)
+
+
 class Forgiven:
     """Batches that were committed, or claimed to be, and that a permitted unclean election took back."""
 

@@ -17,7 +17,14 @@ from typing import Any, Protocol
 
 from insync.metadata.partition import Partition
 from insync.properties import hwm_monotonicity, idempotence, linearizable, log_matching, no_loss
-from insync.properties.committed_log import CommittedLog, Forgiven, LogView, fingerprint_of, fingerprints
+from insync.properties.committed_log import (
+    CommittedLog,
+    Forgiven,
+    LogView,
+    RememberedLog,
+    fingerprint_of,
+    fingerprints,
+)
 from insync.properties.history import Fingerprint
 
 Finding = tuple[str, str]
@@ -152,11 +159,17 @@ class PartitionGhost:
         tracked.node, tracked.log, tracked.cuts = node, log, log.cuts
         tracked.leader_epoch, tracked.state = -1, None
 
+    def process_ends(self, broker: int, log: LogView) -> None:
+        """A fetch of it that is under way may still commit what it holds now: that is remembered."""
+        tracked = self.tracked.get(broker)
+        if tracked is not None and tracked.log is log:
+            tracked.log = RememberedLog(log, self.verify(tracked))
+
     def process_ended(self, broker: int, *, lossy: bool) -> None:
-        """Its files may change from now on; what it was known to hold is remembered."""
+        """Its files may change from now on; what it was known to hold counts until it is seen again."""
         tracked = self.tracked.get(broker)
         if tracked is not None:
-            tracked.log = None
+            tracked.log = tracked.log if isinstance(tracked.log, RememberedLog) else None
             tracked.lossy = tracked.lossy or lossy
 
     def verify(self, tracked: Tracked) -> int:
@@ -218,6 +231,9 @@ class PartitionGhost:
                 findings.append(("S13", repeated))
             committed.extend(Fingerprint(*fingerprint_of(header)), epoch)
         tracked.verified = committed.end
+        for other in self.tracked.values():
+            if isinstance(other.log, RememberedLog):
+                self.verify(other)
         return findings
 
     def _take_up(self, winner: int, tracked: Tracked) -> list[Finding]:

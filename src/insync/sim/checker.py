@@ -77,6 +77,13 @@ class Checker:
         if node.lifecycle is not None:
             self._incarnations[node.lifecycle.incarnation_id] = self._unclean.get(node_id, False)
 
+    def node_ends(self, node_id: int) -> None:
+        """What its replicas hold is looked at once more, before its files may change."""
+        replicas = self.cluster.node(node_id).replicas
+        for key, replica in replicas.replicas.items() if replicas is not None else ():
+            if key in self.truth.ghosts:
+                self.truth.ghosts[key].process_ends(node_id, replica.log)
+
     def node_crashed(self, node_id: int, lost: dict[str, tuple[int, int]] | None) -> None:
         """The process ended, cleanly (a Stop was seen) or not; `lost` are the files that lost bytes, if any could.
 

@@ -29,6 +29,9 @@ Lost = dict[str, tuple[int, int]]
 class Observer(Protocol):
     def after_step(self, node_id: int, event: Event, effects: list[Effect]) -> None: ...
     def node_started(self, node_id: int) -> None: ...
+    def node_ends(self, node_id: int) -> None:
+        """Its process is about to end; node and files are as they were after its last step."""
+
     def node_crashed(self, node_id: int, lost: Lost | None) -> None: ...
 
 
@@ -114,6 +117,7 @@ class Cluster:
         if not was_alive and not lossy:
             return
         host.outage += 1
+        self._tell_end(host)
         host.end(dark=lossy if dark is None else dark)
         lost = self._lose(host, lossy=lossy, corrupt=corrupt)
         self._mark(f"crash {node_id} {'lossy ' if lossy else ''}{sorted(lost.items()) if lost else ''}")
@@ -121,6 +125,11 @@ class Cluster:
         self.stats["lossy_crash" if lossy else "crash"] += 1
         for observer in self.observers:
             observer.node_crashed(node_id, lost)
+
+    def _tell_end(self, host: Host) -> None:
+        if host.alive:
+            for observer in self.observers:
+                observer.node_ends(host.id)
 
     def _lose(self, host: Host, *, lossy: bool, corrupt: bool) -> Lost | None:
         if lossy:
@@ -261,6 +270,7 @@ class Cluster:
         self.stats["clean_stop" if effect.clean else "unclean_stop"] += 1
         asked = host.stopping
         host.outage += 0 if asked else 1
+        self._tell_end(host)
         host.end(dark=False)
         host.disk.crash()
         self.network.process_died(host.id)

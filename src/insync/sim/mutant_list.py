@@ -234,6 +234,12 @@ LIST: tuple[Mutant, ...] = (
         "syncing the leader-epoch checkpoint",
         ("storage.epoch_cache:EpochCache.persist", patches.persist_unsynced),
     ),
+    _mutant(
+        "epoch-checkpoint-kept-stale",
+        "D1",
+        "taking epochs that an opened log leaves out off the disk too",
+        ("storage.recovery:correct_checkpoint", patches.always(None)),
+    ),
     _mutant("crc-unchecked", "P5", "the CRC of batches", ("wire.batch:crc_ok", patches.always(True))),
     _mutant(
         "retention-past-hwm",

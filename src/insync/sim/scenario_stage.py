@@ -142,6 +142,9 @@ class Stage:
     def node_started(self, node_id: int) -> None:
         """Told by the step that did it."""
 
+    def node_ends(self, node_id: int) -> None:
+        """Told by the step that did it."""
+
     def node_crashed(self, node_id: int, lost: dict[str, tuple[int, int]] | None) -> None:
         for path, (before, after) in sorted((lost or {}).items()):
             if path.endswith(".log") and "__cluster_metadata" not in path:

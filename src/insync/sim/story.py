@@ -78,6 +78,9 @@ class Story:
     def node_started(self, node_id: int) -> None:
         """Told by its mark."""
 
+    def node_ends(self, node_id: int) -> None:
+        """Told by its mark."""
+
     def node_crashed(self, node_id: int, lost: dict[str, tuple[int, int]] | None) -> None:
         for path, (before, after) in sorted((lost or {}).items()):
             if path.endswith(".log"):

@@ -71,10 +71,11 @@ def open_clean(disk: Disk, directory: str, interval: int, end_offset: int) -> Op
         return None
     if (end_offset > files.segments[-1].base) != (files.segments[-1].size > 0):
         return None
-    epochs = EpochCache(disk, directory, _ending_at(entries, end_offset))
     producers = _read_snapshot(files, end_offset) if end_offset in files.snapshots else ProducerStates()
     if producers is None:
         return None
+    epochs = EpochCache(disk, directory, _ending_at(entries, end_offset))
+    correct_checkpoint(epochs, entries)
     return OpenedLog(
         segments=files.segments,
         leo=end_offset,
@@ -204,9 +205,18 @@ def _recover_epochs(files: _Files, first: int, found: list[tuple[int, int]], rep
         older = _epochs_in(files.segments[:first])
     joined = [*older, *(entry for entry in found if not older or entry[0] > older[-1][0])]
     cache = EpochCache(files.disk, files.directory, joined)
+    correct_checkpoint(cache, entries)
+    return cache
+
+
+def correct_checkpoint(cache: EpochCache, entries: list[tuple[int, int]] | None) -> None:
+    """Safeguard, D1: an epoch that is left out on opening also goes from the disk.
+
+    Else the next opening believes in it again. Records of another epoch may lie there by then, as it was one in which
+    this replica led and wrote nothing.
+    """
     if entries != cache.entries:
         cache.persist()
-    return cache
 
 
 def _ending_at(entries: list[tuple[int, int]], offset: int) -> list[tuple[int, int]]:
