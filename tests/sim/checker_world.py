@@ -195,3 +195,11 @@ def three_replicas(hwm: int = 5) -> World:
     world.replicate(hwm, 3, 2, 1)
     world.commit_data(hwm)
     return world
+
+
+def recovered(world: World, broker: int, epoch: int, log: FakeLog) -> FakeReplica:
+    """A broker is back with `log` and registered under `epoch`."""
+    world.start(broker).lifecycle.incarnation_id = UUID(int=100 + epoch)
+    world.checker.node_started(broker)
+    world.commit(registration(broker, epoch, 100 + epoch))
+    return world.host(broker, log)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
-from uuid import UUID
 
 import pytest
-from checker_world import KEY, FakeLog, FakeReplica, World, registration, three_replicas
+from checker_world import KEY, FakeLog, World, recovered, three_replicas
 
 from insync.errors import InvariantViolation
 from insync.properties.history import Acked, Fingerprint, ListedOffset, Read, Sent
@@ -15,19 +13,10 @@ from insync.quorum import messages
 from insync.quorum.config import QuorumConfig
 from insync.sansio import Message, Reply, Request, Stop
 from insync.sim.checker import Checker
-from insync.wire import codec
 from insync.wire import metadata_records as records
 from insync.wire.errors import ErrorCode
-from insync.wire.messages import elect_leaders, envelope, list_offsets
+from insync.wire.messages import list_offsets
 from insync.wire.types import ms
-
-
-def recovered(world: World, broker: int, epoch: int, log: FakeLog) -> FakeReplica:
-    """A broker is back with `log` and registered under `epoch`."""
-    world.start(broker).lifecycle.incarnation_id = UUID(int=100 + epoch)
-    world.checker.node_started(broker)
-    world.commit(registration(broker, epoch, 100 + epoch))
-    return world.host(broker, log)
 
 
 def metadata_fetch(*, replica: int, epoch: int) -> Message:
@@ -329,178 +318,6 @@ def test_a_repeated_sequence_is_found() -> None:
         world.changed(broker)
     world.commit_data(7)
     assert world.found == ["S13"]
-
-
-# --- unclean elections -----------------------------------------------------------------------------------------------
-
-
-def without_candidates(strategy: str = "balanced") -> World:
-    """All three lost candidates: 1 and 2 are remembered, 3 had been out of sync before record 5."""
-    world = three_replicas()
-    world.commit(
-        records.ConfigRecord(resource_type=2, resource_name="t", name="unclean.recovery.strategy", value=strategy)
-    )
-    world.change(isr=(1, 2))
-    world.replica(1).lead(1, (1, 2))
-    world.replicate(1, 2, 1)
-    world.commit_data(6)
-    for broker in (1, 2):
-        world.crash(broker, lost={})
-    world.change(leader=-1, isr=(), last_known_elr=(1, 2))
-    return world
-
-
-def come_back(world: World, broker: int, records_kept: int) -> None:
-    log = FakeLog()
-    log.append(1, records_kept)
-    recovered(world, broker, 60 + broker, log)
-
-
-def elect(world: World, leader: int) -> None:
-    world.change(leader=leader, isr=(leader,), last_known_elr=(), leader_recovery_state=1)
-    world.replica(leader).lead(world.ghost.partition.leader_epoch, (leader,))
-    world.changed(leader)
-
-
-def committed_by_a_late_fetch() -> World:
-    """Broker 3 is out of sync. Broker 2 dies with offset 5 in its log and a fetch under way that commits it."""
-    world = three_replicas()
-    world.change(isr=(1, 2))
-    world.replica(1).lead(1, (1, 2))
-    world.replicate(1, 2, 1)
-    world.crash(2)
-    world.commit_data(6)
-    return world
-
-
-def reopen(world: World, broker: int, length: int) -> None:
-    world.start(broker)
-    log = FakeLog()
-    log.append(1, length)
-    world.host(broker, log)
-
-
-def test_what_a_dead_replica_held_when_its_last_fetch_left_is_not_lost() -> None:
-    """S9: the leader loses it, broker 2 has it all along."""
-    world = committed_by_a_late_fetch()
-    world.crash(1, {"data/t-0/0.log": (6, 3)})
-    world.change(leader=-1, isr=(), last_known_elr=(1, 2))
-    reopen(world, 1, 3)
-    assert world.found == []
-    reopen(world, 2, 6)
-    assert world.found == []
-
-
-def test_a_record_of_a_late_fetch_that_is_gone_without_a_lossy_crash_is_found() -> None:
-    """S9: broker 2 held it, lost it without an excuse, and was the last to have it."""
-    world = committed_by_a_late_fetch()
-    world.crash(1, {"data/t-0/0.log": (6, 3)})
-    world.change(leader=-1, isr=(), last_known_elr=(1, 2))
-    reopen(world, 1, 3)
-    assert world.found == []
-    reopen(world, 2, 5)
-    assert world.found == ["S9"]
-
-
-def test_balanced_recovery_that_takes_the_longer_log_is_in_order() -> None:
-    """S9, E6: one of MinISR replicas lost data."""
-    world = without_candidates()
-    come_back(world, 1, 3)
-    come_back(world, 2, 6)
-    elect(world, 2)
-    assert world.found == []
-    assert world.ghost.committed.end == 6
-    assert world.checker.probes.seen["balanced_recovery_chose"] == 1
-    assert world.checker.probes.seen["unclean_election_lost_nothing"] == 1
-
-
-def test_balanced_recovery_that_passes_over_a_complete_log_is_found() -> None:
-    """S9, E6: the other one had everything."""
-    world = without_candidates()
-    come_back(world, 1, 3)
-    come_back(world, 2, 6)
-    elect(world, 1)
-    assert world.found == ["S9"]
-
-
-def test_balanced_recovery_may_lose_what_min_isr_replicas_lost() -> None:
-    """S9: then the cluster goes on with what there is, and offsets are used again."""
-    world = without_candidates()
-    come_back(world, 1, 3)
-    come_back(world, 2, 4)
-    elect(world, 2)
-    assert world.found == []
-    assert world.ghost.committed.end == 4
-    assert world.checker.probes.seen["unclean_election_lost_records"] == 1
-    world.replicate(1, 2, epoch=3)
-    world.commit_data(5, leader=2)
-    assert world.found == []
-    assert world.ghost.committed.at(4).leader_epoch == 3
-
-
-def test_proactive_recovery_may_lose_records() -> None:
-    """S9, E6: the topic's choice."""
-    world = without_candidates("proactive")
-    elect(world, 3)
-    assert world.found == []
-    assert world.ghost.committed.end == 5
-
-
-def test_manual_recovery_may_not_lose_records_by_itself() -> None:
-    """S9, E6: nobody asked for it."""
-    world = without_candidates("manual")
-    assert world.checker.probes.seen["manual_recovery_waits"] == 1
-    elect(world, 3)
-    assert world.found == ["S9"]
-
-
-@pytest.mark.parametrize("forwarded", [False, True], ids=["direct", "forwarded"])
-def test_an_operator_may_lose_records(forwarded: bool) -> None:
-    """S9, E6: exactly the elections that were appended when the operator asked."""
-    world = without_candidates("manual")
-    request: Any = elect_leaders.ElectLeadersRequest(election_type=1, topic_partitions=None, timeout=ms(0))
-    if forwarded:
-        data = codec.encode_request(request, 0, "forwarded")
-        request = envelope.EnvelopeRequest(request_data=data, request_principal=None, client_host_address=b"")
-    quorum = world._nodes[3].quorum
-    quorum.leo += 1
-    world.step(3, Request(1, request))
-    elect(world, 3)
-    assert world.found == []
-    assert world.checker.probes.seen["unclean_election_by_operator"] == 1
-
-
-def test_a_removed_replicas_log_is_forgotten() -> None:
-    """S9, T7: broker 3 left the replica set and deleted its log."""
-    world = three_replicas()
-    world.change(replicas=(1, 2), isr=(1, 2), leader=1)
-    world.changed(3)
-    del world._nodes[3].replicas.replicas[KEY]
-    world.commit(records.NoOpRecord())
-    assert 3 not in world.ghost.tracked
-    assert world.found == []
-
-
-def test_a_removal_and_return_seen_as_one_is_a_probe() -> None:
-    """Q7: broker 2 hears of both at once."""
-    world = three_replicas()
-    slow = world._nodes.pop(2)
-    world.change(replicas=(1, 2), isr=(1, 2), leader=1)
-    world.change(replicas=(1, 2, 3))
-    assert world.checker.probes.seen["merged_remove_and_add"] == 0
-    world._nodes[2] = slow
-    world.commit(records.NoOpRecord())
-    assert world.checker.probes.seen["merged_remove_and_add"] == 1
-
-
-def test_a_deleted_topic_binds_nobody() -> None:
-    """S9: what was acknowledged there is gone for good."""
-    world = three_replicas()
-    world.history.append(Sent(1, 1, KEY, -1, 1, crc=1004))
-    world.commit(records.RemoveTopicRecord(topic_id=KEY[0]))
-    world.history.append(Acked(1, 2, 9))
-    world.step(1)
-    assert world.found == []
 
 
 def test_a_checker_without_faults_is_an_observer_of_the_cluster() -> None:

@@ -99,7 +99,7 @@ class Runner:
         except InvariantViolation as violation:
             self._violated(violation)
             return
-        except Exception:
+        except Exception:  # a defect, met by one request: that connection ends, the others are served
             log.exception("event=request_failed api=%s", type(message).__name__)
             effects = self.node.out.drain()
             if token in self._answers:
