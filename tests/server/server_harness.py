@@ -70,6 +70,16 @@ class Wire:
             return False
         return True
 
+    def is_answered_or_closed(self) -> bool:
+        """Whether something comes of what was sent. A node that closes with bytes unread resets the connection."""
+        try:
+            self.sock.recv(4)
+        except ConnectionError:
+            return True
+        except TimeoutError:
+            return False
+        return True
+
     def _exactly(self, size: int) -> bytes:
         data = bytearray()
         while len(data) < size:
