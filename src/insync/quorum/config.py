@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Protocol
-from uuid import UUID
 
-TOPIC = "__cluster_metadata"
-TOPIC_ID = UUID("00000000-0000-0000-0000-000000000001")
 PARTITION = 0
 
 NOBODY = -1

@@ -67,13 +67,6 @@ def roles(text: str) -> tuple[str, ...]:
     return given
 
 
-def plaintext_only(text: str) -> str:
-    for pair in words(text):
-        if not pair.upper().endswith(":PLAINTEXT"):
-            raise BadValue(f"{pair!r}: only PLAINTEXT is served")
-    return text
-
-
 def topic_default_problem(key: str, value: str) -> str | None:
     """Why this is no default of a topic config; None if it is one."""
     if key not in configs.BROKER_KEYS:
