@@ -15,7 +15,7 @@ from insync.server import ask
 from insync.server.local_cluster import LocalCluster, LocalNode
 from insync.wire import batch, codec
 from insync.wire.errors import ErrorCode
-from insync.wire.messages import create_topics, fetch, metadata, produce
+from insync.wire.messages import create_topics, fetch, init_producer_id, metadata, produce
 from insync.wire.types import ms
 
 PATIENCE_S = 20.0
@@ -109,6 +109,8 @@ class Topic:
         assert answer.error_code is ErrorCode.none, answer
         self.id: UUID = answer.topic_id
         eventually(lambda: self.partition() and self.partition().leader_id > 0, f"{name} has a leader")
+        self._producer_id = -1
+        self._next_sequence = 0
 
     def partition(self, node: LocalNode | None = None) -> Any:
         """As one running broker sees it; None if it cannot be asked or does not know it."""
@@ -133,24 +135,47 @@ class Topic:
 
     def try_produce(self, value: bytes, acks: int = -1) -> int | None:
         """The record's offset, or None if there is reason to try again."""
+        return self._try(self.produce_request(value, acks))
+
+    def _try(self, request: Any) -> int | None:
         try:
-            answer = ask.ask(self.leader().address, self.produce_request(value, acks), 5.0)
+            answer = ask.ask(self.leader().address, request, 5.0)
         except ask.NoAnswer:
             return None
         line = answer.responses[0].partition_responses[0]
         return line.base_offset if line.error_code is ErrorCode.none else None
 
     def produce(self, value: bytes, patience_s: float = PATIENCE_S) -> int:
-        """As a retrying client does."""
+        """As a retrying, idempotent client does (P4): a retry of what was written unheard is not written again."""
+        if self._producer_id < 0:
+            self._producer_id = eventually(self._new_producer_id, "a producer id")
+        sequence = self._next_sequence
+        self._next_sequence += 1
 
         def attempt() -> tuple[int] | None:
-            offset = self.try_produce(value)
+            offset = self._try(self.produce_request(value, -1, self._producer_id, sequence))
             return None if offset is None else (offset,)
 
         return int(eventually(attempt, "a write is acknowledged", patience_s)[0])
 
-    def produce_request(self, value: bytes, acks: int = -1) -> Any:
-        records = bytes(batch.build([batch.NewRecord(key=None, value=value)], timestamp_ms=1_700_000_000_000))
+    def _new_producer_id(self) -> int | None:
+        request = init_producer_id.InitProducerIdRequest(transactional_id=None, transaction_timeout=ms(60_000))
+        try:
+            answer = ask.ask(self._any().address, request)
+        except ask.NoAnswer:
+            return None
+        return int(answer.producer_id) if answer.error_code is ErrorCode.none else None
+
+    def produce_request(self, value: bytes, acks: int = -1, producer_id: int = -1, sequence: int = -1) -> Any:
+        records = bytes(
+            batch.build(
+                [batch.NewRecord(key=None, value=value)],
+                timestamp_ms=1_700_000_000_000,
+                producer_id=producer_id,
+                producer_epoch=0 if producer_id >= 0 else -1,
+                base_sequence=sequence,
+            )
+        )
         data = produce.PartitionProduceData(index=0, records=records)
         topic = produce.TopicProduceData(topic_id=self.id, partition_data=(data,))
         return produce.ProduceRequest(transactional_id=None, acks=acks, timeout=ms(5_000), topic_data=(topic,))
