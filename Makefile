@@ -9,11 +9,11 @@ BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test sim mutants bench demo lock clean
+.PHONY: help setup check test sim mutants bench demo apache-kafka lock clean
 
 help: ## List the targets
 	@echo "make <target>   (PYTHON=$(PYTHON) VENV=$(VENV) JOBS=$(JOBS) SEEDS=$(SEEDS))"
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-10s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
 setup: $(STAMP) ## Create .venv with everything in requirements.lock, and insync itself
 
@@ -47,6 +47,13 @@ bench: setup ## Measure the hot paths, the simulator, and how both grow (bench/*
 
 demo: setup ## A simulated cluster loses its leader, diverges, truncates and recovers, told step by step
 	$(BIN)/insync demo
+
+# Needs Maven and a JDK. No other target depends on it: where the jars are missing, benchmarks leave Kafka out and say so.
+KAFKA_LIBS := build/apache-kafka/libs
+apache-kafka: $(KAFKA_LIBS)/.complete ## Fetch Apache Kafka's jars with Maven, for benchmarks beside it and Java clients
+$(KAFKA_LIBS)/.complete: tools/apache-kafka/pom.xml
+	mvn -q -B -f tools/apache-kafka/pom.xml dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$(KAFKA_LIBS)"
+	touch $@
 
 # pip-tools lives in build/, outside the environment that it pins.
 lock: setup ## Rewrite requirements.lock from pyproject.toml (needs a package index)
