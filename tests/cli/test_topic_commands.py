@@ -166,6 +166,20 @@ def test_a_group_with_its_lag(fake: FakeCluster) -> None:
     assert "lag 2" in good(fake, "group", "describe", "g")
 
 
+def test_a_group_of_the_newer_protocol_is_described_by_its_own_api(fake: FakeCluster) -> None:
+    """KIP-848: to DescribeGroups it is Dead."""
+    fake.topic("t", [1], [2])
+    places = [{"topic_id": None, "topic_name": "t", "partitions": [1]}]
+    member = {
+        "member_id": "m", "member_epoch": 1, "client_id": "c", "client_host": "/h", "member_type": 1,
+        "assignment": {"topic_partitions": places}, "target_assignment": {"topic_partitions": places},
+    }  # fmt: skip
+    fake.groups["g"] = FakeGroup("Stable", {("t", 1): 0}, [member], kind="Consumer")
+    found = json.loads(good(fake, "group", "describe", "g", "--json"))
+    assert (found["state"], [each["id"] for each in found["members"]]) == ("Stable", ["m"])
+    assert [(row["partition"], row["member"]) for row in found["partitions"]] == [(1, "m")]
+
+
 @pytest.mark.parametrize(
     ("where", "after"),
     [

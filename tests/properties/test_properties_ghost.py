@@ -173,6 +173,26 @@ def test_a_replica_is_excused_until_it_has_cut_what_the_winner_lacks() -> None:
     assert ghost.check_matching(1, tracked, 3)
 
 
+def test_what_retention_took_from_an_old_log_is_nothing_that_it_shares_with_the_winner() -> None:
+    """S2: a replaced leader went on without knowing, and deleted the records in which it still agreed."""
+    ghost = PartitionGhost(partition(), 2)
+    old = FakeLog([1, 1, 1, 1, 1, 1])
+    lead(ghost, 1, old, 1, hwm=5)
+    ghost.elected_uncleanly(2, permitted=True, best=0)
+    winner = FakeLog([1, 1])
+    lead(ghost, 2, winner, 2, hwm=2)
+    winner.append(2, 6)
+    lead(ghost, 2, winner, 2, hwm=8)
+    old.log_start = 4
+    tracked = observed(ghost, 1, old)
+    ghost.settle_debts(1, tracked, 2)
+    assert ghost.check_matching(1, tracked, 5) is None
+    copy = FakeLog([1, 1, 2, 2, 2, 2], log_start=4)
+    copy.cuts = 1
+    ghost.settle_debts(1, observed(ghost, 1, copy), 2)
+    assert not tracked.excused
+
+
 @pytest.mark.parametrize("lossy", [True, False])
 def test_a_cut_may_be_undone_by_a_crash_that_loses_data_and_by_no_other(lossy: bool) -> None:
     """S2: what a replica had cut after an unclean election is back, and has to be cut again."""

@@ -1,170 +1,212 @@
-"""`insync demo`: a cluster lives through a bad day, told in chapters.
+"""`insync demo`: a real cluster on a bad day.
 
-Three brokers and three controllers run in the simulator, with the very code that runs in production, and every safety
-property is checked after each of their steps. The chapters are scenario steps; what is printed is what happened.
+Three node processes; a stock client (confluent-kafka) writes and reads all the time, and everything that it sees is
+written down. A leader dies by kill -9, a partition leaves a broker and comes back; at the end one more reader reads
+everything again, and the whole history is judged by the protocol's properties. Nothing is simulated, nothing is canned.
 """
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
 import typer
-from rich import box
-from rich.console import Console
 from rich.padding import Padding
 from rich.rule import Rule
-from rich.table import Table
-from rich.text import Text
 
-from insync.cli.demo_chapters import CHAPTERS, TOLD, Chapter
-from insync.properties import SAFETY
-from insync.sim import picture
-from insync.sim.scenario import Player
-from insync.sim.scenario_clients import SentBatch
-from insync.sim.scenario_stage import FIRST_CONTROLLER, Happening, Stage
+from insync.cli.common import console, failed, table
+from insync.client import admin, topics
+from insync.client.cluster import Cluster as Client
+from insync.client.errors import check
+from insync.testing import history
+from insync.testing.cluster import Cluster
+from insync.testing.verdict import Verdict
+from insync.testing.workload import Load, Workload
 
-PARTITION = "orders-0"
+TOPIC = "orders"
+PARTITIONS = 3
+BROKERS = (1, 2, 3)
+ENOUGH = 500
+"""Acknowledged records on every partition before the next thing happens."""
+PATIENCE_S = 60.0
 WIDTH = 100
 
 
-def demo() -> None:
-    """Watch a simulated cluster lose its leader, split in two, and come out whole."""
-    console = Console(width=min(WIDTH, Console().width), highlight=False)
-    player = Player()
-    console.print("\n[bold]insync[/bold]: a replicated log on a bad day, in eight chapters")
-    console.print("[dim]3 brokers (1-3) and 3 controllers (101-103), simulated; times are milliseconds[/dim]\n")
-    player.step("cluster brokers=3 controllers=3")
-    for number, chapter in enumerate(CHAPTERS, 1):
-        _perform(console, player, number, chapter)
-        if player.stage.failed:
-            break
-    player.finish()
-    _summary(console, player.stage)
-    if player.stage.failed:
+class Demo:
+    def __init__(self, cluster: Cluster, workload: Workload, began: float) -> None:
+        self.cluster = cluster
+        self.workload = workload
+        self.began = began
+        self.console = console()
+        self.console.width = min(self.console.width, WIDTH)
+
+    def chapter(self, title: str) -> None:
+        self.console.print()
+        self.console.print(Rule(f"[bold]{title}[/bold]", align="left", style="cyan"))
+
+    def say(self, text: str) -> None:
+        self.console.print(f"  [dim]{time.monotonic() - self.began:5.1f} s[/dim]  {text}", soft_wrap=True)
+
+    def progress(self) -> None:
+        self.say(f"{self.workload.acked:,} records acknowledged, {self.workload.read:,} read")
+
+    def load_goes_on(self) -> None:
+        self.workload.wait_for_acks(ENOUGH)
+        self.progress()
+
+
+def demo(
+    keep: Annotated[
+        Path | None, typer.Option(help="Keep logs, data and the clients' history in this directory.")
+    ] = None,
+) -> None:
+    """Watch a real cluster survive kill -9 of a leader and the move of a partition."""
+    _need_client()
+    if keep is not None:
+        _perform(keep.resolve())
+        return
+    with tempfile.TemporaryDirectory(prefix="insync-demo-") as directory:
+        _perform(Path(directory))
+
+
+def _perform(directory: Path) -> None:
+    began = time.monotonic()
+    directory.mkdir(parents=True, exist_ok=True)
+    out = console()
+    out.print("\n[bold]insync[/bold]: three nodes, one stock client, one bad day")
+    with Cluster(brokers=3, topics={TOPIC: PARTITIONS}, directory=directory / "cluster") as cluster:
+        load = Load(bootstrap=cluster.bootstrap, topic=TOPIC, partitions=PARTITIONS, rate=1_000, in_flight=2_000)
+        with Workload(load, directory / "history.jsonl") as workload:
+            demo = Demo(cluster, workload, began)
+            _up(demo)
+            killed = _kill_the_leader(demo)
+            _move(demo)
+            demo.chapter("The account")
+            verdict = workload.finish()
+        pause = _longest_pause(directory / "history.jsonl", *killed)
+        _summary(demo, verdict, pause)
+    if not verdict.ok:
         raise typer.Exit(1)
 
 
-def _perform(console: Console, player: Player, number: int, chapter: Chapter) -> None:
-    stage = player.stage
-    before = len(stage.happened)
-    for step in chapter.steps.splitlines():
-        player.line(step.strip())
-        if stage.failed:
-            console.print("\n".join(stage.out[-10:]), style="red", markup=False)
-            return
-    console.print(Rule(f"[bold]{number}. {chapter.title}[/bold]", align="left", style="cyan"))
-    console.print(Padding(Text(chapter.words), (0, 2)))
-    for line in _events(stage.happened[before:]):
-        console.print(line)
-    console.print(Padding(_title(stage), (1, 0, 0, 2)))
-    console.print(Padding(_table(stage), (0, 0, 1, 2)))
+# --- the chapters ----------------------------------------------------------------------------------------------------
 
 
-# --- what happened ---------------------------------------------------------------------------------------------------
+def _up(demo: Demo) -> None:
+    demo.chapter("A cluster comes up")
+    for node in demo.cluster.nodes.values():
+        demo.say(f"node {node.id}: {' and '.join(node.roles)}, pid {node.pid}, port {node.port}")
+    demo.say(f"topic {TOPIC}: {PARTITIONS} partitions, 3 replicas each, writes need 2 in sync")
+    demo.workload.wait_for_acks(1)
+    demo.say("[green]first write acknowledged on every partition[/green]")
+    demo.load_goes_on()
+    _show_partitions(demo)
 
 
-def _events(happened: list[Happening]) -> list[Text]:
-    lines = []
-    for happening in happened:
-        what = _plain_words(happening)
-        if what:
-            line = Text().append(f"  {happening.time_ms:>6}  ", style="dim")
-            lines.append(line.append(f"{_who(happening):<16}", style="cyan").append(what))
-    return lines
+def _kill_the_leader(demo: Demo) -> tuple[int, int]:
+    """(partition that lost its leader, when)."""
+    demo.chapter("kill -9 of a leader")
+    victim = demo.cluster.leader_of(TOPIC)
+    when = history.now()
+    demo.cluster.kill(victim)
+    demo.say(f"[red]node {victim}, leader of {TOPIC}-0, is dead[/red]")
+    successor = demo.cluster.wait_for_leader(TOPIC, other_than=victim)
+    demo.say(f"node {successor} leads {TOPIC}-0 now: it was in sync, so it has every acknowledged record")
+    demo.load_goes_on()
+    _show_partitions(demo)
+    demo.cluster.start(victim)
+    demo.say(f"node {victim} is started again, cuts off what nobody acknowledged, and catches up")
+    for partition in range(PARTITIONS):
+        demo.cluster.wait_for_isr(TOPIC, partition)
+    demo.say("[green]all replicas are in sync[/green]")
+    return 0, when
 
 
-def _plain_words(happening: Happening) -> str:
-    note = happening.note
-    if note is None:
-        return happening.what
-    template = TOLD.get(note.kind, "")
-    fields = {name: _value(value) for name, value in note.fields.items()}
-    return template.format_map(fields)
+def _move(demo: Demo) -> None:
+    demo.chapter("A partition moves")
+    leaver = demo.cluster.leader_of(TOPIC, 1)
+    rest = tuple(broker for broker in BROKERS if broker != leaver)
+    _reassign(demo, rest)
+    demo.cluster.wait_for_isr(TOPIC, 1, len(rest))
+    demo.say(f"{TOPIC}-1 has left node {leaver}, its leader: node {demo.cluster.wait_for_leader(TOPIC, 1)} took over")
+    demo.load_goes_on()
+    _reassign(demo, (*rest, leaver))
+    demo.cluster.wait_for_isr(TOPIC, 1, len(BROKERS))
+    demo.say(f"and is back: node {leaver} copied all of it while writes went on")
+    demo.load_goes_on()
+    _show_partitions(demo)
 
 
-def _who(happening: Happening) -> str:
-    name, _, number = happening.who.partition(" ")
-    if name != "node":
-        return name
-    return f"controller {number}" if int(number) >= FIRST_CONTROLLER else f"broker {number}"
+def _reassign(demo: Demo, replicas: tuple[int, ...]) -> None:
+    async def moved() -> None:
+        async with Client.connect(demo.cluster.bootstrap, timeout=PATIENCE_S) as client:
+            for code, message in (await admin.reassign(client, {(TOPIC, 1): replicas})).values():
+                check(code, f"moving {TOPIC}-1", message)
+            while await admin.reassignments(client):
+                await asyncio.sleep(0.05)
+
+    asyncio.run(asyncio.wait_for(moved(), PATIENCE_S))
 
 
-def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return picture.members(value) if isinstance(value, tuple) else str(value)
+# --- what is shown ---------------------------------------------------------------------------------------------------
 
 
-# --- where every replica stands --------------------------------------------------------------------------------------
+def _show_partitions(demo: Demo) -> None:
+    async def described() -> list[tuple[object, ...]]:
+        async with Client.connect(demo.cluster.bootstrap, timeout=PATIENCE_S) as client:
+            (topic,) = await topics.describe(client, [TOPIC])
+            return [(f"{TOPIC}-{p.index}", p.leader, p.leader_epoch, p.replicas, p.isr) for p in topic.partitions]
+
+    rows = asyncio.run(described())
+    _show(demo, ("partition", "leader", "epoch", "replicas", "in sync"), rows)
 
 
-def _table(stage: Stage) -> Table:
-    partition = stage.partition(PARTITION)
-    truth = dict(_log(stage, partition.leader))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for heading in ("broker", "role", "in sync"):
-        table.add_column(heading)
-    for heading in ("epoch", "LEO", "HWM"):
-        table.add_column(heading, justify="right")
-    table.add_column("log")
-    for replica in picture.replica_pictures(stage.world.cluster, partition):
-        member = replica.broker in partition.isr
-        table.add_row(
-            str(replica.broker),
-            _role(replica, partition.leader),
-            Text("in ISR", style="green") if member else Text("out", style="red"),
-            replica.epoch,
-            replica.leo,
-            replica.hwm,
-            _drawn(stage, replica, truth),
-        )
-    return table
+def _show(demo: Demo, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
+    demo.console.print(Padding(table(columns, rows), (1, 0, 1, 11)))
 
 
-def _title(stage: Stage) -> Text:
-    partition = stage.partition(PARTITION)
-    title = Text(f"{PARTITION}  leader {picture.leader_name(partition)}, epoch {partition.leader_epoch}, ISR ")
-    return title.append(picture.members(partition.isr), style="green")
+def _longest_pause(path: Path, partition: int, killed: int) -> float:
+    """Seconds without an acknowledgement on the partition, from the kill on."""
+    acks = [
+        event.time
+        for event in history.read(path)
+        if event.kind == history.ACK and event.partition == partition and event.time >= killed
+    ]
+    times = [killed, *sorted(acks)]
+    return max((after - before for before, after in itertools.pairwise(times)), default=0) / 1e9
 
 
-def _role(replica: picture.ReplicaPicture, leader: int) -> Text:
-    if replica.role == "leader":
-        return Text("leader", style="bold") if replica.broker == leader else Text("zombie leader", style="bold red")
-    return Text(replica.role, style="red" if replica.role == "down" else "")
-
-
-def _drawn(stage: Stage, replica: picture.ReplicaPicture, truth: dict[int, str]) -> Text:
-    """The records: committed ones plain, others dim; what differs from the leader's log stands out."""
-    drawn = Text()
-    for offset, value in _log(stage, replica.broker):
-        style = "bold red" if truth.get(offset, value) != value else "" if offset < int(replica.hwm) else "dim"
-        drawn.append(f"{value} ", style=style)
-    return drawn
-
-
-def _log(stage: Stage, broker: int) -> list[tuple[int, str]]:
-    partition = stage.partition(PARTITION)
-    records = picture.log_records(stage.world.cluster, partition, broker) or []
-    return [(offset, value) for offset, value, _ in records]
-
-
-# --- the end ---------------------------------------------------------------------------------------------------------
-
-
-def _summary(console: Console, stage: Stage) -> None:
-    acknowledged = _acknowledged(stage)
-    logs = [[value for _, value in _log(stage, broker)] for broker in stage.partition(PARTITION).replicas]
-    lost = [value for value in acknowledged if not all(value in log for log in logs)]
-    console.print(Rule(style="cyan"))
-    console.print(f"  {len(acknowledged)} records acknowledged, {len(lost)} lost", style="bold red" if lost else "bold")
-    steps = f"{stage.world.trace.steps:,} steps"
-    if stage.failed:
-        console.print(f"  FAILED after {steps}", style="bold red")
-    else:
-        console.print(f"  properties {SAFETY[0].id}..{SAFETY[-1].id} held after each of {steps}", style="bold green")
-    console.print(
-        "\n  break it yourself:  insync sim scenario FILE    insync sim run    insync sim mutants\n", style="dim"
+def _summary(demo: Demo, verdict: Verdict, pause: float) -> None:
+    count = verdict.count
+    rows: list[tuple[str, str]] = [
+        ("records sent", f"{count(history.SEND):,}"),
+        ("acknowledged", f"{count(history.ACK):,}"),
+        ("refused", f"{count(history.FAIL):,}"),
+        ("read by consumers", f"{count(history.READ):,}"),
+        ("in the log at the end", f"{count(history.LOG):,}"),
+        ("longest pause of writes after kill -9", f"{pause * 1_000:,.0f} ms"),
+        ("lost", f"{count('lost'):,}"),
+        ("duplicated", f"{count('duplicated'):,}"),
+        ("reordered", f"{count('reordered'):,}"),
+        ("read and then gone or changed", f"{count('inconsistent') + count('stale'):,}"),
+    ]
+    _show(demo, ("what the clients saw", ""), rows)
+    for line in verdict.lines():
+        demo.console.print(f"  [red]{line}[/red]", soft_wrap=True)
+    style = "[bold green]Nothing was lost" if verdict.ok else "[bold red]The cluster did not keep its word"
+    demo.say(f"{style}[/]")
+    demo.console.print(
+        "\n  your own cluster:  insync up    break one:  insync chaos    simulate one:  insync sim demo\n"
     )
 
 
-def _acknowledged(stage: Stage) -> list[str]:
-    batches: list[SentBatch] = list(stage.batches.values())
-    return [value for sent in batches if stage.answers.get(sent.label) == "none" for value in sent.text.split()]
+def _need_client() -> None:
+    try:
+        import confluent_kafka  # noqa: F401
+    except ImportError:
+        raise failed("the demo writes with a stock client: pip install confluent-kafka") from None

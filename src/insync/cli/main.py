@@ -1,52 +1,98 @@
-"""The `insync` command. One module per group of commands; this one only puts them together."""
+"""The `insync` command: which commands there are, and where. One module per group of commands.
+
+A command's module is imported when the command is run: starting a node or a cluster should not wait for the simulator,
+nor a look at a topic for anything but that.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
 import typer
+from typer.core import TyperGroup
+from typer.main import get_group
 
 from insync import __version__
-from insync.cli import (
-    consume,
-    demo,
-    elect,
-    explain,
-    group,
-    health,
-    node,
-    produce,
-    quorum,
-    reassign,
-    sim,
-    top,
-    topic,
-    up,
-)
-from insync.cli import (
-    format as format_command,
-)
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("demo.demo", "Watch a real cluster survive kill -9 of a leader and the move of a partition."),
+    "up": ("up.up", "Start a cluster on this machine and stop it on Ctrl-C."),
+    "node": ("node.node", "Run one node until SIGTERM or Ctrl-C, which shut it down in an orderly way."),
+    "format": (
+        "format.format_node",
+        "Write meta.properties into the node's log directory; one that exists is left alone.",
+    ),
+    "topic": ("topic.app", "Topics and their configs."),
+    "produce": (
+        "produce.produce",
+        "Write records to a topic, idempotently when acks=all; says where they are once they are acknowledged.",
+    ),
+    "consume": ("consume.consume", "Read a topic from the beginning, an offset or a time."),
+    "group": ("group.app", "Consumer groups."),
+    "reassign": ("reassign.app", "Move partitions to other brokers."),
+    "elect": ("elect.elect", "Make the first replica of each partition its leader."),
+    "quorum": (
+        "quorum.quorum",
+        "Show the metadata quorum: leader, epoch, high watermark, voters and observers with their lag.",
+    ),
+    "health": ("health.health", "Check brokers, quorum, disks and every partition."),
+    "explain": (
+        "explain.explain",
+        "Why is a replica not in the ISR, why do writes fail, what would an unclean election lose?",
+    ),
+    "top": ("top.top", "Watch a cluster."),
+    "chaos": (
+        "chaos.chaos",
+        "Break a real cluster under load and check that nothing acknowledged is lost, doubled or reordered.",
+    ),
+    "sim": ("sim.app", "The deterministic simulator: the same node code, under faults."),
+}
+"""By name: a function, or an app of several commands, in a module of this package; and what it does, in a line."""
+
+
+class _Loaded(Mapping[str, Any]):
+    """The commands themselves, each imported when it is looked up."""
+
+    def __getitem__(self, name: str) -> Any:
+        module, attribute = COMMANDS[name][0].split(".")
+        found = getattr(import_module(f"insync.cli.{module}"), attribute)
+        holder = typer.Typer(rich_markup_mode=None)
+        if isinstance(found, typer.Typer):
+            holder.add_typer(found, name=name)
+        else:
+            holder.command(name=name)(found)
+        return get_group(holder).commands[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+class _Group(TyperGroup):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: Any = _Loaded()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
 
 app = typer.Typer(
     name="insync",
+    cls=_Group,
     help="Kafka's replication protocol, to run, break on purpose, and prove.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
 )
-app.add_typer(sim.app, name="sim")
-app.command(name="demo")(demo.demo)
-app.command(name="up")(up.up)
-app.command(name="node")(node.node)
-app.command(name="format")(format_command.format_node)
-app.add_typer(topic.app, name="topic")
-app.command(name="produce")(produce.produce)
-app.command(name="consume")(consume.consume)
-app.add_typer(group.app, name="group")
-app.add_typer(reassign.app, name="reassign")
-app.command(name="elect")(elect.elect)
-app.command(name="quorum")(quorum.quorum)
-app.command(name="health")(health.health)
-app.command(name="explain")(explain.explain)
-app.command(name="top")(top.top)
 
 
 def _version(asked: bool) -> None:

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from insync.cli import sim_demo
 from insync.cli.seeds import complain, one_seed, over_processes, seed_range
 from insync.properties.violation import Violation
 from insync.sim import mutations, scenario, shrinking
@@ -26,6 +27,7 @@ from insync.sim.run import Outcome, run_plan
 from insync.sim.story import Story
 
 app = typer.Typer(help="The deterministic simulator: the same node code, under faults.", no_args_is_help=True)
+app.command(name="demo")(sim_demo.demo)
 
 JOBS = os.cpu_count() or 1
 

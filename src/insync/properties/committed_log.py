@@ -4,7 +4,7 @@ It grows when a leader's high watermark advances, by the batches that the leader
 in which clients may learn of them. Every replica's log is held against it. `verified` answers how far a log agrees;
 a caller remembers the answer and asks only about the rest, so a batch is compared once per replica.
 
-The oldest half is forgotten from time to time, so that a long run needs bounded memory.
+The oldest half is forgotten from time to time, so that a long run needs bounded memory; `keep` says how much is not.
 """
 
 from __future__ import annotations
@@ -54,9 +54,10 @@ _leader_epoch = attrgetter("leader_epoch")
 class CommittedLog:
     """`start` is the oldest offset still remembered, `end` the true high watermark."""
 
-    __slots__ = ("batches", "committed_in", "end", "start")
+    __slots__ = ("batches", "committed_in", "end", "keep", "start")
 
-    def __init__(self, start: int = 0) -> None:
+    def __init__(self, start: int = 0, *, keep: int = KEEP_BATCHES) -> None:
+        self.keep = keep
         self.batches: list[Fingerprint] = []
         self.committed_in: list[int] = []
         self.start = start
@@ -69,8 +70,8 @@ class CommittedLog:
         self.batches.append(batch)
         self.committed_in.append(epoch)
         self.end = batch.last_offset + 1
-        if len(self.batches) > KEEP_BATCHES:
-            self._forget(KEEP_BATCHES // 2)
+        if len(self.batches) > self.keep:
+            self._forget(self.keep // 2)
 
     def position(self, offset: int) -> int:
         """The index of the batch that holds `offset`; -1 below `start`."""

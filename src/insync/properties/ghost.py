@@ -188,14 +188,15 @@ class PartitionGhost:
     def _followed_suit(self, tracked: Tracked) -> bool:
         """It has nothing left of what the winner lacks, or shares something written since.
 
-        To share more than was kept is not enough: both may have it from before an earlier unclean election. A log that
-        starts above everything committed is still the old one, whose beginning retention has taken.
+        To share more than was kept is not enough: both may have it from before an earlier unclean election. Nor do
+        offsets count that retention has taken from its log, as it may be the old one, of a leader that did not know
+        that it was replaced, and whose log has moved on above everything that was kept.
         """
         log = tracked.log
         if log is None or log.log_start > self.committed.end:
             return False
         verified = self.verify(tracked)
-        return verified >= log.leo or verified > self.committed.start_of(self.forgive_epoch)
+        return verified >= log.leo or verified > max(log.log_start, self.committed.start_of(self.forgive_epoch))
 
     def check_matching(self, broker: int, tracked: Tracked, hwm: int) -> str | None:
         """S2, for one replica."""

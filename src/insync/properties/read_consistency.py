@@ -28,3 +28,10 @@ def check(read: Read, committed: CommittedLog, forgiven: Container[Fingerprint] 
         if expected != batch:
             return f"{read.reader} read {batch}, committed there is {expected}"
     return None
+
+
+def check_next(read: Read, expected: int) -> str | None:
+    """A consumer that reads on misses nothing; `expected` is one past what it has read so far, 0 at first."""
+    if read.offset <= expected:
+        return None
+    return f"{read.reader} was given {read.offset} after {expected - 1}: what is between was passed over"

@@ -19,9 +19,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from insync.server import ask
 from insync.server.storage_format import format_directory, new_cluster_id
@@ -85,6 +86,7 @@ class LocalCluster:
         self._temporary = directory is None
         self.directory = Path(directory or tempfile.mkdtemp(prefix="insync-"))
         self.directory.mkdir(parents=True, exist_ok=True)
+        self._reserved: list[socket.socket] = []
         self.nodes = self._layout(brokers, controllers, port)
 
     @property
@@ -133,6 +135,8 @@ class LocalCluster:
         _wait(rest, deadline)
         for node in rest:
             self.kill(node.id)
+        while self._reserved:
+            self._reserved.pop().close()
         if self._temporary:
             shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -143,14 +147,7 @@ class LocalCluster:
         if node.running:
             return
         with open(node.log, "ab") as log:
-            node.process = subprocess.Popen(
-                [sys.executable, *MODULE, str(node.directory / "node.properties")],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, "INSYNC_SUPERVISED": "1"},
-                start_new_session=True,  # Ctrl-C in a terminal is for the supervisor, which stops the nodes in its way
-            )
+            node.process = self._launch(node, log)
 
     def kill(self, node_id: int) -> None:
         """As kill -9 does; the machine's page cache survives."""
@@ -169,6 +166,9 @@ class LocalCluster:
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 
+    def _launch(self, node: LocalNode, log: IO[bytes]) -> subprocess.Popen[bytes]:
+        return launch(MODULE, node, log, stdin=subprocess.PIPE, env={"INSYNC_SUPERVISED": "1"})
+
     def _brokers(self) -> list[LocalNode]:
         return [node for node in self.nodes.values() if node.is_broker and node.running]
 
@@ -186,8 +186,8 @@ class LocalCluster:
 
     def _layout(self, brokers: int, controllers: int, port: int) -> dict[int, LocalNode]:
         count = brokers + controllers
-        ports = [port + i for i in range(count)] if port else _free_ports(count)
-        metrics_ports = _free_ports(count)
+        ports = [port + i for i in range(count)] if port else self._reserve_ports(count)
+        metrics_ports = self._reserve_ports(count)
         nodes = {}
         for i in range(count):
             broker = i < brokers
@@ -195,6 +195,17 @@ class LocalCluster:
             roles = (("broker",) if broker else ()) + (("controller",) if votes else ())
             nodes[i + 1] = LocalNode(i + 1, roles, ports[i], metrics_ports[i], self.directory / f"node-{i + 1}")
         return nodes
+
+    def _reserve_ports(self, count: int) -> list[int]:
+        """Free ones, which stay ours while a node is down: else any client's connection might be given one of them.
+
+        A socket that is bound and does not listen keeps others away, but not a node, which says that it shares."""
+        sockets = [socket.socket() for _ in range(count)]
+        self._reserved += sockets
+        for sock in sockets:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((HOST, 0))
+        return [sock.getsockname()[1] for sock in sockets]
 
     def _format(self) -> None:
         about = self.directory / "cluster.json"
@@ -224,17 +235,23 @@ class LocalCluster:
         return "".join(f"{key}={value}\n" for key, value in values.items())
 
 
-def _free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for sock in sockets:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind((HOST, 0))
-        return [sock.getsockname()[1] for sock in sockets]
-    finally:
-        for sock in sockets:
-            sock.close()
+def launch(
+    command: Sequence[str], node: LocalNode, log: IO[bytes], *, stdin: int, env: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, *command, str(node.directory / "node.properties")],
+        stdin=stdin,
+        stdout=log,
+        stderr=log,
+        env={**_inherited(), **env},
+        start_new_session=True,  # Ctrl-C in a terminal is for the supervisor, which stops the nodes in its way
+    )
+
+
+def _inherited() -> dict[str, str]:
+    """This process's environment, but for one thing: a node that may not keep its bytecode compiles itself at every
+    start, which doubles the time that takes."""
+    return {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 
 
 def _signal(nodes: list[LocalNode], number: signal.Signals) -> None:

@@ -7,13 +7,13 @@ import dataclasses
 import pytest
 from typer.testing import CliRunner
 
-from insync.cli import demo
-from insync.cli.demo_chapters import CHAPTERS
+from insync.cli import sim_demo
 from insync.cli.main import app
+from insync.cli.sim_demo_chapters import CHAPTERS
 
 
 def test_the_demo_loses_nothing_and_says_so() -> None:
-    result = CliRunner(env={"COLUMNS": "100"}).invoke(app, ["demo"])
+    result = CliRunner(env={"COLUMNS": "100"}).invoke(app, ["sim", "demo"])
     assert result.exit_code == 0
     for number, chapter in enumerate(CHAPTERS, 1):
         assert f"{number}. {chapter.title}" in result.output
@@ -22,7 +22,7 @@ def test_the_demo_loses_nothing_and_says_so() -> None:
 
 
 def test_the_demo_shows_both_leaders_and_the_record_that_is_cut() -> None:
-    output = CliRunner(env={"COLUMNS": "100"}).invoke(app, ["demo"]).output
+    output = CliRunner(env={"COLUMNS": "100"}).invoke(app, ["sim", "demo"]).output
     assert "zombie leader" in output
     assert "A B C D E F Z" in output
     assert "cuts its log from 7 to 6" in output
@@ -31,8 +31,8 @@ def test_the_demo_shows_both_leaders_and_the_record_that_is_cut() -> None:
 
 def test_a_demo_that_does_not_go_as_told_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = dataclasses.replace(CHAPTERS[1], steps="produce orders-0 A\nexpect answer A=pending")
-    monkeypatch.setattr(demo, "CHAPTERS", (CHAPTERS[0], wrong, CHAPTERS[2]))
-    result = CliRunner(env={"COLUMNS": "100"}).invoke(app, ["demo"])
+    monkeypatch.setattr(sim_demo, "CHAPTERS", (CHAPTERS[0], wrong, CHAPTERS[2]))
+    result = CliRunner(env={"COLUMNS": "100"}).invoke(app, ["sim", "demo"])
     assert result.exit_code == 1
     assert "EXPECTED answer A=pending, found A=none" in result.output
     assert "held after each" not in result.output

@@ -1,0 +1,147 @@
+"""`insync chaos`: a real cluster, real clients, real faults, and whether it kept its word."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from insync.cli.common import AsJson, console, failed, print_json, print_table, wrong
+from insync.server.profiles import PROFILES
+from insync.testing import campaign, history, verdict
+from insync.testing.campaign import Plan, Report, Struck
+from insync.testing.chaos import FAULTS
+from insync.testing.cluster import ClusterError
+
+ALL = "all"
+MOST = 40
+"""Findings that are told one by one; --json has all of them."""
+
+
+def chaos(
+    faults: Annotated[str, typer.Option(metavar="NAME[,...]", help=f"{', '.join(FAULTS)}.")] = ALL,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Begin no fault later; each is used once at least.")] = 60.0,
+    seed: Annotated[int, typer.Option(min=0, help="Decides the order of faults and their targets.")] = 0,
+    keep: Annotated[Path | None, typer.Option(help="Keep data, logs and history here, an empty directory.")] = None,
+    brokers: Annotated[int, typer.Option(min=3, help="Brokers, the first three of which vote.")] = 4,
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions of the topic, each with three replicas.")] = 3,
+    producers: Annotated[int, typer.Option(min=1, help="Idempotent producers.")] = 2,
+    consumers: Annotated[int, typer.Option(min=0, help="Consumers that read along.")] = 1,
+    rate: Annotated[int, typer.Option(min=1, help="Records a second, of each producer.")] = 200,
+    profile: Annotated[str, typer.Option(help=" or ".join(PROFILES) + ".")] = "fast",
+    as_json: AsJson = False,
+) -> None:
+    """Break a real cluster under load and check that nothing acknowledged is lost, doubled or reordered.
+
+    Exit code 1: something was, or clients did not get on. Then everything is kept, and said where.
+    """
+    plan = Plan(
+        faults=_names(faults),
+        seconds=seconds,
+        seed=seed,
+        brokers=brokers,
+        partitions=partitions,
+        profile=_profile(profile),
+        load={"producers": producers, "consumers": consumers, "rate": rate},
+    )
+    if importlib.util.find_spec("confluent_kafka") is None:
+        raise failed("this needs a client that insync does not bring along: pip install confluent-kafka")
+    directory = _directory(keep)
+    try:
+        report = campaign.run(plan, directory, say=lambda struck: None if as_json else _tell(struck))
+    except ClusterError as error:
+        raise failed(f"{error}; everything is in {directory}") from error
+    if report.ok and keep is None:
+        shutil.rmtree(directory)
+    where = directory if directory.exists() else None
+    if as_json:
+        print_json(_as_dict(report, where))
+    else:
+        _print_report(report, where)
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def _names(text: str) -> list[str]:
+    names = list(FAULTS) if text == ALL else [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in FAULTS:
+            raise wrong(f"no fault is called '{name}'. Known: {', '.join(FAULTS)}")
+    return names
+
+
+def _profile(name: str) -> str:
+    if name not in PROFILES:
+        raise wrong(f"'{name}' is not one of {', '.join(PROFILES)}")
+    return name
+
+
+def _directory(keep: Path | None) -> Path:
+    if keep is None:
+        return Path(tempfile.mkdtemp(prefix="insync-chaos-"))
+    keep.mkdir(parents=True, exist_ok=True)
+    if any(keep.iterdir()):
+        raise wrong(f"{keep} is not empty")
+    return keep.resolve()
+
+
+# --- telling ---------------------------------------------------------------------------------------------------------
+
+
+def _tell(struck: Struck) -> None:
+    typer.echo(f"{struck.at:7.1f} s  {struck.name:<16} {struck.told}; whole again after {struck.seconds:.1f} s")
+
+
+def _print_report(report: Report, where: Path | None) -> None:
+    columns = ("partition", "sent", "acknowledged", "failed", "read", "end told", "log end")
+    kinds = (history.SEND, history.ACK, history.FAIL, history.READ, history.LIST)
+    rows = [
+        [f"{each.topic}-{each.partition}", *(f"{each.events[kind]:,}" for kind in kinds), f"{each.end:,}"]
+        for each in report.verdict.partitions
+    ]
+    typer.echo()
+    print_table(columns, rows)
+    typer.echo()
+    judged = report.verdict
+    counts = [(kind, judged.count(kind), rules, meaning) for kind, (rules, meaning) in verdict.MEANINGS.items()]
+    print_table(("verdict", "count", "property", "what it means"), counts)
+    typer.echo()
+    for line in _complaints(report):
+        console().print(line, style="red", markup=False)
+    if report.ok:
+        faults = f"{len(report.struck)} fault{'s' if len(report.struck) != 1 else ''}"
+        console().print(f"{faults}, nothing lost, doubled or reordered", style="bold green")
+    if where is not None:
+        typer.echo(f"history, data and logs are in {where}")
+
+
+def _complaints(report: Report) -> list[str]:
+    lines = list(report.verdict.lines())
+    more = [f"... and {len(lines) - MOST:,} more"] if len(lines) > MOST else []
+    stuck = [f"stuck: {report.stuck}"] if report.stuck else []
+    return lines[:MOST] + more + stuck + [f"a node's code failed: see {log}" for log in report.defects]
+
+
+def _as_dict(report: Report, where: Path | None) -> dict[str, Any]:
+    judged = report.verdict
+    return {
+        "ok": report.ok,
+        "seed": report.plan.seed,
+        "faults": [
+            {"name": each.name, "told": each.told, "at": round(each.at, 3), "seconds": round(each.seconds, 3)}
+            for each in report.struck
+        ],
+        "events": {kind: judged.count(kind) for kind in history.KINDS},
+        "findings": [
+            {"topic": each.topic, "partition": each.partition, **finding._asdict()}
+            for each in judged.partitions
+            for finding in each.findings
+        ],
+        "stuck": report.stuck or None,
+        "defects": report.defects,
+        "directory": None if where is None else str(where),
+    }

@@ -1,0 +1,155 @@
+"""A node's disk that can be full, and that notes down what is safe from a power cut.
+
+The notes are one line each, in the order in which things happened, in a file beside the data. Writing them is cheap and
+they need no sync: the process may be killed, the machine lives on. `power_loss` reads them. Files and directories go by
+inode number, because a handle outlives the name it was opened under.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import threading
+from collections.abc import Iterator
+
+from insync.server.disk import ServerDisk
+from insync.storage import disk as disks
+from insync.storage.disk import Bytes, SyncLater
+from insync.storage.posix import PosixFile
+
+JOURNAL = "disk.journal"
+
+FOUND = "found"  # file, size: it was there when it was opened
+CREATED = "created"  # directory, what
+RENAMED = "renamed"  # directory; or removed
+CUT = "cut"  # file, size
+SYNCING = "syncing"  # number, file, size
+SYNCING_NAMES = "syncing-names"  # number, directory
+SYNCED = "synced"  # number
+
+
+class FaultyDisk(ServerDisk):
+    """`full`: no write succeeds, everything else does."""
+
+    __slots__ = ("_journal", "_numbers", "full", "lock")
+
+    def __init__(self, root: str, journal: str) -> None:
+        super().__init__(root)
+        self.full = False
+        self.lock = threading.Lock()
+        self._numbers = itertools.count(os.getpid() << 32)
+        self._journal = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+    def open(self, path: str) -> FaultyFile:
+        try:
+            file = FaultyFile(self, os.open(self._at(path), os.O_RDWR | os.O_CLOEXEC))
+            self.note(FOUND, file.inode, file.size)
+            return file
+        except FileNotFoundError:
+            with self.lock:
+                fd = os.open(self._at(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                self.note(CREATED, self._inode(disks.parent(path)), os.fstat(fd).st_ino)
+            return FaultyFile(self, fd)
+
+    def mkdir(self, path: str) -> None:
+        if path and not self.exists(path):
+            self.mkdir(disks.parent(path))
+            super().mkdir(path)
+            self.note(CREATED, self._inode(disks.parent(path)), self._inode(path))
+
+    def rename(self, source: str, target: str) -> None:
+        super().rename(source, target)
+        self.note(RENAMED, self._inode(disks.parent(target)))
+
+    def publish(self, source: str, target: str) -> None:
+        super().publish(source, target)
+        self.note(RENAMED, self._inode(disks.parent(target)))
+
+    def remove(self, path: str) -> None:
+        super().remove(path)
+        self.note(RENAMED, self._inode(disks.parent(path)))
+
+    def rmtree(self, path: str) -> None:
+        super().rmtree(path)
+        self.note(RENAMED, self._inode(disks.parent(path)))
+
+    def sync_dir_later(self, path: str) -> SyncLater:
+        inode, sync = self._inode(path), super().sync_dir_later(path)
+
+        def run() -> None:
+            number = self.number()
+            self.note(SYNCING_NAMES, number, inode)
+            sync()
+            self.note(SYNCED, number)
+
+        return run
+
+    def sync_all(self) -> None:
+        with self.lock:
+            numbers = [number for found in os.walk(self.root) for number in self._syncing_in(found[0], found[2])]
+        super().sync_all()
+        for number in numbers:
+            self.note(SYNCED, number)
+
+    # --- notes -------------------------------------------------------------------------------------------------------
+
+    def number(self) -> int:
+        """Of a sync: no other has it, in this process or in those before it."""
+        return next(self._numbers)
+
+    def note(self, *words: object) -> None:
+        os.write(self._journal, (" ".join(map(str, words)) + "\n").encode())
+
+    def _syncing_in(self, directory: str, names: list[str]) -> Iterator[int]:
+        """Notes that a directory and these files of it are being synced; the numbers of these syncs."""
+        yield (number := self.number())
+        self.note(SYNCING_NAMES, number, os.stat(directory).st_ino)
+        for name in names:
+            stat = os.stat(f"{directory}/{name}")
+            yield (number := self.number())
+            self.note(SYNCING, number, stat.st_ino, stat.st_size)
+
+    def _inode(self, path: str) -> int:
+        return os.stat(self._at(path)).st_ino
+
+
+class FaultyFile(PosixFile):
+    __slots__ = ("_disk", "inode")
+
+    def __init__(self, disk: FaultyDisk, fd: int) -> None:
+        super().__init__(fd)
+        self._disk = disk
+        self.inode = os.fstat(fd).st_ino
+
+    def append(self, data: Bytes) -> None:
+        if self._disk.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        super().append(data)
+
+    def truncate(self, n: int) -> None:
+        with self._disk.lock:
+            super().truncate(n)
+            self._disk.note(CUT, self.inode, n)
+
+    def sync(self) -> None:
+        self._synced(self._fd, super().sync)
+
+    def sync_later(self) -> SyncLater:
+        fd, sync = os.dup(self._fd), super().sync_later()
+
+        def run() -> None:
+            try:
+                self._synced(fd, sync)
+            finally:
+                os.close(fd)
+
+        return run
+
+    def _synced(self, fd: int, sync: SyncLater) -> None:
+        """Safe is what was in the file before the sync began, less what is cut off before it ends."""
+        with self._disk.lock:
+            number = self._disk.number()
+            self._disk.note(SYNCING, number, self.inode, os.fstat(fd).st_size)
+        sync()
+        self._disk.note(SYNCED, number)

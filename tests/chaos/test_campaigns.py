@@ -1,0 +1,134 @@
+"""The order of faults in a campaign, its end, and what becomes of one that gets stuck. No process is started here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from insync.testing import campaign
+from insync.testing.campaign import Plan, Report
+from insync.testing.cluster import ClusterError
+from insync.testing.verdict import PartitionVerdict, Verdict
+
+GOOD = Verdict((PartitionVerdict("chaos", 0, Counter(send=1, ack=1), 1, ()),))
+
+
+class FakeCluster:
+    """Nothing but what a campaign asks for."""
+
+    bootstrap = "127.0.0.1:1"
+    mended = 0
+
+    def __init__(self, brokers: int, **settings: Any) -> None:
+        directory = Path(settings["directory"])
+        directory.mkdir()
+        self.nodes = {1: SimpleNamespace(log=directory / "node.log")}
+        self.nodes[1].log.write_text("event=stopped\n")
+
+    def __enter__(self) -> FakeCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def mend(self) -> None:
+        FakeCluster.mended += 1
+
+    def wait_for_isr(self, topic: str, partition: int) -> None:
+        return None
+
+
+class FakeWorkload:
+    def __init__(self, load: Any, path: Path) -> None:
+        self.load = load
+
+    def __enter__(self) -> FakeWorkload:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def wait_for_acks(self, more: int) -> None:
+        return None
+
+    wait_for_reads = wait_for_acks
+
+    def finish(self) -> Verdict:
+        return GOOD
+
+
+class World:
+    """Each fault takes a second of a clock that nothing else moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.struck: list[str] = []
+        self.breaks = ""
+
+    def strike(self, name: str, scene: Any) -> str:
+        if name == self.breaks:
+            raise ClusterError("node 1 does not answer")
+        self.now += 1.0
+        self.struck.append(name)
+        return name
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World()
+    FakeCluster.mended = 0
+    monkeypatch.setattr(campaign, "Cluster", FakeCluster)
+    monkeypatch.setattr(campaign, "Workload", FakeWorkload)
+    monkeypatch.setattr(campaign, "strike", made.strike)
+    monkeypatch.setattr(campaign, "time", SimpleNamespace(monotonic=lambda: made.now))
+    return made
+
+
+def _run(directory: Path, **plan: Any) -> Report:
+    return campaign.run(Plan(**{"faults": ("a", "b", "c"), "seconds": 0.0, **plan}), directory, lambda _: None)
+
+
+def test_every_fault_is_used_once_however_short_the_time(world: World, tmp_path: Path) -> None:
+    report = _run(tmp_path)
+    assert report.ok
+    assert sorted(world.struck) == ["a", "b", "c"]
+    assert [(each.at, each.seconds) for each in report.struck] == [(0.0, 1.0), (1.0, 1.0), (2.0, 1.0)]
+
+
+def test_faults_come_in_rounds_until_the_time_is_over(world: World, tmp_path: Path) -> None:
+    _run(tmp_path, seconds=7.5)
+    assert len(world.struck) == 8
+    assert sorted(world.struck[:3]) == sorted(world.struck[3:6]) == ["a", "b", "c"]
+
+
+def test_the_seed_decides_the_order(world: World, tmp_path: Path) -> None:
+    orders = []
+    for number, seed in enumerate((1, 1, 2)):
+        world.struck.clear()
+        world.now = 0.0
+        (tmp_path / str(number)).mkdir()
+        _run(tmp_path / str(number), seconds=20.0, seed=seed)
+        orders.append(list(world.struck))
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_a_campaign_that_gets_stuck_mends_what_it_can_and_judges_what_there_is(world: World, tmp_path: Path) -> None:
+    world.breaks = "b"
+    report = _run(tmp_path, faults=("b", "b"))
+    assert report.stuck == "ClusterError: node 1 does not answer"
+    assert (report.verdict, FakeCluster.mended) == (GOOD, 1)
+    assert not report.ok
+
+
+def test_a_node_whose_code_failed_is_named(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def finish(self: FakeWorkload) -> Verdict:
+        (tmp_path / "nodes" / "node.log").write_text("Traceback (most recent call last):\n")
+        return GOOD
+
+    monkeypatch.setattr(FakeWorkload, "finish", finish)
+    report = _run(tmp_path)
+    assert (report.defects, report.ok) == ([str(tmp_path / "nodes" / "node.log")], False)

@@ -1,0 +1,104 @@
+"""`insync chaos`: what it takes, what it prints, what it keeps, and its exit code."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from insync.cli.main import app
+from insync.properties.recorded import Finding
+from insync.testing import campaign, history
+from insync.testing.campaign import Plan, Report, Struck
+from insync.testing.verdict import PartitionVerdict, Verdict, judge
+
+LOST = Finding("lost", "S9", 41, "1 records acknowledged at 41 are not committed")
+
+
+def _run(*arguments: str | Path) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["chaos", *map(str, arguments)])
+    return result.exit_code, result.output
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
+    """What would be run; the outcome is what `outcome` says."""
+    asked: list[Plan] = []
+
+    def run(plan: Plan, directory: Path, say: Callable[[Struck], None]) -> Report:
+        asked.append(plan)
+        (directory / campaign.HISTORY).touch()
+        findings = (LOST,) if plan.seed == 13 else ()
+        report = Report(plan, stuck="NoProgress: no acks" if plan.seed == 14 else "")
+        report.struck.append(Struck("cut", "node 2 cut off", 1.5, 2.5))
+        say(report.struck[0])
+        report.verdict = Verdict((PartitionVerdict("chaos", 0, Counter(send=7, ack=7), 7, findings),))
+        return report
+
+    monkeypatch.setattr(campaign, "run", run)
+    return asked
+
+
+def test_a_good_run_leaves_nothing_behind(plans: list[Plan], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    code, output = _run("--faults", "cut,pause", "--seconds", "5", "--rate", "9")
+    assert code == 0
+    assert "1.5 s  cut              node 2 cut off; whole again after 2.5 s" in output
+    assert "nothing lost, doubled or reordered" in output
+    assert (plans[0].faults, plans[0].seconds, plans[0].load["rate"]) == (["cut", "pause"], 5.0, 9)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_finding_is_told_kept_and_exits_with_1(plans: list[Plan], tmp_path: Path) -> None:
+    code, output = _run("--seed", "13", "--keep", tmp_path / "kept")
+    assert code == 1
+    assert "lost chaos-0 offset 41: 1 records acknowledged at 41 are not committed (S9)" in output
+    assert f"history, data and logs are in {tmp_path / 'kept'}" in output.replace("\n", "")
+    assert (tmp_path / "kept" / campaign.HISTORY).exists()
+
+
+def test_clients_that_do_not_get_on_exit_with_1(plans: list[Plan], tmp_path: Path) -> None:
+    code, output = _run("--seed", "14", "--keep", tmp_path)
+    assert code == 1
+    assert "stuck: NoProgress: no acks" in output
+
+
+def test_json_says_it_all_in_one_object(plans: list[Plan], tmp_path: Path) -> None:
+    code, output = _run("--seed", "13", "--keep", tmp_path, "--json")
+    told = json.loads(output)
+    assert (code, told["ok"], told["events"]["ack"], told["directory"]) == (1, False, 7, str(tmp_path))
+    assert told["faults"] == [{"name": "cut", "told": "node 2 cut off", "at": 1.5, "seconds": 2.5}]
+    assert told["findings"] == [{"topic": "chaos", "partition": 0, **LOST._asdict()}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--faults", "cut,nap"], "no fault is called 'nap'"),
+        (["--profile", "slow"], "'slow' is not one of"),
+        (["--keep", "/"], "/ is not empty"),
+    ],
+)
+def test_what_makes_no_sense_exits_with_2(plans: list[Plan], arguments: list[str], says: str) -> None:
+    code, output = _run(*arguments)
+    assert (code, plans) == (2, [])
+    assert says in output
+
+
+def test_a_real_cluster_is_broken_and_its_history_can_be_judged_again(tmp_path: Path) -> None:
+    code, output = _run("--faults", "kill-leader", "--seconds", "0", "--brokers", "3", "--keep", tmp_path, "--json")
+    told = json.loads(output)
+    assert (code, told["ok"], told["findings"], [each["name"] for each in told["faults"]]) == (
+        0,
+        True,
+        [],
+        ["kill-leader"],
+    )
+    verdict = judge(history.read(tmp_path / campaign.HISTORY))
+    assert verdict.ok
+    assert verdict.count("ack") == told["events"]["ack"] > 100
+    assert (tmp_path / "nodes" / "node-1" / "node.log").exists()

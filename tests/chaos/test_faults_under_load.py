@@ -1,0 +1,81 @@
+"""Three real processes, an unmodified client, one fault at a time: the clients' history is held against the log."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from insync.testing import Cluster
+from insync.testing.chaos import FAULTS, Scene, strike
+from insync.testing.load import Load
+from insync.testing.verdict import Verdict
+from insync.testing.workload import Workload
+
+PARTITIONS = 3
+REPLICATED = {"partitions": PARTITIONS, "replication_factor": 3, "min_insync_replicas": 2}
+MOVABLE = {"partitions": PARTITIONS, "replication_factor": 2, "min_insync_replicas": 1}
+"""One of three brokers has no replica: there is somewhere to move to."""
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(brokers=3, directory=tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(running: Cluster) -> Iterator[Cluster]:
+    """Every test finds all nodes up, and none of them has met a defect."""
+    running.mend()
+    yield running
+    for node in running.nodes.values():
+        assert "Traceback" not in node.log.read_text()
+
+
+def _verdict(cluster: Cluster, fault: str, topic: dict[str, int], path: Path) -> Verdict:
+    name = f"load-{fault}"
+    cluster.create_topic(name, **topic)
+    load = Load(bootstrap=cluster.bootstrap, topic=name, partitions=PARTITIONS)
+    with Workload(load, path / "history.jsonl") as workload:
+        scene = Scene(cluster, workload, random.Random(fault))
+        scene.gets_on()
+        strike(fault, scene)
+        return workload.finish()
+
+
+@pytest.mark.parametrize("fault", [each for each in FAULTS if each not in ("rolling", "reassign")])
+def test_what_is_acknowledged_is_there_once_in_order_and_stays(cluster: Cluster, fault: str, tmp_path: Path) -> None:
+    """S6, S8, S9, S11, S13 as clients see them, and L5: every write is answered."""
+    verdict = _verdict(cluster, fault, REPLICATED, tmp_path)
+    assert verdict.ok, "\n".join(verdict.lines())
+
+
+def test_no_write_fails_in_a_rolling_restart(cluster: Cluster, tmp_path: Path) -> None:
+    """B7: leaderships are handed over before a node goes, so a client that retries notices nothing."""
+    verdict = _verdict(cluster, "rolling", REPLICATED, tmp_path)
+    assert verdict.ok, "\n".join(verdict.lines())
+    assert verdict.count("fail") == 0
+
+
+def test_no_write_fails_while_a_leader_moves_to_another_broker(cluster: Cluster, tmp_path: Path) -> None:
+    """R2: the old replicas serve until the new ones are in sync."""
+    verdict = _verdict(cluster, "reassign", MOVABLE, tmp_path)
+    assert verdict.ok, "\n".join(verdict.lines())
+    assert verdict.count("fail") == 0
+
+
+def test_a_topic_that_may_lose_data_is_caught_when_it_does(cluster: Cluster, tmp_path: Path) -> None:
+    """All three lose power, and an unclean election makes do with what is left: the verdict is not blind."""
+    cluster.create_topic("may-lose", 1, min_insync_replicas=1, unclean_leader_election_enable=True)
+    with Workload(Load(bootstrap=cluster.bootstrap, topic="may-lose", partitions=1), tmp_path / "h.jsonl") as workload:
+        workload.wait_for_reads(50)
+        cluster.lose_unflushed(*cluster.nodes)
+        cluster.mend()
+        workload.wait_for_acks(50)
+        cluster.wait_for_isr("may-lose")
+        verdict = workload.finish()
+    assert verdict.count("lost") >= 50
+    assert verdict.count("inconsistent") >= 50

@@ -1,0 +1,30 @@
+"""`insync` without a command: what it lists is what there is, and listing it loads none of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.main import get_group
+
+from insync.cli.main import COMMANDS, app
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_is_found_and_says_of_itself_what_the_list_says(name: str) -> None:
+    group = get_group(app)
+    command = group.get_command(typer.Context(group), name)
+    assert command is not None
+    assert command.name == name
+    assert command.get_short_help_str(1_000) == COMMANDS[name][1]
+
+
+def test_the_list_of_commands_is_printed_without_loading_them() -> None:
+    tell = "import atexit, sys; atexit.register(lambda: print(*sys.modules, sep='\\n'))"
+    code = f"{tell}; from insync.cli.main import app; app(['--help'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    listed, _, loaded = done.stdout.partition("sys\n")
+    assert all(f"  {name} " in listed for name in COMMANDS)
+    assert not {"insync.cli.sim", "insync.cli.up", "insync.wire", "kio"} & set(loaded.split())

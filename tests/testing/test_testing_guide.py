@@ -1,0 +1,21 @@
+"""The examples of the guide are tests, and pass as they stand there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import insync.testing.cluster  # noqa: F401  once, and not again in every suite that runs here
+
+pytest_plugins = ["pytester"]
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "testing.md"
+
+
+def test_every_example_can_be_copied_and_run(pytester: pytest.Pytester) -> None:
+    examples = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    pytester.makepyfile(**{f"test_example_{number}": text for number, text in enumerate(examples)})
+    pytester.runpytest_inprocess().assert_outcomes(passed=2)
+    assert len(examples) == 2

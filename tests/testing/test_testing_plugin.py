@@ -1,0 +1,72 @@
+"""The fixtures as somebody's own test suite uses them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import insync.testing.cluster  # noqa: F401  once, and not again in every suite that runs here
+
+pytest_plugins = ["pytester"]
+
+
+def test_a_test_has_the_cluster_that_its_markers_ask_for_and_shows_its_log_if_it_fails(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        pytestmark = pytest.mark.insync(brokers=3, topics={"orders": 3})
+
+        @pytest.mark.insync(brokers=1)
+        def test_the_nearest_marker_has_the_last_word(insync_cluster):
+            assert list(insync_cluster.nodes) == [1]
+            assert insync_cluster.leader_of("orders", 2) == 1
+
+        def test_fails(insync_cluster_factory):
+            assert insync_cluster_factory(brokers=1).bootstrap == ""
+
+        @pytest.mark.insync(3, broker=1)
+        def test_has_a_wrong_marker(insync_cluster): ...
+        """
+    )
+    result = pytester.runpytest_inprocess("--strict-markers")
+    result.assert_outcomes(passed=1, failed=1, errors=1)
+    result.stdout.fnmatch_lines(["*pytest.mark.insync takes brokers, * by name, not 3, broker*"])
+    result.stdout.fnmatch_lines(["*last lines of insync node 1*", "*node=1 event=*"])
+
+
+def test_the_session_cluster_is_mended_after_each_test(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def insync_session_options():
+            return {"brokers": 1, "topics": ["kept"]}
+        """
+    )
+    pytester.makepyfile(
+        """
+        def test_everything_is_broken(insync_session_cluster):
+            insync_session_cluster.fill_disk(1)
+            insync_session_cluster.kill(1)
+
+        def test_nothing_is(insync_session_cluster):
+            assert insync_session_cluster.wait_for_leader("kept") == 1
+            insync_session_cluster.create_topic("new")
+        """
+    )
+    pytester.runpytest_inprocess().assert_outcomes(passed=2)
+
+
+def test_the_plugin_costs_those_who_do_not_use_it_nothing() -> None:
+    """Every pytest session of everybody who has insync installed imports it."""
+    script = (
+        "import sys, insync.testing.plugin; print(*(m for m in sys.modules if m.split('.')[0] in ('insync', 'kio')))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert loaded.split() == ["insync", "insync.testing", "insync.testing.plugin"]
