@@ -213,7 +213,7 @@ def test_an_epoch_that_lost_its_first_records_starts_where_the_one_before_ends()
         data, _ = keyed([(b"a", b"")], base_offset=base, leader_epoch=epoch)
         assert follower.log.append_as_follower(data) is ErrorCode.none
     assert follower.log.epochs.entries == [(1, 0), (3, 1)]
-    follower.disk.remove(follower.path("leader-epoch-checkpoint"))
+    assert not follower.disk.exists(follower.path("leader-epoch-checkpoint"))
     follower.disk.crash()
     assert follower.open().epochs.entries == [(1, 0), (3, 1)]
 

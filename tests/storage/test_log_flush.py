@@ -5,7 +5,11 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from storage_bench import Bench, shape
+from storage_bench import TOPIC_ID, Bench, batch, shape
+
+from insync.sim.disk import SimDisk
+from insync.storage.config import LogConfig
+from insync.storage.log_store import LogStore
 
 
 def survivors(bench: Bench, seed: int = 1) -> int:
@@ -108,14 +112,54 @@ def test_a_flush_across_segments_survives_a_power_loss(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_an_epoch_is_durable_as_soon_as_it_is_assigned(seed: int) -> None:
-    """T1"""
+def test_an_epoch_is_durable_before_the_recovery_point_passes_it(seed: int) -> None:
+    """T1, D1: nothing below the recovery point's segment is read again, so the file must know."""
+    bench = Bench(segment_bytes=1)
+    bench.append(2, epoch=1)
+    bench.append(2, epoch=5)
+    bench.log.flush()
+    bench.append(2, epoch=5)
+    assert survivors(bench, seed) >= 4
+    assert bench.log.epochs.entries == [(1, 0), (5, 2)]
+
+
+def test_an_epoch_that_moves_inside_the_growing_segment_is_durable_when_it_is_flushed_and_closed() -> None:
+    """D1: the recovery point does not move when the next segment begins there."""
     bench = Bench()
     bench.append(2, epoch=1)
     bench.log.flush()
+    bench.append(2, epoch=5)
+    bench.log.flush()
+    bench.log.roll()
+    bench.append(1, epoch=5)
+    survivors(bench)
+    assert bench.log.epochs.entries == [(1, 0), (5, 2)]
+
+
+def test_assigning_an_epoch_waits_for_no_disk() -> None:
+    """T1: a broker that takes over a thousand partitions must not sync a thousand files before it serves the first."""
+    bench = Bench()
+    bench.append(2, epoch=1)
+    before = bench.disk.syncs
     bench.log.assign_epoch(5, 2)
-    bench.disk.lossy_crash(Random(seed))
-    assert bench.disk.open(bench.path("leader-epoch-checkpoint")).read(0, 99) == b"0\n2\n1 0\n5 2\n"
+    bench.append(1, epoch=5)
+    assert bench.disk.syncs == before
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whose_log_it_is_is_durable_with_the_first_flush(seed: int) -> None:
+    """T7: a directory that does not say whose it is counts as nobody's."""
+    disk = SimDisk()
+    store = LogStore(disk, "data", 0)
+    store.start()
+    log = store.create("t", 0, TOPIC_ID, LogConfig())
+    data, header = batch(1)
+    log.append_as_leader(data, header, 1, 0)
+    log.flush()
+    disk.lossy_crash(Random(seed))
+    store = LogStore(disk, "data", 0)
+    store.start()
+    assert store.logs[TOPIC_ID, 0].leo == 1
 
 
 def test_a_failing_disk_is_an_error_and_not_a_flush() -> None:

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from storage_bench import Bench, content, shape
 
+from insync.storage import disk as disks
 from insync.storage import epoch_cache
 from insync.storage.recovery import RecoveryReport
 from insync.storage.segment import Segment
@@ -54,7 +55,27 @@ def test_a_clean_restart_reads_no_log_data(bench: Bench) -> None:
     assert bench.append(1, epoch=4) == 10
 
 
+def test_a_segment_without_index_entries_has_no_index_files(bench: Bench) -> None:
+    """A thousand small partitions would have two thousand of them, to save reading a few headers."""
+    newest = bench.log.max_timestamp
+    bench.reopen_clean()
+    assert [bench.disk.exists(bench.path(f"{name}.index")) for name in NAMES] == [True, True, False]
+    assert bench.log.max_timestamp == newest
+    assert bench.log.offset_for_timestamp(newest, 10) == (0, newest)
+
+
+def test_an_index_that_has_lost_its_entries_loses_them_on_disk_too(bench: Bench) -> None:
+    bench.append(2, epoch=4)
+    bench.reopen_clean()
+    assert bench.disk.size(bench.path(f"{NAMES[2]}.index")) > 0
+    bench.log.truncate_to(10)
+    bench.reopen_clean()
+    assert bench.disk.size(bench.path(f"{NAMES[2]}.index")) == 0
+    assert content(bench.log)
+
+
 def test_a_clean_restart_keeps_the_indexes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.append(2, epoch=4)
     bench.reopen_clean()
     monkeypatch.delattr(Segment, "rebuild_index")
     content(bench.log)
@@ -185,9 +206,7 @@ def test_epochs_that_the_checkpoint_does_not_know_yet_are_found_in_what_is_check
     bench: Bench, checkpoint: bytes
 ) -> None:
     """D1"""
-    path = bench.path("leader-epoch-checkpoint")
-    bench.disk.remove(path)
-    bench.disk.open(path).append(checkpoint)
+    disks.write_plainly(bench.disk, bench.path("leader-epoch-checkpoint"), checkpoint)
     crash_and_recover(bench, recovery_point=4)
     assert bench.log.epochs.entries == [(1, 0), (2, 4), (4, 8)]
 

@@ -95,7 +95,7 @@ def test_only_what_lies_above_the_recovery_point_is_checked_after_a_crash(disk: 
     store = started(disk)
     log = store.create("a", 0, A, LogConfig())
     write(log, 3)
-    store.flush_all()
+    log.flush()
     store.checkpoint_recovery_points()
     write(log, 1)
     disk.crash()
@@ -144,10 +144,12 @@ def test_creating_a_known_log_gives_it_back(disk: SimDisk) -> None:
 def test_a_deleted_log_stays_deleted(disk: SimDisk, seed: int) -> None:
     """T7"""
     store = started(disk)
-    write(store.create("a", 0, A, LogConfig()), 3)
-    store.flush_all()
+    log = store.create("a", 0, A, LogConfig())
+    write(log, 3)
+    log.flush()
     store.delete(A, 0)
     store.delete(A, 0)
+    store.sweep()
     disk.lossy_crash(Random(seed))
     store = started(disk)
     assert store.logs == {}

@@ -8,6 +8,7 @@ import pytest
 from crc32c import crc32c
 from storage_bench import Bench
 
+from insync.storage import producer_state
 from insync.storage.producer_state import Duplicate, ProducerStates, decode_snapshot
 from insync.wire import batch as batches
 from insync.wire.batch import BatchHeader
@@ -127,3 +128,21 @@ def test_followers_learn_the_producers_from_the_batches() -> None:
     leader.append(2, producer_id=9, producer_epoch=0, base_sequence=0)
     follower.log.append_as_follower(leader.log.read(0, 1_000, limit_offset=2))
     assert isinstance(follower.log.producers.check(header(0, 2)), Duplicate)
+
+
+def test_of_too_many_producers_those_that_wrote_longest_ago_are_forgotten() -> None:
+    """P4: anybody may make up ids. Every replica forgets the same ones, as they go by the log."""
+    states = ProducerStates()
+    for at in range(producer_state.MAX_PRODUCERS + 1):
+        states.update(header(0, producer=at, offset=at))
+        if at == 100:
+            states.update(header(1, producer=0, offset=at + 1))
+    assert len(states.producers) <= producer_state.MAX_PRODUCERS
+    assert 1 not in states.producers
+    assert 0 not in states.producers, "a hundred batches later is still long ago"
+    assert isinstance(states.check(header(0, producer=producer_state.MAX_PRODUCERS)), Duplicate)
+    again = decode_snapshot(states.encode())
+    assert again is not None
+    again.make_room()
+    states.make_room()
+    assert sorted(again.producers) == sorted(states.producers)

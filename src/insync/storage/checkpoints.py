@@ -23,6 +23,9 @@ META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 NO_BROKER_EPOCH = -1
+MAX_OFFSET = 2**62
+"""No log comes this far; a number above it is damage."""
+MAX_EPOCH = 2**31 - 1
 
 TopicPartition = tuple[str, int]
 
@@ -34,9 +37,10 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 def decode_offsets(data: bytes) -> dict[TopicPartition, int] | None:
     rows = _decode(data, 3)
     try:
-        return None if rows is None else {(topic, int(index)): int(offset) for topic, index, offset in rows}
+        found = None if rows is None else {(topic, int(index)): int(offset) for topic, index, offset in rows}
     except ValueError:
         return None
+    return found if found is None or all(plausible_offset(offset) for offset in found.values()) else None
 
 
 def encode_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
@@ -46,9 +50,11 @@ def encode_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
 def decode_epochs(data: bytes) -> list[tuple[int, int]] | None:
     rows = _decode(data, 2)
     try:
-        return None if rows is None else [(int(epoch), int(start)) for epoch, start in rows]
+        found = None if rows is None else [(int(epoch), int(start)) for epoch, start in rows]
     except ValueError:
         return None
+    sound = found is not None and all(0 <= epoch <= MAX_EPOCH and plausible_offset(start) for epoch, start in found)
+    return found if sound else None
 
 
 def encode_partition_metadata(topic_id: UUID) -> bytes:
@@ -94,10 +100,19 @@ def take_clean_shutdown(disk: Disk, root: str) -> int | None:
         return None
     disk.remove(path)
     disk.sync_dir(root)
+    return decode_clean_shutdown(data)
+
+
+def decode_clean_shutdown(data: bytes) -> int:
     try:
-        return int(json.loads(data)["brokerEpoch"])
-    except (ValueError, KeyError, TypeError):
+        epoch = json.loads(data)["brokerEpoch"]
+    except (ValueError, KeyError, TypeError, RecursionError):
         return NO_BROKER_EPOCH
+    return epoch if type(epoch) is int and plausible_offset(epoch) else NO_BROKER_EPOCH
+
+
+def plausible_offset(offset: int) -> bool:
+    return 0 <= offset <= MAX_OFFSET
 
 
 def encode_uuid(value: UUID) -> str:

@@ -22,6 +22,8 @@ class LogConfig:
     flush_ms: int = NEVER
     max_message_bytes: int = 1_048_588
     log_append_time: bool = False
+    compression: int | None = None
+    """The codec in which everything is stored; None: whatever the producer has chosen."""
     cleanup_policy: str = "delete"
     """delete, compact, or both with a comma between."""
     delete_retention_ms: int = 24 * 3600 * 1000

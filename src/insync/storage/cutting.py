@@ -29,8 +29,8 @@ def truncate_to(log: Log, offset: int) -> None:
         truncate_fully(log, log.log_start)  # of the batch that held the log start, and was cut, nothing is left
         return
     # Even a cut that removes no batch removes epochs in which this replica led and wrote nothing.
-    log.epochs.truncate_from_end(min(offset, log.leo))
-    log.unsettled = log.unsettled or log.epochs.dirty
+    if log.epochs.truncate_from_end(min(offset, log.leo)):
+        log.unsettled = True
 
 
 def truncate_fully(log: Log, new_start: int) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 Bytes = bytes | bytearray | memoryview
+TEMPORARY = ".tmp"
+"""What the name of a file ends with that is about to replace another."""
 SyncLater = Callable[[], None]
 """Makes durable what was written, from any thread, even if the handle it came from is closed by then."""
 
@@ -41,11 +43,13 @@ class Disk(Protocol):
     def rmtree(self, path: str) -> None: ...
     def sync_dir(self, path: str) -> None: ...
     def sync_dir_later(self, path: str) -> SyncLater: ...
+    def sync_all(self) -> None:
+        """All bytes and all names, however many files they are in."""
 
 
 def write_atomically(disk: Disk, path: str, data: Bytes) -> None:
     """Replace a file so that a crash leaves the old content or the new, and never a mixture."""
-    temporary = path + ".tmp"
+    temporary = path + TEMPORARY
     write_plainly(disk, temporary, data, sync=True)
     disk.rename(temporary, path)
     disk.sync_dir(parent(path))

@@ -3,8 +3,8 @@
 An epoch ends where the next one starts; the newest ends at the log's end. Epochs and start offsets both rise
 strictly: assigning an entry removes those it contradicts, which also drops epochs in which nothing was written.
 
-On disk it is Kafka's `leader-epoch-checkpoint`. `persist` makes it durable; a new epoch is persisted before the first
-batch that carries it is written, so a crash can leave the file ahead of the log (recovery cuts it) but not behind it.
+On disk it is Kafka's `leader-epoch-checkpoint`. `persist` makes it durable. The file may be behind the log for epochs
+above the recovery point, which recovery takes from the batches, and ahead of it after a crash (recovery cuts it).
 """
 
 from __future__ import annotations
@@ -52,13 +52,12 @@ class EpochCache:
             self._put(epoch, start)
         self.dirty = True
 
-    def assign(self, epoch: int, start: int) -> bool:
-        """Record that `epoch` starts at `start`; False if it is known already. The caller persists."""
+    def assign(self, epoch: int, start: int) -> None:
+        """Record that `epoch` starts at `start`, if it is not known already."""
         if epoch == self.last_epoch and start >= self._starts[-1]:
-            return False
+            return
         self._put(epoch, start)
         self.dirty = True
-        return True
 
     def end_offset_for(self, epoch: int, leo: int) -> tuple[int, int] | None:
         """D2's lookup: the highest epoch not above `epoch`, with its end offset; None if all are higher."""
@@ -77,12 +76,13 @@ class EpochCache:
         at = bisect_right(self._starts, offset)
         return self._epochs[at - 1] if at else NO_EPOCH
 
-    def truncate_from_end(self, offset: int) -> None:
-        """The log now ends at `offset`: epochs that started there or later are gone."""
-        keep = len(self._starts)
+    def truncate_from_end(self, offset: int) -> bool:
+        """The log now ends at `offset`: epochs that started there or later are gone. False if there were none."""
+        before = keep = len(self._starts)
         while keep and self._starts[keep - 1] >= offset:
             keep -= 1
         self._keep(slice(0, keep))
+        return keep < before
 
     def truncate_from_start(self, offset: int) -> None:
         """The log now starts at `offset`: the epoch that covers it starts there, older ones are gone."""
@@ -98,6 +98,19 @@ class EpochCache:
     def persist(self) -> None:
         """Safeguard: no epoch is relied upon that a crash could take back."""
         disks.write_atomically(self._disk, self._path, checkpoints.encode_epochs(self.entries))
+        self.dirty = False
+
+    @property
+    def on_disk(self) -> bool:
+        return self._disk.exists(self._path)
+
+    def put_aside(self) -> None:
+        """The first half of `persist` for whoever syncs many files at once: written, under another name."""
+        disks.write_plainly(self._disk, self._path + disks.TEMPORARY, checkpoints.encode_epochs(self.entries))
+
+    def put_in_place(self) -> None:
+        """The second half, once what was put aside is synced; the caller syncs the directory."""
+        self._disk.rename(self._path + disks.TEMPORARY, self._path)
         self.dirty = False
 
     def _put(self, epoch: int, start: int) -> None:

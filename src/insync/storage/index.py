@@ -51,15 +51,13 @@ class SparseIndex:
         del self.keys[n:], self.values[n:]
         self.saved = min(self.saved, n)
 
-    def save(self, disk: Disk, path: str, *, sync: bool) -> None:
+    def save(self, disk: Disk, path: str) -> None:
         if self.saved == len(self) and disk.exists(path) and disk.size(path) == self.saved * self.entry.size:
             return
         file = disk.open(path)
         try:
             file.truncate(min(file.size, self.saved * self.entry.size))
             file.append(self.encode(file.size // self.entry.size))
-            if sync:
-                file.sync()
         finally:
             file.close()
         self.saved = len(self)

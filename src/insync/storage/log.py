@@ -1,9 +1,10 @@
 """One replica's log: batches in segments, leader epochs, producers, and the three offsets everything turns on.
 
 `log_start` <= `hwm` <= `leo`; `recovery_point` is the offset below which everything is synced. Writing and reading go
-through the page cache and never wait for the disk, except where a rule says so: a new leader epoch is durable before
-its first batch is written, a truncation before anything is written over it, and the append that reaches flush.messages
-flushes. Times are the arguments `now`, in milliseconds of the clock that also stamps records (LogAppendTime).
+through the page cache and never wait for the disk, except where a rule says so: a truncation is durable before anything
+is written over it, leader epochs before the recovery point passes them (above it, recovery has them from the batches),
+and the append that reaches flush.messages flushes. Times are the arguments `now`, in milliseconds of the clock that
+also stamps records (LogAppendTime).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator
 from uuid import UUID
 
 from insync.errors import InvariantViolation
-from insync.storage import checkpoints, cutting, opening, recovery, retention, timestamps
+from insync.storage import closing, cutting, opening, recovery, retention, timestamps
 from insync.storage import disk as disks
 from insync.storage.config import LogConfig
 from insync.storage.disk import Bytes, Disk, SyncLater
@@ -205,9 +206,8 @@ class Log:
             )
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """T1: `epoch` starts at `start_offset`; durable on return."""
-        if self.epochs.assign(epoch, start_offset):
-            self.epochs.persist()
+        """T1: `epoch` starts at `start_offset`. Durable with the next flush."""
+        self.epochs.assign(epoch, start_offset)
 
     def roll(self) -> None:
         """Close the growing segment and start the next one at the log's end."""
@@ -215,11 +215,11 @@ class Log:
             return
         if self.unsettled:
             cutting.settle_truncation(self)
-        self.active.save_indexes(sync=False)
+        self.active.save_indexes()
         if self._cold is not None:
             self._cold.close()
         self._cold = self.active
-        self.take_snapshot(sync=False)
+        self.take_snapshot()
         self.start_segment(self.leo)
 
     def start_segment(self, base: int) -> None:
@@ -229,10 +229,10 @@ class Log:
         self._bases.append(base)
         self.names_changed += 1
 
-    def take_snapshot(self, *, sync: bool) -> None:
+    def take_snapshot(self) -> None:
         """The state of the producers as of the log's end."""
         path = disks.join(self.directory, file_name(self.leo, SNAPSHOT))
-        disks.write_plainly(self.disk, path, self.producers.encode(), sync=sync)
+        disks.write_plainly(self.disk, path, self.producers.encode())
         if not self.snapshots or self.snapshots[-1] < self.leo:
             self.snapshots.append(self.leo)
         cutting.drop_stray_snapshots(self)
@@ -346,6 +346,7 @@ class Log:
 
     def begin_flush(self) -> LogFlush:
         """Take what has to be synced; the driver runs it and then calls `finish_flush`."""
+        self.settle_epochs()
         first = max(0, bisect_right(self._bases, self.recovery_point) - 1)
         syncs: list[SyncLater] = []
         for number in range(first, len(self.segments) - 1):
@@ -364,9 +365,16 @@ class Log:
             self.recovery_point = max(self.recovery_point, job.upto)
             self.names_synced = job.names
 
+    def settle_epochs(self) -> None:
+        """Safeguard, D1: recovery reads no batch of the segments below the recovery point, so before it passes them,
+        the file knows their epochs."""
+        if self.epochs.dirty:
+            self.epochs.persist()
+
     def flush(self) -> None:
         """Make everything durable before returning."""
         if self.recovery_point >= self.active.base and self.names_changed == self.names_synced:
+            self.settle_epochs()
             self.active.file.sync()
             self.recovery_point = self.leo
             return
@@ -377,24 +385,17 @@ class Log:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """A clean close: all durable, indexes and producers saved, so that opening again reads no batch."""
-        if self.unsettled:
-            cutting.settle_truncation(self)
-        self.flush()
-        for segment in self.segments:
-            segment.save_indexes(sync=True)
-        if self.producers.producers or self.leo in self.snapshots:
-            self.take_snapshot(sync=True)
-        if self.epochs.dirty or not self.disk.exists(disks.join(self.directory, checkpoints.LEADER_EPOCHS)):
-            self.epochs.persist()
-        self.release()
+        """A clean close of this log alone."""
+        closing.close_all(self.disk, [self])
 
     def release(self) -> None:
         """Close the files and nothing else."""
         for segment in self.segments:
             segment.close()
 
-    def delete(self) -> None:
-        """T7: the log is gone for good once its directory has its other name; the files go after."""
+    def delete(self) -> str:
+        """T7: the log is gone for good once the other name of its directory, which is returned, is durable."""
         self.release()
-        opening.remove_directory(self.disk, self.directory, f"{self.directory}.{self.topic_id.hex}-delete")
+        doomed = f"{self.directory}.{self.topic_id.hex}-delete"
+        opening.doom_directory(self.disk, self.directory, doomed)
+        return doomed

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-from insync.storage import checkpoints, opening
+from insync.errors import InvariantViolation
+from insync.storage import checkpoints, closing, opening
 from insync.storage import disk as disks
 from insync.storage.checkpoints import TopicPartition
 from insync.storage.config import LogConfig
@@ -25,7 +26,7 @@ ConfigOf = Callable[[str], LogConfig]
 
 
 class LogStore:
-    __slots__ = ("_config_of", "_disk", "_names", "_stored", "clean", "logs", "now", "root")
+    __slots__ = ("_config_of", "_disk", "_doomed", "_names", "_stored", "clean", "logs", "now", "root")
 
     def __init__(self, disk: Disk, root: str, now: int, config_of: ConfigOf | None = None) -> None:
         """`config_of` gives the settings of the logs found on start, by topic name; they can be set later."""
@@ -36,6 +37,7 @@ class LogStore:
         self.logs: dict[LogKey, Log] = {}
         self._names: dict[TopicPartition, LogKey] = {}
         self._stored: dict[TopicPartition, bool] = {}
+        self._doomed: list[str] = []
         self.clean = False
 
     def start(self) -> int:
@@ -52,6 +54,8 @@ class LogStore:
                 self._disk.rmtree(self._path(name))
             elif (key := _parse(name)) is not None:
                 self._open(key, recovery_points.get(key), log_starts.get(key, 0), high_watermarks.get(key, 0))
+        if any(log.unsettled for log in self.logs.values()):
+            self._settle()
         return checkpoints.NO_BROKER_EPOCH if epoch is None else epoch
 
     def create(self, topic: str, index: int, topic_id: UUID, config: LogConfig) -> Log:
@@ -62,6 +66,7 @@ class LogStore:
         name = (topic, index)
         if name in self._names:
             self.delete(*self._names[name])
+            self.sweep()
         if name in self._stored:
             self._forget_offsets()  # offsets kept for a log that had this name must not be taken for the new one's
         directory = self._path(f"{topic}-{index}")
@@ -75,11 +80,18 @@ class LogStore:
         return self.logs.get((topic_id, index))
 
     def delete(self, topic_id: UUID, index: int) -> None:
-        """T7: the log and its directory are gone on return."""
+        """T7: nobody finds the log any more; `sweep` removes what is left of it."""
         log = self.logs.pop((topic_id, index), None)
         if log is not None:
             del self._names[log.directory.rpartition("/")[2].rpartition("-")[0], index]
-            log.delete()
+            self._doomed.append(log.delete())
+
+    def sweep(self) -> None:
+        """T7: the logs deleted so far are gone for good on return, and with them their files."""
+        if self._doomed:
+            self._disk.sync_dir(self.root)
+        while self._doomed:
+            self._disk.rmtree(self._doomed.pop())
 
     def names(self) -> dict[TopicPartition, LogKey]:
         """(topic, index) of every log, to find those the cluster no longer knows."""
@@ -107,14 +119,9 @@ class LogStore:
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
-    def flush_all(self) -> None:
-        for log in self.logs.values():
-            log.flush()
-
     def close_cleanly(self, broker_epoch: int) -> None:
         """B5: flush every log, then say in the clean-shutdown file which uptime it was that ended well."""
-        for log in self.logs.values():
-            log.close()
+        closing.close_all(self._disk, self.logs.values())
         self._write_offsets()
         disks.write_atomically(self._disk, *self.checkpoint_high_watermarks())
         checkpoints.write_clean_shutdown(self._disk, self.root, broker_epoch)
@@ -125,6 +132,14 @@ class LogStore:
             log.release()
 
     # --- helpers -----------------------------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """D4: what recovery cut, or the last uptime cut and did not sync, is cut for good; of all logs at once."""
+        self._disk.sync_all()
+        if any(log.stored_recovery_point > log.recovery_point for log in self.logs.values()):
+            self._write_offsets()
+        for log in self.logs.values():
+            log.unsettled = False
 
     def _open(self, name: TopicPartition, recovery_point: int | None, log_start: int, hwm: int) -> None:
         directory = self._path(f"{name[0]}-{name[1]}")
@@ -146,6 +161,10 @@ class LogStore:
 
     def _add(self, name: TopicPartition, log: Log) -> None:
         key = (log.topic_id, name[1])
+        if key in self.logs:
+            raise InvariantViolation(
+                "one_log", f"{log.directory} and {self.logs[key].directory} are the same partition"
+            )
         self.logs[key] = log
         self._names[name] = key
         log.on_offsets_lowered = self._write_offsets
@@ -173,4 +192,4 @@ class LogStore:
 
 def _parse(name: str) -> TopicPartition | None:
     topic, dash, index = name.rpartition("-")
-    return (topic, int(index)) if dash and topic and index.isdigit() else None
+    return (topic, int(index)) if dash and topic and index.isdecimal() and index.isascii() else None

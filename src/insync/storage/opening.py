@@ -22,13 +22,13 @@ def open_files(
     disk: Disk, directory: str, topic_id: UUID, config: LogConfig, recovery_point: int, clean: bool, log_start: int
 ) -> OpenedLog:
     if not disk.exists(directory):
-        disk.mkdir(directory)
+        return _new(disk, directory, topic_id, config, log_start)
     swapping.settle(disk, directory)
     _write_identity(disk, directory, topic_id)
     interval = config.index_interval_bytes
     opened = recovery.open_clean(disk, directory, interval, recovery_point) if clean else None
     opened = opened or recovery.recover(disk, directory, interval, recovery_point)
-    return opened or _empty(disk, directory, config, log_start)
+    return opened or _without_segments(disk, directory, config, log_start)
 
 
 def sync_closed_segment(log: Log, segment: Segment, end_offset: int) -> list[SyncLater]:
@@ -38,27 +38,49 @@ def sync_closed_segment(log: Log, segment: Segment, end_offset: int) -> list[Syn
 
 
 def sync_names(log: Log) -> list[SyncLater]:
-    """The directory itself may be new, so its parent is synced too."""
-    return [log.disk.sync_dir_later(log.directory), log.disk.sync_dir_later(disks.parent(log.directory))]
+    """The directory itself may be new, so its parent is synced too, and what says whose it is."""
+    identity = [] if log.names_synced else [_sync_later(log.disk, _identity(log.directory))]
+    return [
+        *identity,
+        log.disk.sync_dir_later(log.directory),
+        log.disk.sync_dir_later(disks.parent(log.directory)),
+    ]
 
 
-def remove_directory(disk: Disk, directory: str, doomed: str) -> None:
+def doom_directory(disk: Disk, directory: str, doomed: str) -> None:
     """Under its other name it is known as deleted, even if a crash leaves some of its files."""
     if disk.exists(doomed):
         disk.rmtree(doomed)
     disk.rename(directory, doomed)
-    disk.sync_dir(disks.parent(directory))
-    disk.rmtree(doomed)
 
 
 def read_topic_id(disk: Disk, directory: str) -> UUID | None:
-    data = disks.read_if_exists(disk, disks.join(directory, checkpoints.PARTITION_METADATA))
+    data = disks.read_if_exists(disk, _identity(directory))
     return None if data is None else checkpoints.decode_partition_metadata(data)
+
+
+def _identity(directory: str) -> str:
+    return disks.join(directory, checkpoints.PARTITION_METADATA)
+
+
+def _new(disk: Disk, directory: str, topic_id: UUID, config: LogConfig, log_start: int) -> OpenedLog:
+    """Durable with the first flush: a log that a crash takes back was empty, or had nothing in it that counts yet.
+
+    Making files is what takes long in making a thousand logs, so the segment's own comes with its first batch.
+    """
+    disk.mkdir(directory)
+    disks.write_plainly(disk, _identity(directory), checkpoints.encode_partition_metadata(topic_id))
+    return _empty(disk, directory, config, log_start)
+
+
+def _without_segments(disk: Disk, directory: str, config: LogConfig, log_start: int) -> OpenedLog:
+    """D1: an epoch table without a log tells of one that is gone."""
+    disks.remove_if_exists(disk, disks.join(directory, checkpoints.LEADER_EPOCHS))
+    return _empty(disk, directory, config, log_start)
 
 
 def _empty(disk: Disk, directory: str, config: LogConfig, log_start: int) -> OpenedLog:
     segment = Segment(disk, directory, log_start, 0, config.index_interval_bytes)
-    segment.open()
     return OpenedLog(
         segments=[segment],
         leo=log_start,
@@ -71,8 +93,7 @@ def _empty(disk: Disk, directory: str, config: LogConfig, log_start: int) -> Ope
 
 def _write_identity(disk: Disk, directory: str, topic_id: UUID) -> None:
     if read_topic_id(disk, directory) != topic_id:
-        path = disks.join(directory, checkpoints.PARTITION_METADATA)
-        disks.write_atomically(disk, path, checkpoints.encode_partition_metadata(topic_id))
+        disks.write_atomically(disk, _identity(directory), checkpoints.encode_partition_metadata(topic_id))
 
 
 def _sync_later(disk: Disk, path: str) -> SyncLater:

@@ -6,7 +6,8 @@ must follow the last one; a new epoch starts at 0. A producer of whom nothing is
 deleted) may start anywhere. Sequences wrap from 2**31 - 1 to 0.
 
 The state is a function of the log: it is rebuilt from batch headers. Kafka's snapshot files (`<offset>.snapshot`, the
-state before that offset) save most of the reading; they keep only each producer's last batch.
+state before that offset) save most of the reading; they keep only each producer's last batch. Producers that have been
+silent for long are forgotten, and so are those that wrote longest ago when there are too many.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from insync.wire.batch import BatchHeader
 from insync.wire.errors import ErrorCode
 
 BATCHES_KEPT = 5
+MAX_PRODUCERS = 10_000
+"""In one log. Anybody may make up producer ids; beyond this number those that wrote longest ago are forgotten."""
 SNAPSHOT_VERSION = 1
 
 _MAX_SEQUENCE = 0x7FFFFFFF
@@ -100,6 +103,8 @@ class ProducerStates:
             return
         producer = self.producers.get(header.producer_id)
         if producer is None:
+            if len(self.producers) >= MAX_PRODUCERS:
+                self.make_room()
             producer = self.producers[header.producer_id] = Producer(header.producer_epoch)
         elif producer.epoch != header.producer_epoch:
             producer.epoch = header.producer_epoch
@@ -115,6 +120,12 @@ class ProducerStates:
                     header.max_timestamp,
                 )
             )
+
+    def make_room(self) -> None:
+        """By offset, not by time: every replica of the log forgets the same ones."""
+        longest_ago = sorted(self.producers, key=lambda key: self.producers[key].last_offset)
+        for key in longest_ago[: MAX_PRODUCERS // 10]:
+            del self.producers[key]
 
     def rebuild(self, headers: Iterable[BatchHeader]) -> None:
         for header in headers:

@@ -20,8 +20,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from insync.storage import checkpoints, producer_state, scan
 from insync.storage import disk as disks
-from insync.storage import producer_state, scan
 from insync.storage.disk import Disk
 from insync.storage.epoch_cache import EpochCache, read_checkpoint
 from insync.storage.producer_state import ProducerStates
@@ -67,6 +67,8 @@ def open_clean(disk: Disk, directory: str, interval: int, end_offset: int) -> Op
     """The log as a clean stop left it, ending at `end_offset`; None if the files cannot be that log."""
     files = _list(disk, directory, interval)
     entries = read_checkpoint(disk, directory)
+    if entries is None and end_offset == 0:
+        entries = []  # nothing was ever written
     if not files.segments or entries is None or end_offset < files.segments[-1].base:
         return None
     if (end_offset > files.segments[-1].base) != (files.segments[-1].size > 0):
@@ -139,7 +141,7 @@ def _check(files: _Files, first: int, report: RecoveryReport) -> list[tuple[int,
             break
     report.end_offset = expected
     for segment in files.segments[first:-1]:
-        segment.save_indexes(sync=False)
+        segment.save_indexes()
         segment.close()
     return found
 
@@ -213,9 +215,11 @@ def correct_checkpoint(cache: EpochCache, entries: list[tuple[int, int]] | None)
     """Safeguard, D1: an epoch that is left out on opening also goes from the disk.
 
     Else the next opening believes in it again. Records of another epoch may lie there by then, as it was one in which
-    this replica led and wrote nothing.
+    this replica led and wrote nothing. Epochs that the file does not know yet can wait for the next flush.
     """
-    if entries != cache.entries:
+    known = cache.entries
+    cache.dirty = entries != known
+    if any(entry not in known for entry in entries or ()):
         cache.persist()
 
 
@@ -287,11 +291,10 @@ def _remove_snapshot(files: _Files, offset: int) -> None:
 def _list(disk: Disk, directory: str, interval: int) -> _Files:
     files = _Files(disk, directory, interval)
     for name in disk.listdir(directory):
-        offset = _offset_in(name)
-        if offset is not None and name.endswith(LOG):
+        if (offset := _offset_in(name, LOG)) is not None:
             size = disk.size(disks.join(directory, name))
             files.segments.append(Segment(disk, directory, offset, size, interval))
-        elif offset is not None and name.endswith(SNAPSHOT):
+        elif (offset := _offset_in(name, SNAPSHOT)) is not None:
             files.snapshots.append(offset)
     return files
 
@@ -300,11 +303,14 @@ def _remove_orphans(files: _Files) -> None:
     """Indexes whose segment is gone, and temporary files of writes that a crash cut short."""
     bases = {segment.base: True for segment in files.segments}
     for name in files.disk.listdir(files.directory):
-        orphan = name.endswith((INDEX, TIME_INDEX)) and _offset_in(name) not in bases
-        if orphan or name.endswith(".tmp"):
+        orphan = any(name.endswith(kind) and _offset_in(name, kind) not in bases for kind in (INDEX, TIME_INDEX))
+        if orphan or name.endswith(disks.TEMPORARY):
             files.disk.remove(disks.join(files.directory, name))
 
 
-def _offset_in(name: str) -> int | None:
-    digits = name.partition(".")[0]
-    return int(digits) if len(digits) == 20 and digits.isdigit() else None
+def _offset_in(name: str, suffix: str) -> int | None:
+    """The offset that a file of this kind is named after; None for a file of another kind."""
+    digits = name.removesuffix(suffix)
+    if digits == name or len(digits) != 20 or not digits.isdecimal() or not digits.isascii():
+        return None
+    return int(digits) if checkpoints.plausible_offset(int(digits)) else None

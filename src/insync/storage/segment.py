@@ -7,6 +7,7 @@ Indexes that are missing or cannot be right are rebuilt from the batch headers.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from struct import Struct
 
 from insync.errors import InvariantViolation
@@ -133,14 +134,16 @@ class Segment:
         self.times.truncate(offset)
         self._refresh_tail()
 
-    def save_indexes(self, *, sync: bool) -> None:
+    def save_indexes(self) -> None:
         """The last time entry is the segment's largest timestamp: retention needs no more than that."""
         if not self._indexed:
             return  # never looked at: nothing new
-        self._note_time()
         _, index, times = self.paths()
-        self.index.save(self._disk, index, sync=sync)
-        self.times.save(self._disk, times, sync=sync)
+        if not self.index and not self._disk.exists(index):
+            return  # so few batches that reading their headers again costs less than two files
+        self._note_time()
+        self.index.save(self._disk, index)
+        self.times.save(self._disk, times)
 
     def remove(self) -> None:
         self.close()
@@ -216,7 +219,10 @@ class Segment:
 
     def _first_batch(self, position: int, limit_offset: int) -> bytes:
         base, length = _START.unpack(self.file.read(position, _START.size))
-        return b"" if base >= limit_offset else self.file.read(position, _START.size + length)
+        size = _START.size + length
+        if not HEADER_SIZE <= size <= self.size - position:
+            raise InvariantViolation("log_readable", f"{self._path}: a batch of {size} bytes at {position}")
+        return b"" if base >= limit_offset else self.file.read(position, size)
 
     def _hint(self, offset: int, position: int) -> None:
         """Readers mostly go on where they stopped, or want what was just written."""
@@ -252,8 +258,15 @@ class Segment:
 
     def rebuild_index(self) -> None:
         self.reset_index()
-        for position, header in scan.headers(self.file, 0, self.size):
+        for position, header in self._headers(0):
             self.note(position, header.length, header.last_offset, header.max_timestamp)
+
+    def _headers(self, start: int) -> Iterator[tuple[int, BatchHeader]]:
+        """The batches from a position on, as far as they can be this segment's; behind damage nothing is known."""
+        for position, header in scan.headers(self.file, start, self.size):
+            if not 0 <= header.last_offset - self.base <= MAX_RELATIVE_OFFSET:
+                return
+            yield position, header
 
     def _load_indexes(self) -> None:
         _, index, times = self.paths()
@@ -276,7 +289,7 @@ class Segment:
         self.top_timestamp = self.times.keys[-1] if self.times else NO_TIMESTAMP
         self.max_timestamp_offset = self.times.values[-1] if self.times else -1
         self._since_index = 0
-        for position, header in scan.headers(self.file, last, self.size):
+        for position, header in self._headers(last):
             if header.max_timestamp > self.top_timestamp:
                 self.top_timestamp = header.max_timestamp
                 self.max_timestamp_offset = header.last_offset
@@ -296,7 +309,7 @@ def whole_batches(data: bytes, limit_offset: int) -> int:
     while end - at >= start:
         base, length = _START.unpack_from(data, at)
         following = at + start + length
-        if base >= limit_offset or following > end:
+        if base >= limit_offset or not at + HEADER_SIZE <= following <= end:
             break
         at = following
     return at

@@ -10,6 +10,7 @@ The indexes of the new segment stay in memory until the log is closed; if they a
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from insync.storage import disk as disks
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from insync.storage.log import Log
 
 CLEANED, SWAP = ".cleaned", ".swap"
+_SWAP_NAME = re.compile(r"[0-9]{20}-[0-9]{20}\.log\.swap")
 
 
 def cleaned_path(directory: str, base: int) -> str:
@@ -46,7 +48,7 @@ def decide(disk: Disk, directory: str, base: int, name: str) -> None:
 
 def finish(disk: Disk, directory: str, name: str) -> None:
     """Remove what the swap file stands for, then give it its place. Done again from the start after a crash."""
-    base, end = (int(part) for part in name.partition(".")[0].split("-"))
+    base, end = int(name[:20]), int(name[21:41])
     for old in disk.listdir(directory):
         offset = _offset_of(old)
         superseded = offset is not None and base <= offset < end
@@ -64,12 +66,12 @@ def settle(disk: Disk, directory: str) -> None:
         if name.endswith(CLEANED):
             disk.remove(disks.join(directory, name))
     for name in names:
-        if name.endswith(SWAP):
+        if _SWAP_NAME.fullmatch(name):
             finish(disk, directory, name)
 
 
 def _offset_of(name: str) -> int | None:
     """Of a segment or one of its indexes."""
     digits, _, suffix = name.partition(".")
-    known = "." + suffix in (LOG, INDEX, TIME_INDEX) and len(digits) == 20 and digits.isdigit()
+    known = "." + suffix in (LOG, INDEX, TIME_INDEX) and len(digits) == 20 and digits.isascii() and digits.isdigit()
     return int(digits) if known else None

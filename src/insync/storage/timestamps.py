@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from insync.storage import scan
 from insync.storage.segment import Segment
 from insync.wire import batch as batches
+from insync.wire.batch import BatchHeader
+from insync.wire.errors import MalformedBatch
+from insync.wire.filtering import MOST_RECORDS
 from insync.wire.record import Record
 
 if TYPE_CHECKING:
@@ -48,4 +51,15 @@ def _candidates(segment: Segment, timestamp: int) -> Iterator[Record]:
     start = max(0, segment.index.floor(max(segment.base, segment.times.floor(timestamp))))
     for position, header in scan.headers(file, start, segment.size):
         if header.max_timestamp >= timestamp:
-            yield from batches.records(file.read(position, header.length))
+            yield from _readable(file.read(position, header.length), header)
+
+
+def _readable(data: bytes, header: BatchHeader) -> Iterator[Record]:
+    """Nobody but its producer has looked into a batch (P5): one that cannot be read is told by its first offset."""
+    try:
+        if header.count <= MOST_RECORDS:
+            yield from batches.records(data)
+            return
+    except MalformedBatch:
+        pass
+    yield Record(header.base_offset, header.max_timestamp, None, None)

@@ -1,0 +1,91 @@
+"""Several files as one input: count, then for each its name and its content with their lengths. Any bytes unpack."""
+
+from __future__ import annotations
+
+from random import Random
+from struct import pack, unpack_from
+
+from fuzz.mutate import mutated
+from insync.sim.disk import SimDisk
+from insync.storage import disk as disks
+
+Files = dict[str, bytes]
+
+
+def packed(files: Files) -> bytes:
+    parts = [pack(">H", len(files))]
+    for name, data in files.items():
+        text = name.encode()
+        parts += (pack(">HI", len(text), len(data)), text, data)
+    return b"".join(parts)
+
+
+def unpacked(data: bytes) -> Files:
+    """What there is of it: lengths that reach past the end take what is left."""
+    files: Files = {}
+    if len(data) < 2:
+        return files
+    (count,) = unpack_from(">H", data)
+    at = 2
+    for _ in range(count):
+        if at + 6 > len(data):
+            break
+        name_size, size = unpack_from(">HI", data, at)
+        name = data[at + 6 : at + 6 + name_size]
+        at += 6 + name_size
+        files[_plain(name)] = data[at : at + size]
+        at += size
+    return files
+
+
+def mutated_files(data: bytes, rng: Random) -> bytes:
+    """Mostly the content of one file; now and then a file is gone, doubled, emptied, or another's."""
+    files = unpacked(data)
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        if files:
+            _change(files, rng.choice(sorted(files)), rng)
+    return packed(files)
+
+
+def read_tree(disk: SimDisk, directory: str = "") -> Files:
+    """Every file of a disk below a directory, by its path from there."""
+    found: Files = {}
+    for name in disk.listdir(directory):
+        path = disks.join(directory, name)
+        try:
+            found[name] = disks.read_all(disk, path)
+        except IsADirectoryError:
+            found |= {f"{name}/{below}": data for below, data in read_tree(disk, path).items()}
+    return found
+
+
+def disk_of(files: Files) -> SimDisk:
+    """A disk with these files, all of them durable. A name that is a file and a directory at once is one of them."""
+    disk = SimDisk()
+    for path, data in files.items():
+        try:
+            disk.mkdir(disks.parent(path))
+            disks.write_plainly(disk, path, data, sync=True)
+        except OSError:
+            continue
+    return disk
+
+
+def _change(files: Files, name: str, rng: Random) -> None:
+    chance = rng.random()
+    if chance < 0.80:
+        files[name] = mutated(files[name], rng)
+    elif chance < 0.86:
+        del files[name]
+    elif chance < 0.90:
+        files[name] = b""
+    elif chance < 0.95:
+        files[name] = files[rng.choice(sorted(files))]
+    else:
+        files[_plain(mutated(name.encode(), rng))] = files[name]
+
+
+def _plain(name: bytes) -> str:
+    """A name that every disk takes: no way up, and no empty part."""
+    parts = [part for part in name.decode("utf-8", "replace").replace("\x00", "_").split("/") if part.strip(".")]
+    return "/".join(parts)[:200] or "_"

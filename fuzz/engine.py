@@ -1,0 +1,96 @@
+"""The plain fuzzer: seeds, mutations, and a corpus that wanders. The same seed tries the same inputs.
+
+A finding is told apart by its exception and the innermost lines of insync that it came through, so that one defect is
+reported once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from fuzz import limits
+from fuzz.target import Target
+
+_OWN = (__file__, limits.__file__)
+_MOST_KEPT = 400
+_KEEP = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    target: str
+    data: bytes
+    signature: str
+    trace: str
+
+    def save(self, directory: Path) -> Path:
+        """The input, and beside it what it led to."""
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / f"{self.target}-{hashlib.sha1(self.signature.encode()).hexdigest()[:10]}"
+        path.write_bytes(self.data)
+        path.with_suffix(".txt").write_text(f"{self.signature}\n{self.trace}")
+        return path
+
+
+@dataclass(slots=True)
+class Report:
+    target: str
+    executions: int = 0
+    seconds: float = 0.0
+    findings: dict[str, Finding] = field(default_factory=dict)
+
+    @property
+    def rate(self) -> float:
+        return self.executions / self.seconds if self.seconds else 0.0
+
+
+def fuzz(target: Target, *, seed: int, executions: int | None = None, seconds: float | None = None) -> Report:
+    """Until so many inputs were tried, or so much time has passed."""
+    report = Report(target.name)
+    rng = Random(f"{target.name} {seed}")
+    corpus = list(target.seeds())
+    started = time.monotonic()
+    fresh = iter(list(corpus))
+    while (executions is None or report.executions < executions) and (
+        seconds is None or time.monotonic() - started < seconds
+    ):
+        data = (next(fresh, None) if report.executions % 2 == 0 else None) or target.mutate(rng.choice(corpus), rng)
+        if _try(target, data, report) and rng.random() < _KEEP:
+            _keep(corpus, data, rng)
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def examine(target: Target, data: bytes) -> Finding | None:
+    """What one input leads to; None if the target keeps its contract."""
+    try:
+        with limits.limited():
+            target.run(data)
+    except Exception as error:  # whatever it is, it is what we look for
+        return Finding(target.name, data, signature(error), "".join(traceback.format_exception(error)))
+    return None
+
+
+def signature(error: BaseException) -> str:
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename not in _OWN]
+    return f"{type(error).__name__} " + " ".join(f"{Path(f.filename).name}:{f.name}" for f in frames[-3:])
+
+
+def _try(target: Target, data: bytes, report: Report) -> bool:
+    report.executions += 1
+    finding = examine(target, data)
+    if finding is not None:
+        report.findings.setdefault(finding.signature, finding)
+    return finding is None
+
+
+def _keep(corpus: list[bytes], data: bytes, rng: Random) -> None:
+    if len(corpus) < _MOST_KEPT:
+        corpus.append(data)
+    else:
+        corpus[rng.randrange(len(corpus))] = data

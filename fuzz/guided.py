@@ -1,0 +1,42 @@
+"""The process that libFuzzer runs in: python -m fuzz.guided TARGET CORPUS FINDINGS SECONDS SEED
+
+Findings are saved as they come, and fuzzing goes on. Every second mutation is libFuzzer's own, the others know the
+target's format.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from random import Random
+
+import atheris
+
+with atheris.instrument_imports(include=["insync"]):
+    from fuzz import engine
+    from fuzz.mutate import LONGEST
+    from fuzz.targets import TARGETS
+
+
+def main() -> None:
+    name, corpus, findings, seconds, seed = sys.argv[1:]
+    target = TARGETS[name]
+
+    def one(data: bytes) -> None:
+        finding = engine.examine(target, data)
+        if finding is not None:
+            finding.save(Path(findings))
+
+    def mutate(data: bytes, max_size: int, chosen: int) -> bytes:
+        if chosen % 2:
+            return atheris.Mutate(data, len(data) + 64)
+        return target.mutate(bytes(data), Random(chosen))[:max_size]
+
+    options = [f"-max_total_time={seconds}", f"-seed={seed}", f"-max_len={LONGEST}", f"-artifact_prefix={findings}/"]
+    options += ["-timeout=300", "-rss_limit_mb=4096", "-print_final_stats=1"]
+    atheris.Setup([sys.argv[0], *options, corpus], one, custom_mutator=mutate)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""A broker and controller of its own on a simulated disk, spoken to in frames as a server would: it answers at once.
+
+Time passes only by `advance`. What the node wants to send goes to itself, or is lost.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from random import Random
+
+from insync.controller.config import ControllerConfig
+from insync.groups.config import GroupConfig
+from insync.metadata.broker import Endpoint
+from insync.node import apis
+from insync.node.config import NodeConfig
+from insync.node.node import Node
+from insync.node.topic_names import NodeTopicNames
+from insync.sansio import (
+    Client,
+    Effect,
+    Event,
+    Message,
+    Reply,
+    Request,
+    Response,
+    Send,
+    Stop,
+    Sync,
+    Synced,
+    Timer,
+    WriteFile,
+)
+from insync.sim.disk import SimDisk
+from insync.storage.disk import write_atomically
+from insync.wire.edge import Edge, Exchange
+
+CLUSTER = "fuzz"
+LOG = "data"
+
+
+class OneNode:
+    """`unanswered` requests are those that still wait for something; `stop` is how the node ended, if it did."""
+
+    def __init__(self, disk: SimDisk) -> None:
+        self.now = 1_000
+        self.disk = disk
+        self.node = Node(_config(), disk, Random(1), self.now)
+        self.edge = Edge(apis.TYPES, apis.SERVED, NodeTopicNames(self.node))
+        self.stop: Stop | None = None
+        self.unanswered: dict[int, Exchange] = {}
+        self.answers: list[bytes] = []
+        self._sends: dict[int, Send] = {}
+        self._queue: deque[Event] = deque()
+        self._tokens = 0
+        self._carry_out(self.node.start(self.now))
+        self._run()
+
+    def receive(self, frame: bytes) -> None:
+        """A client's frame; MalformedFrame if a server would close the connection for it."""
+        exchange = self.edge.receive(frame)
+        if exchange.request is None:
+            self._answer(exchange, None)
+            return
+        self._tokens += 1
+        self.unanswered[self._tokens] = exchange
+        client = Client("c", "host", exchange.header.api_version)
+        self.tell(Request(self._tokens, exchange.request, client))
+
+    def tell(self, event: Event) -> None:
+        self._queue.append(event)
+        self._run()
+
+    def advance(self, by_ms: int) -> None:
+        end = self.now + by_ms
+        while self.stop is None:
+            at = self.node.next_deadline()
+            if at is None or at > end:
+                break
+            self.now = max(self.now + 1, at)  # a deadline that is asked for again at once would stop time
+            self.tell(Timer())
+        self.now = max(self.now, end)
+
+    def _run(self) -> None:
+        while self._queue and self.stop is None:
+            self._carry_out(self.node.step(self._queue.popleft(), self.now))
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Reply):
+                self._replied(effect)
+            elif isinstance(effect, Send):
+                self._send(effect)
+            elif isinstance(effect, Sync):
+                effect.job.run()
+                self._queue.append(Synced(effect))
+            elif isinstance(effect, WriteFile):
+                write_atomically(self.disk, effect.path, effect.data)
+            elif isinstance(effect, Stop):
+                self.stop = effect
+
+    def _replied(self, reply: Reply) -> None:
+        send = self._sends.pop(reply.token, None)
+        if send is not None:
+            self._queue.append(Response(send, reply.response))
+        else:
+            exchange = self.unanswered.pop(reply.token)  # a second answer to one request is a KeyError
+            if reply.response is not None:
+                self._answer(exchange, reply.response)
+
+    def _answer(self, exchange: Exchange, response: Message | None) -> None:
+        self.answers.append(b"".join(self.edge.answer(exchange, response)))
+
+    def _send(self, send: Send) -> None:
+        if send.peer != self.node.id:
+            self._queue.append(Response(send, None))
+            return
+        self._tokens += 1
+        self._sends[self._tokens] = send
+        self._queue.append(Request(self._tokens, send.request))
+
+
+def _config() -> NodeConfig:
+    return NodeConfig(
+        node_id=1,
+        cluster_id=CLUSTER,
+        voters=(1,),
+        endpoints=(Endpoint(name="PLAINTEXT", host="host", port=9092),),
+        controller=ControllerConfig(
+            cluster_id=CLUSTER, rebalance_interval_ms=0, default_replication_factor=1, session_timeout_ms=60_000
+        ),
+        groups=GroupConfig(offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=10),
+        heartbeat_interval_ms=15_000,
+        flush_check_interval_ms=10_000,
+        hwm_checkpoint_interval_ms=20_000,
+        cleaner_interval_ms=20_000,
+    )

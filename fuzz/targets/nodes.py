@@ -1,0 +1,139 @@
+"""A node under requests that are well-formed and make no sense: it answers each, or the connection is closed.
+
+An input is a stream of frames, as a connection carries them. A node lives for one input: it has a topic `t` with
+records, a compacted one `c`, and a group `g`. After the last frame time goes on, so that what requests have left behind
+comes up too. A node that stops, or raises, is a finding.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from random import Random
+from struct import pack
+from typing import Any
+
+from fuzz import generate
+from fuzz.mutate import mutated
+from fuzz.one_node import OneNode
+from fuzz.target import Target
+from fuzz.targets import common
+from insync.sim.disk import SimDisk
+from insync.wire import codec
+from insync.wire.errors import MalformedFrame
+from insync.wire.frames import FrameBuffer
+from insync.wire.messages import create_topics, fetch, find_coordinator, join_group, produce
+from insync.wire.types import ms
+
+MOST_FRAMES = 40
+_TYPES = common.request_types()
+
+
+def run(data: bytes) -> None:
+    node = prepared()
+    for frame in _frames(data)[:MOST_FRAMES]:
+        try:
+            node.receive(frame)
+        except MalformedFrame:
+            continue
+        node.advance(frame[-1] if frame else 0)
+    node.advance(700_000 if len(data) % 10 == 0 else 40_000)
+    if node.stop is not None:
+        raise AssertionError(f"the node stopped: {node.stop.reason}")
+
+
+def prepared() -> OneNode:
+    node = OneNode(SimDisk())
+    node.advance(3_000)
+    for request in _preparations():
+        node.receive(codec.encode_request(request, 1, "c"))
+        node.advance(50)
+    for frame in first_records(node):
+        node.receive(frame)
+    return node
+
+
+def _preparations() -> list[Any]:
+    def topic(name: str, **configs: str) -> Any:
+        entries = tuple(
+            create_topics.CreatableTopicConfig(name=k.replace("_", "."), value=v) for k, v in configs.items()
+        )
+        return create_topics.CreatableTopic(
+            name=name, num_partitions=2, replication_factor=1, assignments=(), configs=entries
+        )
+
+    topics = (topic("t"), topic("c", cleanup_policy="compact", segment_bytes="1000"))
+    member = join_group.JoinGroupRequest(
+        group_id="g",
+        session_timeout=ms(10_000),
+        rebalance_timeout=ms(10_000),
+        member_id="",
+        group_instance_id="m",
+        protocol_type="consumer",
+        protocols=(join_group.JoinGroupRequestProtocol(name="range", metadata=common.SUBSCRIPTION),),
+        reason=None,
+    )
+    return [
+        create_topics.CreateTopicsRequest(topics=topics, timeout=ms(1_000), validate_only=False),
+        find_coordinator.FindCoordinatorRequest(key_type=0, coordinator_keys=("g",)),
+        member,
+    ]
+
+
+def first_records(node: OneNode) -> list[bytes]:
+    """Something to write, and to read, in every topic that the node knows."""
+    frames = []
+    for topic_id in node.node.image.topics:
+        lines = tuple(
+            produce.PartitionProduceData(index=index, records=bytes(generate.batches(Random(7)))) for index in (0, 1)
+        )
+        topic = produce.TopicProduceData(topic_id=topic_id, partition_data=lines)
+        request = produce.ProduceRequest(acks=-1, timeout=ms(1_000), topic_data=(topic,))
+        frames += [codec.encode_request(request, 1, "c")] * 2
+        wanted = tuple(fetch.FetchPartition(partition=at, fetch_offset=0, partition_max_bytes=9_999) for at in (0, 1))
+        topics = (fetch.FetchTopic(topic_id=topic_id, partitions=wanted),)
+        read = fetch.FetchRequest(
+            max_wait=ms(0), min_bytes=0, session_epoch=-1, topics=topics, forgotten_topics_data=()
+        )
+        frames.append(codec.encode_request(read, 1, "c"))
+    return frames
+
+
+@cache
+def _pool() -> generate.Pool:
+    return common.pool(*prepared().node.image.topics)
+
+
+def seeds() -> list[bytes]:
+    return [_framed([generate.request(cls, _pool(), Random(at))]) for at, cls in enumerate(_TYPES)]
+
+
+def mutate(data: bytes, rng: Random) -> bytes:
+    frames = _frames(data)
+    for _ in range(rng.choice((1, 4, 12, 30))):
+        frames.insert(rng.randrange(len(frames) + 1), generate.request(common.random_type(_TYPES, rng), _pool(), rng))
+    if rng.random() < 0.3:
+        at = rng.randrange(len(frames))
+        frames[at] = mutated(frames[at], rng)
+    while len(frames) > MOST_FRAMES:
+        del frames[rng.randrange(len(frames))]
+    return _framed(frames)
+
+
+def _frames(data: bytes) -> list[bytes]:
+    """The frames before the first that is none."""
+    buffer = FrameBuffer(1 << 20)
+    buffer.add(data)
+    frames: list[bytes] = []
+    try:
+        while (frame := buffer.take()) is not None:
+            frames.append(frame)
+    except MalformedFrame:
+        return frames
+    return frames
+
+
+def _framed(frames: list[bytes]) -> bytes:
+    return b"".join(pack(">i", len(frame)) + frame for frame in frames)
+
+
+TARGET = Target(name="nodes", about=__doc__ or "", run=run, seeds=seeds, mutate=mutate, short=90)

@@ -1,0 +1,59 @@
+"""Frames of clients at the edge: a request that the node can take, or MalformedFrame."""
+
+from __future__ import annotations
+
+from random import Random
+from struct import pack
+from uuid import UUID
+
+from fuzz import generate
+from fuzz.mutate import mutated, number
+from fuzz.target import Target
+from fuzz.targets import common
+from insync.node import apis
+from insync.wire import entities
+from insync.wire.edge import Edge
+from insync.wire.errors import MalformedFrame
+
+_POOL = common.pool(common.TOPIC)
+_TYPES = common.request_types()
+
+
+class _Names:
+    def id_of(self, name: str) -> UUID | None:
+        return common.TOPIC if name == "t" else None
+
+    def name_of(self, topic_id: UUID) -> str | None:
+        return "t" if topic_id == common.TOPIC else None
+
+
+_EDGE = Edge(apis.TYPES, apis.SERVED, _Names())
+
+
+def run(data: bytes) -> None:
+    try:
+        exchange = _EDGE.receive(data)
+    except MalformedFrame:
+        return
+    if exchange.request is None:
+        _EDGE.answer(exchange, None)
+    else:
+        entities.encode(exchange.request)  # every field is there, and of its type
+
+
+def seeds() -> list[bytes]:
+    return [generate.request(cls, _POOL, Random(at)) for at, cls in enumerate(_TYPES)]
+
+
+def mutate(data: bytes, rng: Random) -> bytes:
+    chance = rng.random()
+    if chance < 0.3:
+        return generate.request(common.random_type(_TYPES, rng), _POOL, rng)
+    if chance < 0.35:
+        return pack(">hh", rng.choice((*apis.TYPES, number(rng, 16))), rng.randrange(-1, 20)) + rng.randbytes(60)
+    if chance < 0.5:
+        data = generate.request(common.random_type(_TYPES, rng), _POOL, rng)
+    return mutated(data, rng)
+
+
+TARGET = Target(name="requests", about=__doc__ or "", run=run, seeds=seeds, mutate=mutate, short=2_500)

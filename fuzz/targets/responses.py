@@ -1,0 +1,49 @@
+"""Answers, as clients and nodes read them: a response, or MalformedFrame.
+
+Two bytes of API key and two of version say what was asked; the frame follows.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from struct import pack, unpack_from
+
+from fuzz import generate
+from fuzz.mutate import mutated
+from fuzz.target import Target
+from fuzz.targets import common
+from insync.wire import codec, entities
+from insync.wire.errors import MalformedFrame
+
+_POOL = common.pool(common.TOPIC)
+_TYPES = common.request_types()
+
+
+def run(data: bytes) -> None:
+    if len(data) < 4:
+        return
+    try:
+        asked = codec.request_type(*unpack_from(">hh", data))
+        _, response = codec.decode_response(data[4:], asked)
+    except MalformedFrame:
+        return
+    entities.encode(response)
+
+
+def seeds() -> list[bytes]:
+    return [_answer(at, Random(at)) for at in range(len(_TYPES))]
+
+
+def mutate(data: bytes, rng: Random) -> bytes:
+    if rng.random() < 0.4:
+        data = _answer(rng.randrange(len(_TYPES)), rng)
+    return data[:4] + mutated(data[4:], rng)
+
+
+def _answer(at: int, rng: Random) -> bytes:
+    asked = _TYPES[at]
+    head = pack(">hh", asked.__api_key__, asked.__version__)
+    return head + generate.response(asked, codec.response_type_of(asked), _POOL, rng)
+
+
+TARGET = Target(name="responses", about=__doc__ or "", run=run, seeds=seeds, mutate=mutate, short=2_000)

@@ -1,0 +1,147 @@
+"""Files that no stop leaves behind: bit rot, wrong restores, names that only look right. Found by fuzzing."""
+
+from __future__ import annotations
+
+from struct import pack
+from uuid import UUID
+
+import pytest
+from crc32c import crc32c
+from storage_bench import Bench, batch, content
+
+from insync.errors import InvariantViolation
+from insync.sim.disk import SimDisk
+from insync.storage import checkpoints
+from insync.storage import disk as disks
+from insync.storage.config import LogConfig
+from insync.storage.log_store import LogStore
+from insync.storage.segment import whole_batches
+from insync.wire import batch as batches
+from insync.wire import filtering
+
+FIRST = "00000000000000000000"
+
+
+@pytest.fixture
+def bench() -> Bench:
+    bench = Bench(index_interval_bytes=1)
+    for _ in range(4):
+        bench.append(2)
+    return bench
+
+
+def rewrite(bench: Bench, name: str, at: int, data: bytes) -> None:
+    path = bench.path(name)
+    old = disks.read_all(bench.disk, path)
+    disks.write_plainly(bench.disk, path, old[:at] + data + old[at + len(data) :])
+
+
+def reopened_as_clean(bench: Bench) -> None:
+    """As after a stop that vouched for every byte: nothing is checked."""
+    bench.open(recovery_point=bench.log.leo, clean=True)
+
+
+@pytest.mark.parametrize("length", [-12, -13, 0, 48, -(2**31)])
+def test_a_batch_length_that_cannot_be_ends_the_row_of_whole_batches(length: int) -> None:
+    data = bytes(batch()[0])
+    assert whole_batches(data + pack(">qi", 1, length) + bytes(100), 10) == len(data)
+
+
+@pytest.mark.parametrize("length", [-12, -(2**31), 10, 2**31 - 1])
+def test_a_damaged_length_in_a_log_that_was_vouched_for_is_named_and_does_not_loop(bench: Bench, length: int) -> None:
+    bench.log.close()
+    rewrite(bench, f"{FIRST}.log", 8, pack(">i", length))
+    reopened_as_clean(bench)
+    with pytest.raises(InvariantViolation, match="log_readable"):
+        bench.log.read(0, 100, limit_offset=8)
+
+
+def test_offsets_behind_damage_do_not_reach_the_index(bench: Bench) -> None:
+    """An index entry has room for an offset of 31 bits above the segment's."""
+    size = len(batch(2)[0])
+    bench.log.close()
+    rewrite(bench, f"{FIRST}.log", 2 * size, pack(">q", 2**40))
+    bench.disk.remove(bench.path(f"{FIRST}.index"))
+    reopened_as_clean(bench)
+    assert bench.log.max_timestamp == 1_000
+    assert list(bench.log.segments[0].index.keys) == [3]
+    bench.log.close()
+
+
+def test_records_that_nobody_can_read_are_found_by_time_through_their_header(bench: Bench) -> None:
+    """P5: a broker does not look into batches, so a producer may have written anything into one."""
+    data, header = batch(2, timestamp=5_000)
+    data[batches.HEADER_SIZE :] = b"\xff" * (len(data) - batches.HEADER_SIZE)
+    data[17:21] = crc32c(memoryview(data)[21:]).to_bytes(4, "big")
+    base = bench.log.append_as_leader(data, header, 1, 0)
+    bench.append(timestamp=6_000)
+    assert bench.log.offset_for_timestamp(2_000, bench.log.leo) == (base, 5_000)
+    assert bench.log.offset_for_timestamp(5_500, bench.log.leo) == (base + 2, 6_000)
+
+
+def test_a_batch_of_more_records_than_a_broker_has_time_for_is_not_looked_into(bench: Bench) -> None:
+    """P5: a megabyte of compressed nothing can be twenty million records."""
+    data, header = batch(2, timestamp=5_000)
+    header.count = filtering.MOST_RECORDS + 1
+    data[57:61] = header.count.to_bytes(4, "big")
+    data[17:21] = crc32c(memoryview(data)[21:]).to_bytes(4, "big")
+    assert not filtering.all_have_keys(data, 0, header)
+    base = bench.log.append_as_leader(data, header, 1, 0)
+    assert bench.log.offset_for_timestamp(2_000, bench.log.leo) == (base, 5_000)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "00000000000000000009.bak.log",
+        "99999999999999999999.log",
+        "0000000000000000000².log",
+        "00000000000000000009.x.snapshot",
+        "x.log.swap",
+        "1-2.log.swap",
+    ],
+)
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_file_that_only_looks_like_a_part_of_the_log_is_left_alone(bench: Bench, name: str, clean: bool) -> None:
+    before, end = content(bench.log), bench.log.leo
+    bench.log.close()
+    disks.write_plainly(bench.disk, bench.path(name), b"what is this?")
+    log = bench.open(recovery_point=end, clean=clean)
+    assert (log.leo, content(log), [segment.base for segment in log.segments]) == (end, before, [0])
+    assert bench.disk.exists(bench.path(name))
+
+
+@pytest.mark.parametrize("offset", [-1, 2**62 + 1, 10**30])
+def test_a_checkpoint_with_a_number_that_cannot_be_is_damaged(offset: int) -> None:
+    assert checkpoints.decode_offsets(f"0\n1\nt 0 {offset}\n".encode()) is None
+    assert checkpoints.decode_epochs(f"0\n1\n1 {offset}\n".encode()) is None
+    assert checkpoints.decode_epochs(f"0\n1\n{offset} 1\n".encode()) is None
+
+
+@pytest.mark.parametrize("value", ["Infinity", "1e999", "-7", "[1]", '"3"', "true", str(2**80), "[" * 50_000])
+def test_a_clean_stop_whose_broker_epoch_cannot_be_names_none(value: str) -> None:
+    """B5"""
+    disk = SimDisk()
+    disk.mkdir("data")
+    data = f'{{"version":0,"brokerEpoch":{value}}}'.encode()
+    disks.write_plainly(disk, f"data/{checkpoints.CLEAN_SHUTDOWN}", data)
+    assert checkpoints.take_clean_shutdown(disk, "data") == checkpoints.NO_BROKER_EPOCH
+
+
+def test_two_directories_of_one_partition_are_both_named() -> None:
+    """Which of them is the replica? Somebody copied one, and knows."""
+    disk = SimDisk()
+    store = LogStore(disk, "data", 0)
+    store.start()
+    store.create("t", 0, UUID(int=1), LogConfig())
+    store.create("u", 0, UUID(int=2), LogConfig())
+    metadata = disks.read_all(disk, f"data/t-0/{checkpoints.PARTITION_METADATA}")
+    disks.write_plainly(disk, f"data/u-0/{checkpoints.PARTITION_METADATA}", metadata)
+    with pytest.raises(InvariantViolation, match="data/u-0 and data/t-0"):
+        LogStore(disk, "data", 0).start()
+
+
+def test_a_directory_numbered_in_another_script_is_no_partition() -> None:
+    disk = SimDisk()
+    disk.mkdir("data/t-²")
+    assert LogStore(disk, "data", 0).start() == checkpoints.NO_BROKER_EPOCH
