@@ -1,0 +1,102 @@
+"""Apache Kafka's tools for replicas, leaders, the quorum and the cluster itself, on insync."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from kafka_tools import CLASSES, Tools, lines_of, run, until
+
+from insync.server.local_cluster import LocalCluster
+
+
+def test_partitions_are_moved_under_a_limit_and_verified(tools: Tools, tmp_path: Path) -> None:
+    """R2, R6."""
+    tools.create("moving", "--replica-assignment", "1:2,2:1")
+    tools.write("moving", "".join(f"{n}\n" for n in range(20)))
+    (tmp_path / "topics.json").write_text(json.dumps({"version": 1, "topics": [{"topic": "moving"}]}))
+    where = ("--topics-to-move-json-file", str(tmp_path / "topics.json"), "--broker-list", "2,3")
+    proposed = tools("kafka-reassign-partitions", "--generate", *where)
+    assert '"topic":"moving","partition":0,"replicas":[1,2]' in proposed
+    (tmp_path / "plan.json").write_text(proposed.strip().splitlines()[-1])
+    plan = ("--reassignment-json-file", str(tmp_path / "plan.json"))
+    said = tools("kafka-reassign-partitions", "--execute", *plan, "--throttle", "90000000")
+    assert "Successfully started partition reassignments for moving-0,moving-1" in said
+    done = until(lambda: tools("kafka-reassign-partitions", "--verify", *plan), lambda text: "progress" not in text)
+    assert done.count("is completed") == 2
+    assert "Clearing topic-level throttles on topic moving" in done
+    assert all(set(assigned.split(",")) == {"2", "3"} for _, assigned, _ in tools.replicas("moving"))
+    assert "throttled" not in tools("kafka-configs", "--describe", "--entity-type", "topics", "--entity-name", "moving")
+    assert len(tools.read("moving", 20)) == 20
+
+
+def test_a_move_that_crawls_is_listed_and_cancelled(tools: Tools, tmp_path: Path) -> None:
+    """R5, R6: two megabytes at a thousand bytes a second."""
+    tools.create("crawling", "--replica-assignment", "1:2")
+    tools.write_many("crawling", 2_000, 1_000)
+    wanted = {"topic": "crawling", "partition": 0, "replicas": [1, 3], "log_dirs": ["any", "any"]}
+    (tmp_path / "plan.json").write_text(json.dumps({"version": 1, "partitions": [wanted]}))
+    plan = ("--reassignment-json-file", str(tmp_path / "plan.json"))
+    tools("kafka-reassign-partitions", "--execute", *plan, "--throttle", "1000")
+    assert "crawling-0: replicas: 1,3,2. adding: 3. removing: 2." in tools("kafka-reassign-partitions", "--list")
+    told = tools("kafka-reassign-partitions", "--cancel", *plan)
+    assert "Successfully cancelled partition reassignment for: crawling-0" in told
+    assert tools.replicas("crawling") == [("1", "1,2", "1,2")]
+
+
+def test_leadership_returns_to_the_preferred_replica(cluster: LocalCluster, tools: Tools) -> None:
+    """E1, B7."""
+    tools.create("led", "--replica-assignment", "2:1:3")
+    cluster.stop_node(2)
+    cluster.start_node(2)
+    cluster.wait_until_ready()
+    until(lambda: tools.replicas("led")[0][2], lambda isr: len(isr.split(",")) == 3)
+    asked = ("--election-type", "preferred", "--topic", "led", "--partition", "0")
+    said = tools("kafka-leader-election", *asked)
+    assert "Successfully completed leader election (PREFERRED) for partitions led-0" in said
+    assert "Valid replica already elected for partitions led-0" in tools("kafka-leader-election", *asked)
+
+
+def test_the_quorum_is_described_by_brokers_and_by_controllers(cluster: LocalCluster, tools: Tools) -> None:
+    """Q1."""
+    status = tools("kafka-metadata-quorum", "describe", "--status")
+    assert lines_of(r"LeaderId: +[123]$", status)
+    assert f'{{"id": 1, "endpoints": ["CONTROLLER://127.0.0.1:{cluster.nodes[1].port}"]}}' in status
+    rows = tools("kafka-metadata-quorum", "describe", "--replication", "--human-readable").splitlines()[1:]
+    assert sorted(row.split()[0] for row in rows) == ["1", "2", "3"]
+    assert sorted(row.split()[-1] for row in rows) == ["Follower", "Follower", "Leader"]
+    ages = [int(age) for row in rows for age in re.findall(r"(\d+) ms ago", row)]
+    assert len(ages) == 5
+    assert max(ages) < 60_000
+    asked = run(CLASSES["kafka-metadata-quorum"], "--bootstrap-controller", cluster.bootstrap, "describe", "--status")
+    assert lines_of(r"LeaderId: +[123]$", asked.out), asked
+
+
+def test_the_cluster_describes_itself(tools: Tools) -> None:
+    features = tools("kafka-features", "describe")
+    assert "metadata.version\tSupportedMinVersion: 4.0-IV3\tSupportedMaxVersion: 4.0-IV3" in features
+
+    def ask(*words: str) -> str:
+        return run(CLASSES["kafka-cluster"], *words, tools.bootstrap).out
+
+    assert re.match(r"Cluster ID: \S{22}$", ask("cluster-id", "--bootstrap-server"))
+    assert ask("list-endpoints", "--bootstrap-server").count("unfenced") == 3
+    assert ask("list-endpoints", "--bootstrap-controller").count("controller") == 3
+    versions = tools("kafka-broker-api-versions")
+    assert versions.count("Produce(0): 0 to 13 [usable: 13]") == 3
+    assert versions.count("ConsumerGroupHeartbeat(68): UNSUPPORTED") == 3
+
+
+def test_disks_and_producers_are_described(tools: Tools) -> None:
+    tools.create("described", "--partitions", "1", "--replication-factor", "3")
+    tools.write("described", "a\nb\n")
+    said = tools("kafka-log-dirs", "--describe", "--topic-list", "described").splitlines()
+    brokers = json.loads(said[-1])["brokers"]
+    sizes = [directory["partitions"][0]["size"] for broker in brokers for directory in broker["logDirs"]]
+    assert len(sizes) == 3
+    assert sizes[0] > 60
+    assert sizes == sizes[:1] * 3
+    rows = tools("kafka-transactions", "describe-producers", "--topic", "described", "--partition", "0").splitlines()
+    assert rows[0].split()[:4] == ["ProducerId", "ProducerEpoch", "LatestCoordinatorEpoch", "LastSequence"]
+    assert rows[1].split()[1:4] == ["0", "-1", "1"]
