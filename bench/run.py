@@ -1,32 +1,58 @@
-"""All benchmarks, each in a process of its own: python bench/run.py [name...]
+"""All benchmarks, each in a process of its own: python bench/run.py [--quick] [--json FILE] [--without-kafka] [name...]
 
-Numbers depend on the machine; what counts are the ratios within one run.
+Numbers depend on the machine; what counts are the ratios within one run. `cluster` is a cluster of real processes with
+Apache Kafka beside it, where its jars are; `cluster.startup` and the like are parts of it. The options are for it only.
 """
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("wire", "storage", "replication", "node_produce", "simulator", "scale")
+ALONE = ("wire", "storage", "replication", "node_produce", "simulator", "scale")
+CLUSTER = "cluster"
+PARTS = tuple(f"{CLUSTER}.{group}" for group in ("startup", "cpu", "load", "failover", "partitions"))
+BENCHMARKS = (*ALONE, CLUSTER, *PARTS)
 
 
 def main() -> int:
-    names = tuple(sys.argv[1:]) or BENCHMARKS
-    unknown = [name for name in names if name not in BENCHMARKS]
-    if unknown:
-        print(f"no such benchmark: {', '.join(unknown)} (there are {', '.join(BENCHMARKS)})", file=sys.stderr)
-        return 2
-    failed = [name for name in names if not _run(name)]
+    arguments = _arguments()
+    names = arguments.names or [*ALONE, CLUSTER]
+    failed = [name for name in ALONE if name in names and not _run(name)]
+    groups = [name.partition(".")[2] for name in names if name in PARTS and CLUSTER not in names]
+    if (CLUSTER in names or groups) and not _run(CLUSTER, *_options(arguments), *groups):
+        failed.append(CLUSTER)
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
 
 
-def _run(name: str) -> bool:
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="bench/run.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="name", help=", ".join(BENCHMARKS))
+    parser.add_argument("--quick", action="store_true", help="less of everything, in one round")
+    parser.add_argument("--without-kafka", action="store_true", help="measure ours only")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample to this file")
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"no such benchmark: {', '.join(unknown)} (there are {', '.join(BENCHMARKS)})")
+    return arguments
+
+
+def _options(arguments: argparse.Namespace) -> list[str]:
+    flags = [flag for flag in ("--quick", "--without-kafka") if getattr(arguments, flag[2:].replace("-", "_"))]
+    return [*flags, *(("--json", str(arguments.json)) if arguments.json else ())]
+
+
+def _run(name: str, *options: str) -> bool:
     print(f"\n== {name}", flush=True)
-    return subprocess.run([sys.executable, Path(__file__).with_name(f"{name}.py")], check=False).returncode == 0
+    script = Path(__file__).with_name(f"{name}.py")
+    return subprocess.run([sys.executable, script, *options], check=False).returncode == 0
 
 
 if __name__ == "__main__":

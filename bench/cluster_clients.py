@@ -1,0 +1,170 @@
+"""What a stock client does: confluent-kafka (librdkafka) with its defaults, which are acks=all and 5 ms of linger.
+
+Two settings differ: a client that finds nobody at home tries again soon rather than after seconds, because start-up is
+measured; and successes are not reported one by one to Python where only their number counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+REPLICATION = 3
+PATIENCE_S = 180.0
+_NOT_YET_S = 0.01
+
+STILL_FASTER = 1.1
+"""A second that is better than the best one by this much shows that the warm-up is not over."""
+
+Place = tuple[str, int]
+"""A topic and one of its partitions."""
+ANY = -1
+"""The client's own choice of partition."""
+
+
+class BenchError(Exception):
+    """The cluster did not do what was to be measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    records: int
+    seconds: float
+
+    @property
+    def per_second(self) -> float:
+        return self.records / self.seconds
+
+
+def settings(bootstrap: str, more: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": bootstrap,
+        "reconnect.backoff.ms": 20,
+        "reconnect.backoff.max.ms": 200,
+        "log_level": 0,
+        "error_cb": lambda _: None,  # "nobody there yet" is no news
+        **(more or {}),
+    }
+
+
+def create_topic(bootstrap: str, name: str, partitions: int) -> None:
+    """Ask until it is there: the brokers may still be on their way."""
+    admin = AdminClient(settings(bootstrap))
+    topic = NewTopic(name, num_partitions=partitions, replication_factor=REPLICATION)
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            admin.create_topics([topic], request_timeout=60)[name].result()
+            return
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                return  # an attempt whose answer was lost
+            if time.monotonic() > deadline:
+                raise BenchError(f"cannot create {name}: {error}") from error
+            time.sleep(_NOT_YET_S)
+
+
+def leader_and_isr(bootstrap: str, topic: str, partition: int = 0) -> tuple[int, list[int]]:
+    found = AdminClient(settings(bootstrap)).list_topics(topic, timeout=30).topics[topic].partitions[partition]
+    return found.leader, found.isrs
+
+
+def write_to_each(bootstrap: str, places: Iterable[Place]) -> float:
+    """One record to every partition; returns the seconds until all are acknowledged."""
+    failures: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            failures.append(error)
+
+    producer = Producer(settings(bootstrap))
+    began = time.monotonic()
+    for topic, partition in places:
+        _burst(producer, topic, b"x", partition, 1, on_delivery=delivered)
+    if producer.flush(PATIENCE_S) or failures:
+        raise BenchError(f"not all records were acknowledged: {failures[:1]}")
+    return time.monotonic() - began
+
+
+def produce_for(bootstrap: str, places: list[Place], size: int, seconds: float) -> Rate:
+    """As fast as the cluster takes it, evenly over the places; counted is what was acknowledged."""
+    failures: list[KafkaError] = []
+    quiet = {"delivery.report.only.error": True, "on_delivery": lambda error, _: failures.append(error)}
+    producer = Producer(settings(bootstrap, quiet))
+    value, records, burst = b"x" * size, 0, max(1, 1_000 // len(places))
+    began = time.monotonic()
+    while time.monotonic() - began < seconds:
+        for topic, partition in places:
+            _burst(producer, topic, value, partition, burst)
+            records += burst
+    if producer.flush(PATIENCE_S) or failures:
+        raise BenchError(f"not all records were acknowledged: {failures[:1]}")
+    return Rate(records, time.monotonic() - began)
+
+
+def warm_up(bootstrap: str, places: list[Place], size: int, most_s: float) -> Rate:
+    """Until it gets no faster: a JVM compiles on the way, and on a busy machine that takes longer. The last second."""
+    best, worse, began = Rate(0, 1.0), 0, time.monotonic()
+    while True:
+        rate = produce_for(bootstrap, places, size, 1.0)
+        worse = 0 if rate.per_second > best.per_second * STILL_FASTER else worse + 1
+        best = max(best, rate, key=lambda each: each.per_second)
+        if worse == 2 or time.monotonic() - began > most_s:
+            return rate
+
+
+def _burst(producer: Producer, topic: str, value: bytes, partition: int, count: int, **more: Any) -> None:
+    while count:
+        try:
+            producer.produce(topic, value, partition=partition, **more)
+            count -= 1
+        except BufferError:  # the client's queue is full: wait until the cluster has taken some
+            producer.poll(0.001)
+
+
+def consume_all(bootstrap: str, topic: str, partitions: int) -> Rate:
+    """Everything from the beginning of every partition, timed from the first message on."""
+    consumer = Consumer(settings(bootstrap, {"group.id": "bench", "enable.auto.commit": False}))
+    places = [TopicPartition(topic, index, OFFSET_BEGINNING) for index in range(partitions)]
+    wanted = sum(consumer.get_watermark_offsets(place, timeout=30)[1] for place in places)
+    consumer.assign(places)
+    got = first = len(_next(consumer, 1))
+    began = time.monotonic()
+    while got < wanted:
+        got += len(_next(consumer, min(10_000, wanted - got)))
+    took = time.monotonic() - began
+    consumer.close()
+    return Rate(got - first, took)
+
+
+def _next(consumer: Consumer, most: int) -> list[Message]:
+    messages: list[Message] = consumer.consume(most, timeout=30)
+    if not messages or any(message.error() for message in messages):
+        raise BenchError(f"nothing to consume: {messages[:1]}")
+    return messages
+
+
+def latencies_ms(bootstrap: str, topic: str, size: int, per_second: float, seconds: float) -> list[float]:
+    """From produce() to the acknowledgement, of records sent at an even rate; every tenth is looked at."""
+    found: list[float] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            raise BenchError(str(error))
+        found.append((message.latency() or 0.0) * 1_000)
+
+    producer = Producer(settings(bootstrap))
+    value, sent = b"x" * size, 0
+    began = time.monotonic()
+    while (elapsed := time.monotonic() - began) < seconds:
+        for number in range(sent, int(elapsed * per_second)):
+            _burst(producer, topic, value, ANY, 1, **({} if number % 10 else {"on_delivery": delivered}))
+            sent += 1
+        producer.poll(0.001)
+    producer.flush(PATIENCE_S)
+    return found

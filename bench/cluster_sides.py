@@ -1,0 +1,114 @@
+"""The two clusters that are compared, behind one face: three nodes, broker and controller each, on this machine.
+
+Storage is formatted before the clock starts. Only one side's processes run at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cluster_results import INSYNC, KAFKA
+
+from insync.server.local_cluster import LocalCluster
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+import apache_kafka
+from apache_kafka import ApacheCluster
+
+BROKERS = 3
+PAGE = os.sysconf("SC_PAGE_SIZE")
+TICK_US = 1_000_000 / os.sysconf("SC_CLK_TCK")
+STOP_PATIENCE_S = 60.0
+
+
+class Side:
+    """One cluster; `name` says whose figures it yields."""
+
+    def __init__(self, name: str, cluster: LocalCluster | ApacheCluster) -> None:
+        self.name = name
+        self.cluster = cluster
+
+    @property
+    def bootstrap(self) -> str:
+        return self.cluster.bootstrap
+
+    def launch(self) -> None:
+        """Start the processes; returns at once."""
+        if isinstance(self.cluster, ApacheCluster):
+            self.cluster.start_all()
+        else:
+            self.cluster.start(unless=lambda: True)
+
+    def wait_until_ready(self) -> None:
+        self.cluster.wait_until_ready(timeout_s=180)
+
+    def shut_down(self) -> None:
+        """All at once, cleanly as far as a cluster that loses its quorum on the way can."""
+        self.cluster.stop(patience_s=STOP_PATIENCE_S)
+
+    def kill(self, node_id: int) -> None:
+        self.cluster.kill(node_id)
+
+    def start_node(self, node_id: int) -> None:
+        if isinstance(self.cluster, ApacheCluster):
+            self.cluster.start(node_id)
+        else:
+            self.cluster.start_node(node_id)
+
+    def address(self, node_id: int) -> tuple[str, int]:
+        return self.cluster.nodes[node_id].address
+
+    def resident_mb(self) -> list[float]:
+        """Per node, as `top` shows it."""
+        return [_resident_mb(node.pid) for node in self.cluster.nodes.values()]
+
+    def cpu_us(self) -> dict[int, float]:
+        """What each node has used since its start, in user and kernel mode."""
+        return {node.id: _cpu_us(node.pid) for node in self.cluster.nodes.values()}
+
+
+@contextmanager
+def cluster_of(name: str, profile: str = "fast") -> Iterator[Side]:
+    """A formatted cluster that is not running yet; whatever runs at the end is killed, and its directory removed."""
+    directory = tempfile.mkdtemp(prefix=f"bench-{name}-")
+    side: Side | None = None
+    try:
+        if name == KAFKA:
+            kafka = ApacheCluster(BROKERS, directory)
+            kafka.format()
+            side = Side(KAFKA, kafka)
+        else:
+            side = Side(INSYNC, LocalCluster(brokers=BROKERS, directory=directory, profile=profile))
+        yield side
+    finally:
+        if side is not None:
+            side.cluster.stop(patience_s=0)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def kafka_says() -> tuple[bool, str]:
+    """Whether Kafka can be measured, and the head of its column."""
+    if apache_kafka.available():
+        return True, f"Kafka {apache_kafka.version()}"
+    return False, "Kafka: not available (make apache-kafka)"
+
+
+def settle(seconds: float) -> None:
+    """Let background work end before something is looked at; nothing waits for this."""
+    time.sleep(seconds)
+
+
+def _resident_mb(pid: int) -> float:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE / 1e6
+
+
+def _cpu_us(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * TICK_US
