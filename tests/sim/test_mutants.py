@@ -31,6 +31,12 @@ def test_a_removed_safeguard_is_noticed_by_a_property_that_fits(name: str) -> No
     assert found.property in QUICK[name], (found.property, found.detail)
 
 
+def test_a_stale_epoch_table_is_noticed_by_the_race_that_looks_for_it() -> None:
+    """D1: chance alone took more than a thousand seeds."""
+    found = mutations.hunt_one(MUTANTS["epoch-checkpoint-kept-stale"], range(12, 150, 16))
+    assert found.property == "S3", found
+
+
 def test_a_mutant_is_gone_when_its_block_ends() -> None:
     from insync.replication import high_watermark
 

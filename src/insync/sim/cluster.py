@@ -13,7 +13,21 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from insync.errors import InvariantViolation
-from insync.sansio import DiskFailed, Effect, Event, Note, Reply, Send, Shutdown, Stop, Sync, Synced, Timer, WriteFile
+from insync.sansio import (
+    DiskFailed,
+    Effect,
+    Event,
+    HangUp,
+    Note,
+    Reply,
+    Send,
+    Shutdown,
+    Stop,
+    Sync,
+    Synced,
+    Timer,
+    WriteFile,
+)
 from insync.sim.disk import SimDisk
 from insync.sim.engine import Engine, NodeClock
 from insync.sim.host import Host, NodeLike
@@ -65,6 +79,7 @@ class Cluster:
         self._carriers: dict[type, Callable[[Host, Any], None]] = {
             Send: self._carry_send,
             Reply: self._carry_reply,
+            HangUp: self._carry_hang_up,
             Sync: self._carry_sync,
             WriteFile: self._carry_write,
             Stop: self._carry_stop,
@@ -235,6 +250,9 @@ class Cluster:
 
     def _carry_reply(self, host: Host, effect: Reply) -> None:
         host.reply(self.network, effect.token, effect.response)
+
+    def _carry_hang_up(self, host: Host, effect: HangUp) -> None:
+        host.reply(self.network, effect.token, None)
 
     def _carry_note(self, host: Host, effect: Note) -> None:
         self.stats["note:" + effect.kind] += 1

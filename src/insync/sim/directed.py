@@ -3,6 +3,9 @@
 The swarm decides where to look; these decide what to look at. One seed in four draws one of them: the small cluster it
 needs, one topic set up for it, and the race itself, several times in a row with other timings. Each race is a function
 of a `Draw` that returns what it wants of a plan.
+
+A race that is added joins the later ones, which have seeds of their own: a seed that once found something keeps its
+plan.
 """
 
 from __future__ import annotations
@@ -42,12 +45,18 @@ TOPIC = "t0"
 PARTITION = "t0-0"
 
 
-def choose(number: int) -> Setting:
-    """Race after race, so that few seeds try them all."""
+_EVERY, _AT = 4, 3
+_LATER_EVERY, _LATER_AT = 16, 12
+
+
+def choose(seed: int) -> Setting | None:
+    """Race after race, so that few seeds try them all; None for a seed that belongs to the swarm."""
     from insync.sim.races_isr import ISR_RACES
     from insync.sim.races_quorum import QUORUM_RACES
     from insync.sim.races_replication import REPLICATION_RACES
-    from insync.sim.races_storage import STORAGE_RACES
+    from insync.sim.races_storage import LATER_RACES, STORAGE_RACES
 
+    if seed % _LATER_EVERY == _LATER_AT:
+        return LATER_RACES[seed // _LATER_EVERY % len(LATER_RACES)]
     races = (*REPLICATION_RACES, *ISR_RACES, *QUORUM_RACES, *STORAGE_RACES)
-    return races[number % len(races)]
+    return races[seed // _EVERY % len(races)] if seed % _EVERY == _AT else None

@@ -100,6 +100,10 @@ class SimDisk:
 
         return run
 
+    def sync_all(self) -> None:
+        self._count_sync("")
+        _settle_all(self._root)
+
     # --- faults ------------------------------------------------------------------------------------------------------
 
     def crash(self) -> None:
@@ -303,6 +307,15 @@ def _survivor(directory: _Directory, home: _Directory | None, rng: Random, corru
             heir.seen[name] = node.survive(heir, rng, corrupt)
     heir.durable = dict(heir.seen)
     return heir
+
+
+def _settle_all(directory: _Directory) -> None:
+    for node in directory.seen.values():
+        if isinstance(node, _Directory):
+            _settle_all(node)
+        else:
+            node.sync()
+    directory.settle(len(directory.pending))
 
 
 def _kept(n: int, rng: Random) -> int:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from insync.sim.directed import PARTITION, Race, Setting
 from insync.sim.motifs import Draw, act
 from insync.sim.plan import Action, ClientPlan
+from insync.sim.races_replication import PLAIN, hold_fetches, lead
 
 LONG = 60_000
 """Down until something else starts it."""
@@ -109,6 +112,49 @@ def answers_lost(d: Draw) -> Race:
     )
 
 
+QUIET_MS = 1_400
+"""How often the only producer of `term_without_records` writes: what happens in between, it does not disturb."""
+FIRST_WRITE = 750
+"""When it first writes during a race: clients begin before."""
+
+
+def term_without_records(d: Draw) -> Race:
+    """b leads for a moment, writes nothing, stops cleanly, and later gets records of the term before (D1).
+
+    1. a leads, and takes a record that b gets, and one that b does not get. 2. b leads, and a does not hear of it.
+    3. b stops cleanly, and a leads again. b's epoch table on disk ends with a term that began where b's log ends.
+    4. b is back, copies that record, and is in the ISR. 5. b stops cleanly once more. 6. If it comes back with its own
+    term in the table, it takes the record for one of that term, and cuts it, though it is committed.
+    """
+    d.timing = replace(
+        d.timing, session_ms=700, lag_ms=2_000, request_ms=1_500, quorum_fetch_ms=600, election_ms=300, rebalance_ms=0
+    )
+    actions: list[Action] = []
+    for number in (1, 3):
+        written = FIRST_WRITE + number * QUIET_MS
+        a, b = d.rng.sample(d.brokers, 2)
+        away = written + d.rng.randint(30, 60)
+        stop = away + d.rng.randint(50, 90)
+        back = stop + d.timing.heartbeat_ms + d.rng.randint(150, 250)
+        actions += [
+            *lead(written - QUIET_MS - 350, a, b),
+            hold_fetches(written - 80, b, a, back - written + 80, "both"),
+            hold_fetches(away, a, b, back - away, "both"),
+            act(away, "stale_metadata", str(a), stop - away + d.rng.randint(60, 120)),
+            *lead(away, b, a),
+            act(stop, "restart", str(b), d.rng.randint(10, 60)),
+            act(back + d.rng.randint(250, 400), "restart", str(b), d.rng.randint(10, 60)),
+        ]
+    producer = ClientPlan(client_id=-2, kind="producer", every_ms=QUIET_MS, acks=1, max_records=3)
+    return Race(
+        actions=actions,
+        configs=PLAIN | {"min.insync.replicas": "2"},
+        replication_factor=2,
+        clients=(producer, *_readers()),
+        fault_ms=FIRST_WRITE + 4 * QUIET_MS,
+    )
+
+
 def _producers(d: Draw, *, acks: int) -> tuple[ClientPlan, ...]:
     return tuple(
         ClientPlan(
@@ -139,3 +185,5 @@ STORAGE_RACES: tuple[Setting, ...] = (
     Setting(1, 3, False, idle_high_watermark),
     Setting(1, 3, False, answers_lost),
 )
+
+LATER_RACES: tuple[Setting, ...] = (Setting(1, 2, False, term_without_records),)

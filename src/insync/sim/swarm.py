@@ -18,9 +18,6 @@ from insync.sim.sequences import FAULTS
 
 P = TypeVar("P", bound=Plan)
 
-DIRECTED_EVERY = 4
-"""One seed in so many is a directed plan."""
-
 FIRST_CONTROLLER = 101
 """Controllers with a process of their own have ids from here on."""
 
@@ -45,12 +42,12 @@ _SHAPES: tuple[tuple[int, int, bool, int], ...] = (
 
 def draw(seed: int, kind: type[P] = Plan) -> P:  # type: ignore[assignment]
     rng = random.Random(f"insync plan {seed}")
-    return _directed(seed, rng, kind) if seed % DIRECTED_EVERY == DIRECTED_EVERY - 1 else _swarm(seed, rng, kind)
+    setting = directed.choose(seed)
+    return _swarm(seed, rng, kind) if setting is None else _directed(seed, rng, kind, setting)
 
 
-def _directed(seed: int, rng: random.Random, kind: type[P]) -> P:
+def _directed(seed: int, rng: random.Random, kind: type[P], setting: directed.Setting) -> P:
     """A race that is looked for, in the cluster that it needs."""
-    setting = directed.choose(seed // DIRECTED_EVERY)
     nodes = _roles(rng, setting.controllers, setting.brokers, setting.combined)
     brokers = tuple(n.node_id for n in nodes if "broker" in n.roles)
     voters = tuple(n.node_id for n in nodes if "controller" in n.roles)

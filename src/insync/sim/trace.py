@@ -10,7 +10,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
-from insync.sansio import DiskFailed, Effect, Event, Note, PeerLost, Reply, Request, Response, Send, Stop, Sync
+from insync.sansio import DiskFailed, Effect, Event, HangUp, Note, PeerLost, Reply, Request, Response, Send, Stop, Sync
 
 Sink = Callable[[int, str], None]
 """Gets the simulated time in microseconds and one line."""
@@ -74,7 +74,7 @@ class _Letters(dict[type, str]):
         return "w"
 
 
-_LETTER = _Letters({Send: "s", Reply: "r", Sync: "y", Stop: "x", Note: "n"})
+_LETTER = _Letters({Send: "s", Reply: "r", HangUp: "r", Sync: "y", Stop: "x", Note: "n"})
 
 
 def _salient(replicas: Any) -> str:
@@ -102,6 +102,8 @@ def describe_effect(effect: Effect) -> str:
         return f"asks {effect.peer} ({effect.channel}) {short(effect.request)}"
     if isinstance(effect, Reply):
         return f"answers {effect.token} {'nothing' if effect.response is None else short(effect.response)}"
+    if isinstance(effect, HangUp):
+        return f"hangs up on {effect.token}: {effect.reason}"
     if isinstance(effect, Note):
         return f"notes {effect.kind} " + " ".join(f"{name}={value}" for name, value in effect.fields.items())
     if isinstance(effect, Stop):
