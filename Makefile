@@ -4,12 +4,13 @@ PYTHON ?= python3
 VENV   ?= .venv
 JOBS   ?= 2
 SEEDS  ?= 0:2000
+FUZZ_SECONDS ?= 600
 
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test sim mutants bench demo apache-kafka lock clean
+.PHONY: help setup check test sim mutants fuzz bench bench-kafka demo apache-kafka interop-java lock clean
 
 help: ## List the targets
 	@echo "make <target>   (PYTHON=$(PYTHON) VENV=$(VENV) JOBS=$(JOBS) SEEDS=$(SEEDS))"
@@ -34,6 +35,7 @@ check: setup ## Lint, types, import contracts, purity of the core, rules cited b
 	$(BIN)/python tools/check_rules.py
 
 test: setup check ## Everything that must hold before a change is pushed: check, then the tests
+	sh tools/need_debian.sh kcat
 	$(BIN)/pytest -n $(JOBS)
 
 sim: setup ## Run SEEDS simulated clusters under faults; lists the probes that no seed reached
@@ -42,10 +44,18 @@ sim: setup ## Run SEEDS simulated clusters under faults; lists the probes that n
 mutants: setup ## Remove the safeguards one by one; every removal must be caught by a property
 	$(BIN)/insync sim mutants
 
-bench: setup ## Measure the hot paths, the simulator, and how both grow (bench/*.py)
+# atheris is a tool and no dependency: without an index to fetch it from, the targets are fuzzed without coverage.
+fuzz: setup ## Damaged input for FUZZ_SECONDS, into every decoder, log and node; findings go to build/fuzz/findings
+	test -d build/fuzz/tools || $(BIN)/python -m pip install --quiet --disable-pip-version-check --target build/fuzz/tools atheris || true
+	$(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS)
+
+bench: setup ## Measure hot paths, the simulator, and a cluster of real processes, with Kafka beside it where its jars are
 	$(BIN)/python bench/run.py
 
-demo: setup ## A simulated cluster loses its leader, diverges, truncates and recovers, told step by step
+bench-kafka: setup apache-kafka ## The cluster of real processes beside Apache Kafka's (docs/guides/benchmarks.md)
+	$(BIN)/python bench/run.py cluster
+
+demo: setup ## Three real nodes, a stock client, kill -9 of the leader, a partition moves: what was lost?
 	$(BIN)/insync demo
 
 # Needs Maven and a JDK. No other target depends on it: where the jars are missing, benchmarks leave Kafka out and say so.
@@ -54,6 +64,9 @@ apache-kafka: $(KAFKA_LIBS)/.complete ## Fetch Apache Kafka's jars with Maven, f
 $(KAFKA_LIBS)/.complete: tools/apache-kafka/pom.xml
 	mvn -q -B -f tools/apache-kafka/pom.xml dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$(KAFKA_LIBS)"
 	touch $@
+
+interop-java: setup apache-kafka ## Apache's Java client and tools on our nodes and files, our commands on Apache's brokers
+	$(BIN)/pytest interop/java
 
 # pip-tools lives in build/, outside the environment that it pins.
 lock: setup ## Rewrite requirements.lock from pyproject.toml (needs a package index)
@@ -64,4 +77,4 @@ lock: setup ## Rewrite requirements.lock from pyproject.toml (needs a package in
 
 clean: ## Remove the environment, caches and build output
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find src tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests tools bench fuzz interop -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

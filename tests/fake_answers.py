@@ -194,7 +194,9 @@ def incremental_alter_configs(cluster: Any, broker: int, version: int, request: 
     results = []
     for resource in request.resources:
         code, message = NONE, None
-        if resource.resource_type == 4:
+        if resource.resource_type == 4 and resource.resource_name != str(broker):
+            code, message, configs = ErrorCode.invalid_request, f"Unexpected broker id, expected {broker}", {}
+        elif resource.resource_type == 4:
             configs = cluster.broker_configs.setdefault(int(resource.resource_name), {})
         elif resource.resource_name in cluster.topics:
             configs = cluster.topics[resource.resource_name].configs

@@ -71,6 +71,7 @@ class FakeGroup:
     state: str = "Empty"
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     members: list[dict[str, Any]] = field(default_factory=list)
+    kind: str = "classic"
 
 
 class FakeCluster:

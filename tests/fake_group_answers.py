@@ -23,7 +23,7 @@ def list_groups(cluster: Any, broker: int, version: int, request: Any) -> dict[s
     if broker != cluster.live[-1]:
         return {"groups": []}
     groups = [
-        {"group_id": name, "protocol_type": "consumer", "group_state": group.state, "group_type": "classic"}
+        {"group_id": name, "protocol_type": "consumer", "group_state": group.state, "group_type": group.kind}
         for name, group in cluster.groups.items()
     ]
     return {"groups": groups}
@@ -33,10 +33,24 @@ def list_groups(cluster: Any, broker: int, version: int, request: Any) -> dict[s
 def describe_groups(cluster: Any, broker: int, version: int, request: Any) -> dict[str, Any]:
     (name,) = request.groups
     group = cluster.groups.get(name)
+    if group is not None and group.kind != "classic":
+        group = None
     found = {
         "error_code": NONE if broker == cluster.live[-1] else ErrorCode.not_coordinator, "error_message": None,
         "group_id": name, "group_state": group.state if group else "Dead", "protocol_type": "consumer",
         "protocol_data": "range", "members": group.members if group else [],
+    }  # fmt: skip
+    return {"groups": [found]}
+
+
+@answers("ConsumerGroupDescribe")
+def consumer_group_describe(cluster: Any, broker: int, version: int, request: Any) -> dict[str, Any]:
+    (name,) = request.group_ids
+    group = cluster.groups[name]
+    found = {
+        "error_code": NONE if broker == cluster.live[-1] else ErrorCode.not_coordinator, "error_message": None,
+        "group_id": name, "group_state": group.state, "group_epoch": 1, "assignment_epoch": 1,
+        "assignor_name": "uniform", "members": group.members,
     }  # fmt: skip
     return {"groups": [found]}
 

@@ -49,6 +49,15 @@ class Reply:
 
 
 @dataclass(slots=True, eq=False)
+class HangUp:
+    """The request that came with `token` gets no answer, and its connection is closed once earlier answers have left:
+    it is not served here, or it failed with acks=0, and there is no other way to say so."""
+
+    token: int
+    reason: str
+
+
+@dataclass(slots=True, eq=False)
 class Sync:
     """Run `job` off the loop, then deliver `Synced(self)`. A failure is delivered as `DiskFailed`."""
 
@@ -80,7 +89,7 @@ class Note:
     fields: dict[str, Any]
 
 
-Effect = Send | Reply | Sync | WriteFile | Stop | Note
+Effect = Send | Reply | HangUp | Sync | WriteFile | Stop | Note
 
 
 class Outbox:
@@ -98,6 +107,9 @@ class Outbox:
 
     def reply(self, token: int, response: Message | None) -> None:
         self.effects.append(Reply(token, response))
+
+    def hang_up(self, token: int, reason: str) -> None:
+        self.effects.append(HangUp(token, reason))
 
     def sync(self, job: FlushJob, on_done: OnDone) -> None:
         self.effects.append(Sync(job, on_done))
@@ -139,6 +151,22 @@ class Request:
     token: int
     request: Message
     client: Client = UNKNOWN_CLIENT
+    more: bool = False
+    """Another request follows at once, or `TurnEnded` does. What concerns others than who asked may wait for it."""
+
+
+@dataclass(slots=True, eq=False)
+class TurnEnded:
+    """The last request said that another follows, and none does: what was left for it is due now."""
+
+
+@dataclass(slots=True, eq=False)
+class RequestAbandoned:
+    """Nobody waits for the answer to this request any longer: its connection has ended. It has its one `Reply` all the
+    same, at once if it was parked; nobody reads it."""
+
+    token: int
+    request: Message
 
 
 @dataclass(slots=True, eq=False)
@@ -178,4 +206,4 @@ class Shutdown:
     """Begin a controlled shutdown (B7)."""
 
 
-Event = Request | Response | Synced | DiskFailed | Timer | PeerLost | Shutdown
+Event = Request | TurnEnded | RequestAbandoned | Response | Synced | DiskFailed | Timer | PeerLost | Shutdown

@@ -125,7 +125,7 @@ def test_a_damaged_batch_is_not_handed_out() -> None:
     data = batch.build([NewRecord(None, b"precious")], timestamp_ms=0)
     data[-3] ^= 1
     with pytest.raises(ClientError, match="the batch at offset 0 is corrupt"):
-        list(visible(bytes(data), {}))
+        list(visible(bytes(data), []))
 
 
 def test_control_batches_and_aborted_transactions_are_not_shown() -> None:
@@ -138,6 +138,6 @@ def test_control_batches_and_aborted_transactions_are_not_shown() -> None:
         )  # fmt: skip
 
     data = made(0, b"lost") + made(1, b"", b"\x00\x00\x00\x00", control=True) + made(2, b"kept")
-    shown = [record.value for _, records in visible(data, {7: [0]}) for record in records]
+    shown = [record.value for _, records in visible(data, [(7, 0)]) for record in records]
     assert shown == [b"kept"]
-    assert [record.value for _, records in visible(data, {}) for record in records] == [b"lost", b"kept"]
+    assert [record.value for _, records in visible(data, []) for record in records] == [b"lost", b"kept"]

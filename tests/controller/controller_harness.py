@@ -63,11 +63,16 @@ class Cluster:
         self.controller.next_offset = len(self.log)
         self.controller.tick(self.now)
 
-    def fail_over(self) -> None:
-        """Another controller takes over with the log as it is."""
+    def fail_over(self, *, from_snapshot: bool = False) -> None:
+        """Another controller takes over with the log as it is, or with a snapshot of it."""
         image = Image()
         for offset, record in enumerate(self.log):
             image.apply(record, offset)
+        if from_snapshot:
+            whole, image = image, Image()
+            for record in whole.to_records():
+                image.apply(record, whole.offset)
+            image.summed_up_to = whole.offset
         self.controller.deactivate()
         self.controller.activate(image, self.controller.epoch + 1, self.now)
 

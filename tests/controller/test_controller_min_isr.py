@@ -112,6 +112,20 @@ def test_a_new_controller_does_not_trust_that_an_old_leader_has_read_the_raise()
     assert cluster.alter((1, 2)) is ErrorCode.none
 
 
+def test_a_controller_that_begins_with_a_snapshot_does_not_trust_a_leader_that_has_not_read_as_far() -> None:
+    """E8: the snapshot has the raised value, and not that it was raised."""
+    cluster = started(2)
+    cluster.configure(KEY, "3")
+    cluster.fail_over(from_snapshot=True)
+    assert not cluster.image.raised_min_isr
+    assert cluster.alter((1, 2)) is ErrorCode.operation_not_attempted
+    cluster.beat(2)
+    assert cluster.alter((1, 2)) is ErrorCode.operation_not_attempted
+    cluster.beat(1)
+    assert cluster.alter((1, 2)) is ErrorCode.none
+    assert cluster.state() == (1, {1, 2}, {3}, set())
+
+
 def test_a_min_isr_given_at_creation_is_not_a_raise() -> None:
     """E8: nobody ever went by another value."""
     cluster = Cluster().up(1, 2, 3)
@@ -130,6 +144,8 @@ REFUSED = [
     ({"key": KEY, "value": "2", "name": "nope"}, ErrorCode.unknown_topic_or_partition),
     ({"key": KEY, "value": "2", "kind": 8}, ErrorCode.invalid_request),
     ({"key": KEY, "value": "2", "kind": BROKER, "name": "x"}, ErrorCode.invalid_request),
+    ({"key": KEY, "value": "2", "kind": BROKER, "name": "²"}, ErrorCode.invalid_request),
+    ({"key": KEY, "value": "2", "kind": BROKER, "name": "1" * 5_000}, ErrorCode.invalid_request),
     ({"key": KEY, "value": "2", "kind": BROKER, "name": "9"}, ErrorCode.broker_id_not_registered),
     ({"key": KEY, "value": "2", "kind": BROKER, "name": "1"}, ErrorCode.invalid_config),
     (

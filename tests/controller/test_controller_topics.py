@@ -113,6 +113,14 @@ def test_bad_topics_are_refused(topic: create_topics.CreatableTopic, error: Erro
     assert len(cluster.log) == size
 
 
+def test_a_request_for_more_partitions_than_fit_one_batch_is_refused_before_any_is_placed() -> None:
+    cluster = Cluster().up(1)
+    small, large = create(cluster, entry("s", partitions=9_000), entry("l", partitions=1_001))
+    assert (small.error_code, large.error_code) == (ErrorCode.none, ErrorCode.policy_violation)
+    assert create(cluster, entry("huge", partitions=2**31 - 1))[0].error_code is ErrorCode.policy_violation
+    assert grow(cluster, "s", 2**31 - 1) is ErrorCode.policy_violation
+
+
 def test_validate_only_writes_nothing() -> None:
     """Q2: the answer is that of the real thing."""
     cluster = Cluster().up(1)

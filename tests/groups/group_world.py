@@ -248,9 +248,9 @@ class World:
         request = list_groups.ListGroupsRequest(states_filter=states, types_filter=types)
         return self.answers[self.ask(lambda token: self.coordinator.list(request, token))]
 
-    def describe(self, group: str = "g") -> Any:
-        request = describe_groups.DescribeGroupsRequest(groups=(group,), include_authorized_operations=False)
-        return self.answers[self.ask(lambda token: self.coordinator.describe(request, token))].groups[0]
+    def describe(self, group: str = "g", *, operations: bool = False, client: Client = UNKNOWN_CLIENT) -> Any:
+        request = describe_groups.DescribeGroupsRequest(groups=(group,), include_authorized_operations=operations)
+        return self.answers[self.ask(lambda token: self.coordinator.describe(request, token, client))].groups[0]
 
     # --- whole groups ---
 

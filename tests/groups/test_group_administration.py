@@ -45,9 +45,12 @@ def test_a_group_between_generations_has_no_assignments_to_show() -> None:
     assert all(m.member_assignment == b"" for m in found.members)
 
 
-def test_a_group_that_is_not_there_is_dead() -> None:
-    found = World().describe("nobody")
-    assert (found.error_code, found.group_state, found.members) == (ErrorCode.none, "Dead", ())
+def test_a_group_that_is_not_there_is_dead_and_since_version_6_an_error() -> None:
+    old = World().describe("nobody", client=Client("app", "/10.0.0.1", 5))
+    assert (old.error_code, old.group_state, old.members) == (ErrorCode.none, "Dead", ())
+    new = World().describe("nobody", client=Client("app", "/10.0.0.1", 6))
+    assert (new.error_code, new.error_message) == (ErrorCode.group_id_not_found, "Group nobody not found.")
+    assert new.group_state == "Dead"
 
 
 def test_only_empty_groups_are_deleted() -> None:
@@ -58,10 +61,26 @@ def test_only_empty_groups_are_deleted() -> None:
         "g": "non_empty_group",
         "offsets-only": "none",
         "nobody": "group_id_not_found",
-        "": "invalid_group_id",
+        "": "group_id_not_found",
     }
     assert list(world.groups) == ["g"]
     assert list(world.reloaded().groups) == ["g"]
+
+
+def test_offsets_without_a_group_name_can_be_deleted_too() -> None:
+    world = World()
+    world.committed(1, group="")
+    assert list(world.groups) == [""]
+    assert world.delete("") == {"": "none"}
+    assert not world.groups
+
+
+def test_what_may_be_done_with_a_group_is_told_to_whoever_asks() -> None:
+    """Without an authorizer, all that can be done: Kafka's bits of read, delete, describe, and configs."""
+    world = World()
+    world.stable(1)
+    assert world.describe().authorized_operations == -(2**31)
+    assert world.describe(operations=True).authorized_operations == 0b1101_0100_1000
 
 
 def test_a_group_that_is_being_deleted_takes_nobody_in() -> None:

@@ -45,6 +45,14 @@ def compact(value: bytes) -> bytes:
     return bytes([len(value) + 1]) + value
 
 
+def test_a_string_that_no_version_but_the_flexible_one_has_room_for_is_malformed() -> None:
+    """What is read is written again when the group changes; a producer may have written anything into this topic."""
+    long = b"c" * 32_768
+    value = pack(">h", 4) + b"\x81\x80\x02" + long + pack(">i", 3) + b"\x00\x00" + bytes(8) + b"\x01\x00"
+    with pytest.raises(MalformedFrame, match="32768"):
+        records.read_group(value)
+
+
 @given(names, names, int32s)
 def test_an_offset_key_is_read_back(group: str, topic: str, partition: int) -> None:
     key = OffsetKey(group, topic, partition)

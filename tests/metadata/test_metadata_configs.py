@@ -28,6 +28,8 @@ ILLEGAL = [
     ("cleanup.policy", "shred"),
     ("cleanup.policy", ""),
     ("leader.replication.throttled.replicas", "0:1,x"),
+    ("leader.replication.throttled.replicas", "²:1"),  # a digit that is no number
+    ("leader.replication.throttled.replicas", "0:" + "1" * 5_000),
     ("segment.bytes", str(2**31)),
 ]
 
@@ -43,6 +45,23 @@ def test_a_legal_value_means(name: str, text: str, value: object) -> None:
 def test_an_illegal_value_is_told(name: str, text: str) -> None:
     """E8"""
     assert name in (configs.problem(configs.TOPIC_KEYS, name, text) or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("retention.ms", "soon", "a whole number from -1 up"),
+        ("segment.bytes", "1", "a whole number from 14 to 2147483647"),
+        ("min.cleanable.dirty.ratio", "2", "a number from 0 to 1"),
+        ("unclean.leader.election.enable", "maybe", "true or false"),
+        ("message.timestamp.type", "Now", "one of CreateTime, LogAppendTime"),
+        ("cleanup.policy", "shred", "a list of delete, compact"),
+        ("leader.replication.throttled.replicas", "all", "a list of partition:broker, or *"),
+    ],
+)
+def test_a_refused_value_comes_with_what_it_must_be(name: str, text: str, why: str) -> None:
+    told = configs.problem(configs.TOPIC_KEYS, name, text)
+    assert told == f"Invalid value {text} for configuration {name}: it must be {why}"
 
 
 def test_unknown_keys_and_null_values_are_told() -> None:
@@ -63,3 +82,10 @@ def test_every_topic_key_but_the_throttled_replicas_has_a_cluster_wide_synonym()
     without = [key.name for key in configs.TOPIC_KEYS.values() if not key.synonym]
     assert without == [configs.LEADER_THROTTLED_REPLICAS, configs.FOLLOWER_THROTTLED_REPLICAS]
     assert configs.LEADER_THROTTLED_RATE in configs.BROKER_KEYS
+
+
+def test_what_kafkas_reassignment_tool_unsets_is_known() -> None:
+    """R6: kafka-reassign-partitions --verify takes all three back, whether they were set or not."""
+    rates = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+    for name in (*rates, "replica.alter.log.dirs.io.max.bytes.per.second"):
+        assert configs.problem(configs.BROKER_KEYS, name, "1000") is None

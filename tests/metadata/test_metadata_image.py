@@ -90,6 +90,24 @@ def test_a_change_of_a_partition_that_is_not_there_stops_the_node() -> None:
         built(records.FenceBrokerRecord(id=9, epoch=0))
 
 
+def test_a_topic_that_is_not_there_stops_the_node() -> None:
+    """S7: neither its partitions nor its removal mean anything."""
+    nobody = UUID(int=99)
+    with pytest.raises(InvariantViolation, match="S7"):
+        built(records.RemoveTopicRecord(topic_id=nobody))
+    with pytest.raises(InvariantViolation, match="S7"):
+        built(records.TopicRecord(name="x", topic_id=None))  # type: ignore[arg-type]
+    with pytest.raises(InvariantViolation, match="S7"):
+        built(records.PartitionRecord(partition_id=0, topic_id=nobody, replicas=(1,), isr=(1,)))
+
+
+def test_a_partition_that_names_a_replica_twice_can_still_be_removed() -> None:
+    image = built(change(T, 0, replicas=(1, 1, 2)))
+    image.apply(change(T, 0, replicas=(2,)), 20)
+    assert ("t", 0) not in keys(image.partitions_of(1))
+    assert ("t", 0) in keys(image.partitions_of(2))
+
+
 def test_the_partitions_of_a_broker_are_found_by_index() -> None:
     """Q7: as replicas come and go, and as leadership moves."""
     image = built()

@@ -292,10 +292,10 @@ def produce_request(partition: Partition, value: bytes = b"v", acks: int = -1) -
     return produce.ProduceRequest(acks=acks, timeout=ms(5_000), topic_data=(topic,))
 
 
-def fetch_request(partition: Partition) -> Any:
+def fetch_request(partition: Partition, max_wait: int = 0) -> Any:
     line = fetch.FetchPartition(partition=partition.index, fetch_offset=0, partition_max_bytes=1 << 20)
     return fetch.FetchRequest(
-        max_wait=ms(0),
+        max_wait=ms(max_wait),
         min_bytes=1,
         session_epoch=-1,
         topics=(fetch.FetchTopic(topic_id=partition.topic_id, partitions=(line,)),),

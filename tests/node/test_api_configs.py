@@ -10,13 +10,16 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import alter_configs, describe_configs, incremental_alter_configs
 
 TOPIC, BROKER = 2, 4
+APPEND, SUBTRACT = 2, 3
 
 
 def ask(net: Net, kind: int, name: str, *keys: str, node_id: int = 1) -> Any:
     resource = describe_configs.DescribeConfigsResource(
         resource_type=kind, resource_name=name, configuration_keys=keys or None
     )
-    request = describe_configs.DescribeConfigsRequest(resources=(resource,), include_synonyms=True)
+    request = describe_configs.DescribeConfigsRequest(
+        resources=(resource,), include_synonyms=True, include_documentation=True
+    )
     return net.answered(node_id, request).results[0]
 
 
@@ -25,11 +28,15 @@ def one(net: Net, kind: int, name: str, key: str) -> tuple[str, int, list[tuple[
     return line.value, line.config_source, [(s.name, s.value, s.source) for s in line.synonyms]
 
 
-def set_cluster_default(net: Net, key: str, value: str) -> None:
-    change = incremental_alter_configs.AlterableConfig(name=key, config_operation=0, value=value)
-    resource = incremental_alter_configs.AlterConfigsResource(resource_type=BROKER, resource_name="", configs=(change,))
+def alter(net: Net, kind: int, name: str, key: str, value: str, operation: int = 0) -> Any:
+    change = incremental_alter_configs.AlterableConfig(name=key, config_operation=operation, value=value)
+    resource = incremental_alter_configs.AlterConfigsResource(resource_type=kind, resource_name=name, configs=(change,))
     request = incremental_alter_configs.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
-    assert net.answered(1, request).responses[0].error_code is ErrorCode.none
+    return net.answered(1, request).responses[0]
+
+
+def set_cluster_default(net: Net, key: str, value: str) -> None:
+    assert alter(net, BROKER, "", key, value).error_code is ErrorCode.none
 
 
 def replace(net: Net, topic: str, validate_only: bool = False, **values: str | None) -> Any:
@@ -115,3 +122,78 @@ def test_a_broker_forwards_the_replacement_to_the_controller() -> None:
     net.advance(1_000)
     assert net.answers[token].responses[0].error_code is ErrorCode.none
     assert net.nodes[3].image.configs[TOPIC, "t"] == {"retention.ms": "5"}
+
+
+def test_a_brokers_own_default_holds_for_its_replicas() -> None:
+    """Under the topic's own value, and above the cluster's."""
+    net = three_brokers().up()
+    partition = net.create("t", (1, 2))
+    set_cluster_default(net, "log.retention.ms", "2")
+    assert alter(net, BROKER, "1", "log.retention.ms", "7").error_code is ErrorCode.none
+    net.advance(2_000)
+    settings = [net.nodes[node].replicas.replicas[partition.key].log.config.retention_ms for node in (1, 2)]
+    assert settings == [7, 2]
+    assert one(net, TOPIC, "t", "retention.ms")[2][:2] == [("log.retention.ms", "7", 2), ("log.retention.ms", "2", 3)]
+    assert alter(net, TOPIC, "t", "retention.ms", "9").error_code is ErrorCode.none
+    net.advance(2_000)
+    assert net.nodes[1].replicas.replicas[partition.key].log.config.retention_ms == 9
+
+
+def test_what_the_controller_goes_by_is_no_matter_of_one_broker() -> None:
+    """E8."""
+    net = three_brokers().up()
+    for key in ("min.insync.replicas", "unclean.leader.election.enable", "unclean.recovery.strategy"):
+        refused = alter(net, BROKER, "1", key, "1")
+        assert refused.error_code is ErrorCode.invalid_config
+        assert key in refused.error_message
+
+
+def test_how_long_producers_are_remembered_can_be_set_while_a_broker_runs() -> None:
+    """P4."""
+    net = Net().up()
+    partition = net.create("t")
+    log = net.nodes[1].replicas.replicas[partition.key].log
+    assert log.config.producer_id_expiration_ms == 86_400_000
+    set_cluster_default(net, "producer.id.expiration.ms", "5000")
+    net.advance(1_000)
+    assert log.config.producer_id_expiration_ms == 5_000
+
+
+def test_lists_can_be_added_to_and_taken_from() -> None:
+    net = Net().up()
+    net.create("t")
+
+    def policy() -> str:
+        return one(net, TOPIC, "t", "cleanup.policy")[0]
+
+    assert alter(net, TOPIC, "t", "cleanup.policy", "compact", APPEND).error_code is ErrorCode.none
+    assert policy() == "delete,compact", "a list that is not set begins with its default"
+    assert alter(net, TOPIC, "t", "cleanup.policy", "compact", APPEND).error_code is ErrorCode.none
+    assert policy() == "delete,compact"
+    assert alter(net, TOPIC, "t", "cleanup.policy", "delete", SUBTRACT).error_code is ErrorCode.none
+    assert policy() == "compact"
+    for operation in (APPEND, SUBTRACT):
+        refused = alter(net, TOPIC, "t", "retention.ms", "1", operation)
+        assert (refused.error_code, refused.error_message) == (ErrorCode.invalid_config, "retention.ms is not a list.")
+
+
+def test_a_refused_value_names_the_key_and_what_it_must_be() -> None:
+    net = Net().up()
+    net.create("t")
+    refused = alter(net, TOPIC, "t", "message.timestamp.type", "Yesterday")
+    assert refused.error_code is ErrorCode.invalid_config
+    for word in ("message.timestamp.type", "CreateTime", "LogAppendTime"):
+        assert word in refused.error_message
+    unknown = alter(net, TOPIC, "t", "no.such.key", "1")
+    assert (unknown.error_code, "no.such.key" in unknown.error_message) == (ErrorCode.invalid_config, True)
+
+
+def test_configs_come_with_their_documentation_if_it_is_asked_for() -> None:
+    net = Net().up()
+    net.create("t")
+    for kind, name in ((TOPIC, "t"), (BROKER, "1")):
+        lines = [line for line in ask(net, kind, name).configs if not line.read_only]
+        assert all(line.documentation for line in lines)
+    resource = describe_configs.DescribeConfigsResource(resource_type=TOPIC, resource_name="t", configuration_keys=None)
+    (result,) = net.answered(1, describe_configs.DescribeConfigsRequest(resources=(resource,))).results
+    assert all(line.documentation is None and line.synonyms == () for line in result.configs)

@@ -8,6 +8,7 @@ from node_harness import Net, config, three_brokers
 
 from insync.node import apis
 from insync.node.config import BROKER, CONTROLLER
+from insync.quorum.config import QuorumConfig
 from insync.wire import batch, codec
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import (
@@ -20,6 +21,12 @@ from insync.wire.messages import (
     update_features,
 )
 from insync.wire.types import ms
+
+
+def about_cluster(kind: int = 1, *, operations: bool = False) -> Any:
+    return describe_cluster.DescribeClusterRequest(
+        include_cluster_authorized_operations=operations, endpoint_type=kind, include_fenced_brokers=False
+    )
 
 
 def described(net: Net, *names: str, limit: int = 2_000, cursor: tuple[str, int] | None = None) -> Any:
@@ -41,7 +48,9 @@ def test_api_versions_lists_what_is_served_in_order_and_the_features_in_force() 
     assert {18: (0, 4), 3: (0, 13), 75: (0, 0), 33: (0, 2)}.items() <= apis.SERVED.items()
     assert {line.api_key: (line.min_version, line.max_version) for line in answer.api_keys} == apis.SERVED
     assert {f.name: f.max_version_level for f in answer.finalized_features} == net.nodes[1].image.features
-    assert all(1 <= feature.min_version <= feature.max_version for feature in answer.supported_features)
+    assert {f.name: (f.min_version, f.max_version) for f in answer.supported_features} == {
+        name: (level, level) for name, level in net.nodes[1].image.features.items()
+    }
     assert codec.encode_response(answer, 1)
 
 
@@ -55,25 +64,38 @@ def test_describe_cluster_names_live_brokers_and_one_of_them_as_controller() -> 
     net = three_brokers().up()
     net.crash(3)
     net.advance(20_000)
-    answer = net.answered(2, describe_cluster.DescribeClusterRequest(include_cluster_authorized_operations=False))
+    answer = net.answered(2, about_cluster())
     assert [broker.broker_id for broker in answer.brokers] == [1, 2]
     assert (answer.controller_id, answer.cluster_id) == (2, "node-tests")
     assert answer.cluster_authorized_operations == -(2**31)
+    asking = about_cluster(operations=True)
+    assert net.answered(2, asking).cluster_authorized_operations == 0b1_1111_1010_0000
 
 
-def test_endpoints_of_controllers_are_not_described() -> None:
-    net = Net().up()
+def endpoints(net: Net, node_id: int, kind: int) -> Any:
+    request = about_cluster(kind)
+    return net.answered(node_id, request)
+
+
+def test_a_controller_describes_the_controllers_to_those_who_ask_for_them() -> None:
+    """Kafka's tools with --bootstrap-controller (KIP-919)."""
+    quorum = QuorumConfig(addresses={1: ("one", 9093)})
+    net = Net(config(1, roles=(CONTROLLER,), quorum=quorum), config(2, roles=(BROKER,), quorum=quorum)).up()
+    answer = endpoints(net, 1, 2)
+    assert (answer.error_code.name, answer.endpoint_type, answer.controller_id) == ("none", 2, 1)
+    assert [(line.broker_id, line.host, line.port) for line in answer.brokers] == [(1, "one", 9093)]
+
+
+def test_endpoints_that_a_node_does_not_know_are_refused() -> None:
+    net = Net(config(1, roles=(CONTROLLER,)), config(2, roles=(BROKER,))).up()
     for kind, error in ((2, "mismatched_endpoint_type"), (9, "unsupported_endpoint_type")):
-        request = describe_cluster.DescribeClusterRequest(
-            include_cluster_authorized_operations=False, endpoint_type=kind
-        )
-        answer = net.answered(1, request)
+        answer = endpoints(net, 2, kind)
         assert (answer.error_code.name, answer.brokers) == (error, ())
 
 
 def test_a_controller_without_a_broker_points_at_a_broker() -> None:
     net = Net(config(1, roles=(CONTROLLER,)), config(2, roles=(BROKER,))).up()
-    answer = net.answered(1, describe_cluster.DescribeClusterRequest(include_cluster_authorized_operations=False))
+    answer = net.answered(1, about_cluster())
     assert answer.controller_id == 2
 
 
@@ -90,6 +112,12 @@ def test_partitions_are_described_with_their_elr_and_never_with_null() -> None:
     assert line.isr_nodes == (1,)
     assert len(line.eligible_leader_replicas) == 1
     assert line.offline_replicas == (2, 3)
+
+
+def test_what_may_be_done_with_a_topic_is_always_told() -> None:
+    net = Net().up()
+    net.create("t")
+    assert described(net, "t").topics[0].topic_authorized_operations == 0b1101_1111_1000
 
 
 def test_pages_go_on_where_the_last_one_ended() -> None:

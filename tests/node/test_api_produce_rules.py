@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from node_harness import Net, config, config_request
 
+from insync.replication import produce_server
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import produce
@@ -54,6 +55,15 @@ def test_a_compacted_topic_takes_no_records_that_nobody_can_read() -> None:
     assert send_bytes(net, "t", bytes(data)).error_code is ErrorCode.invalid_record
 
 
+def test_a_compacted_topic_takes_no_batch_of_endless_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P5: a small batch may unpack to more keys than a node can look at while others wait."""
+    monkeypatch.setattr(produce_server, "MAX_KEYS", 3)
+    net = Net().up()
+    net.create("t", cleanup_policy="compact")
+    assert send(net, "t", *[KEYED] * 3, compression="zstd").error_code is ErrorCode.none
+    assert send(net, "t", *[KEYED] * 4, compression="zstd").error_code is ErrorCode.invalid_record
+
+
 def test_timestamps_too_far_ahead_or_behind_are_refused() -> None:
     """P5."""
     net = Net().up()
@@ -97,3 +107,46 @@ def test_a_null_key_is_refused_once_the_topic_becomes_compacted() -> None:
     assert send(net, "t", UNKEYED).error_code is ErrorCode.none
     net.answered(1, config_request("t", "cleanup.policy", "compact"))
     assert send(net, "t", UNKEYED).error_code is ErrorCode.invalid_record
+
+
+# --- compression.type -------------------------------------------------------------------------------------------------
+
+LONG = batch.NewRecord(b"k", b"v" * 5_000)
+
+
+@pytest.mark.parametrize("sent", ["none", "gzip", "zstd"])
+@pytest.mark.parametrize(
+    ("wanted", "stored"), [("uncompressed", "none"), ("gzip", "gzip"), ("snappy", "snappy"), ("lz4", "lz4")]
+)
+def test_a_topic_with_a_codec_of_its_own_stores_everything_in_it(wanted: str, stored: str, sent: str) -> None:
+    """P5: it is the same batch but for its codec; who wrote it, and in which order, stays."""
+    net = Net().up()
+    net.create("t", compression_type=wanted)
+    identity = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    assert send(net, "t", LONG, KEYED, compression=sent, **identity).error_code is ErrorCode.none
+    assert send(net, "t", LONG, KEYED, compression=sent, **identity).base_offset == 0  # again: a duplicate
+    log = net.nodes[1].replicas.replicas[net.partition("t").key].log
+    data = log.read(0, 1 << 20, limit_offset=log.leo)
+    ((pos, header),) = batch.iter_headers(data)
+    assert (header.compression, header.producer_id, header.base_sequence, header.count) == (stored, 7, 0, 2)
+    assert batch.crc_ok(data, pos, header)
+    assert [(record.key, record.value) for record in batch.records(data)] == [(b"k", b"v" * 5_000), (b"k", b"v")]
+
+
+def test_what_a_topics_codec_makes_too_large_is_refused() -> None:
+    """P5."""
+    net = Net().up()
+    net.create("t", compression_type="uncompressed", max_message_bytes="1000")
+    assert send(net, "t", LONG, compression="gzip").error_code is ErrorCode.message_too_large
+
+
+def test_what_cannot_be_unpacked_or_is_endless_is_not_compressed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P5: others wait while a batch is compressed."""
+    net = Net().up()
+    net.create("t", compression_type="lz4")
+    damaged = batch.build([LONG], timestamp_ms=net.now, compression="zstd")
+    damaged[70] ^= 0xFF
+    damaged[17:21] = batch.crc32c(memoryview(damaged)[21:]).to_bytes(4, "big")
+    assert send_bytes(net, "t", bytes(damaged)).error_code is ErrorCode.corrupt_message
+    monkeypatch.setattr(batch, "MOST_RECOMPRESSED", 4_000)
+    assert send(net, "t", LONG, compression="zstd").error_code is ErrorCode.message_too_large

@@ -88,7 +88,9 @@ def direct(net: Net, node_id: int, token: int, request: Any) -> list[Any]:
     """The controller's own answers: the request does not go through the broker that forwards."""
     node = net.nodes[node_id]
     node.controller_role.now = net.now
-    node.controller_role.handle(apis.FORWARDED[type(request)], request, lambda r: node.out.reply(token, r), net.now)
+    node.controller_role.handle(
+        apis.FORWARDED[request.__api_key__], request, lambda r: node.out.reply(token, r), net.now
+    )
     effects = node.out.drain()
     net.carry(node, effects)
     return [effect for effect in effects if getattr(effect, "token", None) == token]

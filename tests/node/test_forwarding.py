@@ -26,7 +26,7 @@ class Bench:
         self.forwarding = Forwarding(self.config, self.out, lambda: self.controller)
 
     def forward(self, now: int = 0) -> list[Any]:
-        self.forwarding.forward(apis.FORWARDED[type(REQUEST)], REQUEST, TOKEN, now)
+        self.forwarding.forward(apis.FORWARDED[REQUEST.__api_key__], REQUEST, TOKEN, now)
         return self.out.drain()
 
     def tick(self, now: int) -> list[Any]:

@@ -108,6 +108,19 @@ def test_a_broker_wants_to_be_fenced_until_it_has_seen_its_own_registration() ->
     assert (ready.request.want_fence, ready.request.current_metadata_offset) == (False, 40)
 
 
+def test_a_broker_that_sees_its_registration_during_a_heartbeat_says_so_with_the_next_at_once() -> None:
+    """B3: it does not stay fenced for an interval only because a heartbeat was under way."""
+    bench = Bench().registered(epoch=40)
+    (early,) = bench.tick(1)
+    bench.life.metadata_applied(40, 2)
+    assert bench.tick(2) == []
+    early.on_response(beaten(), 3)
+    (ready,) = bench.tick(3)
+    assert (early.request.want_fence, ready.request.want_fence) == (True, False)
+    ready.on_response(beaten(), 4)
+    assert bench.tick(4) == [], "the controller has heard it; from now on the interval counts"
+
+
 def test_a_broker_runs_when_the_controller_has_unfenced_it() -> None:
     """B3."""
     bench = Bench().registered()

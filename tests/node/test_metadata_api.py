@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 from node_harness import Net, config, config_request, metadata_request, three_brokers
@@ -37,6 +38,17 @@ def test_no_topics_asked_is_no_topics_told() -> None:
     response = net.answered(1, metadata_request())
     assert response.topics == ()
     assert [(broker.node_id, broker.host, broker.port) for broker in response.brokers] == [(1, "host-1", 9092)]
+
+
+def test_what_may_be_done_with_a_topic_is_told_to_whoever_asks() -> None:
+    """Without an authorizer, all that can be done; also with a topic that is not there."""
+    net = Net().up()
+    net.create("t")
+    (quiet,) = net.answered(1, metadata_request("t")).topics
+    asking = replace(metadata_request("t", "missing"), include_topic_authorized_operations=True)
+    told = [topic.topic_authorized_operations for topic in net.answered(1, asking).topics]
+    assert quiet.topic_authorized_operations == -(2**31)
+    assert told == [0b1101_1111_1000] * 2
 
 
 def test_a_changed_leader_is_told_as_soon_as_this_node_knows() -> None:

@@ -139,6 +139,7 @@ def test_a_loaded_snapshot_replaces_the_image_and_is_news_once() -> None:
     later = caught_up(Log().write(topic(), partition(1, replicas=(2, 1))))
     payloads = [records.encode(each) for each in later.image.to_records()]
     publisher.load_snapshot(payloads, 100, 7)
+    assert publisher.image.summed_up_to == publisher.image.copy().summed_up_to == 99
     log = Log()
     log.hwm = 100
     assert publisher.applied == 100

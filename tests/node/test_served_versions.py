@@ -18,7 +18,7 @@ MODULES = [
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
 def test_every_advertised_version_has_a_schema_and_a_way_to_the_nodes_own(module: object) -> None:
-    key, (low, high), request = module.KEY, module.VERSIONS, module.REQUEST  # type: ignore[attr-defined]
+    key, (low, high), request = module.KEY, module.VERSIONS, apis.TYPES[module.KEY]  # type: ignore[attr-defined]
     assert request.__api_key__ == key
     assert high <= request.__version__, "the node would lose what the newer version says"
     for version in range(LOWEST_PRODUCE if key == 0 else low, high + 1):
@@ -26,6 +26,7 @@ def test_every_advertised_version_has_a_schema_and_a_way_to_the_nodes_own(module
 
 
 def test_every_request_of_the_node_is_found_by_its_key() -> None:
+    assert all(apis.TYPES[key].__api_key__ == key for key in apis.TYPES)
     assert set(apis.SERVED) <= set(apis.TYPES)
     assert list(apis.SERVED) == sorted(apis.SERVED)
 

@@ -10,6 +10,7 @@ from quorum_net import DIRECTORY, Net
 
 from insync.errors import InvariantViolation
 from insync.quorum import messages, state_file
+from insync.quorum.config import QuorumConfig
 from insync.sansio import Outbox, Reply, Send
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import end_quorum_epoch, fetch, vote
@@ -200,6 +201,19 @@ def test_a_follower_that_restarts_fetches_from_the_leader_it_knew() -> None:
     bench.follow(2, 4)
     again = Bench(disk=bench.disk)
     assert [send.peer for send in again.sends(fetch.FetchRequest)] == [2]
+
+
+def test_a_voter_that_starts_without_a_leader_asks_within_one_election_timeout() -> None:
+    """Q4: it has waited for nobody yet, and a pre-vote unseats nobody; a round that fails waits longer."""
+    bench = Bench()
+    first = bench.quorum.next_deadline()
+    assert first is not None
+    assert bench.now < first <= bench.now + QuorumConfig().election_timeout_ms
+    bench.tick(first)
+    assert [send.request.topics[0].partitions[0].pre_vote for send in bench.sends(vote.VoteRequest)] == [True, True]
+    second = bench.quorum.next_deadline()
+    assert second is not None
+    assert second >= first + QuorumConfig().election_timeout_ms
 
 
 def test_requests_that_are_not_for_this_voter_are_refused() -> None:

@@ -9,6 +9,7 @@ from quorum_net import Net
 from insync.errors import InvariantViolation
 from insync.quorum import leader as leaders
 from insync.quorum import messages
+from insync.quorum.config import QuorumConfig
 from insync.sansio import Sync
 from insync.wire import batch, control
 from insync.wire.errors import ErrorCode
@@ -308,6 +309,22 @@ def test_describe_quorum_shows_voters_and_observers() -> None:
     assert (told.leader_id, told.leader_epoch, told.high_watermark) == (1, 1, 1)
     assert [(each.replica_id, each.log_end_offset) for each in told.current_voters] == [(1, 1), (2, 1), (3, -1)]
     assert [(each.replica_id, each.log_end_offset) for each in told.observers] == [(9, 0)]
+
+
+def test_what_people_read_of_the_quorum_is_in_the_time_of_day() -> None:
+    """Q1: a replica that is unknown stays -1; where voters listen is told too."""
+    config = QuorumConfig(wall_offset_ms=1_700_000_000_000, addresses={2: ("two", 9093), 1: ("one", 9093)})
+    bench = Bench(config=config).lead()
+    bench.fetch(2, 1, (1, 1))
+    answer = bench.quorum.description(bench.now)
+    leader, caught_up, unknown = answer.topics[0].partitions[0].current_voters
+    wall = 1_700_000_000_000 + bench.now
+    assert (leader.last_fetch_timestamp, leader.last_caught_up_timestamp) == (-1, wall)
+    assert (caught_up.last_fetch_timestamp, caught_up.last_caught_up_timestamp) == (wall, wall)
+    assert (unknown.last_fetch_timestamp, unknown.last_caught_up_timestamp) == (-1, -1)
+    assert [(each.node_id, each.listeners[0].host) for each in answer.nodes] == [(1, "one"), (2, "two")]
+    bench.quorum.propose([b"a"], bench.now)
+    assert [header.max_timestamp for header in bench.quorum.log.iter_headers(0, 2)][-1] == wall
 
 
 def test_an_observer_that_went_away_is_forgotten() -> None:

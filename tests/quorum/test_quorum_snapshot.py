@@ -54,6 +54,19 @@ def test_a_snapshot_file_is_framed_by_header_and_footer() -> None:
     assert snapshot.decode(found) == PAYLOADS
 
 
+def test_a_snapshot_is_as_old_as_the_last_entry_that_it_stands_for() -> None:
+    """Q6: Kafka's tools and its snapshot age go by the header record."""
+    bench = sole()
+    commit(bench, b"a")
+    bench.now += 5_000
+    offset = commit(bench, b"b")
+    bench.quorum.write_snapshot(PAYLOADS, offset, 1)
+    found = read_all(bench.disk, f"{DIRECTORY}/{offset:020d}-0000000001.checkpoint")
+    header = control.control_message(next(batch.records(found, 0)))
+    assert header is not None
+    assert header.last_contained_log_timestamp == bench.now
+
+
 def batch_at(buffer: bytes, number: int) -> int:
     return [pos for pos, _ in batch.iter_headers(buffer)][number]
 

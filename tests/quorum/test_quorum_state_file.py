@@ -34,7 +34,16 @@ def test_version_0_is_read_too() -> None:
     assert state_file.decode(old) == ElectionState(epoch=2, leader_id=1, voted_id=-1)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"data_version":9}', b'{"data_version":1}'])
+OTHER_VALUES = [
+    b'{"data_version":1,"leaderId":1,"leaderEpoch":%s,"votedId":-1}' % value
+    for value in (b'"2"', b"2.0", b"-5", b"99999999999", b"null", b"[2]", b"true")
+]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"{}", b'{"data_version":9}', b'{"data_version":1}', b"[" * 50_000, b"\xff", *OTHER_VALUES],
+)
 def test_a_file_that_cannot_be_read_stops_the_node(content: bytes) -> None:
     """Q4: a vote that may have been given must not be given again."""
     with pytest.raises(InvariantViolation, match="Q4"):

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from replication_harness import Harness, consumer_request, fetch_partition, follower_request, partition, records
+from replication_harness import (
+    TOPIC_ID,
+    Harness,
+    consumer_request,
+    fetch_partition,
+    follower_request,
+    partition,
+    records,
+)
 
 from insync.sansio import Send
 from insync.wire.errors import ErrorCode
@@ -244,3 +254,68 @@ def test_a_stopped_broker_fetches_no_more() -> None:
     send.on_response(answer, h.now)
     h.tick(5000)
     assert (h[2].replica().log.leo, h[2].sends) == (0, [])
+
+
+# --- room for sessions ---
+
+
+def opened(h: Harness, *indexes: int, session: tuple[int, int] = (0, 0)) -> int:
+    """A consumer fetches these partitions in a session; its id, 0 if it has none."""
+    asked = consumer_request(
+        *(fetch_partition(0, index=index) for index in indexes), session_id=session[0], session_epoch=session[1]
+    )
+    answer = h.fetched(1, h.fetch(1, asked))
+    assert answer is not None
+    assert answer.error_code is ErrorCode.none
+    return answer.session_id
+
+
+def test_a_session_that_would_be_too_large_is_none() -> None:
+    """Trap 10: the fetch is served all the same."""
+    h = Harness((1,), max_fetch_session_partitions=10)
+    h.apply(partition(replicas=(1,), isr=(1,)), 1)
+    assert opened(h, *range(10)) > 0
+    assert opened(h, *range(11)) == 0
+    assert h[1].manager._fetch_server.sessions.partitions <= 10
+
+
+def test_a_session_that_grows_too_large_ends() -> None:
+    h = Harness((1,), max_fetch_session_partitions=10)
+    h.apply(partition(replicas=(1,), isr=(1,)), 1)
+    mine = opened(h, 0)
+    assert opened(h, *range(1, 5), session=(mine, 1)) == mine
+    assert opened(h, *range(5, 20), session=(mine, 2)) == 0
+    assert h[1].manager._fetch_server.sessions.partitions == 0
+    assert len(h[1].replica().watchers) == 0
+
+
+def test_the_session_used_longest_ago_makes_room() -> None:
+    h = Harness((1,), max_fetch_session_partitions=10)
+    h.apply(partition(replicas=(1,), isr=(1,)), 1)
+    first, second = opened(h, 0, 1, 2, 3), opened(h, 0, 1, 2, 3)
+    assert opened(h, session=(first, 1)) == first
+    third = opened(h, 0, 1, 2, 3)
+    assert third > 0
+    lost = h.fetched(1, h.fetch(1, consumer_request(session_id=second, session_epoch=1)))
+    assert lost is not None
+    assert lost.error_code is ErrorCode.fetch_session_id_not_found
+    assert opened(h, session=(first, 2)) == first
+
+
+def test_a_followers_session_is_not_refused_for_its_size() -> None:
+    """F1."""
+    h = Harness((1, 2), max_fetch_session_partitions=0)
+    h.apply(partition(replicas=(1, 2), isr=(1, 2)), 1)
+    answer = h.fetched(1, h.fetch(1, follower_request(h.shared, 2, 0, session_epoch=0)))
+    assert answer is not None
+    assert answer.session_id > 0
+
+
+def test_partitions_that_are_forgotten_make_room() -> None:
+    h = Harness((1,), max_fetch_session_partitions=10)
+    h.apply(partition(replicas=(1,), isr=(1,)), 1)
+    mine = opened(h, *range(8))
+    asked = consumer_request(session_id=mine, session_epoch=1)
+    gone = fetch.ForgottenTopic(topic_id=TOPIC_ID, partitions=tuple(range(6)))
+    h.fetch(1, replace(asked, forgotten_topics_data=(gone,)))
+    assert h[1].manager._fetch_server.sessions.partitions == 2

@@ -279,7 +279,8 @@ def test_a_follower_below_the_leaders_log_start_begins_again_there() -> None:
     h.run()
     log = h[2].replica().log
     assert (log.log_start, log.leo) == (3, 5)
-    assert [(n["to_offset"], n["cause"]) for n in h[2].notes_of("truncated")] == [(3, "log_start")]
+    (told,) = h[2].notes_of("truncated")
+    assert (told["to_offset"], told["cause"], told["leader"], told["leader_epoch"]) == (3, "log_start", 1, 0)
 
 
 def test_a_log_start_inside_a_batch_brings_the_whole_batch() -> None:

@@ -45,7 +45,10 @@ def test_a_follower_that_stops_fetching_leaves_after_the_lag_time() -> None:
     assert isinstance(leader_of(h).state, PendingShrink)
     line = h.take_proposal(1).request.topics[0].partitions[0]
     assert [member.broker_id for member in line.new_isr_with_epochs] == [1, 2]
-    assert h[1].notes_of("isr_shrink_proposed") == [{"partition": "t-0", "isr": (1, 2, 3), "proposed": (1, 2)}]
+    (told,) = h[1].notes_of("isr_shrink_proposed")
+    assert (told["partition"], told["leader_epoch"]) == ("t-0", 0)
+    assert (told["isr"], told["proposed"]) == ((1, 2, 3), (1, 2))
+    assert str(told["cause"]).startswith("behind for more than ")
 
 
 def test_an_idle_follower_that_is_level_stays_in() -> None:
@@ -223,7 +226,7 @@ def test_a_refusal_goes_back_to_the_committed_state(error: str) -> None:
     assert leader_of(h).state.maximal_isr == (1, 2)
     assert h[1].replica().log.hwm == 1
     assert h[1].manager.counters["failed_isr_updates"] == 1
-    assert h[1].notes_of("isr_refused") == [{"partition": "t-0", "error": error}]
+    assert h[1].notes_of("isr_refused") == [{"partition": "t-0", "leader_epoch": 0, "error": error}]
 
 
 def test_a_refused_proposal_is_not_repeated_at_once() -> None:
@@ -360,6 +363,34 @@ def test_metadata_replaces_a_pending_state_and_the_late_answer_is_ignored() -> N
     assert leader_of(h).state.isr == (1,)
     assert h[1].replica().partition.partition_epoch == 2
     assert h[1].note_kinds().count("alter_partition_overtaken") == 1
+
+
+def test_a_change_that_the_metadata_log_brings_first_is_counted_and_told_too() -> None:
+    """I6: once, whichever of the two comes second."""
+    h = Harness((1, 2))
+    start = partition(replicas=(1, 2), isr=(1,))
+    h.apply(start, 1)
+    h.follower_fetch(1, 2, 0)
+    send = h.take_proposal(1)
+    changed = replace(start, isr=(1, 2), partition_epoch=1)
+    h.apply(changed, 1)
+    assert h[1].manager.counters["isr_expands"] == 1
+    (told,) = h[1].notes_of("isr_committed")
+    assert (told["isr"], told["before"], told["partition_epoch"], told["leader_epoch"]) == ((1, 2), (1,), 1, 0)
+    h.answer(send, changed)
+    assert h[1].manager.counters["isr_expands"] == 1
+    assert len(h[1].notes_of("isr_committed")) == 1
+
+
+def test_another_change_of_the_metadata_log_is_not_taken_for_the_proposed_one() -> None:
+    """I6."""
+    h = Harness((1, 2))
+    start = partition(replicas=(1, 2), isr=(1,))
+    h.apply(start, 1)
+    h.follower_fetch(1, 2, 0)
+    h.take_proposal(1)
+    h.apply(replace(start, partition_epoch=1), 1)
+    assert h[1].manager.counters["isr_expands"] == 0
 
 
 def test_a_success_in_a_new_leader_epoch_is_left_to_the_metadata_log() -> None:

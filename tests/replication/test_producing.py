@@ -11,12 +11,11 @@ from insync.storage.config import LogConfig
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import (
-    delete_records,
     get_replica_log_info,
     offset_for_leader_epoch,
     produce,
 )
-from insync.wire.types import NO_DURATION, ms
+from insync.wire.types import ms
 
 OK = ErrorCode.none
 
@@ -289,25 +288,3 @@ def test_replica_log_info_tells_the_last_written_epoch_and_the_end() -> None:
     here, elsewhere = answer.topic_partition_log_info_list[0].partition_log_info  # type: ignore[attr-defined]
     assert (here.last_written_leader_epoch, here.current_leader_epoch, here.log_end_offset) == (0, 4, 2)
     assert elsewhere.error_code is ErrorCode.not_leader_or_follower
-
-
-def test_records_are_deleted_up_to_the_hwm_only() -> None:
-    """H5: what is not committed is not deleted."""
-    h = Harness()
-    h.apply(partition(isr=(1, 2)), 1)
-    h.write(1, 3)
-    h.follower_fetch(1, 2, 2)
-
-    def delete(before: int) -> tuple[ErrorCode, int]:
-        asked = delete_records.DeleteRecordsPartition(partition_index=0, offset=before)
-        topic = delete_records.DeleteRecordsTopic(name=TOPIC, partitions=(asked,))
-        h[1].manager.delete_records(
-            delete_records.DeleteRecordsRequest(topics=(topic,), timeout=NO_DURATION), 500, h.now
-        )
-        h[1].collect()
-        line = h[1].replies[500].topics[0].partitions[0]  # type: ignore[attr-defined]
-        return line.error_code, line.low_watermark
-
-    assert delete(3) == (ErrorCode.offset_out_of_range, -1)
-    assert delete(1) == (OK, 1)
-    assert delete(-1) == (OK, 2)

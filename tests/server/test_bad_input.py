@@ -5,15 +5,19 @@ from __future__ import annotations
 import random
 import resource
 from collections.abc import Iterator
+from dataclasses import replace
 from struct import pack
+from typing import Any
 
 import pytest
+from crc32c import crc32c
 from server_harness import Topic, Wire, eventually, metric, resident_mb
 
 from insync.server import ask
 from insync.server.local_cluster import LocalCluster, LocalNode
-from insync.wire import codec
-from insync.wire.messages import metadata
+from insync.wire import batch, codec, compression, skim
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import api_versions, metadata
 
 MAX_REQUEST = 2_000_000
 HELD = 8_000_000
@@ -31,6 +35,7 @@ def cluster() -> Iterator[LocalCluster]:
             "socket.request.max.bytes": str(MAX_REQUEST),
             "queued.max.request.bytes": str(HELD),
             "insync.slow.reader.timeout.ms": "1000",
+            "insync.slow.request.timeout.ms": "1500",
             "insync.queued.max.response.bytes": str(64 << 20),
             "message.max.bytes": "1500000",
         },
@@ -180,3 +185,131 @@ def test_thousands_of_idle_connections_are_served_around(node: LocalNode) -> Non
             wire.sock.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     eventually(lambda: metric(node, "connections") < 50, "they are forgotten")
+
+
+def test_a_write_without_acks_that_fails_closes_the_connection(node: LocalNode, topic: Topic) -> None:
+    """P1, WIRE.md, trap 2: there is no other way to tell."""
+    damaged = topic.produce_request(b"never stored", acks=0)
+    records = bytearray(damaged.topic_data[0].partition_data[0].records)
+    records[-1] ^= 1
+    with Wire(node) as wire:
+        wire.send(_with_records(damaged, bytes(records)))
+        assert wire.is_closed()
+    _logged(node, "acks=0, partition 0: corrupt_message")
+    assert b"never stored" not in topic.values()
+
+
+def test_a_damaged_batch_is_refused_and_the_connection_lives_on(node: LocalNode, topic: Topic) -> None:
+    """P5"""
+    sound = topic.produce_request(b"sound")
+    records = bytearray(sound.topic_data[0].partition_data[0].records)
+    records[-1] ^= 1
+    with Wire(node) as wire:
+        wire.send(_with_records(sound, bytes(records)))
+        line = wire.receive(type(sound))[1].responses[0].partition_responses[0]
+        assert line.error_code is ErrorCode.corrupt_message
+        wire.send(sound)
+        line = wire.receive(type(sound))[1].responses[0].partition_responses[0]
+        assert line.error_code is ErrorCode.none
+
+
+def _with_records(request: Any, records: bytes) -> Any:
+    data = replace(request.topic_data[0].partition_data[0], records=records)
+    return replace(request, topic_data=(replace(request.topic_data[0], partition_data=(data,)),))
+
+
+def test_unknown_tags_are_skipped(node: LocalNode) -> None:
+    asked = api_versions.ApiVersionsRequest(client_software_name="test", client_software_version="1")
+    frame = codec.encode_request(asked, 1, "test")
+    assert frame.endswith(b"\x00")
+    tagged = frame[:-1] + b"\x01" + b"\xe8\x07" + b"\x05hello"
+    with Wire(node) as wire:
+        wire.send_raw(pack(">i", len(tagged)) + tagged)
+        assert wire.receive(type(asked))[1].error_code is ErrorCode.none
+
+
+def test_a_request_that_trickles_in_is_given_up_and_others_are_served(node: LocalNode) -> None:
+    """Bytes now and then keep a connection from being idle, and a request from ever coming whole."""
+    before = node.log.read_text().count("reason=slow_request")
+    wires = [Wire(node) for _ in range(50)]
+    for wire in wires:
+        wire.send_raw(pack(">i", 1_000))
+
+    def all_closed() -> bool:
+        for wire in wires:
+            try:
+                wire.send_raw(b"\x00")
+            except ConnectionError:
+                continue
+        assert ask.live_brokers(node.address) == (1,)
+        return node.log.read_text().count("reason=slow_request") - before == len(wires)
+
+    try:
+        eventually(all_closed, "every one of them is closed, with one line in the log")
+    finally:
+        for wire in wires:
+            wire.sock.close()
+
+
+@pytest.mark.parametrize("codec_name", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_batch_that_unpacks_to_gigabytes_is_refused(node: LocalNode, cluster: LocalCluster, codec_name: str) -> None:
+    """P5: only a compacted topic has its batches looked into, for keys; what is too large is not unpacked."""
+    keyed = Topic(cluster, f"bomb-{codec_name}", **{"cleanup.policy": "compact"})
+    plain = keyed.produce_request(b"x").topic_data[0].partition_data[0].records
+    body = _bomb(codec_name)
+    before = resident_mb(node)
+    with Wire(node) as wire:
+        request = _with_records(keyed.produce_request(b"x"), _repacked(plain, codec_name, body))
+        wire.send(request)
+        line = wire.receive(type(request))[1].responses[0].partition_responses[0]
+    assert line.error_code is ErrorCode.invalid_record
+    assert resident_mb(node) - before < 400
+    assert keyed.values() == []
+
+
+def _bomb(codec_name: str) -> bytes:
+    """About a megabyte that says it is more than anybody should unpack."""
+    zeros = bytes(64 << 20)
+    packed = compression.compress(compression.NAMES.index(codec_name), zeros)
+    if codec_name in ("gzip", "zstd"):
+        return packed * 12  # these may be joined
+    if codec_name == "snappy":
+        return b"\xff\xff\xff\xff\x0f" + packed[-1_000:]  # a block says how large it will be
+    return packed[:-4] + packed[7:-4] * 4 + packed[-4:]
+
+
+def _repacked(plain: bytes, codec_name: str, body: bytes) -> bytes:
+    """The header of `plain`, made to fit `body`."""
+    data = bytearray(plain[: batch.HEADER_SIZE]) + body
+    data[8:12] = pack(">i", len(data) - 12)
+    data[21:23] = pack(">h", compression.NAMES.index(codec_name))
+    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
+    return bytes(data)
+
+
+def test_an_array_that_claims_billions_of_entries_closes_the_connection(node: LocalNode) -> None:
+    with Wire(node) as wire:
+        body = pack(">hhih", 3, 1, 1, -1) + pack(">i", 2**31 - 1)
+        wire.send_raw(pack(">i", len(body)) + body)
+        assert wire.is_closed()
+
+
+def test_a_request_with_more_entries_than_a_node_wants_to_look_at_closes_the_connection(node: LocalNode) -> None:
+    """Three bytes each on the wire would be hundreds in memory."""
+    count = skim.MAX_ENTRIES + 1
+    before = resident_mb(node)
+    with Wire(node) as wire:
+        body = pack(">hhih", 3, 1, 1, -1) + pack(">i", count) + b"\x00\x01a" * count
+        wire.send_raw(pack(">i", len(body)) + body)
+        assert wire.is_closed()
+    _logged(node, "entries in one request")
+    assert resident_mb(node) - before < 50
+
+
+def test_a_bad_request_is_worth_one_line(node: LocalNode) -> None:
+    with Wire(node) as wire:
+        me = str(wire.sock.getsockname())
+        wire.send_raw(pack(">i", 10) + bytes(10) + pack(">i", -1))
+        assert wire.is_closed()
+    _logged(node, me)
+    assert node.log.read_text().count(me) == 1

@@ -42,6 +42,25 @@ def test_the_last_of_many_writes_to_a_file_stays(tmp_path: Path) -> None:
     _with_threads(tmp_path, story)
 
 
+def test_writes_that_wait_are_replaced_by_the_newest(tmp_path: Path) -> None:
+    """However long the disk takes; and all of them are done when it is."""
+
+    async def story(disk: ServerDisk, threads: DiskThreads) -> None:
+        gate, left = threading.Event(), asyncio.Semaphore(0)
+        threads._writer.submit(gate.wait)
+        for number in range(1_000):
+            threads.write("file", b"%d" % number, lambda error: left.release())
+        assert threads._writer._work_queue.qsize() == 1
+        assert list(threads._waiting) == ["file"]
+        gate.set()
+        for _ in range(1_000):
+            await left.acquire()
+        assert disks.read_all(disk, "file") == b"999"
+        assert not threads._waiting
+
+    _with_threads(tmp_path, story)
+
+
 def test_a_write_of_the_loop_is_not_replaced_by_an_older_one(tmp_path: Path) -> None:
     """B5: the checkpoint written while stopping must not be overtaken by one that was under way."""
 

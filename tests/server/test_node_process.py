@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,6 @@ import pytest
 from server_harness import PATIENCE_S, eventually
 
 from insync.server import ask
-from insync.server.local_cluster import _free_ports
 
 INSYNC = [sys.executable, "-c", "from insync.cli.main import app; app()"]
 
@@ -23,7 +23,8 @@ def _run(*args: str) -> subprocess.CompletedProcess[str]:
 
 
 def _properties(tmp_path: Path, **more: str) -> tuple[Path, int]:
-    (port,) = _free_ports(1)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
     values = {
         "node.id": "1",
         "process.roles": "broker,controller",

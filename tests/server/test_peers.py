@@ -180,3 +180,30 @@ def test_an_answer_that_makes_no_sense_resets_the_connection() -> None:
         assert event.response is None
 
     _told(story)
+
+
+def test_whoever_calls_itself_a_node_that_nobody_knows_is_not_looked_for() -> None:
+    async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+        for stranger in range(100, 1_100):
+            peers.joined(stranger)
+            peers.dropped(stranger)
+        assert not peers.lost
+        assert not peers._tasks
+        assert not peers._open
+
+    _told(story)
+
+
+def test_a_peer_that_leaves_the_cluster_is_looked_for_no_longer() -> None:
+    async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+        peers.send(_send())
+        await peer.frames.get()
+        peer.die()
+        while not isinstance(await events.get(), PeerLost):
+            pass
+        peers.address_of = lambda node: None
+        while peers._tasks:
+            await asyncio.sleep(0.01)
+        assert not peers.lost
+
+    _told(story)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from insync.server import properties
+from insync.server import assembly, properties
 from insync.server.endpoints import Listen
 from insync.server.properties import Properties, PropertiesError
 
@@ -24,6 +26,13 @@ def _problem(text: str) -> str:
     with pytest.raises(PropertiesError) as caught:
         properties.parse(text, "node.properties")
     return str(caught.value)
+
+
+def test_a_file_that_is_not_text_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "node.properties"
+    path.write_bytes(NEEDED.encode() + b"broker.rack=caf\xe9\n")
+    with pytest.raises(PropertiesError, match=r"node\.properties:5: .*UTF-8"):
+        properties.load(str(path))
 
 
 def test_a_file_says_who_a_node_is() -> None:
@@ -94,6 +103,24 @@ def test_kafkas_thread_counts_are_accepted_and_named() -> None:
 )
 def test_a_wrong_line_names_itself_and_the_key(line: str, problem: str) -> None:
     assert _problem(NEEDED + line + "\n").startswith(problem)
+
+
+def test_a_node_keeps_its_logs_in_one_directory() -> None:
+    """Several are refused, not quietly reduced to one (ADR 10)."""
+    text = NEEDED.replace("log.dirs=/var/lib/insync", "log.dirs=/disk1,/disk2")
+    line = text.splitlines().index("log.dirs=/disk1,/disk2") + 1
+    assert _problem(text) == (
+        f"node.properties:{line}: log.dirs: a node keeps its logs in one directory, not in 2: start a node per disk"
+    )
+
+
+def test_log_dirs_wins_over_log_dir() -> None:
+    assert _parsed("log.dir=/other\n").directory == "/var/lib/insync"
+
+
+def test_connections_leave_files_for_the_logs() -> None:
+    assert assembly.most_connections(2**31 - 1, 1_024) == 512
+    assert assembly.most_connections(100, 1_024) == 100
 
 
 @pytest.mark.parametrize("key", ["node.id", "process.roles", "controller.quorum.voters", "log.dirs"])

@@ -60,6 +60,21 @@ def test_cut_off_data_is_malformed(codec: int, cut: int) -> None:
         compression.decompress(codec, packed[:-cut])
 
 
+@pytest.mark.parametrize("codec", [compression.GZIP, compression.LZ4, compression.ZSTD])
+def test_only_data_that_needs_more_room_is_tried_again_with_more(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest buffer is 128 MiB: too much to fill for every batch that somebody damaged."""
+    large = bytes(600_000)
+    packed = compression.compress(codec, large)
+    sizes: list[int] = []
+    monkeypatch.setattr(compression, "bytearray", lambda size: sizes.append(size) or bytearray(size), raising=False)
+    assert compression.decompress(codec, packed) == large
+    assert sizes == [64 << 10, 512 << 10, 4 << 20]
+    sizes.clear()
+    with pytest.raises(MalformedBatch):
+        compression.decompress(codec, b"\xff\xfe garbage that no codec wrote")
+    assert sizes == [64 << 10]
+
+
 @pytest.mark.parametrize("codec", [*CODECS[1:], 5, 7, -1])
 def test_garbage_and_unknown_codecs_are_malformed(codec: int) -> None:
     with pytest.raises(MalformedBatch):

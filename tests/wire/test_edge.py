@@ -70,6 +70,14 @@ def _sample(cls: Any) -> Any:
     return found[-1]
 
 
+def test_bytes_after_a_request_are_ignored_as_kafka_does() -> None:
+    """librdkafka 2.16 asks for all topics in Metadata v13 with a null of one byte where it counted on four."""
+    frame = bytes.fromhex("0003000d00000003000772646b61666b610000000000010000")
+    request = an_edge().receive(frame).request
+    assert request.topics is None
+    assert not request.allow_auto_topic_creation
+
+
 # --- which versions ---------------------------------------------------------------------------------------------------
 
 

@@ -21,6 +21,7 @@ from kio.schema.list_offsets.v4 import request as list4
 from kio.schema.list_offsets.v7 import request as list7
 from kio.schema.metadata.v0.request import MetadataRequest as MetadataV0
 from kio.schema.metadata.v1.request import MetadataRequest as MetadataV1
+from kio.schema.metadata.v10.request import MetadataRequest as MetadataV10
 from kio.schema.offset_fetch.v1 import request as offset_fetch1
 from kio.schema.offset_fetch.v7 import request as offset_fetch7
 from kio.schema.produce.v5 import request as produce5
@@ -36,6 +37,7 @@ from insync.wire.messages import (
     init_producer_id,
     leave_group,
     list_offsets,
+    metadata,
     offset_fetch,
     produce,
 )
@@ -205,6 +207,22 @@ def offsets(module: Any, timestamp: int, error: ErrorCode) -> Any:
         throttle_time=NO_DURATION, topics=(list_offsets.ListOffsetsTopicResponse(name="t", partitions=(line,)),)
     )
     return read_answer(exchange, edge.answer(exchange, response)).topics[0].partitions[0]
+
+
+@pytest.mark.parametrize(("asks", "told"), [(True, 0b1_1111_1010_0000), (False, -(2**31))])
+def test_what_may_be_done_with_the_cluster_was_once_told_with_the_metadata(asks: bool, told: int) -> None:
+    edge = an_edge()
+    asked = MetadataV10(
+        topics=(),
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=asks,
+        include_topic_authorized_operations=False,
+    )
+    answer = metadata.MetadataResponse(
+        throttle_time=NO_DURATION, brokers=(), cluster_id="c", controller_id=1, topics=(), error_code=ErrorCode.none
+    )
+    exchange = received(edge, asked)
+    assert read_answer(exchange, edge.answer(exchange, answer)).cluster_authorized_operations == told
 
 
 def test_an_empty_metadata_request_means_all_topics_in_version_0_and_none_later() -> None:

@@ -1,4 +1,4 @@
-"""The hand-written Fetch request is byte for byte the general one."""
+"""What followers send and hear, by hand: byte for byte, and value for value, what the general way gives."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from insync.wire import codec, fast_fetch
+from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
 from insync.wire.types import ms
 
@@ -53,3 +54,60 @@ def test_what_followers_never_say_is_declined(request: fetch.FetchRequest, more:
     values = {name: getattr(request, name) for name in type(request).__dataclass_fields__ if not name.startswith("_")}
     values |= {"rack_id": "east"} if more == "rack" else {"cluster_id": "c"}
     assert fast_fetch.encode_request(fetch.FetchRequest(**values), 1, b"me") is None
+
+
+_answers = st.builds(
+    fetch.FetchResponse,
+    throttle_time=st.integers(0, 2**31 - 1).map(ms),
+    error_code=st.sampled_from([ErrorCode.none, ErrorCode.none, ErrorCode.fetch_session_id_not_found]),
+    session_id=_i32,
+    responses=st.lists(
+        st.builds(
+            fetch.FetchableTopicResponse,
+            topic_id=st.one_of(_ids, st.none()),
+            partitions=st.lists(
+                st.builds(
+                    fetch.PartitionData,
+                    partition_index=_i32,
+                    error_code=st.sampled_from([ErrorCode.none, ErrorCode.none, ErrorCode.fenced_leader_epoch]),
+                    high_watermark=_i64,
+                    last_stable_offset=_i64,
+                    log_start_offset=_i64,
+                    diverging_epoch=st.builds(fetch.EpochEndOffset, epoch=st.sampled_from([-1, 3])),
+                    current_leader=st.builds(fetch.LeaderIdAndEpoch, leader_id=st.sampled_from([-1, 3])),
+                    aborted_transactions=st.sampled_from([None, ()]),
+                    preferred_read_replica=_i32,
+                    records=st.one_of(st.none(), st.binary(max_size=300)),
+                ),
+                max_size=3,
+            ).map(tuple),
+        ),
+        max_size=3,
+    ).map(tuple),
+)
+
+
+@given(_answers)
+def test_an_answer_is_read_as_the_general_way_does_or_left_to_it(answer: fetch.FetchResponse) -> None:
+    read = fast_fetch.decode_response(codec.encode_response(answer, 7))
+    lines = [line for topic in answer.responses for line in topic.partitions]
+    unusual = (
+        answer.error_code is not ErrorCode.none
+        or any(topic.topic_id is None for topic in answer.responses)
+        or any(line.error_code is not ErrorCode.none or line.records is None for line in lines)
+        or any(line.diverging_epoch.epoch >= 0 or line.current_leader.leader_id >= 0 for line in lines)
+    )
+    assert read == (None if unusual else answer)
+
+
+@given(_answers, st.data())
+def test_a_damaged_answer_is_read_as_the_general_way_does_or_left_to_it(
+    answer: fetch.FetchResponse, data: st.DataObject
+) -> None:
+    frame = bytearray(codec.encode_response(answer, 7))
+    for _ in range(data.draw(st.integers(0, 3))):
+        frame[data.draw(st.integers(4, len(frame) - 1))] = data.draw(st.sampled_from([0, 1, 2, 127, 128, 255]))
+    damaged = bytes(frame[: data.draw(st.one_of(st.just(len(frame)), st.integers(4, len(frame))))])
+    read = fast_fetch.decode_response(damaged)
+    if read is not None:
+        assert read == codec.decode_response(damaged, fetch.FetchRequest)[1]

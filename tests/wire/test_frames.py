@@ -1,60 +1,94 @@
-"""Frames on a connection: however the bytes arrive, the same frames come out."""
+"""Frames on a connection: however the bytes arrive, the same frames come out, and what was taken is not kept."""
 
 from __future__ import annotations
+
+import sys
+from struct import pack
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from insync.wire.errors import MalformedFrame
-from insync.wire.frames import FrameReader, framed
-
-CONTENTS = st.lists(st.binary(max_size=30), max_size=6)
+from insync.wire.frames import FrameBuffer, framed
 
 
-@given(contents=CONTENTS, data=st.data())
-def test_frames_come_out_as_they_went_in_however_they_are_cut(contents: list[bytes], data: st.DataObject) -> None:
-    stream = b"".join(piece for content in contents for piece in framed(content))
-    reader = FrameReader()
-    frames, pos = [], 0
-    while pos < len(stream):
-        step = data.draw(st.integers(1, len(stream) - pos))
-        frames += reader.feed(stream[pos : pos + step])
-        pos += step
-    assert frames == contents
-    assert reader.pending == 0
+def _taken(buffer: FrameBuffer) -> list[bytes]:
+    frames = []
+    while (frame := buffer.take()) is not None:
+        frames.append(frame)
+    return frames
 
 
-def test_what_is_not_complete_is_kept() -> None:
-    reader = FrameReader()
-    assert reader.feed(b"\x00\x00") == []
-    assert reader.feed(b"\x00\x03ab") == []
-    assert reader.pending == 6
-    assert reader.feed(b"c\x00\x00\x00\x01") == [b"abc"]
-    assert reader.pending == 4
-    assert reader.feed(b"d") == [b"d"]
+@given(st.lists(st.binary(max_size=40), max_size=8), st.lists(st.integers(1, 30), min_size=1))
+def test_frames_do_not_depend_on_how_the_stream_was_cut(frames: list[bytes], cuts: list[int]) -> None:
+    stream = b"".join(piece for frame in frames for piece in framed(frame))
+    buffer, found, at, turn = FrameBuffer(1_000), [], 0, 0
+    while at < len(stream):
+        size = cuts[turn % len(cuts)]
+        buffer.add(stream[at : at + size])
+        found += _taken(buffer)
+        at, turn = at + size, turn + 1
+    assert found == frames
+    assert len(buffer) == 0
+
+
+@given(st.lists(st.binary(min_size=1, max_size=40), min_size=2, max_size=6))
+def test_a_frame_that_is_left_waits_for_the_next_turn(frames: list[bytes]) -> None:
+    buffer = FrameBuffer(1_000)
+    for frame in frames:
+        buffer.add(pack(">i", len(frame)) + frame)
+    assert buffer.take() == frames[0]
+    assert len(buffer) == sum(4 + len(frame) for frame in frames[1:])
+    buffer.add(pack(">i", 1) + b"!")
+    assert _taken(buffer) == [*frames[1:], b"!"]
 
 
 def test_an_empty_frame_is_a_frame() -> None:
-    assert FrameReader().feed(bytes(4)) == [b""]
+    buffer = FrameBuffer(100)
+    buffer.add(bytes(4))
+    assert _taken(buffer) == [b""]
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), 101, 2**31 - 1])
-def test_a_length_below_zero_or_above_the_limit_is_malformed_before_its_bytes_come(length: int) -> None:
+def test_a_length_outside_the_limits_is_refused_before_its_bytes_come(length: int) -> None:
     """ "GET " read as a length is half a gigabyte."""
+    buffer = FrameBuffer(100)
+    buffer.add(pack(">i", length))
     with pytest.raises(MalformedFrame):
-        FrameReader(limit=100).feed(length.to_bytes(4, "big", signed=True))
+        buffer.take()
 
 
 def test_a_frame_of_exactly_the_limit_is_let_through() -> None:
-    assert FrameReader(limit=100).feed(b"\x00\x00\x00\x64" + bytes(100)) == [bytes(100)]
+    buffer = FrameBuffer(100)
+    buffer.add(pack(">i", 100) + bytes(100))
+    assert buffer.take() == bytes(100)
+
+
+def test_no_room_is_made_for_bytes_that_have_not_come() -> None:
+    buffer = FrameBuffer(100 << 20)
+    buffer.add(pack(">i", 100 << 20) + b"x")
+    assert buffer.take() is None
+    assert len(buffer) == 5
+
+
+@pytest.mark.parametrize("rest", [b"", b"\x00"])
+def test_what_was_taken_is_not_kept(rest: bytes) -> None:
+    """Thousands of connections that sent one large request and fell silent hold nothing."""
+    buffer, body = FrameBuffer(10 << 20), bytes(1 << 20)
+    buffer.add(pack(">i", len(body)) + body[:-10])
+    buffer.add(body[-10:] + rest)
+    assert buffer.take() == body
+    assert len(buffer) == len(rest)
+    assert sys.getsizeof(buffer._data) < 1_000
 
 
 @given(st.binary(max_size=60))
 def test_random_bytes_are_frames_or_malformed(data: bytes) -> None:
-    reader = FrameReader(limit=1000)
+    buffer = FrameBuffer(1_000)
+    buffer.add(data)
     try:
-        frames = reader.feed(data)
+        frames = _taken(buffer)
     except MalformedFrame:
         return
-    assert sum(len(frame) + 4 for frame in frames) + reader.pending == len(data)
+    assert sum(len(frame) + 4 for frame in frames) + len(buffer) == len(data)

@@ -41,6 +41,7 @@ ALTER_REASSIGNMENTS = Api("AlterPartitionReassignments", 45, 0, 1)
 LIST_REASSIGNMENTS = Api("ListPartitionReassignments", 46, 0, 0)
 DESCRIBE_QUORUM = Api("DescribeQuorum", 55, 0, 2)
 DESCRIBE_CLUSTER = Api("DescribeCluster", 60, 0, 2)
+CONSUMER_GROUP_DESCRIBE = Api("ConsumerGroupDescribe", 69, 0, 1)
 DESCRIBE_TOPIC_PARTITIONS = Api("DescribeTopicPartitions", 75, 0, 0)
 
 

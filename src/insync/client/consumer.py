@@ -7,7 +7,7 @@ after the topic was looked up anew; a batch is checked before its records are ha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,10 +32,20 @@ class Consumed:
     record: batch.Record
 
 
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Batches as a broker sent them: the first may begin before what was asked for, the last may be cut off."""
+
+    partition: int
+    data: bytes
+    aborted: tuple[tuple[int, int], ...]
+    """(producer id, first offset) of aborted transactions, by offset; only for those who read committed."""
+
+
 class Reader:
     """`positions` is where each partition will be read next; `stops`, where given, is where it ends."""
 
-    __slots__ = ("_failing_since", "_isolation", "cluster", "positions", "stops", "topic")
+    __slots__ = ("_failing_since", "_isolation", "_partition_bytes", "cluster", "positions", "stops", "topic")
 
     def __init__(
         self,
@@ -45,18 +55,25 @@ class Reader:
         stops: Mapping[int, int] | None = None,
         *,
         isolation: int = READ_UNCOMMITTED,
+        partition_bytes: int = PARTITION_BYTES,
     ) -> None:
         self.cluster = cluster
         self.topic = topic
         self.positions = dict(positions)
         self.stops = stops
         self._isolation = isolation
+        self._partition_bytes = partition_bytes
         self._failing_since: float | None = None
 
     async def records(self) -> AsyncIterator[Consumed]:
         """Every record, in order within each partition; ends when every stop is reached."""
+        async for fetched in self.raw():
+            for consumed in self._taken(fetched):
+                yield consumed
+
+    async def raw(self) -> AsyncIterator[Fetched]:
+        """What leaders answer. Who reads this way moves `positions` on before asking for more."""
         while wanted := self._unfinished():
-            troubled = False
             by_leader: dict[int, list[int]] = {}
             for partition in wanted:
                 by_leader.setdefault(self._leader(partition), []).append(partition)
@@ -67,9 +84,8 @@ class Reader:
                 for data in answer or ():
                     if self._refused(data):
                         troubled = True
-                        continue
-                    for consumed in self._taken(data):
-                        yield consumed
+                    elif data.records:
+                        yield Fetched(data.partition_index, bytes(data.records), _aborted(data, self._isolation))
             await self._after_round(troubled)
 
     def _unfinished(self) -> list[int]:
@@ -92,7 +108,7 @@ class Reader:
 
     def _request(self, partitions: list[int]) -> dict[str, Any]:
         asked = [
-            {"partition": p, "fetch_offset": self.positions[p], "partition_max_bytes": PARTITION_BYTES}
+            {"partition": p, "fetch_offset": self.positions[p], "partition_max_bytes": self._partition_bytes}
             for p in partitions
         ]
         return {
@@ -117,9 +133,9 @@ class Reader:
         hint = f"offset {at} is not in the log" if data.error_code is ErrorCode.offset_out_of_range else None
         raise Refused(data.error_code, f"reading {self.topic.name}-{data.partition_index}", hint)
 
-    def _taken(self, data: Any) -> Iterator[Consumed]:
-        partition = data.partition_index
-        for header, records in visible(bytes(data.records or b""), _aborted(data, self._isolation)):
+    def _taken(self, fetched: Fetched) -> Iterator[Consumed]:
+        partition = fetched.partition
+        for header, records in visible(fetched.data, fetched.aborted):
             for record in records:
                 if record.offset >= self.positions[partition] and not self._past_stop(partition, record.offset):
                     yield Consumed(partition, record)
@@ -143,13 +159,16 @@ class Reader:
         self.topic = await self.cluster.retrying(lambda: topics.describe_one(self.cluster, self.topic.name))
 
 
-def visible(data: bytes, aborted: dict[int, list[int]]) -> Iterator[tuple[batch.BatchHeader, list[batch.Record]]]:
+def visible(data: bytes, aborted: Sequence[tuple[int, int]]) -> Iterator[tuple[batch.BatchHeader, list[batch.Record]]]:
     """Each whole batch with the records that a reader may see: none of control batches and of aborted transactions."""
     dropping: set[int] = set()
+    first: dict[int, list[int]] = {}
+    for producer, offset in aborted:
+        first.setdefault(producer, []).append(offset)
     for pos, header in batch.iter_headers(data):
         if not batch.crc_ok(data, pos, header):
             raise ClientError(f"the batch at offset {header.base_offset} is corrupt")
-        starts = aborted.get(header.producer_id, [])
+        starts = first.get(header.producer_id, [])
         if starts and starts[0] <= header.base_offset:
             starts.pop(0)
             dropping.add(header.producer_id)
@@ -171,10 +190,8 @@ def _is_abort(records: list[batch.Record]) -> bool:
     return any(len(record.key or b"") >= 4 and int.from_bytes((record.key or b"")[2:4]) == _ABORT for record in records)
 
 
-def _aborted(data: Any, isolation: int) -> dict[int, list[int]]:
-    """First offsets of aborted transactions by producer."""
-    found: dict[int, list[int]] = {}
-    if isolation == READ_COMMITTED:
-        for entry in sorted(data.aborted_transactions or (), key=lambda entry: entry.first_offset):
-            found.setdefault(entry.producer_id, []).append(entry.first_offset)
-    return found
+def _aborted(data: Any, isolation: int) -> tuple[tuple[int, int], ...]:
+    if isolation != READ_COMMITTED:
+        return ()
+    entries = sorted(data.aborted_transactions or (), key=lambda entry: entry.first_offset)
+    return tuple((entry.producer_id, entry.first_offset) for entry in entries)

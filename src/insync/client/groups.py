@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 GROUP = 0
 NO_GENERATION = -1
+NEWER = "consumer"
 
 _I16, _I32 = struct.Struct(">h"), struct.Struct(">i")
 
@@ -63,7 +64,29 @@ async def describe(cluster: Cluster, group: str) -> Group:
     known = {entry.id: entry for entry in await listed(cluster)}
     if group not in known:
         raise Refused(ErrorCode.group_id_not_found, f"describing group '{group}'")
-    return known[group]
+    return await _newer(cluster, group) if known[group].kind.lower() == NEWER else known[group]
+
+
+async def _newer(cluster: Cluster, group: str) -> Group:
+    """A group whose coordinator assigns partitions itself (KIP-848)."""
+
+    async def ask(node: int) -> Group:
+        values = {"group_ids": [group], "include_authorized_operations": False}
+        answer = await cluster.ask_broker(node, apis.CONSUMER_GROUP_DESCRIBE, values)
+        (found,) = answer.groups
+        check(found.error_code, f"describing group '{group}'", found.error_message)
+        members = tuple(_newer_member(member) for member in found.members)
+        return Group(
+            id=group,
+            state=found.group_state,
+            protocol_type="consumer",
+            coordinator=node,
+            kind=NEWER,
+            protocol=found.assignor_name,
+            members=members,
+        )
+
+    return await _at_coordinator(cluster, group, ask)
 
 
 async def committed(cluster: Cluster, group: str) -> dict[Key, int]:
@@ -154,6 +177,17 @@ def _member(member: Any, protocol_type: str) -> Member:
         client_id=member.client_id,
         host=member.client_host,
         instance=getattr(member, "group_instance_id", None),
+        assigned=tuple(assigned),
+    )
+
+
+def _newer_member(member: Any) -> Member:
+    assigned = [(topic.topic_name, index) for topic in member.assignment.topic_partitions for index in topic.partitions]
+    return Member(
+        id=member.member_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        instance=member.instance_id,
         assigned=tuple(assigned),
     )
 

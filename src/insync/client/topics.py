@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from insync.client import apis
+from insync.client import apis, everywhere
 from insync.client.cluster import NO_METADATA_EXTRAS, Cluster
 from insync.client.errors import ClientError, ErrorCode, Refused, UnknownTopic, check
 from insync.client.model import Config, Partition, Topic
@@ -134,7 +134,12 @@ async def create(
         for result in answer.topics:
             check(result.error_code, f"creating topic '{name}'", getattr(result, "error_message", None))
 
+    async def known(broker: int) -> bool:
+        return await everywhere.partitions(cluster, broker, name) > 0
+
     await cluster.retrying(attempt)
+    if not validate_only:
+        await everywhere.everywhere(cluster, known)
 
 
 async def delete(cluster: Cluster, name: str) -> None:
@@ -151,7 +156,11 @@ async def delete(cluster: Cluster, name: str) -> None:
                 raise UnknownTopic(name)
             check(result.error_code, f"deleting topic '{name}'", getattr(result, "error_message", None))
 
+    async def forgotten(broker: int) -> bool:
+        return await everywhere.partitions(cluster, broker, name) == 0
+
     await cluster.retrying(attempt)
+    await everywhere.everywhere(cluster, forgotten)
 
 
 async def grow(cluster: Cluster, name: str, count: int) -> None:
@@ -167,7 +176,11 @@ async def grow(cluster: Cluster, name: str, count: int) -> None:
         for result in answer.results:
             check(result.error_code, f"adding partitions to '{name}'", result.error_message)
 
+    async def grown(broker: int) -> bool:
+        return await everywhere.partitions(cluster, broker, name) >= count
+
     await cluster.retrying(attempt)
+    await everywhere.everywhere(cluster, grown)
 
 
 async def configs(cluster: Cluster, name: str, *, kind: int = TOPIC) -> dict[str, Config]:
@@ -189,7 +202,7 @@ async def configs(cluster: Cluster, name: str, *, kind: int = TOPIC) -> dict[str
 
 
 async def alter_configs(cluster: Cluster, name: str, changes: Mapping[str, str | None], *, kind: int = TOPIC) -> None:
-    """Set configs; None takes one away, so that its default holds again."""
+    """Set configs; None takes one away, so that its default holds again. A broker's own are set at the broker."""
     entries = [
         {"name": key, "config_operation": DELETE if value is None else SET, "value": value}
         for key, value in changes.items()
@@ -198,14 +211,22 @@ async def alter_configs(cluster: Cluster, name: str, changes: Mapping[str, str |
 
     async def attempt() -> None:
         values = {"resources": [resource], "validate_only": False}
-        answer = await cluster.ask_controller(apis.INCREMENTAL_ALTER_CONFIGS, values)
+        if kind == BROKER and name and int(name) in cluster.brokers:
+            answer = await cluster.ask_broker(int(name), apis.INCREMENTAL_ALTER_CONFIGS, values)
+        else:
+            answer = await cluster.ask_controller(apis.INCREMENTAL_ALTER_CONFIGS, values)
         for result in answer.responses:
             if result.error_code is ErrorCode.unknown_topic_or_partition:
                 raise UnknownTopic(name)
             if result.error_code is not ErrorCode.none:
                 raise Refused(result.error_code, f"changing the configs of {name}", result.error_message)
 
+    async def in_force(broker: int) -> bool:
+        return await everywhere.has_configs(cluster, broker, name, changes)
+
     await cluster.retrying(attempt)
+    if kind == TOPIC:
+        await everywhere.everywhere(cluster, in_force)
 
 
 def _config(entry: Any) -> Config:

@@ -162,13 +162,15 @@ def leader_knows_min_isr(ctx: Context, partition: Partition, proposal: Proposal)
     1. MinISR goes from 2 to 3 with ISR {1, 2, 3}. 2. The leader, not knowing yet, proposes {1, 2}. 3. The controller
     accepts and, below 3, puts replica 3 in the ELR. 4. The leader takes the answer, still goes by 2, and commits
     without replica 3: the ELR has an incomplete member. So the proposal waits until a heartbeat of the leader shows
-    that it has read the new value.
+    that it has read the new value; or, where a snapshot hides what was raised before it, that it has read so far.
     """
     size = len(proposal.new_isr_with_epochs)
     replicas = len(partition.replicas)
     if size >= min(ctx.image.min_isr(partition.topic), replicas):
         return True
     known = _metadata_offset(ctx, partition.leader)
+    if known < ctx.image.summed_up_to:
+        return False
     for resource in ((int(Resource.TOPIC), partition.topic), CLUSTER_DEFAULTS):
         raised = ctx.image.raised_min_isr.get(resource)
         if raised is not None and raised.offset > known and size >= min(raised.before, replicas):

@@ -2,8 +2,8 @@
 
 Each function walks only the partitions of the broker in question.
 
-Notes: broker_registered(broker, broker_epoch, clean), broker_fenced(broker, broker_epoch), broker_unfenced(broker,
-broker_epoch), broker_unregistered(broker), controlled_shutdown(broker, partitions).
+Notes: broker_registered(broker, broker_epoch, clean), broker_fenced(broker, broker_epoch, cause),
+broker_unfenced(broker, broker_epoch), broker_unregistered(broker), controlled_shutdown(broker, partitions).
 """
 
 from __future__ import annotations
@@ -87,18 +87,20 @@ def unregister(ctx: Context, request: Any, now: int) -> Decision:
     return _unregistered(ErrorCode.none, None, made)
 
 
-def fence(ctx: Context, broker: Broker) -> Records:
+def fence(ctx: Context, broker: Broker, cause: str) -> Records:
     """B4: out of every ISR and leadership, in one batch with the fencing itself."""
+    ctx.cause = f"broker {broker.id} is fenced"
     made = remove_from_isrs(ctx, broker.id)
     made.append(
         records.BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=records.FENCED)
     )
-    ctx.out.note("broker_fenced", broker=broker.id, broker_epoch=broker.epoch)
+    ctx.out.note("broker_fenced", broker=broker.id, broker_epoch=broker.epoch, cause=cause)
     return made
 
 
 def unfence(ctx: Context, broker: Broker) -> Records:
     """B3, E1: a candidate appears for the partitions that have no leader."""
+    ctx.cause = f"broker {broker.id} is unfenced"
     made: Records = [
         records.BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=records.UNFENCED)
     ]
@@ -139,7 +141,17 @@ def _remove_from_isr(ctx: Context, partition: Partition, broker_id: int) -> reco
     builder.isr = without(partition.isr, (broker_id,))
     record = ctx.build(builder)
     if record is not None and record.isr is not None:
-        ctx.out.note("isr_shrunk_by_controller", topic=partition.topic, partition=partition.index, isr=record.isr)
+        after = partition.changed_by(record)
+        ctx.out.note(
+            "isr_shrunk_by_controller",
+            topic=partition.topic,
+            partition=partition.index,
+            isr=record.isr,
+            before=partition.isr,
+            leader_epoch=after.leader_epoch,
+            partition_epoch=after.partition_epoch,
+            cause=ctx.cause,
+        )
     return record
 
 

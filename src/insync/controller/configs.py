@@ -95,7 +95,7 @@ def _check_resource(ctx: Context, resource: ConfigResource) -> Outcome:
     if kind == Resource.TOPIC:
         known = name in ctx.image.topic_ids
         return OK if known else (ErrorCode.unknown_topic_or_partition, f"No such topic: {name}")
-    if kind != Resource.BROKER or not (name == "" or name.isdigit()):
+    if kind != Resource.BROKER or not (name == "" or configs.is_id(name)):
         return ErrorCode.invalid_request, f"Unexpected resource {kind} {name}"
     if name and int(name) not in ctx.image.brokers:
         return ErrorCode.broker_id_not_registered, f"No such broker: {name}"
@@ -127,8 +127,8 @@ def _change_one(resource: ConfigResource, change: Any, values: dict[str, str]) -
     key = configs.KEYS[Resource(resource[0])].get(change.name)
     if key is None:
         return ErrorCode.invalid_config, f"Unknown config {change.name}"
-    if resource[0] == Resource.BROKER and resource[1] and change.name == configs.MIN_ISR:
-        return ErrorCode.invalid_config, "MinISR is one for all brokers: set the cluster's default."
+    if resource[0] == Resource.BROKER and resource[1] and change.name in configs.AGREED:
+        return ErrorCode.invalid_config, f"{change.name} is one for all brokers: set the cluster's default."
     if change.config_operation == DELETE:
         values.pop(change.name, None)
         return OK

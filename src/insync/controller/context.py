@@ -3,9 +3,9 @@
 Soft state (who was heard from when, how far each broker has read) is not in the metadata log: a new controller starts
 with everybody heard from just now (B4).
 
-Notes: leader_elected(topic, partition, leader, leader_epoch, how: clean, elr, preferred or unclean),
-leader_lost(topic, partition),
-isr_shrunk_by_controller(topic, partition, isr), elr_changed(topic, partition, elr, last_known_elr),
+Notes: leader_elected(topic, partition, leader, leader_epoch, how: clean, elr, preferred or unclean; before, cause),
+leader_lost(topic, partition, leader, leader_epoch, cause), isr_shrunk_by_controller(topic, partition, isr, before,
+leader_epoch, partition_epoch, cause), elr_changed(topic, partition, elr, last_known_elr),
 reassignment_completed(topic, partition, replicas).
 """
 
@@ -30,17 +30,19 @@ if TYPE_CHECKING:
 class Contact:
     """What heartbeats told of one broker."""
 
-    __slots__ = ("heard_at", "metadata_offset", "shutdown_offset")
+    __slots__ = ("heard_at", "lost", "metadata_offset", "shutdown_offset")
 
     def __init__(self, heard_at: int, metadata_offset: int = -1) -> None:
         self.heard_at = heard_at
+        self.lost = False
+        """Its connections dropped since it was last heard from."""
         self.metadata_offset = metadata_offset
         self.shutdown_offset: int | None = None
         """B7: the others must have read this far before the broker may stop."""
 
 
 class Context:
-    __slots__ = ("config", "contacts", "image", "next_offset", "out", "rng")
+    __slots__ = ("cause", "config", "contacts", "image", "next_offset", "out", "rng")
 
     def __init__(self, config: ControllerConfig, rng: Random, out: Outbox) -> None:
         self.config = config
@@ -48,6 +50,8 @@ class Context:
         self.out = out
         self.image = Image()
         self.next_offset = 0
+        self.cause = ""
+        """Of the change that is being worked out, for whoever reads the log."""
         self.contacts: dict[int, Contact] = {}
 
     def contact(self, broker_id: int, now: int) -> Contact:
@@ -82,9 +86,17 @@ class Context:
         before, note = builder.before, self.out.note
         where = {"topic": after.topic, "partition": after.index}
         if builder.kind:
-            note("leader_elected", **where, leader=after.leader, leader_epoch=after.leader_epoch, how=builder.kind)
+            note(
+                "leader_elected",
+                **where,
+                leader=after.leader,
+                leader_epoch=after.leader_epoch,
+                how=builder.kind,
+                before=before.leader,
+                cause=self.cause,
+            )
         if after.leader == NO_LEADER != before.leader:
-            note("leader_lost", **where)
+            note("leader_lost", **where, leader=before.leader, leader_epoch=after.leader_epoch, cause=self.cause)
         if (after.elr, after.last_known_elr) != (before.elr, before.last_known_elr):
             note("elr_changed", **where, elr=after.elr, last_known_elr=after.last_known_elr)
         if builder.completed:

@@ -105,18 +105,22 @@ class Controller:
         self._now = now
         for broker in heartbeats.expired(self._ctx, now):
             if self.active and not self._ctx.image.brokers[broker.id].fenced:
-                self._submit(Decision(records=tuple(broker_registry.fence(self._ctx, broker))))
+                cause = heartbeats.silence_of(self._ctx, broker.id, now)
+                self._submit(Decision(records=tuple(broker_registry.fence(self._ctx, broker, cause))))
         if self.active:
             self._find_leaders(now)
         if self.active and self._ctx.config.rebalance_interval_ms > 0 and self._rebalance_at <= now:
             self._rebalance_at = now + self._ctx.config.rebalance_interval_ms
+            self._ctx.cause = "preferred leaders lead again"
             self._offer(elections.rebalance(self._ctx))
 
     def _find_leaders(self, now: int) -> None:
         if self._stirred:
             self._stirred = False
+            self._ctx.cause = "there is no other leader"
             self._offer(elections.elect_uncleanly_where_allowed(self._ctx))
         if self.active:
+            self._ctx.cause = "recovery"
             self._recoveries.tick(now)
 
     def _offer(self, decision: Decision | None) -> None:
@@ -140,15 +144,19 @@ class Controller:
     # --- requests ------------------------------------------------------------------------------------------------
 
     def register_broker(self, request: Any, now: int) -> Decision:
+        self._ctx.cause = "a broker registers"
         return broker_registry.register(self._ctx, request, now)
 
     def unregister_broker(self, request: Any, now: int) -> Decision:
+        self._ctx.cause = "a broker is unregistered"
         return broker_registry.unregister(self._ctx, request, now)
 
     def broker_heartbeat(self, request: Any, now: int) -> Decision:
+        self._ctx.cause = "heartbeat"
         return heartbeats.heartbeat(self._ctx, request, now)
 
     def alter_partition(self, request: Any, now: int) -> Decision:
+        self._ctx.cause = "its leader changes the ISR"
         return alter_partition.alter(self._ctx, request, now)
 
     def create_topics(self, request: Any, now: int) -> Decision:
@@ -158,21 +166,26 @@ class Controller:
         return topics.delete(self._ctx, request, now)
 
     def create_partitions(self, request: Any, now: int) -> Decision:
+        self._ctx.cause = "partitions are added"
         return topics.add_partitions(self._ctx, request, now)
 
     def alter_partition_reassignments(self, request: Any, now: int) -> Decision:
+        self._ctx.cause = "reassignment"
         return reassignment.alter(self._ctx, request, now)
 
     def list_partition_reassignments(self, request: Any, now: int) -> Decision:
         return reassignment.listing(self._ctx, request, now)
 
     def elect_leaders(self, request: Any, now: int) -> Decision:
+        self._ctx.cause = "an election is asked for"
         return elections.elect(self._ctx, request, now)
 
     def incremental_alter_configs(self, request: Any, now: int) -> Decision:
+        self._ctx.cause = "configs change"
         return configs.alter(self._ctx, request, now)
 
     def alter_configs(self, request: Any, now: int) -> Decision:
+        self._ctx.cause = "configs change"
         return configs.replace_all(self._ctx, request, now)
 
     def allocate_producer_ids(self, request: Any, now: int) -> Decision:

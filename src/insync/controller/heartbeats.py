@@ -25,11 +25,13 @@ def heartbeat(ctx: Context, request: Any, now: int) -> Decision:
     broker = ctx.image.brokers[request.broker_id]
     contact = ctx.contact(broker.id, now)
     contact.heard_at = now
+    contact.lost = False
     contact.metadata_offset = request.current_metadata_offset
     if broker.fenced:
         return _while_fenced(ctx, broker, request)
     if request.want_fence:
-        return _answer(broker, request, broker_registry.fence(ctx, broker), fenced=True, stop=request.want_shut_down)
+        made = broker_registry.fence(ctx, broker, "it asks for it")
+        return _answer(broker, request, made, fenced=True, stop=request.want_shut_down)
     if request.want_shut_down:
         return _while_stopping(ctx, broker, contact, request)
     return _answer(broker, request, [], fenced=False)
@@ -60,7 +62,8 @@ def _while_stopping(ctx: Context, broker: Broker, contact: Contact, request: Any
             contact.shutdown_offset = ctx.next_offset - 1
         if not others_have_read(ctx, broker.id, contact.shutdown_offset):
             return _answer(broker, request, [], fenced=False)
-    return _answer(broker, request, broker_registry.fence(ctx, broker), fenced=True, stop=True)
+    made = broker_registry.fence(ctx, broker, "it has shut down")
+    return _answer(broker, request, made, fenced=True, stop=True)
 
 
 def others_have_read(ctx: Context, broker_id: int, offset: int) -> bool:
@@ -87,6 +90,15 @@ def peer_lost(ctx: Context, broker_id: int, now: int) -> None:
     if contact is not None:
         hinted = now + ctx.config.lost_peer_grace_ms - ctx.config.session_timeout_ms
         contact.heard_at = min(contact.heard_at, hinted)
+        contact.lost = True
+
+
+def silence_of(ctx: Context, broker_id: int, now: int) -> str:
+    """Why its session is over, in words."""
+    contact = ctx.contacts.get(broker_id)
+    if contact is None:
+        return "it was never heard from"
+    return "its connections dropped" if contact.lost else f"no heartbeat for {now - contact.heard_at} ms"
 
 
 def _unfenced(ctx: Context) -> list[Broker]:

@@ -22,6 +22,11 @@ from insync.wire.messages import create_topics as create_messages
 from insync.wire.messages import delete_topics as delete_messages
 from insync.wire.types import METADATA_TOPIC, NO_DURATION
 
+MOST_NEW_PARTITIONS = 10_000
+"""In one request, which becomes one batch of the metadata log; Kafka's limit too."""
+
+_TOO_MANY = (ErrorCode.policy_violation, f"One request makes at most {MOST_NEW_PARTITIONS} partitions.")
+
 Assignments = list[tuple[int, ...]]
 Records = list[records.MetadataRecord]
 
@@ -33,17 +38,19 @@ def create(ctx: Context, request: Any, now: int) -> Decision:
     made: Records = []
     results = []
     normalised = {_normal(name): name for name in ctx.image.topic_ids}
+    planned = 0
     for name, entries in _by_name(request.topics).items():
         outcome = _check_name(ctx, name, entries, normalised)
         assignments: Assignments = []
         if outcome == OK:
-            outcome, assignments = _assignments(ctx, entries[0])
+            outcome, assignments = _assignments(ctx, entries[0], MOST_NEW_PARTITIONS - planned)
         if outcome == OK:
             outcome = _check_configs(entries[0])
         if outcome != OK:
             results.append(_refused(name, outcome))
             continue
         normalised[_normal(name)] = name
+        planned += len(assignments)
         topic_id = None if request.validate_only else UUID(int=ctx.rng.getrandbits(128), version=4)
         if topic_id is not None:
             made += _topic_records(ctx, topic_id, entries[0], assignments)
@@ -65,7 +72,7 @@ def _check_name(ctx: Context, name: str, entries: list[Any], normalised: dict[st
     if name == METADATA_TOPIC:
         return ErrorCode.invalid_request, f"{METADATA_TOPIC} belongs to the controllers."
     if not topic_names.is_legal(name):
-        return ErrorCode.invalid_topic_exception, topic_names.RULE
+        return ErrorCode.invalid_topic_exception, f"Topic name '{name}' is invalid: {topic_names.RULE}"
     if name in ctx.image.topic_ids:
         return ErrorCode.topic_already_exists, f"Topic '{name}' already exists."
     taken = normalised.get(_normal(name), name)
@@ -87,7 +94,7 @@ def _check_configs(entry: Any) -> Outcome:
     return OK
 
 
-def _assignments(ctx: Context, entry: Any) -> tuple[Outcome, Assignments]:
+def _assignments(ctx: Context, entry: Any, room: int) -> tuple[Outcome, Assignments]:
     if entry.assignments:
         return _manual(ctx, entry)
     count = ctx.config.default_partitions if entry.num_partitions == -1 else entry.num_partitions
@@ -96,6 +103,8 @@ def _assignments(ctx: Context, entry: Any) -> tuple[Outcome, Assignments]:
         return (ErrorCode.invalid_replication_factor, "The replication factor must be larger than 0."), []
     if count <= 0:
         return (ErrorCode.invalid_partitions, "The number of partitions must be larger than 0."), []
+    if count > room:
+        return _TOO_MANY, []
     placed = placement.place(ctx.image, count, factor, len(ctx.image.topics))
     return _placed(placed, factor)
 
@@ -187,8 +196,10 @@ def _refused(name: str, outcome: Outcome) -> Any:
 def add_partitions(ctx: Context, request: Any, now: int) -> Decision:
     made: Records = []
     results = []
+    planned = 0
     for name, entries in _by_name(request.topics).items():
-        outcome, new = _additional(ctx, name, entries)
+        outcome, new = _additional(ctx, name, entries, MOST_NEW_PARTITIONS - planned)
+        planned += len(new)
         if outcome == OK and not request.validate_only:
             topic_id = ctx.image.topic_ids[name]
             made += _partition_records(ctx, topic_id, len(ctx.image.partitions[topic_id]), new)
@@ -199,7 +210,7 @@ def add_partitions(ctx: Context, request: Any, now: int) -> Decision:
     return Decision(records=tuple(made), response=response)
 
 
-def _additional(ctx: Context, name: str, entries: list[Any]) -> tuple[Outcome, Assignments]:
+def _additional(ctx: Context, name: str, entries: list[Any], room: int) -> tuple[Outcome, Assignments]:
     topic_id = ctx.image.topic_ids.get(name)
     if len(entries) > 1:
         return (ErrorCode.invalid_request, "The topic is named more than once."), []
@@ -209,6 +220,8 @@ def _additional(ctx: Context, name: str, entries: list[Any]) -> tuple[Outcome, A
     extra = entries[0].count - len(present)
     if extra <= 0:
         return (ErrorCode.invalid_partitions, f"The topic has {len(present)} partitions already."), []
+    if extra > room:
+        return _TOO_MANY, []
     factor = len(present[0].replicas)
     if entries[0].assignments is None:
         start = len(ctx.image.topics) + len(present)

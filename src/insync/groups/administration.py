@@ -5,11 +5,13 @@ Notes: group_deleted(group).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from insync.groups import offsets, records
 from insync.groups.group import DEAD, EMPTY, STABLE, Group, Place
-from insync.sansio import Message
+from insync.sansio import Client, Message
+from insync.wire import operations
 from insync.wire.batch import NewRecord
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import describe_groups, list_groups
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from insync.groups.shard import OnStored, Shard
 
 CLASSIC = "classic"
-NOT_ASKED = -(2**31)
+MISSING_IS_AN_ERROR_FROM = 6
 
 
 def listed(group: Group) -> Message:
@@ -33,8 +35,16 @@ def matches(group: Group, request: Message) -> bool:
     return (not states or group.state.lower() in states) and (not types or CLASSIC in types)
 
 
+def missing(group_id: str, client: Client) -> Message:
+    """A group that is not there is Dead, and since version 6 an error."""
+    if 0 <= client.version < MISSING_IS_AN_ERROR_FROM:
+        return described(None, group_id)
+    line = described(None, group_id, ErrorCode.group_id_not_found)
+    return replace(line, group_state=DEAD, error_message=f"Group {group_id} not found.")
+
+
 def described(group: Group | None, group_id: str, error: ErrorCode = ErrorCode.none) -> Message:
-    """A group that is not there is Dead; members' metadata is told once a generation is in force."""
+    """Members' metadata is told once a generation is in force."""
     stable = group is not None and group.state == STABLE
     return describe_groups.DescribedGroup(
         error_code=error,
@@ -43,8 +53,13 @@ def described(group: Group | None, group_id: str, error: ErrorCode = ErrorCode.n
         protocol_type=(group.protocol_type or "") if group is not None else "",
         protocol_data=(group.protocol or "") if group is not None and stable else "",
         members=_members(group, stable) if group is not None else (),
-        authorized_operations=NOT_ASKED,
+        authorized_operations=operations.NOT_ASKED,
     )
+
+
+def with_operations(line: Message, asked: bool) -> Message:
+    told = asked and line.error_code is ErrorCode.none
+    return replace(line, authorized_operations=operations.ON_GROUP) if told else line
 
 
 def _members(group: Group, stable: bool) -> tuple[Message, ...]:

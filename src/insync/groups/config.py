@@ -17,6 +17,9 @@ class GroupConfig:
     new_member_join_timeout_ms: int = 300_000
     """A new member that waits for its first generation is given up after this long; it has no way to heartbeat."""
 
+    groups_max_bytes: int = 256 << 20
+    """For the members of all groups of one broker, and for groups that have none; see `room`."""
+
     offset_metadata_max_bytes: int = 4_096
     offsets_commit_timeout_ms: int = 5_000
     offsets_retention_minutes: int = 7 * 24 * 60

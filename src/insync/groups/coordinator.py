@@ -15,6 +15,7 @@ from random import Random
 from insync.groups import administration, answers, joining, membership, offsets, records
 from insync.groups.config import GroupConfig
 from insync.groups.group import Place
+from insync.groups.room import Room
 from insync.groups.shard import OffsetsLog, Shard
 from insync.groups.timers import Timers
 from insync.sansio import Client, Message, Outbox
@@ -62,6 +63,7 @@ class Coordinator:
         self._wall_offset = wall_offset
         self._has_partition = has_partition
         self._timers = Timers()
+        self._room = Room(config.groups_max_bytes)
         self._tidy = self._timers.alarm(self._tidy_up)
         self._tidy.set(now + config.offsets_retention_check_interval_ms)
 
@@ -75,6 +77,7 @@ class Coordinator:
             out=self._out,
             rng=self._rng,
             timers=self._timers,
+            room=self._room,
             wall_offset=self._wall_offset,
         )
         return shard
@@ -125,6 +128,11 @@ class Coordinator:
             self._out.reply(token, answers.join_refused(request.member_id, error))
         else:
             joining.join(shard, request, token, client, now)
+
+    def abandon_join(self, request: Message, token: int, now: int) -> None:
+        shard = self._shard(request.group_id, needs_name=True)
+        if isinstance(shard, Shard):
+            joining.abandon(shard, request.group_id, token, now)
 
     def _legal_session(self, timeout: int) -> bool:
         return self.config.group_min_session_timeout_ms <= timeout <= self.config.group_max_session_timeout_ms
@@ -209,15 +217,19 @@ class Coordinator:
             token, list_groups.ListGroupsResponse(throttle_time=NO_DURATION, error_code=error, groups=groups)
         )
 
-    def describe(self, request: Message, token: int) -> None:
-        groups = tuple(self._describe_one(group_id) for group_id in request.groups)
+    def describe(self, request: Message, token: int, client: Client) -> None:
+        groups = tuple(
+            administration.with_operations(self._describe_one(group_id, client), request.include_authorized_operations)
+            for group_id in request.groups
+        )
         self._out.reply(token, describe_groups.DescribeGroupsResponse(throttle_time=NO_DURATION, groups=groups))
 
-    def _describe_one(self, group_id: str) -> Message:
+    def _describe_one(self, group_id: str, client: Client) -> Message:
         shard = self._shard(group_id)
-        if isinstance(shard, Shard):
-            return administration.described(shard.groups.get(group_id), group_id)
-        return administration.described(None, group_id, shard)
+        if not isinstance(shard, Shard):
+            return administration.described(None, group_id, shard)
+        group = shard.groups.get(group_id)
+        return administration.missing(group_id, client) if group is None else administration.described(group, group_id)
 
     def delete(self, request: Message, token: int, now: int) -> None:
         """One answer when the last group is decided."""
@@ -231,8 +243,8 @@ class Coordinator:
 
         if not names:
             self._out.reply(token, _groups_deleted(names, outcomes))
-        for group_id in names:
-            shard = self._shard(group_id, needs_name=True)
+        for group_id in names:  # even one without a name: whoever reads outside of groups may have committed to it
+            shard = self._shard(group_id)
             if isinstance(shard, Shard):
                 administration.delete(shard, group_id, partial(decided, group_id), now)
             else:

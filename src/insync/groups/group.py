@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from insync.groups import room as rooms
 from insync.groups import subscription
 from insync.groups.member import Member, Protocols
 from insync.groups.records import CommittedOffset, StoredGroup
+from insync.groups.room import Room
 from insync.groups.timers import Alarm, Timers
 from insync.wire.errors import ErrorCode
 
@@ -47,23 +49,29 @@ class Group:
         "pending_sync",
         "protocol",
         "protocol_type",
+        "room",
         "state",
         "state_since",
         "static",
         "storing",
         "subscribed",
         "sync_alarm",
+        "weight",
     )
 
     def __init__(
         self,
         group_id: str,
         timers: Timers,
+        room: Room,
         *,
         on_join: Callable[[Group, int], None],
         on_sync: Callable[[Group, int], None],
     ) -> None:
         self.id = group_id
+        self.room = room
+        self.weight = 0
+        self._take(rooms.GROUP + len(group_id))
         self.state = EMPTY
         self.state_since = -1  # wall-clock, as offsets expire by it
         self.generation = 0
@@ -104,6 +112,7 @@ class Group:
         if not self.members:
             self.leader = None
         self.members[member.id] = member
+        self._take(member.weight)
         if self.leader is None:
             self.leader = member.id
         if member.instance_id is not None:
@@ -113,6 +122,7 @@ class Group:
     def remove(self, member: Member) -> None:
         member.session.cancel()
         del self.members[member.id]
+        self._take(-member.weight)
         self.pending_sync.pop(member.id, None)
         if member.instance_id is not None:
             self.static.pop(member.instance_id, None)
@@ -121,8 +131,9 @@ class Group:
 
     def rename(self, member: Member, new_id: str) -> None:
         """A static member came back under its instance id: same place and assignment, another member id."""
-        old_id = member.id
+        old_id, before = member.id, member.weight
         member.id = new_id
+        self._take(member.weight - before)
         self.members = {each.id: each for each in self.members.values()}
         self.pending_sync = {new_id if each == old_id else each: None for each in self.pending_sync}
         if member.instance_id is not None:
@@ -130,11 +141,37 @@ class Group:
         if self.leader == old_id:
             self.leader = new_id
 
+    def await_join(self, member_id: str, alarm: Alarm) -> None:
+        self.pending[member_id] = alarm
+        self._take(rooms.MEMBER_ID + len(member_id))
+
     def forget_pending(self, member_id: str) -> bool:
         alarm = self.pending.pop(member_id, None)
         if alarm is not None:
             alarm.cancel()
+            self._take(-rooms.MEMBER_ID - len(member_id))
         return alarm is not None
+
+    def set_protocols(self, member: Member, protocols: Protocols) -> None:
+        before, member.protocols = member.weight, protocols
+        self._take(member.weight - before)
+
+    def set_assignment(self, member: Member, assignment: bytes) -> None:
+        before, member.assignment = member.weight, assignment
+        self._take(member.weight - before)
+
+    @property
+    def is_void(self) -> bool:
+        """Nothing of it was ever stored, nobody is in it or on the way: it may be forgotten without a word."""
+        return (
+            self.state == EMPTY
+            and not self.generation
+            and not (self.members or self.pending or self.offsets or self.pending_commits)
+        )
+
+    def _take(self, size: int) -> None:
+        self.weight += size
+        self.room.used += size
 
     @property
     def all_joined(self) -> bool:
@@ -204,7 +241,7 @@ class Group:
         return True
 
     def next_generation(self, wall: int) -> None:
-        self.generation += 1
+        self.generation = (self.generation + 1) % 2**31 or 1  # 0 is a group that never had one
         self.storing = NO_GENERATION
         self.pending_sync = dict.fromkeys(self.members)
         if self.members:
@@ -231,6 +268,8 @@ class Group:
         )
 
     def silence(self) -> None:
+        """It is coordinated here no longer, or is gone."""
+        self._take(-self.weight)
         for alarm in (self.join_alarm, self.sync_alarm, *self.pending.values()):
             alarm.cancel()
         for member in self.members.values():

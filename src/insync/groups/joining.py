@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from insync.groups import answers, rebalancing, records
+from insync.groups import room as rooms
 from insync.groups.group import COMPLETING, DEAD, PREPARING, STABLE, Group
 from insync.groups.member import Member
 from insync.sansio import Client, Message
@@ -30,6 +31,9 @@ def join(shard: Shard, request: Message, token: int, client: Client, now: int) -
     if not _storable(request, client):
         _refuse(shard, token, member_id, ErrorCode.invalid_request)
         return
+    if not _has_room(shard, group, request):
+        _refuse(shard, token, member_id, ErrorCode.group_max_size_reached)
+        return
     if group is None and not member_id:
         group = shard.create(request.group_id)
     if group is None:
@@ -46,6 +50,17 @@ def join(shard: Shard, request: Message, token: int, client: Client, now: int) -
         _newcomer(shard, group, request, token, client, now)
     else:
         _known(shard, group, request, token, client, now)
+    shard.forget_if_void(group)
+
+
+def abandon(shard: Shard, group_id: str, token: int, now: int) -> None:
+    """Whoever asked is gone. A newcomer has no assignment to keep for it, and would get one that nobody works on; a
+    member of a generation has its session to come back."""
+    group = shard.groups.get(group_id)
+    for member in list(group.members.values()) if group is not None else ():
+        if group is not None and member.join_token == token and member.is_new and not member.is_static:
+            rebalancing.remove_member(shard, group, member)
+            rebalancing.member_gone(shard, group, f"{member.id} left before it had joined", now)
 
 
 # --- without a member id ---------------------------------------------------------------------------------------------
@@ -76,8 +91,10 @@ def _give_id(shard: Shard, group: Group, new_id: str, request: Message, token: i
         group.forget_pending(new_id)
         if group.state == PREPARING and group.all_joined:
             rebalancing.complete_join(shard, group, now)
+        shard.forget_if_void(group)
 
-    alarm = group.pending[new_id] = shard.timers.alarm(expired)
+    alarm = shard.timers.alarm(expired)
+    group.await_join(new_id, alarm)
     alarm.set(now + millis(request.session_timeout))
     _refuse(shard, token, new_id, ErrorCode.member_id_required)
 
@@ -114,7 +131,7 @@ def _take_over(
     group.rename(member, new_id)
     member.client_id, member.client_host = client.id, client.host
     member.heard(now)
-    _update(shard, member, request, token)
+    _update(shard, group, member, request, token)
     if group.state == STABLE and group.chosen_protocol() == group.protocol:
         _resume(shard, group, member, led, client, now)
     elif group.state in (STABLE, COMPLETING):
@@ -160,7 +177,7 @@ def _known(shard: Shard, group: Group, request: Message, token: int, client: Cli
     if _nothing_new(group, member, request):
         shard.out.reply(token, answers.joined(group, member))
         return
-    _update(shard, member, request, token)
+    _update(shard, group, member, request, token)
     rebalancing.members_changed(shard, group, f"{member_id} joins again", now)
 
 
@@ -174,9 +191,9 @@ def _nothing_new(group: Group, member: Member, request: Message) -> bool:
     return group.state == COMPLETING or (group.state == STABLE and group.leader != member.id)
 
 
-def _update(shard: Shard, member: Member, request: Message, token: int) -> None:
+def _update(shard: Shard, group: Group, member: Member, request: Message, token: int) -> None:
     answers.refuse_join(shard.out, member, member.id, ErrorCode.rebalance_in_progress)  # it asks anew
-    member.protocols = _protocols(request)
+    group.set_protocols(member, _protocols(request))
     member.rebalance_timeout = _rebalance_timeout(request)
     member.session_timeout = millis(request.session_timeout)
     member.join_token = token
@@ -186,6 +203,13 @@ def _storable(request: Message, client: Client) -> bool:
     names = (protocol.name for protocol in request.protocols)
     generated = (request.group_instance_id or client.id) + "-" * _MEMBER_ID_SUFFIX
     return records.fits(generated, client.host, request.protocol_type, *names)
+
+
+def _has_room(shard: Shard, group: Group | None, request: Message) -> bool:
+    said = sum(len(protocol.metadata) for protocol in request.protocols)
+    if group is not None and request.member_id in group.members:
+        return shard.room.has_for_member(said)
+    return shard.room.has_for_newcomer(rooms.GROUP + rooms.MEMBER + said)
 
 
 def _protocols(request: Message) -> tuple[tuple[str, bytes], ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from insync.groups.records import StoredMember
+from insync.groups.room import MEMBER
 from insync.groups.timers import Alarm
 
 Protocols = tuple[tuple[str, bytes], ...]
@@ -58,6 +59,13 @@ class Member:
     @property
     def is_static(self) -> bool:
         return self.instance_id is not None
+
+    @property
+    def weight(self) -> int:
+        """What it takes of the room for groups."""
+        said = sum(len(name) + len(data) for name, data in self.protocols)
+        names = len(self.id) + len(self.instance_id or "") + len(self.client_id) + len(self.client_host)
+        return MEMBER + names + said + len(self.assignment)
 
     def heard(self, now: int) -> None:
         self.session.set(now + self.session_timeout)

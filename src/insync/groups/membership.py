@@ -22,6 +22,9 @@ def sync(shard: Shard, request: Message, token: int, now: int) -> None:
     if group is None or error is not ErrorCode.none:
         shard.out.reply(token, answers.sync_refused(error))
         return
+    if not shard.room.has_for_member(sum(len(each.assignment) for each in request.assignments)):
+        shard.out.reply(token, answers.sync_refused(ErrorCode.coordinator_not_available))
+        return
     member = group.members[request.member_id]
     rebalancing.sync_received(group, member)
     if group.state == STABLE:

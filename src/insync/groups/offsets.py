@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from insync.groups import records
+from insync.groups import room as rooms
 from insync.groups.group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, Group, Place
 from insync.groups.records import CommittedOffset, OffsetKey
 from insync.sansio import Client, Message
@@ -36,6 +37,10 @@ def commit(
     """`places` are the partitions asked for, with an error where one is known already."""
     group = shard.groups.get(request.group_id)
     if group is None and request.generation_id_or_member_epoch < 0:
+        if not shard.room.has_for_newcomer(rooms.GROUP):
+            full = ErrorCode.coordinator_not_available
+            shard.out.reply(token, committed(request, dict.fromkeys(places, full)))
+            return
         group = shard.create(request.group_id)  # no members: offsets that somebody keeps here
     error = _commit_error(group, request, client)
     if group is None or error is not ErrorCode.none:
@@ -46,6 +51,7 @@ def commit(
     made = _judge(shard, request, places, now)
     if not made:
         shard.out.reply(token, committed(request, places))
+        shard.forget_if_void(group)
         return
     _store(shard, group, made, lambda error, _now: _answer(shard, request, places, made, error, token), now)
 
@@ -111,6 +117,7 @@ def _store(shard: Shard, group: Group, made: dict[Place, CommittedOffset], then:
             if error is ErrorCode.none:
                 group.offsets[place] = offset
         then(error, now)
+        shard.forget_if_void(group)
 
     lines = [
         NewRecord(records.offset_key(OffsetKey(group.id, *place)), records.offset_value(offset))

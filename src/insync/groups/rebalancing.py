@@ -93,7 +93,7 @@ def complete_join(shard: Shard, group: Group, now: int) -> None:
 
 def give_up_assignment(shard: Shard, group: Group, error: ErrorCode) -> None:
     for member in group.members.values():
-        member.assignment = b""
+        group.set_assignment(member, b"")
         answers.answer_sync(shard.out, group, member, error)
 
 
@@ -122,7 +122,7 @@ def in_force(group: Group, generation: int) -> bool:
 def _deliver(shard: Shard, group: Group, assignments: dict[str, bytes], now: int) -> None:
     group.become(STABLE, shard.wall(now))
     for member in group.members.values():
-        member.assignment = assignments.get(member.id, b"")
+        group.set_assignment(member, assignments.get(member.id, b""))
         if answers.answer_sync(shard.out, group, member, ErrorCode.none):
             member.heard(now)
 

@@ -240,6 +240,8 @@ class _Reader:
 
     def string(self) -> str | None:
         length = self._length(_I16)
+        if length > _LONGEST:  # no coordinator writes it, and none could write it again
+            raise MalformedFrame(f"a group record with a string of {length} bytes")
         try:
             return None if length < 0 else self._take(length).decode()
         except UnicodeDecodeError as why:

@@ -19,6 +19,7 @@ from insync.groups.config import GroupConfig
 from insync.groups.group import EMPTY, STABLE, Group
 from insync.groups.member import Member
 from insync.groups.records import GroupKey, OffsetKey, StoredGroup, StoredMember
+from insync.groups.room import Room
 from insync.groups.timers import Timers
 from insync.sansio import Outbox
 from insync.wire import batch
@@ -38,7 +39,7 @@ class OffsetsLog(Protocol):
 
 
 class Shard:
-    __slots__ = ("closed", "config", "groups", "index", "log", "out", "ready", "rng", "timers", "wall_offset")
+    __slots__ = ("closed", "config", "groups", "index", "log", "out", "ready", "rng", "room", "timers", "wall_offset")
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class Shard:
         out: Outbox,
         rng: Random,
         timers: Timers,
+        room: Room,
         wall_offset: int,
     ) -> None:
         self.index = index
@@ -57,6 +59,7 @@ class Shard:
         self.out = out
         self.rng = rng
         self.timers = timers
+        self.room = room
         self.wall_offset = wall_offset
         self.groups: dict[str, Group] = {}
         self.ready = False
@@ -66,10 +69,17 @@ class Shard:
         group = self.groups[group_id] = Group(
             group_id,
             self.timers,
+            self.room,
             on_join=lambda group, now: rebalancing.join_alarm_rang(self, group, now),
             on_sync=lambda group, now: rebalancing.sync_alarm_rang(self, group, now),
         )
         return group
+
+    def forget_if_void(self, group: Group) -> None:
+        """Whoever asks for a group and goes no further leaves nothing behind."""
+        if group.is_void and self.groups.get(group.id) is group:
+            group.silence()
+            del self.groups[group.id]
 
     def new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{UUID(int=self.rng.getrandbits(128), version=4)}"
@@ -114,6 +124,8 @@ class Shard:
         """A later record of a group replaces an earlier one; its offsets have records of their own."""
         stored = None if value is None else records.read_group(value)
         before = self.groups.pop(group_id, None)
+        if before is not None:
+            before.silence()
         if stored is None and (before is None or not before.offsets):
             return
         group = self.create(group_id)
@@ -127,8 +139,8 @@ class Shard:
         group.protocol = stored.protocol
         for each in stored.members:
             member = self._member(group, each, stored.protocol)
-            member.assignment = each.assignment
             group.add(member)
+            group.set_assignment(member, each.assignment)
         group.leader = stored.leader
         group.become(STABLE if stored.members else EMPTY, stored.state_timestamp)
         group.resubscribe()
@@ -171,8 +183,9 @@ class Shard:
 
     def loaded(self, now: int) -> None:
         """The members of the last coordinator have a whole session to find this one."""
-        for group_id in [g.id for g in self.groups.values() if g.protocol_type is None and not g.offsets]:
-            del self.groups[group_id]
+        for group in [g for g in self.groups.values() if g.protocol_type is None and not g.offsets]:
+            group.silence()
+            del self.groups[group.id]
         self.ready = True
         for group in self.groups.values():
             for member in group.members.values():

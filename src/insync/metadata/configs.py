@@ -17,6 +17,7 @@ RECOVERY_STRATEGY = "unclean.recovery.strategy"
 LEADER_THROTTLED_RATE = "leader.replication.throttled.rate"
 FOLLOWER_THROTTLED_RATE = "follower.replication.throttled.rate"
 LEADER_THROTTLED_REPLICAS = "leader.replication.throttled.replicas"
+PRODUCER_EXPIRATION = "producer.id.expiration.ms"
 FOLLOWER_THROTTLED_REPLICAS = "follower.replication.throttled.replicas"
 
 _INT_MAX = 2**31 - 1
@@ -66,8 +67,21 @@ def problem(keys: Mapping[str, ConfigKey], name: str, text: str | None) -> str |
     if key is None:
         return f"Unknown config {name}"
     if text is None or parse(key, text) is None:
-        return f"Invalid value {text} for configuration {name}"
+        return f"Invalid value {text} for configuration {name}: it must be {requirement(key)}"
     return None
+
+
+def requirement(key: ConfigKey) -> str:
+    """What a value must be, in words that end a sentence."""
+    if key.kind in ("int", "float"):
+        number = "a whole number" if key.kind == "int" else "a number"
+        return f"{number} from {key.low} " + ("up" if key.high == _LONG_MAX else f"to {key.high}")
+    if key.kind == "bool":
+        return "true or false"
+    if key.kind == "replicas":
+        return "a list of partition:broker, or *"
+    some = "one of" if key.kind == "choice" else "a list of"
+    return f"{some} {', '.join(key.choices)}"
 
 
 def value_of(key: ConfigKey, text: str | None) -> Value:
@@ -89,7 +103,12 @@ def _throttled_replica(item: str) -> bool:
     if item == "*":
         return True
     partition, _, broker = item.partition(":")
-    return partition.isdigit() and broker.isdigit()
+    return is_id(partition) and is_id(broker)
+
+
+def is_id(text: str) -> bool:
+    """Whether `int` makes an id of it. Other scripts have digits too, and some of them are no numbers."""
+    return text.isascii() and text.isdigit() and len(text) <= 10
 
 
 def _int(name: str, default: int, low: int = 0, high: int = _LONG_MAX, synonym: str = "") -> ConfigKey:
@@ -152,6 +171,9 @@ _TOPIC_KEYS = (
 _BROKER_ONLY_KEYS = (
     _int(LEADER_THROTTLED_RATE, _LONG_MAX),
     _int(FOLLOWER_THROTTLED_RATE, _LONG_MAX),
+    _int(PRODUCER_EXPIRATION, _DAY, 1, _INT_MAX),
+    # A broker here has one log directory, so nothing moves between several; Kafka's reassignment tool unsets it anyway.
+    _int("replica.alter.log.dirs.io.max.bytes.per.second", _LONG_MAX),
 )
 
 TOPIC_KEYS: Mapping[str, ConfigKey] = MappingProxyType({key.name: key for key in _TOPIC_KEYS})
@@ -167,6 +189,9 @@ BROKER_KEYS: Mapping[str, ConfigKey] = MappingProxyType(
     {key.synonym: _broker_side(key) for key in _TOPIC_KEYS if key.synonym}
     | {key.name: key for key in _BROKER_ONLY_KEYS}
 )
+
+AGREED = (MIN_ISR, UNCLEAN_ELECTION, RECOVERY_STRATEGY)
+"""The controller goes by these, so they hold for all brokers or for a topic, never for one broker."""
 
 KEYS: Mapping[Resource, Mapping[str, ConfigKey]] = MappingProxyType(
     {Resource.TOPIC: TOPIC_KEYS, Resource.BROKER: BROKER_KEYS}

@@ -20,6 +20,7 @@ from insync.metadata.configs import Resource
 from insync.metadata.partition import Partition, PartitionKey
 from insync.metadata.partition_map import PartitionMap
 from insync.wire import metadata_records as records
+from insync.wire.types import one_uuid
 
 ConfigResource = tuple[int, str]
 """(resource type, resource name); the broker with the empty name stands for the cluster's defaults."""
@@ -46,6 +47,7 @@ class Image:
         "next_producer_id",
         "offset",
         "raised_min_isr",
+        "summed_up_to",
         "topic_ids",
         "topics",
     )
@@ -62,6 +64,8 @@ class Image:
         self.offset = -1
         """The offset of the last record applied."""
         self.raised_min_isr: dict[ConfigResource, RaisedMinIsr] = {}
+        self.summed_up_to = -1
+        """E8: a snapshot stands for what was written up to here, and does not tell which MinISR was raised before."""
         self._map = PartitionMap()
         self._changes = Changes()
 
@@ -76,6 +80,7 @@ class Image:
         other.next_producer_id = self.next_producer_id
         other.offset = self.offset
         other.raised_min_isr = dict(self.raised_min_isr)
+        other.summed_up_to = self.summed_up_to
         other._map = self._map.copy()
         return other
 
@@ -121,6 +126,22 @@ class Image:
     def config(self, topic: str, name: str) -> configs.Value:
         """What holds for a topic: its own value, else the cluster's default, this node's, or the built-in one."""
         return self.config_with(topic, name, {})
+
+    def config_at(self, broker: int, topic: str, name: str) -> configs.Value:
+        """What holds for a topic's replica at one broker: a broker's own default comes before the cluster's."""
+        key = configs.TOPIC_KEYS[name]
+        own = self.configs.get((Resource.TOPIC, topic), {})
+        local = self.configs.get((Resource.BROKER, str(broker)), {})
+        if name not in own and key.synonym in local:
+            return configs.value_of(key, local[key.synonym])
+        return self.config(topic, name)
+
+    def broker_config(self, broker: int, name: str) -> configs.Value:
+        """What holds for a broker: its own value, else the cluster's default, this node's, or the built-in one."""
+        local = self.configs.get((Resource.BROKER, str(broker)), {})
+        shared = self.configs.get(CLUSTER_DEFAULTS, {})
+        value = local.get(name, shared.get(name, self.defaults.get(name)))
+        return configs.value_of(configs.BROKER_KEYS[name], value)
 
     def config_with(self, topic: str, name: str, overlay: dict[ConfigResource, dict[str, str]]) -> configs.Value:
         """As `config`, but `overlay` has configs that are decided and not applied yet."""
@@ -187,13 +208,15 @@ class Image:
         self._put_broker(replace(broker, fenced=fenced, in_controlled_shutdown=stopping))
 
     def _create_topic(self, record: records.TopicRecord, offset: int) -> None:
-        self.topics[record.topic_id] = record.name
-        self.topic_ids[record.name] = record.topic_id
-        self._map.by_topic.setdefault(record.topic_id, {})
-        self._changes.topics[record.topic_id] = None
+        topic_id = _id_in(record, offset)
+        self.topics[topic_id] = record.name
+        self.topic_ids[record.name] = topic_id
+        self._map.by_topic.setdefault(topic_id, {})
+        self._changes.topics[topic_id] = None
 
     def _remove_topic(self, record: records.RemoveTopicRecord, offset: int) -> None:
-        name = self.topics.pop(record.topic_id)
+        name = self._name_of(record.topic_id, offset)
+        del self.topics[record.topic_id]
         self.topic_ids.pop(name, None)
         resource = (Resource.TOPIC, name)
         self.configs.pop(resource, None)
@@ -206,8 +229,8 @@ class Image:
     def _create_partition(self, record: records.PartitionRecord, offset: int) -> None:
         self._put_partition(
             Partition(
-                topic_id=record.topic_id,
-                topic=self.topics[record.topic_id],
+                topic_id=_id_in(record, offset),
+                topic=self._name_of(record.topic_id, offset),
                 index=record.partition_id,
                 replicas=tuple(record.replicas),
                 isr=tuple(record.isr),
@@ -275,6 +298,12 @@ class Image:
     def _take_producer_ids(self, record: records.ProducerIdsRecord, offset: int) -> None:
         self.next_producer_id = record.next_producer_id
 
+    def _name_of(self, topic_id: UUID, offset: int) -> str:
+        name = self.topics.get(topic_id)
+        if name is None:
+            raise InvariantViolation("S7", f"the unknown topic {topic_id} at offset {offset}")
+        return name
+
     def _broker(self, broker_id: int) -> Broker:
         broker = self.brokers.get(broker_id)
         if broker is None:
@@ -288,6 +317,13 @@ class Image:
     def _put_partition(self, partition: Partition) -> None:
         self._map.put(partition)
         self._changes.partition_changed(partition.key)
+
+
+def _id_in(record: records.TopicRecord | records.PartitionRecord, offset: int) -> UUID:
+    topic_id: UUID | None = record.topic_id  # the zero one reads as None
+    if topic_id is None:
+        raise InvariantViolation("S7", f"a topic without an id at offset {offset}")
+    return one_uuid(topic_id)
 
 
 _HANDLERS: dict[type[Any], Callable[[Image, Any, int], None]] = {

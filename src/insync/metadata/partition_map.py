@@ -81,7 +81,7 @@ class PartitionMap:
     def _rehost(self, key: PartitionKey, old: tuple[int, ...], new: tuple[int, ...]) -> None:
         for broker in old:
             if broker not in new:
-                del self._hosted[broker][key]
+                self._hosted[broker].pop(key, None)  # gone already if a record names it twice
         for broker in new:
             self._hosted.setdefault(broker, {})[key] = None
 

@@ -7,7 +7,7 @@ import re
 from insync.wire.errors import ErrorCode
 
 INTERNAL = ("__consumer_offsets", "__transaction_state")
-RULE = "Names have 1 to 249 of the characters a-z A-Z 0-9 . _ - only."
+RULE = "a name has 1 to 249 of the characters a-z A-Z 0-9 . _ - and is neither '.' nor '..'"
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 

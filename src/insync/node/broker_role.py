@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from insync.metadata.changes import Changes
+from insync.node.backlog import Backlog
 from insync.node.cluster_view import NodeClusterView
 from insync.node.config import NodeConfig
 from insync.node.forwarding import Forwarding
@@ -31,7 +32,10 @@ class BrokerRole:
         self.out = out
         self.publisher = publisher
         self._published = False
+        self._backlog = Backlog()
+        self._take_up_at: int | None = None
         self.client: Client = UNKNOWN_CLIENT
+        self.more = False  # another request follows the one under way
         """Whose request is being handled."""
 
         def controller_id() -> int:
@@ -57,29 +61,42 @@ class BrokerRole:
 
     def metadata_changed(self, changes: Changes, now: int) -> None:
         """Q7: replicas act on merged results, from the moment this uptime's registration has been seen (B3)."""
-        self.lifecycle.metadata_applied(self.publisher.applied - 1, now)
         if changes.configs or changes.deleted_topics:  # a topic takes its configs with it
             self.view.configs_changed()
             self._reconfigure()
         if self._published:
-            mine, gone = self.publisher.merged(changes)
-            self.replicas.apply(mine, gone, now)
+            self._backlog.add(*self.publisher.merged(changes))
+            self._take_up(now)
             self.groups.metadata_changed(changes, now)
+        else:
+            self.lifecycle.metadata_applied(self.publisher.applied - 1, now)
 
     def publish_first(self, now: int) -> None:
-        """B3, T7: take up every assigned role at once, and drop the logs of replicas that were moved away meanwhile."""
-        if self._published or not self.lifecycle.caught_up:
+        """B3, T7: take up every assigned role, and drop the logs of replicas that were moved away meanwhile."""
+        if self._published or not self.lifecycle.saw_registration:
             return
-        self._published = True
-        self.replicas.apply(self.publisher.assigned(), [], now)
+        self._published = self.lifecycle.taking_up = True
+        self._backlog.add(self.publisher.assigned(), [])
+        self._take_up(now)
         self.groups.refresh(now)
         self._reconfigure()
+
+    def _take_up(self, now: int) -> None:
+        """Metadata counts as applied (B3, B7) when every role that it assigns is taken up."""
+        mine, gone = self._backlog.take()
+        self.replicas.apply(mine, gone, now, more=bool(self._backlog))
+        self._take_up_at = now if self._backlog else None
+        if not self._backlog:
+            self.lifecycle.metadata_applied(self.publisher.applied - 1, now)
 
     def _reconfigure(self) -> None:
         for replica in self.replicas.replicas.values():
             replica.log.config = self.view.log_config(replica.partition.topic)
 
     def tick(self, now: int) -> None:
+        if self._take_up_at is not None:
+            self._take_up(now)
+            self.groups.refresh(now)
         self.lifecycle.tick(now)
         self.replicas.tick(now)
         self.forwarding.tick(now)
@@ -89,6 +106,7 @@ class BrokerRole:
 
     def deadlines(self) -> tuple[int | None, ...]:
         return (
+            self._take_up_at,
             self.lifecycle.next_deadline(),
             self.replicas.next_deadline(),
             self.forwarding.next_deadline(),

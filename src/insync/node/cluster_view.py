@@ -6,12 +6,12 @@ from collections.abc import Callable
 from uuid import UUID
 
 from insync.metadata import configs
-from insync.metadata.configs import Resource
-from insync.metadata.image import CLUSTER_DEFAULTS, Image
+from insync.metadata.image import Image
 from insync.node.lifecycle import Lifecycle
 from insync.replication import throttle
 from insync.replication.throttle import Rates, Throttle
 from insync.storage.config import COMPACT, LogConfig
+from insync.wire import compression
 
 
 class NodeClusterView:
@@ -64,7 +64,7 @@ class NodeClusterView:
     def log_config(self, topic: str) -> LogConfig:
         found = self._log_configs.get(topic)
         if found is None:
-            found = self._log_configs[topic] = _log_config(self._image(), topic)
+            found = self._log_configs[topic] = _log_config(self._image(), topic, self._broker_id)
         return found
 
     @property
@@ -87,12 +87,10 @@ class NodeClusterView:
 
 
 def _rates(image: Image, broker_id: int) -> Rates:
-    """R6: the broker's own values, else the cluster's defaults."""
-    own = image.configs.get((Resource.BROKER, str(broker_id)), {})
-    shared = image.configs.get(CLUSTER_DEFAULTS, {})
+    """R6."""
 
     def rate(name: str) -> int:
-        return int(configs.value_of(configs.BROKER_KEYS[name], own.get(name, shared.get(name))))  # type: ignore[arg-type]
+        return int(image.broker_config(broker_id, name))  # type: ignore[arg-type]
 
     return Rates(leader=rate(configs.LEADER_THROTTLED_RATE), follower=rate(configs.FOLLOWER_THROTTLED_RATE))
 
@@ -107,11 +105,18 @@ def _throttle(image: Image, topic: str, broker_id: int) -> Throttle:
     )
 
 
-def _log_config(image: Image, topic: str) -> LogConfig:
-    def number(key: str) -> int:
-        return int(image.config(topic, key))  # type: ignore[arg-type]
+def _codec(name: str) -> int | None:
+    return None if name == "producer" else 0 if name == "uncompressed" else compression.NAMES.index(name)
 
-    policy = ",".join(image.config(topic, "cleanup.policy"))  # type: ignore[arg-type]
+
+def _log_config(image: Image, topic: str, broker_id: int) -> LogConfig:
+    def value(key: str) -> configs.Value:
+        return image.config_at(broker_id, topic, key)
+
+    def number(key: str) -> int:
+        return int(value(key))  # type: ignore[arg-type]
+
+    policy = ",".join(value("cleanup.policy"))  # type: ignore[arg-type]
     longest_lag = number("max.compaction.lag.ms")
     return LogConfig(
         segment_bytes=number("segment.bytes"),
@@ -123,12 +128,14 @@ def _log_config(image: Image, topic: str) -> LogConfig:
         flush_messages=number("flush.messages"),
         flush_ms=number("flush.ms"),
         max_message_bytes=number("max.message.bytes"),
-        log_append_time=image.config(topic, "message.timestamp.type") == "LogAppendTime",
+        log_append_time=value("message.timestamp.type") == "LogAppendTime",
+        compression=_codec(str(value("compression.type"))),
         cleanup_policy=policy,
         delete_retention_ms=number("delete.retention.ms"),
-        min_cleanable_ratio=float(image.config(topic, "min.cleanable.dirty.ratio")),  # type: ignore[arg-type]
+        min_cleanable_ratio=float(value("min.cleanable.dirty.ratio")),  # type: ignore[arg-type]
         min_compaction_lag_ms=number("min.compaction.lag.ms"),
         max_compaction_lag_ms=longest_lag,
         timestamp_before_max_ms=number("message.timestamp.before.max.ms"),
         timestamp_after_max_ms=number("message.timestamp.after.max.ms"),
+        producer_id_expiration_ms=int(image.broker_config(broker_id, configs.PRODUCER_EXPIRATION)),  # type: ignore[arg-type]
     )

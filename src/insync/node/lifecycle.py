@@ -44,21 +44,27 @@ class Lifecycle:
         self.broker_epoch = -1
         self.fenced = True
         self.metadata_offset = -1  # of the last record applied
+        self.taking_up = False  # the roles of the last uptime, for the first time
         self.incarnation_id = UUID(int=rng.getrandbits(128), version=4)
         self._previous_broker_epoch = previous_broker_epoch
         self._controller_id = controller_id
         self._due: int | None = None
         self._shutdown_deadline: int | None = None
         self._in_flight: object | None = None
+        self._wanted_fence = True  # in the last heartbeat
 
     @property
     def registered(self) -> bool:
         return self.broker_epoch >= 0
 
     @property
-    def caught_up(self) -> bool:
-        """B3: the broker has seen its own registration."""
+    def saw_registration(self) -> bool:
         return self.registered and self.metadata_offset >= self.broker_epoch
+
+    @property
+    def caught_up(self) -> bool:
+        """B3: the broker has seen its own registration, and taken up its roles as of then."""
+        return self.saw_registration and not self.taking_up
 
     def start(self, now: int) -> None:
         self._due = now
@@ -84,6 +90,7 @@ class Lifecycle:
         """The image has reached `offset`: tell the controller at once when that is what it waits for."""
         was = self.caught_up
         self.metadata_offset = offset
+        self.taking_up = False
         if self.caught_up and (not was or self.state == SHUTTING_DOWN) and self._in_flight is None:
             self._due = now
 
@@ -170,11 +177,12 @@ class Lifecycle:
 
     def _heartbeat(self) -> Message:
         """B3: want_fence until this uptime's registration has been seen."""
+        self._wanted_fence = not self.caught_up
         return broker_heartbeat.BrokerHeartbeatRequest(
             broker_id=self.config.node_id,
             broker_epoch=self.broker_epoch,
             current_metadata_offset=self.metadata_offset,
-            want_fence=not self.caught_up,
+            want_fence=self._wanted_fence,
             want_shut_down=self.state == SHUTTING_DOWN,
         )
 
@@ -182,6 +190,8 @@ class Lifecycle:
         self.fenced = response.is_fenced
         if self.state == RECOVERY and not response.is_fenced:
             self._become(RUNNING)
+        elif self.state == RECOVERY and self.caught_up and self._wanted_fence:
+            self._due = now  # B3: the registration was seen while this heartbeat was under way; say so now
         elif self.state == SHUTTING_DOWN and response.should_shut_down:
             self._become(STOPPED)  # B7
 

@@ -28,10 +28,12 @@ from insync.sansio import (
     Outbox,
     PeerLost,
     Request,
+    RequestAbandoned,
     Response,
     Shutdown,
     Stop,
     Synced,
+    TurnEnded,
 )
 from insync.storage.config import LogConfig
 from insync.storage.disk import Disk
@@ -51,6 +53,7 @@ class Node:
         self.halted = False  # stopped, and not cleanly
         self.described_topics: dict[UUID, Message] = {}  # for Metadata answers, until the image changes
         self._leader = (-1, -1)  # (epoch, id) of the quorum's leader when last looked at
+        self._marks: tuple[object, ...] = ()  # of the quorum, when it was last followed
         self.publisher = Publisher(config.node_id, config.metadata_snapshot_records, config.topic_defaults)
         log = Log.create_or_open(
             disk, METADATA_DIRECTORY, topic_id=METADATA_TOPIC_ID, config=LogConfig(retention_ms=-1), now=now
@@ -133,6 +136,7 @@ class Node:
 
     def on_snapshot(self, payloads: list[bytes], offset: int, epoch: int, now: int) -> None:
         self.publisher.load_snapshot(payloads, offset, epoch)
+        self._marks = ()
 
     # --- routing -----------------------------------------------------------------------------------------------------
 
@@ -141,7 +145,13 @@ class Node:
         if kind is Request:
             if self.broker_role:
                 self.broker_role.client = event.client  # type: ignore[union-attr]
+                self.broker_role.more = event.more  # type: ignore[union-attr]
             self._request(event.request, event.token, now)  # type: ignore[union-attr]
+        elif kind is TurnEnded:
+            if self.broker_role:
+                self.broker_role.replicas.end_turn(now)
+        elif kind is RequestAbandoned:
+            self._abandoned(event.request, event.token, now)  # type: ignore[union-attr]
         elif kind is Response:
             event.send.on_response(event.response, now)  # type: ignore[union-attr]
         elif kind is Synced:
@@ -156,7 +166,7 @@ class Node:
             self._tick(now)
 
     def _request(self, request: Message, token: int, now: int) -> None:
-        kind = type(request)
+        kind = request.__api_key__
         if kind in apis.ANY:
             apis.ANY[kind].handle(self, request, token, now)
         elif kind in apis.BROKER and self.broker_role:
@@ -168,7 +178,17 @@ class Node:
         elif kind in apis.FORWARDED and self.controller_role:
             self.controller_role.handle(apis.FORWARDED[kind], request, lambda r: self.out.reply(token, r), now)
         else:
-            self.out.reply(token, None)  # not served in this role: the driver closes the connection
+            self.out.hang_up(token, f"{type(request).__name__} is not served in this role")
+
+    def _abandoned(self, request: Message, token: int, now: int) -> None:
+        """What may be parked for long is let go of; the rest is answered soon, and nobody reads it."""
+        kind = request.__api_key__
+        if kind == apis.FETCH:
+            self.quorum.abandon(token)
+        if self.broker_role and kind in apis.ABANDONED:
+            apis.ABANDONED[kind].abandon(self.broker_role, request, token, now)
+        elif self.broker_role and kind in apis.FORWARDED:
+            self.broker_role.forwarding.abandon(token)
 
     def _peer_lost(self, peer: int, now: int) -> None:
         self.quorum.peer_lost(peer, now)
@@ -206,6 +226,15 @@ class Node:
         return self.out.drain()
 
     def _settle(self, now: int) -> None:
+        """Most events leave the quorum as it was."""
+        marks = self.quorum.marks()
+        if marks != self._marks:
+            self._marks = marks
+            self._follow_quorum(now)
+        if self.broker_role:
+            self.broker_role.publish_first(now)
+
+    def _follow_quorum(self, now: int) -> None:
         """Let what the quorum decided take effect: first who leads, then what is committed (Q2)."""
         quorum, role, broker = self.quorum, self.controller_role, self.broker_role
         if role:
@@ -224,8 +253,6 @@ class Node:
         if role:
             role.committed(quorum.hwm)
             role.activate_when_ready(self.publisher.image, self.publisher.applied, now)
-        if broker:
-            broker.publish_first(now)
 
     def _stop_cleanly(self, now: int) -> None:
         self.stopped = True

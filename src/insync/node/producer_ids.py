@@ -38,6 +38,12 @@ class ProducerIds:
         self._waiting.append((token, now + self.config.forward_timeout_ms))
         self._serve(now)
 
+    def abandon(self, token: int) -> None:
+        kept = [waiting for waiting in self._waiting if waiting[0] != token]
+        if len(kept) < len(self._waiting):
+            self._waiting = kept
+            self.out.reply(token, None)
+
     def tick(self, now: int) -> None:
         expired = [token for token, deadline in self._waiting if now >= deadline]
         if expired:

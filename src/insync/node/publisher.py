@@ -33,6 +33,7 @@ class Publisher:
         self.image = Image(before.defaults)
         for payload in payloads:
             self.image.apply(metadata_records.decode(payload), offset - 1)
+        self.image.summed_up_to = offset - 1
         self._forgotten = [p.key for p in before.partitions_of(self._node_id) if self.image.partition(p.key) is None]
         self.applied, self._last_epoch, self._snapshot_at = offset, epoch, offset
         self.fresh = True

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 PARTITION = 0
@@ -29,6 +30,11 @@ class QuorumConfig:
     snapshots_kept: int = 2
     """The log reaches back to the oldest kept snapshot, so that a reader slightly behind needs no snapshot."""
     observer_session_ms: int = 300_000
+
+    wall_offset_ms: int = 0
+    """Wall-clock milliseconds = monotonic `now` + this; records and descriptions carry them for people to read."""
+    addresses: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    """Where voters listen, for those who ask; may be empty."""
 
     @property
     def check_quorum_ms(self) -> int:

@@ -112,6 +112,9 @@ class Core:
     def majority(self) -> int:
         return len(self.voters) // 2 + 1
 
+    def wall(self, now: int) -> int:
+        return now + self.config.wall_offset_ms
+
     def log_end(self) -> OffsetAndEpoch:
         """The end of the log and the epoch of the entry before it, which the snapshot knows if the log is empty."""
         epoch = self.log.last_epoch
@@ -127,6 +130,11 @@ class Core:
         """Between one and two election timeouts away, so that voters seldom start together."""
         timeout = self.config.election_timeout_ms
         return now + timeout + self.rng.randrange(timeout)
+
+    def first_deadline(self, now: int) -> int:
+        """At once or within an election timeout: a voter that has just started and knows no leader has waited for
+        none. Where there is one, the answers to its pre-votes name it, and nobody is disturbed (Q4)."""
+        return now + 1 + self.rng.randrange(self.config.election_timeout_ms)
 
     def backoff_deadline(self, now: int, retries: int) -> int:
         limit = min(self.config.election_backoff_max_ms, 50 << min(retries, 20))

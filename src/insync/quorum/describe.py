@@ -10,6 +10,9 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import describe_quorum
 from insync.wire.types import METADATA_TOPIC
 
+LISTENER = "CONTROLLER"
+"""Voters are named without one; this is what Kafka's examples call it."""
+
 
 def describe(core: Core, now: int) -> Message:
     role = core.role
@@ -26,14 +29,21 @@ def describe(core: Core, now: int) -> Message:
     )
     topic = describe_quorum.ResponseTopic(topic_name=METADATA_TOPIC, partitions=(partition,))
     return describe_quorum.DescribeQuorumResponse(
-        error_code=ErrorCode.none, error_message=None, topics=(topic,), nodes=()
+        error_code=ErrorCode.none, error_message=None, topics=(topic,), nodes=_nodes(core)
+    )
+
+
+def _nodes(core: Core) -> tuple[Message, ...]:
+    return tuple(
+        describe_quorum.Node(node_id=voter, listeners=(describe_quorum.Listener(name=LISTENER, host=host, port=port),))
+        for voter, (host, port) in sorted(core.config.addresses.items())
     )
 
 
 def _voters(core: Core, leader: Leader, now: int) -> tuple[Message, ...]:
     own = Progress()
     own.leo, own.caught_up_ms = core.log.leo, now
-    return tuple(_state(voter, leader.voters.get(voter, own)) for voter in core.voters)
+    return tuple(_state(core, voter, leader.voters.get(voter, own)) for voter in core.voters)
 
 
 def _observers(core: Core, leader: Leader, now: int) -> tuple[Message, ...]:
@@ -41,14 +51,18 @@ def _observers(core: Core, leader: Leader, now: int) -> tuple[Message, ...]:
     oldest = now - core.config.observer_session_ms
     for replica_id in [each for each, progress in leader.observers.items() if progress.fetch_ms < oldest]:
         del leader.observers[replica_id]
-    return tuple(_state(each, leader.observers[each]) for each in sorted(leader.observers))
+    return tuple(_state(core, each, leader.observers[each]) for each in sorted(leader.observers))
 
 
-def _state(replica_id: int, progress: Progress) -> Message:
+def _state(core: Core, replica_id: int, progress: Progress) -> Message:
     return describe_quorum.ReplicaState(
         replica_id=replica_id,
         replica_directory_id=None,
         log_end_offset=progress.leo,
-        last_fetch_timestamp=progress.fetch_ms,
-        last_caught_up_timestamp=progress.caught_up_ms,
+        last_fetch_timestamp=_moment(core, progress.fetch_ms),
+        last_caught_up_timestamp=_moment(core, progress.caught_up_ms),
     )
+
+
+def _moment(core: Core, when: int) -> int:
+    return core.wall(when) if when >= 0 else -1

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from insync.quorum.core import Core
 
 FOREVER = 1 << 62
+MAX_OBSERVERS = 1_000
 
 
 class Progress:
@@ -93,7 +94,7 @@ class Leader(Role):
             granting_voters=self.granted_by,
             base_offset=self.epoch_start,
             leader_epoch=core.epoch,
-            timestamp_ms=now,
+            timestamp_ms=core.wall(now),
         )
         self._append(opening, now)
         self._begin_epoch(now)
@@ -112,7 +113,7 @@ class Leader(Role):
     def propose(self, payloads: Sequence[bytes], now: int) -> int:
         """Append one batch; the offset of its last record. It is committed when the high watermark passes that."""
         entries = [batch.NewRecord(None, payload) for payload in payloads]
-        return self._append(batch.build(entries, timestamp_ms=now), now) + len(entries) - 1
+        return self._append(batch.build(entries, timestamp_ms=self.core.wall(now)), now) + len(entries) - 1
 
     def _append(self, data: bytearray, now: int) -> int:
         core = self.core
@@ -156,7 +157,8 @@ class Leader(Role):
             self.core.out.reply(token, messages.fetch_response(self.core.standing(ErrorCode.not_leader_or_follower)))
             return
         self._release(replica_id)
-        waiting = Parked(token, replica_id, asked, now + millis(request.max_wait))
+        patience = min(millis(request.max_wait), self.core.config.fetch_timeout_ms)
+        waiting = Parked(token, replica_id, asked, now + patience)
         if waiting.deadline > now and not self._has_news(waiting):
             self.parked[token] = waiting
         else:
@@ -207,6 +209,10 @@ class Leader(Role):
         for parked in [each for each in self.parked.values() if each.replica_id == replica_id]:
             self._answer(parked)
 
+    def abandon(self, token: int) -> None:
+        if self.parked.pop(token, None) is not None:
+            self.core.out.reply(token, None)
+
     def _has_news(self, parked: Parked) -> bool:
         if self.core.log.leo > parked.asked.fetch_offset:
             return True
@@ -231,8 +237,14 @@ class Leader(Role):
     def _progress(self, replica_id: int) -> Progress:
         known = self.voters.get(replica_id) or self.observers.get(replica_id)
         if known is None:
+            if len(self.observers) >= MAX_OBSERVERS:
+                self._forget_an_observer()
             known = self.observers[replica_id] = Progress()
         return known
+
+    def _forget_an_observer(self) -> None:
+        """Anybody may say that it observes; it costs a leader nothing to forget one."""
+        del self.observers[min(self.observers, key=lambda each: self.observers[each].fetch_ms)]
 
     # --- time --------------------------------------------------------------------------------------------------------
 

@@ -74,7 +74,7 @@ class Quorum:
         elif left.leader_id in core.voters:
             core.become_follower(left.epoch, left.leader_id, now)
         else:
-            core.become_unattached(left.epoch, now)
+            core.become_unattached(left.epoch, now, core.first_deadline(now))
 
     # --- what is known -----------------------------------------------------------------------------------------------
 
@@ -89,6 +89,11 @@ class Quorum:
     @property
     def is_leader(self) -> bool:
         return self._core.role.is_leader
+
+    def marks(self) -> tuple[object, ...]:
+        """Changes whenever the leader, the epoch, one's own role or what is committed does."""
+        core = self._core
+        return (core.role, core.election, core.hwm)
 
     @property
     def role(self) -> str:
@@ -113,6 +118,9 @@ class Quorum:
 
     def peer_lost(self, peer: int, now: int) -> None:
         self._core.role.peer_lost(peer, now)
+
+    def abandon(self, token: int) -> None:
+        self._core.role.abandon(token)
 
     def next_deadline(self) -> int | None:
         return self._core.role.next_deadline()
@@ -150,9 +158,9 @@ class Quorum:
                 if not header.is_control:
                     yield from _payloads(data, pos, header.leader_epoch, from_offset, to_offset)
 
-    def write_snapshot(self, payloads: Sequence[bytes], offset: int, epoch: int, timestamp_ms: int = 0) -> None:
+    def write_snapshot(self, payloads: Sequence[bytes], offset: int, epoch: int) -> None:
         """Store the image that all records below `offset` make; nothing happens if there is a newer one (Q6)."""
-        snapshot.write(self._core, payloads, OffsetAndEpoch(offset, epoch), timestamp_ms)
+        snapshot.write(self._core, payloads, OffsetAndEpoch(offset, epoch))
 
     # --- requests ----------------------------------------------------------------------------------------------------
 

@@ -45,6 +45,9 @@ class Role:
     def peer_lost(self, peer: int, now: int) -> None:
         """A hint that another node's process has died."""
 
+    def abandon(self, token: int) -> None:
+        """Nobody waits for the answer to this fetch any longer."""
+
     def refuses_pre_votes(self) -> bool:
         """Q4: a replica that has a leader it hears from helps nobody to unseat it (KIP-996)."""
         return False

@@ -128,7 +128,7 @@ def open_replica(core: Core, now: int) -> None:
         raise InvariantViolation("Q6", f"the log starts at {log.log_start} and no snapshot stands for what was before")
 
 
-def write(core: Core, payloads: Sequence[bytes], snapshot: OffsetAndEpoch, timestamp_ms: int) -> None:
+def write(core: Core, payloads: Sequence[bytes], snapshot: OffsetAndEpoch) -> None:
     """Store the image at a committed offset, then drop what it and its predecessor make superfluous.
 
     The last entry may be a control record of a later epoch than the last payload: the log knows, its reader does not.
@@ -138,9 +138,14 @@ def write(core: Core, payloads: Sequence[bytes], snapshot: OffsetAndEpoch, times
         return
     covers_only_committed(core, snapshot.offset)
     snapshot = OffsetAndEpoch(snapshot.offset, max(snapshot.epoch, core.log.epochs.epoch_at(snapshot.offset - 1)))
-    core.snapshots.store(snapshot, encode(payloads, snapshot, timestamp_ms))
+    core.snapshots.store(snapshot, encode(payloads, snapshot, last_timestamp(core, snapshot.offset)))
     _prune(core)
     core.out.note("quorum_snapshot_written", offset=snapshot.offset, epoch=snapshot.epoch, records=len(payloads))
+
+
+def last_timestamp(core: Core, offset: int) -> int:
+    """Of the last entry that a snapshot at `offset` stands for, which is how old the snapshot's content is."""
+    return max((header.max_timestamp for header in core.log.iter_headers(offset - 1, offset)), default=0)
 
 
 def covers_only_committed(core: Core, offset: int) -> None:

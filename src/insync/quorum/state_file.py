@@ -63,9 +63,16 @@ def decode(data: bytes) -> ElectionState:
         fields = json.loads(data)
         if fields["data_version"] not in (0, 1):
             raise InvariantViolation("Q4", f"quorum-state has unknown version {fields['data_version']}")
-        return ElectionState(epoch=fields["leaderEpoch"], leader_id=fields["leaderId"], voted_id=fields["votedId"])
-    except (ValueError, KeyError, TypeError) as error:
+        numbers = {name: _int32(fields[name]) for name in ("leaderEpoch", "leaderId", "votedId")}
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvariantViolation("Q4", f"quorum-state cannot be read: {error!r}") from error
+    return ElectionState(epoch=numbers["leaderEpoch"], leader_id=numbers["leaderId"], voted_id=numbers["votedId"])
+
+
+def _int32(value: object) -> int:
+    if type(value) is not int or not -1 <= value < 2**31:
+        raise ValueError(f"{value!r} is no epoch and no id")
+    return value
 
 
 def _directory(value: UUID) -> str:

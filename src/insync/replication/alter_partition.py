@@ -25,6 +25,8 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import alter_partition
 
 CHANNEL = "controller"
+MAX_PROPOSALS = 10_000
+"""In one request, which has a limit; the others follow when it is answered."""
 RECOVERED = 0
 
 NOT_APPLIED = (ErrorCode.ineligible_replica, ErrorCode.operation_not_attempted)
@@ -65,7 +67,7 @@ class AlterPartitionSender:
         self._take_up(now)
         if self._in_flight or not self._attempts:
             return
-        ready = [attempt for attempt in self._current() if attempt.due <= now]
+        ready = [attempt for attempt in self._current() if attempt.due <= now][:MAX_PROPOSALS]
         if not ready:
             return
         controller = self._core.cluster.controller_id

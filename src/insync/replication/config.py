@@ -26,7 +26,11 @@ class ReplicationConfig:
     alter_partition_patience_ms: int = 2_000
     """I3: how long to wait for metadata that an answer has announced before asking the controller once more."""
 
+    fetch_max_bytes: int = 57_671_680
+    """fetch.max.bytes: in one answer to a consumer, whatever it asks for."""
     max_incremental_fetch_sessions: int = 1_000
+    max_fetch_session_partitions: int = 200_000
+    """In all sessions together; a few hundred bytes each."""
     session_eviction_ms: int = 120_000
     """A session unused for this long makes room for a new one."""
 

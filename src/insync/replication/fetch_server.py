@@ -9,7 +9,7 @@ Notes: fetch_refused(partition, replica, error) for followers.
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from uuid import UUID
 
 from insync.replication.core import Core
@@ -17,11 +17,15 @@ from insync.replication.divergence import EpochEnd
 from insync.replication.fetch_session import NO_SESSION, CachedPartition, Session, SessionCache
 from insync.replication.leader import Leader
 from insync.replication.replica import Replica
+from insync.storage.log import Log
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
 from insync.wire.types import NO_DURATION, millis
 
 READ_COMMITTED = 1
+FEW = 64
+MAX_WAIT_MS = 300_000
+"""However patient a client says it is: a request under way keeps its connection from counting as idle."""
 _NONE = ErrorCode.none
 
 
@@ -30,22 +34,29 @@ class ParkedFetch:
 
     __slots__ = ("deadline", "full", "isolation", "max_bytes", "min_bytes", "session", "token")
 
-    def __init__(self, request: fetch.FetchRequest, session: Session, token: int, now: int) -> None:
+    def __init__(self, request: fetch.FetchRequest, session: Session, max_bytes: int, token: int, now: int) -> None:
+        """`max_bytes`: what a consumer may ask for."""
         self.session = session
         self.token = token
         self.full = request.session_epoch <= 0
-        self.deadline = now + millis(request.max_wait)
-        self.min_bytes = request.min_bytes
-        self.max_bytes = request.max_bytes
+        self.deadline = now + min(millis(request.max_wait), MAX_WAIT_MS)
+        self.max_bytes = request.max_bytes if session.replica_id >= 0 else consumer_limit(request.max_bytes, max_bytes)
+        self.min_bytes = min(request.min_bytes, self.max_bytes)
         self.isolation = request.isolation_level
+
+
+Reads = dict[tuple[Log, int, int, int, bool], bytes]
+"""What was read of a log a moment ago. Followers that wait side by side want the same, and nothing is written while
+they are answered one after the other."""
 
 
 class Served:
     """What one pass over the dirty partitions has read."""
 
-    __slots__ = ("answers", "budget", "bytes", "copied", "done", "told", "urgent")
+    __slots__ = ("answers", "budget", "bytes", "copied", "done", "reads", "told", "urgent")
 
-    def __init__(self, budget: int) -> None:
+    def __init__(self, budget: int, reads: Reads) -> None:
+        self.reads = reads
         self.answers: list[tuple[UUID, fetch.PartitionData]] = []
         self.done: list[CachedPartition] = []
         self.told: list[tuple[CachedPartition, int, int]] = []
@@ -57,12 +68,13 @@ class Served:
 
 
 class FetchServer:
-    __slots__ = ("_core", "_deadlines", "_sequence", "sessions")
+    __slots__ = ("_core", "_deadlines", "_parked", "_sequence", "sessions")
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self.sessions = SessionCache(core)
-        self._deadlines: list[tuple[int, int, ParkedFetch]] = []
+        self._parked: dict[int, ParkedFetch] = {}  # by token
+        self._deadlines: list[tuple[int, int, ParkedFetch]] = []  # some of them answered since
         self._sequence = 0
 
     def fetch(self, request: fetch.FetchRequest, token: int, now: int) -> None:
@@ -72,29 +84,27 @@ class FetchServer:
             return
         if session.parked is not None:
             # Its fetcher has given up on that one, or it would not send another.
-            self._core.out.reply(session.parked.token, _response(_NONE, session.id, []))
-            session.parked = None
-        parked = ParkedFetch(request, session, token, now)
-        served = self._serve(parked, now, arriving=True)
+            self._core.out.reply(self._unpark(session.parked).token, _response(_NONE, session.id, []))
+        parked = ParkedFetch(request, session, self._core.config.fetch_max_bytes, token, now)
+        served = self._serve(parked, now, {}, arriving=True)
         if served.urgent or served.bytes >= parked.min_bytes or parked.deadline <= now or not session.partitions:
             self._answer(parked, served, now)
         else:
             self._park(parked)
 
-    def wake(self, session: Session, now: int) -> None:
+    def wake(self, session: Session, now: int, reads: Reads) -> None:
         parked = session.parked
         if parked is None:
             return
-        served = self._serve(parked, now, arriving=False)
+        served = self._serve(parked, now, reads, arriving=False)
         if served.urgent or served.bytes >= parked.min_bytes or parked.deadline <= now:
-            session.parked = None
-            self._answer(parked, served, now)
+            self._answer(self._unpark(parked), served, now)
 
     def expire(self, now: int) -> None:
         while self._deadlines and self._deadlines[0][0] <= now:
             parked = heappop(self._deadlines)[2]
             if parked.session.parked is parked:
-                self.wake(parked.session, now)
+                self.wake(parked.session, now, {})
 
     def next_deadline(self) -> int | None:
         deadlines = self._deadlines
@@ -102,10 +112,27 @@ class FetchServer:
             heappop(deadlines)
         return deadlines[0][0] if deadlines else None
 
+    def abandon(self, token: int) -> None:
+        """Nobody waits for it any longer. A session stays: its fetcher may come back on another connection."""
+        parked = self._parked.get(token)
+        if parked is not None:
+            self._unpark(parked)
+            self._core.out.reply(token, None)
+            if parked.session.id == NO_SESSION:
+                parked.session.close()
+
     def _park(self, parked: ParkedFetch) -> None:
-        parked.session.parked = parked
+        parked.session.parked = self._parked[parked.token] = parked
         self._sequence += 1
         heappush(self._deadlines, (parked.deadline, self._sequence, parked))
+        if len(self._deadlines) > 2 * len(self._parked) + FEW:
+            self._deadlines = [entry for entry in self._deadlines if entry[2].token in self._parked]
+            heapify(self._deadlines)
+
+    def _unpark(self, parked: ParkedFetch) -> ParkedFetch:
+        parked.session.parked = None
+        del self._parked[parked.token]
+        return parked
 
     def _answer(self, parked: ParkedFetch, served: Served, now: int) -> None:
         session = parked.session
@@ -121,8 +148,8 @@ class FetchServer:
 
     # --- one pass ---
 
-    def _serve(self, parked: ParkedFetch, now: int, *, arriving: bool) -> Served:
-        served = Served(parked.max_bytes)
+    def _serve(self, parked: ParkedFetch, now: int, reads: Reads, *, arriving: bool) -> Served:
+        served = Served(parked.max_bytes, reads)
         for cached in list(parked.session.dirty):
             replica = self._core.replicas.get(cached.key)
             if replica is None:
@@ -158,8 +185,7 @@ class FetchServer:
                 cached.from_follower and replica in self._core.under_replicated and self._copies(cached, replica)
             )
             if served.budget > 0 and not (throttled and self._holds_back(cached, replica, now)):
-                size = min(cached.max_bytes, served.budget)
-                records = log.read(cached.fetch_offset, size, limit_offset=limit, min_one=served.bytes == 0)
+                records = _records(log, cached.fetch_offset, min(cached.max_bytes, served.budget), limit, served)
             served.bytes += len(records)
             served.budget -= len(records)
             if throttled:
@@ -167,6 +193,8 @@ class FetchServer:
         if cached.fetch_offset >= limit or records:
             served.done.append(cached)
         moved = cached.sent_hwm != log.hwm or cached.sent_log_start != log.log_start
+        if cached.from_follower and 0 <= cached.sent_log_start < log.log_start:
+            served.urgent = True  # somebody may wait for the followers to have deleted records too
         if records or moved or parked.full:
             served.told.append((cached, log.hwm, log.log_start))
             served.answers.append((cached.key[0], _data(cached.key[1], log.hwm, log.log_start, records, parked)))
@@ -221,6 +249,19 @@ class FetchServer:
         if cached.from_follower:
             name = replica.partition.name if replica is not None else f"{cached.key[0]}-{cached.key[1]}"
             self._core.out.note("fetch_refused", partition=name, replica=cached.session_replica, error=error.name)
+
+
+def _records(log: Log, offset: int, size: int, limit: int, served: Served) -> bytes:
+    key = (log, offset, size, limit, served.bytes == 0)
+    records = served.reads.get(key)
+    if records is None:
+        records = served.reads[key] = log.read(offset, size, limit_offset=limit, min_one=served.bytes == 0)
+    return records
+
+
+def consumer_limit(asked: int, most: int) -> int:
+    """Trap 11: one batch is due, whatever the limits say."""
+    return max(1, min(asked, most))
 
 
 def readable_end(hwm: int, leo: int, *, from_follower: bool) -> int:

@@ -4,7 +4,8 @@ A session remembers where its fetcher stands in each partition. `dirty` are the 
 marked by the replicas themselves, so a round in which nothing happened looks at no partition at all. Each dirty
 partition keeps its place in the queue until it has been served: a small answer cannot starve the ones at the end.
 
-A request outside any session is served as a session that lasts for one answer.
+A request outside any session is served as a session that lasts for one answer. So is one for which there is no room:
+sessions are a convenience, of which consumers get what is left.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class CachedPartition:
         "key",
         "last_fetched_epoch",
         "leader_epoch",
+        "log_start",
         "max_bytes",
         "replica",
         "sent_hwm",
@@ -51,13 +53,14 @@ class CachedPartition:
         self.from_follower = session.replica_id >= 0
         self.key = key
         self.replica: Replica | None = None
-        self.fetch_offset = self.leader_epoch = self.last_fetched_epoch = self.max_bytes = -1
+        self.fetch_offset = self.leader_epoch = self.last_fetched_epoch = self.log_start = self.max_bytes = -1
         self.sent_hwm = self.sent_log_start = -1
 
     def update(self, asked: fetch.FetchPartition) -> None:
         self.fetch_offset = asked.fetch_offset
         self.leader_epoch = asked.current_leader_epoch
         self.last_fetched_epoch = asked.last_fetched_epoch
+        self.log_start = asked.log_start_offset
         self.max_bytes = asked.partition_max_bytes
 
     def mark(self, woken: dict[Session, None]) -> None:
@@ -128,12 +131,14 @@ class Session:
 
 
 class SessionCache:
-    __slots__ = ("_core", "_next_id", "_sessions")
+    __slots__ = ("_core", "_next_id", "_sessions", "partitions")
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._sessions: dict[int, Session] = {}  # least recently used first
         self._next_id = NO_SESSION
+        self.partitions = 0
+        """In all sessions together."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -148,9 +153,15 @@ class SessionCache:
             if isinstance(found, ErrorCode):
                 return found
             session = found
+            before = len(session.partitions)
             session.forget(request.forgotten_topics_data)
+            self.partitions += len(session.partitions) - before
+        before = len(session.partitions)
         session.take(request.topics)
         session.last_fetch_ms = now
+        if session.id != NO_SESSION:
+            self.partitions += len(session.partitions) - before
+            self._keep_within_limits(session)
         if request.session_epoch == INITIAL_EPOCH and session.replica_id >= 0:
             self._drop_overtaken(session)
         return session
@@ -158,7 +169,22 @@ class SessionCache:
     def drop(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:
+            self.partitions -= len(session.partitions)
             session.close()
+
+    def _keep_within_limits(self, session: Session) -> None:
+        """Consumers' sessions make room, the one used longest ago first; then this one does, if it is a consumer's."""
+        limit = self._core.config.max_fetch_session_partitions
+        if self.partitions <= limit:
+            return
+        for other in [each for each in self._sessions.values() if each.replica_id < 0 and each is not session]:
+            self.drop(other.id)
+            if self.partitions <= limit:
+                return
+        if session.replica_id < 0:
+            del self._sessions[session.id]
+            self.partitions -= len(session.partitions)
+            session.id = NO_SESSION
 
     def _drop_overtaken(self, session: Session) -> None:
         """A follower fetches a partition in one session only, so an older one that has it too is not used any more.

@@ -27,12 +27,20 @@ _SESSION_LOST = (ErrorCode.fetch_session_id_not_found, ErrorCode.invalid_fetch_s
 class Position:
     """One partition in a fetcher: the epoch it is fetched in, and where it stood when it was last asked for."""
 
-    __slots__ = ("asked_epoch", "asked_last_epoch", "asked_offset", "held_back", "leader_epoch", "replica")
+    __slots__ = (
+        "asked_epoch",
+        "asked_last_epoch",
+        "asked_log_start",
+        "asked_offset",
+        "held_back",
+        "leader_epoch",
+        "replica",
+    )
 
     def __init__(self, replica: Replica, leader_epoch: int) -> None:
         self.replica = replica
         self.leader_epoch = leader_epoch
-        self.asked_epoch = self.asked_offset = self.asked_last_epoch = -1
+        self.asked_epoch = self.asked_offset = self.asked_last_epoch = self.asked_log_start = -1
         self.held_back = False
 
 
@@ -146,6 +154,7 @@ class Fetcher:
         position.asked_epoch = position.leader_epoch
         position.asked_offset = log.leo
         position.asked_last_epoch = log.last_epoch
+        position.asked_log_start = log.log_start
         return fetch.FetchPartition(
             partition=index,
             current_leader_epoch=position.leader_epoch,
@@ -190,7 +199,11 @@ class Fetcher:
             self._core.follower_throttle.count(len(answer.records), now)
         if error is not ErrorCode.none:
             self._delay(key, now + self._core.config.replica_fetch_backoff_ms)
-        elif log.leo != position.asked_offset or log.last_epoch != position.asked_last_epoch:
+        elif (
+            log.leo != position.asked_offset
+            or log.last_epoch != position.asked_last_epoch
+            or log.log_start != position.asked_log_start
+        ):
             self._to_send[key] = None
         return None
 

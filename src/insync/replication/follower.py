@@ -1,6 +1,6 @@
 """The following replica: it takes what its leader answers, and cuts its log where the two have parted (F5, F7, D3, D4).
 
-Notes: truncated(partition, from_offset, to_offset, hwm, cause, case).
+Notes: truncated(partition, leader, leader_epoch, from_offset, to_offset, hwm, cause, case).
 """
 
 from __future__ import annotations
@@ -111,6 +111,8 @@ def _truncated(core: Core, replica: Replica, to_offset: int, cause: str, case: s
     core.out.note(
         "truncated",
         partition=replica.partition.name,
+        leader=replica.partition.leader,
+        leader_epoch=replica.partition.leader_epoch,
         from_offset=log.leo,
         to_offset=to_offset,
         hwm=log.hwm,

@@ -11,9 +11,9 @@ news of (5) a leader that went back to {1} would commit without a candidate. So 
 withdraws instead: it proposes {1}, which the controller takes as a change, and by its new partition epoch whatever is
 still under way is void (I6). Until that is accepted it goes on waiting for 2.
 
-Notes: isr_expand_proposed, isr_shrink_proposed(partition, isr, proposed), recovery_proposed(partition),
-isr_committed(partition, isr, partition_epoch), isr_refused(partition, error), isr_withdrawn(partition, isr, doubtful),
-alter_partition_overtaken(partition).
+Notes, all of them with partition and leader_epoch: isr_expand_proposed, isr_shrink_proposed(isr, proposed, cause),
+recovery_proposed, isr_committed(isr, before, partition_epoch), isr_refused(error), isr_withdrawn(isr, doubtful),
+alter_partition_overtaken.
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from insync.replication import isr
-from insync.replication.isr import Committed, PendingExpand, PendingRecovery, PendingShrink, Proposal, Withdrawal
+from insync.replication.isr import (
+    Committed,
+    IsrState,
+    PendingExpand,
+    PendingRecovery,
+    PendingShrink,
+    Proposal,
+    Withdrawal,
+)
 from insync.replication.progress import NO_BROKER_EPOCH, FollowerProgress
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import alter_partition
@@ -45,7 +53,7 @@ def maybe_expand(leader: Leader, now: int) -> None:
         b for b, p in leader.followers.items() if b not in members and can_join(leader, p) and _fetches(leader, p, now)
     )
     if joining:
-        _note(leader, "isr_expand_proposed", isr=members, proposed=members + joining)
+        _note(leader, "isr_expand_proposed", isr=members, proposed=members + joining, cause="caught up")
         _propose(leader, PendingExpand, members + joining)
 
 
@@ -56,7 +64,8 @@ def maybe_shrink(leader: Leader, now: int) -> None:
     members = leader.state.isr
     staying = tuple(b for b in members if b == leader.core.broker_id or not _lags(leader, b, now))
     if len(staying) < len(members):
-        _note(leader, "isr_shrink_proposed", isr=members, proposed=staying)
+        lag = leader.core.config.replica_lag_time_max_ms
+        _note(leader, "isr_shrink_proposed", isr=members, proposed=staying, cause=f"behind for more than {lag} ms")
         _propose(leader, PendingShrink, staying)
 
 
@@ -146,12 +155,26 @@ def accepted(leader: Leader, proposal: Proposal, answer: alter_partition.Respons
             partition_epoch=answer.partition_epoch,
             recovering=answer.leader_recovery_state == RECOVERING,
         )
-    _count(leader, proposal)
     leader.state = Committed(leader.replica.partition.isr)
-    epoch = leader.replica.partition.partition_epoch
-    _note(leader, "isr_committed", isr=leader.state.isr, partition_epoch=epoch)
+    _committed(leader, proposal)
     settled(leader, now)
     return True
+
+
+def learnt(leader: Leader, pending: IsrState) -> None:
+    """I6: the metadata log was faster than the answer, as it mostly is where a broker and the controller are one."""
+    proposed = isinstance(pending, PendingExpand | PendingShrink | PendingRecovery)
+    if proposed and sorted(pending.proposed) == sorted(leader.state.isr):  # type: ignore[union-attr]
+        _committed(leader, pending)  # type: ignore[arg-type]
+
+
+def _committed(leader: Leader, proposal: Proposal) -> None:
+    if isinstance(proposal, PendingExpand):
+        leader.core.counters["isr_expands"] += 1
+    elif isinstance(proposal, PendingShrink):
+        leader.core.counters["isr_shrinks"] += 1
+    epoch = leader.replica.partition.partition_epoch
+    _note(leader, "isr_committed", isr=leader.state.isr, before=proposal.committed.isr, partition_epoch=epoch)
 
 
 def refused(leader: Leader, proposal: Proposal, error: ErrorCode, now: int) -> None:
@@ -188,12 +211,5 @@ def settled(leader: Leader, now: int) -> None:
         maybe_expand(leader, now)
 
 
-def _count(leader: Leader, proposal: Proposal) -> None:
-    if isinstance(proposal, PendingExpand):
-        leader.core.counters["isr_expands"] += 1
-    elif isinstance(proposal, PendingShrink):
-        leader.core.counters["isr_shrinks"] += 1
-
-
 def _note(leader: Leader, kind: str, **fields: object) -> None:
-    leader.core.out.note(kind, partition=leader.replica.partition.name, **fields)
+    leader.core.out.note(kind, partition=leader.replica.partition.name, leader_epoch=leader.epoch, **fields)

@@ -120,6 +120,7 @@ class Leader:
             return ErrorCode.not_leader_or_follower
         before = progress.leo
         progress.fetched(cached.fetch_offset, broker_epoch, self.replica.log.leo, cached, now)
+        progress.log_start = cached.log_start
         if len(self.state.isr) <= len(self.followers):
             isr_changes.maybe_expand(self, now)
         if progress.leo != before:
@@ -137,7 +138,7 @@ class Leader:
         replica = self.replica
         log = replica.log
         hwm, leo = log.hwm, log.leo
-        if hwm >= leo or not self.has_min_isr():
+        if hwm >= leo:
             return False
         quorum = high_watermark.replication_quorum(self.state)
         waited_for = [
@@ -146,7 +147,7 @@ class Leader:
             if progress.leo < leo and (progress.broker in quorum or self._waits_for(progress, leo, hwm, now))
         ]
         reached = high_watermark.advance(hwm, leo, waited_for)
-        if reached == hwm:
+        if reached == hwm or not self.has_min_isr():
             return False
         log.set_hwm(reached)
         self._hwm_moved(reached)

@@ -17,7 +17,8 @@ from insync.replication.alter_partition import AlterPartitionSender
 from insync.replication.cluster import ClusterView
 from insync.replication.config import ReplicationConfig
 from insync.replication.core import Core
-from insync.replication.fetch_server import FetchServer
+from insync.replication.delete_records import DeleteServer
+from insync.replication.fetch_server import FetchServer, Reads
 from insync.replication.fetcher import Fetchers
 from insync.replication.produce_server import ProduceServer
 from insync.replication.purgatory import OnAppended, Purgatory
@@ -37,6 +38,7 @@ from insync.wire.messages import (
 class ReplicaManager:
     __slots__ = (
         "_core",
+        "_delete_server",
         "_expand_at",
         "_fetch_server",
         "_fetchers",
@@ -68,6 +70,7 @@ class ReplicaManager:
         self._proposals = AlterPartitionSender(self._core, self._finish)
         self._fetch_server = FetchServer(self._core)
         self._produce_server = ProduceServer(self._core)
+        self._delete_server = DeleteServer(self._core)
         self.replicas: dict[PartitionKey, Replica] = self._core.replicas
         self.changed: dict[Replica, None] = self._core.changed
         """Replicas whose LEO, HWM, ISR or role changed; whoever looks at them clears it."""
@@ -78,23 +81,32 @@ class ReplicaManager:
 
     # --- metadata ---
 
-    def apply(self, partitions: Sequence[Partition], deleted: Sequence[PartitionKey], now: int) -> None:
-        """Q7: the merged, materialised state of partitions that changed. The first call has all that this broker holds:
-        after it, logs on disk that no partition claims are deleted (T7)."""
+    def apply(
+        self, partitions: Sequence[Partition], deleted: Sequence[PartitionKey], now: int, *, more: bool = False
+    ) -> None:
+        """Q7: the merged, materialised state of partitions that changed. `more` of them are to come. Once this broker
+        has all that it holds, logs on disk that no partition claims are deleted (T7)."""
         for key in deleted:
             transitions.remove(self._core, self._fetchers, key)
         for partition in partitions:
             transitions.apply(self._core, self._fetchers, partition, now)
-        if not self._started:
+        if not self._started and not more:
             self._started = True
             transitions.delete_strays(self._core)
+        self._core.logs.sweep()
         self._finish(now)
 
     # --- requests ---
 
-    def produce(self, request: produce.ProduceRequest, token: int, now: int) -> None:
-        self._produce_server.produce(request, token, now)
-        self._finish(now)
+    def produce(
+        self, request: produce.ProduceRequest, token: int, now: int, *, more: bool = False, internal: bool = False
+    ) -> None:
+        """`more`: another request follows at once, or `end_turn`: followers that wait for records get those of all of
+        them in one answer.
+        `internal`: may write to the brokers' own topics."""
+        self._produce_server.produce(request, token, now, internal=internal)
+        if not more:
+            self._finish(now)
 
     def append(
         self, key: PartitionKey, batch: bytearray, on_done: OnAppended, now: int, timeout_ms: int = 5_000
@@ -103,9 +115,20 @@ class ReplicaManager:
         self._produce_server.append(key, batch, on_done, now + timeout_ms, now)
         self._finish(now)
 
-    def fetch(self, request: fetch.FetchRequest, token: int, now: int) -> None:
+    def fetch(self, request: fetch.FetchRequest, token: int, now: int, *, more: bool = False) -> None:
         self._fetch_server.fetch(request, token, now)
+        if not more:
+            self._finish(now)
+
+    def end_turn(self, now: int) -> None:
         self._finish(now)
+
+    def abandon_fetch(self, token: int) -> None:
+        self._fetch_server.abandon(token)
+
+    def abandon_produce(self, token: int) -> None:
+        """The records stay, as after a timeout (P3); nobody hears what becomes of them."""
+        self._purgatory.abandon(token)
 
     def list_offsets(self, request: list_offsets.ListOffsetsRequest, token: int, now: int) -> None:
         self._core.out.reply(token, offsets.answer_list_offsets(self._core, request))
@@ -121,8 +144,11 @@ class ReplicaManager:
         self._core.out.reply(token, offsets.answer_get_replica_log_info(self._core, request))
 
     def delete_records(self, request: delete_records.DeleteRecordsRequest, token: int, now: int) -> None:
-        self._core.out.reply(token, offsets.answer_delete_records(self._core, request))
+        self._delete_server.delete(request, token, now)
         self._finish(now)
+
+    def abandon_delete_records(self, token: int) -> None:
+        self._delete_server.abandon(token)
 
     # --- time ---
 
@@ -141,6 +167,7 @@ class ReplicaManager:
         due = [
             self._purgatory.next_deadline(),
             self._fetch_server.next_deadline(),
+            self._delete_server.next_deadline(),
             self._fetchers.next_deadline(),
             self._proposals.next_deadline(),
             self._shrink_at if self.replicas else None,
@@ -187,9 +214,12 @@ class ReplicaManager:
         while outcomes:
             on_done, error, base_offset = outcomes.popleft()
             on_done(error, base_offset, now)
+        if self._delete_server.parked:
+            self._delete_server.settle(now)
         while core.woken:
             woken, core.woken = core.woken, {}
+            reads: Reads = {}
             for session in woken:
-                self._fetch_server.wake(session, now)
+                self._fetch_server.wake(session, now, reads)
         self._proposals.send_ready(now)
         self._fetchers.send_ready(now)

@@ -1,4 +1,4 @@
-"""Questions about offsets: ListOffsets (H4), OffsetForLeaderEpoch (D2), GetReplicaLogInfo (E6), DeleteRecords.
+"""Questions about offsets: ListOffsets (H4), OffsetForLeaderEpoch (D2), GetReplicaLogInfo (E6).
 
 Notes: hwm_unknown(partition, hwm, leso).
 """
@@ -12,7 +12,7 @@ from insync.replication.fetch_server import unhosted
 from insync.replication.leader import Leader
 from insync.replication.replica import Replica
 from insync.wire.errors import ErrorCode
-from insync.wire.messages import delete_records, get_replica_log_info, list_offsets, offset_for_leader_epoch
+from insync.wire.messages import get_replica_log_info, list_offsets, offset_for_leader_epoch
 from insync.wire.types import NO_DURATION
 
 LATEST = -1
@@ -49,7 +49,7 @@ def answer_list_offsets(core: Core, request: list_offsets.ListOffsetsRequest) ->
 def _offset(
     core: Core, topic: str, asked: list_offsets.ListOffsetsPartition, consumer: bool
 ) -> list_offsets.ListOffsetsPartitionResponse:
-    leader = _leader(core, topic, asked.partition_index, asked.current_leader_epoch)
+    leader = leader_by_name(core, topic, asked.partition_index, asked.current_leader_epoch)
     found = leader if isinstance(leader, ErrorCode) else _find(leader, asked.timestamp, consumer)
     if isinstance(found, ErrorCode) or isinstance(leader, ErrorCode):
         error = found if isinstance(found, ErrorCode) else _NONE
@@ -135,7 +135,7 @@ def answer_offset_for_leader_epoch(
 def _epoch_end(
     core: Core, topic: str, asked: offset_for_leader_epoch.OffsetForLeaderPartition
 ) -> offset_for_leader_epoch.EpochEndOffset:
-    leader = _leader(core, topic, asked.partition, asked.current_leader_epoch)
+    leader = leader_by_name(core, topic, asked.partition, asked.current_leader_epoch)
     if isinstance(leader, ErrorCode):
         return offset_for_leader_epoch.EpochEndOffset(error_code=leader, partition=asked.partition)
     log = leader.replica.log
@@ -198,37 +198,10 @@ def last_written_epoch(replica: Replica) -> int:
     return log.epochs.epoch_at(log.leo - 1) if log.leo > log.log_start else -1
 
 
-# --- DeleteRecords ---
+# --- who answers ---
 
 
-def answer_delete_records(
-    core: Core, request: delete_records.DeleteRecordsRequest
-) -> delete_records.DeleteRecordsResponse:
-    return delete_records.DeleteRecordsResponse(
-        throttle_time=NO_DURATION,
-        topics=tuple(
-            delete_records.DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=tuple(
-                    _delete(core, topic.name, asked.partition_index, asked.offset) for asked in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        ),
-    )
-
-
-def _delete(core: Core, topic: str, index: int, before: int) -> delete_records.DeleteRecordsPartitionResult:
-    leader = _leader(core, topic, index, -1)
-    result = leader if isinstance(leader, ErrorCode) else leader.replica.log.delete_records(before)
-    if isinstance(result, ErrorCode) or isinstance(leader, ErrorCode):
-        error = result if isinstance(result, ErrorCode) else _NONE
-        return delete_records.DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=error)
-    leader.replica.disturbed(core.woken)
-    return delete_records.DeleteRecordsPartitionResult(partition_index=index, low_watermark=result, error_code=_NONE)
-
-
-def _leader(core: Core, topic: str, index: int, leader_epoch: int) -> Leader | ErrorCode:
+def leader_by_name(core: Core, topic: str, index: int, leader_epoch: int) -> Leader | ErrorCode:
     """F3, for requests that name topics by name."""
     replica = core.by_name.get((topic, index))
     if replica is None:

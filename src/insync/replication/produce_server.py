@@ -8,6 +8,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from insync.metadata.partition import PartitionKey
+from insync.metadata.topic_names import is_internal
 from insync.replication.core import Core
 from insync.replication.fetch_server import unhosted
 from insync.replication.leader import Leader
@@ -21,9 +22,13 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import produce as messages
 from insync.wire.types import instant, millis
 
+MAX_KEYS = 100_000
+"""In one batch for a compacted topic: a megabyte unpacks to many more, if they are all alike."""
+
 NO_ACKS = 0
 ACKS_ALL = -1
 _NONE = ErrorCode.none
+_INVALID_TOPIC = ErrorCode.invalid_topic_exception
 
 
 class ProduceServer:
@@ -32,8 +37,8 @@ class ProduceServer:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    def produce(self, request: messages.ProduceRequest, token: int, now: int) -> None:
-        """P1: one answer for all partitions, once the last of them is decided."""
+    def produce(self, request: messages.ProduceRequest, token: int, now: int, *, internal: bool = False) -> None:
+        """P1: one answer for all partitions, once the last of them is decided. `internal`: may write to any topic."""
         acks = request.acks
         answers: list[PartitionAnswer] = []
         appended: list[tuple[Replica, int, PartitionAnswer]] = []
@@ -42,20 +47,28 @@ class ProduceServer:
             for data in topic.partition_data:
                 answer = PartitionAnswer(topic_id, data.index)
                 answers.append(answer)
-                self._append(topic_id, data, acks, answer, appended, now)
+                self._append(topic_id, data, acks, answer, appended, now, internal=internal)
         if acks == NO_ACKS:
-            self._core.out.reply(token, None)
+            self._without_answer(answers, token)
         elif acks == ACKS_ALL and appended:
             self._await(ParkedProduce(token, now + millis(request.timeout), answers), appended)
         else:
             self._core.out.reply(token, response(answers))
+
+    def _without_answer(self, answers: list[PartitionAnswer], token: int) -> None:
+        """P1: a producer that wants no answer notices a failure by its connection, and asks who leads."""
+        failed = [answer for answer in answers if answer.error is not _NONE]
+        if failed:
+            self._core.out.hang_up(token, f"acks=0, partition {failed[0].index}: {failed[0].error.name}")
+        else:
+            self._core.out.reply(token, None)
 
     def append(self, key: PartitionKey, batch: bytearray, on_done: OnAppended, deadline: int, now: int) -> None:
         """P1-P3 for the node's own records: they are stored and waited for like an acks=all producer's."""
         answer = PartitionAnswer(*key)
         appended: list[tuple[Replica, int, PartitionAnswer]] = []
         data = messages.PartitionProduceData(index=key[1], records=batch)
-        self._append(key[0], data, ACKS_ALL, answer, appended, now)
+        self._append(key[0], data, ACKS_ALL, answer, appended, now, internal=True)
         parked = ParkedAppend(on_done, deadline, answer)
         waiters = [
             Waiter(replica, required, answer, parked) for replica, required, _ in appended if replica.log.hwm < required
@@ -73,6 +86,8 @@ class ProduceServer:
         answer: PartitionAnswer,
         appended: list[tuple[Replica, int, PartitionAnswer]],
         now: int,
+        *,
+        internal: bool,
     ) -> None:
         replica = self._core.replicas.get((topic_id, data.index))  # type: ignore[arg-type]
         if replica is None:
@@ -84,7 +99,7 @@ class ProduceServer:
             answer.leader_hint = _hint(replica)
             return
         answer.log_start = replica.log.log_start
-        error = acks_error(leader, acks)
+        error = acks_error(leader, acks) if internal or not is_internal(replica.partition.topic) else _INVALID_TOPIC
         if error is not _NONE:
             answer.error = error
             return
@@ -110,10 +125,25 @@ class ProduceServer:
         if refusal is not _NONE:
             answer.error = refusal
             return None
-        answer.base_offset = leader.append(bytearray(records or b""), header, now)
+        stored = self._as_stored(log.config, records or b"", header)
+        if isinstance(stored, ErrorCode):
+            answer.error = stored
+            return None
+        answer.base_offset = leader.append(stored, header, now)
         if log.config.log_append_time:
             answer.append_time = instant(now + self._core.config.wall_offset_ms)
         return answer.base_offset + header.last_offset_delta + 1
+
+    def _as_stored(self, config: LogConfig, records: Bytes, header: BatchHeader) -> bytearray | ErrorCode:
+        """compression.type: in the topic's codec if it has one. The header is made to fit."""
+        codec = config.compression
+        if codec is None or header.codec == codec:
+            return bytearray(records)
+        stored = batch.recompressed(records, header, codec, config.max_message_bytes)
+        if not isinstance(stored, ErrorCode):
+            new = batch.read_header(stored)
+            header.length, header.attributes, header.crc = new.length, new.attributes, new.crc
+        return stored
 
     def refusal(self, config: LogConfig, records: Bytes, header: BatchHeader, wall: int) -> ErrorCode:
         """P5: what the topic's settings have against a batch that is sound in itself.
@@ -125,9 +155,13 @@ class ProduceServer:
             or wall - header.base_timestamp > config.timestamp_before_max_ms
         ):
             return ErrorCode.invalid_timestamp
-        if config.cleanup_policy != DELETE and config.compacts and not filtering.all_have_keys(records, 0, header):
-            return ErrorCode.invalid_record  # compaction would drop a record without a key
+        if config.cleanup_policy != DELETE and config.compacts and not self.may_be_compacted(records, header):
+            return ErrorCode.invalid_record
         return _NONE
+
+    def may_be_compacted(self, records: Bytes, header: BatchHeader) -> bool:
+        """Every record has a key; and there are not more of them than can be looked at while others wait."""
+        return header.count <= MAX_KEYS and filtering.all_have_keys(records, 0, header)
 
     def _acknowledge_again(
         self, leader: Leader, header: BatchHeader, known: Duplicate, answer: PartitionAnswer

@@ -25,6 +25,7 @@ class FollowerProgress:
         "last_fetch_ms",
         "leo",
         "leo_at_last_fetch",
+        "log_start",
     )
 
     def __init__(self, broker: int) -> None:
@@ -37,7 +38,7 @@ class FollowerProgress:
         A member's LEO least of all: (1) leader 1 knows that 2 holds 10 records; (2) 3 leads for a while with 8 of them
         and 2 truncates; (3) 1 leads again and has not noticed. It must not commit what 2 no longer has.
         """
-        self.leo = UNKNOWN
+        self.leo = self.log_start = UNKNOWN
         self.broker_epoch = NO_BROKER_EPOCH
         self.last_fetch_ms = LONG_AGO
         self.last_caught_up_ms = caught_up_ms

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from insync.replication.replica import Replica
 
 
+FEW = 64
 _NO_HINT = produce.LeaderIdAndEpoch()
 
 
@@ -94,11 +95,13 @@ class Waiter:
 
 
 class Purgatory:
-    __slots__ = ("_deadlines", "_sequence", "out", "outcomes")
+    __slots__ = ("_deadlines", "_open", "_produces", "_sequence", "out", "outcomes")
 
     def __init__(self, out: Outbox) -> None:
         self.out = out
-        self._deadlines: list[tuple[int, int, Parked]] = []
+        self._deadlines: list[tuple[int, int, Parked]] = []  # some of them decided since
+        self._open = 0  # how many are not
+        self._produces: dict[int, ParkedProduce] = {}  # of these, by token, those of clients
         self._sequence = 0
         self.outcomes: deque[tuple[OnAppended, ErrorCode, int]] = deque()
         """Of the node's own appends: to be told at the end of the step."""
@@ -110,6 +113,24 @@ class Purgatory:
             _enqueue(waiter.replica.waiting, waiter)
         self._sequence += 1
         heappush(self._deadlines, (parked.deadline, self._sequence, parked))
+        self._open += 1
+        if isinstance(parked, ParkedProduce):
+            self._produces[parked.token] = parked
+        if len(self._deadlines) > 2 * self._open + FEW:
+            self._deadlines = [entry for entry in self._deadlines if entry[2].open]
+            heapify(self._deadlines)
+
+    def abandon(self, token: int) -> None:
+        """Nobody waits for this produce's answer any longer."""
+        parked = self._produces.get(token)
+        if parked is not None:
+            self._give_up(parked)
+
+    def _give_up(self, parked: Parked) -> None:
+        for waiter in parked.waiters:
+            if not waiter.done:
+                waiter.replica.waiting.remove(waiter)
+                self._decide(waiter, ErrorCode.request_timed_out)
 
     def reached(self, replica: Replica, hwm: int, error: ErrorCode) -> None:
         """H5: the high watermark has passed these appends. P2: `error` if the ISR is below MinISR at this moment."""
@@ -126,11 +147,7 @@ class Purgatory:
     def expire(self, now: int) -> None:
         """P3: whoever has waited long enough is told so; the records stay and may commit later."""
         while self._deadlines and self._deadlines[0][0] <= now:
-            parked = heappop(self._deadlines)[2]
-            for waiter in parked.waiters:
-                if not waiter.done:
-                    waiter.replica.waiting.remove(waiter)
-                    self._decide(waiter, ErrorCode.request_timed_out)
+            self._give_up(heappop(self._deadlines)[2])
 
     def next_deadline(self) -> int | None:
         while self._deadlines and self._deadlines[0][2].open == 0:
@@ -145,6 +162,9 @@ class Purgatory:
         parked = waiter.parked
         parked.open -= 1
         if parked.open == 0:
+            self._open -= 1
+            if isinstance(parked, ParkedProduce):
+                del self._produces[parked.token]
             parked.finish(self)
 
 

@@ -92,7 +92,9 @@ def _become(core: Core, fetchers: Fetchers, replica: Replica, partition: Partiti
 def _lead(core: Core, fetchers: Fetchers, replica: Replica, partition: Partition, now: int) -> None:
     leader = replica.role
     if isinstance(leader, Leader) and leader.epoch == partition.leader_epoch:
+        pending = leader.state
         leader.adopt(partition)  # T2
+        isr_changes.learnt(leader, pending)
     else:
         fetchers.remove(replica.key)
         if not isinstance(leader, Leader):

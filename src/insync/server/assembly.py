@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import resource
 import secrets
 import socket
 import time
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from insync.controller.config import ControllerConfig
@@ -25,7 +27,7 @@ from insync.server.storage_format import check_identity
 
 T = TypeVar("T")
 
-AGREED = (configs.MIN_ISR, configs.UNCLEAN_ELECTION, configs.RECOVERY_STRATEGY)
+AGREED = configs.AGREED
 """Nodes that went by different values could lose what is committed: a new cluster writes them to its metadata log, and
 from then on they are changed there."""
 
@@ -47,7 +49,7 @@ def node_config(properties: Properties, ports: dict[str, int]) -> NodeConfig:
         directory_id=directory_id,
         log_dir=properties.directory,
         wall_offset_ms=wall_offset,
-        quorum=_made(QuorumConfig, parts.get("quorum", {})),
+        quorum=_made(QuorumConfig, parts.get("quorum", {}), wall_offset_ms=wall_offset, addresses=properties.voters),
         topic_defaults={k: v for k, v in properties.topic_defaults.items() if k not in AGREED},
         controller=_made(
             ControllerConfig,
@@ -61,7 +63,14 @@ def node_config(properties: Properties, ports: dict[str, int]) -> NodeConfig:
 
 
 def limits(properties: Properties) -> Limits:
-    return _made(Limits, properties.settings.get("limits", {}))
+    made = _made(Limits, properties.settings.get("limits", {}))
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return replace(made, max_connections=most_connections(made.max_connections, files))
+
+
+def most_connections(wanted: int, files: int) -> int:
+    """Connections and log segments share the files that a process may open; a node that cannot open a segment ends."""
+    return min(wanted, files // 2)
 
 
 def node(config: NodeConfig, disk: ServerDisk) -> Node:

@@ -1,9 +1,11 @@
 """One client's connection: frames in, requests to the node, answers out in the order of the requests.
 
 Every request takes a slot in a queue; an answer that is ready waits until those before it have left (WIRE.md, trap 2).
-Reading stops while too many slots are taken or while the client does not take its answers, so a client holds at most
-what fits its own socket, its slots and one batch of answers. Bytes that make no sense close the connection, with one
-line in the log.
+
+A connection takes requests while it has room. A request that is not answered at once takes some, and so does an answer
+that has to wait; one that waits for records takes all of it, because what it brings may be as large as a fetch may be.
+Reading stops while there is no room, or while the client does not take its answers: the rest stays in its socket. Bytes
+that make no sense close the connection, with one line in the log.
 """
 
 from __future__ import annotations
@@ -14,35 +16,51 @@ from collections import deque
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
-from insync.sansio import Client, Message
-from insync.server.frames import FrameBuffer
+from insync.sansio import Client, HangUp, Message
 from insync.server.peers import node_of
 from insync.wire.codec import RequestHeader
 from insync.wire.edge import Exchange
 from insync.wire.errors import MalformedFrame
 from insync.wire.fast import Pieces
+from insync.wire.frames import FrameBuffer
 
 if TYPE_CHECKING:
     from insync.server.listener import Listener
 
 log = logging.getLogger("insync.server")
 
-PRODUCE = 0
+FETCH = 1
 METADATA = 3
+MUCH = 1 << 16
+"""So many bytes of answers are not held back."""
+NOT_ASKED = 0
+"""The token of a request that has not reached the node."""
+
+
+class Farewell(list[bytes | bytearray]):
+    """In the place of an answer: nothing is written, the connection ends here."""
+
+    def __init__(self, why: str, detail: str) -> None:
+        super().__init__()
+        self.why = why
+        self.detail = detail
 
 
 class Slot:
     """One request under way; `buffers` is its answer once there is one, empty if none is due."""
 
-    __slots__ = ("buffers", "connection", "exchange", "started")
+    __slots__ = ("buffers", "connection", "exchange", "size", "started", "token", "weight")
 
     def __init__(self, connection: Connection, exchange: Exchange) -> None:
         self.connection = connection
         self.exchange = exchange
         self.started = monotonic_ns()
         self.buffers: Pieces | None = None
+        self.token = NOT_ASKED
+        self.size = 0  # of the request, if it was not answered at once
+        self.weight = 0  # what it takes of its connection's room
 
-    def answer(self, response: Message | None) -> None:
+    def answer(self, response: Message | HangUp | None) -> None:
         self.connection.answered(self, response)
 
 
@@ -51,13 +69,20 @@ class Connection(asyncio.Protocol):
         self.listener = listener
         self.active_ns = monotonic_ns()  # when bytes last came
         self.choked_ns = 0  # since when the client leaves answers unread
+        self.begun_ns = 0  # since when the request that is coming in is coming in
         self.peer: int | None = None  # the node at the other end, if it is one
-        self.unread = 0
+        self.received = 0  # bytes of requests that are not whole, or not answered
+        self.unread = 0  # bytes of answers that the client has not taken, or must not have yet
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # until connection_made
         self._frames = FrameBuffer(listener.limits.max_request_bytes)
-        self._held = 0  # bytes of an unfinished frame, as told to the budget
         self._slots: deque[Slot] = deque()
-        self._max_in_flight = listener.limits.max_in_flight
+        self._unsent: Pieces = []
+        self._unsent_size = 0
+        self._room = listener.limits.in_flight_bytes
+        self._least = max(1, self._room // listener.limits.max_in_flight)
+        self._weight = 0  # of all slots
+        self._under_way = 0  # bytes of requests that the node has and has not answered
+        self._waiting = 0  # bytes of answers whose turn has not come
         self._greeted = False
         self._oriented = False  # has asked for metadata before
         self._client_id = ""
@@ -70,6 +95,10 @@ class Connection(asyncio.Protocol):
     @property
     def in_flight(self) -> int:
         return len(self._slots)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
 
     # --- the socket's events -----------------------------------------------------------------------------------------
 
@@ -88,10 +117,12 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed = True
-        self._hold(0)
-        self.listener.budget_unread.change(self.unread, 0)
-        self._slots.clear()
+        self._let_go()
+        slots, self._slots = self._slots, deque()
         self.listener.left(self, self._closed_here)
+        for slot in slots:
+            if slot.buffers is None and slot.token != NOT_ASKED:
+                self.listener.abandon(slot.token, slot.exchange.request)
 
     def pause_writing(self) -> None:
         self.choked_ns = monotonic_ns()
@@ -108,22 +139,27 @@ class Connection(asyncio.Protocol):
         """Take frames while there is room for their answers."""
         if self._working or self._closed:
             return
-        self._working = True
+        self._working, taken, more = True, False, False
+        self.listener.hold()
         try:
-            while not self._closed and not self.choked_ns and len(self._slots) < self._max_in_flight:
+            while not self._closed and not self.choked_ns and self._weight < self._room:
                 frame = self._frames.take()
                 if frame is None:
                     break
-                self._request(frame)
+                taken, more = True, self._frames.has_whole
+                self._request(frame, more)
         except MalformedFrame as error:
             self.close("bad_request", str(error))
         finally:
             self._working = False
+            if more:
+                self.listener.end_turn()  # there was no room for it, or it made no sense
+            self.listener.release()
         if not self._closed:
-            self._hold(len(self._frames))
-            self._read_if(not self.choked_ns and len(self._slots) < self._max_in_flight)
+            self._account_received()
+            self._read_on(taken)
 
-    def _request(self, frame: bytes) -> None:
+    def _request(self, frame: bytes, more: bool) -> None:
         listener = self.listener
         exchange = listener.edge.receive(frame)
         header = exchange.header
@@ -135,10 +171,19 @@ class Connection(asyncio.Protocol):
         if exchange.request is None:
             self._answer(slot, None)
         elif header.api_key == METADATA:
-            listener.metadata(exchange.request, slot.answer, self._client(header.api_version), again=self._oriented)
+            listener.metadata(exchange.request, slot, self._client(header.api_version), again=self._oriented)
             self._oriented = True
         else:
-            listener.request(exchange.request, slot.answer, self._client(header.api_version))
+            slot.token = listener.request(exchange.request, slot.answer, self._client(header.api_version), more)
+        if slot.buffers is None:
+            self._waits(slot, len(frame))
+
+    def _waits(self, slot: Slot, size: int) -> None:
+        """It was not answered at once: until it is, it is held in memory, and takes room."""
+        slot.size = size
+        slot.weight = self._room if slot.exchange.header.api_key == FETCH else self._least + size
+        self._weight += slot.weight
+        self._under_way += size
 
     def _greet(self, header: RequestHeader) -> None:
         self._greeted = True
@@ -151,73 +196,147 @@ class Connection(asyncio.Protocol):
         client = self._clients.get(version)
         if client is None:
             address = self._transport.get_extra_info("peername") or ("",)
-            client = self._clients[version] = Client(self._client_id, str(address[0]), version)
+            # With a slash, as Kafka writes the hosts of a group's members: tools that show them expect it.
+            client = self._clients[version] = Client(self._client_id, f"/{address[0]}", version)
         return client
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
-    def answered(self, slot: Slot, response: Message | None) -> None:
+    def answered(self, slot: Slot, response: Message | HangUp | None) -> None:
         if self._closed:
             return
-        if response is not None:
-            self._answer(slot, response)
-        elif slot.exchange.header.api_key == PRODUCE and slot.exchange.request.acks == 0:
-            slot.buffers = []
-            if self._slots[0] is slot:
-                self._flush()
+        if response is None:
+            # Trap 2: acks=0 is not answered. What the edge refused of it never reached the node.
+            lost = slot.exchange.refused
+            self._settle(slot, Farewell("refused", f"acks=0, {lost[0][2].name}") if lost else [])
+        elif type(response) is HangUp:
+            self._settle(slot, Farewell("refused", response.reason))
         else:
-            header = slot.exchange.header
-            self.close("not_served", f"api {header.api_key} version {header.api_version}")
+            self._answer(slot, response)
 
     def _answer(self, slot: Slot, response: Message | None) -> None:
-        slot.buffers = self.listener.edge.answer(slot.exchange, response)
+        self._settle(slot, self.listener.edge.answer(slot.exchange, response))
+
+    def _settle(self, slot: Slot, buffers: Pieces) -> None:
+        slot.buffers = buffers
+        if slot.weight:
+            self._weight -= slot.weight
+            self._under_way -= slot.size
+            slot.weight = 0
+            self._account_received()
         if self._slots[0] is slot:
             self._flush()
+        else:
+            self._keep(slot, buffers)
+
+    def _keep(self, slot: Slot, buffers: Pieces) -> None:
+        """Those before it are not answered yet."""
+        size = sum(len(piece) for piece in buffers)
+        slot.weight = self._least + size
+        self._weight += slot.weight
+        self._waiting += size
+        self._account_unread()
 
     def _flush(self) -> None:
         slots, traffic, now = self._slots, self.listener.traffic, monotonic_ns()
+        waited = False
         while slots and (buffers := slots[0].buffers) is not None:
             slot = slots.popleft()
             size = 0
             for piece in buffers:
                 size += len(piece)
             traffic.sent(slot.exchange.header.api_key, size, now - slot.started)
+            if slot.weight:
+                waited = True
+                self._weight -= slot.weight
+                self._waiting -= size
             if size:
-                self._transport.writelines(buffers)
+                self._send(buffers, size)
+                if self._closed:
+                    return  # it would have held too much
+            elif isinstance(buffers, Farewell):
+                self._leave(buffers)
+                return
+        if waited or self.choked_ns:
+            self._account_unread()
         if not self._reading:
             self._work()
 
+    def _send(self, buffers: Pieces, size: int) -> None:
+        """Small answers that follow one another leave together."""
+        self._unsent += buffers
+        self._unsent_size += size
+        if self.listener.holding and self._unsent_size < MUCH:
+            self.listener.unsent[self] = None
+        else:
+            self.send_unsent()
+
+    def send_unsent(self) -> None:
+        if self._unsent and not self._closed:
+            unsent, self._unsent, self._unsent_size = self._unsent, [], 0
+            self._transport.writelines(unsent)
+
     # --- room --------------------------------------------------------------------------------------------------------
 
-    def _read_if(self, room: bool) -> None:
-        if room is self._reading:
+    def _read_on(self, taken: bool) -> None:
+        """Or not, if there is no room. That a request is slow to come in counts only while it is read."""
+        if self._closed:
             return
-        self._reading = room
-        if room:
-            self._transport.resume_reading()
-        else:
-            self._transport.pause_reading()
+        room = not self.choked_ns and self._weight < self._room
+        if not room or not len(self._frames):
+            self.begun_ns = 0
+        elif taken or not self.begun_ns:
+            self.begun_ns = self.active_ns
+        if room is not self._reading:
+            self._reading = room
+            if room:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
 
-    def _hold(self, size: int) -> None:
-        if size != self._held:
-            before, self._held = self._held, size
+    def _account_received(self) -> None:
+        size = self._under_way + len(self._frames)
+        if size != self.received:
+            before, self.received = self.received, size
             if not self.listener.budget_received.change(before, size):
-                self.close("out_of_memory", f"{size} bytes of an unfinished request")
+                self.listener.relieve_received()
 
     def _account_unread(self) -> None:
-        before, self.unread = self.unread, self._transport.get_write_buffer_size()
+        before, self.unread = self.unread, self._waiting + self._transport.get_write_buffer_size()
         if not self.listener.budget_unread.change(before, self.unread):
-            self.close("out_of_memory", f"{self.unread} bytes of answers unread")
+            self.listener.relieve_unread()
+
+    def _let_go(self) -> None:
+        """Whatever was held for this client is held no longer."""
+        self.listener.budget_received.change(self.received, 0)
+        self.listener.budget_unread.change(self.unread, 0)
+        self.received = self.unread = 0
+
+    # --- the end -----------------------------------------------------------------------------------------------------
 
     def finish(self) -> None:
         """The node has ended: what was answered still goes out."""
+        self.send_unsent()
         self._closed = self._closed_here = True
         self._transport.close()
+
+    def _leave(self, farewell: Farewell) -> None:
+        """What was answered before still goes out, if the client takes it."""
+        self.send_unsent()
+        self._say_closed(farewell.why, farewell.detail)
+        self._transport.close()
+        if self._transport.get_write_buffer_size():
+            patience = self.listener.limits.slow_reader_ms / 1_000
+            asyncio.get_running_loop().call_later(patience, self._transport.abort)
 
     def close(self, why: str, detail: str) -> None:
         if self._closed:
             return
+        self._say_closed(why, detail)
+        self._let_go()
+        self._transport.abort()
+
+    def _say_closed(self, why: str, detail: str) -> None:
         self._closed = self._closed_here = True
         address = self._transport.get_extra_info("peername")
         log.info("event=connection_closed reason=%s client=%s detail=%r", why, address, detail)
-        self._transport.abort()

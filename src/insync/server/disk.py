@@ -1,14 +1,14 @@
 """Slow disk work off the event loop, without letting an old file replace a newer one.
 
-Small files are written under a name of their own and synced in one thread, so they are done in order. The rename
+Small files are written under a name of their own and synced in one thread, one write of a file at a time. The rename
 happens back on the loop, where the node's own writes to the same path are known: whoever came later wins. Flushes run
-in a small pool; each is independent of the others.
+in a small pool; each is independent of the others, and a log has one under way at a time. So however slow the disk is,
+little waits for it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,17 +22,38 @@ Done = Callable[[OSError | None], None]
 
 
 class ServerDisk(PosixDisk):
-    """A disk that remembers which files the loop has replaced."""
+    """A disk that remembers how often the loop has replaced a file, of those that threads write too."""
 
-    __slots__ = ("replaced",)
+    __slots__ = ("_replaced",)
 
     def __init__(self, root: str) -> None:
         super().__init__(root)
-        self.replaced: dict[str, int] = {}
+        self._replaced: dict[str, int] = {}
+
+    def times_replaced(self, path: str) -> int:
+        return self._replaced.setdefault(path, 0)
 
     def rename(self, source: str, target: str) -> None:
         super().rename(source, target)
-        self.replaced[target] = self.replaced.get(target, 0) + 1
+        if target in self._replaced:
+            self._replaced[target] += 1
+
+    def publish(self, source: str, target: str) -> None:
+        """A rename that the loop does not count as its own."""
+        super().rename(source, target)
+
+
+class _Write:
+    """`seen`: how often the loop had replaced the file when this was asked for."""
+
+    __slots__ = ("data", "dones", "path", "seen", "temporary")
+
+    def __init__(self, path: str, data: bytes, seen: int, dones: list[Done]) -> None:
+        self.path = path
+        self.temporary = path + ".new"
+        self.data = data
+        self.seen = seen
+        self.dones = dones
 
 
 class DiskThreads:
@@ -43,30 +64,51 @@ class DiskThreads:
         self._loop = loop
         self._flushers = ThreadPoolExecutor(FLUSH_THREADS, "flush")
         self._writer = ThreadPoolExecutor(1, "write")
+        self._waiting: dict[str, _Write | None] = {}  # by path, where a write is under way: what follows it
 
     def flush(self, job: FlushJob, done: Done) -> None:
         self._flushers.submit(self._run, job.run, done)
 
     def write(self, path: str, data: bytes, done: Done) -> None:
-        seen = self._disk.replaced.get(path, 0)
-        temporary = path + ".new"
+        """While one write of a file is under way at most one waits: the newest, in place of the others."""
+        write = _Write(path, data, self._disk.times_replaced(path), [done])
+        if path not in self._waiting:
+            self._waiting[path] = None
+            self._begin(write)
+            return
+        before = self._waiting[path]
+        if before is not None:
+            write.dones += before.dones
+        self._waiting[path] = write
+
+    def _begin(self, write: _Write) -> None:
+        def ended(error: OSError | None) -> None:
+            following = self._waiting.pop(write.path)
+            if following is not None:
+                self._waiting[write.path] = None
+                self._begin(following)
+            for done in write.dones:
+                done(error)
 
         def written(error: OSError | None) -> None:
-            if error is not None:
-                done(error)
-            elif self._disk.replaced.get(path, 0) == seen:
-                self._publish(temporary, path, done)
+            if error is None and self._disk.times_replaced(write.path) == write.seen:
+                self._publish(write, ended)
+            else:
+                ended(error)
 
-        self._writer.submit(self._run, lambda: disks.write_plainly(self._disk, temporary, data, sync=True), written)
+        def work() -> None:
+            disks.write_plainly(self._disk, write.temporary, write.data, sync=True)
+
+        self._writer.submit(self._run, work, written)
 
     def close(self) -> None:
         self._flushers.shutdown(wait=False, cancel_futures=True)
         self._writer.shutdown(wait=False, cancel_futures=True)
 
-    def _publish(self, temporary: str, path: str, done: Done) -> None:
+    def _publish(self, write: _Write, done: Done) -> None:
         try:
-            os.replace(self._disk.root + "/" + temporary, self._disk.root + "/" + path)
-            sync = self._disk.sync_dir_later(disks.parent(path))
+            self._disk.publish(write.temporary, write.path)
+            sync = self._disk.sync_dir_later(disks.parent(write.path))
         except OSError as error:
             done(error)
         else:

@@ -1,13 +1,13 @@
 """Prometheus metrics of one node, read from its live state when someone asks.
 
-The names are Kafka's, written as Prometheus writes names; each help text begins with Kafka's own. They are served by a
-few lines of HTTP on the node's event loop, so that nothing is read while it changes.
+The names are Kafka's, written as Prometheus writes names; each help text begins with Kafka's own. `scraping` serves
+them, and imports this module with the first scrape: prometheus-client brings a web server along that a node does not
+need.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kio.schema.index import api_key_map
@@ -98,32 +98,11 @@ class NodeMetrics:
         yield _gauge("unread_response_bytes", "held for clients that do not read", self._listener.budget_unread.used)
 
 
-async def serve(collector: NodeMetrics, host: str, port: int) -> asyncio.Server:
+def page(collector: NodeMetrics) -> tuple[str, bytes]:
+    """What a scrape is answered with: content type and body."""
     registry = CollectorRegistry()
     registry.register(collector)
-    return await asyncio.start_server(_answerer(lambda: generate_latest(registry)), host, port)
-
-
-def _answerer(make: Callable[[], bytes]) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            async with asyncio.timeout(5):
-                asked = await reader.readuntil(b"\r\n\r\n")
-            found = asked.startswith((b"GET /metrics ", b"GET / "))
-            body = make() if found else b"look at /metrics\n"
-            status, kind = ("200 OK", CONTENT_TYPE_LATEST) if found else ("404 Not Found", "text/plain")
-            head = (
-                f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-            )
-            writer.write(head.encode() + body)
-            async with asyncio.timeout(5):
-                await writer.drain()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass
-        finally:
-            writer.close()
-
-    return answer
+    return CONTENT_TYPE_LATEST, generate_latest(registry)
 
 
 def _max_lag(leaders: Iterable[Leader]) -> int:

@@ -17,11 +17,12 @@ from collections import deque
 from collections.abc import Callable
 from struct import Struct
 
-from insync.sansio import Event, PeerLost, Response, Send
-from insync.server.frames import FrameBuffer
+from insync.sansio import Event, Message, PeerLost, Response, Send
+from insync.server.network import Network
 from insync.server.runner import now_ms
 from insync.wire import codec, fast_fetch
 from insync.wire.errors import MalformedFrame
+from insync.wire.frames import FrameBuffer
 
 log = logging.getLogger("insync.server")
 
@@ -50,11 +51,19 @@ def node_of(client_id: str | None) -> int | None:
 class Peers:
     """All connections to other nodes, and what their loss means."""
 
-    def __init__(self, node_id: int, address_of: AddressOf, step: Step, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        address_of: AddressOf,
+        step: Step,
+        loop: asyncio.AbstractEventLoop,
+        network: Network | None = None,
+    ) -> None:
         self.client_id = f"{CLIENT_ID_PREFIX}{node_id}"
         self.loop = loop
         self.step = step
         self.address_of = address_of
+        self.network = network or Network(loop)
         self._connections: dict[tuple[int, str], PeerConnection] = {}
         self._open: dict[int, int] = {}
         self._probing: dict[int, None] = {}
@@ -110,14 +119,19 @@ class Peers:
     def dropped(self, peer: int) -> None:
         """One was closed by the other side, or broke."""
         self.left(peer)
-        if not self._open[peer] and not self.closed:
+        if peer not in self._open and not self.closed:
             self._probe(peer)
 
     def left(self, peer: int) -> None:
         """One was closed from here, which says nothing about the peer."""
         self._open[peer] -= 1
+        if not self._open[peer]:
+            del self._open[peer]
 
     def _probe(self, peer: int) -> None:
+        """Anybody may call itself a node; only one that the cluster knows is looked for."""
+        if self.address_of(peer) is None:
+            return
         self.lost.setdefault(peer, self.loop.time())
         if peer not in self._probing:
             self._probing[peer] = None
@@ -126,13 +140,15 @@ class Peers:
     async def _probe_until_up(self, peer: int) -> None:
         times = 0
         try:
-            while not self._open.get(peer):
+            while peer not in self._open and self.address_of(peer) is not None:
                 if await self._refuses(peer):
                     self.step(PeerLost(peer))
                 times += 1
                 await asyncio.sleep((PROBE_MS if times < PROBE_OFTEN else PROBE_MS * 50) / 1_000)
         finally:
             self._probing.pop(peer, None)
+            if self.address_of(peer) is None:
+                self.lost.pop(peer, None)
 
     async def _refuses(self, peer: int) -> bool:
         """True only if its machine says that nobody listens: silence may be a slow network.
@@ -144,7 +160,7 @@ class Peers:
             return False
         probe = PeerConnection(self, peer, PROBE_CHANNEL)
         try:
-            await asyncio.wait_for(self.loop.create_connection(lambda: probe, *address), 1)
+            await asyncio.wait_for(self.network.connect(peer, probe, *address), 1)
         except ConnectionRefusedError:
             return True
         except (OSError, TimeoutError):
@@ -169,7 +185,7 @@ class PeerConnection(asyncio.Protocol):
 
     async def connect(self, address: Address) -> None:
         try:
-            await self._peers.loop.create_connection(lambda: self, *address)
+            await self._peers.network.connect(self.peer, self, *address)
         except OSError as error:
             log.debug("event=peer_unreachable peer=%d channel=%s error=%r", self.peer, self.channel, str(error))
             self.reset()
@@ -223,9 +239,16 @@ class PeerConnection(asyncio.Protocol):
         if not self.outstanding or codec.read_correlation_id(frame) != self.outstanding[0][0]:
             raise MalformedFrame("an answer out of order")
         send = self.outstanding[0][2]
-        _, response = codec.decode_response(frame, type(send.request))
+        response = self._decoded(frame, send)
         self.outstanding.popleft()
         self._peers.step(Response(send, response))
+
+    def _decoded(self, frame: bytes, send: Send) -> Message:
+        if send.request.__api_key__ == fast_fetch.KEY:
+            response = fast_fetch.decode_response(frame)
+            if response is not None:
+                return response
+        return codec.decode_response(frame, type(send.request))[1]
 
     # --- giving up ---------------------------------------------------------------------------------------------------
 

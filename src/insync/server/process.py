@@ -7,19 +7,22 @@ import logging
 import os
 import resource
 import sys
+from collections.abc import Callable
 
 import uvloop
 
+from insync.errors import InvariantViolation
 from insync.server import properties
-from insync.server.properties import PropertiesError
+from insync.server.properties import Properties, PropertiesError
 from insync.server.server import Server
 from insync.server.storage_format import FormatError
+from insync.wire.errors import MalformedFrame
 
 GC_THRESHOLD = 50_000
 """Requests make few cycles; looking for them after every 700 objects costs more than it frees."""
 
 
-def main(path: str) -> int:
+def main(path: str, make_server: Callable[[Properties], Server] = Server) -> int:
     try:
         settings = properties.load(path)
     except (PropertiesError, OSError) as error:
@@ -33,8 +36,8 @@ def main(path: str) -> int:
     for key in settings.unused:
         log.info("event=setting_without_effect key=%s", key)
     try:
-        stop = uvloop.run(Server(settings).run())
-    except (FormatError, OSError) as error:
+        stop = uvloop.run(make_server(settings).run())
+    except (FormatError, InvariantViolation, MalformedFrame, OSError) as error:  # it cannot begin with these files
         print(error, file=sys.stderr)
         return 2
     log.info("event=stopped clean=%s reason=%r", str(stop.clean).lower(), stop.reason)

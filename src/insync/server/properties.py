@@ -52,8 +52,15 @@ class Properties:
 
 
 def load(path: str) -> Properties:
-    text = Path(path).read_text(encoding="utf-8")
-    return parse(text, path)
+    return parse(decoded(Path(path).read_bytes(), path), path)
+
+
+def decoded(data: bytes, source: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise PropertiesError(source, line, "this line", "is not UTF-8 text") from error
 
 
 def parse(text: str, source: str) -> Properties:
@@ -80,7 +87,9 @@ class _Reader:
         for key, entry in self._entries.items():
             self._take(key, entry)
         listeners = self._own("listeners", parse_listeners, parse_listeners("PLAINTEXT://:9092"))
-        directory = self._required("log.dirs" if "log.dir" not in self._entries else "log.dir", _one_directory)
+        directory = self._required(
+            "log.dir" if "log.dir" in self._entries and "log.dirs" not in self._entries else "log.dirs", _one_directory
+        )
         controllers = self._own("controller.listener.names", property_keys.words, ())
         advertised = self._own("advertised.listeners", parse_listeners, listeners)
         return Properties(
@@ -133,7 +142,7 @@ class _Reader:
 def _one_directory(text: str) -> str:
     directories = property_keys.words(text)
     if len(directories) != 1:
-        raise BadValue("one directory is served, not " + str(len(directories)))
+        raise BadValue(f"a node keeps its logs in one directory, not in {len(directories)}: start a node per disk")
     return directories[0]
 
 

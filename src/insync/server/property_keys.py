@@ -122,6 +122,7 @@ _TABLE: dict[str, tuple[Target, ...]] = {
     "replica.fetch.backoff.ms": (("replication", "replica_fetch_backoff_ms", _MS),),
     "replica.socket.timeout.ms": (("replication", "replica_fetch_timeout_ms", _MS1),),
     "insync.isr.expand.interval.ms": (("replication", "isr_expand_interval_ms", _MS1),),
+    "fetch.max.bytes": (("replication", "fetch_max_bytes", whole(1_024, _INT_MAX)),),
     "max.incremental.fetch.session.cache.slots": (("replication", "max_incremental_fetch_sessions", _BYTES),),
     # chores
     "replica.high.watermark.checkpoint.interval.ms": (("node", "hwm_checkpoint_interval_ms", _MS1),),
@@ -134,6 +135,7 @@ _TABLE: dict[str, tuple[Target, ...]] = {
     "group.max.session.timeout.ms": (("groups", "group_max_session_timeout_ms", _MS1),),
     "group.initial.rebalance.delay.ms": (("groups", "group_initial_rebalance_delay_ms", _MS),),
     "group.max.size": (("groups", "group_max_size", whole(1, _INT_MAX)),),
+    "insync.groups.max.bytes": (("groups", "groups_max_bytes", whole(0)),),
     "offset.metadata.max.bytes": (("groups", "offset_metadata_max_bytes", _BYTES),),
     "offsets.commit.timeout.ms": (("groups", "offsets_commit_timeout_ms", _MS1),),
     "offsets.retention.minutes": (("groups", "offsets_retention_minutes", whole(1, _INT_MAX)),),
@@ -148,6 +150,8 @@ _TABLE: dict[str, tuple[Target, ...]] = {
     "queued.max.request.bytes": (("limits", "received_bytes", whole(1)),),
     "insync.queued.max.response.bytes": (("limits", "unread_bytes", whole(1)),),
     "insync.max.in.flight.requests.per.connection": (("limits", "max_in_flight", whole(1, 10_000)),),
+    "insync.in.flight.max.bytes.per.connection": (("limits", "in_flight_bytes", whole(1)),),
+    "insync.slow.request.timeout.ms": (("limits", "slow_request_ms", _MS1),),
     "insync.slow.reader.timeout.ms": (("limits", "slow_reader_ms", _MS1),),
 }
 SETTINGS: Mapping[str, tuple[Target, ...]] = MappingProxyType(_TABLE)

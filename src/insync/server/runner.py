@@ -22,28 +22,39 @@ from insync.sansio import (
     DiskFailed,
     Effect,
     Event,
+    HangUp,
     Message,
     Note,
     Reply,
     Request,
+    RequestAbandoned,
     Response,
     Send,
     Stop,
     Sync,
     Synced,
     Timer,
+    TurnEnded,
     WriteFile,
 )
 from insync.server.disk import DiskThreads
 
 log = logging.getLogger("insync.server")
 
-Answer = Callable[[Message | None], None]
-"""Takes the answer to one request; None when none is due, or none can be given."""
+Answer = Callable[[Message | HangUp | None], None]
+"""Takes the answer to one request: None when none is due, a `HangUp` when none can be given."""
 
 
 class Peers(Protocol):
     def send(self, send: Send) -> None: ...
+
+
+class Outgoing(Protocol):
+    """Where answers leave. Between the two, they may be held back, so as to leave together."""
+
+    def hold(self) -> None: ...
+
+    def release(self) -> None: ...
 
 
 class Notes(Protocol):
@@ -67,6 +78,7 @@ class Runner:
         self.loop = loop
         self.stopped: asyncio.Future[Stop] = loop.create_future()
         self.peers: Peers | None = None
+        self.outgoing: Outgoing | None = None
         self._threads = threads
         self._notes = notes
         self._answers: dict[int, Answer] = {}
@@ -76,6 +88,7 @@ class Runner:
         self._arming = False
         self._carriers: dict[type, Callable[[Any], None]] = {
             Reply: self._reply,
+            HangUp: self._hang_up,
             Send: self._send,
             Sync: self._sync,
             WriteFile: self._write,
@@ -90,21 +103,35 @@ class Runner:
     def start(self) -> None:
         self._guarded(lambda: self.node.start(now_ms()))
 
-    def request(self, message: Message, answer: Answer, client: Client = UNKNOWN_CLIENT) -> None:
-        """Hand a request to the node; `answer` is called exactly once, possibly before this returns."""
+    def request(self, message: Message, answer: Answer, client: Client = UNKNOWN_CLIENT, more: bool = False) -> int:
+        """Hand a request to the node; `answer` is called exactly once, possibly before this returns its token.
+
+        `more`: another one follows at once, or `end_turn`.
+        """
         self._next_token = token = self._next_token + 1
         self._answers[token] = answer
         try:
-            effects = self.node.step(Request(token, message, client), now_ms())
+            effects = self.node.step(Request(token, message, client, more), now_ms())
         except InvariantViolation as violation:
             self._violated(violation)
-            return
+            return token
         except Exception:  # a defect, met by one request: that connection ends, the others are served
             log.exception("event=request_failed api=%s", type(message).__name__)
             effects = self.node.out.drain()
             if token in self._answers:
-                effects.append(Reply(token, None))
+                effects.append(HangUp(token, "it could not be handled"))
         self._carry_out(effects)
+        return token
+
+    def end_turn(self) -> None:
+        """No more requests follow, though the last one said so."""
+        self.step(TurnEnded())
+
+    def abandon(self, token: int, message: Message) -> None:
+        """Whoever asked has gone. What was kept to answer with is let go of at once, whenever the node answers."""
+        if token in self._answers:
+            self._answers[token] = _to_nobody
+            self.step(RequestAbandoned(token, message))
 
     def step(self, event: Event) -> None:
         self._guarded(lambda: self.node.step(event, now_ms()))
@@ -124,8 +151,15 @@ class Runner:
 
     def _carry_out(self, effects: list[Effect]) -> None:
         carriers = self._carriers
-        for effect in effects:
-            carriers[type(effect)](effect)
+        outgoing = self.outgoing if len(effects) > 1 else None
+        if outgoing is not None:
+            outgoing.hold()
+        try:
+            for effect in effects:
+                carriers[type(effect)](effect)
+        finally:
+            if outgoing is not None:
+                outgoing.release()
         if not self._arming:
             self._arming = True
             self.loop.call_later(ARM_S, self._arm)
@@ -159,6 +193,9 @@ class Runner:
     def _reply(self, effect: Reply) -> None:
         self._answers.pop(effect.token)(effect.response)  # a second answer to one request is a defect: KeyError
 
+    def _hang_up(self, effect: HangUp) -> None:
+        self._answers.pop(effect.token)(effect)
+
     def _send(self, effect: Send) -> None:
         if effect.peer == self.node.id:
             self.loop.call_soon(self._ask_myself, effect)
@@ -169,16 +206,16 @@ class Runner:
         """Not worth a socket. The rule is the same: one answer, or None when the time is up."""
         open_send = [send]
 
-        def settle(response: Message | None) -> None:
+        def settle(response: Message | HangUp | None) -> None:
             if open_send:
                 open_send.clear()
                 patience.cancel()
-                self.step(Response(send, response))
+                self.step(Response(send, None if isinstance(response, HangUp) else response))
 
         patience = self.loop.call_later(send.timeout_ms / 1_000, settle, None)
         self.request(send.request, lambda response: self._soon(settle, response))
 
-    def _soon(self, act: Callable[[Message | None], None], response: Message | None) -> None:
+    def _soon(self, act: Answer, response: Message | HangUp | None) -> None:
         self.loop.call_soon(act, response)
 
     def _sync(self, effect: Sync) -> None:
@@ -202,3 +239,7 @@ class Runner:
     def _violated(self, violation: InvariantViolation) -> None:
         log.critical("event=invariant_violated property=%s detail=%r", violation.name, violation.detail)
         self._stop(Stop(False, f"invariant violated: {violation}"))
+
+
+def _to_nobody(response: Message | HangUp | None) -> None:
+    """The answer to a request that was abandoned."""

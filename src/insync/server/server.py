@@ -14,10 +14,10 @@ from insync.node import apis
 from insync.node.node import Node
 from insync.node.topic_names import NodeTopicNames
 from insync.sansio import Shutdown, Stop
-from insync.server import assembly, endpoints
+from insync.server import assembly, endpoints, scraping
 from insync.server.disk import DiskThreads, ServerDisk
 from insync.server.listener import Listener
-from insync.server.metrics import NodeMetrics, serve
+from insync.server.network import Network
 from insync.server.notes import NoteLog
 from insync.server.peers import Address, AddressOf, Peers
 from insync.server.properties import Properties
@@ -42,25 +42,28 @@ class Server:
         loop = asyncio.get_running_loop()
         sockets = {each.name: endpoints.bind(each) for each in self.properties.listeners}
         config = assembly.node_config(self.properties, {name: _port(sock) for name, sock in sockets.items()})
-        disk = ServerDisk(self.properties.directory)
+        disk, network = self.disk(), self.network(loop)
         threads = DiskThreads(disk, loop)
         node = assembly.node(config, disk)
         runner = Runner(node, threads, self.notes, loop)
-        peers = runner.peers = Peers(node.id, self._address_of(node), runner.step, loop)
-        listener = Listener(
+        peers = runner.peers = Peers(node.id, self._address_of(node), runner.step, loop, network)
+        listener = runner.outgoing = Listener(
             limits=assembly.limits(self.properties),
             request=runner.request,
+            end_turn=runner.end_turn,
+            abandon=runner.abandon,
             peers=peers,
             known_brokers=lambda: [broker.id for broker in node.image.brokers.values() if not broker.fenced],
             traffic=self.traffic,
             edge=Edge(apis.TYPES, apis.SERVED, NodeTopicNames(node)),
         )
-        _stop_when_told(loop, runner)
+        self._stop_when_told(loop, runner)
         runner.start()
-        await listener.open(sockets.values())
-        metrics = await self._serve_metrics(NodeMetrics(node, listener, self.traffic, self.notes))
+        await listener.open(sockets.values(), network)
+        metrics = await self._serve_metrics(node, listener)
         log.info("event=started roles=%s port=%s", "+".join(config.roles), [_port(s) for s in sockets.values()])
         stop = await runner.stopped
+        _stop_listening_to_signals(loop)
         if stop.clean:
             await peers.drain(FAREWELL_S)
         if metrics is not None:
@@ -70,10 +73,46 @@ class Server:
         threads.close()
         return stop
 
-    async def _serve_metrics(self, metrics: NodeMetrics) -> asyncio.Server | None:
+    # --- what a node stands on, and a test may replace ----------------------------------------------------------------
+
+    def disk(self) -> ServerDisk:
+        return ServerDisk(self.properties.directory)
+
+    def network(self, loop: asyncio.AbstractEventLoop) -> Network:
+        return Network(loop)
+
+    def watch_supervisor(self, loop: asyncio.AbstractEventLoop, orphaned: Callable[[], None]) -> None:
+        """Nobody writes to a node's standard input: that it can be read means that its other end is gone."""
+        stdin = sys.stdin.fileno()
+
+        def ended() -> None:
+            loop.remove_reader(stdin)
+            orphaned()
+
+        if os.environ.get("INSYNC_SUPERVISED"):
+            loop.add_reader(stdin, ended)
+
+    # --- helpers -----------------------------------------------------------------------------------------------------
+
+    def _stop_when_told(self, loop: asyncio.AbstractEventLoop, runner: Runner) -> None:
+        """SIGTERM and Ctrl-C are a controlled shutdown (B7); so is the death of a supervisor."""
+
+        def stop() -> None:
+            runner.step(Shutdown())
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop)
+        self.watch_supervisor(loop, stop)
+
+    async def _serve_metrics(self, node: Node, listener: Listener) -> asyncio.Server | None:
+        def page() -> scraping.Page:
+            from insync.server import metrics  # not before somebody asks for them
+
+            return metrics.page(metrics.NodeMetrics(node, listener, self.traffic, self.notes))
+
         port = self.properties.metrics_port
         host = self.properties.listeners[0].host
-        return None if port is None else await serve(metrics, host, port)
+        return None if port is None else await scraping.serve(page, host, port)
 
     def _address_of(self, node: Node) -> AddressOf:
         voters = self.properties.voters
@@ -88,22 +127,11 @@ class Server:
         return address_of
 
 
-def _stop_when_told(loop: asyncio.AbstractEventLoop, runner: Runner) -> None:
-    """SIGTERM and Ctrl-C are a controlled shutdown (B7); so is the death of a supervisor."""
-
-    def stop() -> None:
-        runner.step(Shutdown())
-
+def _stop_listening_to_signals(loop: asyncio.AbstractEventLoop) -> None:
+    """Who tells it once more is too late: the code that the process ends with is decided, and no signal changes it."""
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    if os.environ.get("INSYNC_SUPERVISED"):
-        loop.add_reader(sys.stdin.fileno(), _orphaned, loop, stop)
-
-
-def _orphaned(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
-    """Nobody writes to a node's standard input: that it can be read means that its other end is gone."""
-    loop.remove_reader(sys.stdin.fileno())
-    stop()
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _port(sock: socket.socket) -> int:

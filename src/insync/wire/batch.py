@@ -1,4 +1,4 @@
-"""Record batches of format 2, as bytes. A broker checks the 61-byte header and the CRC and never looks inside.
+"""Record batches of format 2, as bytes. A broker checks the 61-byte header and the CRC and seldom looks inside.
 
     0 base offset (8)     8 batch length (4)   12 leader epoch (4)   16 magic (1)         17 crc (4)
     21 attributes (2)    23 last offset delta  27 base timestamp     35 max timestamp     43 producer id (8)
@@ -29,6 +29,7 @@ __all__ = [
     "crc_ok",
     "iter_headers",
     "read_header",
+    "recompressed",
     "records",
     "set_log_append_time",
     "stamp",
@@ -39,6 +40,8 @@ Bytes = bytes | bytearray | memoryview
 
 HEADER_SIZE = 61
 MAGIC = 2
+MOST_RECOMPRESSED = 1 << 24
+"""A batch of more bytes than this is not compressed anew: others wait meanwhile."""
 
 _LENGTH_FROM = 12
 _CRC_AT = 17
@@ -134,9 +137,12 @@ class BatchHeader:
         return self.attributes & _LOG_APPEND_TIME != 0
 
     @property
+    def codec(self) -> int:
+        return self.attributes & _CODEC_MASK
+
+    @property
     def compression(self) -> str:
-        codec = self.attributes & _CODEC_MASK
-        return codecs.NAMES[codec] if codec < len(codecs.NAMES) else "unknown"
+        return codecs.NAMES[self.codec] if self.codec < len(codecs.NAMES) else "unknown"
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={getattr(self, name)}" for name in self.__slots__)
@@ -184,6 +190,22 @@ def set_log_append_time(buf: bytearray, now_ms: int, pos: int = 0) -> None:
     _I16.pack_into(buf, pos + _CRC_FROM, attributes | _LOG_APPEND_TIME)
     _I64.pack_into(buf, pos + _MAX_TIMESTAMP_AT, now_ms)
     _U32.pack_into(buf, pos + _CRC_AT, crc32c(memoryview(buf)[pos + _CRC_FROM : pos + _LENGTH_FROM + batch_length]))
+
+
+def recompressed(buf: Bytes, header: BatchHeader, codec: int, max_bytes: int) -> bytearray | ErrorCode:
+    """compression.type: the batch in another codec, and so with another length and CRC, or why not."""
+    try:
+        payload = codecs.decompress(header.codec, bytes(memoryview(buf)[HEADER_SIZE : header.length]))
+    except MalformedBatch:
+        return ErrorCode.corrupt_message
+    if len(payload) > MOST_RECOMPRESSED:
+        return ErrorCode.message_too_large
+    batch = bytearray(memoryview(buf)[:HEADER_SIZE])
+    batch += codecs.compress(codec, payload)
+    _I32.pack_into(batch, 8, len(batch) - _LENGTH_FROM)
+    _I16.pack_into(batch, _CRC_FROM, (header.attributes & ~_CODEC_MASK) | codec)
+    _U32.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_CRC_FROM:]))
+    return batch if len(batch) <= max_bytes else ErrorCode.message_too_large
 
 
 def validate_produce(buf: Bytes, max_bytes: int) -> BatchHeader | ErrorCode:

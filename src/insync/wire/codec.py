@@ -22,6 +22,9 @@ from insync.wire.varint import read_uvarint
 _REQUEST = Struct(">hhih")
 _I32 = Struct(">i")
 
+MAX_HEADER_TAGS = 100
+"""No header has any yet."""
+
 _OWN_REQUESTS = {(get_replica_log_info.API_KEY, 0): get_replica_log_info.GetReplicaLogInfoRequest}
 _OWN_RESPONSES = {(get_replica_log_info.API_KEY, 0): get_replica_log_info.GetReplicaLogInfoResponse}
 
@@ -113,11 +116,6 @@ def encode_body(msg: Any) -> bytes:
     return entities.encode(msg)
 
 
-def decode_response_body(body: bytes, request_type: Any) -> Any:
-    """A response without its header."""
-    return entities.decode(response_type_of(request_type), body)
-
-
 def _schema(own: Any, load: Any, api_key: int, version: int) -> Any:
     if (api_key, version) in own:
         return own[api_key, version]
@@ -131,6 +129,8 @@ def _skip_tags(frame: bytes, pos: int) -> int:
     """Headers have no tagged fields yet; what follows checks that the position is inside the frame."""
     try:
         count, pos = read_uvarint(frame, pos)
+        if count > MAX_HEADER_TAGS:
+            raise MalformedFrame(f"a header with {count} tags")
         for _ in range(count):
             _, pos = read_uvarint(frame, pos)
             length, pos = read_uvarint(frame, pos)

@@ -32,6 +32,7 @@ _LZ4_UNCOMPRESSED = 0x80000000
 
 _FIRST_BUFFER = 64 * 1024
 _LIKELY_RATIO = 8
+_NO_ROOM = "failed to write whole buffer"
 
 _BE32 = Struct(">i")
 _LE32 = Struct("<I")
@@ -117,13 +118,15 @@ def _unlz4(data: bytes) -> bytes:
 
 
 def _bounded(decompress_into: Callable[[bytes, bytearray], int], data: bytes) -> bytes:
-    """Into a buffer of a likely size, then into larger ones: the codecs do not say why they failed."""
+    """Into a buffer of a likely size, then into larger ones, as long as that is what is wrong."""
     size = max(_FIRST_BUFFER, _LIKELY_RATIO * len(data))
     while size < MAX_UNPACKED:
         buffer = bytearray(size)
         try:
             return bytes(memoryview(buffer)[: decompress_into(data, buffer)])
-        except cramjam.DecompressionError:
+        except cramjam.DecompressionError as error:
+            if _NO_ROOM not in str(error):
+                raise
             size *= _LIKELY_RATIO
     buffer = bytearray(MAX_UNPACKED)
     return bytes(memoryview(buffer)[: decompress_into(data, buffer)])

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import Struct
 from typing import Any
-from uuid import UUID
 
 from kio.schema.k_raft_version_record.v0.data import KRaftVersionRecord
-from kio.schema.leader_change_message.v1.data import LeaderChangeMessage, Voter
+from kio.schema.leader_change_message.v0.data import LeaderChangeMessage, Voter
 from kio.schema.snapshot_footer_record.v0.data import SnapshotFooterRecord
 from kio.schema.snapshot_header_record.v0.data import SnapshotHeaderRecord
 from kio.schema.voters_record.v0.data import VotersRecord
@@ -41,15 +40,16 @@ def leader_change_batch(
     base_offset: int,
     leader_epoch: int,
     timestamp_ms: int,
-    directory_ids: dict[int, UUID] | None = None,
 ) -> bytearray:
-    """Q5: the first batch of a new quorum leader; committing it commits everything before it."""
-    known = directory_ids or {}
+    """Q5: the first batch of a new quorum leader; committing it commits everything before it.
+
+    Version 0: Kafka's readers take every leader change for one, whatever the version in it says.
+    """
     message = LeaderChangeMessage(
         version=LeaderChangeMessage.__version__,
         leader_id=leader_id,
-        voters=_voters(voters, known),
-        granting_voters=_voters(granting_voters, known),
+        voters=_voters(voters),
+        granting_voters=_voters(granting_voters),
     )
     return control_batch(
         LEADER_CHANGE, message, base_offset=base_offset, leader_epoch=leader_epoch, timestamp_ms=timestamp_ms
@@ -97,5 +97,5 @@ def control_message(record: batch.Record) -> Any | None:
     return entities.decode(schema, record.value)
 
 
-def _voters(ids: Sequence[int], directory_ids: dict[int, UUID]) -> tuple[Any, ...]:
-    return tuple(Voter(voter_id=voter, voter_directory_id=directory_ids.get(voter)) for voter in ids)
+def _voters(ids: Sequence[int]) -> tuple[Any, ...]:
+    return tuple(Voter(voter_id=voter) for voter in ids)

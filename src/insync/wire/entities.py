@@ -32,10 +32,13 @@ def encode(entity: Any) -> bytes:
     return out.getvalue()
 
 
-def decode(entity_type: Any, data: bytes, pos: int = 0) -> Any:
-    """The entity that fills `data` from `pos` on; MalformedFrame if the bytes do not follow its schema."""
+def decode(entity_type: Any, data: bytes, pos: int = 0, *, fills: bool = True) -> Any:
+    """The entity that fills `data` from `pos` on; MalformedFrame if the bytes do not follow its schema.
+
+    With `fills` false, whatever comes after the entity is ignored.
+    """
     end = skim(entity_type, data, pos)
-    if end != len(data):
+    if fills and end != len(data):
         raise MalformedFrame(f"{len(data) - end} bytes after {entity_type.__name__}")
     try:
         return _read(entity_type, data, pos)

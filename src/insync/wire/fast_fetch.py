@@ -1,16 +1,19 @@
-"""The Fetch request that followers send all the time, written by hand: byte for byte what the general way gives.
+"""What a follower sends and hears all the time, written and read by hand: the Fetch request and its answer.
 
-Only the node's own version is known here. A request that says more than followers do is declined with None.
+Bytes and values are those of the general way. Only the node's own version is known here. A request that says more than
+followers do, and an answer that says more than "here are records", is declined with None, and so are damaged bytes.
 """
 
 from __future__ import annotations
 
 from struct import Struct
+from struct import error as StructError  # noqa: N812  an exception
 from typing import Any
 
+from insync.wire.errors import ErrorCode, MalformedFrame
 from insync.wire.messages import fetch
-from insync.wire.types import ZERO_UUID, millis
-from insync.wire.varint import append_uvarint
+from insync.wire.types import ZERO_UUID, millis, ms, uuid_from
+from insync.wire.varint import append_uvarint, read_uvarint
 
 KEY, VERSION = 1, 17
 
@@ -85,3 +88,65 @@ def _state(out: bytearray, state: Any) -> None:
     else:
         out += b"\x01"
         out += _REPLICA.pack(1, _REPLICA_SIZE, state.replica_id, state.replica_epoch, 0)
+
+
+# --- the answer ---
+
+_RESPONSE = Struct(">ibihi")
+_LINE = Struct(">ihqqqbi")
+_UUID_SIZE = 16
+_NONE = ErrorCode.none
+_NULL, _EMPTY = 0, 1
+
+
+def decode_response(frame: bytes) -> fetch.FetchResponse | None:
+    """A frame without its length."""
+    try:
+        return _response(frame)
+    except (IndexError, StructError, MalformedFrame):
+        return None
+
+
+def _response(frame: bytes) -> fetch.FetchResponse | None:
+    _, tags, throttle, error, session_id = _RESPONSE.unpack_from(frame)
+    count, pos = read_uvarint(frame, _RESPONSE.size)
+    if tags or error or count == 0:
+        return None
+    topics = []
+    for _ in range(count - 1):
+        topic_id = uuid_from(frame[pos : pos + _UUID_SIZE])
+        partitions, pos = read_uvarint(frame, pos + _UUID_SIZE)
+        lines = []
+        for _ in range(partitions - 1):
+            line, pos = _line(frame, pos)
+            if line is None:
+                return None
+            lines.append(line)
+        if topic_id is None or partitions == 0 or frame[pos]:
+            return None
+        pos += 1
+        topics.append(fetch.FetchableTopicResponse(topic_id=topic_id, partitions=tuple(lines)))
+    if frame[pos:] != b"\x00":
+        return None
+    return fetch.FetchResponse(
+        throttle_time=ms(throttle), error_code=_NONE, session_id=session_id, responses=tuple(topics)
+    )
+
+
+def _line(frame: bytes, pos: int) -> tuple[fetch.PartitionData | None, int]:
+    index, error, hwm, stable, log_start, aborted, preferred = _LINE.unpack_from(frame, pos)
+    size, pos = read_uvarint(frame, pos + _LINE.size)
+    end = pos + size - 1
+    if error or aborted not in (_NULL, _EMPTY) or size == 0 or frame[end]:
+        return None, pos
+    line = fetch.PartitionData(
+        partition_index=index,
+        error_code=_NONE,
+        high_watermark=hwm,
+        last_stable_offset=stable,
+        log_start_offset=log_start,
+        aborted_transactions=None if aborted == _NULL else (),
+        preferred_read_replica=preferred,
+        records=frame[pos:end],
+    )
+    return line, end + 1

@@ -20,6 +20,9 @@ from insync.wire.record import append_varint, read_varint
 
 DELETE_HORIZON = 0x40
 NO_TIMESTAMP = -1
+MOST_RECORDS = 1 << 20
+"""A broker looks into no batch that says it has more: compressed, a megabyte can hold twenty million empty records,
+and nobody else is served meanwhile."""
 
 _CODEC_MASK = 0x07
 _START = Struct(">qiibI")
@@ -106,6 +109,8 @@ def _payload(buf: Bytes, pos: int, header: BatchHeader) -> bytes:
 
 def _walk(payload: bytes, header: BatchHeader) -> Iterator[RawRecord]:
     pos, base, last = 0, header.base_offset, header.last_offset
+    if header.count > MOST_RECORDS:
+        raise MalformedBatch(f"a batch of {header.count} records")
     try:
         for _ in range(header.count):
             record = _read(payload, pos, base)

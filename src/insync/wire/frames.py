@@ -1,7 +1,7 @@
 """Frames on a connection: four bytes of length, then as many bytes.
 
-A reader is fed whatever arrived and gives whole frames. A length is believed only up to a limit, and no room is made
-for bytes that have not come: a peer that claims much and sends little costs little.
+A length is believed only up to a limit, and no room is made for bytes that have not come: a peer that claims much and
+sends little costs little. What has been taken out is let go of at once, so that an idle connection holds nothing.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from struct import Struct
 
 from insync.wire.errors import MalformedFrame
 
-MAX_FRAME = 100 * 1024 * 1024
-"""Kafka's socket.request.max.bytes."""
-
 _LENGTH = Struct(">i")
+_length = _LENGTH.unpack_from
+
+_LET_GO = 1 << 16
+"""So many bytes that were taken out are kept at most in front of those that were not."""
 
 
 def framed(content: bytes) -> list[bytes | bytearray]:
@@ -21,50 +22,55 @@ def framed(content: bytes) -> list[bytes | bytearray]:
     return [_LENGTH.pack(len(content)), content]
 
 
-class FrameReader:
-    __slots__ = ("_buffer", "_limit")
+class FrameBuffer:
+    """Takes in what a socket gave, gives out whole frames."""
 
-    def __init__(self, limit: int = MAX_FRAME) -> None:
-        self._limit = limit
-        self._buffer = bytearray()
+    __slots__ = ("_data", "_max", "_position")
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max = max_bytes
+        self._data: bytes | bytearray = b""
+        self._position = 0
+
+    def __len__(self) -> int:
+        """Bytes that came and were not taken."""
+        return len(self._data) - self._position
 
     @property
-    def pending(self) -> int:
-        """How many bytes of an unfinished frame are held."""
-        return len(self._buffer)
+    def has_whole(self) -> bool:
+        """Whether another frame can be taken, or its length is a bad one."""
+        data, start = self._data, self._position + 4
+        return start <= len(data) and start + _length(data, start - 4)[0] <= len(data)
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Every frame that `data` completes; MalformedFrame for a length below zero or above the limit."""
-        if self._buffer:
-            return self._feed_rest(data)
-        frames, pos = self._split(data)
-        if pos < len(data):
-            self._buffer += memoryview(data)[pos:]
-        return frames
+    def add(self, data: bytes) -> None:
+        """Most of the time that is whole frames, and is kept as it is."""
+        if self._position == len(self._data):
+            self._data, self._position = data, 0
+            return
+        if not isinstance(self._data, bytearray):
+            self._data = bytearray(memoryview(self._data)[self._position :])
+        elif self._position:
+            del self._data[: self._position]
+        self._position = 0
+        self._data += data
 
-    def _feed_rest(self, data: bytes) -> list[bytes]:
-        buffer = self._buffer
-        buffer += data
-        frames, pos = self._split(buffer)
-        if pos:
-            del buffer[:pos]
-        return frames
-
-    def _split(self, data: bytes | bytearray) -> tuple[list[bytes], int]:
-        """The whole frames of `data`, and the position after them."""
-        frames: list[bytes] = []
-        pos = 0
-        view = memoryview(data)
-        while len(view) - pos >= 4:
-            end = pos + 4 + self._checked(_LENGTH.unpack_from(view, pos)[0])
-            if end > len(view):
-                break
-            frames.append(bytes(view[pos + 4 : end]))
-            pos = end
-        view.release()
-        return frames, pos
-
-    def _checked(self, length: int) -> int:
-        if not 0 <= length <= self._limit:
+    def take(self) -> bytes | None:
+        """The next whole frame, if it is here; MalformedFrame if its length is negative or above the limit."""
+        data, start = self._data, self._position + 4
+        if start > len(data):
+            return None
+        length = _length(data, start - 4)[0]
+        if not 0 <= length <= self._max:
             raise MalformedFrame(f"a frame of {length} bytes")
-        return length
+        end = start + length
+        if end > len(data):
+            return None
+        frame = data[start:end] if type(data) is bytes else bytes(memoryview(data)[start:end])
+        if end == len(data):
+            self._data, self._position = b"", 0
+        elif end > _LET_GO and type(data) is bytearray:
+            del data[:end]
+            self._position = 0
+        else:
+            self._position = end
+        return frame

@@ -3,6 +3,9 @@
 kio's native reader believes the lengths it reads: an array that claims two billion entries makes it allocate for them
 and, when that fails, abort the whole process. So whatever came from outside is skimmed first. A schema is compiled once
 into a tuple of steps; runs of fixed-size fields become a single step, so that a request costs a few microseconds.
+
+A few bytes of an entry become objects of several hundred, and work for the whole node. So the entries of a request are
+counted, over all its arrays. Those of an answer are not: it comes from somebody who was asked.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from struct import Struct
 from typing import Any, get_origin
 
 from kio.serial._introspect import EntityField, EntityTupleField, classify_field, is_optional
+from kio.static.constants import EntityType
 
 from insync.wire.errors import MalformedFrame
 from insync.wire.varint import read_uvarint
@@ -41,6 +45,13 @@ _SIZES = {
     "datetime_i64": 8,
     "uuid": 16,
 }
+MAX_ENTRIES = 100_000
+"""In one request."""
+
+_UNLIMITED = 1 << 62
+_entries_left = [_UNLIMITED]
+"""Of the message that is being skimmed. Steps are plain functions of (data, position), and this is what they share."""
+
 _I16 = Struct(">h")
 _I32 = Struct(">i")
 
@@ -50,6 +61,7 @@ def skim(entity_type: Any, data: bytes, pos: int) -> int:
 
     Positions only grow, so most steps leave the check to the next read (an IndexError) or to the last line here.
     """
+    _entries_left[0] = MAX_ENTRIES if getattr(entity_type, "__type__", None) is EntityType.request else _UNLIMITED
     try:
         for step in _steps(entity_type):
             pos = step(data, pos)
@@ -142,6 +154,7 @@ def _sized(name: str, flexible: bool) -> Step:
 def _fixed_array(size: int, read_count: ReadLength) -> Step:
     def step(data: bytes, pos: int) -> int:
         count, pos = read_count(data, pos)
+        _count(count)
         return _checked(data, pos, count * size)  # kio makes room for the count before it reads
 
     return step
@@ -151,6 +164,7 @@ def _array(item: Step, read_count: ReadLength) -> Step:
     def step(data: bytes, pos: int) -> int:
         count, pos = read_count(data, pos)
         _checked(data, pos, count)  # no item is smaller than a byte
+        _count(count)
         for _ in range(count):
             pos = item(data, pos)
         return pos
@@ -181,6 +195,7 @@ def _tags(entity_type: Any) -> Step:
         count, pos = read_uvarint(data, pos)
         if count == 0:
             return pos
+        _count(count)
         for _ in range(count):
             tag, pos = read_uvarint(data, pos)
             length, pos = read_uvarint(data, pos)
@@ -191,6 +206,12 @@ def _tags(entity_type: Any) -> Step:
         return pos
 
     return step
+
+
+def _count(entries: int) -> None:
+    left = _entries_left[0] = _entries_left[0] - entries
+    if left < 0:
+        raise MalformedFrame(f"more than {MAX_ENTRIES} entries in one request")
 
 
 def _checked(data: bytes, pos: int, length: int) -> int:

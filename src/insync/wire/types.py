@@ -46,6 +46,18 @@ def instant_millis(moment: datetime | None) -> int:
     return -1 if moment is None else (moment - _EPOCH) // _MILLISECOND
 
 
+@lru_cache(maxsize=1 << 14)
+def uuid_from(raw: bytes) -> UUID | None:
+    """As kio reads it: None for the zero one. The same object each time, so that finding it in a dict needs no
+    comparison, which takes as long as making one."""
+    return UUID(bytes=raw) if len(raw) == len(ZERO_UUID.bytes) and any(raw) else None
+
+
+def one_uuid(value: UUID) -> UUID:
+    """The object that `uuid_from` gives for an equal one."""
+    return uuid_from(value.bytes) or value
+
+
 def uuid_of(value: UUID | None) -> UUID:
     """A kio uuid as a UUID: the zero one where kio read None."""
     return ZERO_UUID if value is None else value

@@ -1,11 +1,14 @@
-"""Every API that a node serves: one module each, found by the request's type.
+"""Every API that a node serves: one module each, found by the request's API key.
 
 Three kinds: those that a node answers itself (`handle`), those that a controller decides and that only nodes send
 (`decide`, `refuse`), and those that a controller decides for clients, which brokers forward.
+
+A module here has the name of its messages' module: `vote` handles `wire.messages.vote.VoteRequest`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -18,11 +21,14 @@ from insync.node.apis import (
     begin_quorum_epoch,
     broker_heartbeat,
     broker_registration,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_groups,
     delete_records,
     delete_topics,
+    describe_acls,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -30,6 +36,7 @@ from insync.node.apis import (
     describe_producers,
     describe_quorum,
     describe_topic_partitions,
+    describe_transactions,
     elect_leaders,
     end_quorum_epoch,
     envelope,
@@ -45,6 +52,7 @@ from insync.node.apis import (
     list_groups,
     list_offsets,
     list_partition_reassignments,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -56,18 +64,14 @@ from insync.node.apis import (
     update_features,
     vote,
 )
+from insync.wire import messages
 
 
-def _by_request(*modules: ModuleType) -> dict[type[Any], ModuleType]:
-    return {module.REQUEST: module for module in modules}
+def _by_key(*modules: ModuleType) -> dict[int, ModuleType]:
+    return {module.KEY: module for module in modules}
 
 
-def _key(module: ModuleType) -> int:
-    key: int = module.REQUEST.__api_key__
-    return key
-
-
-ANY = _by_request(
+ANY = _by_key(
     vote,
     begin_quorum_epoch,
     end_quorum_epoch,
@@ -80,8 +84,11 @@ ANY = _by_request(
     describe_cluster,
     describe_topic_partitions,
     describe_configs,
+    describe_acls,
+    create_acls,
+    delete_acls,
 )
-BROKER = _by_request(
+BROKER = _by_key(
     produce,
     list_offsets,
     offset_for_leader_epoch,
@@ -101,9 +108,11 @@ BROKER = _by_request(
     list_groups,
     describe_groups,
     delete_groups,
+    list_transactions,
+    describe_transactions,
 )
-CONTROLLER = _by_request(alter_partition, broker_registration, broker_heartbeat, allocate_producer_ids)
-FORWARDED = _by_request(
+CONTROLLER = _by_key(alter_partition, broker_registration, broker_heartbeat, allocate_producer_ids)
+FORWARDED = _by_key(
     create_topics,
     delete_topics,
     create_partitions,
@@ -116,12 +125,40 @@ FORWARDED = _by_request(
     update_features,
 )
 
-_ALL = (*ANY.values(), *BROKER.values(), *CONTROLLER.values(), *FORWARDED.values())
+_ALL = {**ANY, **BROKER, **CONTROLLER, **FORWARDED}
 
-TYPES: dict[int, type[Any]] = {module.REQUEST.__api_key__: module.REQUEST for module in _ALL}
+ABANDONED = {key: module for key, module in _ALL.items() if hasattr(module, "abandon")}
+"""Whose requests may be parked at a broker for long, and need not be once nobody waits for their answers."""
+FETCH = fetch.KEY
+
+
+class _RequestTypes(Mapping[int, type[Any]]):
+    """Looked up one by one: a class is made when the first request of its API arrives."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, type[Any]] = {}
+
+    def __getitem__(self, key: int) -> type[Any]:
+        found = self._found.get(key)
+        if found is None:
+            name = _ALL[key].__name__.rpartition(".")[2]
+            found = self._found[key] = getattr(getattr(messages, name), name.title().replace("_", "") + "Request")
+        return found
+
+    def __contains__(self, key: object) -> bool:
+        return key in _ALL
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(_ALL)
+
+    def __len__(self) -> int:
+        return len(_ALL)
+
+
+TYPES: Mapping[int, type[Any]] = _RequestTypes()
 """By API key: the class of request that the node takes."""
 
 SERVED: dict[int, tuple[int, int]] = {
-    module.KEY: module.VERSIONS for module in sorted(_ALL, key=_key) if hasattr(module, "VERSIONS")
+    key: module.VERSIONS for key, module in sorted(_ALL.items()) if hasattr(module, "VERSIONS")
 }
 """By API key, in order: the versions that clients may speak, as ApiVersions tells them. Other APIs are for nodes."""

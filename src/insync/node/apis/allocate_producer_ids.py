@@ -7,7 +7,7 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import allocate_producer_ids as api
 from insync.wire.types import NO_DURATION
 
-REQUEST = api.AllocateProducerIdsRequest
+KEY = 67
 
 
 def decide(controller: Controller, request: Message, now: int) -> Decision:

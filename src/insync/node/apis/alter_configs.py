@@ -2,6 +2,7 @@
 
 from insync.controller.controller import Controller
 from insync.controller.decision import Decision
+from insync.node import config_answers
 from insync.sansio import Message
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import alter_configs as api
@@ -9,7 +10,6 @@ from insync.wire.types import NO_DURATION
 
 KEY = 33
 VERSIONS = (0, 2)
-REQUEST = api.AlterConfigsRequest
 
 
 def decide(controller: Controller, request: Message, now: int) -> Decision:
@@ -17,15 +17,4 @@ def decide(controller: Controller, request: Message, now: int) -> Decision:
 
 
 def refuse(request: Message, error: ErrorCode) -> Message:
-    return api.AlterConfigsResponse(
-        throttle_time=NO_DURATION,
-        responses=tuple(
-            api.AlterConfigsResourceResponse(
-                error_code=error,
-                error_message=None,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in request.resources
-        ),
-    )
+    return api.AlterConfigsResponse(throttle_time=NO_DURATION, responses=config_answers.refused(api, request, error))

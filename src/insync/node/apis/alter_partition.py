@@ -7,7 +7,7 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import alter_partition as api
 from insync.wire.types import NO_DURATION
 
-REQUEST = api.AlterPartitionRequest
+KEY = 56
 
 
 def decide(controller: Controller, request: Message, now: int) -> Decision:

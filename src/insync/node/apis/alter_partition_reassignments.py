@@ -9,7 +9,6 @@ from insync.wire.types import NO_DURATION
 
 KEY = 45
 VERSIONS = (0, 1)
-REQUEST = api.AlterPartitionReassignmentsRequest
 
 
 def decide(controller: Controller, request: Message, now: int) -> Decision:

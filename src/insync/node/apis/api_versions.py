@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 
 KEY = 18
 VERSIONS = (0, 4)
-REQUEST = api.ApiVersionsRequest
-
-_LOWEST_LEVEL = 1
-"""Level 0 means that a feature is off; clients up to version 3 of this API do not take it for a level."""
 
 
 def handle(node: Node, request: Message, token: int, now: int) -> None:
@@ -34,7 +30,7 @@ def handle(node: Node, request: Message, token: int, now: int) -> None:
             ),
             throttle_time=NO_DURATION,
             supported_features=tuple(
-                api.SupportedFeatureKey(name=name, min_version=_LOWEST_LEVEL, max_version=level)
+                api.SupportedFeatureKey(name=name, min_version=level, max_version=level)  # no other is known here
                 for name, level in FEATURES
             ),
             finalized_features_epoch=image.offset,

@@ -7,7 +7,7 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import broker_heartbeat as api
 from insync.wire.types import NO_DURATION
 
-REQUEST = api.BrokerHeartbeatRequest
+KEY = 63
 
 
 def decide(controller: Controller, request: Message, now: int) -> Decision:

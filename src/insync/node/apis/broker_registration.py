@@ -7,7 +7,7 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import broker_registration as api
 from insync.wire.types import NO_DURATION
 
-REQUEST = api.BrokerRegistrationRequest
+KEY = 62
 
 
 def decide(controller: Controller, request: Message, now: int) -> Decision:

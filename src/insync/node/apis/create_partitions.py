@@ -9,7 +9,6 @@ from insync.wire.types import NO_DURATION
 
 KEY = 37
 VERSIONS = (0, 3)
-REQUEST = api.CreatePartitionsRequest
 
 
 def decide(controller: Controller, request: Message, now: int) -> Decision:

@@ -9,7 +9,6 @@ from insync.wire.types import NO_DURATION
 
 KEY = 19
 VERSIONS = (2, 7)
-REQUEST = api.CreateTopicsRequest
 
 
 def decide(controller: Controller, request: Message, now: int) -> Decision:

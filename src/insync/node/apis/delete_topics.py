@@ -9,7 +9,6 @@ from insync.wire.types import NO_DURATION
 
 KEY = 20
 VERSIONS = (1, 6)
-REQUEST = api.DeleteTopicsRequest
 
 
 def decide(controller: Controller, request: Message, now: int) -> Decision:

@@ -1,16 +1,17 @@
 """DescribeConfigs (32): what holds for a topic or a broker, and where each value comes from.
 
-A topic's value is its own, else the cluster's default, else this node's own setting, else the built-in one. The broker
-with the empty name is the cluster's defaults: only those that are set. Leaves out: other resources (loggers, groups,
-client metrics), and documentation.
+A topic's value is its own, else this broker's default, the cluster's, that of the node's file, or the built-in one. The
+broker with the empty name is the cluster's defaults: only those that are set. Leaves out: other resources (loggers,
+groups, client metrics).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from insync.metadata import configs
+from insync.metadata import config_docs, configs
 from insync.metadata.configs import ConfigKey, Resource
 from insync.metadata.image import CLUSTER_DEFAULTS, Image
 from insync.node.config import NodeConfig
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 KEY = 32
 VERSIONS = (1, 4)
-REQUEST = api.DescribeConfigsRequest
 
 TOPIC, BROKER, CLUSTER, STATIC, BUILT_IN = range(1, 6)
 """Kafka's numbers of where a value comes from."""
@@ -37,19 +37,27 @@ Source = tuple[str, str, int]
 
 
 def handle(node: Node, request: Message, token: int, now: int) -> None:
-    results = tuple(_result(node, resource, request.include_synonyms) for resource in request.resources)
+    results = tuple(_result(node, resource, request) for resource in request.resources)
     node.out.reply(token, api.DescribeConfigsResponse(throttle_time=NO_DURATION, results=results))
 
 
-def _result(node: Node, resource: Message, synonyms: bool) -> Message:
+def _result(node: Node, resource: Message, request: Message) -> Message:
     error, message = _problem(node, resource.resource_type, resource.resource_name)
-    lines = () if error is not ErrorCode.none else _lines(node, resource, synonyms)
+    lines = () if error is not ErrorCode.none else _lines(node, resource)
     return api.DescribeConfigsResult(
         error_code=error,
         error_message=message,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=lines,
+        configs=tuple(_as_asked(line, request) for line in lines),
+    )
+
+
+def _as_asked(line: Message, request: Message) -> Message:
+    return replace(
+        line,
+        synonyms=line.synonyms if request.include_synonyms else (),
+        documentation=config_docs.DOCS.get(line.name) if request.include_documentation else None,
     )
 
 
@@ -64,36 +72,31 @@ def _problem(node: Node, kind: int, name: str) -> tuple[ErrorCode, str | None]:
     return ErrorCode.none, None
 
 
-def _lines(node: Node, resource: Message, synonyms: bool) -> tuple[Message, ...]:
+def _lines(node: Node, resource: Message) -> tuple[Message, ...]:
     image, name = node.image, resource.resource_name
     if resource.resource_type == Resource.TOPIC:
-        found = [_line(key, topic_sources(image, name, key), synonyms) for key in configs.TOPIC_KEYS.values()]
+        found = [_line(key, topic_sources(image, name, node.id, key)) for key in configs.TOPIC_KEYS.values()]
     elif name:
-        found = [_line(key, _broker_sources(image, name, key), synonyms) for key in configs.BROKER_KEYS.values()]
+        found = [_line(key, _broker_sources(image, node.id, key, key.name)) for key in configs.BROKER_KEYS.values()]
         found += [_fixed(key, value) for key, value in _fixed_settings(node.config).items()]
     else:
         keys = configs.BROKER_KEYS
         shared = image.configs.get(CLUSTER_DEFAULTS, {})
-        found = [_line(keys[key], [(key, value, CLUSTER)], synonyms) for key, value in shared.items() if key in keys]
+        found = [_line(keys[key], [(key, value, CLUSTER)]) for key, value in shared.items() if key in keys]
     asked = resource.configuration_keys
     return tuple(line for line in sorted(found, key=lambda line: line.name) if asked is None or line.name in asked)
 
 
-def topic_sources(image: Image, topic: str, key: ConfigKey) -> list[Source]:
-    """All that speak for a topic's config, the one in force first."""
+def topic_sources(image: Image, topic: str, node_id: int, key: ConfigKey) -> list[Source]:
+    """All that speak for a topic's config at this node, the one in force first."""
     own = image.configs.get((Resource.TOPIC, topic), {})
     sources = [(key.name, own[key.name], TOPIC)] if key.name in own else []
-    return [*sources, *_shared_sources(image, key, key.synonym)]
+    return [*sources, *_broker_sources(image, node_id, key, key.synonym)]
 
 
-def _broker_sources(image: Image, broker: str, key: ConfigKey) -> list[Source]:
-    own = image.configs.get((Resource.BROKER, broker), {})
-    sources = [(key.name, own[key.name], BROKER)] if key.name in own else []
-    return [*sources, *_shared_sources(image, key, key.name)]
-
-
-def _shared_sources(image: Image, key: ConfigKey, name: str) -> list[Source]:
+def _broker_sources(image: Image, node_id: int, key: ConfigKey, name: str) -> list[Source]:
     layers: tuple[tuple[Mapping[str, str], int], ...] = (
+        (image.configs.get((Resource.BROKER, str(node_id)), {}), BROKER),
         (image.configs.get(CLUSTER_DEFAULTS, {}), CLUSTER),
         (image.defaults, STATIC),
     )
@@ -101,7 +104,7 @@ def _shared_sources(image: Image, key: ConfigKey, name: str) -> list[Source]:
     return [*found, (name or key.name, key.default, BUILT_IN)]
 
 
-def _line(key: ConfigKey, sources: list[Source], synonyms: bool) -> Message:
+def _line(key: ConfigKey, sources: list[Source]) -> Message:
     return api.DescribeConfigsResourceResult(
         name=key.name,
         value=sources[0][1],
@@ -109,9 +112,7 @@ def _line(key: ConfigKey, sources: list[Source], synonyms: bool) -> Message:
         config_source=sources[0][2],
         is_sensitive=False,
         synonyms=tuple(
-            api.DescribeConfigsSynonym(name=name, value=value, source=source)
-            for name, value, source in sources
-            if synonyms
+            api.DescribeConfigsSynonym(name=name, value=value, source=source) for name, value, source in sources
         ),
         config_type=_type(key),
         documentation=None,

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 KEY = 35
 VERSIONS = (1, 4)
-REQUEST = api.DescribeLogDirsRequest
 
 
 def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:

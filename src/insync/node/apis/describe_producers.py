@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 KEY = 61
 VERSIONS = (0, 0)
-REQUEST = api.DescribeProducersRequest
 
 _NO_COORDINATOR = -1
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 KEY = 55
 VERSIONS = (0, 2)
-REQUEST = api.DescribeQuorumRequest
 
 
 def handle(node: Node, request: Message, token: int, now: int) -> None:

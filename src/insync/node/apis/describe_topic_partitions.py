@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (75): partitions with their ELR, a page at a time. Leaves out: authorized operations.
+"""DescribeTopicPartitions (75): partitions with their ELR, a page at a time.
 
 Topics are listed by name; the cursor of an answer names the first partition that did not fit. ELR lists are empty where
 there are none, never null: Java clients fall over null (WIRE.md, trap 3).
@@ -12,6 +12,7 @@ from insync.metadata import topic_names
 from insync.metadata.image import Image
 from insync.metadata.partition import NO_LEADER, Partition
 from insync.sansio import Message
+from insync.wire import operations
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import describe_topic_partitions as api
 from insync.wire.types import NO_DURATION
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 KEY = 75
 VERSIONS = (0, 0)
-REQUEST = api.DescribeTopicPartitionsRequest
 
 MAX_PARTITIONS = 2_000
 
@@ -68,6 +68,7 @@ def _topic(image: Image, name: str, partitions: list[Partition]) -> Message:
         topic_id=topic_id,
         is_internal=topic_names.is_internal(name),
         partitions=tuple(_partition(image, partition) for partition in partitions),
+        topic_authorized_operations=operations.ON_TOPIC,  # unlike elsewhere, nobody has to ask
     )
 
 

@@ -9,7 +9,6 @@ from insync.wire.types import NO_DURATION
 
 KEY = 43
 VERSIONS = (0, 2)
-REQUEST = api.ElectLeadersRequest
 
 
 def decide(controller: Controller, request: Message, now: int) -> Decision:

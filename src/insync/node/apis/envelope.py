@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from insync.node import apis
+from insync.node.apis import describe_quorum
 from insync.sansio import Message
 from insync.wire import codec
 from insync.wire.errors import ErrorCode, MalformedFrame
-from insync.wire.messages import describe_quorum
 from insync.wire.messages import envelope as api
 
 if TYPE_CHECKING:
     from insync.node.node import Node
 
-REQUEST = api.EnvelopeRequest
+KEY = 58
 
 
 def handle(node: Node, request: Message, token: int, now: int) -> None:
@@ -23,11 +23,12 @@ def handle(node: Node, request: Message, token: int, now: int) -> None:
         node.out.reply(token, api.EnvelopeResponse(response_data=None, error_code=ErrorCode.not_controller))
         return
     inner = _opened(request)
-    if isinstance(inner, describe_quorum.DescribeQuorumRequest):  # the quorum answers, nothing is to be decided
+    key = -1 if inner is None else inner.__api_key__
+    if key == describe_quorum.KEY:  # the quorum answers, nothing is to be decided
         described = codec.encode_response(node.quorum.description(now), 0)
         node.out.reply(token, api.EnvelopeResponse(response_data=described, error_code=ErrorCode.none))
         return
-    controller_api = apis.FORWARDED.get(type(inner))
+    controller_api = apis.FORWARDED.get(key)
     if controller_api is None:
         node.out.reply(token, api.EnvelopeResponse(response_data=None, error_code=ErrorCode.invalid_request))
         return
@@ -46,8 +47,9 @@ def handle(node: Node, request: Message, token: int, now: int) -> None:
 
 
 def _opened(request: Message) -> Message | None:
-    """None if the bytes are no request: whoever sent them is told so, and the controller goes on."""
+    """None if the bytes are no request that nodes send: whoever sent them is told so, and the controller goes on."""
     try:
-        return codec.decode_request(request.request_data)[1]
+        header, inner = codec.decode_request(request.request_data)
     except MalformedFrame:
         return None
+    return inner if type(inner) is apis.TYPES.get(header.api_key) else None

@@ -7,22 +7,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from insync.sansio import Message
-from insync.wire.messages import fetch as api
 from insync.wire.types import METADATA_TOPIC_ID
 
 if TYPE_CHECKING:
+    from insync.node.broker_role import BrokerRole
     from insync.node.node import Node
 
 KEY = 1
 VERSIONS = (4, 17)
-REQUEST = api.FetchRequest
 
 
 def handle(node: Node, request: Message, token: int, now: int) -> None:
     topics = request.topics
     if topics and topics[0].topic_id == METADATA_TOPIC_ID:
         node.quorum.handle_fetch(request, token, now)
-    elif node.replicas is not None:
-        node.replicas.fetch(request, token, now)
+    elif node.broker_role:
+        node.broker_role.replicas.fetch(request, token, now, more=node.broker_role.more)
     else:
-        node.out.reply(token, None)  # a controller holds no partitions
+        node.out.hang_up(token, "a controller holds no partitions")
+
+
+def abandon(broker: BrokerRole, request: Message, token: int, now: int) -> None:
+    broker.replicas.abandon_fetch(token)

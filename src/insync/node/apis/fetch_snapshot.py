@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from insync.sansio import Message
-from insync.wire.messages import fetch_snapshot as api
 
 if TYPE_CHECKING:
     from insync.node.node import Node
 
-REQUEST = api.FetchSnapshotRequest
+KEY = 59
 
 
 def handle(node: Node, request: Message, token: int, now: int) -> None:

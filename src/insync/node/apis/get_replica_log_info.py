@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from insync.sansio import Message
-from insync.wire.messages import get_replica_log_info as api
 
 if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
-REQUEST = api.GetReplicaLogInfoRequest
+KEY = 93
 
 
 def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from insync.sansio import Message
-from insync.wire.messages import init_producer_id as api
 
 if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
 KEY = 22
 VERSIONS = (0, 5)
-REQUEST = api.InitProducerIdRequest
 
 
 def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:
     broker.producer_ids.init(request, token, now)
+
+
+def abandon(broker: BrokerRole, request: Message, token: int, now: int) -> None:
+    broker.producer_ids.abandon(token)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from insync.sansio import Message
-from insync.wire.messages import join_group as api
 
 if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
 KEY = 11
 VERSIONS = (0, 9)
-REQUEST = api.JoinGroupRequest
 
 
 def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:
     broker.groups.coordinator.join(request, token, broker.client, now)
+
+
+def abandon(broker: BrokerRole, request: Message, token: int, now: int) -> None:
+    broker.groups.coordinator.abandon_join(request, token, now)

@@ -9,7 +9,6 @@ from insync.wire.types import NO_DURATION
 
 KEY = 46
 VERSIONS = (0, 0)
-REQUEST = api.ListPartitionReassignmentsRequest
 
 
 def decide(controller: Controller, request: Message, now: int) -> Decision:

@@ -1,10 +1,8 @@
-"""Metadata (3): brokers, topics and leaders, from this node's image. A topic that is missing may be made on the way.
-
-Leaves out: authorized operations.
-"""
+"""Metadata (3): brokers, topics and leaders, from this node's image. A topic that is missing may be made on the way."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -12,6 +10,7 @@ from insync.metadata import topic_names
 from insync.metadata.image import Image
 from insync.metadata.partition import NO_LEADER, Partition
 from insync.sansio import Message
+from insync.wire import operations
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import metadata as api
 from insync.wire.types import NO_DURATION
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 KEY = 3
 VERSIONS = (0, 13)
-REQUEST = api.MetadataRequest
 
 
 def handle(node: Node, request: Message, token: int, now: int) -> None:
@@ -41,7 +39,7 @@ def handle(node: Node, request: Message, token: int, now: int) -> None:
             cluster_id=node.config.cluster_id,
             # Clients send controller requests to a live broker, which forwards them (WIRE.md, trap 4).
             controller_id=next((b.id for b in alive if b.id == node.id), alive[0].id if alive else -1),
-            topics=tuple(_topics(node, request, now)),
+            topics=_with_operations(_topics(node, request, now), request.include_topic_authorized_operations),
             error_code=ErrorCode.none,
         ),
     )
@@ -54,6 +52,12 @@ def _topics(node: Node, request: Message, now: int) -> list[Message]:
         missing = [asked.name for asked in request.topics if asked.name and asked.name not in node.image.topic_ids]
         node.broker_role.topic_creation.wanted(missing, now)
     return [_asked(node, asked.topic_id, asked.name) for asked in request.topics]
+
+
+def _with_operations(topics: list[Message], asked: bool) -> tuple[Message, ...]:
+    if not asked:
+        return tuple(topics)
+    return tuple(replace(topic, topic_authorized_operations=operations.ON_TOPIC) for topic in topics)
 
 
 def _asked(node: Node, topic_id: UUID | None, name: str | None) -> Message:
@@ -90,11 +94,12 @@ def _topic(image: Image, topic_id: UUID, name: str) -> Message:
 
 def _partition(image: Image, partition: Partition) -> Message:
     brokers = image.brokers
-    leaderless = partition.leader == NO_LEADER
+    leader = brokers.get(partition.leader)
+    leaderless = leader is None or leader.fenced  # as in Kafka: a leader that is not among the brokers is no help
     return api.MetadataResponsePartition(
         error_code=ErrorCode.leader_not_available if leaderless else ErrorCode.none,
         partition_index=partition.index,
-        leader_id=partition.leader,
+        leader_id=NO_LEADER if leaderless else partition.leader,
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.isr,

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from insync.sansio import Message
-from insync.wire.messages import offset_commit as api
 
 if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
 KEY = 8
 VERSIONS = (2, 9)
-REQUEST = api.OffsetCommitRequest
 
 
 def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from insync.sansio import Message
-from insync.wire.messages import offset_delete as api
 
 if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
 KEY = 47
 VERSIONS = (0, 0)
-REQUEST = api.OffsetDeleteRequest
 
 
 def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:

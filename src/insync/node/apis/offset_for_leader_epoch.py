@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from insync.sansio import Message
-from insync.wire.messages import offset_for_leader_epoch as api
 
 if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
 KEY = 23
 VERSIONS = (2, 4)
-REQUEST = api.OffsetForLeaderEpochRequest
 
 
 def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:

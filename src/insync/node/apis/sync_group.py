@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from insync.sansio import Message
-from insync.wire.messages import sync_group as api
 
 if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
 KEY = 14
 VERSIONS = (0, 5)
-REQUEST = api.SyncGroupRequest
 
 
 def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from insync.wire import operations
 from insync.wire.edge.convert import convert, item_type
 from insync.wire.edge.exchange import Exchange, TopicNames
 from insync.wire.errors import ErrorCode
@@ -68,6 +69,13 @@ def upgrade_metadata(asked: Any, canonical: Any, exchange: Exchange, names: Topi
     if asked.__version__ == 0 and not asked.topics:
         return convert(asked, canonical, topics=None)
     return convert(asked, canonical)
+
+
+def downgrade_metadata(response: Any, target: Any, exchange: Exchange, names: TopicNames) -> Any:
+    """What one may do with the cluster was told here by versions 8 to 10; later it is DescribeCluster's to tell."""
+    if getattr(exchange.asked, "include_cluster_authorized_operations", False):
+        return convert(response, target, cluster_authorized_operations=operations.ON_CLUSTER)
+    return convert(response, target)
 
 
 # --- ApiVersions ---

@@ -8,9 +8,9 @@ from typing import Any
 
 from kio.schema.api_versions.v0.response import ApiVersion, ApiVersionsResponse
 
-from insync.wire import codec, entities, fast, frames
+from insync.wire import codec, entities, fast, fast_metadata, fast_requests, frames
 from insync.wire.edge import translate
-from insync.wire.edge.cluster import API_VERSIONS
+from insync.wire.edge.cluster import API_VERSIONS, METADATA
 from insync.wire.edge.exchange import Exchange, TopicNames
 from insync.wire.edge.records import FETCH, PRODUCE
 from insync.wire.errors import ErrorCode, UnknownApi
@@ -22,7 +22,12 @@ Versions = tuple[int, int]
 LOWEST_PRODUCE = 3
 """Versions 0 to 2 are advertised, because librdkafka up to 2.11 compresses only for brokers that do, and refused."""
 
-_FAST = {PRODUCE: fast.produce_response, FETCH: fast.fetch_response}
+_FAST_REQUESTS = {PRODUCE: fast_requests.produce_request, FETCH: fast_requests.fetch_request}
+_FAST_RESPONSES = {
+    PRODUCE: fast.produce_response,
+    FETCH: fast.fetch_response,
+    METADATA: fast_metadata.metadata_response,
+}
 
 
 class Edge:
@@ -47,8 +52,16 @@ class Edge:
             if header.api_key == API_VERSIONS:
                 return exchange
             raise UnknownApi("API", header.api_key, header.api_version)
+        read = _FAST_REQUESTS.get(header.api_key)
+        if read is not None:
+            request = read(frame, pos, header.api_version, partial(exchange.id_of, self._names))
+            if request is not None:
+                exchange.asked = exchange.request = request
+                return exchange
         cls, pos = codec.request_body(frame, header, pos)
-        translate.upgrade(exchange, entities.decode(cls, frame, pos), self._types[header.api_key], self._names)
+        # Kafka ignores what follows a request, and librdkafka 2.16 has three such bytes when it asks for all topics.
+        asked = entities.decode(cls, frame, pos, fills=False)
+        translate.upgrade(exchange, asked, self._types[header.api_key], self._names)
         return exchange
 
     def answer(self, exchange: Exchange, response: Any) -> Pieces:
@@ -56,7 +69,7 @@ class Edge:
         header = exchange.header
         if exchange.request is None:
             return self._unsupported(header.correlation_id)
-        write = _FAST.get(header.api_key)
+        write = _FAST_RESPONSES.get(header.api_key)
         if write is not None and not exchange.refused:
             pieces = write(response, header.api_version, header.correlation_id, partial(exchange.name_of, self._names))
             if pieces is not None:

@@ -31,6 +31,7 @@ _DOWNGRADES: dict[int, Downgrade] = {
     records.PRODUCE: records.downgrade_produce,
     records.FETCH: records.downgrade_fetch,
     cluster.LIST_OFFSETS: cluster.downgrade_list_offsets,
+    cluster.METADATA: cluster.downgrade_metadata,
     cluster.API_VERSIONS: cluster.downgrade_api_versions,
     cluster.INIT_PRODUCER_ID: cluster.downgrade_init_producer_id,
     cluster.UPDATE_FEATURES: cluster.downgrade_update_features,

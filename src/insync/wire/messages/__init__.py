@@ -10,4 +10,26 @@ and `ResponseTopic`, `RequestSnapshotId` and `ResponseSnapshotId`, `RequestCurso
 
 The classes are frozen and keyword-only, and check nothing: plain ints, strs and tuples go in. kio turns a few fields
 into richer Python values; `insync.wire.types` makes and reads those (`ms`, `millis`, `instant`, `uuid_of`).
+
+A module imported from here loads when something is first looked up in it. Making the classes of all APIs takes longer
+than everything else that a node does before it serves, and few nodes ever hear them all.
 """
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if not TYPE_CHECKING:  # a type checker knows the modules of a package; it need not believe in any other name
+
+    def __getattr__(name: str) -> ModuleType:
+        spec = importlib.util.find_spec(f"{__name__}.{name}")
+        if spec is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        spec.loader = importlib.util.LazyLoader(spec.loader)
+        module = importlib.util.module_from_spec(spec)
+        globals()[name] = sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+        return module

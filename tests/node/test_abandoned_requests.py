@@ -1,0 +1,113 @@
+"""What a node does with a request whose connection has ended, API by API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from node_harness import Net, create_request, fetch_request, produce_request, three_brokers, three_voters
+
+from insync.node import forwarding
+from insync.sansio import Reply, RequestAbandoned
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import fetch, init_producer_id
+from insync.wire.types import METADATA_TOPIC_ID, ms
+
+NEW_PRODUCER = init_producer_id.InitProducerIdRequest(transactional_id=None, transaction_timeout=ms(1))
+
+
+def abandoned(net: Net, node_id: int, request: Any) -> tuple[int, list[Any]]:
+    """Ask, go away unanswered, and see what that makes the node say."""
+    token = net.ask(node_id, request)
+    assert token not in net.answers, "it should have been parked"
+    effects = net.step(node_id, RequestAbandoned(token, request))
+    return token, [(effect.token, effect.response) for effect in effects if isinstance(effect, Reply)]
+
+
+def without_controller() -> Net:
+    net = three_voters().up()
+    leader = net.nodes[1].quorum.leader_id
+    for voter in (1, 2, 3):
+        if voter != leader:
+            net.cut(voter)
+    net.cut(leader)
+    net.advance(20_000)
+    return net
+
+
+def test_a_request_for_the_controller_is_not_tried_again() -> None:
+    net = without_controller()
+    token, said = abandoned(net, 1, create_request("t"))
+    assert said == [(token, None)]
+    assert net.nodes[1].broker_role.forwarding.under_way == 0
+    net.advance(60_000)
+    assert token not in net.answers
+
+
+def test_a_producer_id_is_not_kept_for_who_has_gone() -> None:
+    net = without_controller()
+    token, said = abandoned(net, 1, NEW_PRODUCER)
+    assert said == [(token, None)]
+
+
+def test_a_fetch_of_records_is_let_go_of() -> None:
+    net = three_brokers().up()
+    partition = net.create("t")
+    request = fetch_request(partition, max_wait=500)
+    token, said = abandoned(net, 1, request)
+    assert said == [(token, None)]
+
+
+def test_a_fetch_of_the_metadata_log_is_let_go_of() -> None:
+    """Q4."""
+    net = three_brokers().up()
+    quorum = net.nodes[1].quorum
+    line = fetch.FetchPartition(
+        partition=0,
+        current_leader_epoch=quorum.epoch,
+        fetch_offset=quorum.leo,
+        last_fetched_epoch=quorum.epoch,
+        partition_max_bytes=1 << 20,
+    )
+    request = fetch.FetchRequest(
+        cluster_id=None,
+        replica_state=fetch.ReplicaState(replica_id=77, replica_epoch=-1),
+        max_wait=ms(10_000),
+        min_bytes=0,
+        topics=(fetch.FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=(line,)),),
+        forgotten_topics_data=(),
+    )
+    first = net.answered(1, request)  # tells it the high watermark
+    assert first.error_code is ErrorCode.none
+    token, said = abandoned(net, 1, request)
+    assert said == [(token, None)]
+
+
+def test_a_write_that_waits_for_the_isr_is_let_go_of() -> None:
+    net = three_brokers().up()
+    partition = net.create("t", (1, 2))
+    net.cut(2)
+    request = produce_request(partition)
+    token, said = abandoned(net, 1, request)
+    assert [each for each, _ in said] == [token]
+    assert net.nodes[1].replicas.replicas[partition.key].log.leo == 1
+
+
+def test_only_so_many_requests_for_the_controller_wait_at_a_broker() -> None:
+    """Whoever comes then is told at once that nobody answers, which any client tries again."""
+    net = without_controller()
+    for at in range(forwarding.MAX_REQUESTS):
+        net.ask(1, create_request(f"t{at}"))
+    refused = net.answered(1, create_request("one-more"))
+    assert refused.topics[0].error_code is ErrorCode.request_timed_out
+    assert net.nodes[1].broker_role.forwarding.under_way == forwarding.MAX_REQUESTS
+    net.advance(60_000)
+    assert net.nodes[1].broker_role.forwarding.under_way == 0
+
+
+def test_large_requests_for_the_controller_have_a_limit_together() -> None:
+    net = without_controller()
+    waiting = net.nodes[1].broker_role.forwarding
+    assert waiting.has_room(10 * forwarding.MAX_BYTES), "one request may have any size"
+    net.ask(1, create_request("t"))
+    assert waiting.has_room(forwarding.MAX_BYTES // 2)
+    assert not waiting.has_room(forwarding.MAX_BYTES)

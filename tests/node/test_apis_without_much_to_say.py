@@ -1,0 +1,119 @@
+"""APIs whose answer is short: there are no ACLs and no transactions. And what clients may not write or be told."""
+
+from __future__ import annotations
+
+from node_harness import Net, create_request, metadata_request, produce_request, three_brokers
+
+from insync.groups.config import OFFSETS_TOPIC
+from insync.metadata.partition import NO_LEADER
+from insync.node.apis.produce import ADMINISTRATOR
+from insync.sansio import Client, Request
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import (
+    create_acls,
+    delete_acls,
+    describe_acls,
+    describe_cluster,
+    describe_transactions,
+    list_transactions,
+)
+
+# --- ACLs ---
+
+
+def test_acls_are_refused_because_there_is_no_authorizer() -> None:
+    net = Net().up()
+    asked = describe_acls.DescribeAclsRequest(
+        resource_type_filter=1,
+        resource_name_filter=None,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+    answer = net.answered(1, asked)
+    assert (answer.error_code, answer.resources) == (ErrorCode.security_disabled, ())
+    acl = create_acls.AclCreation(
+        resource_type=2, resource_name="t", principal="User:a", host="*", operation=3, permission_type=3
+    )
+    created = net.answered(1, create_acls.CreateAclsRequest(creations=(acl, acl)))
+    assert [line.error_code for line in created.results] == [ErrorCode.security_disabled] * 2
+    wanted = delete_acls.DeleteAclsFilter(
+        resource_type_filter=1,
+        resource_name_filter=None,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+    deleted = net.answered(1, delete_acls.DeleteAclsRequest(filters=(wanted,)))
+    assert [line.error_code for line in deleted.filter_results] == [ErrorCode.security_disabled]
+
+
+# --- transactions ---
+
+
+def test_there_are_no_transactions() -> None:
+    net = Net().up()
+    listed = net.answered(1, list_transactions.ListTransactionsRequest(state_filters=("Ongoing", "Sleeping")))
+    assert (listed.error_code, listed.transaction_states) == (ErrorCode.none, ())
+    assert listed.unknown_state_filters == ("Sleeping",)
+    described = net.answered(1, describe_transactions.DescribeTransactionsRequest(transactional_ids=("a", "b")))
+    assert [(line.transactional_id, line.error_code) for line in described.transaction_states] == [
+        ("a", ErrorCode.transactional_id_not_found),
+        ("b", ErrorCode.transactional_id_not_found),
+    ]
+
+
+# --- the cluster ---
+
+
+def test_fenced_brokers_are_described_to_whoever_asks_for_them() -> None:
+    """B4."""
+    net = three_brokers().up()
+    net.crash(3)
+    net.advance(30_000)
+
+    def brokers(fenced_too: bool) -> list[tuple[int, bool]]:
+        asked = describe_cluster.DescribeClusterRequest(
+            include_cluster_authorized_operations=False, include_fenced_brokers=fenced_too
+        )
+        return [(each.broker_id, each.is_fenced) for each in net.answered(1, asked).brokers]
+
+    assert brokers(fenced_too=False) == [(1, False), (2, False)]
+    assert brokers(fenced_too=True) == [(1, False), (2, False), (3, True)]
+
+
+def test_a_leader_that_is_not_among_the_brokers_is_not_told() -> None:
+    """T6: a client would look for its address, and not find it until it asks again."""
+    net = three_brokers().up()
+    partition = net.create("t", (2,))
+    net.crash(2)
+    net.advance(30_000)
+    answer = net.answered(1, metadata_request("t"))
+    assert 2 not in [broker.node_id for broker in answer.brokers]
+    (line,) = answer.topics[0].partitions
+    assert (line.leader_id, line.error_code) == (NO_LEADER, ErrorCode.leader_not_available)
+    assert line.leader_epoch >= partition.leader_epoch, "trap 5"
+    assert line.offline_replicas == (2,)
+
+
+# --- topics of the brokers themselves ---
+
+
+def test_clients_do_not_write_to_the_brokers_own_topics() -> None:
+    """P5: whoever could would speak for any group. Kafka's tools say who they are."""
+    net = Net().up()
+    answer = net.answered(1, create_request(OFFSETS_TOPIC))
+    assert answer.topics[0].error_code is ErrorCode.none
+    net.advance(1_000)
+    partition = net.partition(OFFSETS_TOPIC)
+
+    def written(client: Client) -> ErrorCode:
+        (effect,) = net.step(1, Request(9_000, produce_request(partition), client))
+        error: ErrorCode = effect.response.responses[0].partition_responses[0].error_code
+        return error
+
+    assert written(Client("app")) is ErrorCode.invalid_topic_exception
+    assert net.nodes[1].replicas.replicas[partition.key].log.leo == 0
+    assert written(Client(ADMINISTRATOR)) is ErrorCode.none

@@ -1,0 +1,184 @@
+"""Requests whose client has gone are let go of at once, and clients' own limits are believed only so far."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from replication_harness import (
+    TOPIC_ID,
+    Harness,
+    consumer_request,
+    fetch_partition,
+    follower_request,
+    partition,
+    records,
+)
+
+from insync.replication.fetch_server import MAX_WAIT_MS
+from insync.sansio import HangUp
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import produce
+from insync.wire.types import ms
+
+SIZE = len(records(1))
+PATIENT = 2**31 - 1
+
+
+def alone(**config: int) -> Harness:
+    h = Harness((1,), **config)
+    h.apply(partition(replicas=(1,), isr=(1,)))
+    return h
+
+
+def produce_request(*batches: bytes | bytearray) -> produce.ProduceRequest:
+    """Without acks, one partition per batch."""
+    lines = tuple(produce.PartitionProduceData(index=at, records=bytes(data)) for at, data in enumerate(batches))
+    topics = (produce.TopicProduceData(topic_id=TOPIC_ID, partition_data=lines),)
+    return produce.ProduceRequest(acks=0, timeout=ms(1_000), topic_data=topics)
+
+
+# --- acks=0 ---
+
+
+def test_a_failed_write_without_acks_hangs_up() -> None:
+    """P1, P5: there is no answer to say it in."""
+    h = alone()
+    damaged = records(1)
+    damaged[-1] ^= 1
+    token = h[1].next_token()
+    h[1].manager.produce(produce_request(damaged), token, h.now)
+    (effect,) = [e for e in h[1].out.drain() if isinstance(e, HangUp)]
+    assert (effect.token, "corrupt_message" in effect.reason) == (token, True)
+
+
+def test_one_failed_partition_of_a_write_without_acks_is_enough() -> None:
+    """P1: what could be stored is."""
+    h = alone()
+    h[1].manager.produce(produce_request(records(1), records(1)), 7, h.now)
+    (effect,) = [e for e in h[1].out.drain() if isinstance(e, HangUp)]
+    assert effect.reason == "acks=0, partition 1: not_leader_or_follower"
+    assert h[1].replica().log.leo == 1
+
+
+def test_a_write_without_acks_that_succeeds_is_answered_with_nothing() -> None:
+    """P1."""
+    h = alone()
+    h[1].manager.produce(produce_request(records(1)), 7, h.now)
+    assert not [e for e in h[1].out.drain() if isinstance(e, HangUp)]
+
+
+# --- clients that have gone ---
+
+
+def test_an_abandoned_fetch_is_let_go_of() -> None:
+    h = alone()
+    token = h.fetch(1, consumer_request(fetch_partition(0), max_wait=500))
+    h[1].manager.abandon_fetch(token)
+    h[1].collect()
+    assert h[1].replies[token] is None
+    assert not h[1].replica().watchers, "a fetch outside of any session leaves nothing behind"
+    h.write(1)
+    h.tick(500)
+    assert h[1].replies[token] is None
+
+
+def test_the_session_of_an_abandoned_fetch_goes_on() -> None:
+    """F1: a follower that comes back over another connection need not start anew."""
+    h = Harness((1, 2))
+    h.apply(partition(replicas=(1, 2), isr=(1, 2)), 1)
+    opened = h.fetched(1, h.fetch(1, follower_request(h.shared, 2, 0, session_epoch=0)))
+    assert opened is not None
+    session = {"session_id": opened.session_id, "max_wait": 500}
+    token = h.fetch(1, follower_request(h.shared, 2, 0, session_epoch=1, **session))
+    h[1].manager.abandon_fetch(token)
+    h.write(1)
+    again = h.fetched(1, h.fetch(1, follower_request(h.shared, 2, 0, session_epoch=2, **session)))
+    assert again is not None
+    assert len(again.responses[0].partitions[0].records) == SIZE
+
+
+def test_an_abandoned_produce_is_let_go_of_and_its_records_stay() -> None:
+    """P3: nobody waits; they may commit later."""
+    h = Harness()
+    h.apply(partition(isr=(1, 2)), 1)
+    token, other = h.produce(1, records(1)), h.produce(1, records(1))
+    h[1].manager.abandon_produce(token)
+    h[1].collect()
+    assert len(h[1].replica().waiting) == 1
+    h.follower_fetch(1, 2, 2)
+    assert h[1].replica().log.hwm == 2
+    assert h.produced(1, other) == [(ErrorCode.none, 1)]
+    answer = h[1].replies[token]
+    h.tick(1_000)
+    assert h[1].replies[token] is answer, "one answer to one request"
+
+
+def test_an_unknown_or_answered_request_is_abandoned_without_effect() -> None:
+    h = alone()
+    token = h.produce(1, records(1))
+    h[1].manager.abandon_produce(token)
+    h[1].manager.abandon_fetch(token)
+    assert not h[1].out.drain()
+
+
+def test_what_was_answered_long_before_its_deadline_is_forgotten() -> None:
+    """However patient its clients are, a broker remembers the requests that wait, and few others."""
+    h = alone()
+    for at in range(2_000):
+        h.fetch(1, consumer_request(fetch_partition(at), max_wait=PATIENT))
+        h.write(1)
+    assert len(h[1].manager._fetch_server._deadlines) < 200
+
+
+def test_produces_decided_long_before_their_deadline_are_forgotten() -> None:
+    h = Harness((1, 2))
+    h.apply(partition(replicas=(1, 2), isr=(1, 2)), 1)
+    h.apply(replace(partition(replicas=(1, 2), isr=(1, 2), index=1)), 1)
+    h.produce(1, records(1), timeout=10, index=1)  # the first to time out, and never decided before
+    for at in range(1_000):
+        h.produce(1, records(1), timeout=PATIENT)
+        h.follower_fetch(1, 2, at + 1)
+    assert len(h[1].manager._purgatory._deadlines) < 200
+
+
+# --- what clients ask for ---
+
+
+def test_a_consumers_patience_has_an_end() -> None:
+    h = alone()
+    token = h.fetch(1, consumer_request(fetch_partition(0), max_wait=PATIENT))
+    h.tick(MAX_WAIT_MS - 1)
+    assert h.fetched(1, token) is None
+    h.tick(1)
+    assert h.fetched(1, token) is not None
+
+
+def test_a_consumer_gets_no_more_than_a_broker_wants_to_send() -> None:
+    """fetch.max.bytes; followers are limited by their own broker's settings."""
+    h = Harness((1, 2), fetch_max_bytes=2 * SIZE)
+    h.apply(partition(replicas=(1, 2), isr=(1,)), 1)
+    h.write(1, 5)
+    answer = h.fetched(1, h.fetch(1, consumer_request(fetch_partition(0), max_bytes=PATIENT)))
+    assert answer is not None
+    assert len(answer.responses[0].partitions[0].records) == 2 * SIZE
+    assert len(h.follower_fetch(1, 2, 0).records) == 5 * SIZE
+
+
+def test_a_consumer_that_wants_more_than_it_may_have_does_not_wait_for_it() -> None:
+    h = alone(fetch_max_bytes=2 * SIZE)
+    token = h.fetch(1, consumer_request(fetch_partition(0), max_wait=500, min_bytes=PATIENT, max_bytes=PATIENT))
+    h.write(1)
+    assert h.fetched(1, token) is None
+    h.write(1)
+    assert h.fetched(1, token) is not None
+
+
+def test_a_consumer_that_asks_for_nothing_gets_a_batch() -> None:
+    """Trap 11: progress, whatever the limits."""
+    h = alone()
+    h.write(1, 2)
+    for nothing in (0, -1):
+        asked = consumer_request(fetch_partition(0, max_bytes=nothing), max_bytes=nothing, min_bytes=nothing)
+        answer = h.fetched(1, h.fetch(1, asked))
+        assert answer is not None
+        assert len(answer.responses[0].partitions[0].records) == SIZE

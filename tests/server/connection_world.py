@@ -1,0 +1,192 @@
+"""A listener with connections over pretended sockets: what arrives, what leaves, and what the node is asked."""
+
+from __future__ import annotations
+
+from struct import pack, unpack
+from typing import Any
+from uuid import UUID
+
+from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest, TopicProduceData
+
+from insync.node import apis
+from insync.sansio import UNKNOWN_CLIENT, Client, HangUp, Message
+from insync.server.connection import Connection
+from insync.server.limits import Limits
+from insync.server.listener import Answer, Listener
+from insync.server.traffic import Traffic
+from insync.wire import codec
+from insync.wire.edge import Edge
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import fetch, init_producer_id, produce
+from insync.wire.types import NO_DURATION, ms
+
+TOPIC_ID = UUID(int=7)
+
+
+class Transport:
+    """Keeps what is written; `stuck` keeps it from leaving."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.written = bytearray()
+        self.buffered = 0
+        self.high = 1 << 20
+        self.stuck = False
+        self.reading = True
+        self.ended = ""
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        self.high = high
+
+    def get_write_buffer_size(self) -> int:
+        return self.buffered
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("10.0.0.1", 5_000)
+
+    def writelines(self, pieces: list[bytes]) -> None:
+        for piece in pieces:
+            self.written += piece
+        if self.stuck:
+            before, self.buffered = self.buffered, self.buffered + sum(map(len, pieces))
+            if before <= self.high < self.buffered:
+                self.connection.pause_writing()
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def close(self) -> None:
+        self.ended = self.ended or "closed"
+
+    def abort(self) -> None:
+        self.ended = "aborted"
+
+
+class Names:
+    def id_of(self, name: str) -> UUID | None:
+        return TOPIC_ID if name == "known" else None
+
+    def name_of(self, topic_id: UUID) -> str | None:
+        return "known" if topic_id == TOPIC_ID else None
+
+
+class NoPeers:
+    """Other nodes come and go without consequence."""
+
+    def __init__(self) -> None:
+        self.lost: dict[int, float] = {}
+
+    def joined(self, peer: int) -> None: ...
+    def left(self, peer: int) -> None: ...
+    def dropped(self, peer: int) -> None: ...
+
+
+class World:
+    """`asked`: by token, what the node has yet to answer."""
+
+    def __init__(self, **limits: int) -> None:
+        self.asked: dict[int, tuple[Message, Answer]] = {}
+        self.abandoned: list[int] = []
+        self.asker = UNKNOWN_CLIENT
+        self.turn_open = False  # the last request said that another follows
+        self._tokens = 0
+        self.listener = Listener(
+            limits=Limits(**limits),
+            request=self._request,
+            end_turn=self._end_turn,
+            abandon=lambda token, _message: self.abandoned.append(token),
+            peers=NoPeers(),  # type: ignore[arg-type]
+            known_brokers=lambda: [1],
+            traffic=Traffic(),
+            edge=Edge(apis.TYPES, apis.SERVED, Names()),
+        )
+
+    def _request(self, message: Message, answer: Answer, client: Client, more: bool) -> int:
+        self.turn_open = more
+        self._tokens += 1
+        self.asked[self._tokens] = (message, answer)
+        self.asker = client
+        return self._tokens
+
+    def _end_turn(self) -> None:
+        self.turn_open = False
+
+    def connect(self) -> Peer:
+        return Peer(self)
+
+    def answer(self, token: int, response: Message | HangUp | None) -> None:
+        self.asked.pop(token)[1](response)
+
+
+class Peer:
+    """The client's end of a connection."""
+
+    def __init__(self, world: World) -> None:
+        self.connection = Connection(world.listener)
+        self.transport = Transport(self.connection)
+        self.connection.connection_made(self.transport)  # type: ignore[arg-type]
+        self._correlation = 0
+
+    def send(self, request: Any, client_id: str = "test") -> int:
+        self._correlation += 1
+        frame = codec.encode_request(request, self._correlation, client_id)
+        self.connection.data_received(pack(">i", len(frame)) + frame)
+        return self._correlation
+
+    def go(self) -> None:
+        self.connection.connection_lost(None)
+
+    @property
+    def received(self) -> list[int]:
+        """The correlation ids of the answers that came."""
+        data, found = bytes(self.transport.written), []
+        while data:
+            (length,) = unpack(">i", data[:4])
+            found.append(unpack(">i", data[4:8])[0])
+            data = data[4 + length :]
+        return found
+
+    @property
+    def ended(self) -> str:
+        return self.transport.ended
+
+
+def ask_id() -> Any:
+    return init_producer_id.InitProducerIdRequest(transactional_id=None, transaction_timeout=ms(1))
+
+
+def new_id() -> Any:
+    return init_producer_id.InitProducerIdResponse(
+        throttle_time=NO_DURATION, error_code=ErrorCode.none, producer_id=1, producer_epoch=0
+    )
+
+
+def ask_records() -> Any:
+    return fetch.FetchRequest(max_wait=ms(500), min_bytes=1, topics=(), forgotten_topics_data=())
+
+
+def records(size: int = 0) -> Any:
+    line = fetch.PartitionData(
+        partition_index=0, high_watermark=0, aborted_transactions=None, records=bytes(size), error_code=ErrorCode.none
+    )
+    topic = fetch.FetchableTopicResponse(topic_id=TOPIC_ID, partitions=(line,))
+    return fetch.FetchResponse(throttle_time=NO_DURATION, error_code=ErrorCode.none, session_id=0, responses=(topic,))
+
+
+def write(size: int = 10, acks: int = -1) -> Any:
+    data = produce.PartitionProduceData(index=0, records=bytes(size))
+    topic = produce.TopicProduceData(topic_id=TOPIC_ID, partition_data=(data,))
+    return produce.ProduceRequest(transactional_id=None, acks=acks, timeout=ms(1_000), topic_data=(topic,))
+
+
+def written() -> Any:
+    return produce.ProduceResponse(responses=())
+
+
+def write_by_name(topic: str, acks: int) -> Any:
+    data = PartitionProduceData(index=0, records=b"")
+    topics = (TopicProduceData(name=topic, partition_data=(data,)),)  # type: ignore[arg-type]
+    return ProduceRequest(transactional_id=None, acks=acks, timeout=ms(1_000), topic_data=topics)  # type: ignore[arg-type]

@@ -1,0 +1,29 @@
+"""A client that is there before the brokers are: it asks a node that does not know of any broker yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from insync.server.local_cluster import LocalCluster
+
+
+@pytest.fixture
+def starting(tmp_path: Path) -> Iterator[LocalCluster]:
+    """Its processes have been started, and nothing more."""
+    cluster = LocalCluster(brokers=3, directory=str(tmp_path))
+    cluster.start(unless=lambda: True)
+    yield cluster
+    cluster.stop()
+
+
+def test_librdkafka_is_not_told_of_a_cluster_without_brokers_which_it_would_never_ask_again(
+    starting: LocalCluster,
+) -> None:
+    quick = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50, "log_level": 0, "error_cb": lambda _: None}
+    admin = AdminClient({"bootstrap.servers": starting.bootstrap, **quick})
+    made = admin.create_topics([NewTopic("t", 1, 1)], request_timeout=60)["t"]
+    assert made.result(timeout=60) is None

@@ -1,0 +1,35 @@
+"""What a process imports before it does its work: the time to the first write of a new cluster is mostly that."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+LIST = "import sys; print(*sys.modules, sep='\\n')"
+
+
+def modules_after(code: str) -> set[str]:
+    hidden = "import sys; sys.modules['hypothesis'] = None"  # as `python -m insync.server` does
+    done = subprocess.run(
+        [sys.executable, "-c", f"{hidden}\n{code}\n{LIST}"], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+def test_a_node_loads_messages_when_it_first_hears_or_says_them() -> None:
+    loaded = modules_after("import insync.server.process")
+    schemas = sorted(
+        name for name in loaded if name.startswith("kio.schema.") and name.endswith((".request", ".response"))
+    )
+    assert {name.split(".")[2] for name in schemas} <= {"api_versions", "fetch", "produce"}
+
+
+def test_a_node_does_not_load_what_is_for_people() -> None:
+    loaded = modules_after("import insync.server.process")
+    assert "insync.node.node" in loaded
+    assert not loaded & {"prometheus_client", "typer", "rich", "insync.cli", "insync.client", "insync.sim"}
+
+
+def test_whoever_starts_a_local_cluster_does_not_load_a_node() -> None:
+    loaded = modules_after("import insync.server.local_cluster")
+    assert not loaded & {"kio", "insync.node", "asyncio", "uvloop"}

@@ -1,0 +1,211 @@
+"""A cluster with a thousand partitions comes back with everything: after an orderly stop, and after kill -9 of all.
+
+Three replicas of each, so every node holds a thousand logs. "Everything" is: each partition has a leader and all its
+replicas in the ISR, and each record that was acknowledged can be read, once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from server_harness import eventually
+
+from insync.server import ask
+from insync.server.local_cluster import LocalCluster, LocalNode
+from insync.wire import batch
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import create_topics, fetch, metadata, produce
+from insync.wire.types import ms
+
+TOPICS, PARTITIONS = 10, 100
+WRITTEN_PARTITIONS = range(0, PARTITIONS, 2)
+PATIENCE_S = 60.0
+
+REFUSALS = (ErrorCode.not_leader_or_follower, ErrorCode.not_enough_replicas, ErrorCode.unknown_topic_id)
+
+Place = tuple[UUID, int]
+"""A partition: its topic and its number."""
+
+# Two cores start three nodes with a thousand logs each: nobody is to be taken for dead meanwhile.
+SETTINGS = {
+    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "5000",
+    "controller.quorum.fetch.timeout.ms": "5000",
+    "controller.quorum.request.timeout.ms": "5000",
+    "replica.lag.time.max.ms": "15000",
+}
+
+
+def patiently(condition: Callable[[], Any], what: str) -> Any:
+    """Asks ten times a second: an answer about a thousand partitions is work for those who are being waited for."""
+    return eventually(lambda: condition() or time.sleep(0.1), what, PATIENCE_S)
+
+
+class Big:
+    """The cluster, its partitions, and what was acknowledged."""
+
+    def __init__(self, directory: Path) -> None:
+        self.cluster = LocalCluster(brokers=3, directory=str(directory), settings=SETTINGS)
+        self.acknowledged: dict[Place, list[bytes]] = {}
+        self.leaders: dict[Place, int] = {}
+        self.topics: tuple[UUID, ...] = ()
+
+    def start(self) -> None:
+        self.cluster.start(PATIENCE_S)
+
+    def create(self) -> None:
+        wanted = tuple(
+            create_topics.CreatableTopic(
+                name=f"topic-{at}", num_partitions=PARTITIONS, replication_factor=3, assignments=(), configs=()
+            )
+            for at in range(TOPICS)
+        )
+        request = create_topics.CreateTopicsRequest(topics=wanted, timeout=ms(30_000), validate_only=False)
+        answer = ask.ask(self.nodes[0].address, request, PATIENCE_S)
+        assert {topic.error_code for topic in answer.topics} == {ErrorCode.none}
+        self.topics = tuple(topic.topic_id for topic in answer.topics)
+
+    @property
+    def nodes(self) -> list[LocalNode]:
+        return list(self.cluster.nodes.values())
+
+    def wait_until_whole(self) -> None:
+        """Every node knows of every partition that it has a leader, and an ISR of three."""
+        for node in self.nodes:
+            self.leaders = patiently(lambda at=node: self._whole(at), "every partition is led and in sync")
+
+    def _whole(self, node: LocalNode) -> dict[Place, int] | None:
+        asked = tuple(metadata.MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in self.topics)
+        request = metadata.MetadataRequest(
+            topics=asked, allow_auto_topic_creation=False, include_topic_authorized_operations=False
+        )
+        try:
+            answer = ask.ask(node.address, request, PATIENCE_S)
+        except ask.NoAnswer:
+            return None
+        found = [(topic.topic_id, partition) for topic in answer.topics for partition in topic.partitions]
+        whole = [line for _, line in found if line.leader_id > 0 and len(line.isr_nodes) == 3]
+        leaders = {(topic_id, line.partition_index): line.leader_id for topic_id, line in found}
+        return leaders if len(whole) == TOPICS * PARTITIONS else None
+
+    def write(self, text: str) -> None:
+        """One record, acks=all, to every second partition."""
+        places = (place for place in self.leaders if place[1] in WRITTEN_PARTITIONS)
+        missing = {place: f"{text} {place[0]} {place[1]}".encode() for place in places}
+
+        def all_written() -> bool:
+            self.wait_until_whole()
+            for node in self.nodes:
+                self._write(node, missing)
+            return not missing
+
+        patiently(all_written, f"{text} is acknowledged everywhere")
+
+    def _write(self, node: LocalNode, missing: dict[Place, bytes]) -> None:
+        """One request for all that the node leads. A refusal wrote nothing: whoever leads by now is asked again."""
+        mine = {place: value for place, value in missing.items() if self.leaders[place] == node.id}
+        for topic in ask.ask(node.address, _produce(mine), PATIENCE_S).responses:
+            for line in topic.partition_responses:
+                place = (topic.topic_id, line.index)
+                if line.error_code is ErrorCode.none:
+                    self.acknowledged.setdefault(place, []).append(missing.pop(place))
+                else:
+                    assert line.error_code in REFUSALS, line
+
+    def read_all(self) -> dict[Place, list[bytes]]:
+        """What a consumer reads of every partition, from its leader; it looks for another one as long as need be."""
+        found: dict[Place, list[bytes]] = {}
+        for place, data in patiently(self._read, "every partition can be read").items():
+            for pos, _ in batch.iter_headers(data):
+                found.setdefault(place, []).extend(record.value or b"" for record in batch.records(data, pos))
+        return found
+
+    def _read(self) -> dict[Place, bytes] | None:
+        self.wait_until_whole()
+        found: dict[Place, bytes] = {}
+        for node in self.nodes:
+            mine = [place for place, leader in self.leaders.items() if leader == node.id]
+            answer = ask.ask(node.address, _fetch(mine), PATIENCE_S)
+            lines = [(topic.topic_id, line) for topic in answer.responses for line in topic.partitions]
+            if any(line.error_code is not ErrorCode.none for _, line in lines):
+                return None
+            found |= {(topic_id, line.partition_index): bytes(line.records or b"") for topic_id, line in lines}
+        return found
+
+
+def _by_topic(places: Any) -> dict[UUID, list[int]]:
+    topics: dict[UUID, list[int]] = {}
+    for topic_id, index in places:
+        topics.setdefault(topic_id, []).append(index)
+    return topics
+
+
+def _produce(values: dict[Place, bytes]) -> Any:
+    def data(topic_id: UUID, index: int) -> Any:
+        made = batch.build([batch.NewRecord(None, values[topic_id, index])], timestamp_ms=1_700_000_000_000)
+        return produce.PartitionProduceData(index=index, records=bytes(made))
+
+    topics = tuple(
+        produce.TopicProduceData(topic_id=topic_id, partition_data=tuple(data(topic_id, index) for index in indexes))
+        for topic_id, indexes in _by_topic(values).items()
+    )
+    return produce.ProduceRequest(transactional_id=None, acks=-1, timeout=ms(60_000), topic_data=topics)
+
+
+def _fetch(places: list[Place]) -> Any:
+    topics = tuple(
+        fetch.FetchTopic(
+            topic_id=topic_id,
+            partitions=tuple(
+                fetch.FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20) for index in indexes
+            ),
+        )
+        for topic_id, indexes in _by_topic(places).items()
+    )
+    return fetch.FetchRequest(
+        max_wait=ms(0), min_bytes=0, max_bytes=50 << 20, session_epoch=-1, topics=topics, forgotten_topics_data=()
+    )
+
+
+@pytest.fixture
+def big(tmp_path: Path) -> Iterator[Big]:
+    big = Big(tmp_path / "cluster")
+    yield big
+    for node in big.nodes:
+        big.cluster.kill(node.id)
+
+
+def test_a_thousand_partitions_come_back_after_an_orderly_stop_and_after_kill_9_of_all(big: Big) -> None:
+    """B5, D3: whatever was acknowledged is there again, in every partition, and nothing else."""
+    big.start()
+    big.create()
+    big.wait_until_whole()
+    big.write("first")
+
+    big.cluster.stop(PATIENCE_S)
+    assert [node.process and node.process.returncode for node in big.nodes] == [0, 0, 0]
+    big.start()
+    big.wait_until_whole()
+    assert big.read_all() == big.acknowledged
+    assert _restarts(big) == Counter(started=6, stopped=3)
+    big.write("second")
+
+    for node in big.nodes:
+        big.cluster.kill(node.id)
+    big.start()
+    big.wait_until_whole()
+    assert big.read_all() == big.acknowledged
+    assert all(len(values) == 2 for values in big.acknowledged.values())
+    big.write("third")
+
+
+def _restarts(big: Big) -> Counter[str]:
+    lines = "".join(node.log.read_text() for node in big.nodes)
+    assert "Traceback" not in lines
+    return Counter(word for word in ("started", "stopped") for _ in range(lines.count(f"event={word} ")))

@@ -1,0 +1,91 @@
+"""Metadata answers written by hand: the same bytes as the general way, or left to it."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from insync.wire import codec, frames
+from insync.wire.edge.convert import convert
+from insync.wire.errors import ErrorCode
+from insync.wire.fast_metadata import FEW, LOWEST, metadata_response
+from insync.wire.messages import metadata as api
+from insync.wire.types import ms
+
+NUMBERS = st.integers(-1, 2**31 - 1)
+NODES = st.lists(NUMBERS, max_size=4).map(tuple)
+ERRORS = st.sampled_from([ErrorCode.none, ErrorCode.leader_not_available, ErrorCode.unknown_topic_or_partition])
+NAMES = st.text(max_size=200)
+
+PARTITIONS = st.builds(
+    api.MetadataResponsePartition,
+    error_code=ERRORS,
+    partition_index=NUMBERS,
+    leader_id=NUMBERS,
+    leader_epoch=NUMBERS,
+    replica_nodes=NODES,
+    isr_nodes=NODES,
+    offline_replicas=NODES,
+)
+TOPICS = st.builds(
+    api.MetadataResponseTopic,
+    error_code=ERRORS,
+    name=NAMES | st.none(),
+    topic_id=st.uuids() | st.none(),
+    is_internal=st.booleans(),
+    partitions=st.lists(PARTITIONS, max_size=4).map(tuple),
+    topic_authorized_operations=st.integers(-(2**31), 2**31 - 1),
+)
+BROKERS = st.builds(
+    api.MetadataResponseBroker, node_id=NUMBERS, host=NAMES, port=st.integers(0, 65_535), rack=NAMES | st.none()
+)
+RESPONSES = st.builds(
+    api.MetadataResponse,
+    throttle_time=st.integers(0, 10_000).map(ms),
+    brokers=st.lists(BROKERS, max_size=3).map(tuple),
+    cluster_id=NAMES | st.none(),
+    controller_id=NUMBERS,
+    topics=st.lists(TOPICS, max_size=3).map(tuple),
+    error_code=ERRORS,
+)
+
+
+def general(response: Any, version: int, correlation_id: int) -> bytes:
+    target = importlib.import_module(f"kio.schema.metadata.v{version}.response").MetadataResponse
+    return b"".join(frames.framed(codec.encode_response(convert(response, target), correlation_id)))
+
+
+def partition(replicas: int) -> Any:
+    return api.MetadataResponsePartition(
+        error_code=ErrorCode.none, partition_index=0, leader_id=0, replica_nodes=tuple(range(replicas))
+    )
+
+
+def answer(name: str | None, *partitions: Any) -> Any:
+    topic = api.MetadataResponseTopic(
+        error_code=ErrorCode.none, name=name, topic_id=UUID(int=5), partitions=tuple(partitions)
+    )
+    return api.MetadataResponse(throttle_time=ms(0), brokers=(), topics=(topic,), error_code=ErrorCode.none)
+
+
+@pytest.mark.parametrize("version", [11, 12, 13])
+@given(response=RESPONSES)
+def test_it_is_byte_for_byte_what_the_general_way_gives(version: int, response: Any) -> None:
+    pieces = metadata_response(response, version, 7, lambda _: "")
+    if pieces is None:
+        assert version < 12
+        assert any(topic.name is None for topic in response.topics)
+    else:
+        assert b"".join(pieces) == general(response, version, 7)
+
+
+def test_what_is_seldom_is_declined() -> None:
+    assert metadata_response(answer("t"), LOWEST - 1, 7, lambda _: "") is None
+    assert metadata_response(answer(None), LOWEST, 7, lambda _: "") is None
+    assert metadata_response(answer("t", partition(FEW + 1)), 13, 7, lambda _: "") is None
+    assert metadata_response(answer("t", partition(FEW)), 13, 7, lambda _: "") is not None

@@ -1,0 +1,124 @@
+"""Produce and Fetch requests that are read by hand are those of the general way, or are left to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+import pytest
+from edge_world import OTHER, TOPIC, Names, an_edge
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.static.primitive import Records, i32Timedelta
+
+from insync.wire import codec, fast_requests
+from insync.wire.edge import edge as edges
+from insync.wire.errors import MalformedFrame
+from insync.wire.messages import fetch
+from insync.wire.types import ms
+
+PRODUCE, FETCH = 0, 1
+VERSIONS = [*((PRODUCE, version) for version in range(3, 14)), *((FETCH, version) for version in range(4, 18))]
+BY_HAND = [*((PRODUCE, version) for version in range(7, 14)), *((FETCH, version) for version in range(15, 18))]
+RECORDS = bytes(range(200))
+
+st.register_type_strategy(Records, st.binary(max_size=300))
+st.register_type_strategy(i32Timedelta, st.integers(-1, 2**31 - 1).map(ms))
+
+
+@contextmanager
+def generally() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(edges, "_FAST_REQUESTS", {})
+        yield
+
+
+def outcome(frame: bytes) -> Any:
+    """What an edge makes of it: request, refusals and names, or the kind of complaint."""
+    try:
+        exchange = an_edge().receive(frame)
+    except MalformedFrame as error:
+        return type(error)
+    return exchange.request, exchange.refused, exchange.names
+
+
+def as_the_general_way(frame: bytes) -> bool:
+    with generally():
+        expected = outcome(frame)
+    return bool(outcome(frame) == expected)
+
+
+def usual(key: int, version: int) -> Any:
+    """What clients and followers send all day."""
+    kind = codec.request_type(key, version)
+    parts = vars(__import__(kind.__module__, fromlist=["x"]))
+    if key == PRODUCE:
+        lines = tuple(parts["PartitionProduceData"](index=i, records=RECORDS) for i in (0, 7))
+        ids = [{"topic_id": each} for each in (TOPIC, OTHER)] if version >= 13 else [{"name": "t"}, {"name": "other"}]
+        topics = tuple(parts["TopicProduceData"](partition_data=lines, **each) for each in ids)
+        return kind(acks=-1, timeout=ms(30_000), topic_data=topics)
+    line = parts["FetchPartition"](
+        partition=3,
+        current_leader_epoch=5,
+        fetch_offset=2**40,
+        last_fetched_epoch=4,
+        log_start_offset=1,
+        partition_max_bytes=1 << 20,
+    )
+    topic = parts["FetchTopic"](topic_id=TOPIC, partitions=(line, line))
+    state = parts["ReplicaState"](replica_id=2, replica_epoch=77)
+    return kind(
+        replica_state=state,
+        max_wait=ms(500),
+        min_bytes=1,
+        session_id=9,
+        session_epoch=3,
+        topics=(topic,),
+        forgotten_topics_data=(),
+    )
+
+
+@pytest.mark.parametrize(("key", "version"), BY_HAND)
+def test_what_is_sent_all_day_is_read_by_hand(key: int, version: int) -> None:
+    frame = codec.encode_request(usual(key, version), 1, "client")
+    _, pos = codec.read_request_header(frame)
+    read = fast_requests.produce_request if key == PRODUCE else fast_requests.fetch_request
+    assert read(frame, pos, version, Names().id_of) is not None
+    assert as_the_general_way(frame)
+
+
+def test_a_consumer_is_told_from_a_follower() -> None:
+    request = fetch.FetchRequest(max_wait=ms(1), min_bytes=1, topics=(), forgotten_topics_data=())
+    frame = codec.encode_request(request, 1, "client")
+    _, pos = codec.read_request_header(frame)
+    read = fast_requests.fetch_request(frame, pos, 17, Names().id_of)
+    assert read == request
+    assert read.replica_state.replica_id == -1
+
+
+@pytest.mark.parametrize(("key", "version"), VERSIONS)
+@given(data=st.data())
+def test_any_request_comes_out_as_the_general_way_gives_it(key: int, version: int, data: st.DataObject) -> None:
+    request = data.draw(st.from_type(codec.request_type(key, version)))
+    assert as_the_general_way(codec.encode_request(request, 1, "client"))
+
+
+@pytest.mark.parametrize(("key", "version"), BY_HAND)
+@given(data=st.data())
+def test_damaged_bytes_come_out_as_the_general_way_says(key: int, version: int, data: st.DataObject) -> None:
+    frame = bytearray(codec.encode_request(usual(key, version), 1, "client"))
+    _, start = codec.read_request_header(bytes(frame))
+    for _ in range(data.draw(st.integers(0, 3))):
+        frame[data.draw(st.integers(start, len(frame) - 1))] = data.draw(st.sampled_from([0, 1, 2, 127, 128, 255]))
+    cut = data.draw(st.one_of(st.just(len(frame)), st.integers(start, len(frame))))
+    assert as_the_general_way(bytes(frame[:cut]) + data.draw(st.sampled_from([b"", b"\x00", b"more"])))
+
+
+def test_the_id_of_a_topic_is_one_object() -> None:
+    """Each request brings its bytes anew; dictionaries find one object sooner than an equal one."""
+    frames = [codec.encode_request(usual(FETCH, 17), number, "client") for number in (1, 2)]
+    first, second = [an_edge().receive(frame).request.topics[0].topic_id for frame in frames]
+    assert first is second
+    assert first == UUID(bytes=TOPIC.bytes)
