@@ -11,7 +11,7 @@ from cluster_sides import Side
 
 AIM_US = 150
 TOPIC = "cpu"
-WARM_UP_S = 20.0
+WARM_UP_S = 30.0
 
 LEADER = Row("cpu.leader", "CPU per 16 KB request, leader", "us", aim=f"at most {AIM_US} us", met=below(AIM_US))
 FOLLOWER = Row("cpu.follower", "CPU per 16 KB request, follower", "us", aim=f"at most {AIM_US} us", met=below(AIM_US))
@@ -22,7 +22,7 @@ def measure(side: Side, results: Results, requests: int) -> None:
     clients.write_to_each(side.bootstrap, [(TOPIC, 0)])
     leader, _ = clients.leader_and_isr(side.bootstrap, TOPIC)
     producer = RawProducer(side.address(leader), TOPIC)
-    _warm_up(side, producer, leader, requests // 4)
+    _warm_up(side, producer, leader, requests // 2)
     spent = _spent_us(side, producer, requests)
     producer.close()
     followers = [used for node, used in spent.items() if node != leader]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 ALONE = ("wire", "storage", "replication", "node_produce", "simulator", "scale")
 CLUSTER = "cluster"
-PARTS = tuple(f"{CLUSTER}.{group}" for group in ("startup", "cpu", "load", "failover", "partitions"))
+PARTS = tuple(f"{CLUSTER}.{group}" for group in ("startup", "load", "cpu", "failover", "partitions"))
 BENCHMARKS = (*ALONE, CLUSTER, *PARTS)
 
 

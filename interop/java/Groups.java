@@ -52,20 +52,20 @@ public class Groups {
     /** The second member takes half of the partitions; the first never stops with the others. */
     static void cooperate() throws Exception {
         Member first = new Member("cooperative", Map.of());
-        await("the first member has all", () -> first.assigned.size() == PARTITIONS);
-        Set<TopicPartition> before = Set.copyOf(first.assigned);
+        await("the first member has all", () -> first.held().size() == PARTITIONS);
+        Set<TopicPartition> before = Set.copyOf(first.held());
         await("everything is read", () -> seen.size() == RECORDS);
         Member second = new Member("cooperative", Map.of());
-        await("both have half", () -> first.assigned.size() == 3 && second.assigned.size() == 3);
+        await("both have half", () -> first.held().size() == 3 && second.held().size() == 3);
         say("first.revoked", first.revoked.size());
-        say("first.kept", before.containsAll(first.assigned));
-        say("disjoint", first.assigned.stream().noneMatch(second.assigned::contains));
+        say("first.kept", before.containsAll(first.held()));
+        say("disjoint", first.held().stream().noneMatch(second.held()::contains));
         ConsumerGroupDescription group = describe("cooperative");
         say("state", group.groupState());
         say("assignor", group.partitionAssignor());
         say("members", group.members().size());
         second.close();
-        await("the first member has all again", () -> first.assigned.size() == PARTITIONS);
+        await("the first member has all again", () -> first.held().size() == PARTITIONS);
         say("lost", first.lost.size() + second.lost.size());
         first.close();
         say("read", seen.size());
@@ -75,15 +75,15 @@ public class Groups {
     static void restartStaticMember() throws Exception {
         Member steady = new Member("static", Map.of("group.instance.id", "steady"));
         Member restarted = new Member("static", Map.of("group.instance.id", "restarted"));
-        await("both have half, in one generation", () -> steady.assigned.size() == 3 && restarted.assigned.size() == 3
-            && steady.generation == restarted.generation);
-        Set<TopicPartition> had = Set.copyOf(restarted.assigned);
-        int generation = steady.generation;
+        await("both have half, in one generation", () -> steady.held().size() == 3 && restarted.held().size() == 3
+            && steady.generation() == restarted.generation());
+        Set<TopicPartition> had = Set.copyOf(restarted.held());
+        int generation = steady.generation();
         restarted.close();
         Member again = new Member("static", Map.of("group.instance.id", "restarted"));
-        await("it is back", () -> again.assigned.size() == 3 && again.generation >= generation);
-        say("static.same", had.equals(again.assigned));
-        say("static.rebalances", again.generation - generation);
+        await("it is back", () -> again.held().size() == 3 && again.generation() >= generation);
+        say("static.same", had.equals(again.held()));
+        say("static.rebalances", again.generation() - generation);
         steady.close();
         again.close();
         try (Admin admin = admin()) {
@@ -139,10 +139,9 @@ public class Groups {
 
     /** A consumer in a thread of its own, which keeps book of what it is given and what is taken from it. */
     static class Member implements ConsumerRebalanceListener {
-        final Set<TopicPartition> assigned = java.util.concurrent.ConcurrentHashMap.newKeySet();
         final Set<TopicPartition> revoked = java.util.concurrent.ConcurrentHashMap.newKeySet();
         final Set<TopicPartition> lost = java.util.concurrent.ConcurrentHashMap.newKeySet();
-        volatile int generation;
+        private volatile Standing standing = new Standing(Set.of(), -1);
         private volatile boolean running = true;
         private final Thread thread;
 
@@ -163,7 +162,7 @@ public class Groups {
                 consumer.subscribe(List.of(topic), this);
                 while (running) {
                     consumer.poll(Duration.ofMillis(100)).forEach(record -> seen.add(record.value()));
-                    generation = consumer.groupMetadata().generationId();
+                    standing = new Standing(Set.copyOf(consumer.assignment()), consumer.groupMetadata().generationId());
                 }
             }
         }
@@ -173,23 +172,32 @@ public class Groups {
             thread.join();
         }
 
+        Set<TopicPartition> held() {
+            return standing.assigned;
+        }
+
+        int generation() {
+            return standing.generation;
+        }
+
         @Override
         public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
-            assigned.addAll(partitions);
         }
 
         @Override
         public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
             if (running) {
                 revoked.addAll(partitions);
-                assigned.removeAll(partitions);
             }
         }
 
         @Override
         public void onPartitionsLost(Collection<TopicPartition> partitions) {
             lost.addAll(partitions);
-            assigned.removeAll(partitions);
         }
+    }
+
+    /** What a member had when a poll had ended: both at the same time. */
+    record Standing(Set<TopicPartition> assigned, int generation) {
     }
 }

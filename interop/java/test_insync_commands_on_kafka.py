@@ -164,4 +164,5 @@ def test_the_loss_of_a_broker_is_told_and_its_return(cli: Insync, kafka: ApacheC
     cli("health", "--wait", "120")
     cli("elect", "w")
     cli("produce", "w", "after")
-    assert cli("consume", "w").split() == ["before", "after"]
+    stored = cli("consume", "w").split()
+    assert [value for value in stored if value != "during"] == ["before", "after"]  # a refused write may be there (P2)

@@ -137,5 +137,6 @@ def test_the_loss_of_a_broker_is_told_and_its_return(cluster: LocalCluster) -> N
     cluster.start_node(3)
     good(cluster, "health", "--wait", "30")
     good(cluster, "produce", "watched", "after")
-    assert good(cluster, "consume", "watched") == "before\nafter\n"
+    stored = good(cluster, "consume", "watched").split()
+    assert [value for value in stored if value != "during"] == ["before", "after"]  # a refused write may be there (P2)
     assert "watched-0" in good(cluster, "top", "watched", "--frames", "2", "--interval", "0")
