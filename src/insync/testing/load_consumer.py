@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.1
 AT_ONCE = 500
+SILENCE_S = 15.0
+"""After which a client is replaced. Once in many runs librdkafka stopped fetching for good, on all partitions at once,
+when every broker had died at the same time; the replacement is in the history as a `reset` with the error `silent`."""
 
 
 class LoadConsumer(LoadThread):
@@ -21,8 +24,15 @@ class LoadConsumer(LoadThread):
 
     def work(self) -> None:
         reader = Reader(self.name, self.load, self.tally)
+        heard = time.monotonic()
         while not self.stopping.is_set():
-            self.tally.record(*(seen(READ, self.name, message) for message in reader.read()))
+            messages = reader.read()
+            self.tally.record(*(seen(READ, self.name, message) for message in messages))
+            if messages:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > SILENCE_S:
+                reader.begin_anew()
+                heard = time.monotonic()
         reader.close()
 
 
@@ -43,6 +53,13 @@ class Reader:
         """What has come in a moment."""
         messages = self._consumer.consume(AT_ONCE, LOOK_S)
         return list(self._good(messages))
+
+    def begin_anew(self) -> None:
+        """Another client, at the same positions."""
+        for partition, at in self.positions.items():
+            self._tally.record(Event(RESET, now(), self._name, self._load.topic, partition, offset=at, error="silent"))
+        self._consumer.close()
+        self._consumer = self._connect()
 
     def _good(self, messages: list[Message]) -> Iterator[Message]:
         for message in messages:

@@ -82,15 +82,20 @@ class Workload:
             self._history.close()
         return judge(history.read(self.path))
 
-    def _check_threads(self) -> None:
+    def _check_failures(self) -> None:
         for thread in (*self._producers, *self._readers):
             if thread.failure is not None:
                 raise RuntimeError(f"{thread.name} failed; see {self.path}") from thread.failure
+
+    def _check_threads(self) -> None:
+        self._check_failures()
+        for thread in (*self._producers, *self._readers):
             if thread.is_alive():
                 raise NoProgress(f"{thread.name} does not end; see {self.path}")
 
     def _wait(self, kind: str, more: int, timeout_s: float) -> None:
         if not self._tally.wait_for_more(kind, range(self.load.partitions), more, timeout_s):
+            self._check_failures()
             raise NoProgress(f"no {more} more '{kind}' on every partition in {timeout_s:g} s; see {self.path}")
 
     def _stop(self) -> None:
