@@ -27,6 +27,7 @@ from insync.wire.messages import (
     offset_fetch,
     sync_group,
 )
+from insync.wire.old_requests import OldOffsetCommitRequest
 from insync.wire.types import ms
 
 DELAY = 3_000
@@ -198,6 +199,7 @@ class World:
         metadata: str | None = "",
         instance: str | None = None,
         client: Client = UNKNOWN_CLIENT,
+        retention: int | None = None,
     ) -> int:
         line = offset_commit.OffsetCommitRequestPartition(
             partition_index=partition,
@@ -205,12 +207,16 @@ class World:
             committed_leader_epoch=3,
             committed_metadata=metadata,
         )
-        request = offset_commit.OffsetCommitRequest(
+        kind, more = offset_commit.OffsetCommitRequest, {}
+        if retention is not None:
+            kind, more = OldOffsetCommitRequest, {"retention_ms": retention}
+        request = kind(
             group_id=group,
             generation_id_or_member_epoch=generation,
             member_id=member_id,
             group_instance_id=instance,
             topics=(offset_commit.OffsetCommitRequestTopic(name=topic, partitions=(line,)),),
+            **more,
         )
         return self.ask(lambda token: self.coordinator.commit(request, token, client, self.now))
 

@@ -213,3 +213,18 @@ def test_offsets_of_a_topic_that_the_members_no_longer_read_expire() -> None:
         world.advance(5_000)
         world.heartbeat(ids[0], generation)
     assert (world.fetched(topic="t"), world.fetched(topic="u")) == (1, -1)
+
+
+def test_old_clients_may_say_how_long_an_offset_is_kept() -> None:
+    """OffsetCommit up to version 4; it is remembered by the next coordinator too."""
+    world = World(offsets_retention_minutes=60, offsets_retention_check_interval_ms=MINUTE)
+    world.committed(1, retention=5 * MINUTE)
+    world.committed(2, topic="u", retention=-1)
+    world.committed(3, topic="t", partition=1, retention=2**62)
+    again = world.reloaded(offsets_retention_minutes=60, offsets_retention_check_interval_ms=MINUTE)
+    again.advance(4 * MINUTE)
+    assert again.fetched() == 1
+    again.advance(2 * MINUTE)
+    assert again.fetched() == -1
+    again.advance(70 * MINUTE)
+    assert (again.fetched(topic="u"), again.fetched(partition=1)) == (-1, 3)

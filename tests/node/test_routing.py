@@ -12,7 +12,7 @@ from insync.errors import InvariantViolation
 from insync.node import apis
 from insync.node.config import BROKER, CONTROLLER
 from insync.quorum.quorum import Quorum
-from insync.sansio import DiskFailed, HangUp, PeerLost, Reply, Request, Shutdown, Stop, Timer
+from insync.sansio import DiskFailed, HangUp, PeerLost, Reply, Request, Shutdown, Stop, Timer, TurnEnded
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import (
     allocate_producer_ids,
@@ -93,6 +93,21 @@ def test_a_broker_passes_questions_about_the_quorum_on_to_its_leader() -> None:
         answer = net.answered(node, quorum_description()).topics[0].partitions[0]
         assert (answer.error_code, answer.leader_id) == (ErrorCode.none, 1)
         assert [state.replica_id for state in (*answer.current_voters, *answer.observers)] == [1, 2]
+
+
+def test_who_waits_for_records_hears_of_all_that_arrive_together() -> None:
+    """H5: whoever asked is answered at once, the others at the end of the turn."""
+    net = split()
+    partition = net.create("t", (2,))
+    net.advance(1_000)
+    assert net.step(2, Request(9_000, fetch_request(partition, max_wait=500))) == []
+    for token in (9_001, 9_002):
+        replies = net.step(2, Request(token, produce_request(partition), more=True))
+        assert [reply.token for reply in replies if isinstance(reply, Reply)] == [token]
+    (fetched,) = net.step(2, TurnEnded())
+    assert isinstance(fetched, Reply)
+    assert fetched.token == 9_000
+    assert fetched.response.responses[0].partitions[0].high_watermark == 2
 
 
 def test_one_fetch_reads_the_metadata_log_and_another_a_partition() -> None:

@@ -151,7 +151,13 @@ class Harness:
     # --- clients ---
 
     def produce(
-        self, broker: int, *batches: bytes | bytearray, acks: int = -1, timeout: int = 1000, index: int = 0
+        self,
+        broker: int,
+        *batches: bytes | bytearray,
+        acks: int = -1,
+        timeout: int = 1000,
+        index: int = 0,
+        more: bool = False,
     ) -> int:
         """The token; one partition per batch, from `index` on."""
         token = self[broker].next_token()
@@ -160,7 +166,7 @@ class Harness:
         )
         topics = (produce.TopicProduceData(topic_id=TOPIC_ID, partition_data=lines),)
         request = produce.ProduceRequest(acks=acks, timeout=ms(timeout), topic_data=topics)
-        self[broker].manager.produce(request, token, self.now)
+        self[broker].manager.produce(request, token, self.now, more=more)
         self[broker].collect()
         return token
 

@@ -18,6 +18,7 @@ from replication_harness import (
 from insync.sansio import Send
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
+from insync.wire.types import ms
 
 SIZE = len(records(1))
 
@@ -241,6 +242,46 @@ def test_a_new_request_in_a_session_releases_the_one_that_is_parked() -> None:
     assert h.fetched(1, first) is not None
     h.write(1)
     assert len(h.fetched(1, second).responses[0].partitions[0].records) == SIZE  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("last_follows", [True, False])
+def test_writes_that_arrive_together_reach_a_waiting_follower_together(last_follows: bool) -> None:
+    """H5: whoever waits hears of them with the last, or when it turns out that none follows."""
+    h = Harness((1, 2))
+    h.apply(partition(replicas=(1, 2), isr=(1, 2)), 1)
+    opened = h.fetched(1, h.fetch(1, follower_request(h.shared, 2, 0, session_epoch=0)))
+    assert opened is not None
+    waiting = h.fetch(1, follower_request(h.shared, 2, 0, session_id=opened.session_id, session_epoch=1, max_wait=500))
+    first = h.produce(1, records(1), acks=1, more=True)
+    assert h.produced(1, first) == [(ErrorCode.none, 0)], "whoever asked is answered at once"
+    assert h.fetched(1, waiting) is None
+    if last_follows:
+        h.produce(1, records(1), acks=1)
+    else:
+        h.produce(1, records(1), acks=1, more=True)
+        h[1].manager.end_turn(h.now)
+        h[1].collect()
+    assert len(h.fetched(1, waiting).responses[0].partitions[0].records) == 2 * SIZE  # type: ignore[union-attr]
+
+
+def test_followers_that_wait_side_by_side_are_read_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """H5: the same bytes for all who want the same; others get their own."""
+    h = Harness((1, 2, 3, 4))
+    h.apply(partition(replicas=(1, 2, 3, 4), isr=(1, 2, 3, 4)), 1)
+    h.write(1)
+    log, waiting = h[1].replica().log, {}
+    for broker, offset in ((2, 1), (3, 1), (4, 1)):
+        request = follower_request(h.shared, broker, offset, last_epoch=0, session_epoch=0)
+        opened = h.fetched(1, h.fetch(1, request))
+        assert opened is not None
+        request = replace(request, session_id=opened.session_id, session_epoch=1, max_wait=ms(500))
+        waiting[broker] = h.fetch(1, request)
+    reads, read = [], type(log).read
+    monkeypatch.setattr(type(log), "read", lambda *args, **kwargs: (reads.append(args[1]), read(*args, **kwargs))[1])
+    h.write(1)
+    assert reads == [1]
+    answers = [h.fetched(1, token).responses[0].partitions[0].records for token in waiting.values()]  # type: ignore[union-attr]
+    assert answers == [read(log, 1, 1 << 20, limit_offset=2)] * 3
 
 
 def test_a_stopped_broker_fetches_no_more() -> None:

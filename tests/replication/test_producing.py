@@ -233,6 +233,18 @@ def test_list_offsets_knows_earliest_latest_timestamps_and_leader_epochs() -> No
     assert h.list_offsets(1, -1, epoch=3).error_code is ErrorCode.unknown_leader_epoch
 
 
+def test_list_offsets_of_a_log_that_is_all_local() -> None:
+    """Trap 14: nothing is tiered, so the earliest local offset is the earliest, and there is no last tiered one."""
+    h = alone()
+    empty = h.list_offsets(1, -3)
+    assert (empty.error_code, empty.offset, empty.timestamp) == (OK, -1, -1)
+    h.write(1, 4)
+    h[1].replica().log.delete_records(2)
+    assert h.list_offsets(1, -2).offset == h.list_offsets(1, -4).offset == 2
+    tiered = h.list_offsets(1, -5)
+    assert (tiered.error_code, tiered.offset, tiered.timestamp) == (OK, -1, -1)
+
+
 def test_a_timestamp_beyond_an_unsure_hwm_is_not_available_rather_than_missing() -> None:
     """H4: the record may be there and committed."""
     h = Harness()

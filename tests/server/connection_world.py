@@ -29,6 +29,7 @@ class Transport:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.written = bytearray()
+        self.writes = 0
         self.buffered = 0
         self.high = 1 << 20
         self.stuck = False
@@ -45,6 +46,7 @@ class Transport:
         return ("10.0.0.1", 5_000)
 
     def writelines(self, pieces: list[bytes]) -> None:
+        self.writes += 1
         for piece in pieces:
             self.written += piece
         if self.stuck:

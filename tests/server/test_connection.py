@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from struct import pack
+from typing import Any
 
 import pytest
 from connection_world import (
@@ -18,6 +19,8 @@ from connection_world import (
 )
 
 from insync.sansio import HangUp
+from insync.server.connection import MUCH
+from insync.wire import codec
 
 ROOM = 64_000
 
@@ -105,6 +108,71 @@ def test_requests_of_a_client_that_has_gone_are_abandoned() -> None:
     assert world.abandoned == [1, 3], "what was answered is not"
     world.answer(1, new_id())  # whatever the node still says about it goes nowhere
     assert client.received == []
+
+
+# --- several at once ---
+
+
+def frames(*requests: Any) -> bytes:
+    encoded = [codec.encode_request(request, number, "test") for number, request in enumerate(requests, 1)]
+    return b"".join(pack(">i", len(frame)) + frame for frame in encoded)
+
+
+def test_the_node_is_told_that_another_request_follows() -> None:
+    world = World()
+    client = world.connect()
+    told = []
+    ask = world.listener.request
+    world.listener.request = lambda *args: (told.append(args[3]), ask(*args))[1]
+    data = frames(write(), write(), write())
+    client.connection.data_received(data[:-5])
+    assert told == [True, False], "the third has not come whole"
+    client.connection.data_received(data[-5:])
+    assert told == [True, False, False]
+
+
+@pytest.mark.parametrize("second", ["bad", "too much"])
+def test_the_node_is_told_when_none_follows_after_all(second: str) -> None:
+    world = World(max_in_flight=1) if second == "too much" else World()
+    client = world.connect()
+    client.connection.data_received(frames(write()) + (pack(">i", -1) if second == "bad" else frames(write())))
+    assert list(world.asked) == [1]
+    assert not world.turn_open
+
+
+def test_answers_that_are_ready_together_leave_in_one_write() -> None:
+    world = World()
+    client = world.connect()
+    client.connection.data_received(frames(write(), write(), write()))
+    world.listener.hold()
+    for token in (1, 2, 3):
+        world.answer(token, written())
+    assert client.received == []
+    world.listener.release()
+    assert client.received == [1, 2, 3]
+    assert client.transport.writes == 1
+
+
+def test_much_is_not_held_back() -> None:
+    """Whoever leaves its answers unread is noticed by its socket, not by the memory of the node."""
+    world = World()
+    client = world.connect()
+    client.connection.data_received(frames(write(), ask_records()))
+    world.listener.hold()
+    world.answer(1, written())
+    world.answer(2, records(MUCH))
+    assert client.received == [1, 2]
+
+
+def test_what_is_held_back_leaves_before_the_connection_ends() -> None:
+    world = World()
+    client = world.connect()
+    client.connection.data_received(frames(write(), write()))
+    world.listener.hold()
+    world.answer(1, written())
+    world.answer(2, HangUp(2, "no"))
+    world.listener.release()
+    assert (client.received, client.ended) == ([1], "closed")
 
 
 # --- room ---

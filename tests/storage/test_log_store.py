@@ -164,3 +164,21 @@ def test_directories_that_are_no_logs_are_left_alone(disk: SimDisk) -> None:
     assert disk.listdir("data") == ["a-7", "lost+found", "x-y"]
     disk.open("data/a-7/00000000000000000000.log").append(b"?" * 100)
     assert store.create("a", 7, A, LogConfig()).leo == 0
+
+
+def test_many_logs_stop_and_start_with_few_waits_for_the_disk(disk: SimDisk) -> None:
+    """B5, D1, D4: after a clean stop, one with terms in which nothing was written, and after a crash."""
+    store = started(disk)
+    many = 50
+    for index in range(many):
+        write(store.create("a", index, A, LogConfig()), 3)
+        store.logs[A, index].assign_epoch(9, 6)
+    before = disk.syncs
+    store.close_cleanly(5)
+    store = started(disk)
+    assert [log.last_epoch < 9 for log in store.logs.values()] == [True] * many
+    disk.crash()
+    store = started(disk)
+    for log in store.logs.values():
+        write(log, 1)
+    assert disk.syncs - before < many

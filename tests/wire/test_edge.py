@@ -30,7 +30,7 @@ FEW = settings(max_examples=4, suppress_health_check=list(HealthCheck))
 def test_any_request_of_any_version_reaches_the_node_in_its_own(key: int, version: int, data: st.DataObject) -> None:
     asked = data.draw(st.from_type(codec.request_type(key, version)))
     exchange = received(an_edge(), asked)
-    assert type(exchange.request) is TYPES[key]
+    assert isinstance(exchange.request, TYPES[key])
     assert entities.decode(TYPES[key], entities.encode(exchange.request))
     assert (exchange.header.api_version, exchange.header.client_id) == (version, "client")
 

@@ -27,7 +27,7 @@ from kio.schema.offset_fetch.v7 import request as offset_fetch7
 from kio.schema.produce.v5 import request as produce5
 from kio.schema.produce.v8 import request as produce8
 
-from insync.wire import batch
+from insync.wire import batch, codec
 from insync.wire.batch import NewRecord
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import (
@@ -38,6 +38,7 @@ from insync.wire.messages import (
     leave_group,
     list_offsets,
     metadata,
+    offset_commit,
     offset_fetch,
     produce,
 )
@@ -323,3 +324,21 @@ def test_a_member_that_leaves_alone_hears_its_own_error() -> None:
     member = leave_group.MemberResponse(member_id="m", group_instance_id=None, error_code=ErrorCode.unknown_member_id)
     response = leave_group.LeaveGroupResponse(throttle_time=NO_DURATION, error_code=ErrorCode.none, members=(member,))
     assert read_answer(exchange, edge.answer(exchange, response)).error_code is ErrorCode.unknown_member_id
+
+
+# --- OffsetCommit -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_a_retention_time_that_only_old_versions_have_reaches_the_node(version: int) -> None:
+    kind = codec.request_type(8, version)
+    asked = kind(group_id="g", generation_id_or_member_epoch=-1, member_id="", retention_time=ms(77), topics=())
+    request = received(an_edge(), asked).request
+    assert isinstance(request, offset_commit.OffsetCommitRequest)
+    assert request.retention_ms == 77  # type: ignore[attr-defined]
+
+
+def test_versions_without_a_retention_time_have_none() -> None:
+    kind = codec.request_type(8, 5)
+    asked = kind(group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=())
+    assert type(received(an_edge(), asked).request) is offset_commit.OffsetCommitRequest

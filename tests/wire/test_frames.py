@@ -44,6 +44,22 @@ def test_a_frame_that_is_left_waits_for_the_next_turn(frames: list[bytes]) -> No
     assert _taken(buffer) == [*frames[1:], b"!"]
 
 
+@given(st.lists(st.binary(max_size=40), max_size=4), st.integers(0, 60))
+def test_whether_a_whole_frame_is_there_can_be_asked(frames: list[bytes], size: int) -> None:
+    buffer = FrameBuffer(1_000)
+    buffer.add(b"".join(piece for frame in frames for piece in framed(frame))[:size])
+    whole = True
+    while whole:
+        whole = buffer.has_whole
+        assert (buffer.take() is not None) == whole
+
+
+def test_a_bad_length_is_as_good_as_a_frame() -> None:
+    buffer = FrameBuffer(100)
+    buffer.add(pack(">i", -5))
+    assert buffer.has_whole
+
+
 def test_an_empty_frame_is_a_frame() -> None:
     buffer = FrameBuffer(100)
     buffer.add(bytes(4))

@@ -24,6 +24,7 @@ from insync.wire.types import NO_DURATION
 if TYPE_CHECKING:
     from insync.groups.shard import OnStored, Shard
 
+LATEST = 2**63 - 1
 GROUP_ID_NOT_FOUND_FROM = 9
 """The first OffsetCommit that knows the error; older clients are told of a wrong generation."""
 
@@ -89,6 +90,7 @@ def _commit_error(group: Group | None, request: Message, client: Client) -> Erro
 
 def _judge(shard: Shard, request: Message, places: dict[Place, ErrorCode], now: int) -> dict[Place, CommittedOffset]:
     made: dict[Place, CommittedOffset] = {}
+    wall = shard.wall(now)
     for topic in request.topics:
         for line in topic.partitions:
             place = (topic.name, line.partition_index)
@@ -102,9 +104,16 @@ def _judge(shard: Shard, request: Message, places: dict[Place, ErrorCode], now: 
                 offset=line.committed_offset,
                 leader_epoch=line.committed_leader_epoch,
                 metadata=metadata,
-                commit_timestamp=shard.wall(now),
+                commit_timestamp=wall,
+                expire_timestamp=_expiry(request, wall),
             )
     return made
+
+
+def _expiry(request: Message, wall: int) -> int:
+    """Old clients may say how long they want an offset kept; others leave it to the broker."""
+    retention: int = getattr(request, "retention_ms", -1)  # see wire.old_requests
+    return min(wall + retention, LATEST) if retention >= 0 else -1
 
 
 def _store(shard: Shard, group: Group, made: dict[Place, CommittedOffset], then: OnStored, now: int) -> None:

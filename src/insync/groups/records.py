@@ -19,6 +19,7 @@ _I64 = Struct(">q")
 
 OFFSET_KEYS = (0, 1)
 GROUP_KEY = 2
+WITH_EXPIRY = 1
 VERSION = 3
 _NEWEST = 4
 _LONGEST = 2**15 - 1
@@ -80,6 +81,17 @@ def group_key(group: str) -> bytes:
 
 
 def offset_value(committed: CommittedOffset) -> bytes:
+    """Only version 1 has a time of its own at which the offset expires; it has no epoch."""
+    if committed.expire_timestamp >= 0:
+        return b"".join(
+            (
+                _I16.pack(WITH_EXPIRY),
+                _I64.pack(committed.offset),
+                _string(committed.metadata),
+                _I64.pack(committed.commit_timestamp),
+                _I64.pack(committed.expire_timestamp),
+            )
+        )
     return b"".join(
         (
             _I16.pack(VERSION),
@@ -152,7 +164,7 @@ def read_offset(data: bytes) -> CommittedOffset:
         leader_epoch=reader.int32() if version >= 3 else -1,
         metadata=reader.text(),
         commit_timestamp=reader.int64(),
-        expire_timestamp=reader.int64() if version == 1 else -1,
+        expire_timestamp=reader.int64() if version == WITH_EXPIRY else -1,
     )
 
 

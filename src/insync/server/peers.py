@@ -18,6 +18,7 @@ from collections.abc import Callable
 from struct import Struct
 
 from insync.sansio import Event, Message, PeerLost, Response, Send
+from insync.server.lateness import LOOK_S, Lateness
 from insync.server.network import Network
 from insync.server.runner import now_ms
 from insync.wire import codec, fast_fetch
@@ -182,6 +183,7 @@ class PeerConnection(asyncio.Protocol):
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0
+        self._lateness = Lateness()
 
     async def connect(self, address: Address) -> None:
         try:
@@ -265,12 +267,14 @@ class PeerConnection(asyncio.Protocol):
         self._timer = None
         if not self.outstanding:
             return
-        deadline = min(entry[1] for entry in self.outstanding)
-        if deadline <= now_ms():
+        deadline, now = min(entry[1] for entry in self.outstanding), now_ms()
+        if deadline > now:
+            self._watch(deadline)
+        elif self._lateness.look_first(self._timer_at, now):
+            self._timer = self._peers.loop.call_later(LOOK_S, self._late)
+        else:
             log.info("event=request_timed_out peer=%d channel=%s", self.peer, self.channel)
             self.reset()
-        else:
-            self._watch(deadline)
 
     def reset(self) -> None:
         """Every request that waits here is lost."""

@@ -38,6 +38,7 @@ from insync.sansio import (
     WriteFile,
 )
 from insync.server.disk import DiskThreads
+from insync.server.lateness import LOOK_S, Lateness
 
 log = logging.getLogger("insync.server")
 
@@ -85,6 +86,7 @@ class Runner:
         self._next_token = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0
+        self._lateness = Lateness()
         self._arming = False
         self._carriers: dict[type, Callable[[Any], None]] = {
             Reply: self._reply,
@@ -182,11 +184,13 @@ class Runner:
         self._timer = None
         if self.stopped.done():
             return
-        deadline = self.node.next_deadline()
-        if deadline is not None and deadline <= now_ms():
-            self.step(Timer())
-        else:
+        deadline, now = self.node.next_deadline(), now_ms()
+        if deadline is None or deadline > now:
             self._arm()
+        elif self._lateness.look_first(self._timer_at, now):
+            self._timer = self.loop.call_later(LOOK_S, self._fire)
+        else:
+            self.step(Timer())
 
     # --- effects -----------------------------------------------------------------------------------------------------
 

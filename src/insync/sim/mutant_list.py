@@ -233,6 +233,7 @@ LIST: tuple[Mutant, ...] = (
         "D1",
         "syncing the leader-epoch checkpoint",
         ("storage.epoch_cache:EpochCache.persist", patches.persist_unsynced),
+        ("storage.closing:close_all", patches.epochs_closed_unsynced),
     ),
     _mutant(
         "epoch-checkpoint-kept-stale",

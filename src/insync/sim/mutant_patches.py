@@ -81,6 +81,21 @@ def persist_unsynced(_original: Any) -> Any:
     return persist
 
 
+def epochs_closed_unsynced(original: Any) -> Any:
+    def close_all(disk: Any, logs: Any) -> None:
+        from insync.storage import disk as disks
+
+        before = [(log, disks.read_if_exists(disk, log.epochs._path)) for log in logs]
+        original(disk, logs)
+        for log, old in before:
+            if old is not None:
+                new = disks.read_all(disk, log.epochs._path)
+                disks.write_plainly(disk, log.epochs._path, old, sync=True)
+                disks.write_plainly(disk, log.epochs._path, new)
+
+    return close_all
+
+
 def cut_below_hwm(original: Any) -> Any:
     def cut_to(self: Any, offset: int) -> None:
         original(self, max(self.log.log_start, min(offset, self.hwm - 1)))

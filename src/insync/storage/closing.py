@@ -10,8 +10,10 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from insync.storage import cutting
+from insync.storage import disk as disks
 from insync.storage.disk import Disk
 from insync.storage.epoch_cache import EpochCache
+from insync.storage.segment import SNAPSHOT, file_name
 
 if TYPE_CHECKING:
     from insync.storage.log import Log
@@ -19,16 +21,33 @@ if TYPE_CHECKING:
 
 def close_all(disk: Disk, logs: Collection[Log]) -> None:
     """All durable on return, indexes and producers saved, so that opening again reads no batch."""
-    tables = [table for log in logs for table in _write(log)]
+    replace_all(disk, [table for log in logs for table in _write(log)])
+    for log in logs:
+        log.recovery_point = log.leo
+        log.names_synced = log.names_changed
+        log.release()
+
+
+def replace_all(disk: Disk, tables: Collection[EpochCache]) -> None:
+    """These epoch tables, and whatever else was written before, are durable on return."""
+    for table in tables:
+        table.put_aside()
     disk.sync_all()
     for table in tables:
         table.put_in_place()
     if tables:
         disk.sync_all()
-    for log in logs:
-        log.recovery_point = log.leo
-        log.names_synced = log.names_changed
-        log.release()
+
+
+def close_one(log: Log) -> None:
+    """Batches and epochs are durable on return; the rest can be rebuilt from them."""
+    if log.unsettled:
+        cutting.settle_truncation(log)
+    log.flush()
+    _write_what_can_be_rebuilt(log)
+    if not log.epochs.on_disk:
+        log.epochs.persist()
+    log.release()
 
 
 def _write(log: Log) -> list[EpochCache]:
@@ -37,11 +56,21 @@ def _write(log: Log) -> list[EpochCache]:
         return []
     if log.unsettled:
         cutting.settle_truncation(log)
+    _write_what_can_be_rebuilt(log)
+    return [log.epochs] if log.epochs.dirty or not log.epochs.on_disk else []
+
+
+def _write_what_can_be_rebuilt(log: Log) -> None:
     for segment in log.segments:
         segment.save_indexes()
     if log.producers.producers or log.leo in log.snapshots:
-        log.take_snapshot()
-    if not log.epochs.dirty and log.epochs.on_disk:
-        return []
-    log.epochs.put_aside()
-    return [log.epochs]
+        take_snapshot(log)
+
+
+def take_snapshot(log: Log) -> None:
+    """The state of the producers as of the log's end: the next segment begins there, or the next uptime."""
+    disks.write_plainly(log.disk, disks.join(log.directory, file_name(log.leo, SNAPSHOT)), log.producers.encode())
+    if not log.snapshots or log.snapshots[-1] < log.leo:
+        log.snapshots.append(log.leo)
+    cutting.drop_stray_snapshots(log)
+    log.names_changed += 1

@@ -20,13 +20,15 @@ NO_EPOCH = -1
 
 
 class EpochCache:
-    __slots__ = ("_disk", "_epochs", "_path", "_starts", "dirty", "last_epoch")
+    __slots__ = ("_disk", "_epochs", "_path", "_starts", "dirty", "last_epoch", "stale")
 
     def __init__(self, disk: Disk, directory: str, entries: Sequence[tuple[int, int]] = ()) -> None:
         self._disk = disk
         self._path = disks.join(directory, checkpoints.LEADER_EPOCHS)
         self.load(entries)
         self.dirty = False
+        self.stale = False
+        """The file has epochs that the log it was opened with has not: it is replaced before anything is appended."""
 
     @property
     def entries(self) -> list[tuple[int, int]]:
@@ -98,7 +100,7 @@ class EpochCache:
     def persist(self) -> None:
         """Safeguard: no epoch is relied upon that a crash could take back."""
         disks.write_atomically(self._disk, self._path, checkpoints.encode_epochs(self.entries))
-        self.dirty = False
+        self.dirty = self.stale = False
 
     @property
     def on_disk(self) -> bool:
@@ -111,7 +113,7 @@ class EpochCache:
     def put_in_place(self) -> None:
         """The second half, once what was put aside is synced; the caller syncs the directory."""
         self._disk.rename(self._path + disks.TEMPORARY, self._path)
-        self.dirty = False
+        self.dirty = self.stale = False
 
     def _put(self, epoch: int, start: int) -> None:
         while self._epochs and (self._epochs[-1] >= epoch or self._starts[-1] >= start):

@@ -15,14 +15,13 @@ from uuid import UUID
 
 from insync.errors import InvariantViolation
 from insync.storage import closing, cutting, opening, recovery, retention, timestamps
-from insync.storage import disk as disks
 from insync.storage.config import LogConfig
 from insync.storage.disk import Bytes, Disk, SyncLater
 from insync.storage.epoch_cache import EpochCache
 from insync.storage.flush import LogFlush
 from insync.storage.producer_state import ProducerStates
 from insync.storage.recovery import OpenedLog, RecoveryReport
-from insync.storage.segment import SNAPSHOT, Segment, file_name
+from insync.storage.segment import Segment
 from insync.wire import batch as batches
 from insync.wire.batch import BatchHeader
 from insync.wire.errors import ErrorCode
@@ -96,8 +95,10 @@ class Log:
         recovery_point: int = 0,
         clean: bool = False,
         log_start: int = 0,
+        settle: bool = True,
     ) -> Log:
-        """`clean`: the last stop was clean, and `recovery_point` is where the log ended."""
+        """`clean`: the last stop was clean, and `recovery_point` is where the log ended. Without `settle`, the caller
+        sees to what has to be durable before anything is appended."""
         opened = opening.open_files(disk, directory, topic_id, config, recovery_point, clean, log_start)
         log = cls(disk, directory, topic_id, config, opened, log_start)
         log.stored_recovery_point = recovery_point
@@ -105,6 +106,8 @@ class Log:
         if log.leo < log.log_start:
             log.truncate_fully(log.log_start)  # what is left of it had been deleted before the stop
         log.epochs.truncate_from_start(log.log_start)
+        if settle and log.epochs.stale:
+            log.epochs.persist()
         # Epochs that start above the first batch tell of deleted records whose log start was not checkpointed.
         log.log_start = max(log.log_start, min(log.epochs.first_start, log.leo))
         log.hwm = max(log.hwm, log.log_start)
@@ -219,7 +222,7 @@ class Log:
         if self._cold is not None:
             self._cold.close()
         self._cold = self.active
-        self.take_snapshot()
+        closing.take_snapshot(self)
         self.start_segment(self.leo)
 
     def start_segment(self, base: int) -> None:
@@ -227,15 +230,6 @@ class Log:
         self.active.open()
         self.segments.append(self.active)
         self._bases.append(base)
-        self.names_changed += 1
-
-    def take_snapshot(self) -> None:
-        """The state of the producers as of the log's end."""
-        path = disks.join(self.directory, file_name(self.leo, SNAPSHOT))
-        disks.write_plainly(self.disk, path, self.producers.encode())
-        if not self.snapshots or self.snapshots[-1] < self.leo:
-            self.snapshots.append(self.leo)
-        cutting.drop_stray_snapshots(self)
         self.names_changed += 1
 
     # --- cutting -----------------------------------------------------------------------------------------------------
@@ -386,7 +380,7 @@ class Log:
 
     def close(self) -> None:
         """A clean close of this log alone."""
-        closing.close_all(self.disk, [self])
+        closing.close_one(self)
 
     def release(self) -> None:
         """Close the files and nothing else."""

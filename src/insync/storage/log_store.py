@@ -54,8 +54,7 @@ class LogStore:
                 self._disk.rmtree(self._path(name))
             elif (key := _parse(name)) is not None:
                 self._open(key, recovery_points.get(key), log_starts.get(key, 0), high_watermarks.get(key, 0))
-        if any(log.unsettled for log in self.logs.values()):
-            self._settle()
+        self._settle()
         return checkpoints.NO_BROKER_EPOCH if epoch is None else epoch
 
     def create(self, topic: str, index: int, topic_id: UUID, config: LogConfig) -> Log:
@@ -134,8 +133,12 @@ class LogStore:
     # --- helpers -----------------------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """D4: what recovery cut, or the last uptime cut and did not sync, is cut for good; of all logs at once."""
-        self._disk.sync_all()
+        """D4: what recovery cut, or the last uptime cut and did not sync, is cut for good; of all logs at once. D1: so
+        are the epochs that went with it."""
+        stale = [log.epochs for log in self.logs.values() if log.epochs.stale]
+        if not stale and not any(log.unsettled for log in self.logs.values()):
+            return
+        closing.replace_all(self._disk, stale)
         if any(log.stored_recovery_point > log.recovery_point for log in self.logs.values()):
             self._write_offsets()
         for log in self.logs.values():
@@ -155,6 +158,7 @@ class LogStore:
             recovery_point=recovery_point or 0,
             clean=self.clean and recovery_point is not None,
             log_start=log_start,
+            settle=False,
         )
         log.set_hwm(hwm)
         self._add(name, log)

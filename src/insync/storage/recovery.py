@@ -219,8 +219,7 @@ def correct_checkpoint(cache: EpochCache, entries: list[tuple[int, int]] | None)
     """
     known = cache.entries
     cache.dirty = entries != known
-    if any(entry not in known for entry in entries or ()):
-        cache.persist()
+    cache.stale = any(entry not in known for entry in entries or ())
 
 
 def _ending_at(entries: list[tuple[int, int]], offset: int) -> list[tuple[int, int]]:

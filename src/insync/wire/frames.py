@@ -38,7 +38,7 @@ class FrameBuffer:
 
     @property
     def has_whole(self) -> bool:
-        """Whether another frame can be taken, or its length is a bad one."""
+        """Whether the next frame is here; a negative length is as good as one, for `take` has something to say."""
         data, start = self._data, self._position + 4
         return start <= len(data) and start + _length(data, start - 4)[0] <= len(data)
 

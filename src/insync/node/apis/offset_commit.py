@@ -1,4 +1,4 @@
-"""OffsetCommit (8): answered when the offsets are committed to the log. Retention times of old clients are ignored."""
+"""OffsetCommit (8): answered when the offsets are committed to the log."""
 
 from __future__ import annotations
 

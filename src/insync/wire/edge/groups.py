@@ -10,11 +10,25 @@ from typing import Any
 from insync.wire.edge.convert import convert, item_type
 from insync.wire.edge.exchange import Exchange, TopicNames
 from insync.wire.errors import ErrorCode
+from insync.wire.types import millis
 
+OFFSET_COMMIT = 8
 OFFSET_FETCH = 9
 FIND_COORDINATOR = 10
 JOIN_GROUP = 11
 LEAVE_GROUP = 13
+
+
+# --- OffsetCommit: versions 2 to 4 say how long to keep it ---
+
+
+def upgrade_offset_commit(asked: Any, canonical: Any, exchange: Exchange, names: TopicNames) -> Any:
+    retention = millis(asked.retention_time) if 2 <= asked.__version__ <= 4 else -1
+    if retention < 0:
+        return convert(asked, canonical)
+    from insync.wire.old_requests import OldOffsetCommitRequest  # its messages are loaded when somebody sends one
+
+    return convert(asked, OldOffsetCommitRequest, retention_ms=retention)
 
 
 # --- OffsetFetch: many groups from version 8 on ---

@@ -22,6 +22,7 @@ _UPGRADES: dict[int, Upgrade] = {
     cluster.METADATA: cluster.upgrade_metadata,
     cluster.DELETE_TOPICS: cluster.upgrade_delete_topics,
     cluster.UPDATE_FEATURES: cluster.upgrade_update_features,
+    groups.OFFSET_COMMIT: groups.upgrade_offset_commit,
     groups.OFFSET_FETCH: groups.upgrade_offset_fetch,
     groups.FIND_COORDINATOR: groups.upgrade_find_coordinator,
     groups.JOIN_GROUP: groups.upgrade_join_group,
