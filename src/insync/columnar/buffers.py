@@ -1,0 +1,122 @@
+"""The memory that `walk` fills, and the Arrow arrays made of it without another copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from insync.columnar.facts import Facts
+
+HEADERS_TYPE = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
+TYPES: dict[str, pa.DataType] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestampType": pa.int32(),
+    "headers": HEADERS_TYPE,
+    "leader_epoch": pa.int32(),
+    "base_offset": pa.int64(),
+    "batch_position": pa.int64(),
+    "batch_size": pa.int32(),
+    "producer_id": pa.int64(),
+    "producer_epoch": pa.int16(),
+    "sequence": pa.int32(),
+    "codec": pa.string(),
+    "control": pa.bool_(),
+    "transactional": pa.bool_(),
+    "crc_ok": pa.bool_(),
+}
+"""Every column, with the type that Spark derives for it."""
+
+_SMALLEST_RECORD = 6
+HEADER_ROOM = 1 << 16
+"""Bytes, at first: of the names of headers, and again of their values."""
+_LIKELY_HEADER = 8
+_US_PER_MS = 1_000
+
+
+class Pieces:
+    """Byte strings one after the other: where each begins, which are not null, and the bytes."""
+
+    def __init__(self, most: int, most_bytes: int, wanted: bool) -> None:
+        self.at = np.empty(most + 1 if wanted else 1, np.int32)
+        self.at[0] = 0
+        self.bytes = np.empty(most_bytes if wanted else 0, np.uint8)
+        self.bits = np.zeros(most // 8 + 1 if wanted else 0, np.uint8)
+
+    def array(self, kind: pa.DataType, count: int, *, nulls: bool = True) -> pa.Array:
+        buffers = [
+            pa.py_buffer(self.bits) if nulls else None,
+            pa.py_buffer(self.at),
+            pa.py_buffer(self.bytes[: self.at[count]]),
+        ]
+        return pa.Array.from_buffers(kind, count, buffers)
+
+
+class Buffers:
+    """`layout` is what `walk` is told of each batch: its bytes bound everything but the headers."""
+
+    def __init__(self, layout: Any, columns: tuple[str, ...], header_room: int) -> None:
+        sizes = layout[:, 2] - layout[:, 1]
+        total = int(sizes.sum())
+        rows = int(np.minimum(np.maximum(layout[:, 3], 0), sizes // _SMALLEST_RECORD + 1).sum())
+        self.want = np.array([name in columns for name in ("key", "value", "timestamp", "headers")], np.bool_)
+        want_key, want_value, want_time, want_headers = (bool(each) for each in self.want)
+        headers = header_room // _LIKELY_HEADER
+        self.offsets = np.empty(rows, np.int64)
+        self._timestamps = np.empty(rows if want_time else 0, np.int64)
+        self._keys = Pieces(rows, total, want_key)
+        self._values = Pieces(rows, total, want_value)
+        self._lists = Pieces(rows, 0, want_headers)
+        self._names = Pieces(headers, header_room, want_headers)
+        self._contents = Pieces(headers, header_room, want_headers)
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """In the order of `walk`'s parameters."""
+        keys, values, lists, names, contents = self._keys, self._values, self._lists, self._names, self._contents
+        return (
+            *(self.offsets, self._timestamps),
+            *(keys.at, keys.bytes, keys.bits),
+            *(values.at, values.bytes, values.bits),
+            *(lists.at, lists.bits),
+            *(names.at, names.bytes),
+            *(contents.at, contents.bytes, contents.bits),
+        )
+
+    def column(self, name: str, rows: int, headers: int, facts: Facts) -> pa.Array:
+        if name == "key":
+            return self._keys.array(pa.binary(), rows)
+        if name == "value":
+            return self._values.array(pa.binary(), rows)
+        if name == "headers":
+            return self._header_lists(rows, headers)
+        if name == "offset":
+            return pa.array(self.offsets[:rows])
+        if name == "timestamp":
+            return pa.array(facts.times(self._timestamps[:rows]) * _US_PER_MS).view(TYPES[name])
+        made = facts.make(name)
+        return made if isinstance(made, pa.Array) else pa.array(made.astype(_numpy_type(name)), TYPES[name])
+
+    def _header_lists(self, rows: int, count: int) -> pa.Array:
+        names = _readable(self._names.array(pa.string(), count, nulls=False))
+        pairs = pa.StructArray.from_arrays([names, self._contents.array(pa.binary(), count)], ["key", "value"])
+        buffers = [pa.py_buffer(self._lists.bits), pa.py_buffer(self._lists.at)]
+        return pa.Array.from_buffers(HEADERS_TYPE, rows, buffers, children=[pairs])
+
+
+def _readable(names: pa.Array) -> pa.Array:
+    """Keys are UTF-8 by contract; who breaks it gets the same replacement characters as from the Java client."""
+    try:
+        names.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = names.cast(pa.binary(), safe=False) if names.type == pa.string() else names
+        return pa.array([each.decode(errors="replace") for each in raw.to_pylist()], pa.string())
+    return names
+
+
+def _numpy_type(name: str) -> Any:
+    return TYPES[name].to_pandas_dtype()

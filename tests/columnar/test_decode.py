@@ -1,0 +1,184 @@
+"""Arrow columns hold what the plain reader reads, record by record."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from insync.columnar.decode import TYPES, Corrupt, Decoded, Wanted, decode
+from insync.wire import batch, compression
+from insync.wire.batch import NewRecord
+
+EVERYTHING = tuple(TYPES)
+MS = 1_700_000_000_000
+
+blobs = st.none() | st.binary(max_size=40)
+headers = st.lists(st.tuples(st.text(max_size=5), blobs), max_size=3).map(tuple)
+records = st.builds(NewRecord, key=blobs, value=blobs, headers=headers, timestamp_ms=st.integers(MS, MS + 10**6))
+
+
+def _batches(contents: list[list[NewRecord]], codec: str = "none", **about: Any) -> bytes:
+    offsets = accumulate((len(each) for each in contents), initial=0)
+    return b"".join(
+        bytes(batch.build(each, base_offset=at, timestamp_ms=MS, compression=codec, leader_epoch=at, **about))
+        for each, at in zip(contents, offsets, strict=False)
+    )
+
+
+def _plain(count: int = 3, of: int = 4) -> list[list[NewRecord]]:
+    return [[NewRecord(key=b"k%d" % i, value=b"v%d-%d" % (b, i)) for i in range(of)] for b in range(count)]
+
+
+def _columns(decoded: Decoded) -> dict[str, list[Any]]:
+    decoded.batch.validate(full=True)
+    return {name: decoded.batch.column(name).to_pylist() for name in decoded.batch.schema.names}
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.lists(records, min_size=1, max_size=6), max_size=5), st.sampled_from(compression.NAMES))
+def test_every_column_is_what_the_plain_reader_reads(contents: list[list[NewRecord]], codec: str) -> None:
+    data = _batches(contents, codec, producer_id=7, producer_epoch=2, base_sequence=11)
+    decoded = decode(data, Wanted(EVERYTHING))
+    found = _columns(decoded)
+    expected = [(h, r) for at, h in batch.iter_headers(data) for r in batch.records(data, at)]
+    assert decoded.rows == len(expected)
+    assert (decoded.used, decoded.corrupt) == (len(data), ())
+    assert found["key"] == [r.key for _, r in expected]
+    assert found["value"] == [r.value for _, r in expected]
+    assert found["offset"] == [r.offset for _, r in expected]
+    assert [round(t.timestamp() * 1000) for t in found["timestamp"]] == [r.timestamp_ms for _, r in expected]
+    assert found["headers"] == [[{"key": k, "value": v} for k, v in r.headers] or None for _, r in expected]
+    assert found["leader_epoch"] == [h.leader_epoch for h, _ in expected]
+    assert found["sequence"] == [11 + r.offset - h.base_offset for h, r in expected]
+    assert found["codec"] == [codec] * len(expected)
+    assert set(found["producer_id"]) <= {7}
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 14), st.integers(0, 14), st.sampled_from(compression.NAMES))
+def test_a_range_of_offsets_cuts_through_batches(start: int, end: int, codec: str) -> None:
+    data = _batches(_plain(3, 4), codec)
+    inside = list(range(12))[start:end] if start < end else []
+    assert decode(data, Wanted(("offset",), start=start, end=end)).batch.column(0).to_pylist() == inside
+    assert decode(data, Wanted((), start=start, end=end)).rows == len(inside)
+
+
+def test_column_types_are_those_that_spark_derives() -> None:
+    decoded = decode(_batches(_plain()), Wanted(EVERYTHING))
+    assert dict(zip(decoded.batch.schema.names, decoded.batch.schema.types, strict=True)) == TYPES
+
+
+def test_an_incomplete_batch_at_the_end_is_left_for_the_next_call() -> None:
+    data = _batches(_plain(3, 4))
+    for cut in (1, 30, 61, 70):
+        decoded = decode(data[:-cut], Wanted(("offset",)))
+        assert decoded.rows == 8
+        assert decoded.next_offset == 8
+        assert decode(data[decoded.used :], Wanted(("offset",))).batch.column(0).to_pylist() == [8, 9, 10, 11]
+
+
+def test_log_append_time_is_the_batchs_own() -> None:
+    data = bytearray(_batches(_plain(1, 3)))
+    batch.set_log_append_time(data, MS + 5_000)
+    found = _columns(decode(bytes(data), Wanted(("timestamp", "timestampType"))))
+    assert found["timestampType"] == [1, 1, 1]
+    assert [t.timestamp() for t in found["timestamp"]] == [(MS + 5_000) / 1000] * 3
+
+
+def test_a_wrong_checksum_costs_its_batch_and_no_other() -> None:
+    data = bytearray(_batches(_plain(3, 4)))
+    second = len(data) // 3
+    data[second + 70] ^= 1
+    decoded = decode(bytes(data), Wanted(("offset",), base_position=1_000))
+    assert decoded.batch.column(0).to_pylist() == [0, 1, 2, 3, 8, 9, 10, 11]
+    assert decoded.corrupt == (Corrupt(1_000 + second, 4, "the checksum is wrong"),)
+
+
+def test_who_asks_for_crc_ok_sees_damaged_records_marked() -> None:
+    data = bytearray(_batches(_plain(2, 2)))
+    data[-2] ^= 1  # in the last value
+    found = _columns(decode(bytes(data), Wanted(("offset", "crc_ok"))))
+    assert found == {"offset": [0, 1, 2, 3], "crc_ok": [True, True, False, False]}
+
+
+@pytest.mark.parametrize("damage", range(61, 100))
+def test_records_that_do_not_add_up_leave_no_row(damage: int) -> None:
+    """Whatever byte of the records changes: each row that is left is one of the other batches' or well-formed."""
+    data = bytearray(_batches(_plain(3, 4)))
+    at = len(data) // 3 + damage
+    data[at] ^= 0xFF
+    decoded = decode(bytes(data), Wanted(EVERYTHING, check_crc=False))
+    decoded.batch.validate(full=True)
+    found = _columns(decoded)
+    outside = [v for o, v in zip(found["offset"], found["value"], strict=True) if not 4 <= o < 8]
+    assert [v for v in outside if v is not None][:4] == [b"v0-0", b"v0-1", b"v0-2", b"v0-3"]
+    assert found["offset"][-4:] == [8, 9, 10, 11]
+
+
+def test_a_length_that_no_batch_has_ends_the_reading() -> None:
+    good = _batches(_plain(1, 2))
+    decoded = decode(good + bytes(100), Wanted(("offset",)))
+    assert decoded.rows == 2
+    assert decoded.used == len(good) + 100
+    assert decoded.corrupt[0].reason == "a length that no batch has"
+
+
+def test_bad_compression_is_reported() -> None:
+    data = bytearray(_batches(_plain(1, 50), "zstd"))
+    data[80] ^= 0xFF
+    decoded = decode(bytes(data), Wanted(("value",), check_crc=False))
+    assert decoded.rows == 0
+    assert len(decoded.corrupt) == 1
+
+
+def test_an_old_format_is_reported_not_guessed() -> None:
+    data = bytearray(_batches(_plain(1, 2)))
+    data[16] = 1
+    assert decode(bytes(data), Wanted(("value",))).corrupt[0].reason == "format 1 instead of 2"
+
+
+def test_many_headers_find_room() -> None:
+    many = tuple((f"header-{i}", b"x" * 50) for i in range(3_000))
+    data = _batches([[NewRecord(key=None, value=b"v", headers=many)] for _ in range(3)])
+    found = _columns(decode(data, Wanted(("headers",))))
+    assert found["headers"] == [[{"key": k, "value": v} for k, v in many]] * 3
+
+
+def test_a_header_key_that_is_not_utf8_becomes_readable() -> None:
+    data = bytearray(_batches([[NewRecord(key=None, value=b"", headers=(("abc", b"x"),))]]))
+    data[data.index(b"abc") + 1] = 0xFF
+    found = _columns(decode(bytes(data), Wanted(("headers",), check_crc=False)))
+    assert found["headers"] == [[{"key": "a\ufffdc", "value": b"x"}]]
+
+
+def test_aborted_transactions_are_passed_over_and_markers_are_no_rows() -> None:
+    def part(at: int, producer: int, value: bytes, key: bytes | None = None, *, control: bool = False) -> bytes:
+        about = {"producer_id": producer, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+        records = [NewRecord(key=key, value=value)]
+        return bytes(batch.build(records, base_offset=at, timestamp_ms=MS, control=control, **about))  # type: ignore[arg-type]
+
+    abort, commit = b"\x00\x00\x00\x00", b"\x00\x00\x00\x01"
+    data = b"".join(
+        (
+            part(0, 1, b"gone"),
+            part(1, 2, b"kept"),
+            part(2, 1, b"", key=abort, control=True),
+            part(3, 1, b"kept too"),
+            part(4, 2, b"", key=commit, control=True),
+        )
+    )
+    wanted = Wanted(("offset",), isolation="read_committed", aborted=((1, 0),))
+    decoded = decode(data, wanted)
+    assert decoded.batch.column(0).to_pylist() == [1, 3]
+    assert decoded.next_offset == 5
+    assert decode(data, Wanted(("offset",))).batch.column(0).to_pylist() == [0, 1, 3]
+    assert _columns(decode(data, Wanted(("control",))))["control"] == [False, False, True, False, True]
+
+
+def test_an_unknown_column_is_named() -> None:
+    with pytest.raises(ValueError, match="no column 'valu'; there are key, value"):
+        Wanted(("valu",))
