@@ -1,0 +1,1 @@
+"""Whole jobs on Spark: archive, replay, audit, health, campaign (`insync pipeline NAME`)."""
