@@ -5,6 +5,7 @@ VENV   ?= .venv
 JOBS   ?= 2
 SEEDS  ?= 0:2000
 FUZZ_SECONDS ?= 600
+JAVA   := java=default-jre-headless
 
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -35,7 +36,7 @@ check: setup ## Lint, types, import contracts, purity of the core, rules cited b
 	$(BIN)/python tools/check_rules.py
 
 test: setup check ## Everything that must hold before a change is pushed: check, then the tests
-	sh tools/need_debian.sh kcat
+	sh tools/need_debian.sh kcat $(JAVA)
 	$(BIN)/pytest -n $(JOBS)
 
 sim: setup ## Run SEEDS simulated clusters under faults; lists the probes that no seed reached
@@ -56,6 +57,7 @@ bench-kafka: setup apache-kafka ## The cluster of real processes beside Apache K
 	$(BIN)/python bench/run.py cluster
 
 demo: setup ## Three real nodes, a stock client, kill -9 of the leader, a partition moves: what was lost?
+	sh tools/need_debian.sh $(JAVA)
 	$(BIN)/insync demo
 
 # Needs Maven and a JDK. No other target depends on it: where the jars are missing, benchmarks leave Kafka out and say so.

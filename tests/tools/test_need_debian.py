@@ -36,6 +36,11 @@ def test_root_installs_what_is_missing(tmp_path: Path) -> None:
     assert told.splitlines() == ["update -qq", "install -y -qq --no-install-recommends absent"]
 
 
+def test_a_command_may_be_in_a_package_of_another_name(tmp_path: Path) -> None:
+    told = run(tmp_path, "present=thing", "absent=default-absent", user=0, apt=":")[2]
+    assert told.splitlines()[-1] == "install -y -qq --no-install-recommends default-absent"
+
+
 def test_others_are_told_what_to_install(tmp_path: Path) -> None:
     code, said, told = run(tmp_path, "absent", user=1000, apt=":")
     assert (code, told) == (0, "")
@@ -43,7 +48,7 @@ def test_others_are_told_what_to_install(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_packages_is_told_too(tmp_path: Path) -> None:
-    assert "Tests will fail without: absent" in run(tmp_path, "absent", user=0, apt=None)[1]
+    assert "Missing: absent." in run(tmp_path, "absent", user=0, apt=None)[1]
 
 
 def test_an_installation_that_fails_is_told(tmp_path: Path) -> None:
