@@ -101,6 +101,18 @@ def test_a_topic_that_is_not_there_stops_the_node() -> None:
         built(records.PartitionRecord(partition_id=0, topic_id=nobody, replicas=(1,), isr=(1,)))
 
 
+def test_an_epoch_that_no_message_could_tell_is_refused() -> None:
+    """S7, M2: the change before it stays."""
+    image = built(new_partition(T, 2, (1, 2), partition_epoch=2**31 - 1))
+    with pytest.raises(InvariantViolation, match="S7.*t-2"):
+        image.apply(change(T, 2, isr=(1,)), 10)
+    with pytest.raises(InvariantViolation, match="S7.*t-3"):
+        image.apply(new_partition(T, 3, (1, 2), leader_epoch=2**31), 11)
+    partition = image.find("t", 2)
+    assert partition is not None
+    assert partition.isr == (1, 2)
+
+
 def test_a_partition_that_names_a_replica_twice_can_still_be_removed() -> None:
     image = built(change(T, 0, replicas=(1, 1, 2)))
     image.apply(change(T, 0, replicas=(2,)), 20)

@@ -22,6 +22,10 @@ from insync.metadata.partition_map import PartitionMap
 from insync.wire import metadata_records as records
 from insync.wire.types import one_uuid
 
+LAST_EPOCH = 2**31 - 1
+"""No message has room for a larger one. At a thousand changes a second a partition gets there in a month; a damaged
+record gets there at once."""
+
 ConfigResource = tuple[int, str]
 """(resource type, resource name); the broker with the empty name stands for the cluster's defaults."""
 
@@ -315,6 +319,8 @@ class Image:
         self._changes.brokers[broker.id] = None
 
     def _put_partition(self, partition: Partition) -> None:
+        if max(partition.leader_epoch, partition.partition_epoch) > LAST_EPOCH:
+            raise InvariantViolation("S7", f"{partition.name} has used up its epochs")
         self._map.put(partition)
         self._changes.partition_changed(partition.key)
 
