@@ -201,7 +201,9 @@ class ApacheCluster:
     # --- helpers -----------------------------------------------------------------------------------------------------
 
     def _format(self, node: ApacheNode, cluster_id: str) -> subprocess.Popen[bytes]:
-        return _spawn(node, java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(node.properties)))
+        return _spawn(
+            node, java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(node.properties))
+        )
 
     def _properties(self, node: ApacheNode) -> str:
         copies = str(min(3, len(self.nodes)))

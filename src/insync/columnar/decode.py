@@ -123,7 +123,7 @@ class _Job:
 
     def _legible(self, headers: Headers) -> Headers:
         known = headers.magic == MAGIC
-        for i in np.flatnonzero(~known):
+        for i in np.flatnonzero(~known).tolist():
             self._damaged(headers, i, f"format {headers.magic[i]} instead of {MAGIC}")
         return headers.select(known)
 
@@ -159,7 +159,7 @@ class _Job:
                 self._plain, unpacked, layout, self._low, self._high, buffers.want, *buffers.arrays, rows_of, status
             )
             room *= 8
-        for i in np.flatnonzero(status):
+        for i in np.flatnonzero(status).tolist():
             self._damaged(headers, i, walk.REASONS[status[i]])
         facts = Facts(headers, rows_of, buffers.offsets[:rows], crc_ok, self._wanted.base_position)
         arrays = [buffers.column(name, rows, count, facts) for name in names]
@@ -176,7 +176,7 @@ class _Job:
         layout[:, 5] = headers.base_timestamp
         pieces: list[bytes] = []
         filled = 0
-        for i in np.flatnonzero(headers.attributes & CODEC):
+        for i in np.flatnonzero(headers.attributes & CODEC).tolist():
             piece = self._decompressed(headers, i)
             if piece is None:
                 layout[i, :4] = 0  # no records, and no bytes that they would have to fill

@@ -39,7 +39,10 @@ class Facts:
         return np.where(base < 0, -1, (base + distance) % _SEQUENCES)
 
     def codec(self) -> pa.Array:
-        return _CODECS.take(pa.array(self.repeated(self.headers.attributes & CODEC)))
+        of_batches = self.headers.attributes & CODEC
+        if len(of_batches) and (of_batches == of_batches[0]).all():  # nearly always, and much cheaper
+            return pa.repeat(_CODECS[int(of_batches[0])], len(self._offsets))
+        return _CODECS.take(pa.array(self.repeated(of_batches)))
 
     def times(self, created: Any) -> Any:
         """Milliseconds: `created` as the producers gave them, or when the broker appended the batch."""

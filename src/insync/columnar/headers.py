@@ -55,7 +55,7 @@ def _batches_at_most(data: Any) -> int:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _big_endian(data: Any, at: int, size: int) -> int:
+def _big_endian(data: Any, at: int, size: int) -> Any:
     value = np.int64(data[at])
     if value >= 128:
         value -= 256

@@ -23,7 +23,7 @@ REASONS = ("", "a number that does not end", "a length that does not fit", "not 
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _copy(typing_context: Any, target: Any, to: Any, source: Any, at: Any, size: Any) -> Any:
+def copy_bytes(typing_context: Any, target: Any, to: Any, source: Any, at: Any, size: Any) -> Any:
     """memcpy(target[to:], source[at:], size): for pieces of a hundred bytes, much cheaper than a loop."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -126,7 +126,7 @@ def walk(
             if want_key:
                 used = key_at[row]
                 if size >= 0:
-                    _copy(key_bytes, used, data, at, size)
+                    copy_bytes(key_bytes, used, data, at, size)
                     _set_bit(key_bits, row)
                     used += size
                 key_at[row + 1] = used
@@ -142,7 +142,7 @@ def walk(
             if want_value:
                 used = value_at[row]
                 if size >= 0:
-                    _copy(value_bytes, used, data, at, size)
+                    copy_bytes(value_bytes, used, data, at, size)
                     _set_bit(value_bits, row)
                     used += size
                 value_at[row + 1] = used
@@ -163,7 +163,7 @@ def walk(
                     used = name_at[headers]
                     if headers + 1 >= len(name_at) or used + size > len(name_bytes):
                         return -1, -1
-                    _copy(name_bytes, used, data, at, size)
+                    copy_bytes(name_bytes, used, data, at, size)
                     name_at[headers + 1] = used + size
                     at += size
                     size, at = _varint(data, at, stop)
@@ -174,7 +174,7 @@ def walk(
                     if size >= 0:
                         if used + size > len(content_bytes):
                             return -1, -1
-                        _copy(content_bytes, used, data, at, size)
+                        copy_bytes(content_bytes, used, data, at, size)
                         _set_bit(content_bits, headers)
                         used += size
                         at += size
@@ -207,4 +207,4 @@ def _unset(bits: Any, first: int, end: int) -> None:
         bits[index >> 3] &= np.uint8(~(1 << (index & 7)) & 0xFF)
 
 
-__all__ = ["BAD_COUNT", "BAD_LENGTH", "BAD_VARINT", "GOOD", "REASONS", "walk"]
+__all__ = ["BAD_COUNT", "BAD_LENGTH", "BAD_VARINT", "GOOD", "REASONS", "copy_bytes", "walk"]

@@ -1,0 +1,72 @@
+"""Which partition a record goes to: as it says itself, else by its key as Kafka's clients do, else block by block.
+
+Records without a key stay with one partition for `BLOCK` of them, so that batches become large. Which partition that
+is depends on nothing but how many such records came before: who writes the same rows again chooses the same ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from insync.columnar.columns import Pieces
+
+BLOCK = 1_000
+
+_MIX = np.uint32(0x5BD1E995)
+_SEED = np.uint32(0x9747B28C)
+
+
+def choose(keys: Pieces, given: Any, partitions: int, start: int, before: int) -> tuple[Any, int]:
+    """(partition of each row, how many records without a key there were until now). `given`: -1 where none is."""
+    chosen = np.empty(len(given), np.int32)
+    before = _choose(*keys, given, partitions, start, before, chosen)
+    return chosen, int(before)
+
+
+def grouped(chosen: Any, partitions: int) -> list[tuple[int, Any]]:
+    """(partition, its rows in order), for those that have any."""
+    order = np.argsort(chosen, kind="stable")
+    counts = np.bincount(chosen, minlength=partitions)
+    ends = np.cumsum(counts)
+    return [(int(p), order[ends[p] - counts[p] : ends[p]]) for p in np.flatnonzero(counts)]
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _choose(at: Any, data: Any, known: Any, given: Any, partitions: int, start: int, before: int, chosen: Any) -> int:
+    for i in range(len(given)):
+        if given[i] >= 0:
+            chosen[i] = given[i]
+        elif known[i]:
+            chosen[i] = (
+                np.int64(_murmur2(data, np.int64(at[i]), np.int64(at[i + 1])) & np.uint32(0x7FFFFFFF)) % partitions
+            )
+        else:
+            chosen[i] = (start + before // BLOCK) % partitions
+            before += 1
+    return before
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _murmur2(data: Any, at: int, end: int) -> Any:
+    """32 bit, with the seed that Kafka's clients use."""
+    value = np.uint32(_SEED ^ np.uint32(end - at))
+    while end - at >= 4:
+        k = (
+            np.uint32(data[at])
+            | (np.uint32(data[at + 1]) << np.uint32(8))
+            | (np.uint32(data[at + 2]) << np.uint32(16))
+            | (np.uint32(data[at + 3]) << np.uint32(24))
+        )
+        k = np.uint32(k * _MIX)
+        k = np.uint32((k ^ (k >> np.uint32(24))) * _MIX)
+        value = np.uint32(np.uint32(value * _MIX) ^ k)
+        at += 4
+    if at < end:
+        for i in range(end - at):
+            value = np.uint32(value ^ (np.uint32(data[at + i]) << np.uint32(8 * i)))
+        value = np.uint32(value * _MIX)
+    value = np.uint32((value ^ (value >> np.uint32(13))) * _MIX)
+    return np.uint32(value ^ (value >> np.uint32(15)))

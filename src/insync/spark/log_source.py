@@ -1,0 +1,68 @@
+"""`format("insync-log")`: log directories straight from disk, of any number of brokers, in one DataFrame.
+
+    spark.read.format("insync-log").option("topics", "orders").load("/var/lib/kafka-*")
+
+The driver lists segments and leaves out those that names, indexes, high watermarks and the options exclude; each
+segment is a task. The directories must be readable where the executors run. A user schema with fewer columns makes only
+those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from insync.spark import log_files
+from insync.spark.log_columns import COLUMNS, SCHEMA
+from insync.spark.log_files import Segment
+from insync.spark.log_options import LogOptions, read_options
+from insync.spark.options import OptionError
+
+NAME = "insync-log"
+
+
+class LogDataSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> str:
+        return SCHEMA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return LogReader(read_options(self.options), columns_of(schema))
+
+
+@dataclass
+class SegmentTask(InputPartition):
+    """Pickled to an executor."""
+
+    segment: Segment
+
+
+class LogReader(DataSourceReader):
+    def __init__(self, options: LogOptions, columns: tuple[str, ...]) -> None:
+        self._options = options
+        self._columns = columns
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [SegmentTask(segment) for segment in log_files.plan(self._options)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        from insync.spark import log_rows, rows  # in executors only: the decoder is slow to load
+
+        if not isinstance(partition, SegmentTask):
+            return iter(())  # Spark's own, where there is nothing to read
+        rows.settle()
+        return log_rows.read(partition.segment, self._columns)
+
+
+def columns_of(schema: StructType) -> tuple[str, ...]:
+    names = tuple(schema.fieldNames())
+    if strange := [name for name in names if name not in COLUMNS]:
+        raise OptionError(f"there is no column '{strange[0]}'; there are {', '.join(COLUMNS)}")
+    return names

@@ -1,0 +1,137 @@
+"""Arrow columns to record batches: what `decode` and the record-by-record reader find in them is what went in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from insync.client.producer import partition_for
+from insync.columnar.buffers import HEADERS_TYPE
+from insync.columnar.columns import columns, pieces
+from insync.columnar.decode import Wanted, decode
+from insync.columnar.digest import digests
+from insync.columnar.encode import Builder, fill, warm
+from insync.columnar.partitioning import BLOCK, choose, grouped
+from insync.wire import batch
+
+BYTES = st.none() | st.binary(max_size=300)
+HEADERS = st.none() | st.lists(st.tuples(st.text(max_size=5), BYTES), max_size=3)
+ROWS = st.lists(st.tuples(BYTES, BYTES, HEADERS, st.integers(0, 1 << 41)), min_size=1, max_size=60)
+
+
+def arrays(rows: list[Any]) -> list[pa.Array]:
+    headers = [None if h is None else [{"key": k, "value": v} for k, v in h] for _, _, h, _ in rows]
+    return [
+        pa.array([value for _, value, _, _ in rows], pa.binary()),
+        pa.array([key for key, _, _, _ in rows], pa.binary()),
+        pa.array(headers, HEADERS_TYPE),
+        pa.array([time * 1_000 for *_, time in rows], pa.timestamp("us", tz="UTC")),
+    ]
+
+
+def built(rows: list[Any], codec: int, target: int, skip: int = 0) -> list[bytes]:
+    prepared = columns(*(array.slice(skip) for array in arrays(rows)))
+    indexes = np.arange(len(rows) - skip)
+    builder = Builder(codec, target)
+    found, first, sent = [], 0, 0
+    while first < len(indexes):
+        taken = builder.add(prepared, indexes, first, 0)
+        first += taken
+        if not taken:
+            found.append(builder.finish(7, 1, sent))
+            sent = first
+    return [*found, builder.finish(7, 1, sent)]
+
+
+@pytest.mark.parametrize("codec", range(5))
+@given(rows=ROWS, target=st.integers(70, 4_000), skip=st.integers(0, 3))
+@settings(max_examples=40, deadline=None)
+def test_records_come_back_as_they_went_in(codec: int, rows: list[Any], target: int, skip: int) -> None:
+    rows = rows + rows[:1] * skip
+    batches = built(rows, codec, target, skip)
+    found = [record for data in batches for record in batch.records(data)]
+    assert [(r.key, r.value, tuple(r.headers), r.timestamp_ms) for r in found] == [
+        (key, value, tuple(headers or ()), time) for key, value, headers, time in rows[skip:]
+    ]
+    for data in batches:
+        header = batch.read_header(data)
+        assert batch.crc_ok(data, 0, header)
+        assert header.length == len(data)
+        assert not decode(data, Wanted(("key", "value", "headers"))).corrupt
+        assert header.max_timestamp == max(r.timestamp_ms for r in batch.records(data))
+    assert [batch.read_header(data).base_sequence for data in batches] == [
+        sum(batch.read_header(data).count for data in batches[:i]) for i in range(len(batches))
+    ]
+
+
+def test_batches_keep_to_their_target_unless_one_record_is_larger() -> None:
+    rows = [(None, b"x" * size, None, 1) for size in (10, 10, 500, 10)]
+    assert [batch.read_header(data).count for data in built(rows, 0, 120)] == [2, 1, 1]
+
+
+def test_rows_are_chosen_and_ordered_by_index() -> None:
+    prepared = columns(pa.array(["a", "b", "c"]))
+    builder = Builder()
+    assert builder.add(prepared, np.array([2, 0]), 0, 5) == 2
+    assert [(r.value, r.timestamp_ms) for r in batch.records(builder.finish())] == [(b"c", 5), (b"a", 5)]
+
+
+@given(keys=st.lists(st.binary(max_size=40), min_size=1, max_size=50), partitions=st.integers(1, 20))
+@settings(max_examples=100, deadline=None)
+def test_keys_go_where_kafkas_clients_send_them(keys: list[bytes], partitions: int) -> None:
+    chosen, _ = choose(pieces(pa.array(keys, pa.binary())), np.full(len(keys), -1, np.int32), partitions, 3, 0)
+    assert chosen.tolist() == [partition_for(key, partitions) for key in keys]
+
+
+def test_rows_without_keys_stay_together_and_depend_on_nothing_but_their_number() -> None:
+    count = 3 * BLOCK + 10
+    keys = pieces(pa.nulls(count, pa.binary()))
+    whole, _ = choose(keys, np.full(count, -1, np.int32), 4, 2, 0)
+    assert np.unique(whole[:BLOCK]).tolist() == [2]
+    assert [int(whole[i]) for i in (0, BLOCK, 2 * BLOCK, 3 * BLOCK)] == [2, 3, 0, 1]
+    first, before = choose(pieces(pa.nulls(700, pa.binary())), np.full(700, -1, np.int32), 4, 2, 0)
+    rest, _ = choose(pieces(pa.nulls(count - 700, pa.binary())), np.full(count - 700, -1, np.int32), 4, 2, before)
+    assert np.concatenate([first, rest]).tolist() == whole.tolist()
+
+
+def test_a_given_partition_wins_over_the_key() -> None:
+    chosen, _ = choose(pieces(pa.array([b"a", b"b"])), np.array([5, -1], np.int32), 6, 0, 0)
+    assert chosen.tolist() == [5, partition_for(b"b", 6)]
+
+
+def test_groups_keep_the_order_of_rows() -> None:
+    found = {partition: rows.tolist() for partition, rows in grouped(np.array([2, 0, 2, 0, 2], np.int32), 4)}
+    assert found == {0: [1, 3], 2: [0, 2, 4]}
+
+
+def test_large_types_are_taken_too() -> None:
+    prepared = columns(pa.array(["a"], pa.large_string()), pa.array([b"k"], pa.large_binary()))
+    builder = Builder()
+    builder.add(prepared, np.array([0]), 0, 1)
+    assert [(r.key, r.value) for r in batch.records(builder.finish())] == [(b"k", b"a")]
+
+
+@given(rows=ROWS)
+@settings(max_examples=100, deadline=None)
+def test_digests_are_equal_where_records_are_and_differ_where_they_differ(rows: list[Any]) -> None:
+    whole = [(key, value, tuple(headers or ())) for key, value, headers, _ in rows]
+    found = digests(columns(*arrays(rows)[:3]), np.arange(len(rows))).tolist()
+    assert [found.index(each) for each in found] == [whole.index(each) for each in whole]
+    again = digests(columns(*(array.slice(1) for array in arrays(rows[:1] + rows)[:3])), np.arange(len(rows)))
+    assert again.tolist() == found
+
+
+def test_a_digest_knows_where_a_key_ends() -> None:
+    pairs = [(b"ab", b"c"), (b"a", b"bc"), (None, b"abc"), (b"", b"abc"), (b"abc", None), (b"abc", b"")]
+    keys, values = (pa.array(column, pa.binary()) for column in zip(*pairs, strict=True))
+    assert len(set(digests(columns(values, keys), np.arange(6)).tolist())) == 6
+
+
+def test_warming_compiles_what_writing_takes() -> None:
+    warm()
+    assert fill.signatures
