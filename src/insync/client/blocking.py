@@ -11,31 +11,37 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import queue
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
+
+import uvloop
 
 from insync.client.cluster import Cluster
 from insync.client.consumer import Fetched, Reader
-from insync.client.errors import ClientError
+from insync.client.errors import ClientError, UnknownTopic
 from insync.client.model import Topic
 
 T = TypeVar("T")
 
 AHEAD = 3
 """Answers that wait for the caller at most."""
-POLL_S = 0.002
-_END = object()
+
+
+class Stalled(ClientError):  # noqa: N818  says what happened
+    """No answer had anything."""
 
 
 class Blocking:
     """Use with `with`, or call `close`. Errors are the `ClientError`s of the calls."""
 
     def __init__(self, bootstrap: str, *, timeout: float = 30.0, client_id: str = "insync") -> None:
+        self.timeout = timeout
         self._cluster = Cluster.connect(bootstrap, timeout=timeout, client_id=client_id)
-        self._loop = asyncio.new_event_loop()
+        self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="insync-client", daemon=True)
         self._thread.start()
         try:
@@ -64,6 +70,14 @@ class Blocking:
         """What passes by itself is tried again until the timeout."""
         return self._run(self._cluster.retrying(lambda: work(self._cluster)))
 
+    def begin(self, work: Callable[[Cluster], Awaitable[T]]) -> concurrent.futures.Future[T]:
+        """In the background, and tried once; what is begun first runs first."""
+
+        async def awaited() -> T:
+            return await work(self._cluster)
+
+        return asyncio.run_coroutine_threadsafe(awaited(), self._loop)
+
     def raw(
         self,
         topic: Topic,
@@ -73,18 +87,23 @@ class Blocking:
         next_of: Callable[[bytes], int],
         isolation: int,
         partition_bytes: int,
+        patience_s: float | None = None,
     ) -> Iterator[Fetched]:
-        """`next_of` tells the offset after the last whole batch of an answer, -1 if it has none."""
+        """`next_of` tells the offset after the last whole batch of an answer, -1 if it has none. `Stalled` if there is
+        nothing for so long; who began at the end of a log may wait for ever."""
         reader = Reader(self._cluster, topic, positions, stops, isolation=isolation, partition_bytes=partition_bytes)
-        answers: queue.Queue[Any] = queue.Queue(AHEAD)
-        ended = threading.Event()
-        fetching = asyncio.run_coroutine_threadsafe(_fetch_all(reader, next_of, answers, ended), self._loop)
+        answers: queue.SimpleQueue[Fetched | None] = queue.SimpleQueue()
+        room = asyncio.Semaphore(AHEAD)
+        fetching = asyncio.run_coroutine_threadsafe(_fetch_all(reader, next_of, answers, room), self._loop)
         try:
-            while (answer := answers.get()) is not _END:
+            while (answer := answers.get(timeout=patience_s)) is not None:
                 yield answer
+                self._loop.call_soon_threadsafe(room.release)
             fetching.result()
+        except queue.Empty:
+            raise Stalled(f"nothing of topic '{topic.name}' came for {patience_s:g} s") from None
         finally:
-            ended.set()
+            fetching.cancel()
 
     def _run(self, work: Awaitable[T]) -> T:
         async def awaited() -> T:
@@ -94,24 +113,16 @@ class Blocking:
 
 
 async def _fetch_all(
-    reader: Reader, next_of: Callable[[bytes], int], answers: queue.Queue[Any], ended: threading.Event
+    reader: Reader, next_of: Callable[[bytes], int], answers: queue.SimpleQueue[Fetched | None], room: asyncio.Semaphore
 ) -> None:
+    """None is the last answer, whatever ended it."""
+    topic = reader.topic
     try:
         async for fetched in reader.raw():
+            if reader.topic.id != topic.id:  # offsets of another topic of the same name are not those that were meant
+                raise UnknownTopic(topic.name)
             reader.positions[fetched.partition] = max(reader.positions[fetched.partition], next_of(fetched.data))
-            if not await _put(answers, fetched, ended):
-                return
+            await room.acquire()
+            answers.put(fetched)
     finally:
-        await _put(answers, _END, ended)
-
-
-async def _put(answers: queue.Queue[Any], item: Any, ended: threading.Event) -> bool:
-    """Waits for room without holding the loop; False once nobody listens any longer."""
-    while not ended.is_set():
-        try:
-            answers.put_nowait(item)
-        except queue.Full:
-            await asyncio.sleep(POLL_S)
-        else:
-            return True
-    return False
+        answers.put(None)

@@ -68,11 +68,12 @@ class Producer:
             base_sequence=sequence if identified else -1,
             compression=self.compression,
         )
-        offset = await self._until_stored(partition, bytes(data))
+        offset = await self.store(partition, bytes(data))
         self._sequences[key] = (sequence + len(records)) % _SEQUENCES
         return Written(partition, offset, len(records))
 
-    async def _until_stored(self, partition: int, data: bytes) -> int:
+    async def store(self, partition: int, data: bytes) -> int:
+        """One batch that is ready, producer id and sequence included; its offset."""
         tries = 0
 
         async def attempt() -> int:

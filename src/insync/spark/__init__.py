@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("insync")` known to a session."""
+    """Make `format("insync")` and `format("insync-log")` known to a session."""
+    from insync.spark.log_source import LogDataSource
     from insync.spark.source import InsyncDataSource
 
     spark.dataSource.register(InsyncDataSource)
+    spark.dataSource.register(LogDataSource)

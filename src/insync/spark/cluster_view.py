@@ -3,76 +3,86 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from uuid import UUID
+import time
+from collections.abc import Mapping, Sequence
 
 from insync.client import groups, offsets, topics
 from insync.client.blocking import Blocking
 from insync.client.cluster import Cluster
 from insync.client.errors import UnknownTopic, check
-from insync.client.model import Topic
+from insync.client.model import Offset, Topic
 from insync.spark.options import LATEST, OptionError, Position, SourceOptions
 from insync.spark.planning import Key, Offsets
 
 READ_COMMITTED = "read_committed"
+SETTLE_S = 1.0
+LONGEST_S = 60.0
+"""That a question may take, leaders dying included."""
 
 
 class ClusterView:
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, client: Blocking | None = None) -> None:
         self._options = options
-        self._client = Blocking(options.bootstrap, timeout=min(options.timeout_s, 60.0), client_id="insync-spark")
+        self._client = client or Blocking(
+            options.bootstrap, timeout=min(options.timeout_s, LONGEST_S), client_id=options.client_id
+        )
         self._isolation = int(options.isolation == READ_COMMITTED)
 
     def close(self) -> None:
         self._client.close()
 
-    def topics(self) -> dict[str, Topic]:
-        """Those that the options name. What is missing now may come: only `assign` insists on its partitions."""
-        names, pattern = self._options.topics, self._options.pattern
-        found = {topic.name: topic for topic in self._client.call(topics.describe) if not topic.internal}
-        if pattern:
-            return {name: topic for name, topic in found.items() if re.fullmatch(pattern, name)}
-        wanted = names or tuple(dict.fromkeys(topic for topic, _ in self._options.assigned))
-        if missing := [name for name in wanted if name not in found]:
-            raise UnknownTopic(f"topic '{missing[0]}' does not exist (option '{self._subscription()}')")
-        return {name: found[name] for name in wanted}
+    def topics(self, *, insist: bool = True) -> dict[str, Topic]:
+        """Those that the options name; unless one insists, without those that do not exist."""
+        options = self._options
+        if options.pattern:
+            found = (topic for topic in self._client.call(topics.describe) if not topic.internal)
+            return {topic.name: topic for topic in found if re.fullmatch(options.pattern, topic.name)}
+        wanted = options.topics or tuple(dict.fromkeys(topic for topic, _ in options.assigned))
+        known = {topic.name: topic for topic in self._described(wanted)}
+        missing = [name for name in wanted if name not in known]
+        if missing and insist:
+            raise OptionError(f"option {options.subscription}: there is no topic '{missing[0]}'")
+        return {name: known[name] for name in wanted if name in known}
 
-    def partitions(self, known: Mapping[str, Topic] | None = None) -> list[Key]:
-        known = self.topics() if known is None else known
-        existing = [(topic.name, partition.index) for topic in known.values() for partition in topic.partitions]
-        if not self._options.assigned:
+    def partitions(self, known: Mapping[str, Topic], *, insist: bool = True) -> list[Key]:
+        existing = {(topic.name, partition.index): None for topic in known.values() for partition in topic.partitions}
+        assigned = self._options.assigned
+        if not assigned:
             return sorted(existing)
-        if missing := [key for key in self._options.assigned if key not in existing]:
-            raise UnknownTopic(f"partition {missing[0][0]}-{missing[0][1]} does not exist (option 'assign')")
-        return sorted(self._options.assigned)
+        missing = [key for key in assigned if key not in existing]
+        if missing and insist:
+            topic, index = missing[0]
+            raise OptionError(f"option {self._options.subscription}: there is no partition {topic}-{index}")
+        return sorted(key for key in assigned if key in existing)
 
-    def topic_ids(self, known: Mapping[str, Topic]) -> dict[str, UUID]:
-        return {name: topic.id for name, topic in known.items()}
-
-    def at(self, timestamp: int, keys: list[Key]) -> Offsets:
-        """Where each partition is at a time in ms, or at EARLIEST or LATEST; -1 if nothing is that new."""
-        return self.at_each(dict.fromkeys(keys, timestamp))
-
-    def at_each(self, wanted: Mapping[Key, int]) -> Offsets:
+    def find(self, wanted: Mapping[Key, int], known: Mapping[str, Topic] | None = None) -> dict[Key, Offset]:
+        """Where each partition is at a time in ms, or at EARLIEST or LATEST: the offset, -1 if nothing is that new, and
+        the epoch that goes with it."""
         if not wanted:
             return {}
         names = sorted({topic for topic, _ in wanted})
+        fresh = known is not None
 
-        async def ask(cluster: Cluster) -> Offsets:
-            described = await topics.describe(cluster, names)
+        async def ask(cluster: Cluster) -> dict[Key, Offset]:
+            nonlocal fresh
+            described = [known[name] for name in names] if known and fresh else await topics.describe(cluster, names)
+            fresh = False  # if it fails, leaders may have changed
             found = await offsets.of_partitions(cluster, described, wanted, isolation=self._isolation)
             for (topic, index), offset in found.items():
                 check(offset.error, f"asking for the offsets of {topic}-{index}")
-            return {key: offset.offset for key, offset in found.items()}
+            return found
 
         return self._client.call(ask)
+
+    def at_each(self, wanted: Mapping[Key, int], known: Mapping[str, Topic] | None = None) -> Offsets:
+        return {key: found.offset for key, found in self.find(wanted, known).items()}
 
     def resolve(self, position: Position, keys: list[Key], *, latest_without_match: bool) -> Offsets:
         """Every partition's offset, as an option names it."""
         if position.timestamp is not None or position.timestamps:
             return self._by_time(position, keys, latest_without_match=latest_without_match)
         if position.offsets:
-            self._same_partitions("Offsets", position.offsets, keys)
+            self._same_partitions(position, position.offsets, keys)
         named = {key: position.offsets.get(key, position.offset) for key in keys}
         found = {key: offset for key, offset in named.items() if offset >= 0}
         return found | self.at_each({key: offset for key, offset in named.items() if offset < 0})
@@ -93,25 +103,34 @@ class ClusterView:
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 
+    def _described(self, names: Sequence[str]) -> list[Topic]:
+        """Without those that are missing. A broker may hear of a new topic a moment later than others."""
+        until = time.monotonic() + SETTLE_S
+        while True:
+            try:
+                return self._client.call(lambda cluster: topics.describe(cluster, names))
+            except UnknownTopic:
+                if time.monotonic() > until:
+                    return [topic for topic in self._client.call(topics.describe) if topic.name in names]
+            time.sleep(SETTLE_S / 10)
+
     def _by_time(self, position: Position, keys: list[Key], *, latest_without_match: bool) -> Offsets:
-        times = dict.fromkeys(keys, position.timestamp) if position.timestamp is not None else position.timestamps
-        self._same_partitions("OffsetsByTimestamp", times, keys)
-        found = self.at_each({key: int(time) for key, time in times.items() if time is not None})
+        times = position.timestamps
+        if position.timestamp is not None:
+            times = dict.fromkeys(keys, position.timestamp)
+        self._same_partitions(position, times, keys)
+        found = self.at_each(times)
         unmatched = [key for key, offset in found.items() if offset < 0]
         if unmatched and not latest_without_match:
             topic, index = unmatched[0]
             raise OptionError(
-                f"no record of {topic}-{index} is at or after timestamp {times[unmatched[0]]}: choose an earlier one, "
-                "or set 'startingOffsetsByTimestampStrategy' to latest"
+                f"option {position.option}: no record of {topic}-{index} is at or after {times[unmatched[0]]} ms: "
+                "name an earlier time, or set 'startingOffsetsByTimestampStrategy' to latest"
             )
         return found | self.at_each(dict.fromkeys(unmatched, LATEST))
 
-    def _same_partitions(self, option: str, given: Mapping[Key, object], keys: list[Key]) -> None:
-        if sorted(given) != sorted(keys):
-            odd = sorted(set(given).symmetric_difference(keys))
+    def _same_partitions(self, position: Position, given: Mapping[Key, object], keys: list[Key]) -> None:
+        if odd := sorted(set(given).symmetric_difference(keys)):
             topic, index = odd[0]
-            which = "does not exist" if odd[0] in given else "is missing"
-            raise OptionError(f"{topic}-{index} {which} in the JSON of the option for starting or ending {option}")
-
-    def _subscription(self) -> str:
-        return "subscribe" if self._options.topics else "assign"
+            which = "is not among the partitions to be read" if odd[0] in given else "is to be read and is not named"
+            raise OptionError(f"option {position.option}: {topic}-{index} {which}")

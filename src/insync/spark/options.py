@@ -55,6 +55,8 @@ class Position:
     """Of each partition; -2 earliest, -1 latest."""
     timestamp: int | None = None
     timestamps: Mapping[Key, int] = field(default_factory=dict)
+    option: str = field(default="", compare=False)
+    """Its name and value as they were given, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +82,16 @@ class SourceOptions:
     group: str = ""
     """Whose committed offsets follow the query's progress."""
     timeout_s: float = 120.0
+    subscription: str = ""
+    """The option that names what is read, with its value, for messages."""
 
     @property
     def isolation(self) -> str:
         return self.client.get("isolation.level", "read_uncommitted")
+
+    @property
+    def client_id(self) -> str:
+        return self.client.get("client.id", "insync-spark")
 
 
 def read_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -112,8 +120,9 @@ def read_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions
         max_delay_ms=_duration(values, "maxtriggerdelay", 15 * 60_000),
         min_partitions=_count(values, "minpartitions"),
         max_records=_count(values, "maxrecordsperpartition"),
-        group=values.get("groupid", "") or values.get("kafka.group.id", ""),
+        group=values.get("groupid", ""),
         timeout_s=(_count(values, "kafkaconsumer.polltimeoutms") or 120_000) / 1_000,
+        subscription=_named(values, next(name for name in SUBSCRIPTIONS if name in values)),
     )
 
 
@@ -184,16 +193,22 @@ def _assigned(values: Mapping[str, str]) -> tuple[Key, ...]:
 def _position(values: Mapping[str, str], which: str, default: int) -> Position | None:
     """In the connector's order of precedence."""
     if (name := f"{which}timestamp") in values:
-        return Position(default, timestamp=_count(values, name, least=0))
+        return Position(default, timestamp=_count(values, name, least=0), option=_named(values, name))
     if (name := f"{which}offsetsbytimestamp") in values:
-        return Position(default, timestamps=_json(values, name, _by_partition, '{"topic": {"0": 1700000000000}}'))
+        times = _json(values, name, _by_partition, '{"topic": {"0": 1700000000000}}')
+        return Position(default, timestamps=times, option=_named(values, name))
     name = f"{which}offsets"
     text = values.get(name, "").strip()
     if not text:
         return None
     if text.lower() in ("earliest", "latest"):
-        return Position(EARLIEST if text.lower() == "earliest" else LATEST)
-    return Position(default, offsets=_json(values, name, _by_partition, 'earliest, latest or {"topic": {"0": 23}}'))
+        return Position(EARLIEST if text.lower() == "earliest" else LATEST, option=_named(values, name))
+    offsets = _json(values, name, _by_partition, 'earliest, latest or {"topic": {"0": 23}}')
+    return Position(default, offsets=offsets, option=_named(values, name))
+
+
+def _named(values: Mapping[str, str], name: str) -> str:
+    return f"'{_KNOWN[name]}' is {values[name]!r}"
 
 
 def _possible(start: Position | None, end: Position | None, *, streaming: bool) -> None:

@@ -23,6 +23,10 @@ class OffsetRange:
     def size(self) -> int:
         return self.end - self.start
 
+    @property
+    def key(self) -> Key:
+        return self.topic, self.partition
+
 
 def to_json(offsets: Mapping[Key, int]) -> str:
     """As the connector writes them into a checkpoint. Spark compares the strings: keys are in order."""
@@ -66,7 +70,7 @@ def split(
     for each in whole:
         parts = 1 if max_records is None else -(-each.size // max_records)
         if min_partitions is not None and min_partitions > len(whole):
-            parts = max(parts, round(min_partitions * each.size / total))
+            parts = max(parts, int(min_partitions * each.size / total + 0.5))
         found += _cut(each, min(max(parts, 1), each.size))
     return found
 

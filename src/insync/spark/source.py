@@ -1,4 +1,4 @@
-"""`format("insync")` for batch queries: what is in the log between two positions, as rows of Spark's Kafka connector.
+"""`format("insync")` and its batch queries: the log between two positions, as rows of Spark's Kafka connector.
 
 The driver asks where the partitions begin and end and cuts them into tasks; each executor fetches raw record batches
 from the leaders and decodes them into Arrow columns. A user schema with fewer columns makes only those.
@@ -9,13 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
-from insync.spark import rows
+from insync.spark import seen, tasks
 from insync.spark.cluster_view import ClusterView
 from insync.spark.options import EARLIEST, LATEST, OptionError, Position, SourceOptions, read_source
 from insync.spark.planning import OffsetRange, split
+from insync.spark.seen import Seen
 
 NAME = "insync"
 
@@ -28,10 +36,25 @@ class InsyncDataSource(DataSource):
     def schema(self) -> str:
         options = {name.lower(): value for name, value in self.options.items()}
         with_headers = options.get("includeheaders", "false").lower() == "true"
-        return f"{rows.SCHEMA}, {rows.HEADERS}" if with_headers else rows.SCHEMA
+        return f"{tasks.SCHEMA}, {tasks.HEADERS}" if with_headers else tasks.SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return BatchReader(read_source(self.options, streaming=False), columns_of(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name
+        from insync.spark.stream import StreamReader
+
+        return StreamReader(read_source(self.options, streaming=True), columns_of(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from insync.spark import sink
+
+        return sink.batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802  Spark's name
+        from insync.spark import sink
+
+        return sink.stream_writer(self.options, schema, overwrite)
 
 
 class BatchReader(DataSourceReader):
@@ -42,42 +65,40 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         view = ClusterView(self._options)
         try:
-            ranges = self._ranges(view)
+            return self._tasks(view)
         finally:
             view.close()
-        options = self._options
-        cut = split(ranges, min_partitions=options.min_partitions, max_records=options.max_records)
-        return [task(options, self._columns, each) for each in cut]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return rows.read(partition)  # type: ignore[arg-type]
+        return tasks.read(partition)
 
-    def _ranges(self, view: ClusterView) -> list[OffsetRange]:
+    def _tasks(self, view: ClusterView) -> list[tasks.Task]:
         options = self._options
-        keys = view.partitions()
-        start = view.resolve(
-            options.start or Position(EARLIEST), keys, latest_without_match=options.latest_without_match
-        )
-        end = view.resolve(options.end or Position(LATEST), keys, latest_without_match=True)
+        now = seen.look(view, insist=True)
+        cut = split(self._ranges(view, now), min_partitions=options.min_partitions, max_records=options.max_records)
+        ids, epochs = now.ids, now.epochs
+        return [tasks.Task(each, options, self._columns, ids.get(each.topic, ""), epochs[each.key]) for each in cut]
+
+    def _ranges(self, view: ClusterView, now: Seen) -> list[OffsetRange]:
+        """What the options name, as far as the log has it: what it should have and has not is a loss."""
+        options, keys = self._options, sorted(now.latest)
+        first, last = options.start or Position(EARLIEST), options.end or Position(LATEST)
+        start = view.resolve(first, keys, latest_without_match=options.latest_without_match)
+        end = now.offsets if last == Position(LATEST) else view.resolve(last, keys, latest_without_match=True)
+        if wrong := [key for key in keys if start[key] > end[key]]:
+            topic, index = wrong[0]
+            where = f"{topic}-{index} would be read from {start[wrong[0]]} to {end[wrong[0]]}"
+            raise OptionError(f"{where}: option {first.option or 'startingOffsets'}, {last.option or 'endingOffsets'}")
+        if first != Position(EARLIEST) or last != Position(LATEST):
+            seen.within(view, start, end, now, fail=options.fail_on_data_loss)
         return [OffsetRange(*key, start[key], end[key]) for key in keys]
-
-
-def task(options: SourceOptions, columns: tuple[str, ...], each: OffsetRange) -> rows.Task:
-    return rows.Task(
-        range=each,
-        bootstrap=options.bootstrap,
-        columns=columns,
-        isolation=options.isolation,
-        timeout_s=options.timeout_s,
-        client=options.client,
-    )
 
 
 def columns_of(schema: StructType) -> tuple[str, ...]:
     names = tuple(schema.fieldNames())
-    if strange := [name for name in names if name not in rows.COLUMNS]:
-        raise OptionError(f"there is no column '{strange[0]}'; there are {', '.join(rows.COLUMNS)}")
+    if strange := [name for name in names if name not in tasks.COLUMNS]:
+        raise OptionError(f"there is no column '{strange[0]}'; there are {', '.join(tasks.COLUMNS)}")
     return names
 
 
-__all__ = ["BatchReader", "InsyncDataSource", "columns_of", "task"]
+__all__ = ["BatchReader", "InsyncDataSource", "columns_of"]

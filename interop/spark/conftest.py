@@ -1,0 +1,46 @@
+"""Spark with its own Kafka connector on our brokers, and our sources on Apache's: `make interop-spark`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import spark_session
+from pyspark.sql import SparkSession
+
+import apache_kafka
+from insync.testing import Cluster
+
+JARS = Path(__file__).parents[2] / "build" / "spark-kafka"
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    jars = ",".join(str(jar) for jar in sorted(JARS.glob("*.jar")))
+    assert jars, f"no jars in {JARS}: `make spark-kafka` fetches them"
+    session = spark_session.start(**{"spark.jars": jars})
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def ours() -> Iterator[Cluster]:
+    with Cluster(brokers=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def apache() -> Iterator[apache_kafka.ApacheCluster]:
+    one = {
+        "group.initial.rebalance.delay.ms": "0",
+        "offsets.topic.num.partitions": "1",
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.num.partitions": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "num.io.threads": "2",
+        "num.network.threads": "1",
+    }
+    with apache_kafka.ApacheCluster(1, settings=one) as made:
+        yield made

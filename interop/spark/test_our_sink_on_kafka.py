@@ -1,0 +1,69 @@
+"""Our sink on Apache Kafka's brokers, fence included; and `insync-log` on what they are just writing."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from sink_data import Planted, delete_records, failing, records, rows
+
+import apache_kafka
+from insync.spark import log_files, log_rows, sink_task
+from insync.spark.log_options import read_options
+from insync.spark.sink_fence import Fenced
+from insync.spark.sink_identity import Fence
+from insync.spark.sink_options import SinkOptions
+from insync.wire import compression
+
+COUNT = 6_000
+
+
+@pytest.fixture
+def options(apache: apache_kafka.ApacheCluster, request: pytest.FixtureRequest) -> SinkOptions:
+    topic = request.node.originalname[:80]
+    admin = AdminClient({"bootstrap.servers": apache.bootstrap})
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(60)
+    return SinkOptions(apache.bootstrap, topic=topic, batch_bytes=20_000)
+
+
+def stored(options: SinkOptions) -> list[bytes]:
+    return sorted(record.value for record in records(options.bootstrap, str(options.topic)))
+
+
+def test_kafka_stores_each_row_once(options: SinkOptions) -> None:
+    with pytest.raises(Planted):
+        sink_task.write(failing(rows(COUNT), options.bootstrap, str(options.topic)), options, Fence("query", 3), 0)
+    half = len(stored(options))
+    assert 0 < half < COUNT
+    assert sink_task.write(rows(COUNT), options, Fence("query", 3), 0).found == half
+    assert sink_task.write(rows(COUNT), options, Fence("query", 3), 0).found == COUNT
+    assert stored(options) == sorted(b"v%d" % i for i in range(COUNT))
+
+
+def test_kafka_fences_earlier_micro_batches(options: SinkOptions) -> None:
+    sink_task.write(rows(100), options, Fence("query", 4), 0)
+    sink_task.write(rows(100), options, Fence("query", 5), 0)
+    with pytest.raises(Fenced):
+        sink_task.write(rows(200), options, Fence("query", 4), 0)
+    assert len(stored(options)) == 200
+
+
+def test_kafka_remembers_rows_that_are_deleted(options: SinkOptions) -> None:
+    sink_task.write(rows(100), options, Fence("query"), 0)
+    delete_records(options.bootstrap, str(options.topic))
+    assert sink_task.write(rows(100), options, Fence("query"), 0).found == 100
+
+
+def test_our_batches_of_every_codec_lie_on_kafkas_disk_as_we_made_them(
+    apache: apache_kafka.ApacheCluster, options: SinkOptions
+) -> None:
+    """The broker runs: its indexes end in zeros."""
+    for codec, name in enumerate(compression.NAMES):
+        made = SinkOptions(options.bootstrap, topic=options.topic, codec=codec)
+        sink_task.write(rows(1_000), made, Fence(name), 0)
+    plan = log_files.plan(
+        read_options({"path": str(apache.nodes[1].directory / "data"), "topics": str(options.topic), "bound": "end"})
+    )
+    columns = ("codec", "value")
+    found = [row for segment in plan for batch in log_rows.read(segment, columns) for row in batch.to_pylist()]
+    for name in compression.NAMES:
+        assert sorted(row["value"] for row in found if row["codec"] == name) == sorted(b"v%d" % i for i in range(1_000))

@@ -1,0 +1,201 @@
+"""The batch source on real Spark and real brokers: every option, every codec, and mistakes that name themselves."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+from spark_data import numbered, produce, read, values
+
+from insync.testing import Cluster
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+HOUR = 3_600_000
+FIRST = 1_700_000_000_000
+
+
+@pytest.fixture(scope="module")
+def bootstrap(spark_cluster: Cluster) -> str:
+    """Topic `hours`: two partitions of 100 records, one an hour. Topic `few`: three records."""
+    spark_cluster.create_topic("batch-hours", partitions=2)
+    spark_cluster.create_topic("batch-few", partitions=1)
+    for partition in (0, 1):
+        first = 1_000 * partition
+        times = [FIRST + HOUR * i for i in range(100)]
+        produce(
+            spark_cluster.bootstrap, "batch-hours", numbered(first, first + 100), partition=partition, timestamps=times
+        )
+    produce(spark_cluster.bootstrap, "batch-few", numbered(0, 3))
+    return spark_cluster.bootstrap
+
+
+def positions(**offsets: int) -> str:
+    return json.dumps({"batch-hours": {name.removeprefix("p"): offset for name, offset in offsets.items()}})
+
+
+def test_a_row_has_the_columns_and_types_of_the_connector(spark: SparkSession, bootstrap: str) -> None:
+    frame = read(spark, bootstrap, {"subscribe": "batch-hours"})
+    types = [(field.name, field.dataType.simpleString()) for field in frame.schema]
+    assert types == [
+        ("key", "binary"),
+        ("value", "binary"),
+        ("topic", "string"),
+        ("partition", "int"),
+        ("offset", "bigint"),
+        ("timestamp", "timestamp"),
+        ("timestampType", "int"),
+    ]
+    row = frame.where("partition = 1 and offset = 7").collect()
+    assert [(bytes(r.key), bytes(r.value), r.topic, r.timestamp.timestamp() * 1_000, r.timestampType) for r in row] == [
+        (b"k7", b"v001007", "batch-hours", FIRST + 7 * HOUR, 0)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "first", "second"),
+    [
+        ({}, (0, 100), (0, 100)),
+        ({"startingOffsets": positions(p0=10, p1=-2), "endingOffsets": positions(p0=20, p1=-1)}, (10, 20), (0, 100)),
+        ({"startingTimestamp": str(FIRST + 90 * HOUR)}, (90, 100), (90, 100)),
+        ({"startingTimestamp": str(FIRST + HOUR), "endingTimestamp": str(FIRST + 3 * HOUR)}, (1, 3), (1, 3)),
+        ({"endingTimestamp": str(FIRST + 1_000 * HOUR)}, (0, 100), (0, 100)),
+        (
+            {"startingOffsetsByTimestamp": positions(p0=FIRST + 50 * HOUR, p1=FIRST + 60 * HOUR - 1)},
+            (50, 100),
+            (60, 100),
+        ),
+        ({"endingOffsetsByTimestamp": positions(p0=FIRST + HOUR, p1=FIRST)}, (0, 1), (0, 0)),
+        (
+            {"startingTimestamp": str(FIRST + 1_000 * HOUR), "startingOffsetsByTimestampStrategy": "latest"},
+            (0, 0),
+            (0, 0),
+        ),
+    ],
+)
+def test_a_query_begins_and_ends_where_its_options_say(
+    spark: SparkSession, bootstrap: str, options: dict[str, str], first: tuple[int, int], second: tuple[int, int]
+) -> None:
+    frame = read(spark, bootstrap, {"subscribe": "batch-hours", **options})
+    assert values(frame) == numbered(*first) + numbered(1_000 + second[0], 1_000 + second[1])
+
+
+@pytest.mark.parametrize(
+    ("options", "rows"),
+    [
+        ({"subscribe": "batch-hours,batch-few"}, 203),
+        ({"subscribePattern": "batch-h.*"}, 200),
+        ({"assign": '{"batch-hours": [1], "batch-few": [0]}'}, 103),
+    ],
+)
+def test_topics_are_chosen_by_name_by_pattern_or_by_partition(
+    spark: SparkSession, bootstrap: str, options: dict[str, str], rows: int
+) -> None:
+    assert read(spark, bootstrap, options).count() == rows
+
+
+def test_more_tasks_than_partitions_read_the_same(spark: SparkSession, bootstrap: str) -> None:
+    wide = read(spark, bootstrap, {"subscribe": "batch-hours", "minPartitions": "5"})
+    assert wide.rdd.getNumPartitions() >= 5
+    small = read(spark, bootstrap, {"subscribe": "batch-hours", "maxRecordsPerPartition": "30"})
+    assert small.rdd.getNumPartitions() == 8
+    assert values(small) == values(wide) == numbered(0, 100) + numbered(1_000, 1_100)
+
+
+def test_a_narrow_schema_makes_only_its_columns(spark: SparkSession, bootstrap: str) -> None:
+    frame = read(spark, bootstrap, {"subscribe": "batch-hours"}, "partition int, offset bigint")
+    assert sorted(tuple(row) for row in frame.collect()) == [(p, i) for p in (0, 1) for i in range(100)]
+
+
+def test_a_count_needs_no_column(spark: SparkSession, bootstrap: str) -> None:
+    options = {"subscribe": "batch-hours", "startingOffsets": positions(p0=10, p1=3)}
+    frame = spark.read.format("insync").option("kafka.bootstrap.servers", bootstrap).options(**options)
+    assert frame.schema(StructType([])).load().count() == 187
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_every_codec_is_read_byte_for_byte(spark: SparkSession, spark_cluster: Cluster, codec: str) -> None:
+    topic = f"codec-{codec}"
+    spark_cluster.create_topic(topic)
+    sent: list[bytes | None] = [bytes([i % 256]) * (i % 300) for i in range(2_000)]
+    sent[7] = None  # a tombstone is no empty value
+    produce(spark_cluster.bootstrap, topic, sent, codec=codec)
+    assert values(read(spark, spark_cluster.bootstrap, {"subscribe": topic})) == sent
+
+
+def test_headers_come_when_asked_for(spark: SparkSession, spark_cluster: Cluster) -> None:
+    spark_cluster.create_topic("with-headers")
+    producer = Producer({"bootstrap.servers": spark_cluster.bootstrap})
+    producer.produce("with-headers", b"1", headers=[("a", b"x"), ("a", None), ("ä", b"")])
+    producer.produce("with-headers", b"2")
+    assert producer.flush(60) == 0
+    frame = read(spark, spark_cluster.bootstrap, {"subscribe": "with-headers", "includeHeaders": "true"})
+    rows = sorted(frame.collect(), key=lambda row: row.offset)
+    found = [[(h.key, None if h.value is None else bytes(h.value)) for h in row.headers or ()] for row in rows]
+    assert found == [[("a", b"x"), ("a", None), ("ä", b"")], []]
+    assert rows[1].headers is None
+
+
+def test_log_append_time_is_the_brokers(spark: SparkSession, spark_cluster: Cluster) -> None:
+    spark_cluster.create_topic("appended", **{"message.timestamp.type": "LogAppendTime"})
+    produce(spark_cluster.bootstrap, "appended", numbered(0, 3), timestamps=[1_000, 2_000, 3_000])
+    rows = read(spark, spark_cluster.bootstrap, {"subscribe": "appended"}).collect()
+    assert {row.timestampType for row in rows} == {1}
+    assert all(row.timestamp.year > 2000 for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"subscribe": "batch-few,nope"}, ["'subscribe' is 'batch-few,nope'", "there is no topic 'nope'"]),
+        ({"assign": '{"batch-few": [4]}'}, ["'assign'", "there is no partition batch-few-4"]),
+        (
+            {"subscribe": "batch-hours", "startingOffsets": '{"batch-hours": {"0": 1}}'},
+            ["'startingOffsets'", "batch-hours-1 is to be read and is not named"],
+        ),
+        (
+            {"subscribe": "batch-hours", "startingTimestamp": str(FIRST + 1_000 * HOUR)},
+            ["'startingTimestamp'", "no record of batch-hours-"],
+        ),
+        (
+            {
+                "subscribe": "batch-few",
+                "startingOffsets": '{"batch-few":{"0":3}}',
+                "endingOffsets": '{"batch-few":{"0":1}}',
+            },
+            ["from 3 to 1", "'startingOffsets'", "'endingOffsets'"],
+        ),
+        (
+            {"subscribe": "batch-few", "endingOffsets": '{"batch-few":{"0":99}}'},
+            ["batch-few-0: offsets 3 to 98 missing", "the log ends at offset 3", "failOnDataLoss"],
+        ),
+        ({"subscribe": "batch-few", "maxOffsets": "3"}, ["unknown option 'maxoffsets' ('3')"]),
+        ({"subscribe": "batch-few", "kafka.bootstrap.servers": "localhost"}, ["'localhost' is not an address"]),
+    ],
+)
+def test_mistakes_are_named(spark: SparkSession, bootstrap: str, options: dict[str, str], words: list[str]) -> None:
+    reader: Any = spark.read.format("insync").option("kafka.bootstrap.servers", bootstrap).options(**options)
+    with pytest.raises(Exception) as caught:  # noqa: PT011  Spark wraps it in a class of its own
+        reader.load().count()
+    for each in words:
+        assert each in str(caught.value)
+
+
+def test_a_strange_column_is_refused(spark: SparkSession, bootstrap: str) -> None:
+    with pytest.raises(Exception, match="there is no column 'colour'"):
+        read(spark, bootstrap, {"subscribe": "batch-few"}, "colour string").count()
+
+
+def test_what_is_not_there_can_be_left_out(spark: SparkSession, bootstrap: str) -> None:
+    options = {"subscribe": "batch-few", "endingOffsets": '{"batch-few":{"0":99}}', "failOnDataLoss": "false"}
+    assert values(read(spark, bootstrap, options)) == numbered(0, 3)
+
+
+def test_spark_finds_the_source_by_itself(spark: SparkSession, bootstrap: str) -> None:
+    import pyspark_insync
+
+    assert pyspark_insync.DefaultSource.name() == "insync"

@@ -1,0 +1,150 @@
+"""The streaming source on real Spark: restarts from checkpoints, limits, progress, and a leader that dies meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+from spark_data import numbered, produce, values
+
+from insync.client import groups, topics
+from insync.client.blocking import Blocking
+from insync.spark.stream_offsets import lag
+from insync.testing import Cluster
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+PATIENCE_S = 120
+
+
+class Job:
+    """A query that keeps what its batches had; it may be stopped and started again from its checkpoint."""
+
+    def __init__(self, spark: SparkSession, bootstrap: str, topic: str, checkpoint: Path, **options: str) -> None:
+        self.batches: dict[int, list[bytes | None]] = {}
+        self._checkpoint = checkpoint
+        self._frame = (
+            spark.readStream.format("insync")
+            .option("kafka.bootstrap.servers", bootstrap)
+            .options(**{"subscribe": topic, "startingOffsets": "earliest", **options})
+            .load()
+        )
+
+    def _keep(self, frame: DataFrame, batch: int) -> None:
+        self.batches[batch] = values(frame)
+
+    def start(self, **trigger: Any) -> StreamingQuery:
+        writing = self._frame.writeStream.foreachBatch(self._keep).option("checkpointLocation", str(self._checkpoint))
+        return writing.trigger(**trigger).start()
+
+    def run(self) -> StreamingQuery:
+        """All that is there now."""
+        query = self.start(availableNow=True)
+        assert query.awaitTermination(PATIENCE_S)
+        return query
+
+    def received(self) -> list[bytes | None]:
+        return [value for batch in sorted(self.batches) for value in self.batches[batch]]
+
+
+def test_runs_go_on_where_the_checkpoint_is_and_repeat_exactly_what_was_not_committed(
+    spark: SparkSession, spark_cluster: Cluster, tmp_path: Path
+) -> None:
+    spark_cluster.create_topic("runs", partitions=1)
+    produce(spark_cluster.bootstrap, "runs", numbered(0, 25))
+    job = Job(
+        spark, spark_cluster.bootstrap, "runs", tmp_path / "checkpoint", maxOffsetsPerTrigger="10", groupId="spark-runs"
+    )
+    query = job.run()
+    assert [len(batch) for batch in job.batches.values()] == [10, 10, 5]
+    assert job.received() == numbered(0, 25)
+    first = query.recentProgress[0]["sources"][0]
+    assert lag(first) == {("runs", 0): 15}
+    with Blocking(spark_cluster.bootstrap) as client:
+        assert client.call(lambda cluster: groups.committed(cluster, "spark-runs")) == {("runs", 0): 25}
+
+    (tmp_path / "checkpoint" / "commits" / "2").unlink()  # as if the driver had died before it committed
+    (tmp_path / "checkpoint" / "commits" / ".2.crc").unlink(missing_ok=True)
+    produce(spark_cluster.bootstrap, "runs", numbered(25, 30))
+    del job.batches[2]
+    job.run()
+    assert job.batches[2] == numbered(20, 25)
+    assert job.received() == numbered(0, 30)
+
+
+def test_a_running_stream_finds_new_partitions_and_fails_when_its_topic_is_deleted(
+    spark: SparkSession, spark_cluster: Cluster, tmp_path: Path
+) -> None:
+    spark_cluster.create_topic("living", partitions=1)
+    job = Job(spark, spark_cluster.bootstrap, "living", tmp_path / "checkpoint", startingOffsets="latest")
+    query = job.start(processingTime="50 milliseconds")
+    try:
+        _until(lambda: 0 in job.batches, query)
+        produce(spark_cluster.bootstrap, "living", numbered(0, 3))
+        with Blocking(spark_cluster.bootstrap) as client:
+            client.call(lambda cluster: topics.grow(cluster, "living", 2))
+            spark_cluster.wait_for_leader("living", 1)
+            produce(spark_cluster.bootstrap, "living", numbered(10, 13), partition=1)
+            _until(lambda: len(job.received()) >= 6, query)
+            assert sorted(each or b"" for each in job.received()) == numbered(0, 3) + numbered(10, 13)
+            client.call(lambda cluster: topics.delete(cluster, "living"))
+        with pytest.raises(Exception, match=r"living-0: offset 3 missing \(deleted\)"):
+            query.awaitTermination(PATIENCE_S)
+    finally:
+        query.stop()
+
+
+def test_a_leader_dies_in_the_middle_of_a_micro_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """The task waits with its first rows in hand until the leader is dead; the rest comes from the next leader."""
+    reached, go_on = tmp_path / "reached", tmp_path / "go-on"
+    value = b"x" * 1_000
+    count = 40_000
+
+    def hold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            reached.touch()
+            while not go_on.exists():
+                time.sleep(0.01)
+            yield batch
+
+    with Cluster(brokers=3, topics={"held": 1}) as cluster:
+        produce(cluster.bootstrap, "held", [b"%06d" % i + value for i in range(count)], acks="all")
+        frame = (
+            spark.readStream.format("insync")
+            .option("kafka.bootstrap.servers", cluster.bootstrap)
+            .options(subscribe="held", startingOffsets="earliest")
+            .load()
+            .select("offset")
+            .mapInArrow(hold, "offset bigint")
+        )
+        got: list[int] = []
+
+        def keep(rows: DataFrame, _batch: int) -> None:
+            got.extend(row.offset for row in rows.collect())
+
+        writing = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writing.trigger(availableNow=True).start()
+        try:
+            _until(reached.exists, query)
+            cluster.kill(cluster.leader_of("held"))
+            go_on.touch()
+            assert query.awaitTermination(PATIENCE_S)
+        finally:
+            go_on.touch()
+            query.stop()
+        assert sorted(got) == list(range(count))
+
+
+def _until(condition: Any, query: StreamingQuery) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert query.isActive, query.exception()
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.02)

@@ -1,0 +1,70 @@
+"""Records that were read and then cut off by an unclean election: the leader epochs tell that from all other losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from spark_data import numbered, produce
+
+from insync.client import admin
+from insync.client.blocking import Blocking
+from insync.spark.options import read_source
+from insync.spark.stream import StreamReader
+from insync.spark.stream_offsets import StreamOffset
+from insync.spark.triage import Cause, DataLoss
+from insync.testing import Cluster
+
+ALL = ReadAllAvailable()
+UNCLEAN = 1
+
+
+def reader_of(bootstrap: str, fail: str) -> StreamReader:
+    given = {"kafka.bootstrap.servers": bootstrap, "subscribe": "cut", "startingOffsets": "earliest"}
+    return StreamReader(read_source({**given, "failOnDataLoss": fail}, streaming=True), ("value",))
+
+
+def read(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[bytes]:
+    tasks = reader.partitions(start, end)
+    return [value.as_py() for task in tasks for batch in reader.read(task) for value in batch.column(0)]
+
+
+def test_truncation_is_told_even_after_the_log_has_grown_past_it_again() -> None:
+    topic = {"partitions": 1, "replication_factor": 2, "min_insync_replicas": 1}
+    with Cluster(brokers=2, controllers=1, topics={"cut": topic}) as cluster:
+        first = cluster.leader_of("cut")
+        (second,) = set(cluster.isr_of("cut")) - {first}
+        produce(cluster.bootstrap, "cut", numbered(0, 10))
+        cluster.kill(second)
+        cluster.wait_for_isr("cut", size=1)
+        produce(cluster.bootstrap, "cut", numbered(10, 20))  # acknowledged by the only in-sync replica
+        reader = reader_of(cluster.bootstrap, "true")
+        end = reader.latestOffset(reader.initialOffset(), ALL)
+        assert StreamOffset.of(end).offsets == {("cut", 0): 20}
+
+        cluster.kill(first)
+        cluster.start(second)
+        with Blocking(cluster.bootstrap) as client:
+            client.call(lambda each: admin.elect(each, UNCLEAN, [("cut", 0)]))
+        cluster.wait_for_leader("cut", other_than=first)
+        with pytest.raises(DataLoss, match=r"offsets 10 to 19 missing \(truncation\)") as shorter:
+            reader.latestOffset(end, ALL)
+        with pytest.raises(DataLoss, match=r"offsets 10 to 19 missing \(truncation\)"):
+            read(reader, reader.initialOffset(), end)  # waits for what does not come
+        produce(
+            cluster.bootstrap, "cut", numbered(100, 115)
+        )  # the log is longer than it was: offsets alone tell nothing
+        with pytest.raises(DataLoss, match="now ends at offset 10") as longer:
+            reader.latestOffset(end, ALL)
+        for found in (*shorter.value.losses, *longer.value.losses):
+            assert (found.cause, found.first, found.end, found.resume) == (Cause.TRUNCATION, 10, 20, 10)
+        with pytest.raises(DataLoss, match=r"offsets 10 to 19 missing \(truncation\)"):
+            read(reader, reader.initialOffset(), end)  # planned before, read after
+        reader.stop()
+
+        lenient = reader_of(cluster.bootstrap, "false")
+        after = lenient.latestOffset(end, ALL)
+        assert read(lenient, end, after) == numbered(100, 115)
+        assert read(lenient, lenient.initialOffset(), end) == numbered(0, 10)  # what has come since is no part of it
+        lenient.stop()
