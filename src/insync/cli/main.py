@@ -6,15 +6,10 @@ nor a look at a topic for anything but that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from importlib import import_module
-from typing import Any
-
 import typer
-from typer.core import TyperGroup
-from typer.main import get_group
 
 from insync import __version__
+from insync.cli.lazy import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo.demo", "Watch a real cluster survive kill -9 of a leader and the move of a partition."),
@@ -47,42 +42,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "chaos.chaos",
         "Break a real cluster under load and check that nothing acknowledged is lost, doubled or reordered.",
     ),
+    "pipeline": ("pipeline.app", "Whole jobs on Spark: archive, replay, audit, health, campaign."),
     "sim": ("sim.app", "The deterministic simulator: the same node code, under faults."),
 }
 """By name: a function, or an app of several commands, in a module of this package; and what it does, in a line."""
 
 
-class _Loaded(Mapping[str, Any]):
-    """The commands themselves, each imported when it is looked up."""
-
-    def __getitem__(self, name: str) -> Any:
-        module, attribute = COMMANDS[name][0].split(".")
-        found = getattr(import_module(f"insync.cli.{module}"), attribute)
-        holder = typer.Typer(rich_markup_mode=None)
-        if isinstance(found, typer.Typer):
-            holder.add_typer(found, name=name)
-        else:
-            holder.command(name=name)(found)
-        return get_group(holder).commands[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
-
-    def __len__(self) -> int:
-        return len(COMMANDS)
-
-
-class _Group(TyperGroup):
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.commands: Any = _Loaded()
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+class _Group(LazyGroup):
+    table = COMMANDS
 
 
 app = typer.Typer(

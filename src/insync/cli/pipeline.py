@@ -1,0 +1,107 @@
+"""`insync pipeline`: whole jobs on Spark. What they share: the option --master, and how a session is had."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from insync.cli.common import wrong
+from insync.cli.lazy import LazyGroup
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "archive": ("pipeline_archive.archive", "Topics to a lake of Parquet files, every record exactly once."),
+    "replay": ("pipeline_replay.replay", "A lake back to topics, with keys, headers, timestamps and partitions."),
+    "audit": ("pipeline_audit.audit", "Check the replicas' logs and the clients' histories against the properties."),
+    "health": ("pipeline_health.health", "The history of every ISR, from the metadata log."),
+    "campaign": ("pipeline_campaign.campaign", "Simulator seeds on Spark."),
+}
+
+Master = Annotated[
+    str | None,
+    typer.Option("--master", metavar="URL", help="Spark's master; without it, all cores of this machine."),
+]
+
+
+class _Pipelines(LazyGroup):
+    table = COMMANDS
+
+    def load(self, module: str) -> Any:
+        try:
+            return super().load(module)
+        except ModuleNotFoundError as error:
+            if error.name and error.name.partition(".")[0] in ("pyspark", "pyarrow", "numba", "pandas", "numpy"):
+                raise wrong(f"pipelines need {error.name}: pip install 'insync[spark]'") from None
+            raise
+
+
+app = typer.Typer(
+    cls=_Pipelines, help="Whole jobs on Spark: archive, replay, audit, health, campaign.", no_args_is_help=True
+)
+
+
+@app.callback()
+def _main() -> None:
+    """Whole jobs on Spark: archive, replay, audit, health, campaign."""
+
+
+@contextmanager
+def interruptible() -> Iterator[threading.Event]:
+    """Ctrl-C and SIGTERM set the event: what has begun is brought to an end. A second one ends the program.
+
+    To be entered when Spark runs: a session that starts takes Ctrl-C for itself.
+    """
+    stop = threading.Event()
+
+    def ask(number: int, frame: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {each: signal.signal(each, ask) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def need_java() -> None:
+    """Or a sentence and exit code 2: sooner than starting Spark would tell it."""
+    from insync.pipeline import session
+
+    try:
+        session.need_java()
+    except session.NoSpark as error:
+        raise wrong(str(error)) from None
+
+
+def open_session(master: str | None, name: str, **conf: str) -> SparkSession:
+    """A Spark session, or a sentence and exit code 2."""
+    from insync.pipeline.session import NoSpark, quiet_session
+
+    try:
+        return quiet_session(master, f"insync {name}", **conf)
+    except NoSpark as error:
+        raise wrong(str(error)) from None
+
+
+@contextmanager
+def spark_session(master: str | None, name: str, **conf: str) -> Iterator[SparkSession]:
+    """The same, and it is stopped at the end unless it ran before."""
+    from insync.pipeline.session import runs
+
+    running = runs()
+    spark = open_session(master, name, **conf)
+    try:
+        yield spark
+    finally:
+        if not running:
+            spark.stop()

@@ -1,0 +1,142 @@
+"""What an executor does for the archive: a range of offsets, fetched raw, decoded, written. Only facts go back.
+
+A task that fails says so in its answer instead of failing the job: the driver keeps what the others have done.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from insync.client import topics
+from insync.client.blocking import Blocking
+from insync.client.errors import ClientError, ErrorCode, Refused
+from insync.columnar.decode import Decoded, Wanted, decode
+from insync.columnar.headers import scan
+from insync.pipeline.lake_writer import DECODED, RangeWriter
+from insync.pipeline.ledger import File, Range
+from insync.spark.rows import next_of, settle
+
+ANSWER = "task int, answer string"
+FETCH_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """Pickled to an executor."""
+
+    range: Range
+    """Without rows and files yet."""
+    bootstrap: str
+    lake: str
+    round: int
+    isolation: str
+    codec: str
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    files: tuple[File, ...] = ()
+    epoch: int = -1
+    seen: int = -1
+    error: str = ""
+    gone: bool = False
+    """The offsets are no longer in the log."""
+
+
+def executing(tasks: Sequence[Task]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For mapInArrow over the indexes of the tasks."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                text = json.dumps(asdict(execute(tasks[index])))
+                yield pa.RecordBatch.from_pydict({"task": pa.array([index], pa.int32()), "answer": [text]})
+
+    return run
+
+
+def parsed(text: str) -> Answer:
+    found = json.loads(text)
+    return Answer(**{**found, "files": tuple(File(**file) for file in found["files"])})
+
+
+def execute(task: Task) -> Answer:
+    wanted = task.range
+    writer = RangeWriter(
+        Path(task.lake),
+        topic=wanted.topic,
+        partition=wanted.partition,
+        start=wanted.start,
+        end=wanted.end,
+        attempt=f"{uuid.uuid4().hex[:12]}-{task.round}",  # Spark may run a task twice, even at the same time
+        codec=task.codec,
+    )
+    try:
+        epoch, seen = _fill(writer, task)
+        return Answer(tuple(writer.close()), epoch, seen)
+    except Refused as error:
+        writer.abandon()
+        return Answer(error=str(error), gone=error.code is ErrorCode.offset_out_of_range)
+    except (ClientError, OSError) as error:
+        writer.abandon()
+        return Answer(error=str(error) or type(error).__name__)
+
+
+def _fill(writer: RangeWriter, task: Task) -> tuple[int, int]:
+    """Returns the leader epoch of the last batch, and how far it reached."""
+    last = -1, -1
+    with Blocking(task.bootstrap, timeout=task.timeout_s, client_id="insync-archive") as client:
+        _same_topic(client, task.range)
+        for decoded, epoch, seen in _decoded(client, task):
+            if decoded.rows:
+                writer.add(decoded.batch)
+            last = (epoch, seen) if seen > last[1] else last
+        _same_topic(client, task.range)  # ids never come back: what was read between was of this topic
+    return last
+
+
+def _decoded(client: Blocking, task: Task) -> Iterator[tuple[Decoded, int, int]]:
+    wanted = task.range
+    topic = client.call(lambda cluster: topics.describe_one(cluster, wanted.topic))
+    answers = client.raw(
+        topic,
+        {wanted.partition: wanted.start},
+        {wanted.partition: wanted.end},
+        next_of=next_of,
+        isolation=int(task.isolation == "read_committed"),
+        partition_bytes=FETCH_BYTES,
+    )
+    at = wanted.start
+    for fetched in answers:
+        part = Wanted(DECODED, at, wanted.end, isolation=task.isolation, aborted=fetched.aborted)
+        decoded = decode(fetched.data, part)
+        if decoded.corrupt:
+            found = decoded.corrupt[0]
+            raise ClientError(f"{wanted.topic}-{wanted.partition} at offset {found.base_offset}: {found.reason}")
+        at = max(at, decoded.next_offset)
+        yield decoded, *_reach(fetched.data, wanted.end)
+
+
+def _reach(data: bytes, end: int) -> tuple[int, int]:
+    """Leader epoch of the last batch that begins before `end`, and one past its last offset, `end` at most."""
+    headers, _, _ = scan(np.frombuffer(data, np.uint8))
+    inside = np.flatnonzero(headers.base_offset < end)
+    if not len(inside):
+        return -1, -1
+    return int(headers.leader_epoch[inside[-1]]), min(int(headers.last_offset[inside[-1]]) + 1, end)
+
+
+def _same_topic(client: Blocking, wanted: Range) -> None:
+    found: Any = client.call(lambda cluster: topics.describe_one(cluster, wanted.topic)).id
+    if str(found) != wanted.topic_id:
+        raise ClientError(f"topic '{wanted.topic}' was made anew: its id is {found} instead of {wanted.topic_id}")

@@ -1,0 +1,51 @@
+"""Lakes as tables, for tests: what the ledger names, in the order of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from insync.pipeline import lake
+
+RECORD = ["partition", "offset", "timestamp", "timestampType", "key", "value", "headers"]
+"""What a record is."""
+
+
+def table(path: Path, topic: str, columns: Sequence[str] = RECORD, generation: int | None = None) -> pa.Table:
+    ledger = lake.load(path)
+    ranges = [each for each in ledger.ranges() if each.topic == topic and generation in (None, each.generation)]
+    files = [path / file.path for each in ranges for file in each.files]
+    read = [pq.read_table(file, columns=list(columns), partitioning=None) for file in files]
+    return pa.concat_tables(read).sort_by([("partition", "ascending"), ("offset", "ascending")])
+
+
+def values(path: Path, topic: str, **which: Any) -> list[bytes]:
+    found: list[bytes] = table(path, topic, ["partition", "offset", "value"], **which).column("value").to_pylist()
+    return found
+
+
+def produce(bootstrap: str, topic: str, records: Sequence[Mapping[str, Any]], **settings: Any) -> None:
+    """All acknowledged when it returns."""
+    failures: list[Any] = []
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True, **settings})
+    for each in records:
+        producer.produce(topic, **each, on_delivery=lambda error, _: failures.append(error) if error else None)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    assert not failures
+
+
+def numbered(first: int, end: int, *, partitions: int = 1, **more: Any) -> list[dict[str, Any]]:
+    return [{"value": b"v%06d" % i, "key": b"k%d" % i, "partition": i % partitions, **more} for i in range(first, end)]
+
+
+def delete_records(bootstrap: str, topic: str, *, before: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # it answers as long as it lives
+    (done,) = admin.delete_records([TopicPartition(topic, 0, before)]).values()
+    done.result(30)

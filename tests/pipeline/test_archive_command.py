@@ -1,0 +1,154 @@
+"""`insync pipeline archive` and `replay`, as people run them: what they print, and their exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from lake_data import numbered, produce, table
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from insync.cli.main import app
+from insync.pipeline.ledger import Ledger
+from insync.testing import Cluster
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(brokers=1, topics={"orders": 2}) as started:
+        produce(started.bootstrap, "orders", numbered(0, 600, partitions=2))
+        yield started
+
+
+@pytest.fixture
+def insync(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> Any:
+    def run(command: str, *arguments: str) -> Result:
+        options = ["--bootstrap", cluster.bootstrap, "--lake", str(tmp_path / "lake")]
+        return CliRunner().invoke(app, ["pipeline", command, *options, *arguments])
+
+    return run
+
+
+def test_archive_verify_and_replay_tell_what_they_did(insync: Any, cluster: Cluster, tmp_path: Path) -> None:
+    archived = insync("archive", "orders")
+    assert archived.exit_code == 0
+    assert "orders-1" in archived.stdout
+    assert "600 rows in" in archived.stdout
+    verified = insync("archive", "--verify")
+    assert verified.exit_code == 0
+    assert "2 ledger entries, no gap, no overlap, all files whole" in verified.stdout
+    replayed = insync("replay", "orders=again", "--create")
+    assert replayed.exit_code == 0
+    assert "600 records in" in replayed.stdout
+    assert "again-0" in replayed.stdout
+    done = insync("replay", "orders=again")
+    assert done.exit_code == 1
+    assert "--again does it once more" in done.stderr
+    assert insync("archive", "again").exit_code == 0
+    content = ["partition", "offset", "key", "value", "timestamp"]
+    assert table(tmp_path / "lake", "again", content).equals(table(tmp_path / "lake", "orders", content))
+
+
+def test_json_is_all_that_is_printed(insync: Any) -> None:
+    archived = json.loads(insync("archive", "orders", "--json").stdout)
+    assert archived["rows"] == 600
+    assert [(each["partition"], each["from"], each["to"]) for each in archived["partitions"]] == [
+        (0, 0, 300),
+        (1, 0, 300),
+    ]
+    verified = json.loads(insync("archive", "--verify", "--json").stdout)
+    assert (verified["ok"], verified["problems"]) == (True, [])
+    assert [(each["latest"], each["end"]) for each in verified["partitions"]] == [(300, 300)] * 2
+    replayed = json.loads(insync("replay", "orders=jsonned", "--create", "--to-offset", "10", "--json").stdout)
+    assert [(each["partition"], each["rows"], each["end"]) for each in replayed["partitions"]] == [
+        (0, 10, 10),
+        (1, 10, 10),
+    ]
+
+
+def test_wrong_use_is_exit_code_2_and_one_sentence(insync: Any, tmp_path: Path) -> None:
+    wrong = {
+        "name topics, or a pattern": ["archive"],
+        "no codec is called 'rar'": ["archive", "orders", "--codec", "rar"],
+        "'soon' is not a time": ["replay", "orders", "--from-time", "soon"],
+        "'orders=' is not a topic": ["replay", "orders="],
+        "would never end": ["replay", "orders", "--rate", "0"],
+        "'here' is not an address": ["archive", "orders", "--bootstrap", "here"],
+    }
+    for told, arguments in wrong.items():
+        result = insync(*arguments)
+        assert (result.exit_code, result.stdout) == (2, ""), told
+        assert told in result.stderr
+        assert len(result.stderr.splitlines()) == 1
+    failed = insync("archive", "nowhere")
+    assert (failed.exit_code, failed.stdout) == (1, "")
+    assert failed.stderr.startswith("insync: there is no topic 'nowhere'")
+    assert not (tmp_path / "lake").exists()
+
+
+def test_a_file_that_was_lost_cut_or_changed_is_named(insync: Any, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    insync("archive", "orders")
+    first, second = (lake / name for name in Ledger.load(lake).files())
+    data = first.read_bytes()
+    damages = {
+        f"{first.name} has {len(data) - 1} bytes instead of {len(data)}": lambda: first.write_bytes(data[:-1]),
+        f"{first.name} was changed: its checksum": lambda: first.write_bytes(data[:-9] + b"x" + data[-8:]),
+        f"{first.name} is missing": first.unlink,
+    }
+    for told, damage in damages.items():
+        damage()
+        for offline in ([], ["--offline"]):
+            result = insync("archive", "--verify", *offline)
+            assert result.exit_code == 1
+            assert told in result.stdout.replace("\n", "")
+            assert second.name not in result.stdout
+    refused = insync("archive", "orders")
+    assert refused.exit_code == 1
+    assert "is missing" in refused.stderr
+    first.write_bytes(data)
+    assert insync("archive", "--verify").exit_code == 0
+
+
+def test_a_damaged_ledger_is_told_and_nothing_is_touched(insync: Any, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    insync("archive", "orders")
+    entry = lake / "_ledger" / f"{1:020d}.json"
+    good = entry.read_text()
+    entry.write_text(good.replace('"start": 0', '"start": 5', 1))
+    before = sorted(str(path) for path in lake.rglob("*"))
+    for arguments in (["archive", "orders"], ["archive", "--verify"], ["replay", "orders=x", "--create"]):
+        result = insync(*arguments)
+        assert result.exit_code == 1
+        assert f"{entry} is damaged: its checksum is wrong" in result.stderr
+    assert sorted(str(path) for path in lake.rglob("*")) == before
+    entry.write_text(good)
+    assert insync("archive", "--verify").exit_code == 0
+
+
+def test_what_is_no_lake_is_told(insync: Any, tmp_path: Path) -> None:
+    (tmp_path / "lake").write_text("a file")
+    assert "is a file" in insync("archive", "orders").stderr
+    for arguments in (["archive", "--verify"], ["replay", "orders"]):
+        result = insync(*arguments)
+        assert result.exit_code == 1
+        assert "is no lake" in result.stderr
+
+
+def test_without_java_it_says_what_to_install(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": str(tmp_path)}
+    code = "from insync.cli.main import app; app(['pipeline', 'archive', 'orders'])"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "default-jre-headless" in done.stderr
+    assert "JAVA_HOME" in done.stderr

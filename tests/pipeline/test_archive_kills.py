@@ -1,0 +1,168 @@
+"""Spark's driver, its workers and the brokers are killed at any point: lake and ledger agree, and nothing is lost.
+
+The archiver is the command that people run, in a process of its own, killed with -9 after times that a seed decides. A
+stock producer writes all the while and notes what is acknowledged; leaders are killed too. In the end the lake has each
+acknowledged record exactly once. INSYNC_KILL_ROUNDS makes it longer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from lake_data import table
+
+from insync.pipeline import archive_verify
+from insync.pipeline.ledger import Ledger
+from insync.testing import Cluster
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+ROUNDS = int(os.environ.get("INSYNC_KILL_ROUNDS", "2"))
+SEED = int(os.environ.get("INSYNC_KILL_SEED", "4"))
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Starts sooner; nothing here runs long enough to be compiled better."""
+
+
+class Archiver:
+    """`insync pipeline archive --follow`, in a group of processes of its own."""
+
+    def __init__(self, bootstrap: str, lake: Path, *extra: str) -> None:
+        command = [sys.executable, "-c", "from insync.cli.main import app; app()", "pipeline", "archive", "kills"]
+        options = ["--bootstrap", bootstrap, "--lake", str(lake), "--json", *extra]
+        self.process = subprocess.Popen(
+            [*command, *options],
+            env={**os.environ, "JAVA_TOOL_OPTIONS": QUICK_JVM},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def kill(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.communicate(timeout=60)
+
+    def kill_worker(self) -> bool:
+        """One of the Python processes that work for the executor, if there are any."""
+        listed = subprocess.run(["ps", "-eo", "pid,sess,args"], capture_output=True, text=True, check=True).stdout
+        mine = [line.split(None, 2) for line in listed.splitlines()[1:]]
+        workers = [int(pid) for pid, of, args in mine if int(of) == self.process.pid and "pyspark.daemon" in args]
+        if len(workers) < 2:  # the first forks the others
+            return False
+        os.kill(max(workers), signal.SIGKILL)
+        return True
+
+    def finish(self) -> dict[str, Any]:
+        try:
+            out, err = self.process.communicate(timeout=300)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+        assert self.process.returncode == 0, err[-3000:]
+        found: dict[str, Any] = json.loads(out.splitlines()[-1])
+        return found
+
+
+class Writer:
+    """Writes numbered records until it is stopped; `acknowledged` are those of which a broker said that it has them."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.acknowledged: list[bytes] = []
+        self._stop = threading.Event()
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True, "acks": "all"}
+        )
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stop.is_set():
+            for _ in range(20):
+                self._producer.produce("kills", b"%08d" % number, partition=number % 2, on_delivery=self._told)
+                number += 1
+            self._producer.poll(0.05)
+        assert self._producer.flush(120) == 0
+
+    def _told(self, error: Any, message: Any) -> None:
+        if error is None:
+            self.acknowledged.append(message.value())
+
+    def end(self) -> None:
+        self._stop.set()
+        self._thread.join(150)
+
+
+def test_whatever_is_killed_every_acknowledged_record_is_in_the_lake_once(tmp_path: Path) -> None:
+    rng = random.Random(SEED)
+    lake = tmp_path / "lake"
+    with Cluster(brokers=3, topics={"kills": {"partitions": 2, "replication_factor": 3}}) as cluster:
+        writer = Writer(cluster.bootstrap)
+        try:
+            for n in range(ROUNDS):
+                _a_round(rng, cluster, lake, kill_worker=n % 2 == 0)
+                _whole(lake)
+        finally:
+            writer.end()
+        Archiver(cluster.bootstrap, lake).finish()
+        verdict = archive_verify.verify(lake, cluster.bootstrap)
+    assert verdict.problems == []
+    assert [each.behind for each in verdict.partitions] == [0, 0]
+    found = Counter(table(lake, "kills", ["partition", "offset", "value"]).column("value").to_pylist())
+    assert [value for value, count in found.items() if count > 1] == []
+    assert [value for value in writer.acknowledged if value not in found] == []
+    assert len(writer.acknowledged) > 1000
+
+
+def _a_round(rng: random.Random, cluster: Cluster, lake: Path, *, kill_worker: bool) -> None:
+    """The archiver is killed at some moment after it began to work: in a round, between two, in a commit."""
+    before = _entries(lake)
+    archiver = Archiver(cluster.bootstrap, lake, "--follow", "--interval", "0.1", "--rows-per-file", "2000")
+    try:
+        _wait_for(lambda: _entries(lake) > before + 1, archiver)
+        if kill_worker:
+            _wait_for(archiver.kill_worker, archiver)
+            after = _entries(lake)
+            _wait_for(lambda: _entries(lake) > after, archiver)  # it went on
+        leader = cluster.leader_of("kills")
+        cluster.kill(leader)
+        time.sleep(rng.uniform(0.0, 2.0))
+    finally:
+        archiver.kill()
+    cluster.wait_for_leader("kills", other_than=leader)
+    cluster.start(leader)
+    cluster.wait_until_ready()
+
+
+def _whole(lake: Path) -> None:
+    """What the ledger says is true at once, before anybody has mended or swept anything."""
+    assert archive_verify.verify(lake).problems == []
+    for key in Ledger.load(lake).partitions():
+        offsets = table(lake, key[0], ["partition", "offset"]).to_pydict()
+        mine = [offset for index, offset in zip(*offsets.values(), strict=True) if index == key[1]]
+        assert len(mine) == len(set(mine))
+
+
+def _entries(lake: Path) -> int:
+    return len(list(lake.glob("_ledger/*.json")))
+
+
+def _wait_for(condition: Any, archiver: Archiver, seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if archiver.process.poll() is not None:
+            pytest.fail(f"the archiver ended: {archiver.process.communicate()[1][-3000:]}")
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.02)

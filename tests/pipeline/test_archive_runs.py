@@ -1,0 +1,247 @@
+"""Topics to a lake: what is there is archived once, however often one runs it, and whatever happens to the topic."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from lake_data import delete_records, numbered, produce, table, values
+from pyspark.sql import SparkSession
+
+from insync.client import topics
+from insync.client.blocking import Blocking
+from insync.client.errors import ClientError, UnknownTopic
+from insync.pipeline import archive, archive_verify, lake
+from insync.pipeline.archive import ArchiveError, ArchiveOptions, Summary
+from insync.pipeline.archive_plan import Lost
+from insync.pipeline.lake import LakeError
+from insync.pipeline.ledger import Ledger
+from insync.testing import Cluster
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(brokers=1) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def client(cluster: Cluster) -> Iterator[Blocking]:
+    with Blocking(cluster.bootstrap) as connected:
+        yield connected
+
+
+@pytest.fixture
+def run(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> Any:
+    def archived(topic: str, **more: Any) -> Summary:
+        options = {"bootstrap": cluster.bootstrap, "lake": str(tmp_path), "topics": (topic,)} | more
+        return archive.run(spark, ArchiveOptions(**options))
+
+    return archived
+
+
+def test_each_run_archives_what_came_since_the_last_one(run: Any, cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create_topic("runs", partitions=2)
+    produce(cluster.bootstrap, "runs", numbered(0, 1000, partitions=2))
+    assert run("runs").rows == 1000
+    assert run("runs").rows == 0
+    produce(cluster.bootstrap, "runs", numbered(1000, 1500, partitions=2))
+    assert run("runs").rows == 500
+    expected = [b"v%06d" % i for p in range(2) for i in range(p, 1500, 2)]
+    assert values(tmp_path, "runs") == expected
+    assert archive_verify.verify(tmp_path, cluster.bootstrap).ok
+
+
+def test_rows_keep_all_that_a_replay_needs_and_are_by_date(
+    run: Any, spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.create_topic("dates")
+    headers = [("trace", b"\x00\xff"), ("empty", None), ("trace", b"again")]
+    first = 20_000 * DAY_MS - 5
+    records = [
+        {"value": None if i % 3 == 0 else b"v%d" % i, "key": None if i % 5 == 0 else b"", "timestamp": first + i}
+        for i in range(10)
+    ]
+    records += [{"value": b"late", "key": b"k", "timestamp": first, "headers": headers}]
+    produce(cluster.bootstrap, "dates", records)
+    run("dates")
+    directories = sorted(path.name for path in (tmp_path / "topic=dates").iterdir())
+    assert directories == ["date=2024-10-03", "date=2024-10-04"]
+    found = table(tmp_path, "dates").to_pylist()
+    assert [(row["offset"], row["value"], row["key"]) for row in found] == [
+        (i, each["value"], each["key"]) for i, each in enumerate(records)
+    ]
+    assert [row["timestamp"].timestamp() * 1000 for row in found] == [each["timestamp"] for each in records]
+    assert found[-1]["headers"] == [{"key": name, "value": value} for name, value in headers]
+    assert {row["timestampType"] for row in found} == {0}
+    frame = lake.read(spark, tmp_path, ["dates"])
+    assert frame.groupBy("topic", "date").count().count() == 2
+    assert frame.where("date = '2024-10-03'").count() == 6
+
+
+def test_a_file_covers_no_more_offsets_than_asked_for_and_its_rows_are_sorted(
+    run: Any, cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.create_topic("cut")
+    produce(cluster.bootstrap, "cut", numbered(0, 1000))
+    summary = run("cut", rows_per_file=300)
+    assert [(each.start, each.end) for each in summary.committed] == [(0, 250), (250, 500), (500, 750), (750, 1000)]
+    for each in summary.committed:
+        (file,) = each.files
+        offsets = pq.read_table(tmp_path / file.path, columns=["offset"], partitioning=None).column(0).to_pylist()
+        assert offsets == list(range(each.start, each.end))
+        assert (file.first, file.last, file.rows) == (each.start, each.end - 1, 250)
+
+
+@pytest.mark.parametrize("codec", ["none", "snappy", "zstd"])
+def test_files_can_be_read_by_spark_whatever_their_codec(
+    run: Any, spark: SparkSession, cluster: Cluster, tmp_path: Path, codec: str
+) -> None:
+    cluster.create_topic(f"codec-{codec}")
+    produce(cluster.bootstrap, f"codec-{codec}", numbered(0, 100), **{"compression.type": codec})
+    run(f"codec-{codec}", codec=codec)
+    rows = lake.read(spark, tmp_path).orderBy("offset").select("value").collect()
+    assert [bytes(row.value) for row in rows] == [b"v%06d" % i for i in range(100)]
+
+
+def test_partitions_that_are_added_later_are_archived_from_their_beginning(
+    run: Any, cluster: Cluster, client: Blocking, tmp_path: Path
+) -> None:
+    cluster.create_topic("grows")
+    produce(cluster.bootstrap, "grows", numbered(0, 10))
+    run("grows")
+    client.call(lambda cluster: topics.grow(cluster, "grows", 3))
+    produce(cluster.bootstrap, "grows", numbered(10, 40, partitions=3))
+    run("grows")
+    assert sorted(values(tmp_path, "grows")) == [b"v%06d" % i for i in range(40)]
+    assert Ledger.load(tmp_path).partitions() == [("grows", 0), ("grows", 1), ("grows", 2)]
+
+
+def test_a_topic_that_was_made_anew_is_a_new_generation(
+    run: Any, cluster: Cluster, client: Blocking, tmp_path: Path
+) -> None:
+    cluster.create_topic("anew")
+    produce(cluster.bootstrap, "anew", numbered(0, 10))
+    run("anew")
+    client.call(lambda cluster: topics.delete(cluster, "anew"))
+    cluster.create_topic("anew")
+    produce(cluster.bootstrap, "anew", numbered(100, 104))
+    told = archive_verify.verify(tmp_path, cluster.bootstrap)
+    assert not told.ok
+    assert "the topic was deleted and made anew" in told.problems[0]
+    summary = run("anew")
+    assert "the topic was deleted and made anew" in summary.notes[0]
+    assert values(tmp_path, "anew", generation=0) == [b"v%06d" % i for i in range(10)]
+    assert values(tmp_path, "anew", generation=1) == [b"v%06d" % i for i in range(100, 104)]
+    verdict = archive_verify.verify(tmp_path, cluster.bootstrap)
+    assert verdict.ok
+    assert [(each.generation, each.start, each.end) for each in verdict.partitions] == [(0, 0, 10), (1, 0, 4)]
+
+
+def test_what_was_deleted_before_it_was_archived_is_an_error_unless_allowed(
+    run: Any, cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.create_topic("lossy")
+    produce(cluster.bootstrap, "lossy", numbered(0, 10))
+    run("lossy")
+    produce(cluster.bootstrap, "lossy", numbered(10, 30))
+    delete_records(cluster.bootstrap, "lossy", before=25)
+    with pytest.raises(Lost, match=r"offsets 10 to 24 missing.*retention.*--allow-loss"):
+        run("lossy")
+    assert not archive_verify.verify(tmp_path, cluster.bootstrap).ok
+    summary = run("lossy", allow_loss=True)
+    assert [(each.start, each.end, bool(each.lost)) for each in summary.committed] == [(10, 25, True), (25, 30, False)]
+    verdict = archive_verify.verify(tmp_path, cluster.bootstrap)
+    assert verdict.ok
+    assert verdict.partitions[0].lost == 15
+    assert "retention" in verdict.notes[0]
+
+
+def test_the_first_run_starts_where_the_log_starts(run: Any, cluster: Cluster) -> None:
+    cluster.create_topic("middle")
+    produce(cluster.bootstrap, "middle", numbered(0, 10))
+    delete_records(cluster.bootstrap, "middle", before=4)
+    summary = run("middle")
+    assert [(each.start, each.end, each.lost) for each in summary.committed] == [(4, 10, "")]
+
+
+def test_following_goes_on_until_it_is_stopped(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create_topic("follow")
+    produce(cluster.bootstrap, "follow", numbered(0, 10))
+    stop = threading.Event()
+    rows: list[int] = []
+
+    def told(progress: archive.Progress) -> None:
+        rows.append(progress.rows)
+        if progress.rows == 10:
+            produce(cluster.bootstrap, "follow", numbered(10, 25))
+        else:
+            stop.set()
+
+    options = ArchiveOptions(
+        bootstrap=cluster.bootstrap, lake=str(tmp_path), topics=("follow",), follow=True, interval_s=0.1
+    )
+    assert archive.run(spark, options, on_progress=told, stop=stop).rows == 25
+    assert rows == [10, 25]
+
+
+def test_several_topics_by_a_pattern_share_a_lake(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+    for name in ("shop-a", "shop-b", "other"):
+        cluster.create_topic(name)
+        produce(cluster.bootstrap, name, numbered(0, 5))
+    options = ArchiveOptions(bootstrap=cluster.bootstrap, lake=str(tmp_path), pattern="shop-.*")
+    assert archive.run(spark, options).rows == 10
+    assert [topic for topic, _ in Ledger.load(tmp_path).partitions()] == ["shop-a", "shop-b"]
+
+
+# --- what cannot work ------------------------------------------------------------------------------------------------
+
+
+def test_mistakes_are_told_before_anything_is_written(
+    run: Any, spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
+    with pytest.raises(UnknownTopic, match="there is no topic 'nowhere'"):
+        run("nowhere")
+    with pytest.raises(ArchiveError, match="no codec is called 'rar'"):
+        run("nowhere", codec="rar")
+    with pytest.raises(ArchiveError, match="name topics, or a pattern"):
+        run("nowhere", topics=())
+    with pytest.raises(ArchiveError, match="isolation is 'dirty'"):
+        run("nowhere", isolation="dirty")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_brokers_that_do_not_answer_are_told(run: Any, tmp_path: Path) -> None:
+    with pytest.raises(ClientError, match=r"no connection to 127\.0\.0\.1:1"):
+        run("any", bootstrap="127.0.0.1:1", timeout_s=1.0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lake_that_is_a_file_stays_a_file(run: Any, cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create_topic("nofile")
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    with pytest.raises(LakeError, match="is a file"):
+        run("nofile", lake=str(taken))
+    assert taken.read_text() == "mine"
+
+
+def test_a_round_that_fails_is_tried_again_and_then_told(
+    run: Any, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "PAUSE_S", 0.0)
+    cluster.create_topic("full")
+    produce(cluster.bootstrap, "full", numbered(0, 10))
+    (tmp_path / "topic=full").write_text("in the way of the directory")
+    with pytest.raises(ArchiveError, match="The ledger has what was archived before"):
+        run("full")
+    (tmp_path / "topic=full").unlink()
+    assert run("full").rows == 10

@@ -1,0 +1,154 @@
+"""Which rows of a lake a replay reads, and that it reads them in the order of the log, across files and restarts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from insync.columnar.decode import Wanted, decode
+from insync.pipeline import lake, replay_plan
+from insync.pipeline.lake_writer import DECODED, SCHEMA, RangeWriter
+from insync.pipeline.ledger import RANGES, Ledger, Range
+from insync.pipeline.replay_plan import ReplayError, Selection, Source
+from insync.pipeline.replay_read import pieces
+from insync.pipeline.replay_send import Producer
+from insync.pipeline.replay_task import Batches, Position, Task
+
+DAY_MS = 86_400_000
+FIRST_DAY = 20_000 * DAY_MS
+TYPES = {name: SCHEMA.field(name).type for name in DECODED}
+
+
+def rows(start: int, times: list[int]) -> pa.RecordBatch:
+    count = len(times)
+    columns = {
+        "offset": pa.array(range(start, start + count), pa.int64()),
+        "timestamp": pa.array(np.array(times) * 1000).view(TYPES["timestamp"]),
+        "key": pa.array([b"k%d" % i for i in range(start, start + count)], pa.binary()),
+        "value": pa.array([b"v%d" % i for i in range(start, start + count)], pa.binary()),
+    }
+    zeros = {
+        name: pa.array(np.zeros(count, int)).cast(TYPES[name])
+        for name in DECODED
+        if name not in columns and name != "headers"
+    }
+    return pa.RecordBatch.from_pydict({**columns, "headers": pa.nulls(count, TYPES["headers"]), **zeros})
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    """Three ranges of 100 rows; in the second, two days take turns."""
+    lake.make(tmp_path)
+    made = Ledger.load(tmp_path)
+    for n in range(3):
+        start, end = 100 * n, 100 * n + 100
+        writer = RangeWriter(tmp_path, topic="t", partition=0, start=start, end=end, attempt="ab-1", codec="lz4")
+        days = [i % 2 if n == 1 else int(n > 1) for i in range(100)]
+        writer.add(rows(start, [FIRST_DAY + day * DAY_MS + start + i for i, day in enumerate(days)]))
+        files = tuple(writer.close())
+        made.commit(
+            RANGES,
+            "me",
+            ranges=[
+                Range(topic="t", topic_id="A", partition=0, generation=0, start=start, end=end, rows=100, files=files)
+            ],
+        )
+    return made
+
+
+def source(ledger: Ledger, selection: Selection) -> Source:
+    (found,) = replay_plan.sources(ledger, {"t": "t"}, selection)
+    return found
+
+
+def read(ledger: Ledger, selection: Selection, start: int = 0) -> list[int]:
+    found = source(ledger, selection)
+    tables = list(pieces(ledger.lake, found.remaining(start, 10**9), selection, start))
+    return pa.concat_tables(tables).column("offset").to_pylist() if tables else []
+
+
+def test_rows_of_several_dates_come_in_the_order_of_the_log(ledger: Ledger) -> None:
+    assert [len(unit.files) for unit in source(ledger, Selection()).units] == [1, 2, 1]
+    assert read(ledger, Selection()) == list(range(300))
+    assert read(ledger, Selection(), start=137) == list(range(137, 300))
+
+
+def test_offsets_and_times_select_rows(ledger: Ledger) -> None:
+    assert read(ledger, Selection(from_offset=95, to_offset=205)) == list(range(95, 205))
+    second = Selection(from_time=FIRST_DAY + DAY_MS)
+    assert read(ledger, second) == [*range(101, 200, 2), *range(200, 300)]
+    assert read(ledger, Selection(to_time=FIRST_DAY + 50)) == list(range(50))
+    both = Selection(from_offset=110, from_time=FIRST_DAY + DAY_MS, to_time=FIRST_DAY + DAY_MS + 120)
+    assert read(ledger, both) == [111, 113, 115, 117, 119]
+
+
+def test_files_without_a_wanted_row_are_not_opened(ledger: Ledger) -> None:
+    for selection in (Selection(from_offset=200), Selection(from_time=FIRST_DAY + DAY_MS + 200)):
+        units = source(ledger, selection).units
+        assert [(unit.end, unit.rows) for unit in units] == [(300, 100)]
+    assert [len(unit.files) for unit in source(ledger, Selection(to_time=FIRST_DAY + DAY_MS)).units] == [1, 1]
+
+
+def test_what_the_lake_does_not_have_is_told(ledger: Ledger) -> None:
+    with pytest.raises(ReplayError, match=r"topic 'x' is not in .*; there is t"):
+        replay_plan.sources(ledger, {"x": "x"}, Selection())
+    with pytest.raises(ReplayError, match="no partition 4 of t"):
+        replay_plan.sources(ledger, {"t": "t"}, Selection(), partitions=(4,))
+    with pytest.raises(ReplayError, match="t-0 has no generation 3; its newest is 0"):
+        replay_plan.sources(ledger, {"t": "t"}, Selection(), generation=3)
+
+
+def task(ledger: Ledger, position: Position, most: int, selection: Selection) -> Task:
+    found = source(ledger, selection)
+    return Task(
+        lake=str(ledger.lake),
+        bootstrap="",
+        topic="t",
+        topic_id="A",
+        partition=0,
+        producer=Producer(7, 0),
+        units=tuple(found.remaining(position.source, most)),
+        selection=selection,
+        position=position,
+        most=most,
+        codec="none",
+        batch_bytes=300,
+        timeout_s=1.0,
+    )
+
+
+@pytest.mark.parametrize("most", [1, 37, 100, 250, 1000])
+@pytest.mark.parametrize("selection", [Selection(), Selection(from_offset=30, from_time=FIRST_DAY + 50)])
+def test_rounds_of_any_size_make_the_same_records_in_the_same_positions(
+    ledger: Ledger, most: int, selection: Selection
+) -> None:
+    position, values, sequences = Position(), [], []
+    while source(ledger, selection).remaining(position.source, 1):
+        batches = Batches(task(ledger, position, most, selection), skip=0)
+        for data, at, count in batches.made():
+            decoded = decode(data, Wanted(("value", "sequence"))).batch
+            assert decoded.num_rows == count
+            assert decoded.column("sequence")[0].as_py() == at
+            values += decoded.column("value").to_pylist()
+            sequences += decoded.column("sequence").to_pylist()
+        assert batches.source > position.source
+        position = Position(rows=batches.position, source=batches.source)
+    assert values == [b"v%d" % i for i in read(ledger, selection)]
+    assert sequences == list(range(len(values)))
+
+
+@pytest.mark.parametrize("skip", [0, 1, 99, 150, 299, 300])
+def test_rows_that_have_landed_are_not_made_again(ledger: Ledger, skip: int) -> None:
+    batches = Batches(task(ledger, Position(), 1000, Selection()), skip)
+    values = [v for data, _, _ in batches.made() for v in decode(data, Wanted(("value",))).batch.column(0).to_pylist()]
+    assert values == [b"v%d" % i for i in range(skip, 300)]
+    assert (batches.position, batches.source) == (300, 300)
+
+
+def test_a_task_that_is_shorter_than_what_has_landed_says_only_what_it_covers(ledger: Ledger) -> None:
+    batches = Batches(task(ledger, Position(), 40, Selection()), skip=120)
+    assert list(batches.made()) == []
+    assert (batches.position, batches.source) == (40, 40)

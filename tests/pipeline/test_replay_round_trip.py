@@ -1,0 +1,77 @@
+"""A million records, byte for byte: into the log through the sink, seen by log directory, source, lake, and once more
+after a replay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from insync.pipeline import archive, lake, replay
+from insync.pipeline.archive import ArchiveOptions
+from insync.pipeline.replay import ReplayOptions
+from insync.testing import Cluster
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+RECORDS = 1_000_000
+PARTITIONS = 4
+CONTENT = ("partition", "key", "value", "headers", "timestamp")
+
+
+def records(spark: SparkSession) -> DataFrame:
+    """Keys and values of all lengths, some null or empty, bytes of all kinds, headers now and then, two dates."""
+    n = f.col("id")
+    noise = f.unhex(f.sha2(n.cast("string"), 256))
+    header = f.struct(f.lit("trace").alias("key"), noise.alias("value"))
+    nothing = f.struct(f.lit("empty").alias("key"), f.lit(None).cast("binary").alias("value"))
+    return spark.range(0, RECORDS, 1, PARTITIONS).select(
+        (n % PARTITIONS).cast("int").alias("partition"),
+        f.when(n % 11 != 0, n.cast("string").cast("binary")).alias("key"),
+        f.when(n % 13 != 0, f.substring(f.concat(noise, noise, noise, noise), 1, (n % 120).cast("int"))).alias("value"),
+        f.when(n % 100 == 0, f.array(header, nothing)).alias("headers"),
+        f.timestamp_millis(f.lit(1_700_006_000_000) + n).alias("timestamp"),
+    )
+
+
+def fingerprint(frame: DataFrame, *columns: str) -> Any:
+    """How many rows, and two sums over their hashes: equal for equal rows, in whatever order they come."""
+    hashed = frame.select(f.xxhash64(*columns).alias("hash"))
+    halves = f.sum(f.col("hash").bitwiseAND(0xFFFFFFFF)), f.sum(f.shiftright("hash", 32))
+    return tuple(hashed.agg(f.count("*"), *halves, f.bit_xor("hash")).first() or ())
+
+
+def test_a_million_records_come_through_byte_for_byte(spark: SparkSession, tmp_path: Path) -> None:
+    with Cluster(brokers=1, topics={"there": PARTITIONS, "back": PARTITIONS}, directory=tmp_path / "c") as cluster:
+        expected = fingerprint(records(spark), *CONTENT)
+        kafka = {"kafka.bootstrap.servers": cluster.bootstrap}
+        sink = records(spark).write.format("insync").options(**kafka, topic="there", includeTimestamp="true")
+        sink.mode("append").save()
+
+        def source(topic: str) -> DataFrame:
+            options = {**kafka, "subscribe": topic, "includeHeaders": "true"}
+            return spark.read.format("insync").options(**options).load()
+
+        assert expected[0] == RECORDS
+        assert fingerprint(source("there"), *CONTENT) == expected
+        archive.run(spark, ArchiveOptions(bootstrap=cluster.bootstrap, lake=str(tmp_path / "lake"), topics=("there",)))
+        placed = fingerprint(lake.read(spark, tmp_path / "lake"), "offset", *CONTENT)
+        assert fingerprint(lake.read(spark, tmp_path / "lake"), *CONTENT) == expected
+        replay.run(
+            spark,
+            ReplayOptions(
+                bootstrap=cluster.bootstrap, lake=str(tmp_path / "lake"), topics={"there": "back"}, codec="lz4"
+            ),
+        )
+        assert fingerprint(source("back"), "offset", *CONTENT) == placed
+        cluster.stop(1)
+        logs = (
+            spark.read.format("insync-log")
+            .option("path", str(tmp_path / "c" / "node-1" / "data"))
+            .option("topics", "back")
+            .load()
+        )
+        assert fingerprint(logs, "offset", *CONTENT) == placed

@@ -1,0 +1,284 @@
+"""A lake back to topics: the same records in the same order, once, however often the replay is broken off."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lake_data import RECORD, numbered, produce, table
+from pyspark.sql import SparkSession
+
+from insync.client import topics
+from insync.client.blocking import Blocking
+from insync.pipeline import archive, replay, replay_task
+from insync.pipeline.archive import ArchiveOptions
+from insync.pipeline.replay import ReplayError, ReplayOptions, Selection
+from insync.pipeline.replay_state import DIRECTORY
+from insync.testing import Cluster
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+FIRST_MS = 1_700_000_000_000
+ROWS = 3000
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(brokers=3) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """3000 records on two partitions and two dates."""
+    path = tmp_path_factory.mktemp("lake")
+    cluster.create_topic("orders", partitions=2)
+    headers = [("trace", b"\x00\xff"), ("none", None)]
+    records = [
+        {**each, "timestamp": FIRST_MS + i * 40_000, **({"headers": headers} if i % 10 == 0 else {})}
+        for i, each in enumerate(numbered(0, ROWS, partitions=2))
+    ]
+    records[17]["value"], records[18]["key"] = None, None
+    produce(cluster.bootstrap, "orders", records)
+    archive.run(spark, options(cluster, path, "orders", rows_per_file=400))
+    return path
+
+
+def options(cluster: Cluster, path: Path, topic: str, **more: Any) -> ArchiveOptions:
+    return ArchiveOptions(bootstrap=cluster.bootstrap, lake=str(path), topics=(topic,), **more)
+
+
+@pytest.fixture
+def run(spark: SparkSession, cluster: Cluster, lake: Path, tmp_path: Path) -> Any:
+    def replayed(target: str, stop: threading.Event | None = None, **more: Any) -> replay.Summary:
+        defaults = {"topics": {"orders": target}, "state": str(tmp_path / "state"), "create": True, "timeout_s": 30.0}
+        chosen = ReplayOptions(**{"bootstrap": cluster.bootstrap, "lake": str(lake), **defaults, **more})
+        return replay.run(spark, chosen, stop=stop)
+
+    return replayed
+
+
+def rows_of(spark: SparkSession, cluster: Cluster, topic: str, tmp_path: Path) -> list[dict[str, Any]]:
+    """What is in a topic, through a lake of its own."""
+    path = tmp_path / f"check-{topic}"
+    archive.run(spark, options(cluster, path, topic))
+    found: list[dict[str, Any]] = table(path, topic).to_pylist()
+    return found
+
+
+def test_records_come_back_as_they_were(
+    run: Any, spark: SparkSession, cluster: Cluster, lake: Path, tmp_path: Path
+) -> None:
+    summary = run("back", codec="lz4")
+    assert summary.rows == ROWS
+    assert rows_of(spark, cluster, "back", tmp_path) == table(lake, "orders").to_pylist()
+    with pytest.raises(ReplayError, match="this replay was done before"):
+        run("back")
+
+
+def test_a_part_comes_back_by_offset_time_and_partition(
+    run: Any, spark: SparkSession, cluster: Cluster, lake: Path, tmp_path: Path
+) -> None:
+    wanted = Selection(
+        from_offset=100, to_offset=1400, from_time=FIRST_MS + 1000 * 40_000, to_time=FIRST_MS + 2000 * 40_000
+    )
+    run("part", selection=wanted, partitions=(1,))
+    found = rows_of(spark, cluster, "part", tmp_path)
+    assert [row["value"] for row in found] == [b"v%06d" % i for i in range(1001, 2000, 2)]
+    assert [row["offset"] for row in found] == list(range(500))
+    assert {row["partition"] for row in found} == {1}
+
+
+def test_it_goes_on_after_being_stopped_and_what_was_archived_since_is_not_part_of_it(
+    run: Any, spark: SparkSession, cluster: Cluster, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "ROWS_PER_ROUND", 200)
+    stop = threading.Event()
+    rounds: list[int] = []
+    chosen = ReplayOptions(
+        bootstrap=cluster.bootstrap, lake=str(lake), topics={"orders": "halves"}, state=str(tmp_path / "s"), create=True
+    )
+
+    def told(done: int, total: int) -> None:
+        rounds.append(done)
+        if len(rounds) == 3:
+            stop.set()
+
+    first = replay.run(spark, chosen, on_progress=told, stop=stop)
+    assert (first.rows, first.notes[0][:7]) == (1200, "stopped")
+    second = replay.run(spark, chosen)
+    assert (second.rows, [each.resumed for each in second.partitions]) == (ROWS - 1200, [600, 600])
+    assert rows_of(spark, cluster, "halves", tmp_path) == table(lake, "orders").to_pylist()
+
+
+def test_a_rate_is_kept(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    began = time.perf_counter()
+    run("slow", rate=1000.0, selection=Selection(to_offset=1000))
+    assert time.perf_counter() - began >= 2.0 - 1.0  # the last round need not wait
+
+
+def test_a_task_that_is_run_twice_writes_once(
+    spark: SparkSession, cluster: Cluster, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Spark does with a task whose executor is lost: and a driver that died before it wrote how far it was."""
+    twice = replay_task.execute
+    monkeypatch.setattr(replay.Replayer, "_round", _locally(lambda task: (twice(task), twice(task))[1]))
+    monkeypatch.setattr(replay, "ROWS_PER_ROUND", 700)
+    chosen = ReplayOptions(
+        bootstrap=cluster.bootstrap, lake=str(lake), topics={"orders": "twice"}, state=str(tmp_path / "s"), create=True
+    )
+    assert replay.run(spark, chosen).rows == ROWS
+    assert rows_of(spark, cluster, "twice", tmp_path) == table(lake, "orders").to_pylist()
+
+
+def test_senders_at_the_same_time_and_other_writers_double_nothing(
+    spark: SparkSession, cluster: Cluster, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sender that was believed dead goes on beside the new one, and somebody else writes to the same partitions."""
+    execute, rng = replay_task.execute, random.Random(5)
+
+    def beside(task: replay_task.Task) -> replay_task.Answer:
+        others = [{"value": b"other", "partition": task.partition} for _ in range(rng.randrange(50))]
+        threads = [
+            threading.Thread(target=execute, args=(task,)),
+            threading.Thread(target=produce, args=(cluster.bootstrap, task.topic, others)),
+        ]
+        for thread in threads:
+            thread.start()
+        answer = execute(task)
+        for thread in threads:
+            thread.join()
+        return answer
+
+    monkeypatch.setattr(replay.Replayer, "_round", _locally(beside))
+    monkeypatch.setattr(replay, "ROWS_PER_ROUND", 500)
+    monkeypatch.setattr(replay, "BATCH_BYTES", 4000)
+    cluster.create_topic("busy", partitions=2)
+    chosen = ReplayOptions(
+        bootstrap=cluster.bootstrap, lake=str(lake), topics={"orders": "busy"}, state=str(tmp_path / "s")
+    )
+    replay.run(spark, chosen)
+    found = [row for row in rows_of(spark, cluster, "busy", tmp_path) if row["value"] != b"other"]
+    assert [_record(row) for row in found] == [_record(row) for row in table(lake, "orders").to_pylist()]
+
+
+def test_leaders_that_are_killed_lose_and_double_nothing(
+    spark: SparkSession, cluster: Cluster, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "BATCH_BYTES", 2000)
+    monkeypatch.setattr(replay, "ROWS_PER_ROUND", 250)
+    cluster.create_topic("killed", partitions=2, replication_factor=3)
+    state = tmp_path / "s"
+    chosen = ReplayOptions(bootstrap=cluster.bootstrap, lake=str(lake), topics={"orders": "killed"}, state=str(state))
+    replaying = threading.Thread(target=replay.run, args=(spark, chosen))
+    replaying.start()
+    for entries in (2, 4):
+        _wait_for(lambda entries=entries: len(list(state.glob("*.json"))) >= entries or not replaying.is_alive())
+        leader = cluster.leader_of("killed")
+        cluster.kill(leader)
+        cluster.wait_for_leader("killed", other_than=leader)
+        cluster.start(leader)
+        cluster.wait_until_ready()
+    replaying.join(120)
+    assert not replaying.is_alive()
+    assert rows_of(spark, cluster, "killed", tmp_path) == table(lake, "orders").to_pylist()
+
+
+def test_a_driver_that_is_killed_is_gone_on_with(
+    spark: SparkSession, cluster: Cluster, lake: Path, tmp_path: Path
+) -> None:
+    """The command in a process of its own, kill -9 in the middle of a round; then the same once more."""
+    cluster.create_topic("gone-on", partitions=2, replication_factor=3)
+    state = tmp_path / "s"
+    command = [sys.executable, "-c", "from insync.cli.main import app; app()", "pipeline", "replay", "orders=gone-on"]
+    where = ["--bootstrap", cluster.bootstrap, "--lake", str(lake), "--state", str(state), "--rate", "300"]
+    driver = subprocess.Popen(
+        [*command, *where],
+        env={**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        _wait_for(lambda: len(list(state.glob("*.json"))) >= 4 or driver.poll() is not None, 180.0)
+    finally:
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait(60)
+    chosen = ReplayOptions(bootstrap=cluster.bootstrap, lake=str(lake), topics={"orders": "gone-on"}, state=str(state))
+    summary = replay.run(spark, chosen)
+    assert 0 < summary.rows < ROWS
+    assert rows_of(spark, cluster, "gone-on", tmp_path) == table(lake, "orders").to_pylist()
+
+
+# --- what cannot work ------------------------------------------------------------------------------------------------
+
+
+def test_mistakes_are_told_and_nothing_is_written(run: Any, cluster: Cluster, lake: Path, tmp_path: Path) -> None:
+    cluster.create_topic("narrow", partitions=1)
+    cluster.create_topic("appends", partitions=2, **{"message.timestamp.type": "LogAppendTime"})
+    mistakes = {
+        "topic 'nothing' is not in": {"topics": {"nothing": "x"}},
+        "there is no topic 'missing' to write to; --create makes it": {
+            "topics": {"orders": "missing"},
+            "create": False,
+        },
+        "topic 'narrow' has 1 partitions, the lake has 2": {"topics": {"orders": "narrow"}},
+        "LogAppendTime: timestamps would be lost": {"topics": {"orders": "appends"}},
+        "no codec is called 'rar'": {"codec": "rar"},
+        "would never end": {"rate": 0.0},
+        "their records would mix": {"topics": {"orders": "a", "others": "a"}},
+    }
+    for told, wrong in mistakes.items():
+        with pytest.raises(ReplayError, match=told):
+            run("narrow", **wrong)
+    assert not (tmp_path / "state").exists()
+    assert not (lake / DIRECTORY).exists()
+
+
+def test_a_target_that_was_made_anew_is_not_gone_on_with(
+    run: Any, cluster: Cluster, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "ROWS_PER_ROUND", 100)
+    cluster.create_topic("reborn", partitions=2)
+    stop = threading.Event()
+    stop.set()
+    run("reborn", stop)
+    with Blocking(cluster.bootstrap) as client:
+        client.call(lambda cluster: topics.delete(cluster, "reborn"))
+    cluster.create_topic("reborn", partitions=2)
+    with pytest.raises(ReplayError, match="'reborn' was made anew since this replay began"):
+        run("reborn")
+    with pytest.raises(ReplayError, match="is the state of another replay"):
+        run("reborn", partitions=(0,))
+
+
+def _record(row: dict[str, Any]) -> list[Any]:
+    return [row[name] for name in RECORD if name != "offset"]
+
+
+def _locally(execute: Any) -> Any:
+    """A round whose tasks run here, one after the other."""
+
+    def a_round(self: Any, tasks: Any) -> str:
+        answers = {key: execute(task) for key, task in tasks.items()}
+        assert not [answer.error for answer in answers.values() if answer.error]
+        self._state.progress({key: answer.position for key, answer in answers.items()})
+        return ""
+
+    return a_round
+
+
+def _wait_for(condition: Any, seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.02)
