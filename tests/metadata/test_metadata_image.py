@@ -104,9 +104,9 @@ def test_a_topic_that_is_not_there_stops_the_node() -> None:
 def test_an_epoch_that_no_message_could_tell_is_refused() -> None:
     """S7, M2: the change before it stays."""
     image = built(new_partition(T, 2, (1, 2), partition_epoch=2**31 - 1))
-    with pytest.raises(InvariantViolation, match="S7.*t-2"):
+    with pytest.raises(InvariantViolation, match=r"S7.*t-2"):
         image.apply(change(T, 2, isr=(1,)), 10)
-    with pytest.raises(InvariantViolation, match="S7.*t-3"):
+    with pytest.raises(InvariantViolation, match=r"S7.*t-3"):
         image.apply(new_partition(T, 3, (1, 2), leader_epoch=2**31), 11)
     partition = image.find("t", 2)
     assert partition is not None

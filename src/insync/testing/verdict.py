@@ -67,8 +67,8 @@ def judge(events: Iterable[Event]) -> Verdict:
     return Verdict(tuple(judge_partition(topic, index, each) for (topic, index), each in found.items()))
 
 
-def judge_partition(topic: str, partition: int, events: Sequence[Event]) -> PartitionVerdict:
-    """`events` are those of one partition, all of them, in the order of time."""
+def judge_partition(topic: str, partition: int, events: Sequence[Event], *, start: int = 0) -> PartitionVerdict:
+    """`events` are those of one partition in the order of time: all of them, or all that speak of `start` and later."""
     counts = Counter(event.kind for event in events)
     ends = [event for event in events if event.kind == history.END]
     if not ends:
@@ -76,7 +76,7 @@ def judge_partition(topic: str, partition: int, events: Sequence[Event]) -> Part
         return PartitionVerdict(topic, partition, counts, -1, (unread,))
     log = sorted((_log_record(event) for event in events if event.kind == history.LOG), key=lambda each: each.offset)
     epochs = {record.offset: record.leader_epoch for record in log}
-    court = Judge(log, end=ends[-1].offset, last_epoch=ends[-1].epoch)
+    court = Judge(log, end=ends[-1].offset, last_epoch=ends[-1].epoch, start=start)
     findings = tuple(court.findings(_records(events, epochs)))
     return PartitionVerdict(topic, partition, counts, ends[-1].offset, findings)
 

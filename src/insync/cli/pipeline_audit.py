@@ -1,0 +1,109 @@
+"""`insync pipeline audit`: replicas' logs and clients' histories, held against the protocol's properties."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from insync.cli.common import AsJson, console, print_json, print_table, size, wrong
+from insync.cli.pipeline import Master, open_session
+from insync.cli.pipeline_progress import progress
+from insync.pipeline.audit import Audit, Options, frame, node_directories, run
+from insync.pipeline.audit_findings import MEANINGS
+from insync.spark.options import OptionError
+from insync.testing import verdict
+
+SHOWN = 40
+"""Findings that are told one by one; --json and --out have all."""
+
+
+def audit(
+    logs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[DIR]...", help="Log directories of brokers, or the directory of a cluster of ours."),
+    ] = None,
+    history: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="What clients saw: JSON lines or Parquet. May be given several times."),
+    ] = None,
+    topics: Annotated[str, typer.Option(metavar="T[,...]", help="Only the logs of these topics.")] = "",
+    brokers: Annotated[str, typer.Option(metavar="N[,...]", help="Whose the directories are, in their order.")] = "",
+    compacted: Annotated[
+        str, typer.Option(metavar="T[,...]", help="These topics are compacted, where no metadata log says so.")
+    ] = "",
+    out: Annotated[str, typer.Option(metavar="DIR", help="Write the findings here, as Parquet.")] = "",
+    master: Master = None,
+    as_json: AsJson = False,
+) -> None:
+    """Do the replicas agree, is every byte what was written, and did clients see what they were promised?
+
+    Exit code 1: something is not as it should be.
+    """
+    options = _options(logs or [], history or [], brokers, topics=_names(topics), compacted=_names(compacted))
+    spark = open_session(master, "audit")
+    started = time.perf_counter()
+    try:
+        with progress(quiet=as_json) as tell:
+            found = run(spark, options, tell)
+    except (OptionError, ValueError) as error:
+        raise wrong(str(error)) from None
+    seconds = time.perf_counter() - started
+    if out:
+        frame(spark, found).coalesce(1).write.mode("overwrite").parquet(out)
+    if as_json:
+        print_json(_as_dict(found, seconds))
+    else:
+        _print(found, seconds)
+    if found.findings:
+        raise typer.Exit(1)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(each.strip() for each in text.split(",") if each.strip())
+
+
+def _options(logs: list[str], history: list[str], brokers: str, **names: tuple[str, ...]) -> Options:
+    if not logs and not history:
+        raise wrong("nothing to audit: name log directories, or a history with --history")
+    ids = _names(brokers)
+    if not all(each.isdecimal() for each in ids):
+        raise wrong(f"--brokers {brokers}: broker ids with commas between them")
+    return Options(
+        logs=tuple(directory for path in logs for directory in node_directories(path)),
+        histories=tuple(history),
+        brokers=tuple(map(int, ids)),
+        **names,
+    )
+
+
+def _as_dict(found: Audit, seconds: float) -> dict[str, Any]:
+    told = found.summary() | {"seconds": round(seconds, 1), "ok": not found.findings}
+    return told | {"found": [each._asdict() for each in found.findings]}
+
+
+def _print(found: Audit, seconds: float) -> None:
+    out = console()
+    if (logs := found.logs) is not None:
+        names = ("replicas", "partitions", "segments", "batches", "records", "bytes", "stretches compared")
+        values = (logs.replicas, logs.partitions, logs.segments, logs.batches, logs.records, size(logs.size))
+        print_table(names, [(*values, logs.stretches)])
+        if logs.compacted:
+            out.print(f"compacted, so that missing offsets are in order: {', '.join(logs.compacted)}")
+        if not logs.policies_known:
+            out.print("no metadata log beside the logs: which topics are compacted is not known for sure")
+    if (seen := found.history) is not None:
+        columns = ("partitions", "events", "sent", "acknowledged", "refused", "judged one by one")
+        print_table(columns, [(seen.partitions, seen.events, seen.sent, seen.acked, seen.failed, seen.judged)])
+    if found.findings:
+        meanings = MEANINGS | verdict.MEANINGS
+        rows = [(kind, count, *meanings.get(kind, ("", ""))[::-1]) for kind, count in found.counts.items()]
+        print_table(("found", "times", "what it means", "property"), rows)
+    for each in found.findings[:SHOWN]:
+        out.print(str(each), style="red", markup=False)
+    if len(found.findings) > SHOWN:
+        out.print(f"... {len(found.findings)} in all: see --json or --out", style="red")
+    good = not found.findings
+    text = "nothing is wrong" if good else f"{len(found.findings)} findings"
+    out.print(f"{text} ({seconds:.1f} s)", style="bold green" if good else "bold red")

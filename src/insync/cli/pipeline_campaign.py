@@ -1,0 +1,78 @@
+"""`insync pipeline campaign`: the simulator's seeds on Spark."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from insync.cli.common import AsJson, console, print_json, print_table, wrong
+from insync.cli.pipeline import Master, open_session
+from insync.cli.pipeline_progress import progress
+from insync.cli.seeds import seed_range
+from insync.pipeline.campaign import Options, Summary, run
+from insync.pipeline.campaign_seeds import Work
+from insync.sim.mutations import MUTANTS
+from insync.sim.probes import PROBES
+
+SHOWN = 20
+"""Violations that the table names; --json and the files have more."""
+
+
+def campaign(
+    seeds: Annotated[str, typer.Option(metavar="A:B", help="Seeds A up to, not including, B.")] = "0:2000",
+    out: Annotated[
+        str, typer.Option(metavar="DIR", help="Where results go; seeds that are in it are not run again.")
+    ] = "insync-campaign",
+    steps: Annotated[int, typer.Option(min=0, help="End fault phases after so many node steps (0: the plan's).")] = 0,
+    mutant: Annotated[str, typer.Option(help="Run with this safeguard removed (`insync sim mutants`).")] = "",
+    chunk: Annotated[int, typer.Option(min=0, help="Seeds of one task (0: chosen by their number and cores).")] = 0,
+    master: Master = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run many seeds with every property checked. Stopped, the same command goes on where it was.
+
+    Exit code 1 if a property is violated.
+    """
+    wanted = seed_range(seeds)
+    if mutant and mutant not in MUTANTS:
+        raise wrong(f"no mutant is called '{mutant}'. Known: {', '.join(MUTANTS)}")
+    spark = open_session(master, "campaign")
+    options = Options(wanted, out, Work(steps, mutant), chunk)
+    started = time.perf_counter()
+    try:
+        with progress(quiet=as_json) as tell:
+            found = run(spark, options, tell)
+    except KeyboardInterrupt:
+        typer.echo("insync: stopped; the same command goes on from here", err=True)
+        raise typer.Exit(130) from None
+    seconds = time.perf_counter() - started
+    if as_json:
+        print_json(_as_dict(found, seconds))
+    else:
+        _print(found, seconds)
+    if found.violations:
+        raise typer.Exit(1)
+
+
+def _as_dict(found: Summary, seconds: float) -> dict[str, Any]:
+    rate = round(found.ran / seconds, 2) if found.ran else None
+    return asdict(found) | {"seconds": round(seconds, 1), "seeds_per_s": rate, "never": found.never}
+
+
+def _print(found: Summary, seconds: float) -> None:
+    out = console()
+    rate = f"{found.ran} now in {seconds:.1f} s, {found.ran / seconds:.1f} seeds/s" if found.ran else "all were there"
+    out.print(f"{found.seeds:,} seeds ({rate}), {found.steps:,} node steps, rows in {found.path}")
+    out.print(f"{len(PROBES) - len(found.never)} of {len(PROBES)} probes reached")
+    if found.never:
+        print_table(("never reached", "what it would be"), [(name, PROBES[name]) for name in found.never])
+    for failure in found.failures[:SHOWN]:
+        out.print(f"VIOLATION seed {failure.seed}  {failure.property}: {failure.detail}", style="bold red")
+        out.print(f"  look at it:  {failure.replay}")
+    if found.violations > SHOWN:
+        out.print(f"... {found.violations} violations in all: column `property` of the rows is not null", style="red")
+    if not found.violations:
+        out.print("no violation", style="bold green")

@@ -1,0 +1,26 @@
+"""What a pipeline tells of its progress, as a bar per thing that is being done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.progress import TaskID
+
+from insync.pipeline.progress import bar
+
+Tell = Callable[[str, int, int], None]
+
+
+@contextmanager
+def progress(*, quiet: bool) -> Iterator[Tell]:
+    """Gives a function that is told (what, done, total)."""
+    tasks: dict[str, TaskID] = {}
+    with bar(quiet=quiet) as shown:
+
+        def tell(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = shown.add_task(what, total=total or None, told="")
+            shown.update(tasks[what], completed=done, total=total or None)
+
+        yield tell

@@ -1,0 +1,267 @@
+"""One segment of one replica, checked by its headers alone: what an executor does in an audit.
+
+Whole batches are never decoded. Their checksums are computed, their offsets and epochs must rise, the indexes must name
+what is there. For the comparison of replicas a segment leaves digests behind: one number for the batches of each
+*stretch* of 65,536 offsets, the same on every replica that holds the same, wherever its segments begin. A stretch ends
+also where one of the replicas begins or has its high watermark, so that each is held only to what it must hold.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from crc32c import crc32c
+
+from insync.columnar.headers import MAGIC, Headers
+from insync.pipeline import audit_findings as kinds
+from insync.pipeline.audit_findings import MEANINGS, Finding
+from insync.spark import log_indexes
+from insync.spark.log_chunks import Chunk, Rest, chunks
+from insync.spark.log_files import Segment
+from insync.spark.log_indexes import EMPTY, BadIndex, Index
+from insync.storage.checkpoints import LEADER_EPOCHS, decode_epochs
+
+STRETCH_BITS = 16
+MOST_FINDINGS = 1_000
+"""Of one segment: a file of noise need not be told byte by byte."""
+_CRC_FROM = 21
+
+
+@dataclass(frozen=True)
+class Task:
+    segment: Segment
+    log_start: int
+    hwm: int
+    edges: tuple[int, ...]
+    """Where the replicas of this partition begin and have their high watermarks."""
+    compacted: bool
+
+
+@dataclass
+class Facts:
+    """What is known of a segment once it was read."""
+
+    first: int = -1
+    next: int = -1
+    first_epoch: int = -1
+    last_epoch: int = -1
+    batches: int = 0
+    records: int = 0
+    size: int = 0
+    stretches: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    """By (interval between edges, stretch): (digest, batches)."""
+    findings: list[Finding] = field(default_factory=list)
+
+
+def check(task: Task) -> Facts:
+    return _Check(task).run()
+
+
+class _Check:
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._segment = task.segment
+        self._facts = Facts(next=task.segment.base)
+        self._edges = np.array(task.edges, np.int64)
+        self._epochs: Any = None
+        self._newest = -1
+        self._digests: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def run(self) -> Facts:
+        segment, facts = self._segment, self._facts
+        offsets = self._index(log_indexes.offsets)
+        times = self._index(log_indexes.times)
+        self._epochs = self._epoch_starts()
+        try:
+            facts.size = os.path.getsize(segment.path)
+            for piece in chunks(segment.path, 0):
+                if isinstance(piece, Rest):
+                    self._rest(piece)
+                else:
+                    self._chunk(piece, offsets, times)
+        except OSError as error:
+            self._find(kinds.UNREADABLE, facts.next, segment.path, None, f"cannot be read: {error.strerror}")
+        self._beyond(offsets)
+        facts.stretches = self._digests
+        return facts
+
+    def _chunk(self, chunk: Chunk, offsets: Index, times: Index) -> None:
+        headers, facts = chunk.headers, self._facts
+        self._formats(chunk)
+        self._checksums(chunk)
+        self._offsets(chunk)
+        self._order_of_epochs(chunk)
+        self._offset_index(chunk, offsets)
+        self._time_index(chunk, times)
+        self._digest(headers)
+        if facts.first < 0:
+            facts.first, facts.first_epoch = int(headers.base_offset[0]), int(headers.leader_epoch[0])
+        facts.next = max(facts.next, int(headers.last_offset.max()) + 1)
+        facts.last_epoch = int(headers.leader_epoch[-1])
+        facts.batches += len(headers)
+        facts.records += int(headers.count.sum())
+
+    # --- batches -----------------------------------------------------------------------------------------------------
+
+    def _formats(self, chunk: Chunk) -> None:
+        for i in np.flatnonzero(chunk.headers.magic != MAGIC):
+            self._batch(kinds.UNREADABLE, chunk, i, f"format {chunk.headers.magic[i]} instead of {MAGIC}")
+
+    def _checksums(self, chunk: Chunk) -> None:
+        headers, data = chunk.headers, chunk.data
+        places = zip(headers.position.tolist(), headers.size.tolist(), headers.crc.tolist(), strict=True)
+        for i, (position, size, crc) in enumerate(places):
+            found = crc32c(data[position + _CRC_FROM : position + size])
+            if found != crc:
+                self._batch(kinds.CRC, chunk, i, f"the checksum of the batch is {found:08x}, {crc:08x} was written")
+
+    def _offsets(self, chunk: Chunk) -> None:
+        headers = chunk.headers
+        base, last = headers.base_offset, headers.last_offset
+        expected = np.concatenate(([self._facts.next], last[:-1] + 1))
+        for i in np.flatnonzero(base < expected):
+            self._batch(kinds.ORDER, chunk, i, f"a batch at offset {base[i]} behind offset {expected[i] - 1}")
+        if self._task.compacted:
+            return
+        for i in np.flatnonzero(base > expected):
+            detail = f"offsets {expected[i]} to {base[i] - 1} are missing"
+            self._find(kinds.GAP, int(expected[i]), *self._place(chunk, i), detail)
+        for i in np.flatnonzero(headers.count != headers.last_offset_delta + 1):
+            detail = f"{headers.count[i]} records in a batch of offsets {base[i]} to {last[i]}"
+            self._batch(kinds.GAP, chunk, i, detail)
+
+    def _order_of_epochs(self, chunk: Chunk) -> None:
+        headers = chunk.headers
+        epochs = headers.leader_epoch
+        before = np.concatenate(([max(self._facts.last_epoch, -1)], epochs[:-1]))
+        for i in np.flatnonzero(epochs < before):
+            self._batch(kinds.EPOCH, chunk, i, f"epoch {epochs[i]} after epoch {before[i]}")
+        if self._epochs is None:
+            return
+        known, starts = self._epochs
+        at = np.searchsorted(starts, headers.base_offset, side="right") - 1
+        told = np.where(at >= 0, known[np.clip(at, 0, None)], -1)
+        wrong = (at >= 0) & (told != epochs) & (headers.base_offset >= self._task.log_start) & (epochs >= before)
+        for i in np.flatnonzero(wrong):
+            detail = f"epoch {epochs[i]}, where {LEADER_EPOCHS} has {told[i]}"
+            self._batch(kinds.EPOCH, chunk, i, detail)
+
+    def _epoch_starts(self) -> Any:
+        path = os.path.join(os.path.dirname(self._segment.path), LEADER_EPOCHS)
+        try:
+            with open(path, "rb") as file:
+                found = decode_epochs(file.read())
+        except FileNotFoundError:
+            return None
+        rising = found is not None and all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(found))
+        if found is None or not rising:
+            self._find(kinds.EPOCH, self._segment.base, path, None, "the epoch checkpoint is damaged or does not rise")
+            return None
+        if not found:
+            return None
+        return np.array([epoch for epoch, _ in found]), np.array([start for _, start in found])
+
+    def _digest(self, headers: Headers) -> None:
+        """Of the batches that this replica must have in common with others."""
+        base = headers.base_offset
+        bound = (base >= self._task.log_start) & (headers.last_offset < self._task.hwm)
+        if not bound.any():
+            return
+        chosen = headers.select(bound)
+        base = chosen.base_offset
+        interval = np.searchsorted(self._edges, base, side="right")
+        cells = (interval.astype(np.int64) << 48) | (base >> STRETCH_BITS)
+        hashes = _mixed(chosen)
+        for cell in np.unique(cells):
+            own = hashes[cells == cell]
+            key = (int(cell) >> 48, int(cell) & ((1 << 48) - 1))
+            digest, count = self._digests.get(key, (0, 0))
+            total = (digest + int(own.sum(dtype=np.uint64))) & ((1 << 64) - 1)
+            self._digests[key] = (total, count + len(own))
+
+    # --- indexes -----------------------------------------------------------------------------------------------------
+
+    def _index(self, load: Any) -> Index:
+        try:
+            found: Index = load(self._segment.stem, self._segment.base)
+        except BadIndex as bad:
+            self._find(kinds.INDEX, self._segment.base, bad.path, bad.position, bad.reason)
+            return EMPTY
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror}"
+            self._find(kinds.INDEX, self._segment.base, str(error.filename), None, reason)
+            return EMPTY
+        return found
+
+    def _offset_index(self, chunk: Chunk, offsets: Index) -> None:
+        """An entry names the beginning of a batch, and an offset that is not before it."""
+        first, after = np.searchsorted(offsets.values, [chunk.position, chunk.end])
+        keys, places = offsets.keys[first:after], offsets.values[first:after]
+        at = np.searchsorted(chunk.headers.position, places - chunk.position, side="right") - 1
+        wrong = (chunk.headers.position[at] + chunk.position != places) | (chunk.headers.base_offset[at] > keys)
+        file = self._segment.stem + log_indexes.OFFSETS
+        for i in np.flatnonzero(wrong):
+            detail = f"offset {keys[i]} is said to be at {places[i]}, where no such batch begins"
+            self._find(kinds.INDEX, int(keys[i]), file, int(first + i) * log_indexes.OFFSET_ENTRY_SIZE, detail)
+
+    def _beyond(self, offsets: Index) -> None:
+        for i in np.flatnonzero(offsets.values >= max(self._facts.size, 1)):
+            detail = f"offset {offsets.keys[i]} is said to be at {offsets.values[i]}, behind the end of the segment"
+            position = int(i) * log_indexes.OFFSET_ENTRY_SIZE
+            self._find(kinds.INDEX, int(offsets.keys[i]), self._segment.stem + log_indexes.OFFSETS, position, detail)
+
+    def _time_index(self, chunk: Chunk, times: Index) -> None:
+        """An entry names the largest timestamp so far, and an offset of the batch that has it."""
+        headers = chunk.headers
+        base, largest = headers.base_offset, np.maximum.accumulate(headers.max_timestamp)
+        so_far = np.maximum(largest, self._newest)
+        self._newest = int(so_far[-1])
+        mine = np.flatnonzero((times.values >= base[0]) & (times.values <= headers.last_offset[-1]))
+        at = np.searchsorted(base, times.values[mine], side="right") - 1
+        stamps = times.keys[mine]
+        wrong = (headers.max_timestamp[at] != stamps) | (so_far[at] != stamps)
+        file = self._segment.stem + log_indexes.TIMES
+        for j in np.flatnonzero(wrong):
+            detail = (
+                f"{stamps[j]} is said to be the largest timestamp up to offset {times.values[mine[j]]}, "
+                f"the segment has {so_far[at[j]]}"
+            )
+            self._find(kinds.INDEX, int(times.values[mine[j]]), file, int(mine[j]) * 12, detail)
+
+    # --- telling -----------------------------------------------------------------------------------------------------
+
+    def _rest(self, rest: Rest) -> None:
+        """What is cut off at the end of the newest segment was about to be written, unless the HWM covers it."""
+        facts, newest = self._facts, self._segment.reach >= 0
+        if not newest or facts.next < self._task.hwm:
+            self._find(kinds.UNREADABLE, facts.next, self._segment.path, rest.position, rest.reason)
+
+    def _batch(self, kind: str, chunk: Chunk, i: Any, detail: str) -> None:
+        self._find(kind, int(chunk.headers.base_offset[i]), *self._place(chunk, i), detail)
+
+    def _place(self, chunk: Chunk, i: Any) -> tuple[str, int]:
+        return self._segment.path, chunk.position + int(chunk.headers.position[i])
+
+    def _find(self, kind: str, offset: int, file: str, position: int | None, detail: str) -> None:
+        if len(self._facts.findings) < MOST_FINDINGS:
+            segment = self._segment
+            where = (segment.broker, segment.topic, segment.partition, offset, file, position)
+            self._facts.findings.append(Finding(kind, MEANINGS[kind][0], *where, detail))
+
+
+def _mixed(headers: Headers) -> Any:
+    """64 bits of each batch's place, epoch and checksum; a sum of them does not depend on the order."""
+    value = headers.base_offset.astype(np.uint64)
+    for column in (headers.last_offset, headers.leader_epoch, headers.crc):
+        value = _scrambled(value ^ (column.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)))
+    return value
+
+
+def _scrambled(value: Any) -> Any:
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))

@@ -1,0 +1,81 @@
+"""Plots as inline SVG: shapes only, stretched to the width of the page; words stay in HTML, so that they never shrink.
+
+Every plot is WIDTH units wide. Times are fractions of a plot's width already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import NamedTuple
+
+WIDTH = 1_000
+
+
+class Bar(NamedTuple):
+    """A piece of a lane, from and to as fractions of its width. `kind` names a class of the style sheet."""
+
+    start: float
+    end: float
+    kind: str
+    title: str
+
+
+class Mark(NamedTuple):
+    at: float
+    kind: str
+    title: str
+
+
+def area(values: Sequence[float], kind: str, *, height: int = 60) -> str:
+    """Steps over equal buckets, filled down to zero."""
+    most = max([*values, 1])
+    step = WIDTH / max(len(values), 1)
+    points = []
+    for i, value in enumerate(values):
+        y = height - value / most * (height - 2)
+        points += [f"{i * step:.1f},{y:.1f}", f"{(i + 1) * step:.1f},{y:.1f}"]
+    path = f"M0,{height} L{' '.join(points)} L{WIDTH},{height} Z"
+    return _svg(f'<path class="{kind}" d="{path}"/>', height)
+
+
+def mirrored(above: Sequence[float], below: Sequence[float], *, kinds: tuple[str, str], height: int = 90) -> str:
+    """Bars up and bars down from a line in the middle, on one scale."""
+    most = max([*above, *below, 1])
+    step = WIDTH / max(len(above), 1)
+    middle = height / 2
+    found = [f'<line class="axis" x1="0" x2="{WIDTH}" y1="{middle}" y2="{middle}"/>']
+    for i, (up, down) in enumerate(zip(above, below, strict=True)):
+        for value, kind, direction in ((up, kinds[0], -1), (down, kinds[1], 1)):
+            if value:
+                tall = max(value / most * (middle - 2), 1.5)
+                top = middle - tall if direction < 0 else middle
+                found.append(
+                    f'<rect class="{kind}" x="{i * step:.1f}" y="{top:.1f}" width="{max(step * 0.9, 1.5):.1f}"'
+                    f' height="{tall:.1f}"><title>{value:.0f}</title></rect>'
+                )
+    return _svg("".join(found), height)
+
+
+def lane(bars: Iterable[Bar], marks: Iterable[Mark] = (), *, height: int = 22) -> str:
+    found = []
+    for bar in bars:
+        left, wide = bar.start * WIDTH, max((bar.end - bar.start) * WIDTH, 0.8)
+        found.append(
+            f'<rect class="{bar.kind}" x="{left:.1f}" y="3" width="{wide:.1f}" height="{height - 6}">'
+            f"<title>{escape(bar.title)}</title></rect>"
+        )
+    for mark in marks:
+        x = min(max(mark.at * WIDTH, 1), WIDTH - 1)
+        found.append(
+            f'<line class="mark {mark.kind}" x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{height}">'
+            f"<title>{escape(mark.title)}</title></line>"
+        )
+    return _svg("".join(found), height)
+
+
+def _svg(inside: str, height: int) -> str:
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height}" preserveAspectRatio="none" style="height:{height}px" role="img">'
+        f"{inside}</svg>"
+    )

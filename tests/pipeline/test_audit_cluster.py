@@ -1,0 +1,126 @@
+"""The directories of a real cluster whose leader was killed and one of whose partitions moved: audit and health."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from insync.cli.main import app
+from insync.client import admin
+from insync.client.cluster import Cluster as Client
+from insync.pipeline import health
+from insync.testing import Cluster
+from insync.wire import batch
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def remains(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is left on disk when everybody has stopped in an orderly way."""
+    directory = tmp_path_factory.mktemp("cluster")
+    topics = {"orders": {"partitions": 2, "replication_factor": 3, "min.insync.replicas": 2}}
+    with Cluster(brokers=4, topics=topics, directory=directory) as cluster:
+        _produce(cluster, b"before")
+        leader = cluster.leader_of("orders", 0)
+        cluster.kill(leader)
+        cluster.wait_for_leader("orders", 0, other_than=leader)
+        _produce(cluster, b"meanwhile")
+        cluster.start(leader)
+        cluster.wait_for_isr("orders", 0, size=3)
+        cluster.wait_for_isr("orders", 1, size=3)
+        asyncio.run(asyncio.wait_for(_move(cluster), PATIENCE_S))
+        _produce(cluster, b"after")
+    return directory
+
+
+def _produce(cluster: Cluster, word: bytes) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5})
+    for number in range(2_000):
+        producer.produce("orders", word * 10, key=str(number))
+        producer.poll(0)
+    assert producer.flush(PATIENCE_S) == 0
+
+
+async def _move(cluster: Cluster) -> None:
+    async with Client.connect(cluster.bootstrap, timeout=PATIENCE_S) as client:
+        replicas = tuple(sorted(cluster.isr_of("orders", 0)))
+        spare = next(node for node in (1, 2, 3, 4) if node not in replicas)
+        await admin.reassign(client, {("orders", 0): (*replicas[:2], spare)})
+        while await admin.reassignments(client):
+            await asyncio.sleep(0.05)
+
+
+def insync(*arguments: str) -> tuple[int, Any]:
+    result = CliRunner().invoke(app, ["pipeline", *arguments, "--json"], catch_exceptions=False)
+    return result.exit_code, json.loads(result.stdout.strip().splitlines()[-1])
+
+
+def test_replicas_of_a_cluster_that_lost_a_leader_agree(spark: SparkSession, remains: Path) -> None:
+    code, told = insync("audit", str(remains))
+    assert (code, told["found"]) == (0, [])
+    assert told["logs"]["replicas"] >= 6
+    assert told["logs"]["records"] >= 3 * 6_000
+    assert told["logs"]["policies_known"]
+
+
+def test_one_byte_of_one_replica_is_found(spark: SparkSession, remains: Path, tmp_path: Path) -> None:
+    log = sorted(remains.glob("node-*/data/data/orders-1/*.log"))[0]
+    data = log.read_bytes()
+    position, header = list(batch.iter_headers(data))[-1]
+    log.write_bytes(data[: position + 80] + bytes([data[position + 80] ^ 1]) + data[position + 81 :])
+    try:
+        code, told = insync("audit", str(remains), "--topics", "orders", "--out", str(tmp_path / "found"))
+    finally:
+        log.write_bytes(data)
+    assert code == 1
+    [found] = told["found"]
+    assert (found["kind"], found["offset"], found["file"]) == ("crc", header.base_offset, str(log))
+    assert spark.read.parquet(str(tmp_path / "found")).count() == 1
+
+
+def test_health_tells_the_kill_and_the_move(spark: SparkSession, remains: Path, tmp_path: Path) -> None:
+    page = tmp_path / "health.html"
+    code, told = insync("health", str(remains), "--html", str(page), "--out", str(tmp_path / "frames"))
+    assert (code, told["sound"], told["unclean_elections"]) == (0, True, 0)
+    assert told["fencings"] >= 1
+    assert told["reassignments"] == 1
+    assert told["under_replicated_s"] > 0
+    assert told["isr_expands"] >= 2
+    assert "fenced" in page.read_text()
+    spans = spark.read.parquet(str(tmp_path / "frames/spans"))
+    assert spans.where("topic = 'orders' and partition = 0 and under_replicated").count() >= 1
+    causes = {row["cause"] for row in spark.read.parquet(str(tmp_path / "frames/causes")).collect()}
+    assert any(cause.endswith(" fenced") for cause in causes)
+    assert any(cause.endswith(" caught up") for cause in causes)
+
+
+def test_every_node_tells_the_same_history(remains: Path) -> None:
+    """Up to where each of them came."""
+    logs = [health.read([each]) for each in sorted(remains.glob("node-*"))]
+    counted = [each.count("isr_shrink") for each in logs if each.end_ms == max(one.end_ms for one in logs)]
+    assert len(set(counted)) == 1
+
+
+def test_wrong_use_is_said_in_a_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    for arguments, text in (
+        (["audit"], "nothing to audit"),
+        (["audit", str(tmp_path / "nowhere")], "there is no such directory"),
+        (["audit", str(tmp_path), "--brokers", "x"], "broker ids"),
+        (["health", str(tmp_path)], "no __cluster_metadata-0"),
+        (["health", str(tmp_path), "--until", "soon"], "'now', or a time"),
+        (["campaign", "--seeds", "5:2"], "need 0 <= A < B"),
+        (["campaign", "--mutant", "nobody"], "no mutant is called 'nobody'"),
+    ):
+        result = CliRunner().invoke(app, ["pipeline", *arguments])
+        assert (result.exit_code, text in result.stderr) == (2, True), (arguments, result.output)

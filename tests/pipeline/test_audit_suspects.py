@@ -1,0 +1,173 @@
+"""The sieve in front of the judge: it lets nothing pass that the judge would not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from audit_data import a_history
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from insync.pipeline import audit_history, audit_suspects
+from insync.pipeline.audit_suspects import CODES
+from insync.testing import history, verdict
+from insync.testing.history import Event
+
+NUMBERS = ("time", "offset", "epoch", "producer", "sequence", "crc", "started")
+
+
+def table(events: list[Event]) -> pa.Table:
+    """As Spark hands it over."""
+    columns: dict[str, object] = {name: [getattr(event, name) for event in events] for name in NUMBERS}
+    return pa.table(
+        columns
+        | {
+            "topic": [event.topic for event in events],
+            "partition": pa.array([event.partition for event in events], pa.int32()),
+            "code": pa.array([CODES.get(event.kind, -1) for event in events], pa.int8()),
+            "client": [event.client for event in events],
+            "damaged": pa.array([None] * len(events), pa.string()),
+        }
+    )
+
+
+def found(events: list[Event]) -> list[tuple[str, int]]:
+    [row] = audit_history.judge(table(events)).to_pylist()
+    return sorted({(each["kind"], each["offset"]) for each in row["findings"]})
+
+
+def one(events: list[Event], kind: str, offset: int) -> int:
+    return next(i for i, event in enumerate(events) if event.kind == kind and event.offset == offset)
+
+
+def lose(events: list[Event]) -> None:
+    del events[one(events, "log", 150)]
+
+
+def double(events: list[Event]) -> None:
+    """Offset 150 holds again what offset 4 held."""
+    first = events[one(events, "log", 4)]
+    at = one(events, "log", 150)
+    events[at] = replace(events[at], producer=first.producer, sequence=first.sequence, crc=first.crc)
+
+
+def swap(events: list[Event]) -> None:
+    """Two records of one producer in the log, and in what readers saw, the other way round."""
+    for kind in ("log", "read"):
+        a, b = one(events, kind, 150), one(events, kind, 152)
+        events[a], events[b] = replace(events[a], offset=152), replace(events[b], offset=150)
+    a, b = one(events, "ack", 150), one(events, "ack", 152)
+    events[a], events[b] = replace(events[a], offset=152), replace(events[b], offset=150)
+
+
+def stale(events: list[Event]) -> None:
+    at = one(events, "list", 151)
+    events[at] = replace(events[at], offset=12)
+
+
+def misread(events: list[Event]) -> None:
+    at = one(events, "read", 150)
+    events[at] = replace(events[at], crc=1)
+
+
+def skip(events: list[Event]) -> None:
+    del events[one(events, "read", 150)]
+
+
+def unanswered(events: list[Event]) -> None:
+    del events[one(events, "ack", 150)]
+
+
+def nowhere(events: list[Event]) -> None:
+    """Acknowledged without an offset, and not in the log."""
+    at = one(events, "ack", 299)
+    events[at] = replace(events[at], offset=-1)
+    for kind in ("log", "read"):
+        del events[one(events, kind, 299)]
+    at = one(events, "end", 300)
+    events[at] = replace(events[at], offset=299)
+
+
+def unread(events: list[Event]) -> None:
+    del events[one(events, "end", 300)]
+
+
+PLANTS: list[tuple[Callable[[list[Event]], None], str, int]] = [
+    (lose, "lost", 150),
+    (double, "duplicated", 150),
+    (swap, "reordered", 150),
+    (stale, "stale", 12),
+    (misread, "inconsistent", 150),
+    (skip, "inconsistent", 151),
+    (unanswered, "unanswered", -1),
+    (nowhere, "lost", -1),
+    (unread, "unread", -1),
+]
+
+
+@pytest.mark.parametrize(("plant", "kind", "offset"), PLANTS, ids=[plant.__name__ for plant, _, _ in PLANTS])
+@pytest.mark.parametrize("large", [False, True], ids=["all-judged", "neighbourhoods-judged"])
+def test_what_is_planted_is_named(
+    plant: Callable[[list[Event]], None], kind: str, offset: int, large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S6, S8, S9, S11, S13 and L5, by the judge of the live checker, whether it sees all events or few."""
+    events = a_history(300)
+    plant(events)
+    if large:
+        monkeypatch.setattr(audit_history, "SMALL", 0)
+        monkeypatch.setattr(audit_history, "LARGE", 1)
+        monkeypatch.setattr(audit_history, "NEAR", 10)
+    random.Random(1).shuffle(events)
+    assert (kind, offset) in found(events)
+
+
+def test_a_record_that_moved_further_than_a_window_is_wide_is_called_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = a_history(300)
+    a, b = one(events, "log", 20), one(events, "log", 280)
+    events[a], events[b] = replace(events[a], offset=280), replace(events[b], offset=20)
+    whole = found(events)
+    monkeypatch.setattr(audit_history, "LARGE", 1)
+    monkeypatch.setattr(audit_history, "NEAR", 10)
+    assert found(events) == whole
+    assert ("moved", 20) in whole
+
+
+def test_a_sound_history_is_not_handed_to_the_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_history, "SMALL", 0)
+    [row] = audit_history.judge(table(a_history(300))).to_pylist()
+    assert (row["rows"], row["judged"], row["sent"], row["findings"]) == (1231, 0, 300, [])
+
+
+def test_what_cannot_be_judged_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = [*a_history(5), Event("ack", 7, "p", "orders", 0, offset=3, producer=9, sequence=9)]
+    events.append(Event("send", 7, "p", "orders", 0))
+    given = table(events)
+    codes = given["code"].to_pylist()
+    given = given.set_column(given.column_names.index("code"), "code", pa.array([*codes[:-1], -1], pa.int8()))
+    [row] = audit_history.judge(given).to_pylist()
+    assert [each["kind"] for each in row["findings"]] == ["malformed", "malformed"]
+    assert "sequence 9 of producer 9 was answered and not sent before" in row["findings"][1]["detail"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_the_sieve_lets_nothing_pass_that_the_judge_objects_to(data: st.DataObject) -> None:
+    events = a_history(20)
+    for _ in range(data.draw(st.integers(0, 3))):
+        at = data.draw(st.integers(0, len(events) - 1))
+        field = data.draw(st.sampled_from(["drop", "time", "offset", "crc", "epoch", "started", "sequence"]))
+        if field == "drop":
+            del events[at]
+        elif events[at].kind in (history.LOG, history.READ, history.LIST) or field in ("time", "offset"):
+            events[at] = replace(events[at], **{field: data.draw(st.integers(-1, 2_500))})
+    columns, _ = audit_history.columns_of(table(events))
+    columns, malformed = audit_history._consistent(columns)
+    if malformed:
+        return
+    judged = verdict.judge(events)
+    if not judged.ok:
+        assert audit_suspects.suspects(columns)

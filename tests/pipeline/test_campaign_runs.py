@@ -1,0 +1,42 @@
+"""Seeds on Spark executors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from insync.pipeline import campaign
+from insync.pipeline.campaign import Options
+from insync.pipeline.campaign_seeds import Work, play
+from insync.sim.probes import PROBES
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+SHORT = Work(steps=200)
+
+
+def test_a_campaign_goes_on_where_it_was_stopped(spark: SparkSession, tmp_path: Path) -> None:
+    options = Options(range(6), str(tmp_path), SHORT, chunk=2)
+    first = campaign.run(spark, options)
+    assert (first.seeds, first.ran, first.violations) == (6, 6, 0)
+    assert set(first.probes) == set(PROBES)
+    assert first.seeds_per_probe["isr_expanded"] <= 6
+    parts = sorted(Path(first.path).glob("part-*.parquet"))
+    assert len(parts) == 3
+    parts[1].unlink()
+    again = campaign.run(spark, Options(range(7), str(tmp_path), SHORT, chunk=2))
+    assert (again.seeds, again.ran) == (7, 3)
+    rows = {row["seed"]: row for row in campaign.stored(spark, options).collect()}
+    assert sorted(rows) == list(range(6))
+    assert rows[3]["trace_hash"] == play(3, SHORT)["trace_hash"]
+
+
+def test_a_removed_safeguard_is_found_and_how_to_look_at_it_told(spark: SparkSession, tmp_path: Path) -> None:
+    work = Work(mutant="truncate-to-hwm")
+    frame = campaign.seeds(spark, range(1), work)
+    found = campaign.summary(frame, Options(range(1), str(tmp_path), work), "", ran=1)
+    assert (found.violations, found.failures[0].seed) == (1, 0)
+    assert found.failures[0].replay == "insync sim shrink 0 --mutant truncate-to-hwm"
+    assert campaign.violations(frame).first()["property"] == found.failures[0].property

@@ -1,0 +1,237 @@
+"""The metadata log replayed: what happened to ISRs, for how long, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from insync.pipeline import health, health_log
+from insync.pipeline.health import Health
+from insync.pipeline.health_page import render
+from insync.pipeline.health_tables import bucket_levels
+from insync.quorum import snapshot
+from insync.quorum.snapshot import OffsetAndEpoch
+from insync.wire import batch, control, metadata_records
+from insync.wire.batch import NewRecord
+from insync.wire.metadata_records import (
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    MetadataRecord,
+    NoOpRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
+)
+
+APACHE = Path(__file__).resolve().parent.parent / "data" / "apache-kafka-metadata"
+TOPIC = UUID(int=77)
+START = 28_333_334 * 60_000
+"""The beginning of a minute."""
+
+
+def broker(number: int) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=number, incarnation_id=UUID(int=number), broker_epoch=number, end_points=(), fenced=False
+    )
+
+
+def fence(number: int, how: int = metadata_records.FENCED) -> BrokerRegistrationChangeRecord:
+    return BrokerRegistrationChangeRecord(broker_id=number, broker_epoch=number, fenced=how)
+
+
+def change(**fields: object) -> PartitionChangeRecord:
+    return PartitionChangeRecord(partition_id=0, topic_id=TOPIC, **fields)  # type: ignore[arg-type]
+
+
+BEGINNING: list[MetadataRecord] = [
+    broker(1),
+    broker(2),
+    broker(3),
+    TopicRecord(name="orders", topic_id=TOPIC),
+    ConfigRecord(resource_type=2, resource_name="orders", name="min.insync.replicas", value="2"),
+    PartitionRecord(
+        partition_id=0, topic_id=TOPIC, replicas=(1, 2, 3), isr=(1, 2, 3), leader=1, leader_epoch=0, partition_epoch=0
+    ),
+]
+
+
+def write_log(directory: Path, decisions: list[tuple[int, list[MetadataRecord]]], *, base: int = 0) -> Path:
+    """Each decision is one batch, at its second."""
+    path = directory / health_log.DIRECTORY
+    path.mkdir(parents=True, exist_ok=True)
+    data, offset = bytearray(), base
+    if base == 0:
+        data += control.leader_change_batch(
+            leader_id=1, voters=[1], granting_voters=[1], base_offset=0, leader_epoch=1, timestamp_ms=START
+        )
+        offset = 1
+    for second, records in decisions:
+        made = [NewRecord(None, metadata_records.encode(record)) for record in records]
+        data += batch.build(made, base_offset=offset, leader_epoch=1, timestamp_ms=START + second * 1_000)
+        offset += len(made)
+    (path / f"{base:020d}.log").write_bytes(data)
+    return path
+
+
+def replayed(directory: Path, decisions: list[tuple[int, list[MetadataRecord]]]) -> Health:
+    write_log(directory, [(0, BEGINNING), *decisions])
+    return health.read([directory])
+
+
+def told(found: Health, *kinds: str) -> list[tuple[object, ...]]:
+    columns = ("kind", "broker", "how", "cause", "by")
+    return [tuple(row[name] for name in columns) for row in found.tables.events.to_pylist() if row["kind"] in kinds]
+
+
+def test_a_follower_that_fell_behind_was_dropped_and_taken_back_by_its_leader(tmp_path: Path) -> None:
+    found = replayed(tmp_path, [(10, [change(isr=(1, 2))]), (25, [change(isr=(1, 2, 3))]), (40, [change(isr=(1, 2))])])
+    assert told(found, "isr_shrink", "isr_expand") == [
+        ("isr_shrink", None, None, "broker 3 fell behind", "leader 1"),
+        ("isr_expand", None, None, "broker 3 caught up", "leader 1"),
+        ("isr_shrink", None, None, "broker 3 fell behind", "leader 1"),
+    ]
+    [partition] = found.tables.partitions.to_pylist()
+    assert (partition["under_replicated_s"], partition["under_min_isr_s"]) == (15.0, 0.0)
+    assert (partition["shrinks"], partition["expands"], partition["peak_per_minute"]) == (2, 1, 3)
+    assert found.verdict == "1 partitions under-replicated at the end"
+
+
+def test_a_fenced_leader_is_the_cause_of_shrink_and_election_also_when_it_is_told_after_them(tmp_path: Path) -> None:
+    decision: list[MetadataRecord] = [change(isr=(2, 3), leader=2), fence(1)]
+    found = replayed(tmp_path, [(5, decision), (9, [fence(1, metadata_records.UNFENCED)])])
+    assert told(found, "isr_shrink", "election", "broker_fenced") == [
+        ("isr_shrink", None, None, "broker 1 fenced", "controller"),
+        ("election", 2, "clean", "broker 1 fenced", "controller"),
+        ("broker_fenced", 1, None, None, None),
+    ]
+    states = [(row["broker"], row["state"]) for row in found.tables.brokers.to_pylist()]
+    assert states.count((1, "fenced")) == 1
+
+
+def test_time_under_min_isr_counts_from_the_change_of_the_setting_too(tmp_path: Path) -> None:
+    raised = ConfigRecord(resource_type=2, resource_name="orders", name="min.insync.replicas", value="3")
+    found = replayed(tmp_path, [(10, [change(isr=(1, 2))]), (20, [raised]), (50, [change(isr=(1, 2, 3))])])
+    [partition] = found.tables.partitions.to_pylist()
+    assert (partition["under_replicated_s"], partition["under_min_isr_s"], partition["offline_s"]) == (40.0, 30.0, 0.0)
+
+
+def test_an_election_outside_of_isr_and_elr_is_unclean_and_one_from_the_elr_is_not(tmp_path: Path) -> None:
+    lost = change(isr=(), leader=-1, eligible_leader_replicas=(1,))
+    from_elr = change(isr=(1,), leader=1, eligible_leader_replicas=())
+    gone = change(isr=(), leader=-1)
+    unclean = change(isr=(3,), leader=3, leader_recovery_state=metadata_records.RECOVERING)
+    found = replayed(
+        tmp_path, [(1, [lost, fence(1)]), (2, [from_elr]), (3, [gone]), (4, [unclean]), (9, [NoOpRecord()])]
+    )
+    assert [each[:3] for each in told(found, "election", "no_leader")] == [
+        ("no_leader", -1, "none"),
+        ("election", 1, "elr"),
+        ("no_leader", -1, "none"),
+        ("election", 3, "unclean"),
+    ]
+    assert not found.sound
+    assert "1 unclean elections" in found.verdict
+    assert found.summary()["offline_s"] == 2.0
+
+
+def test_leadership_that_goes_back_to_the_first_replica_is_preferred(tmp_path: Path) -> None:
+    found = replayed(tmp_path, [(1, [change(leader=2)]), (2, [change(leader=1)]), (3, [change(isr=(1, 2, 3))])])
+    assert [each[1:3] for each in told(found, "election")] == [(2, "clean"), (1, "preferred")]
+
+
+def test_replicas_being_added_are_not_missed(tmp_path: Path) -> None:
+    """A partition is under-replicated if it has fewer in sync than it had replicas before the move."""
+    moving = change(replicas=(1, 2, 3, 4), adding_replicas=(4,), removing_replicas=(3,))
+    moved = change(replicas=(1, 2, 4), isr=(1, 2, 4), adding_replicas=(), removing_replicas=())
+    found = replayed(tmp_path, [(1, [broker(4), moving]), (11, [moved]), (12, [fence(2, metadata_records.UNFENCED)])])
+    assert found.summary()["under_replicated_s"] == 0.0
+    assert [each[3] for each in told(found, "isr_shrink")] == ["reassigned"]
+    assert found.count("reassignment_started") == found.count("reassignment_ended") == 1
+
+
+def test_a_topic_is_watched_until_it_is_removed_and_a_broker_until_it_is_unregistered(tmp_path: Path) -> None:
+    gone = UnregisterBrokerRecord(broker_id=3, broker_epoch=3)
+    found = replayed(tmp_path, [(10, [RemoveTopicRecord(topic_id=TOPIC)]), (60, [gone])])
+    [partition] = found.tables.partitions.to_pylist()
+    assert partition["watched_s"] == 10.0
+    assert told(found, "broker_unregistered") == [("broker_unregistered", 3, None, None, None)]
+
+
+def test_a_cluster_that_was_stopped_is_judged_by_how_it_was_before(tmp_path: Path) -> None:
+    stopping = [
+        BrokerRegistrationChangeRecord(broker_id=number, broker_epoch=number, in_controlled_shutdown=1)
+        for number in (1, 2, 3)
+    ]
+    offline = change(isr=(), leader=-1)
+    found = replayed(
+        tmp_path, [(30, [stopping[0]]), (31, [stopping[1]]), (32, [stopping[2], offline]), (40, [NoOpRecord()])]
+    )
+    assert found.sound
+    assert found.summary()["offline_now"] == 0
+
+
+def test_what_was_before_the_log_comes_from_a_snapshot(tmp_path: Path) -> None:
+    path = write_log(tmp_path, [(10, [change(isr=(1, 2))]), (20, [change(isr=(1, 2, 3))])], base=50)
+    payloads = [metadata_records.encode(record) for record in BEGINNING]
+    made = snapshot.encode(payloads, OffsetAndEpoch(50, 1), START)
+    (path / f"{50:020d}-{1:010d}.checkpoint").write_bytes(made)
+    found = health.read([path])
+    assert (found.from_snapshot, found.summary()["isr_shrinks"], found.summary()["under_replicated_s"]) == (True, 1, 10)
+
+
+def test_a_log_that_starts_late_and_has_no_snapshot_is_refused(tmp_path: Path) -> None:
+    path = write_log(tmp_path, [(10, [change(isr=(1, 2))])], base=50)
+    with pytest.raises(health_log.NoMetadataLog, match="starts at offset 50"):
+        health.read([path])
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(health_log.NoMetadataLog, match="no __cluster_metadata-0"):
+        health.read([empty])
+
+
+def test_reading_ends_at_a_damaged_batch_and_unknown_records_are_passed_over(tmp_path: Path) -> None:
+    path = write_log(tmp_path, [(0, BEGINNING), (10, [change(isr=(1, 2))]), (20, [change(isr=(1, 2, 3))])])
+    log = path / f"{0:020d}.log"
+    data = bytearray(log.read_bytes())
+    last = list(batch.iter_headers(data))[-1][0]
+    data[last + 70] ^= 1
+    from_the_future = batch.build([NewRecord(None, b"\x01\x7f\x00")], base_offset=1, leader_epoch=1, timestamp_ms=START)
+    first = batch.read_header(data).length
+    data[first:first] = from_the_future
+    log.write_bytes(data)
+    found = health.read([tmp_path])
+    assert (found.count("isr_shrink"), found.count("isr_expand"), found.skipped) == (1, 0, 1)
+
+
+def test_levels_are_the_most_at_once_in_each_part_of_the_time(tmp_path: Path) -> None:
+    found = replayed(tmp_path, [(10, [change(isr=(1, 2))]), (30, [change(isr=(1, 2, 3))]), (40, [fence(3)])])
+    levels = bucket_levels(found.tables.spans, "under_replicated", found.start_ms, found.end_ms, 4)
+    assert levels.tolist() == [0, 1, 1, 0] or levels.tolist() == [0, 1, 1, 1]
+
+
+def test_the_page_needs_nothing_but_itself(tmp_path: Path) -> None:
+    found = replayed(tmp_path, [(10, [change(isr=(2, 3), leader=2), fence(1)]), (20, [change(isr=(1, 2, 3))])])
+    page = render(found)
+    assert "<svg" in page
+    assert "prefers-color-scheme: dark" in page
+    assert 'name="viewport"' in page
+    assert "broker 1 fenced" in page
+    assert not any(word in page for word in ("http:", "https:", "<script", "src=", "@import", "url("))
+
+
+def test_a_metadata_log_of_apache_kafka_tells_the_kill_of_a_broker_and_the_end() -> None:
+    found = health.read([APACHE])
+    assert found.sound
+    totals = found.summary()
+    assert (totals["partitions"], totals["unclean_elections"], totals["controlled_shutdowns"]) == (5, 0, 3)
+    assert totals["isr_expands"] == 5
+    causes = {(row["kind"], row["cause"]): row["times"] for row in found.tables.causes.to_pylist()}
+    assert causes["isr_shrink", "broker 2 fenced"] == 5
+    assert found.count("controller_elected") >= 1
+    assert found.tables.partitions["under_replicated_s"].to_pylist()[0] > 1
+    assert {row["topic"]: row["min_isr"] for row in found.tables.spans.to_pylist()} == {"orders": 2, "packed": 2}
