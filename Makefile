@@ -58,7 +58,7 @@ bench-kafka: setup apache-kafka ## The cluster of real processes beside Apache K
 
 demo: setup ## Three real nodes, a stock client, kill -9 of the leader, a partition moves: what was lost?
 	sh tools/need_debian.sh $(JAVA)
-	$(BIN)/insync demo
+	$(BIN)/insync demo --report build/demo.html
 
 # Needs Maven and a JDK. No other target depends on it: where the jars are missing, benchmarks leave Kafka out and say so.
 KAFKA_LIBS := build/apache-kafka/libs

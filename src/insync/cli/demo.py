@@ -1,8 +1,9 @@
 """`insync demo`: a real cluster on a bad day.
 
 Three node processes; a stock client (confluent-kafka) writes and reads all the time, and everything that it sees is
-written down. A leader dies by kill -9, a partition leaves a broker and comes back; at the end one more reader reads
-everything again, and the whole history is judged by the protocol's properties. Nothing is simulated, nothing is canned.
+written down, while Spark archives the topic (`demo_lake`). A leader dies by kill -9, a partition leaves a broker and
+comes back; at the end one more reader reads everything again, and the whole history is judged by the protocol's
+properties, the lake against the history, the replicas' logs against each other. Nothing is simulated or canned.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.padding import Padding
 from rich.rule import Rule
 
 from insync.cli.common import console, failed, table
+from insync.cli.pipeline import need_java, open_session
 from insync.client import admin, topics
 from insync.client.cluster import Cluster as Client
 from insync.client.errors import check
@@ -28,6 +30,9 @@ from insync.testing.cluster import Cluster
 from insync.testing.verdict import Verdict
 from insync.testing.workload import Load, Workload
 
+if TYPE_CHECKING:
+    from insync.cli.demo_lake import Aftermath
+
 TOPIC = "orders"
 PARTITIONS = 3
 BROKERS = (1, 2, 3)
@@ -35,12 +40,14 @@ ENOUGH = 500
 """Acknowledged records on every partition before the next thing happens."""
 PATIENCE_S = 60.0
 WIDTH = 100
+REPORT = Path("insync-demo.html")
 
 
 class Demo:
-    def __init__(self, cluster: Cluster, workload: Workload, began: float) -> None:
+    def __init__(self, cluster: Cluster, workload: Workload, after: Aftermath | None, began: float) -> None:
         self.cluster = cluster
         self.workload = workload
+        self.after = after
         self.began = began
         self.console = console()
         self.console.width = min(self.console.width, WIDTH)
@@ -53,7 +60,8 @@ class Demo:
         self.console.print(f"  [dim]{time.monotonic() - self.began:5.1f} s[/dim]  {text}", soft_wrap=True)
 
     def progress(self) -> None:
-        self.say(f"{self.workload.acked:,} records acknowledged, {self.workload.read:,} read")
+        archived = f", {self.after.rows:,} archived" if self.after else ""
+        self.say(f"{self.workload.acked:,} records acknowledged, {self.workload.read:,} read{archived}")
 
     def load_goes_on(self) -> None:
         self.workload.wait_for_acks(ENOUGH)
@@ -62,36 +70,55 @@ class Demo:
 
 def demo(
     keep: Annotated[
-        Path | None, typer.Option(help="Keep logs, data and the clients' history in this directory.")
+        Path | None, typer.Option(help="Keep logs, data, lake and the clients' history in this directory.")
     ] = None,
+    report: Annotated[Path, typer.Option(metavar="FILE", help="Where the report page goes.")] = REPORT,
+    without_spark: Annotated[
+        bool, typer.Option("--without-spark", help="Only the cluster: no archive, no audit, no report.")
+    ] = False,
 ) -> None:
-    """Watch a real cluster survive kill -9 of a leader and the move of a partition."""
+    """Watch a real cluster survive kill -9 of a leader and the move of a partition, while Spark archives it."""
     _need_client()
+    if not without_spark:
+        _need_spark()
     if keep is not None:
-        _perform(keep.resolve())
+        _perform(keep.resolve(), None if without_spark else report)
         return
     with tempfile.TemporaryDirectory(prefix="insync-demo-") as directory:
-        _perform(Path(directory))
+        _perform(Path(directory), None if without_spark else report)
 
 
-def _perform(directory: Path) -> None:
+def _perform(directory: Path, report: Path | None) -> None:
+    """Without a report, without Spark."""
     began = time.monotonic()
     directory.mkdir(parents=True, exist_ok=True)
-    out = console()
-    out.print("\n[bold]insync[/bold]: three nodes, one stock client, one bad day")
+    record = directory / "history.jsonl"
+    console().print("\n[bold]insync[/bold]: three nodes, one stock client, one bad day")
+    after = _aftermath(directory, report) if report else None
     with Cluster(brokers=3, topics={TOPIC: PARTITIONS}, directory=directory / "cluster") as cluster:
         load = Load(bootstrap=cluster.bootstrap, topic=TOPIC, partitions=PARTITIONS, rate=1_000, in_flight=2_000)
-        with Workload(load, directory / "history.jsonl") as workload:
-            demo = Demo(cluster, workload, began)
+        with Workload(load, record) as workload:
+            demo = Demo(cluster, workload, after, began)
             _up(demo)
             killed = _kill_the_leader(demo)
             _move(demo)
             demo.chapter("The account")
             verdict = workload.finish()
-        pause = _longest_pause(directory / "history.jsonl", *killed)
-        _summary(demo, verdict, pause)
-    if not verdict.ok:
+        demo.say("the clients have finished, and one more reader has read everything again")
+        if after is not None:
+            after.while_up(demo.say)
+    if after is not None:
+        after.when_stopped(demo.say)
+    ok = verdict.ok and (after is None or after.ok)
+    _summary(demo, verdict, _longest_pause(record, *killed), ok)
+    if not ok:
         raise typer.Exit(1)
+
+
+def _aftermath(directory: Path, report: Path) -> Aftermath:
+    from insync.cli.demo_lake import Aftermath
+
+    return Aftermath(open_session(None, "demo"), directory, TOPIC, report)
 
 
 # --- the chapters ----------------------------------------------------------------------------------------------------
@@ -104,6 +131,10 @@ def _up(demo: Demo) -> None:
     demo.say(f"topic {TOPIC}: {PARTITIONS} partitions, 3 replicas each, writes need 2 in sync")
     demo.workload.wait_for_acks(1)
     demo.say("[green]first write acknowledged on every partition[/green]")
+    if demo.after is not None:
+        demo.after.start(demo.cluster.bootstrap)
+        demo.after.wait_for_rows()
+        demo.say("[green]Spark archives the topic from now on[/green]")
     demo.load_goes_on()
     _show_partitions(demo)
 
@@ -181,25 +212,27 @@ def _longest_pause(path: Path, partition: int, killed: int) -> float:
     return max((after - before for before, after in itertools.pairwise(times)), default=0) / 1e9
 
 
-def _summary(demo: Demo, verdict: Verdict, pause: float) -> None:
-    count = verdict.count
+def _summary(demo: Demo, verdict: Verdict, pause: float, ok: bool) -> None:
+    count, after = verdict.count, demo.after
     rows: list[tuple[str, str]] = [
         ("records sent", f"{count(history.SEND):,}"),
         ("acknowledged", f"{count(history.ACK):,}"),
         ("refused", f"{count(history.FAIL):,}"),
         ("read by consumers", f"{count(history.READ):,}"),
         ("in the log at the end", f"{count(history.LOG):,}"),
+        *(after.figures() if after else ()),
         ("longest pause of writes after kill -9", f"{pause * 1_000:,.0f} ms"),
-        ("lost", f"{count('lost'):,}"),
-        ("duplicated", f"{count('duplicated'):,}"),
+        ("lost", f"{count('lost') + (after.missing if after else 0):,}"),
+        ("duplicated", f"{count('duplicated') + (after.twice if after else 0):,}"),
         ("reordered", f"{count('reordered'):,}"),
         ("read and then gone or changed", f"{count('inconsistent') + count('stale'):,}"),
     ]
-    _show(demo, ("what the clients saw", ""), rows)
-    for line in verdict.lines():
+    _show(demo, ("the day in figures", ""), rows)
+    for line in (*verdict.lines(), *(after.problems if after else ())):
         demo.console.print(f"  [red]{line}[/red]", soft_wrap=True)
-    style = "[bold green]Nothing was lost" if verdict.ok else "[bold red]The cluster did not keep its word"
-    demo.say(f"{style}[/]")
+    demo.say(f"{'[bold green]Nothing was lost' if ok else '[bold red]The cluster did not keep its word'}[/]")
+    if after is not None:
+        demo.say(f"what happened to whom, on a page: {after.report}")
     demo.console.print(
         "\n  your own cluster:  insync up    break one:  insync chaos    simulate one:  insync sim demo\n"
     )
@@ -210,3 +243,12 @@ def _need_client() -> None:
         import confluent_kafka  # noqa: F401
     except ImportError:
         raise failed("the demo writes with a stock client: pip install confluent-kafka") from None
+
+
+def _need_spark() -> None:
+    try:
+        import numba  # noqa: F401
+        import pyspark  # noqa: F401
+    except ImportError:
+        raise failed("the demo archives on Spark: pip install 'insync[spark]', or add --without-spark") from None
+    need_java()

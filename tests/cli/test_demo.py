@@ -1,0 +1,34 @@
+"""`insync demo`: the whole story, with real nodes, a stock client and real Spark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+INSYNC = Path(sys.executable).parent / "insync"
+
+
+def test_the_whole_story_ends_well_and_leaves_a_report(tmp_path: Path) -> None:
+    report, kept = tmp_path / "pages" / "report.html", tmp_path / "kept"
+    command = [str(INSYNC), "demo", "--report", str(report), "--keep", str(kept)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    figures = dict(line.strip().rsplit(maxsplit=1) for line in done.stdout.splitlines() if line.startswith(" " * 11))
+    assert figures["lost"] == figures["duplicated"] == figures["reordered"] == "0"
+    assert figures["archived by Spark"] == figures["in the log at the end"] != "0"
+    assert "Nothing was lost" in done.stdout
+    assert report.read_text().startswith("<!doctype html>")
+    assert {"cluster", "lake", "history.jsonl"} <= {path.name for path in kept.iterdir()}
+    assert "WARN" not in done.stderr
+
+
+def test_without_java_it_says_what_to_install(tmp_path: Path) -> None:
+    environment = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
+    done = subprocess.run([str(INSYNC), "demo"], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "default-jre-headless" in done.stderr
