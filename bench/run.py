@@ -1,7 +1,8 @@
 """All benchmarks, each in a process of its own: python bench/run.py [--quick] [--json FILE] [--without-kafka] [name...]
 
 Numbers depend on the machine; what counts are the ratios within one run. `cluster` is a cluster of real processes with
-Apache Kafka beside it, where its jars are; `cluster.startup` and the like are parts of it. The options are for it only.
+Apache Kafka beside it, where its jars are; `cluster.startup` and the like are parts of it. `spark` needs a Java runtime
+and is measured only when it is named; `spark.rows` and the like are parts of it. The options are for these two.
 """
 
 from __future__ import annotations
@@ -14,16 +15,19 @@ from pathlib import Path
 ALONE = ("wire", "storage", "replication", "node_produce", "simulator", "scale")
 CLUSTER = "cluster"
 PARTS = tuple(f"{CLUSTER}.{group}" for group in ("startup", "load", "cpu", "failover", "partitions"))
-BENCHMARKS = (*ALONE, CLUSTER, *PARTS)
+SPARK = "spark"
+SPARK_PARTS = tuple(f"{SPARK}.{part}" for part in ("rows", "files", "scale", "campaign"))
+BENCHMARKS = (*ALONE, CLUSTER, *PARTS, SPARK, *SPARK_PARTS)
 
 
 def main() -> int:
     arguments = _arguments()
     names = arguments.names or [*ALONE, CLUSTER]
     failed = [name for name in ALONE if name in names and not _run(name)]
-    groups = [name.partition(".")[2] for name in names if name in PARTS and CLUSTER not in names]
-    if (CLUSTER in names or groups) and not _run(CLUSTER, *_options(arguments), *groups):
-        failed.append(CLUSTER)
+    for whole, parts in ((CLUSTER, PARTS), (SPARK, SPARK_PARTS)):
+        groups = [name.partition(".")[2] for name in names if name in parts and whole not in names]
+        if (whole in names or groups) and not _run(whole, *_options(arguments), *groups):
+            failed.append(whole)
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
