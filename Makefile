@@ -11,11 +11,11 @@ BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test sim mutants fuzz bench bench-kafka demo apache-kafka interop-java lock clean
+.PHONY: help setup check test sim mutants fuzz bench bench-kafka bench-spark demo apache-kafka spark-kafka interop-java interop-spark lock clean
 
 help: ## List the targets
 	@echo "make <target>   (PYTHON=$(PYTHON) VENV=$(VENV) JOBS=$(JOBS) SEEDS=$(SEEDS))"
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-15s %s\n", $$1, $$2 }'
 
 setup: $(STAMP) ## Create .venv with everything in requirements.lock, and insync itself
 
@@ -66,6 +66,20 @@ apache-kafka: $(KAFKA_LIBS)/.complete ## Fetch Apache Kafka's jars with Maven, f
 $(KAFKA_LIBS)/.complete: tools/apache-kafka/pom.xml
 	mvn -q -B -f tools/apache-kafka/pom.xml dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$(KAFKA_LIBS)"
 	touch $@
+
+# Java's own connector of Spark for Kafka, for those who want to compare with it. Needs Maven and a JDK.
+CONNECTOR := build/spark-kafka
+spark-kafka: $(CONNECTOR)/.complete ## Fetch Spark's own Kafka connector with Maven
+$(CONNECTOR)/.complete: tools/spark-kafka/pom.xml
+	mvn -q -B -f tools/spark-kafka/pom.xml dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$(CONNECTOR)"
+	touch $@
+
+bench-spark: setup ## Spark sources, sink and pipelines, beside Spark's own connector where its jars are (make spark-kafka)
+	sh tools/need_debian.sh $(JAVA)
+	$(BIN)/python bench/run.py spark
+
+interop-spark: setup apache-kafka spark-kafka ## Spark's own Kafka connector on our brokers, our source and sink on Apache's
+	$(BIN)/pytest interop/spark
 
 interop-java: setup apache-kafka ## Apache's Java client and tools on our nodes and files, our commands on Apache's brokers
 	$(BIN)/pytest interop/java
