@@ -118,6 +118,7 @@ def _perform(directory: Path, report: Path | None) -> None:
 def _aftermath(directory: Path, report: Path) -> Aftermath:
     from insync.cli.demo_lake import Aftermath
 
+    console().print("[dim]Spark comes up ...[/dim]")
     return Aftermath(open_session(None, "demo"), directory, TOPIC, report)
 
 
