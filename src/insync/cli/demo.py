@@ -77,7 +77,10 @@ def demo(
         bool, typer.Option("--without-spark", help="Only the cluster: no archive, no audit, no report.")
     ] = False,
 ) -> None:
-    """Watch a real cluster survive kill -9 of a leader and the move of a partition, while Spark archives it."""
+    """Watch a real cluster, and an archive on Spark, survive a bad day.
+
+    A leader dies by kill -9, a partition moves; at the end every record is accounted for.
+    """
     _need_client()
     if not without_spark:
         _need_spark()

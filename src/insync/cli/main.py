@@ -12,7 +12,7 @@ from insync import __version__
 from insync.cli.lazy import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("demo.demo", "Watch a real cluster survive kill -9 of a leader and the move of a partition."),
+    "demo": ("demo.demo", "Watch a real cluster, and an archive on Spark, survive a bad day."),
     "up": ("up.up", "Start a cluster on this machine and stop it on Ctrl-C."),
     "node": ("node.node", "Run one node until SIGTERM or Ctrl-C, which shut it down in an orderly way."),
     "format": (
