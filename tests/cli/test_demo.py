@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ def test_the_whole_story_ends_well_and_leaves_a_report(tmp_path: Path) -> None:
     command = [str(INSYNC), "demo", "--report", str(report), "--keep", str(kept)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    figures = dict(line.strip().rsplit(maxsplit=1) for line in done.stdout.splitlines() if line.startswith(" " * 11))
+    figures = dict(re.findall(r"^ {11}(\S.*?)  +([\d,]+)(?: ms)? *$", done.stdout, re.MULTILINE))
     assert figures["lost"] == figures["duplicated"] == figures["reordered"] == "0"
     assert figures["archived by Spark"] == figures["in the log at the end"] != "0"
     assert "Nothing was lost" in done.stdout
