@@ -10,7 +10,14 @@ from insync.sansio import Note
 
 log = logging.getLogger("insync.node")
 
-QUIET = ("duplicate_produce", "late_fetch_answer_dropped", "replica_throttled", "hwm_unknown", "became_follower")
+QUIET = (
+    "duplicate_produce",
+    "late_fetch_answer_dropped",
+    "replica_throttled",
+    "hwm_unknown",
+    "became_follower",
+    "elr_changed",
+)
 """Frequent, or only telling for someone who looks into one partition."""
 
 LOUD = ("truncated", "quorum_truncated", "quorum_bad_records")

@@ -1,5 +1,8 @@
 """Two sets of defaults. `production` is Kafka's own. `fast` is for one machine: it notices a dead node at once and
 elects again in a fraction of a second, at the price of more heartbeats and of false alarms on a machine that stalls.
+
+A process that has died is known by its connections. The quorum's own patience is therefore the same in both, two
+seconds: a controller that is deciding about thousands of partitions at once is busy for a second, and not gone.
 """
 
 from __future__ import annotations
@@ -30,8 +33,6 @@ FAST: Parts = MappingProxyType(
         "quorum": {
             "election_timeout_ms": 150,
             "election_backoff_max_ms": 100,
-            "fetch_timeout_ms": 400,
-            "request_timeout_ms": 400,
             "retry_backoff_ms": 20,
             "fetch_max_wait_ms": 150,
         },

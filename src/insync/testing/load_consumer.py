@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
 LOOK_S = 0.1
 AT_ONCE = 500
 SILENCE_S = 15.0
-"""After which a client is replaced. Once in many runs librdkafka stopped fetching for good, on all partitions at once,
-when every broker had died at the same time; the replacement is in the history as a `reset` with the error `silent`."""
+"""After which a client is replaced. librdkafka's threads lock each other out for good when a broker leaves the cluster
+while its answer about an epoch is due (confluentinc/librdkafka issue 5476, seen with 2.16.0 after all brokers had died
+at the same time). The replacement is in the history as a `reset` with the error `silent`."""
 
 
 class LoadConsumer(LoadThread):
@@ -55,10 +57,10 @@ class Reader:
         return list(self._good(messages))
 
     def begin_anew(self) -> None:
-        """Another client, at the same positions."""
+        """Another client, at the same positions. Closing the silent one, or letting go of it, might never return."""
         for partition, at in self.positions.items():
             self._tally.record(Event(RESET, now(), self._name, self._load.topic, partition, offset=at, error="silent"))
-        self._consumer.close()
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._consumer))
         self._consumer = self._connect()
 
     def _good(self, messages: list[Message]) -> Iterator[Message]:
