@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from pyspark.sql import SparkSession
@@ -21,11 +22,18 @@ from insync.wire import batch
 pytestmark = pytest.mark.xdist_group("spark")
 
 PATIENCE_S = 60.0
+A_MOMENT = timedelta(milliseconds=2)
+"""Records of the metadata log have milliseconds: the stop must not be in the same one. All was well for longer."""
+
+
+class Story(NamedTuple):
+    directory: Path
+    settled: str
+    """When all was well for the last time: those who stop, stop at once, and some are fenced on the way."""
 
 
 @pytest.fixture(scope="module")
-def remains(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What is left on disk when everybody has stopped in an orderly way."""
+def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     directory = tmp_path_factory.mktemp("cluster")
     topics = {"orders": {"partitions": 2, "replication_factor": 3, "min.insync.replicas": 2}}
     with Cluster(brokers=4, topics=topics, directory=directory) as cluster:
@@ -39,7 +47,16 @@ def remains(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cluster.wait_for_isr("orders", 1, size=3)
         asyncio.run(asyncio.wait_for(_move(cluster), PATIENCE_S))
         _produce(cluster, b"after")
-    return directory
+        cluster.wait_for_isr("orders", 0, size=3)
+        cluster.wait_for_isr("orders", 1, size=3)
+        settled = (datetime.now(UTC) - A_MOMENT).isoformat()
+    return Story(directory, settled)
+
+
+@pytest.fixture(scope="module")
+def remains(story: Story) -> Path:
+    """What is left on disk when everybody has stopped in an orderly way."""
+    return story.directory
 
 
 def _produce(cluster: Cluster, word: bytes) -> None:
@@ -89,18 +106,19 @@ def test_one_byte_of_one_replica_is_found(spark: SparkSession, remains: Path, tm
     assert spark.read.parquet(str(tmp_path / "found")).count() == 1
 
 
-def test_health_tells_the_kill_and_the_move(spark: SparkSession, remains: Path, tmp_path: Path) -> None:
-    page = tmp_path / "health.html"
-    code, told = insync("health", str(remains), "--html", str(page), "--out", str(tmp_path / "frames"))
+def test_health_tells_the_kill_and_the_move(spark: SparkSession, story: Story, tmp_path: Path) -> None:
+    page, frames = tmp_path / "health.html", tmp_path / "frames"
+    where = (str(story.directory), "--until", story.settled)
+    code, told = insync("health", *where, "--html", str(page), "--out", str(frames))
     assert (code, told["sound"], told["unclean_elections"]) == (0, True, 0)
     assert told["fencings"] >= 1
     assert told["reassignments"] == 1
     assert told["under_replicated_s"] > 0
     assert told["isr_expands"] >= 2
     assert "fenced" in page.read_text()
-    spans = spark.read.parquet(str(tmp_path / "frames/spans"))
+    spans = spark.read.parquet(str(frames / "spans"))
     assert spans.where("topic = 'orders' and partition = 0 and under_replicated").count() >= 1
-    causes = {row["cause"] for row in spark.read.parquet(str(tmp_path / "frames/causes")).collect()}
+    causes = {row["cause"] for row in spark.read.parquet(str(frames / "causes")).collect()}
     assert any(cause.endswith(" fenced") for cause in causes)
     assert any(cause.endswith(" caught up") for cause in causes)
 

@@ -36,7 +36,7 @@ class Options:
     min_isr: int | None = None
     """What the brokers' own settings say; the metadata log knows only what was set in it. Kafka's default is 1."""
     until_ms: int | None = None
-    """When the history ends; without it, with the last record."""
+    """When the history ends, sooner or later than the last record; without it, with that."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,8 @@ def read(
         replay.begin(base)
     told = 0
     for decision in log.decisions(0 if base is None else base.offset):
+        if until_ms is not None and decision.time_ms > until_ms:
+            break
         replay.apply(decision)
         if replay.applied >= told + TELL_EVERY:
             told = replay.applied
