@@ -20,6 +20,7 @@ from insync.cli.common import (
     wrong,
 )
 from insync.cli.pipeline import Master, interruptible, need_java, spark_session
+from insync.cli.pipeline_progress import bar
 from insync.client.errors import BadAddress, ClientError
 from insync.pipeline import archive as pipeline
 from insync.pipeline import archive_verify
@@ -30,7 +31,6 @@ from insync.pipeline.journal import JournalError
 from insync.pipeline.lake import LakeError
 from insync.pipeline.lake_writer import CODECS
 from insync.pipeline.ledger import Range
-from insync.pipeline.progress import bar
 
 
 def archive(

@@ -1,15 +1,36 @@
-"""What a pipeline tells of its progress, as a bar per thing that is being done."""
+"""What a pipeline tells of its progress, as a bar per thing that is being done: on stderr, so that stdout has the
+results alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.progress import TaskID
-
-from insync.pipeline.progress import bar
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 Tell = Callable[[str, int, int], None]
+
+
+def bar(*, quiet: bool) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[told]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        disable=quiet,
+    )
 
 
 @contextmanager

@@ -12,11 +12,11 @@ import typer
 from insync.cli.common import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, console, failed, print_json, print_table, wrong
 from insync.cli.parsing import moment, numbers
 from insync.cli.pipeline import Master, interruptible, need_java, spark_session
+from insync.cli.pipeline_progress import bar
 from insync.client.errors import BadAddress, ClientError
 from insync.pipeline import replay as pipeline
 from insync.pipeline.journal import JournalError
 from insync.pipeline.lake import LakeError
-from insync.pipeline.progress import bar
 from insync.pipeline.replay import ReplayError, ReplayOptions, Selection, Summary
 from insync.pipeline.replay_plan import FOREVER
 from insync.wire import compression

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-import traceback
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -18,28 +17,17 @@ from rich.table import Table
 
 from insync.cli import sim_demo
 from insync.cli.seeds import complain, one_seed, over_processes, seed_range
-from insync.properties.violation import Violation
 from insync.sim import mutations, scenario, shrinking
 from insync.sim.mutant_list import Mutant
 from insync.sim.plan import Plan
 from insync.sim.probes import PROBES
-from insync.sim.run import Outcome, run_plan
+from insync.sim.run import Outcome, run_plan, run_seed
 from insync.sim.story import Story
 
 app = typer.Typer(help="The deterministic simulator: the same node code, under faults.", no_args_is_help=True)
 app.command(name="demo")(sim_demo.demo)
 
 JOBS = os.cpu_count() or 1
-
-
-def _run_seed(seed: int, max_steps: int | None) -> Outcome:
-    plan = Plan.from_seed(seed)
-    try:
-        return run_plan(plan if max_steps is None else plan.cut_to(max_steps))
-    except Exception as error:  # whatever it is, it is this seed's failure, and the other seeds go on
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        detail = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
-        return Outcome(seed, Violation("crash", detail, "", 0), 0, 0.0, "", cpu_seconds=0.0)
 
 
 @app.command()
@@ -53,7 +41,7 @@ def run(
 ) -> None:
     """Run many seeds with every property checked. Exit code 1 if one is violated."""
     wanted = seed_range(seeds)
-    work = partial(_run_seed, max_steps=steps or None)
+    work = partial(run_seed, max_steps=steps)
     started = time.perf_counter()
     outcomes = []
     with _progress(quiet=as_json) as progress:

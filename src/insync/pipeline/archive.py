@@ -16,12 +16,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from insync.pipeline import archive_plan
-from insync.pipeline.archive_task import ANSWER, Answer, Task, executing, parsed
+from insync.pipeline import archive_plan, executors
+from insync.pipeline.archive_task import Answer, Task, execute, parsed
+from insync.pipeline.executors import SparkFailed
 from insync.pipeline.lake import Lake, LakeError, local_path
 from insync.pipeline.lake_writer import CODECS
 from insync.pipeline.ledger import RANGES, Range
@@ -198,12 +197,11 @@ class Archiver:
         self._rounds += 1
         tasks = [self._task(each) for each in ranges]
         try:
-            indexes = self._spark.range(0, len(tasks), 1, len(tasks))
-            rows = indexes.mapInArrow(executing(tasks), ANSWER).collect()
-        except (PySparkException, Py4JError) as error:
-            return [], f"Spark: {str(error).strip().splitlines()[-1]}"
-        answers = {row.task: parsed(row.answer) for row in rows}
-        return accepted(ranges, [answers.get(i, Answer(error="no answer")) for i in range(len(ranges))])
+            found = executors.answers(self._spark, tasks, execute)
+        except SparkFailed as error:
+            return [], str(error)
+        unanswered = Answer(error="no answer")
+        return accepted(ranges, [parsed(found[i]) if i in found else unanswered for i in range(len(ranges))])
 
     def _task(self, each: Range) -> Task:
         options = self._options

@@ -5,26 +5,23 @@ A task that fails says so in its answer instead of failing the job: the driver k
 
 from __future__ import annotations
 
-import json
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from insync.client import topics
 from insync.client.blocking import Blocking
-from insync.client.errors import ClientError, ErrorCode, Refused
+from insync.client.errors import ClientError
 from insync.columnar.decode import Decoded, Wanted, decode
 from insync.columnar.headers import scan
 from insync.pipeline.lake_writer import DECODED, RangeWriter
 from insync.pipeline.ledger import File, Range
-from insync.spark.rows import next_of, settle
+from insync.spark.rows import next_of
 
-ANSWER = "task int, answer string"
 FETCH_BYTES = 4 << 20
 
 
@@ -48,25 +45,9 @@ class Answer:
     epoch: int = -1
     seen: int = -1
     error: str = ""
-    gone: bool = False
-    """The offsets are no longer in the log."""
 
 
-def executing(tasks: Sequence[Task]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For mapInArrow over the indexes of the tasks."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
-        for batch in batches:
-            for index in batch.column(0).to_pylist():
-                text = json.dumps(asdict(execute(tasks[index])))
-                yield pa.RecordBatch.from_pydict({"task": pa.array([index], pa.int32()), "answer": [text]})
-
-    return run
-
-
-def parsed(text: str) -> Answer:
-    found = json.loads(text)
+def parsed(found: Mapping[str, Any]) -> Answer:
     return Answer(**{**found, "files": tuple(File(**file) for file in found["files"])})
 
 
@@ -84,9 +65,6 @@ def execute(task: Task) -> Answer:
     try:
         epoch, seen = _fill(writer, task)
         return Answer(tuple(writer.close()), epoch, seen)
-    except Refused as error:
-        writer.abandon()
-        return Answer(error=str(error), gone=error.code is ErrorCode.offset_out_of_range)
     except (ClientError, OSError) as error:
         writer.abandon()
         return Answer(error=str(error) or type(error).__name__)

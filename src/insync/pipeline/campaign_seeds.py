@@ -6,14 +6,10 @@ take a job down.
 
 from __future__ import annotations
 
-import gc
 import io
-import traceback
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,10 +18,9 @@ import pyarrow.parquet as pq
 from insync.pipeline import campaign_store
 from insync.pipeline.campaign_store import Chunks, Store
 from insync.sim import mutations
-from insync.sim.plan import Plan
-from insync.sim.run import Outcome, run_plan
+from insync.sim.run import Outcome, run_seed
+from insync.spark.worker import settle
 
-CRASH = "crash"
 _COUNTS = pa.map_(pa.string(), pa.int64())
 SCHEMA = pa.schema(
     [
@@ -67,13 +62,8 @@ class Work:
 
 
 def play(seed: int, work: Work) -> dict[str, Any]:
-    chosen = mutations.MUTANTS[work.mutant] if work.mutant else None
-    try:
-        with mutations.applied(chosen):
-            plan = Plan.from_seed(seed)
-            return _row(run_plan(plan.cut_to(work.steps) if work.steps else plan))
-    except Exception as error:  # whatever it is, it is this seed's result
-        return _crashed(seed, error)
+    with mutations.applied(mutations.MUTANTS[work.mutant] if work.mutant else None):
+        return _row(run_seed(seed, work.steps))
 
 
 def _row(outcome: Outcome) -> dict[str, Any]:
@@ -90,13 +80,6 @@ def _row(outcome: Outcome) -> dict[str, Any]:
         "probes": sorted(outcome.probes.items()),
         "stats": sorted(outcome.stats.items()),
     }
-
-
-def _crashed(seed: int, error: Exception) -> dict[str, Any]:
-    frames = [f"{Path(each.filename).name}:{each.lineno}" for each in traceback.extract_tb(error.__traceback__)]
-    detail = f"{type(error).__name__}: {error} ({' < '.join(reversed(frames[-3:]))})"
-    nothing: dict[str, Any] = {"steps": 0, "sim_seconds": 0.0, "cpu_seconds": 0.0, "probes": [], "stats": []}
-    return nothing | {"seed": seed, "property": CRASH, "detail": detail, "time_ms": 0, "trace_hash": ""}
 
 
 # --- on executors ----------------------------------------------------------------------------------------------------
@@ -134,7 +117,7 @@ def _chosen(numbers: Iterator[pa.RecordBatch], chunks: Chunks, work: Work, expec
         raise OtherCodeError(
             f"this executor has build {work.build} of insync, the driver {expected}: install the same on both"
         )
-    _settle_memory()
+    settle()
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             yield chunks[number]
@@ -144,10 +127,3 @@ def _parquet(table: pa.Table) -> bytes:
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     return buffer.getvalue()
-
-
-@cache
-def _settle_memory() -> None:
-    """Once a process: modules live as long as it does, and no collection need look at them again."""
-    gc.collect()
-    gc.freeze()

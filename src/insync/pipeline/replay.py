@@ -15,8 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from insync.client import apis, topics
@@ -25,13 +23,14 @@ from insync.client.cluster import Cluster
 from insync.client.errors import ClientError, UnknownTopic, check
 from insync.client.model import Topic
 from insync.client.offsets import of_leaders
+from insync.pipeline import executors, replay_plan
 from insync.pipeline import lake as lakes
-from insync.pipeline import replay_plan
+from insync.pipeline.executors import SparkFailed
 from insync.pipeline.ledger import Key, Ledger
 from insync.pipeline.replay_plan import ReplayError, Selection, Source
 from insync.pipeline.replay_send import Producer
 from insync.pipeline.replay_state import DIRECTORY, Job, State, name_of
-from insync.pipeline.replay_task import ANSWER, Position, Task, executing, parsed
+from insync.pipeline.replay_task import Position, Task, execute, parsed
 from insync.pipeline.session import submitted
 from insync.wire import compression
 from insync.wire.types import ms
@@ -283,11 +282,10 @@ class Replayer:
         """What went wrong, if anything did."""
         keys, work = list(tasks), list(tasks.values())
         try:
-            indexes = self._spark.range(0, len(work), 1, len(work))
-            rows = indexes.mapInArrow(executing(work), ANSWER).collect()
-        except (PySparkException, Py4JError) as error:
-            return f"Spark: {str(error).strip().splitlines()[-1]}"
-        answers = {keys[row.task]: parsed(row.answer) for row in rows}
+            found = executors.answers(self._spark, work, execute)
+        except SparkFailed as error:
+            return str(error)
+        answers = {keys[index]: parsed(answer) for index, answer in found.items()}
         landed = {key: answer.position for key, answer in answers.items() if answer.position is not None}
         if landed:
             self._state.progress(landed)

@@ -32,14 +32,6 @@ class Selection:
             and file.oldest < self.to_time
         )
 
-    def has_all(self, file: File) -> bool:
-        return (
-            file.first >= self.from_offset
-            and file.last < self.to_offset
-            and file.oldest >= self.from_time
-            and file.newest < self.to_time
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +19,7 @@ from insync.columnar.encode import Builder
 from insync.pipeline.replay_plan import Selection, Unit
 from insync.pipeline.replay_read import pieces
 from insync.pipeline.replay_send import SEQUENCES, Landed, Producer, Sender
-from insync.spark.rows import settle
 from insync.wire import compression
-
-ANSWER = "task int, answer string"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,21 +58,7 @@ class Answer:
     error: str = ""
 
 
-def executing(tasks: Sequence[Task]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For mapInArrow over the indexes of the tasks."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
-        for batch in batches:
-            for index in batch.column(0).to_pylist():
-                text = json.dumps(asdict(execute(tasks[index])))
-                yield pa.RecordBatch.from_pydict({"task": pa.array([index], pa.int32()), "answer": [text]})
-
-    return run
-
-
-def parsed(text: str) -> Answer:
-    found = json.loads(text)
+def parsed(found: Mapping[str, Any]) -> Answer:
     return Answer(None if found["position"] is None else Position(**found["position"]), found["error"])
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import random
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from insync.errors import InvariantViolation
@@ -44,6 +46,8 @@ LAST_WORDS_MS = 400
 """After the healing clients go on for a while: a healed cluster has to take new work."""
 LOOK_EVERY_MS = 50
 MAX_TIMEOUT_MS = 5_000
+CRASH = "crash"
+"""In the place of a property."""
 
 
 @dataclass(slots=True)
@@ -203,3 +207,14 @@ def _outcome(world: World, violation: Violation | None, cpu_seconds: float) -> O
         probes=Counter(getattr(getattr(world.checker, "probes", None), "seen", None) or {}),
         stats=stats,
     )
+
+
+def run_seed(seed: int, max_steps: int = 0) -> Outcome:
+    """For those who run many: what breaks the code itself is this seed's violation, and the other seeds go on."""
+    plan = Plan.from_seed(seed)
+    try:
+        return run_plan(plan.cut_to(max_steps) if max_steps else plan)
+    except Exception as error:
+        frames = [f"{Path(each.filename).name}:{each.lineno}" for each in traceback.extract_tb(error.__traceback__)]
+        detail = f"{type(error).__name__}: {error} ({' < '.join(reversed(frames[-3:]))})"
+        return Outcome(seed, Violation(CRASH, detail, "", 0), 0, 0.0, "", cpu_seconds=0.0)

@@ -53,11 +53,11 @@ class LogReader(DataSourceReader):
         return [SegmentTask(segment) for segment in log_files.plan(self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        from insync.spark import log_rows, rows  # in executors only: the decoder is slow to load
+        from insync.spark import log_rows, worker  # in executors only: the decoder is slow to load
 
         if not isinstance(partition, SegmentTask):
             return iter(())  # Spark's own, where there is nothing to read
-        rows.settle()
+        worker.settle()
         return log_rows.read(partition.segment, self._columns)
 
 

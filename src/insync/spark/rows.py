@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import time
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from insync.client.model import Topic
 from insync.columnar.buffers import TYPES
 from insync.columnar.decode import Decoded, Wanted, decode
 from insync.columnar.headers import CODEC, CONTROL, scan
-from insync.spark import triage
+from insync.spark import triage, worker
 from insync.spark.cluster_view import ClusterView
 from insync.spark.options import EARLIEST, LATEST, SourceOptions
 from insync.spark.tasks import Task
@@ -48,7 +47,7 @@ class CorruptBatch(ClientError):  # noqa: N818  says what happened
 
 
 def read(task: Task) -> Iterator[pa.RecordBatch]:
-    settle()
+    worker.settle()
     yield from Reading(task, client_of(task.options)).batches()
 
 
@@ -215,15 +214,3 @@ def client_of(options: SourceOptions) -> Blocking:
             _clients.pop(next(iter(_clients))).close()
         _clients[key] = Blocking(options.bootstrap, timeout=options.timeout_s, client_id=options.client_id)
     return _clients[key]
-
-
-_settled = False
-
-
-def settle() -> None:
-    """Once in each worker: Spark collects garbage between tasks, and there is no need to look at modules each time."""
-    global _settled  # noqa: PLW0603
-    if not _settled:
-        gc.collect()
-        gc.freeze()
-        _settled = True

@@ -65,9 +65,9 @@ class StreamSink(DataSourceStreamArrowWriter):
 
 
 def _write(batches: Iterator[Any], options: SinkOptions, fence: Fence, task: int) -> WriterCommitMessage:
-    from insync.spark import rows, sink_task  # in executors only: the encoder is slow to load
+    from insync.spark import sink_task, worker  # in executors only: the encoder is slow to load
 
-    rows.settle()
+    worker.settle()
     return sink_task.write(batches, options, fence, task)
 
 

@@ -1,0 +1,13 @@
+"""What every Python worker of Spark does once, whatever its tasks are."""
+
+from __future__ import annotations
+
+import gc
+from functools import cache
+
+
+@cache
+def settle() -> None:
+    """Spark collects garbage between tasks; modules live as long as the worker, and need not be looked at each time."""
+    gc.collect()
+    gc.freeze()
