@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from insync.pipeline import campaign, campaign_seeds
-from insync.pipeline.campaign_seeds import CRASH, Work, play
+from insync.pipeline.campaign_seeds import Work, play
 from insync.pipeline.campaign_store import Chunks, Store, build_of, chunk_size, file_name, missing, seeds_in
+from insync.sim import run
 
 RANGES = st.lists(st.builds(lambda a, n: range(a, a + n), st.integers(0, 60), st.integers(1, 20)), max_size=6)
 
@@ -53,9 +54,9 @@ def test_a_seed_that_breaks_the_simulator_is_a_row(monkeypatch: pytest.MonkeyPat
     def broken(plan: object) -> None:
         raise RuntimeError("out of ideas")
 
-    monkeypatch.setattr(campaign_seeds, "run_plan", broken)
+    monkeypatch.setattr(run, "run_plan", broken)
     row = play(7, Work())
-    assert (row["seed"], row["property"]) == (7, CRASH)
+    assert (row["seed"], row["property"]) == (7, run.CRASH)
     assert "RuntimeError: out of ideas" in row["detail"]
     assert set(row) == set(campaign_seeds.SCHEMA.names)
 
