@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import uvloop
 
+from insync import memory
 from insync.errors import InvariantViolation
 from insync.server import properties
 from insync.server.properties import Properties, PropertiesError
@@ -31,6 +32,7 @@ def main(path: str, make_server: Callable[[Properties], Server] = Server) -> int
     _log_to_stderr(settings.node_id)
     log = logging.getLogger("insync.server")
     _allow_many_files()
+    memory.keep_buffers()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD, 20, 50)
     for key in settings.unused:
