@@ -16,7 +16,7 @@ ALONE = ("wire", "storage", "replication", "node_produce", "simulator", "scale")
 CLUSTER = "cluster"
 PARTS = tuple(f"{CLUSTER}.{group}" for group in ("startup", "load", "cpu", "failover", "partitions"))
 SPARK = "spark"
-SPARK_PARTS = tuple(f"{SPARK}.{part}" for part in ("rows", "files", "scale", "campaign"))
+SPARK_PARTS = tuple(f"{SPARK}.{part}" for part in ("decode", "rows", "files", "scale", "campaign"))
 BENCHMARKS = (*ALONE, CLUSTER, *PARTS, SPARK, *SPARK_PARTS)
 
 

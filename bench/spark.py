@@ -1,7 +1,9 @@
-"""Spark on the log: rows per second of the source beside Spark's own connector, Parquet and a plain consumer; the log's
-files; the archive; how it grows; and the campaign on one core and on two.
+"""Spark on the log: decoding alone; rows per second of the source beside Spark's own connector, Parquet and a plain
+consumer; the log's files; the archive; how it grows; and the campaign on one core and on two.
 
-    python bench/spark.py [--quick] [--without-kafka] [--json FILE] [PART...]     parts: rows, files, scale, campaign
+    python bench/spark.py [--quick] [--without-kafka] [--json FILE] [PART...]
+
+Parts are decode, rows, files, scale and campaign.
 
 One broker and `local[2]` on one machine. Aims, on two cores that nobody else uses and with Spark warm: at least the
 connector's rows per second, source to noop 1.5 Mrow/s and archive 2 Mrow/s of 100 B records; nothing that grows faster
@@ -18,6 +20,7 @@ import tempfile
 from pathlib import Path
 
 import spark_campaign
+import spark_decode
 import spark_growth
 import spark_topics
 from common import table
@@ -29,9 +32,9 @@ from insync.pipeline.session import session
 from insync.testing import Cluster
 
 JARS = Path(__file__).parents[1] / "build" / "spark-kafka"
-PARTS = ("rows", "files", "scale", "campaign")
+PARTS = ("decode", "rows", "files", "scale", "campaign")
 QUICK, FULL = 200_000, 2_000_000
-"""Rows of 100 B; of 1 KB a fifth."""
+"""Rows of 100 B; of 1 KB half as many."""
 
 
 def main() -> int:
@@ -41,11 +44,13 @@ def main() -> int:
     jars = [] if arguments.without_kafka else sorted(JARS.glob("*.jar"))
     if not jars:
         print("Spark's Kafka connector is not measured (make spark-kafka fetches it)")
-    if set(parts) - {"campaign"}:
+    if "decode" in parts:
+        results["decode"] = spark_decode.measured(0.2 if arguments.quick else 2.0)
+    if set(parts) - {"decode", "campaign"}:
         with tempfile.TemporaryDirectory(prefix="insync-bench-") as directory:
             _with_spark(Path(directory), jars, parts, arguments.quick, results)
     if "campaign" in parts:
-        results["campaign"] = spark_campaign.measured(100 if arguments.quick else 1_000)
+        results["campaign"] = spark_campaign.measured(40 if arguments.quick else 500)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2))
     return 0
@@ -75,7 +80,7 @@ def by_load(cluster: Cluster, queries: Queries, rows: int, quick: bool) -> dict[
     found = {}
     for size in (100,) if quick else (100, 1_000):
         for codec in ("none", "lz4"):
-            load = Load(size, codec, rows if size == 100 else rows // 5)
+            load = Load(size, codec, rows if size == 100 else rows // 2)
             spark_topics.fill(cluster, load)
             samples = queries.of(load)
             theirs = samples.get("connector → noop")

@@ -44,9 +44,10 @@ class Queries:
         found["confluent-kafka consumer"] = Sample(seconds, 0.0)
         return found
 
-    def files(self, load: Load, log_dir: Path) -> Sample:
-        """`insync-log` of one topic, all columns, to nowhere."""
+    def files(self, load: Load, log_dir: Path, columns: str = "") -> Sample:
+        """`insync-log` of one topic to nowhere; without a schema, all columns."""
         reader = self._spark.read.format("insync-log").option("topics", load.topic).option("bound", "end")
+        reader = reader.schema(columns) if columns else reader
         return self._measured(lambda: noop(reader.load(str(log_dir))))
 
     def noop(self, load: Load) -> Sample:

@@ -42,6 +42,9 @@ def _varint(data: Any, at: int, end: int) -> Any:
     if at < end and data[at] < 128:  # nearly always
         byte = np.int64(data[at])
         return (byte >> 1) ^ -(byte & 1), at + 1
+    if at + 1 < end and data[at + 1] < 128:  # lengths of about a hundred
+        pair = np.int64(data[at] & 0x7F) | np.int64(data[at + 1]) << 7
+        return (pair >> 1) ^ -(pair & 1), at + 2
     raw, shift = np.uint64(0), np.uint64(0)
     while at < end:
         group = np.uint64(data[at])
