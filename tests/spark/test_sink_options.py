@@ -50,7 +50,9 @@ def test_a_column_of_the_wrong_type_is_named(columns: dict[str, DataType], messa
     [
         ({"kafka.acks": "1"}, "option 'kafka.acks' is '1': the sink writes with all only"),
         ({"kafka.enable.idempotence": "false"}, "option 'kafka.enable.idempotence' is 'false'"),
-        ({"kafka.security.protocol": "SSL"}, "option 'kafka.security.protocol' is 'SSL'"),
+        ({"kafka.security.protocol": "TLS"}, "option 'kafka.security.protocol' is 'TLS': one of PLAINTEXT, SSL"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "option 'kafka.sasl.mechanism' is missing"),
+        ({"kafka.retry.backoff.ms": "1s"}, "option 'kafka.retry.backoff.ms' is '1s': a whole number"),
         ({"kafka.transactional.id": "x"}, "option 'kafka.transactional.id' cannot be set"),
         ({"kafka.compression.type": "rar"}, "option 'kafka.compression.type' is 'rar': one of none, gzip"),
         ({"kafka.batch.size": "0"}, "option 'kafka.batch.size' is '0': a whole number"),
@@ -101,3 +103,17 @@ def test_a_log_cannot_be_overwritten() -> None:
 def test_a_stream_is_fenced_by_its_checkpoint_alone() -> None:
     with pytest.raises(OptionError, match="option 'fenceId' is 'mine': a stream has an id of its own"):
         stream_writer(TOPIC | {"fenceId": "mine"}, schema(value=StringType()), False)
+
+
+def test_the_sink_shows_no_secret() -> None:
+    login = {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-256",
+        "kafka.sasl.jaas.config": 'Any.ScramLoginModule required username="u" password="opensesame";',
+    }
+    options = read_sink(TOPIC | login)
+    assert options.client.security.tls is not None
+    assert "opensesame" not in repr(options)
+    with pytest.raises(OptionError) as caught:
+        read_sink(TOPIC | {"sasl.password": "opensesame"})
+    assert "opensesame" not in str(caught.value)

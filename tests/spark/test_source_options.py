@@ -60,7 +60,9 @@ def test_a_delay_has_a_unit() -> None:
         ({"maxTriggerDelay": "5 parsecs"}, "'maxTriggerDelay' is '5 parsecs'"),
         ({"kafka.enable.auto.commit": "true"}, "'kafka.enable.auto.commit' cannot be set"),
         ({"kafka.isolation.level": "strict"}, "'kafka.isolation.level' is 'strict'"),
-        ({"kafka.security.protocol": "SASL_SSL"}, "'kafka.security.protocol' is 'SASL_SSL'"),
+        ({"kafka.security.protocol": "TLS"}, "option 'kafka.security.protocol' is 'TLS': one of PLAINTEXT, SSL"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "option 'kafka.sasl.mechanism' is missing"),
+        ({"kafka.fetch.min.bytes": "few"}, "option 'kafka.fetch.min.bytes' is 'few'"),
         ({"kafka.bootstrap.servers": " "}, "'kafka.bootstrap.servers' is missing"),
         ({"startingOffsetsByTimestampStrategy": "guess"}, "'guess': error or latest"),
     ],
@@ -68,6 +70,40 @@ def test_a_delay_has_a_unit() -> None:
 def test_mistakes_name_the_option_and_its_value(given: dict[str, str], words: str) -> None:
     with pytest.raises(OptionError, match=words.replace("(", r"\(").replace("{", r"\{")):
         read_source({**BASIC, **given}, streaming=False)
+
+
+SECRET = "opensesame"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"sasl.jaas.config": f'Module required username="u" password="{SECRET}";'},
+        {"kafka.interceptor.classes": f'password="{SECRET}"'},
+        {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.jaas.config": SECRET, "kafka.sasl.mechanism": "PLAIN"},
+    ],
+)
+def test_mistakes_do_not_show_secrets(given: dict[str, str]) -> None:
+    with pytest.raises(OptionError) as caught:
+        read_source({**BASIC, **given}, streaming=False)
+    assert SECRET not in str(caught.value)
+
+
+def test_options_show_no_secret() -> None:
+    login = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": SECRET}
+    options = read_source({**BASIC, **{f"kafka.{name}": value for name, value in login.items()}}, streaming=False)
+    assert options.client.security.sasl is not None
+    assert options.client.security.sasl.password == SECRET
+    assert SECRET not in repr(options)
+
+
+def test_settings_of_the_client_are_read(caplog: pytest.LogCaptureFixture) -> None:
+    given = {"kafka.client.id": "me", "kafka.max.partition.fetch.bytes": "1000", "kafka.linger.ms": "5"}
+    options = read_source({**BASIC, **given, "kafka.isolation.levl": "read_committed"}, streaming=False)
+    assert (options.client.client_id, options.client.partition_bytes) == ("me", 1000)
+    assert options.isolation == "read_uncommitted"
+    assert "'kafka.isolation.levl': it is without effect; was 'kafka.isolation.level' meant?" in caplog.text
+    assert "linger" not in caplog.text
 
 
 def test_a_stream_has_no_end() -> None:

@@ -17,6 +17,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from insync.cli import client_config
 from insync.client.cluster import Cluster
 from insync.client.errors import BadAddress, ClientError
 
@@ -52,7 +53,7 @@ def run(bootstrap: str, timeout: float, work: Callable[[Cluster], Awaitable[T]])
     """Connect, do the work, close; whatever a cluster refuses becomes a sentence and an exit code."""
 
     async def session() -> T:
-        async with Cluster.connect(bootstrap, timeout=timeout) as cluster:
+        async with Cluster.connect(bootstrap, timeout=timeout, settings=client_config.settings()) as cluster:
             return await work(cluster)
 
     try:

@@ -10,6 +10,8 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
+from insync.cli import client_config
+
 Commands = Mapping[str, tuple[str, str]]
 """By name: a function, or an app of several commands, in a module of this package; and what it does, in a line."""
 
@@ -45,9 +47,11 @@ class _Loaded(Mapping[str, Any]):
         found = getattr(self._group.load(module), attribute)
         holder = typer.Typer(rich_markup_mode=None)
         if isinstance(found, typer.Typer):
+            for command in found.registered_commands:
+                command.callback = client_config.accepting(command.callback)
             holder.add_typer(found, name=name)
         else:
-            holder.command(name=name)(found)
+            holder.command(name=name)(client_config.accepting(found))
         return get_group(holder).commands[name]
 
     def __iter__(self) -> Iterator[str]:

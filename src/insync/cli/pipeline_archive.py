@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from insync.cli import client_config
 from insync.cli.common import (
     DEFAULT_BOOTSTRAP,
     AsJson,
@@ -68,6 +69,7 @@ def archive(
         codec=codec,
         rows_per_file=rows_per_file,
         timeout_s=timeout,
+        client=client_config.settings(),
     )
     try:
         pipeline.check(options)
@@ -106,6 +108,7 @@ def _verify(lake: Path, bootstrap: str, timeout: float, as_json: bool) -> None:
                 lake,
                 bootstrap,
                 timeout_s=timeout,
+                client=client_config.settings(),
                 on_file=lambda done, total: progress.update(task, completed=done, total=total),
             )
     except BadAddress as error:

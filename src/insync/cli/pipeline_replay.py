@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from insync.cli import client_config
 from insync.cli.common import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, console, failed, print_json, print_table, wrong
 from insync.cli.parsing import moment, numbers
 from insync.cli.pipeline import Master, interruptible, need_java, spark_session
@@ -63,6 +64,7 @@ def replay(
         state=str(state) if state else "",
         again=again,
         timeout_s=timeout,
+        client=client_config.settings(),
     )
     try:
         pipeline.check_options(options)

@@ -24,6 +24,7 @@ from insync.client.cluster import Cluster
 from insync.client.consumer import Fetched, Reader
 from insync.client.errors import ClientError, UnknownTopic
 from insync.client.model import Topic
+from insync.client.settings import DEFAULTS, ClientSettings
 
 T = TypeVar("T")
 
@@ -38,9 +39,16 @@ class Stalled(ClientError):  # noqa: N818  says what happened
 class Blocking:
     """Use with `with`, or call `close`. Errors are the `ClientError`s of the calls."""
 
-    def __init__(self, bootstrap: str, *, timeout: float = 30.0, client_id: str = "insync") -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        timeout: float = 30.0,
+        client_id: str = "insync",
+        settings: ClientSettings = DEFAULTS,
+    ) -> None:
         self.timeout = timeout
-        self._cluster = Cluster.connect(bootstrap, timeout=timeout, client_id=client_id)
+        self._cluster = Cluster.connect(bootstrap, timeout=timeout, client_id=client_id, settings=settings)
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="insync-client", daemon=True)
         self._thread.start()

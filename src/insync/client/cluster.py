@@ -16,11 +16,9 @@ from insync.client.apis import Api
 from insync.client.connection import Connection
 from insync.client.errors import RETRIABLE, BadAddress, ClientError, ConnectionLost, Refused, Unreachable, check
 from insync.client.model import NOBODY, Broker, ClusterInfo
+from insync.client.settings import DEFAULTS, ClientSettings
 
 T = TypeVar("T")
-
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 0.5
 
 
 class Cluster:
@@ -34,12 +32,20 @@ class Cluster:
         "client_id",
         "cluster_id",
         "controller",
+        "settings",
         "timeout",
     )
 
-    def __init__(self, bootstrap: Sequence[tuple[str, int]], timeout: float = 10.0, client_id: str = "insync") -> None:
+    def __init__(
+        self,
+        bootstrap: Sequence[tuple[str, int]],
+        timeout: float = 10.0,
+        client_id: str = "insync",
+        settings: ClientSettings = DEFAULTS,
+    ) -> None:
         self.timeout = timeout
-        self.client_id = client_id
+        self.settings = settings
+        self.client_id = settings.client_id or client_id
         self.brokers: dict[int, Broker] = {}
         self.cluster_id = ""
         self.controller = NOBODY
@@ -48,9 +54,11 @@ class Cluster:
         self._opening = asyncio.Lock()
 
     @staticmethod
-    def connect(bootstrap: str, *, timeout: float = 10.0, client_id: str = "insync") -> Cluster:
-        """Nothing is opened before `async with`."""
-        return Cluster(parse_bootstrap(bootstrap), timeout, client_id)
+    def connect(
+        bootstrap: str, *, timeout: float = 10.0, client_id: str = "insync", settings: ClientSettings = DEFAULTS
+    ) -> Cluster:
+        """Nothing is opened before `async with`. What the settings say wins over `timeout` and `client_id`."""
+        return Cluster(parse_bootstrap(bootstrap), timeout, client_id, settings)
 
     async def __aenter__(self) -> Cluster:
         try:
@@ -101,8 +109,10 @@ class Cluster:
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try until it works, fails for good, or the timeout is over; then the last failure is raised."""
-        deadline = asyncio.get_running_loop().time() + self.timeout
-        pause = FIRST_PAUSE
+        settings = self.settings
+        patience = self.timeout if settings.api_s is None else settings.api_s
+        deadline = asyncio.get_running_loop().time() + patience
+        pause = settings.first_pause
         while True:
             try:
                 return await attempt()
@@ -110,7 +120,7 @@ class Cluster:
                 if not _passes(error) or asyncio.get_running_loop().time() + pause > deadline:
                     raise
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
+            pause = min(pause * 2, settings.longest_pause)
             await self._refresh_if_possible()
 
     async def info(self) -> ClusterInfo:
@@ -169,7 +179,15 @@ class Cluster:
             known = self._connections.get((host, port))
             if known is not None and known.alive:
                 return known
-            opened = await Connection.open(host, port, client_id=self.client_id, timeout=self.timeout)
+            settings = self.settings
+            opened = await Connection.open(
+                host,
+                port,
+                client_id=self.client_id,
+                timeout=self.timeout if settings.request_s is None else settings.request_s,
+                security=settings.security,
+                connect_s=settings.connect_s,
+            )
             self._connections[host, port] = opened
             return opened
 

@@ -2,63 +2,98 @@
 
 A reader task hands each answer to whoever waits for its correlation id. When the connection ends, everybody who still
 waits is told so, with a sentence that names the broker.
+
+Where a broker lets sessions end, whoever sends the next request when the end is near authenticates first: all others
+wait, for brokers take no other request meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import os
-import socket
+import ssl
 from collections.abc import Mapping
 from struct import Struct
 from typing import Any
 
-from insync.client import apis
+from insync.client import apis, sasl, tls, transport
 from insync.client.apis import Api
-from insync.client.errors import ConnectionLost, ErrorCode, Unreachable, Unsupported
+from insync.client.errors import ConnectionLost, Denied, ErrorCode, Unreachable, Unsupported
 from insync.client.loose import make
+from insync.client.security import PLAINTEXT, Security
+from insync.client.transport import reason
 from insync.wire import codec
 from insync.wire.errors import MalformedFrame
 
 _LENGTH = Struct(">i")
 _LARGEST_FRAME = 1 << 29
 
+_TLS_ALERT = b"\x15\x03"
+"""How a TLS listener answers who does not speak TLS."""
+_LATE = 0.85
+"""Of a session's life: then it is time for the next."""
+
 CLIENT = {"client_software_name": "insync", "client_software_version": "1"}
 
 
 class Connection:
-    __slots__ = ("_ids", "_reader", "_reading", "_waiting", "_writer", "address", "client_id", "timeout", "versions")
+    __slots__ = (
+        "_answers",
+        "_denied",
+        "_gate",
+        "_ids",
+        "_reader",
+        "_reading",
+        "_renew_at",
+        "_security",
+        "_waiting",
+        "_writer",
+        "address",
+        "client_id",
+        "timeout",
+        "versions",
+    )
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str, client_id: str, timeout: float
+        self,
+        streams: transport.Streams,
+        address: str,
+        client_id: str,
+        timeout: float,
+        security: Security = PLAINTEXT,
     ) -> None:
         self.address = address
         self.client_id = client_id
         self.timeout = timeout
         self.versions: dict[int, tuple[int, int]] = {}
-        self._reader = reader
-        self._writer = writer
+        self._security = security
+        self._reader, self._writer = streams
         self._ids = itertools.count(1)
         self._waiting: dict[int, tuple[asyncio.Future[Any], Any]] = {}
+        self._answers = 0
+        self._denied: Denied | None = None
+        self._renew_at: float | None = None
+        self._gate = asyncio.Lock()
         self._reading = asyncio.create_task(self._read())
 
     @staticmethod
-    async def open(host: str, port: int, *, client_id: str = "insync", timeout: float = 10.0) -> Connection:
-        address = f"{host}:{port}"
+    async def open(
+        host: str,
+        port: int,
+        *,
+        client_id: str = "insync",
+        timeout: float = 10.0,
+        security: Security = PLAINTEXT,
+        connect_s: float | None = None,
+    ) -> Connection:
+        """`Denied` if there is no trust between the two sides; that does not pass by itself."""
+        streams = await transport.connect(host, port, security.tls, timeout if connect_s is None else connect_s)
+        connection = Connection(streams, f"{host}:{port}", client_id, timeout, security)
         try:
-            async with asyncio.timeout(timeout):
-                reader, writer = await asyncio.open_connection(host, port)
-        except TimeoutError:
-            raise Unreachable(f"{address} did not accept a connection within {timeout:g} s") from None
-        except OSError as error:
-            raise Unreachable(f"no connection to {address}: {_reason(error)}") from None
-        connection = Connection(reader, writer, address, client_id, timeout)
-        try:
-            await connection._negotiate()
-        except ConnectionLost:
+            await connection._begin()
+        except BaseException:
             await connection.close()
-            raise Unreachable(f"{address} does not say which APIs it serves: it is no Kafka listener") from None
+            raise
         return connection
 
     @property
@@ -74,21 +109,43 @@ class Connection:
     ) -> Any:
         """The broker's answer to one request."""
         request = self._request(api, values, version)
+        if self._renew_at is None:
+            return await self._exchange(api, request, timeout)
+        async with self._gate:
+            await self._renew_if_late()
+            sent = await self._ask(request)
+        return await self._answer(api, sent, timeout)
+
+    async def tell(self, api: Api, values: Mapping[str, Any]) -> None:
+        """A request that gets no answer: Produce with acks=0."""
+        frame = codec.encode_request(self._request(api, values, None), next(self._ids), self.client_id)
+        async with self._gate:
+            await self._renew_if_late()
+            await self._send(frame)
+
+    async def _exchange(self, api: Api, request: Any, timeout: float | None) -> Any:
+        return await self._answer(api, await self._ask(request), timeout)
+
+    async def _ask(self, request: Any) -> int:
+        """Its correlation id, under which somebody waits from now on."""
         correlation_id = next(self._ids)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[correlation_id] = (future, type(request))
         try:
             await self._send(codec.encode_request(request, correlation_id, self.client_id))
+        except BaseException:
+            self._waiting.pop(correlation_id, None)
+            raise
+        return correlation_id
+
+    async def _answer(self, api: Api, correlation_id: int, timeout: float | None) -> Any:
+        try:
             async with asyncio.timeout(self.timeout if timeout is None else timeout):
-                return await future
+                return await self._waiting[correlation_id][0]
         except TimeoutError:
             raise ConnectionLost(f"broker {self.address} did not answer {api.name} in time") from None
         finally:
             self._waiting.pop(correlation_id, None)
-
-    async def tell(self, api: Api, values: Mapping[str, Any]) -> None:
-        """A request that gets no answer: Produce with acks=0."""
-        await self._send(codec.encode_request(self._request(api, values, None), next(self._ids), self.client_id))
 
     async def close(self) -> None:
         self._reading.cancel()
@@ -112,7 +169,48 @@ class Connection:
         try:
             await self._writer.drain()
         except OSError as error:
-            raise ConnectionLost(f"broker {self.address} closed the connection: {_reason(error)}") from None
+            raise ConnectionLost(f"broker {self.address} closed the connection: {reason(error)}") from None
+
+    # --- the beginning -----------------------------------------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        try:
+            await self._negotiate()
+        except ConnectionLost:
+            raise self._denied or Unreachable(
+                f"{self.address} does not say which APIs it serves: it is no Kafka listener, or {self._suspicion()}"
+            ) from None
+        if self._security.sasl is not None:
+            await self._authenticate(self._security.sasl)
+
+    def _suspicion(self) -> str:
+        """What such silence means most often."""
+        if self._security.tls is None:
+            return "one with TLS: see security.protocol"
+        return "it wants a certificate of the client that it trusts: see ssl.keystore.location"
+
+    async def _authenticate(self, credentials: sasl.Credentials) -> None:
+        if self.version(apis.SASL_HANDSHAKE) is None:
+            raise sasl.not_asked_for(self.address)
+
+        async def ask(api: Api, values: Mapping[str, Any]) -> Any:
+            return await self._exchange(api, self._request(api, values, None), None)
+
+        lifetime = await sasl.authenticate(ask, credentials, self.address)
+        self._renew_at = asyncio.get_running_loop().time() + _LATE * lifetime if lifetime else None
+
+    async def _renew_if_late(self) -> None:
+        if self._renew_at is None or self._security.sasl is None:
+            return
+        if asyncio.get_running_loop().time() < self._renew_at:
+            return
+        if under_way := [future for future, _ in self._waiting.values()]:
+            await asyncio.wait(under_way, timeout=self.timeout)
+        try:
+            await self._authenticate(self._security.sasl)
+        except Denied:
+            self._writer.close()
+            raise
 
     async def _negotiate(self) -> None:
         """A broker that does not know our version of ApiVersions answers in version 0 with an error and its range."""
@@ -124,21 +222,33 @@ class Connection:
         self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
 
     async def _read(self) -> None:
-        reason = "it closed the connection"
+        why = "it closed the connection"
         try:
             while True:
-                (length,) = _LENGTH.unpack(await self._reader.readexactly(4))
+                head = await self._reader.readexactly(4)
+                (length,) = _LENGTH.unpack(head)
+                if not self._answers and head.startswith(_TLS_ALERT):
+                    why = "it speaks TLS"
+                    self._denied = Denied(f"{self.address} speaks TLS only: set security.protocol to SSL or SASL_SSL")
+                    return
                 if not 4 <= length <= _LARGEST_FRAME:
-                    reason = f"it sent a frame of {length} bytes"
+                    why = f"it sent a frame of {length} bytes"
                     return
                 self._deliver(await self._reader.readexactly(length))
+                self._answers += 1
         except asyncio.IncompleteReadError:
-            return
+            if self._answers == 1 and self._security.sasl is None:
+                why = "it closed the connection at the first request, as those do that ask for a user and a password: "
+                why += "see security.protocol"
+        except ssl.SSLError as error:
+            why = reason(error)
+            if not self._answers:  # with TLS 1.3 a broker tells after the handshake whether it takes our certificate
+                self._denied = Denied(tls.alert(error, self.address))
         except OSError as error:
-            reason = _reason(error)
+            why = reason(error)
         finally:
             self._writer.close()
-            self._give_up(reason)
+            self._give_up(why)
 
     def _deliver(self, frame: bytes) -> None:
         future, request_type = self._waiting.get(codec.read_correlation_id(frame), (None, None))
@@ -153,13 +263,6 @@ class Connection:
         for future, _ in self._waiting.values():
             if not future.done():
                 future.set_exception(ConnectionLost(f"broker {self.address} went away: {reason}"))
-
-
-def _reason(error: OSError) -> str:
-    """The system's words; asyncio wraps them, and name lookups number their errors in another way."""
-    if error.errno is None or isinstance(error, socket.gaierror):
-        return str(error.strerror or error)
-    return os.strerror(error.errno)
 
 
 def _decode(frame: bytes, request_type: Any) -> Any:

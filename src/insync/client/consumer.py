@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from insync.client import apis, topics
-from insync.client.cluster import FIRST_PAUSE, Cluster
-from insync.client.errors import RETRIABLE, ClientError, ErrorCode, Refused
+from insync.client.cluster import Cluster
+from insync.client.errors import RETRIABLE, ClientError, Denied, ErrorCode, Refused
 from insync.client.model import NOBODY, Topic
 from insync.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from insync.wire import batch
 from insync.wire.errors import MalformedBatch
 from insync.wire.types import ms
 
-MAX_WAIT_MS = 300
-MAX_BYTES = 32 << 20
 PARTITION_BYTES = 1 << 20
 _ABORT = 0
 
@@ -62,7 +60,7 @@ class Reader:
         self.positions = dict(positions)
         self.stops = stops
         self._isolation = isolation
-        self._partition_bytes = partition_bytes
+        self._partition_bytes = cluster.settings.partition_bytes or partition_bytes
         self._failing_since: float | None = None
 
     async def records(self) -> AsyncIterator[Consumed]:
@@ -100,6 +98,8 @@ class Reader:
         """The leader's answer per partition; None if there was none."""
         try:
             answer = await self.cluster.ask_broker(leader, apis.FETCH, self._request(partitions))
+        except Denied:
+            raise
         except ClientError:
             return None
         if getattr(answer, "error_code", ErrorCode.none) is not ErrorCode.none:
@@ -111,11 +111,12 @@ class Reader:
             {"partition": p, "fetch_offset": self.positions[p], "partition_max_bytes": self._partition_bytes}
             for p in partitions
         ]
+        settings = self.cluster.settings
         return {
             "replica_id": -1,
-            "max_wait": ms(MAX_WAIT_MS),
-            "min_bytes": 1,
-            "max_bytes": MAX_BYTES,
+            "max_wait": ms(settings.max_wait_ms),
+            "min_bytes": settings.min_bytes,
+            "max_bytes": settings.max_bytes,
             "isolation_level": self._isolation,
             "session_id": 0,
             "session_epoch": -1,
@@ -155,7 +156,7 @@ class Reader:
                 f"topic '{self.topic.name}' could not be read for {self.cluster.timeout:g} s: "
                 "`insync health` and `insync explain` tell what is wrong"
             )
-        await asyncio.sleep(FIRST_PAUSE)
+        await asyncio.sleep(self.cluster.settings.first_pause)
         self.topic = await self.cluster.retrying(lambda: topics.describe_one(self.cluster, self.topic.name))
 
 

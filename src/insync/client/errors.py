@@ -6,8 +6,10 @@ from insync.wire.errors import ErrorCode
 
 __all__ = [
     "BadAddress",
+    "BadSetting",
     "ClientError",
     "ConnectionLost",
+    "Denied",
     "ErrorCode",
     "Refused",
     "UnknownTopic",
@@ -23,6 +25,23 @@ class ClientError(Exception):
 
 class BadAddress(ClientError):  # noqa: N818  these names say what happened
     """A bootstrap address that cannot be one."""
+
+
+class BadSetting(ClientError):  # noqa: N818
+    """A client setting that makes no sense; `problem` is a sentence that begins after its name. Never with a secret."""
+
+    def __init__(self, setting: str, problem: str) -> None:
+        super().__init__(f"setting '{setting}' {problem}")
+        self.setting = setting
+        self.problem = problem
+
+    def __reduce__(self) -> tuple[type[BadSetting], tuple[str, str]]:
+        return BadSetting, (self.setting, self.problem)
+
+
+class Denied(ClientError):  # noqa: N818
+    """No trust: TLS or the authentication failed. It is not tried again: settings do not mend themselves, and a wrong
+    password that is sent again and again locks accounts."""
 
 
 class Unreachable(ClientError):  # noqa: N818

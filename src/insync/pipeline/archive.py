@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
 
+from insync.client.settings import DEFAULTS, ClientSettings
 from insync.pipeline import archive_plan, executors
 from insync.pipeline.archive_task import Answer, Task, execute, parsed
 from insync.pipeline.executors import SparkFailed
@@ -54,6 +55,8 @@ class ArchiveOptions:
     codec: str = "lz4"
     rows_per_file: int = 1_000_000
     timeout_s: float = 60.0
+    client: ClientSettings = DEFAULTS
+    """How to get into the cluster, and the like."""
 
 
 @dataclass(slots=True)
@@ -127,8 +130,14 @@ def check_topics(options: ArchiveOptions) -> None:
 
 
 def _view(options: ArchiveOptions) -> ClusterView:
-    topics, pattern = options.topics, options.pattern
-    return archive_plan.view_of(options.bootstrap, topics, pattern, options.isolation, options.timeout_s)
+    return archive_plan.view_of(
+        options.bootstrap,
+        options.topics,
+        options.pattern,
+        isolation=options.isolation,
+        timeout_s=options.timeout_s,
+        client=options.client,
+    )
 
 
 class Archiver:
@@ -213,6 +222,7 @@ class Archiver:
             isolation=options.isolation,
             codec=options.codec,
             timeout_s=options.timeout_s,
+            client=options.client,
         )
 
     def _commit(self, ranges: Sequence[Range]) -> None:

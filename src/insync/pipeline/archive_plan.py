@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from insync.client.errors import UnknownTopic
 from insync.client.model import Offset, Topic
+from insync.client.settings import DEFAULTS, ClientSettings
 from insync.pipeline.ledger import Ledger, Range
 from insync.spark import triage
 from insync.spark.cluster_view import ClusterView
@@ -66,11 +67,20 @@ class Plan:
         ]
 
 
-def view_of(bootstrap: str, topics: tuple[str, ...], pattern: str, isolation: str, timeout_s: float) -> ClusterView:
+def view_of(
+    bootstrap: str,
+    topics: tuple[str, ...],
+    pattern: str = "",
+    *,
+    isolation: str,
+    timeout_s: float,
+    client: ClientSettings = DEFAULTS,
+) -> ClusterView:
     return ClusterView(
         SourceOptions(
             bootstrap=bootstrap,
-            client={"isolation.level": isolation},
+            client=client,
+            isolation=isolation,
             topics=topics,
             pattern=pattern,
             timeout_s=timeout_s,

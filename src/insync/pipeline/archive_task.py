@@ -16,6 +16,7 @@ import numpy as np
 from insync.client import topics
 from insync.client.blocking import Blocking
 from insync.client.errors import ClientError
+from insync.client.settings import DEFAULTS, ClientSettings
 from insync.columnar.decode import Decoded, Wanted, decode
 from insync.columnar.headers import scan
 from insync.pipeline.lake_writer import DECODED, RangeWriter
@@ -37,6 +38,7 @@ class Task:
     isolation: str
     codec: str
     timeout_s: float
+    client: ClientSettings = DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def execute(task: Task) -> Answer:
 def _fill(writer: RangeWriter, task: Task) -> tuple[int, int]:
     """Returns the leader epoch of the last batch, and how far it reached."""
     last = -1, -1
-    with Blocking(task.bootstrap, timeout=task.timeout_s, client_id="insync-archive") as client:
+    with Blocking(task.bootstrap, timeout=task.timeout_s, client_id="insync-archive", settings=task.client) as client:
         _same_topic(client, task.range)
         for decoded, epoch, seen in _decoded(client, task):
             if decoded.rows:

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from insync.client.settings import DEFAULTS, ClientSettings
 from insync.pipeline import archive_plan, lake
 from insync.pipeline.lake_writer import checksum
 from insync.pipeline.ledger import File, Key, Ledger, Range
@@ -65,6 +66,7 @@ def verify(
     bootstrap: str = "",
     *,
     timeout_s: float = 30.0,
+    client: ClientSettings = DEFAULTS,
     on_file: Callable[[int, int], None] = lambda done, total: None,
 ) -> Verdict:
     """Without a bootstrap, the brokers are not asked. A ledger that contradicts itself raises `Damaged`."""
@@ -76,7 +78,7 @@ def verify(
         verdict.notes.append(f"{len(found)} files that the ledger does not know, such as {found[0]}: not archived data")
     verdict.notes += [f"the ledger knows of a loss: {each.lost}" for each in ledger.ranges() if each.lost]
     verdict.notes += [f"generation {each.generation}: {each.why}" for each in ledger.ranges() if each.why]
-    ends = _against_brokers(ledger, bootstrap, timeout_s, verdict) if bootstrap else {}
+    ends = _against_brokers(ledger, verdict, bootstrap, timeout_s, client) if bootstrap else {}
     verdict.partitions = [
         facts for key in ledger.partitions() for facts in _facts(ledger, key, ends.get(key, (-1, -1)))
     ]
@@ -118,12 +120,14 @@ def file_problem(root: Path, within: Range, file: File) -> str:
 # --- brokers ---------------------------------------------------------------------------------------------------------
 
 
-def _against_brokers(ledger: Ledger, bootstrap: str, timeout_s: float, verdict: Verdict) -> dict[Key, tuple[int, int]]:
+def _against_brokers(
+    ledger: Ledger, verdict: Verdict, bootstrap: str, timeout_s: float, client: ClientSettings
+) -> dict[Key, tuple[int, int]]:
     names = tuple(dict.fromkeys(topic for topic, _ in ledger.partitions()))
     if not names:
         return {}
     isolation = ledger.settings.get("isolation", "read_committed")
-    view = archive_plan.view_of(bootstrap, names, "", isolation, timeout_s)
+    view = archive_plan.view_of(bootstrap, names, isolation=isolation, timeout_s=timeout_s, client=client)
     try:
         topics = view.topics(insist=False)
         verdict.notes += [f"topic '{name}' does not exist any more" for name in names if name not in topics]

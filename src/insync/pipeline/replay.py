@@ -23,6 +23,7 @@ from insync.client.cluster import Cluster
 from insync.client.errors import ClientError, UnknownTopic, check
 from insync.client.model import Topic
 from insync.client.offsets import of_leaders
+from insync.client.settings import DEFAULTS, ClientSettings
 from insync.pipeline import executors, replay_plan
 from insync.pipeline import lake as lakes
 from insync.pipeline.executors import SparkFailed
@@ -65,6 +66,8 @@ class ReplayOptions:
     again: bool = False
     """Once more, though it was done before."""
     timeout_s: float = 60.0
+    client: ClientSettings = DEFAULTS
+    """How to get into the cluster, and the like."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +106,9 @@ def run(
     check_options(options)
     started = time.perf_counter()
     ledger, plan = planned(options)
-    with Blocking(options.bootstrap, timeout=options.timeout_s, client_id="insync-replay") as client:
+    with Blocking(
+        options.bootstrap, timeout=options.timeout_s, client_id="insync-replay", settings=options.client
+    ) as client:
         target = Target(client, options, plan)
         asked = asked_for(options, target.cluster_id)
         with State.open(directory_of(options, ledger, asked)) as state:
@@ -276,6 +281,7 @@ class Replayer:
             codec=self._options.codec,
             batch_bytes=self._target.batch_bytes[source.target],
             timeout_s=self._options.timeout_s,
+            client=self._options.client,
         )
 
     def _round(self, tasks: Mapping[Key, Task]) -> str:

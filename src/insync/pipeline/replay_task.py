@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from insync.client.cluster import Cluster
 from insync.client.errors import ClientError
+from insync.client.settings import DEFAULTS, ClientSettings
 from insync.columnar.columns import Columns, columns
 from insync.columnar.encode import Builder
 from insync.pipeline.replay_plan import Selection, Unit
@@ -50,6 +51,7 @@ class Task:
     codec: str
     batch_bytes: int
     timeout_s: float
+    client: ClientSettings = DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,9 @@ def execute(task: Task) -> Answer:
 
 
 async def _replay(task: Task) -> Position:
-    async with Cluster.connect(task.bootstrap, timeout=task.timeout_s, client_id="insync-replay") as cluster:
+    async with Cluster.connect(
+        task.bootstrap, timeout=task.timeout_s, client_id="insync-replay", settings=task.client
+    ) as cluster:
         landed = Landed(task.position.rows, task.position.target)
         sender = Sender(cluster, (task.topic, task.partition), task.topic_id, task.producer, landed)
         await sender.start()

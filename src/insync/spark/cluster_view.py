@@ -11,10 +11,9 @@ from insync.client.blocking import Blocking
 from insync.client.cluster import Cluster
 from insync.client.errors import UnknownTopic, check
 from insync.client.model import Offset, Topic
-from insync.spark.options import LATEST, OptionError, Position, SourceOptions
+from insync.spark.options import CLIENT_ID, LATEST, READ_COMMITTED, OptionError, Position, SourceOptions
 from insync.spark.planning import Key, Offsets
 
-READ_COMMITTED = "read_committed"
 SETTLE_S = 1.0
 LONGEST_S = 60.0
 """That a question may take, leaders dying included."""
@@ -24,7 +23,10 @@ class ClusterView:
     def __init__(self, options: SourceOptions, client: Blocking | None = None) -> None:
         self._options = options
         self._client = client or Blocking(
-            options.bootstrap, timeout=min(options.timeout_s, LONGEST_S), client_id=options.client_id
+            options.bootstrap,
+            timeout=min(options.timeout_s, LONGEST_S),
+            client_id=CLIENT_ID,
+            settings=options.client,
         )
         self._isolation = int(options.isolation == READ_COMMITTED)
 

@@ -11,11 +11,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from insync.client.setting_names import READING
+from insync.client.settings import DEFAULTS, ClientSettings
+from insync.spark import client_options
+from insync.spark.client_options import CLIENT, OptionError, shown
+
 T = TypeVar("T")
 
 Key = tuple[str, int]
 EARLIEST, LATEST = -2, -1
-CLIENT = "kafka."
+READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
+CLIENT_ID = "insync-spark"
 
 SUBSCRIPTIONS = ("assign", "subscribe", "subscribepattern")
 _FORBIDDEN = (
@@ -42,10 +48,6 @@ _KNOWN = {
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-class OptionError(ValueError):
-    """An option that makes no sense."""
-
-
 @dataclass(frozen=True, slots=True)
 class Position:
     """Where reading starts or ends. At most one of the four ways is used; `offset` for all partitions if none is."""
@@ -62,8 +64,8 @@ class Position:
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     bootstrap: str
-    client: Mapping[str, str]
-    """`kafka.*` settings without their prefix."""
+    client: ClientSettings = DEFAULTS
+    isolation: str = READ_UNCOMMITTED
     topics: tuple[str, ...] = ()
     pattern: str = ""
     assigned: tuple[Key, ...] = ()
@@ -85,14 +87,6 @@ class SourceOptions:
     subscription: str = ""
     """The option that names what is read, with its value, for messages."""
 
-    @property
-    def isolation(self) -> str:
-        return self.client.get("isolation.level", "read_uncommitted")
-
-    @property
-    def client_id(self) -> str:
-        return self.client.get("client.id", "insync-spark")
-
 
 def read_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     values = {name.lower(): value for name, value in options.items()}
@@ -105,8 +99,9 @@ def read_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions
     start = _position(values, "starting", LATEST if streaming else EARLIEST)
     _possible(start, end, streaming=streaming)
     return SourceOptions(
-        bootstrap=_bootstrap(values),
-        client=_client(values),
+        bootstrap=client_options.bootstrap(values),
+        client=client_options.read_client(values, used=(*READING, "isolation.level")),
+        isolation=_isolation(values),
         topics=_topics(values),
         pattern=_pattern(values),
         assigned=_assigned(values),
@@ -132,29 +127,20 @@ def read_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions
 def _known_only(values: Mapping[str, str]) -> None:
     for name, value in values.items():
         if name in _FORBIDDEN:
-            raise OptionError(f"option '{name}' cannot be set (it was {value!r}): the source decides that itself")
+            raise OptionError(
+                f"option '{name}' cannot be set (it was {shown(name, value)}): the source decides that itself"
+            )
         if name not in _KNOWN and not name.startswith(CLIENT) and name != "path":
             raise OptionError(
-                f"unknown option '{name}' ({value!r}); known are {', '.join(_KNOWN.values())} and kafka.*"
+                f"unknown option '{name}' ({shown(name, value)}); known are {', '.join(_KNOWN.values())} and kafka.*"
             )
 
 
-def _bootstrap(values: Mapping[str, str]) -> str:
-    found = values.get("kafka.bootstrap.servers", "").strip()
-    if not found:
-        raise OptionError("option 'kafka.bootstrap.servers' is missing: HOST:PORT of a broker, or several with commas")
-    return found
-
-
-def _client(values: Mapping[str, str]) -> dict[str, str]:
-    found = {name.removeprefix(CLIENT): value for name, value in values.items() if name.startswith(CLIENT)}
-    level = found.get("isolation.level", "read_uncommitted")
-    if level not in ("read_committed", "read_uncommitted"):
+def _isolation(values: Mapping[str, str]) -> str:
+    level = values.get("kafka.isolation.level", READ_UNCOMMITTED)
+    if level not in (READ_COMMITTED, READ_UNCOMMITTED):
         raise OptionError(f"option 'kafka.isolation.level' is {level!r}: read_committed or read_uncommitted")
-    protocol = found.get("security.protocol", "PLAINTEXT")
-    if protocol.upper() != "PLAINTEXT":
-        raise OptionError(f"option 'kafka.security.protocol' is {protocol!r}: only PLAINTEXT is supported")
-    return found
+    return level
 
 
 def _topics(values: Mapping[str, str]) -> tuple[str, ...]:
@@ -266,3 +252,16 @@ def _duration(values: Mapping[str, str], name: str, default: int) -> int:
     if not found or (found[2] and found[2] not in _UNITS_MS):
         raise OptionError(f"option '{_KNOWN[name]}' is {text!r}: a number with a unit, such as 30s or 15m")
     return int(found[1]) * _UNITS_MS[found[2] or "ms"]
+
+
+__all__ = [
+    "CLIENT_ID",
+    "EARLIEST",
+    "LATEST",
+    "READ_COMMITTED",
+    "Key",
+    "OptionError",
+    "Position",
+    "SourceOptions",
+    "read_source",
+]

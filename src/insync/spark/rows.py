@@ -14,12 +14,13 @@ from insync.client import topics
 from insync.client.blocking import Blocking, Stalled
 from insync.client.errors import ClientError, ErrorCode, Refused, UnknownTopic
 from insync.client.model import Topic
+from insync.client.settings import ClientSettings
 from insync.columnar.buffers import TYPES
 from insync.columnar.decode import Decoded, Wanted, decode
 from insync.columnar.headers import CODEC, CONTROL, scan
 from insync.spark import triage, worker
 from insync.spark.cluster_view import ClusterView
-from insync.spark.options import EARLIEST, LATEST, SourceOptions
+from insync.spark.options import CLIENT_ID, EARLIEST, LATEST, SourceOptions
 from insync.spark.tasks import Task
 from insync.wire.types import ZERO_UUID
 
@@ -202,15 +203,17 @@ def no_columns(rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None], children=[]))
 
 
-_clients: dict[tuple[str, float, str], Blocking] = {}
+_clients: dict[tuple[str, float, ClientSettings], Blocking] = {}
 
 
 def client_of(options: SourceOptions) -> Blocking:
     """Kept from task to task: a worker reads the same cluster again and again, and connecting takes longer than a small
     task. What became of its connections meanwhile is its own business."""
-    key = options.bootstrap, options.timeout_s, options.client_id
+    key = options.bootstrap, options.timeout_s, options.client
     if key not in _clients:
         while len(_clients) >= CLIENTS:
             _clients.pop(next(iter(_clients))).close()
-        _clients[key] = Blocking(options.bootstrap, timeout=options.timeout_s, client_id=options.client_id)
+        _clients[key] = Blocking(
+            options.bootstrap, timeout=options.timeout_s, client_id=CLIENT_ID, settings=options.client
+        )
     return _clients[key]

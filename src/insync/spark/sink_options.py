@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType, TimestampType
 
-from insync.spark.options import CLIENT, OptionError
+from insync.client.settings import DEFAULTS, ClientSettings
+from insync.spark import client_options
+from insync.spark.client_options import CLIENT, OptionError, shown
 from insync.wire import compression
 
 _NAMES = ("topic", "fenceId", "includeTimestamp", "includeHeaders", "checkpointLocation", "queryName", "path")
@@ -21,6 +23,7 @@ _DECIDED = (
     *("kafka.key.serializer", "kafka.value.serializer", "kafka.interceptor.classes", "kafka.transactional.id"),
     "kafka.partitioner.class",
 )
+_USED = ("acks", "enable.idempotence", "compression.type", "batch.size", "buffer.memory", "delivery.timeout.ms")
 _HEADER = {"key": StringType(), "value": BinaryType()}
 BATCH_BYTES, MOST_BATCH_BYTES = 512 << 10, 64 << 20
 MEMORY = 32 << 20
@@ -29,6 +32,7 @@ MEMORY = 32 << 20
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
     bootstrap: str
+    client: ClientSettings = field(default=DEFAULTS, kw_only=True)
     topic: str | None = None
     """Where everything goes, whatever the rows say."""
     fence_id: str = ""
@@ -44,14 +48,18 @@ def read_sink(options: Mapping[str, str]) -> SinkOptions:
     values = {name.lower(): value for name, value in options.items()}
     for name, value in values.items():
         if name in _DECIDED:
-            raise OptionError(f"option '{name}' cannot be set (it was {value!r}): the sink decides that itself")
+            raise OptionError(
+                f"option '{name}' cannot be set (it was {shown(name, value)}): the sink decides that itself"
+            )
         if name not in _KNOWN and not name.startswith(CLIENT):
-            raise OptionError(f"unknown option '{name}' ({value!r}); known are {', '.join(_NAMES)} and kafka.*")
+            raise OptionError(
+                f"unknown option '{name}' ({shown(name, value)}); known are {', '.join(_NAMES)} and kafka.*"
+            )
     _insist(values, "kafka.acks", ("all", "-1"))
     _insist(values, "kafka.enable.idempotence", ("true",))
-    _insist(values, "kafka.security.protocol", ("plaintext",))
     return SinkOptions(
-        bootstrap=_bootstrap(values),
+        bootstrap=client_options.bootstrap(values),
+        client=client_options.read_client(values, used=_USED),
         topic=values.get("topic"),
         fence_id=values.get("fenceid", ""),
         timestamps=_flag(values, "includetimestamp"),
@@ -93,13 +101,6 @@ def _are_headers(kind: DataType) -> bool:
     if not isinstance(kind, ArrayType) or not isinstance(kind.elementType, StructType):
         return False
     return {field.name: field.dataType for field in kind.elementType.fields} == _HEADER
-
-
-def _bootstrap(values: Mapping[str, str]) -> str:
-    found = values.get("kafka.bootstrap.servers", "").strip()
-    if not found:
-        raise OptionError("option 'kafka.bootstrap.servers' is missing: HOST:PORT of a broker, or several with commas")
-    return found
 
 
 def _insist(values: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> None:

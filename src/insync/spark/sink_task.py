@@ -42,7 +42,9 @@ class Report(WriterCommitMessage):
 def write(batches: Iterable[pa.RecordBatch], options: SinkOptions, fence: Fence, task: int) -> Report:
     report = Report()
     with (
-        Blocking(options.bootstrap, timeout=options.request_s, client_id="insync-spark-sink") as client,
+        Blocking(
+            options.bootstrap, timeout=options.request_s, client_id="insync-spark-sink", settings=options.client
+        ) as client,
         Sender(client, codec=options.codec, delivery_s=options.delivery_s, memory=options.memory) as sender,
     ):
         writers: dict[str, _TopicWriter] = {}

@@ -1,0 +1,90 @@
+"""`--client-config FILE`: how to get into a secured cluster, in the file that Kafka's tools take with --command-config.
+
+Every command with --bootstrap has it, and no command says so: `accepting` adds the option to a command's function, and
+whoever connects asks `settings`. A secret on the command line could be read by everybody on the machine; a file cannot.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+from collections.abc import Callable
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from insync.client.settings import ClientSettings
+
+PARAMETER = "client_config"
+ClientConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--client-config",
+        envvar="INSYNC_CLIENT_CONFIG",
+        metavar="FILE",
+        help="Settings of the client, such as security.protocol, as Java's clients call them.",
+    ),
+]
+
+_chosen: ContextVar[ClientSettings | None] = ContextVar("client_settings", default=None)
+log = logging.getLogger("insync.client")
+
+
+def settings() -> ClientSettings:
+    """Those of the command that runs."""
+    from insync.client.settings import DEFAULTS
+
+    return _chosen.get() or DEFAULTS
+
+
+def accepting(command: Callable[..., Any] | None) -> Any:
+    """The command with the option, if it is one that connects to a cluster."""
+    if command is None:
+        return None
+    signature = inspect.signature(command, eval_str=True)
+    if "bootstrap" not in signature.parameters or PARAMETER in signature.parameters:
+        return command
+
+    @functools.wraps(command)
+    def run(**values: Any) -> Any:
+        file = values.pop(PARAMETER)
+        token = _chosen.set(None if file is None else _read(file))
+        try:
+            return command(**values)
+        finally:
+            _chosen.reset(token)
+
+    option = inspect.Parameter(PARAMETER, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ClientConfig)
+    run.__signature__ = signature.replace(parameters=_with(list(signature.parameters.values()), option))  # type: ignore[attr-defined]
+    run.__annotations__ = {**command.__annotations__, PARAMETER: ClientConfig}
+    return run
+
+
+def _with(parameters: list[inspect.Parameter], option: inspect.Parameter) -> list[inspect.Parameter]:
+    """Behind --bootstrap, for who reads the help."""
+    at = [each.name for each in parameters].index("bootstrap") + 1
+    return [*parameters[:at], option.replace(kind=parameters[0].kind), *parameters[at:]]
+
+
+def _read(file: Path) -> ClientSettings:
+    from insync.cli.common import wrong
+    from insync.client import config_file
+    from insync.client.errors import BadSetting
+    from insync.client.setting_names import EVERYWHERE, READING
+    from insync.client.settings import ClientSettings, tell
+
+    try:
+        values = config_file.parse(file.read_text())
+    except OSError as error:
+        raise wrong(f"--client-config {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise wrong(f"--client-config {file} is no text file") from None
+    tell(log, values, used=(*EVERYWHERE, *READING))
+    try:
+        return ClientSettings.of(values)
+    except BadSetting as error:
+        raise wrong(f"--client-config {file}: {error}") from None

@@ -1,0 +1,96 @@
+"""Telling a broker who we are: SaslHandshake names the mechanism, SaslAuthenticate carries its messages.
+
+PLAIN sends the password as it is, and is for TLS; with SCRAM it never leaves this machine.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from insync.client import apis
+from insync.client.apis import Api
+from insync.client.errors import Denied, ErrorCode, name_of
+from insync.client.scram import HASHES, Scram, ScramError
+from insync.wire.types import millis
+
+MECHANISMS = ("PLAIN", *HASHES)
+
+Ask = Callable[[Api, Mapping[str, Any]], Awaitable[Any]]
+
+
+class Conversation(Protocol):
+    def first(self) -> bytes: ...
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        """What is sent next; None if that was the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    mechanism: str
+    username: str
+    password: str = field(repr=False)
+    setting: str = "sasl.jaas.config"
+    """Where they came from, for messages."""
+
+    def conversation(self) -> Conversation:
+        if self.mechanism == "PLAIN":
+            return _Plain(self)
+        return Scram(HASHES[self.mechanism], self.username, self.password, secrets.token_urlsafe(24))
+
+
+class _Plain:
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+
+    def first(self) -> bytes:
+        return f"\0{self._credentials.username}\0{self._credentials.password}".encode()
+
+    def answer(self, challenge: bytes) -> None:
+        return None
+
+
+async def authenticate(ask: Ask, credentials: Credentials, address: str) -> float:
+    """After how many seconds the broker wants it again; 0 if never. `Denied` if it does not take us, or we it."""
+    await _agree(ask, credentials, address)
+    conversation = credentials.conversation()
+    message: bytes | None = conversation.first()
+    lifetime = 0.0
+    while message is not None:
+        answer = await ask(apis.SASL_AUTHENTICATE, {"auth_bytes": message})
+        if answer.error_code is not ErrorCode.none:
+            raise _refused(credentials, address, answer)
+        try:
+            message = conversation.answer(bytes(answer.auth_bytes))
+        except ScramError as error:
+            raise Denied(f"{address} is not to be trusted with {credentials.mechanism}: {error}") from None
+        if (told := getattr(answer, "session_lifetime", None)) is not None:
+            lifetime = millis(told) / 1_000
+    return lifetime
+
+
+def not_asked_for(address: str) -> Denied:
+    return Denied(
+        f"{address} takes no user names: set security.protocol to PLAINTEXT, or to SSL where it speaks TLS, or name "
+        "another listener in bootstrap.servers"
+    )
+
+
+async def _agree(ask: Ask, credentials: Credentials, address: str) -> None:
+    answer = await ask(apis.SASL_HANDSHAKE, {"mechanism": credentials.mechanism})
+    if answer.error_code is ErrorCode.unsupported_sasl_mechanism:
+        offered = ", ".join(sorted(answer.mechanisms)) or "nothing"
+        raise Denied(f"sasl.mechanism is {credentials.mechanism}, and {address} offers {offered}")
+    if answer.error_code is ErrorCode.illegal_sasl_state:
+        raise not_asked_for(address)
+    if answer.error_code is not ErrorCode.none:
+        raise Denied(f"{address} refuses {credentials.mechanism}: {name_of(answer.error_code)}")
+
+
+def _refused(credentials: Credentials, address: str, answer: Any) -> Denied:
+    told = answer.error_message or name_of(answer.error_code)
+    who = f"user '{credentials.username}' by {credentials.mechanism}"
+    return Denied(f"{address} refuses {who}: {told}. Check the name and the password in {credentials.setting}")

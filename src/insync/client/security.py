@@ -1,0 +1,153 @@
+"""How a client gets into a secured cluster, from settings with the names of Java's clients (or librdkafka's).
+
+    Security.of({"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": "...", ...})
+
+It is values only and can be sent to another machine; files are read where a connection is opened. Every mistake is a
+`BadSetting` that names the setting and what would be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from insync.client import jaas
+from insync.client.errors import BadSetting
+from insync.client.sasl import MECHANISMS, Credentials
+from insync.client.tls import Tls, how_to_convert
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_JAVAS_STORES = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12", ".keystore": "JKS", ".truststore": "JKS"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Security:
+    tls: Tls | None = None
+    sasl: Credentials | None = None
+
+    @staticmethod
+    def of(settings: Mapping[str, str]) -> Security:
+        protocol = settings.get("security.protocol", "PLAINTEXT").strip().upper()
+        if protocol not in PROTOCOLS:
+            raise BadSetting("security.protocol", f"is {protocol!r}: one of {', '.join(PROTOCOLS)}")
+        return Security(
+            tls=_tls(settings) if protocol.endswith("SSL") else None,
+            sasl=_credentials(settings) if protocol.startswith("SASL") else None,
+        )
+
+
+PLAINTEXT = Security()
+
+
+# --- who we are ------------------------------------------------------------------------------------------------------
+
+
+def _credentials(settings: Mapping[str, str]) -> Credentials:
+    mechanism = _mechanism(settings)
+    if "sasl.jaas.config" in settings:
+        return _from_jaas(settings["sasl.jaas.config"], mechanism)
+    user, password = settings.get("sasl.username", ""), settings.get("sasl.password", "")
+    if not user or not password:
+        missing = "sasl.password" if user else "sasl.jaas.config"
+        raise BadSetting(missing, "is missing: who is to log in, or set sasl.username and sasl.password")
+    _sendable(user, password, "sasl.password")
+    return Credentials(mechanism=mechanism, username=user, password=password, setting="sasl.password")
+
+
+def _mechanism(settings: Mapping[str, str]) -> str:
+    name = "sasl.mechanisms" if "sasl.mechanism" not in settings and "sasl.mechanisms" in settings else "sasl.mechanism"
+    found = settings.get(name, "").strip().upper()
+    if not found:
+        raise BadSetting(
+            name, f"is missing, and Java's default, GSSAPI, is not supported: one of {', '.join(MECHANISMS)}"
+        )
+    if found not in MECHANISMS:
+        raise BadSetting(name, f"is {found!r}: supported are {', '.join(MECHANISMS)}")
+    return found
+
+
+def _from_jaas(text: str, mechanism: str) -> Credentials:
+    name = "sasl.jaas.config"
+    try:
+        module, options = jaas.parse(text)
+    except jaas.JaasError as error:
+        raise BadSetting(name, str(error)) from None
+    if module.rpartition(".")[2] not in ("PlainLoginModule", "ScramLoginModule"):
+        raise BadSetting(name, "has a login module that is neither PlainLoginModule nor ScramLoginModule")
+    if options.get("tokenauth", "false").lower() == "true":
+        raise BadSetting(name, "asks for delegation tokens (tokenauth), which are not supported: name a user")
+    user, password = options.get("username", ""), options.get("password", "")
+    if not user or not password:
+        raise BadSetting(name, f'has no {"password" if user else "username"}="..."')
+    _sendable(user, password, name)
+    return Credentials(mechanism=mechanism, username=user, password=password, setting=name)
+
+
+def _sendable(user: str, password: str, setting: str) -> None:
+    if "\0" in user or "\0" in password:
+        raise BadSetting(setting, "has a NUL character, which no mechanism can carry")
+
+
+# --- whom we trust ---------------------------------------------------------------------------------------------------
+
+
+def _tls(settings: Mapping[str, str]) -> Tls:
+    _readable_type(settings, "ssl.truststore")
+    _readable_type(settings, "ssl.keystore")
+    values = {
+        "ca": _first(settings, "ssl.truststore.location", "ssl.ca.location"),
+        "ca_pem": _first(settings, "ssl.truststore.certificates", "ssl.ca.pem"),
+        "certificate": _first(settings, "ssl.keystore.location", "ssl.certificate.location"),
+        "certificate_pem": _first(settings, "ssl.keystore.certificate.chain", "ssl.certificate.pem"),
+        "key": _first(settings, "ssl.key.location"),
+        "key_pem": _first(settings, "ssl.keystore.key", "ssl.key.pem"),
+    }
+    _whole_identity(values)
+    found = {what: value for what, (_, value) in values.items()}
+    kept = ("ca", "certificate", "key")
+    names = {what: values[what][0] or values.get(f"{what}_pem", ("", ""))[0] for what in kept}
+    return Tls(
+        ca_file=found["ca"],
+        ca_pem=found["ca_pem"],
+        certificate_file=found["certificate"],
+        certificate_pem=found["certificate_pem"],
+        key_file=found["key"],
+        key_pem=found["key_pem"],
+        key_password=settings.get("ssl.key.password", ""),
+        check_name=_check_name(settings),
+        names=tuple((what, name) for what, name in names.items() if name),
+    )
+
+
+def _first(settings: Mapping[str, str], *names: str) -> tuple[str, str]:
+    """(name, value) of the first that is set."""
+    return next(((name, settings[name].strip()) for name in names if settings.get(name, "").strip()), ("", ""))
+
+
+def _whole_identity(values: Mapping[str, tuple[str, str]]) -> None:
+    certificate, key = values["certificate_pem"][1], values["key_pem"][1]
+    if bool(certificate) != bool(key):
+        given, missing = ("certificate_pem", "key") if certificate else ("key_pem", "certificate.chain")
+        raise BadSetting(values[given][0], f"is set, and ssl.keystore.{missing} is not: they belong together")
+    if values["key"][1] and not values["certificate"][1]:
+        raise BadSetting(values["key"][0], "is set, and ssl.certificate.location is not: they belong together")
+
+
+def _readable_type(settings: Mapping[str, str], store: str) -> None:
+    """Without a type, a file's ending tells; Java would take it for JKS, whatever it is."""
+    name, path = f"{store}.location", settings.get(f"{store}.location", "")
+    told = settings.get(f"{store}.type", "").strip().upper()
+    kind = told or _JAVAS_STORES.get(PurePath(path).suffix.lower(), "PEM")
+    if kind != "PEM":
+        problem = f"is {told!r}" if told else f"is {path!r}, a {kind} store"
+        convert = how_to_convert(name, path)
+        raise BadSetting(f"{store}.type" if told else name, f"{problem}: only PEM files are read; {convert}")
+
+
+def _check_name(settings: Mapping[str, str]) -> bool:
+    name = "ssl.endpoint.identification.algorithm"
+    found = settings.get(name, "https").strip().lower()
+    if found not in ("https", "", "none"):
+        raise BadSetting(name, f"is {found!r}: https, or nothing, which checks no names")
+    return found == "https"

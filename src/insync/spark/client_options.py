@@ -1,0 +1,37 @@
+"""The options `kafka.*`: settings of the client, under the names that Kafka's own clients have for them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from insync.client.errors import BadSetting
+from insync.client.setting_names import EVERYWHERE, shown
+from insync.client.settings import ClientSettings, tell
+
+CLIENT = "kafka."
+log = logging.getLogger("insync.spark")
+
+
+class OptionError(ValueError):
+    """An option that makes no sense."""
+
+
+def read_client(values: Mapping[str, str], *, used: Iterable[str]) -> ClientSettings:
+    """`used` are the settings, beyond those of every client, that have an effect here."""
+    found = {name.removeprefix(CLIENT): value for name, value in values.items() if name.startswith(CLIENT)}
+    tell(log, found, used=(*EVERYWHERE, *used), prefix=CLIENT)
+    try:
+        return ClientSettings.of(found)
+    except BadSetting as error:
+        raise OptionError(f"option '{CLIENT}{error.setting}' {error.problem}") from None
+
+
+def bootstrap(values: Mapping[str, str]) -> str:
+    found = values.get("kafka.bootstrap.servers", "").strip()
+    if not found:
+        raise OptionError("option 'kafka.bootstrap.servers' is missing: HOST:PORT of a broker, or several with commas")
+    return found
+
+
+__all__ = ["CLIENT", "OptionError", "bootstrap", "read_client", "shown"]
