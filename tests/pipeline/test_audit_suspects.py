@@ -171,3 +171,15 @@ def test_the_sieve_lets_nothing_pass_that_the_judge_objects_to(data: st.DataObje
     judged = verdict.judge(events)
     if not judged.ok:
         assert audit_suspects.suspects(columns)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.sampled_from([0, 1, 2**31 - 1, None])), min_size=1))
+def test_partitions_that_share_a_task_are_judged_apart(keys: list[tuple[str | None, int | None]]) -> None:
+    topics, partitions = (list(each) for each in zip(*keys, strict=True))
+    whole = pa.table({"topic": topics, "partition": pa.array(partitions, pa.int32()), "row": range(len(keys))})
+    parts = [part.to_pydict() for part in audit_history.by_partition(whole)]
+    assert [set(zip(part["topic"], part["partition"], strict=True)) for part in parts] == [
+        {key} for key in dict.fromkeys((part["topic"][0], part["partition"][0]) for part in parts)
+    ]
+    assert sorted(row for part in parts for row in part["row"]) == list(range(len(keys)))
+    assert all(part["row"] == sorted(part["row"]) for part in parts)

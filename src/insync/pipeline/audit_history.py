@@ -1,14 +1,17 @@
 """Clients' histories, judged: what was sent, acknowledged, read and listed, against the log that it left behind.
 
-Spark divides a history of any size by partition; each partition is one task, which sieves its columns
-(`audit_suspects`) and hands to the judge (`testing.verdict`, on `properties.recorded`) what is left. A small partition
-goes to the judge as it is, whatever the sieve says. Of a large one the judge sees the neighbourhood of each suspect.
+Spark divides a history of any size by partition; the task that has all of one sieves its columns (`audit_suspects`) and
+hands to the judge (`testing.verdict`, on `properties.recorded`) what is left. A small partition goes to the judge as it
+is, whatever the sieve says. Of a large one the judge sees the neighbourhood of each suspect.
+
+Tasks get their events unsorted: a stable order of whole columns takes numpy less time than Spark one of rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from insync.pipeline import audit_suspects, report_watch
 from insync.pipeline.audit_findings import Finding
 from insync.pipeline.audit_suspects import ACK, CODES, END, FAIL, LIST, LOG, SEND, Events, Suspects
 from insync.properties import recorded
+from insync.spark.worker import settle
 from insync.testing import history, verdict
 
 DDL = (
@@ -95,7 +99,7 @@ def audit(spark: SparkSession, frame: DataFrame, tell: report_watch.Tell = repor
     rows = frame.withColumn("code", f.when(unknown, f.lit(-1)).otherwise(_code()).cast("tinyint"))
     text = f.col("_corrupt") if "_corrupt" in frame.columns else f.lit(None).cast("string")
     narrow = rows.select(*columns, "code", seen.alias("client"), f.when(damaged, text).alias("damaged"))
-    judged = narrow.groupBy("topic", "partition").applyInArrow(judge, _ANSWER)
+    judged = narrow.repartition("topic", "partition").mapInArrow(_judge_each, _ANSWER)
     answers = report_watch.watched(spark, "partitions of the history", judged.collect, tell)
     return _summed(answers)
 
@@ -121,6 +125,30 @@ def _summed(answers: list[Any]) -> HistoryAudit:
 
 
 # --- one partition, on an executor -----------------------------------------------------------------------------------
+
+
+def _judge_each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """All events of some partitions, in any order."""
+    settle()
+    if held := [batch for batch in batches if batch.num_rows]:
+        table = pa.Table.from_batches(held)
+        held.clear()
+        for part in by_partition(table):
+            yield from judge(part).to_batches()
+
+
+def by_partition(table: pa.Table) -> Iterator[pa.Table]:
+    topic = np.asarray(pc.fill_null(table["topic"].combine_chunks().dictionary_encode().indices, -1), np.int64)
+    number = np.asarray(pc.fill_null(table["partition"], -1), np.int64)
+    key = topic << 32 | number & 0xFFFFFFFF
+    if (key == key[0]).all():
+        yield table
+        return
+    order = np.argsort(key, kind="stable")
+    table, key = table.take(order), key[order]
+    edges = [0, *(np.flatnonzero(np.diff(key)) + 1).tolist(), len(key)]
+    for start, end in pairwise(edges):
+        yield table.slice(start, end - start)
 
 
 def judge(table: pa.Table) -> pa.Table:
