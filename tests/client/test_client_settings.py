@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from insync.client import config_file, jaas, setting_names
+from insync import java_properties
+from insync.client import jaas, setting_names
 from insync.client.errors import BadSetting
 from insync.client.security import PLAINTEXT, Security
 from insync.client.settings import DEFAULTS, ClientSettings, tell
@@ -85,7 +86,7 @@ def test_any_text_is_credentials_or_an_error(text: str) -> None:
 
 @given(st.text())
 def test_any_text_is_a_properties_file(text: str) -> None:
-    assert isinstance(config_file.parse(text), dict)
+    assert isinstance(java_properties.parse(text), dict)
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text()))
@@ -96,7 +97,7 @@ def test_what_is_escaped_comes_back(values: dict[str, str]) -> None:
         return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
 
     text = "".join(f"{escaped(name)}={escaped(value)}\n" for name, value in values.items())
-    assert config_file.parse(text) == values
+    assert java_properties.parse(text) == values
 
 
 def test_librdkafkas_names_work_too() -> None:
@@ -263,7 +264,7 @@ def test_a_properties_file_is_read_as_java_reads_it() -> None:
         'sasl.jaas.config=Module required \\\n    username="a" \\\n    password="b\\\\";\n'
         "a\\ b\\=c = \\u00e4\\t \\\\\nempty\nclient.id=1\nclient.id=2 \n"
     )
-    assert config_file.parse(text) == {
+    assert java_properties.parse(text) == {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "PLAIN",
         "ssl.key.password": "open sesame",

@@ -71,14 +71,14 @@ def _with(parameters: list[inspect.Parameter], option: inspect.Parameter) -> lis
 
 
 def _read(file: Path) -> ClientSettings:
+    from insync import java_properties
     from insync.cli.common import wrong
-    from insync.client import config_file
     from insync.client.errors import BadSetting
     from insync.client.setting_names import EVERYWHERE, READING
     from insync.client.settings import ClientSettings, tell
 
     try:
-        values = config_file.parse(file.read_text())
+        values = java_properties.parse(file.read_text())
     except OSError as error:
         raise wrong(f"--client-config {file}: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -7,11 +7,12 @@ are listed and accepted, so that a file written for Kafka can be used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from insync import java_properties
 from insync.server import property_keys
 from insync.server.endpoints import Listen, parse_listeners, parse_voters
 from insync.server.profiles import PROFILES
@@ -65,7 +66,8 @@ def decoded(data: bytes, source: str) -> str:
 
 def parse(text: str, source: str) -> Properties:
     entries: dict[str, Entry] = {}
-    for line, key, value in _lines(text):
+    for line, key, written in java_properties.entries(text):
+        value = written.rstrip()  # Java keeps blanks at the end of a line, which nobody sees or means
         if key in entries:
             raise PropertiesError(source, line, key, f"given twice, first in line {entries[key].line}")
         entries[key] = Entry(value, line)
@@ -144,24 +146,3 @@ def _one_directory(text: str) -> str:
     if len(directories) != 1:
         raise BadValue(f"a node keeps its logs in one directory, not in {len(directories)}: start a node per disk")
     return directories[0]
-
-
-def _lines(text: str) -> Iterator[tuple[int, str, str]]:
-    """(line number, key, value); a backslash at the end of a line continues it."""
-    whole, first = "", 0
-    for number, raw in enumerate(text.splitlines(), 1):
-        line = raw.strip()
-        if not whole and (not line or line[0] in "#!"):
-            continue
-        first = first or number
-        whole += line
-        if whole.endswith("\\"):
-            whole = whole[:-1]
-            continue
-        yield first, *_pair(whole)
-        whole, first = "", 0
-
-
-def _pair(line: str) -> tuple[str, str]:
-    at = next((i for i, c in enumerate(line) if c in "=:"), len(line))
-    return line[:at].strip(), line[at + 1 :].strip()
