@@ -20,8 +20,6 @@ BUCKETS = 240
 WORST = 30
 MOST_CAUSES = 40
 MOST_EVENTS = 500
-MOST_PIECES = 400
-"""Of one lane; a plot has no more pixels than that on a phone."""
 _STATES = {kinds.UP: "good", kinds.LEAVING: "warn", kinds.DOWN: "bad", kinds.ABSENT: "idle"}
 
 
@@ -63,7 +61,7 @@ def _cards(totals: dict[str, Any]) -> Iterator[tuple[str, Any, str]]:
     ):
         yield f"{text}, all partitions", _lasting(totals[name]), kind if totals[name] else ""
     yield "shrinks / expands of ISRs", f"{totals['isr_shrinks']:,} / {totals['isr_expands']:,}", ""
-    yield "ISR changes a minute", f"{totals['isr_changes_per_minute']:,.4g}", ""
+    yield "ISR changes a minute", _number(totals["isr_changes_per_minute"]), ""
     yield "leader elections", totals["elections"], ""
     yield "of them unclean", totals["unclean_elections"], "bad" if totals["unclean_elections"] else ""
     yield "brokers fenced", totals["fencings"], "warn" if totals["fencings"] else ""
@@ -96,7 +94,7 @@ def _changes(found: Health) -> Iterator[str]:
 def _brokers(found: Health) -> Iterator[str]:
     rows = found.tables.brokers.sort_by([("broker", "ascending"), ("from", "ascending")]).to_pylist()
     for broker in sorted({each["broker"] for each in rows}):
-        own = [each for each in rows if each["broker"] == broker][:MOST_PIECES]
+        own = [each for each in rows if each["broker"] == broker]
         bars = [_bar(found, each, _STATES[each["state"]], each["state"]) for each in own]
         yield html.row(f"broker {broker}", svg.lane(bars))
     yield _axis(found)
@@ -109,7 +107,7 @@ def _elections(found: Health) -> Iterator[str]:
         ("lost leaders", kinds.NO_LEADER_EVENT, "warn"),
         ("controllers", kinds.CONTROLLER, "main"),
     ):
-        rows = _of_kind(found, kind).slice(0, MOST_PIECES * 4).to_pylist()
+        rows = _of_kind(found, kind).to_pylist()
         marks = [
             svg.Mark(_at(found, each["time"]), "bad" if each["how"] == "unclean" else style, _tell(each))
             for each in rows
@@ -130,7 +128,7 @@ def _partitions(found: Health) -> Iterator[str]:
     spans = found.tables.spans
     for each in worst:
         mine = pc.and_(pc.equal(spans["topic"], each["topic"]), pc.equal(spans["partition"], each["partition"]))
-        own = spans.filter(mine).slice(0, MOST_PIECES).to_pylist()
+        own = spans.filter(mine).to_pylist()
         bars = [_bar(found, span, _style(span), _describe(span)) for span in own]
         yield html.row(f"{each['topic']}-{each['partition']}", svg.lane(bars))
     yield _axis(found)
@@ -202,10 +200,14 @@ def _clock(ms: int) -> str:
 
 
 def _lasting(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.3g} s"
-    minutes = seconds / 60
-    return f"{minutes:.3g} min" if minutes < 60 else f"{minutes / 60:.3g} h"
+    for size, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{_number(seconds / size)} {unit}"
+    return f"{_number(seconds)} s"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _words(name: str) -> str:

@@ -10,6 +10,10 @@ from html import escape
 from typing import NamedTuple
 
 WIDTH = 1_000
+PIECES = 400
+"""That can be told apart in a lane: a plot has no more pixels than that on a phone."""
+SEVERITY = ("bad", "warn", "main", "good", "idle")
+"""Kinds, from what must be seen to what may be hidden."""
 
 
 class Bar(NamedTuple):
@@ -25,6 +29,41 @@ class Mark(NamedTuple):
     at: float
     kind: str
     title: str
+
+
+def folded(bars: Iterable[Bar]) -> list[Bar]:
+    """Neighbours that are too short to be seen become one that is not, of the worst kind among them: a lane tells of
+    all its time, however much happened."""
+    found: list[Bar] = []
+    short: list[Bar] = []
+    for bar in sorted(bars):
+        if bar.end - bar.start < 1 / PIECES:
+            short.append(bar)
+        if short and (bar is not short[-1] or bar.end - short[0].start >= 1 / PIECES):
+            found.append(_joined(short))
+            short = []
+        if bar.end - bar.start >= 1 / PIECES:
+            found.append(bar)
+    return [*found, _joined(short)] if short else found
+
+
+def _joined(bars: Sequence[Bar]) -> Bar:
+    worst = min(bars, key=lambda bar: SEVERITY.index(bar.kind))
+    title = worst.title if len(bars) == 1 else f"{len(bars)} changes, among them: {worst.title}"
+    return Bar(bars[0].start, bars[-1].end, worst.kind, title)
+
+
+def thinned(marks: Iterable[Mark]) -> list[Mark]:
+    """Of marks at one place, the worst."""
+    found: dict[int, list[Mark]] = {}
+    for mark in marks:
+        found.setdefault(int(mark.at * PIECES), []).append(mark)
+    return [_worst(same) for same in found.values()]
+
+
+def _worst(marks: Sequence[Mark]) -> Mark:
+    worst = min(marks, key=lambda mark: SEVERITY.index(mark.kind))
+    return worst if len(marks) == 1 else worst._replace(title=f"{len(marks)} at once, among them: {worst.title}")
 
 
 def area(values: Sequence[float], kind: str, *, height: int = 60) -> str:
@@ -59,13 +98,13 @@ def mirrored(above: Sequence[float], below: Sequence[float], *, kinds: tuple[str
 
 def lane(bars: Iterable[Bar], marks: Iterable[Mark] = (), *, height: int = 22) -> str:
     found = []
-    for bar in bars:
+    for bar in folded(bars):
         left, wide = bar.start * WIDTH, max((bar.end - bar.start) * WIDTH, 0.8)
         found.append(
             f'<rect class="{bar.kind}" x="{left:.1f}" y="3" width="{wide:.1f}" height="{height - 6}">'
             f"<title>{escape(bar.title)}</title></rect>"
         )
-    for mark in marks:
+    for mark in thinned(marks):
         x = min(max(mark.at * WIDTH, 1), WIDTH - 1)
         found.append(
             f'<line class="mark {mark.kind}" x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{height}">'
