@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from lake_data import table
+from standalone import QUICK_JVM
 
 from insync.pipeline import archive_verify
 from insync.pipeline.ledger import Ledger
@@ -31,8 +32,6 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 ROUNDS = int(os.environ.get("INSYNC_KILL_ROUNDS", "2"))
 SEED = int(os.environ.get("INSYNC_KILL_SEED", "4"))
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Starts sooner; nothing here runs long enough to be compiled better."""
 
 
 class Archiver:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from lake_data import RECORD, numbered, produce, table
 from pyspark.sql import SparkSession
+from standalone import QUICK_JVM
 
 from insync.client import topics
 from insync.client.blocking import Blocking
@@ -203,7 +204,7 @@ def test_a_driver_that_is_killed_is_gone_on_with(
     where = ["--bootstrap", cluster.bootstrap, "--lake", str(lake), "--state", str(state), "--rate", "300"]
     driver = subprocess.Popen(
         [*command, *where],
-        env={**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
+        env={**os.environ, "JAVA_TOOL_OPTIONS": QUICK_JVM},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

@@ -1,9 +1,10 @@
-"""A driver program for a standalone master: reads a topic while one of its executors is killed, and says what it got.
+"""A driver program for a standalone master: works while one of its executors is killed, and says what it got.
 
-    python standalone_driver.py MASTER BOOTSTRAP TOPIC DIRECTORY
+    python standalone_driver.py read|write MASTER BOOTSTRAP DIRECTORY
 
-Each task of the first attempt leaves `reached-<pid of its executor>` in the directory, and waits for `go-on`. A task of
-a later attempt leaves `again`. The last line printed is a JSON object.
+`read` counts the topic far, `write` is a stream from far to the topic back. In the middle of a task of the first
+attempt, it leaves `reached-<pid of its executor>` in the directory, and waits for `go-on`: it has read all by then,
+and of what is written some is stored. A task of a later attempt leaves `again`. The line printed is a JSON object.
 """
 
 from __future__ import annotations
@@ -12,49 +13,32 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from sink_data import end_offsets, wait_until_written
 from spark_session import start
+from standalone import parent
+
+Batches = Iterator[pa.RecordBatch]
 
 
-def main(master: str, bootstrap: str, topic: str, directory: Path) -> None:
-    quick = "-XX:TieredStopAtLevel=1"  # starts faster, and runs slower: here the start is nearly all there is
-    settings = {
-        "spark.executor.memory": "512m",
-        "spark.executor.cores": "1",
-        "spark.executor.extraJavaOptions": quick,
-        "spark.driver.extraJavaOptions": quick,
-    }
+def main(job: str, master: str, bootstrap: str, directory: Path) -> None:
+    settings = {"spark.executor.cores": "1", "spark.sql.execution.arrow.maxRecordsPerBatch": "2000"}
     spark = start(master, **settings)
     try:
-        print(json.dumps(read(spark, bootstrap, topic, directory)))
+        print(json.dumps({"read": read, "write": write}[job](spark, bootstrap, directory)))
     finally:
         spark.stop()
 
 
-def read(spark: SparkSession, bootstrap: str, topic: str, directory: Path) -> dict[str, int]:
-    def hold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        later = context is not None and context.attemptNumber() > 0
-        for batch in batches:
-            (directory / ("again" if later else f"reached-{_grandparent()}")).touch()
-            while not later and not (directory / "go-on").exists():
-                time.sleep(0.01)
-            yield batch
-
-    frame = (
-        spark.read.format("insync")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribe", topic)
-        .load()
-        .select("partition", "offset", "value")
-    )
-    held = frame.mapInArrow(hold, frame.schema)
+def read(spark: SparkSession, bootstrap: str, directory: Path) -> dict[str, int]:
+    source = spark.read.format("insync").option("kafka.bootstrap.servers", bootstrap).option("subscribe", "far")
+    held = _held(source.load(), directory, lambda: None)
     number = F.col("value").cast("string").substr(2, 9).cast("bigint")
     (row,) = held.agg(
         F.count("*"), F.countDistinct("partition", "offset"), F.sum(number), F.countDistinct(number)
@@ -62,9 +46,44 @@ def read(spark: SparkSession, bootstrap: str, topic: str, directory: Path) -> di
     return dict(zip(("rows", "positions", "sum", "values"), row, strict=True))
 
 
-def _grandparent() -> int:
-    """Of a Python worker: its parent is the daemon, and the daemon's parent the executor."""
-    return int(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1])
+def write(spark: SparkSession, bootstrap: str, directory: Path) -> dict[str, int]:
+    client = {"kafka.bootstrap.servers": bootstrap}
+    source = spark.readStream.format("insync").options(**client, subscribe="far", startingOffsets="earliest")
+
+    def stored() -> None:
+        wait_until_written(bootstrap, "back")
+        (directory / "stored").write_text(str(sum(end_offsets(bootstrap, "back"))))
+
+    held = _held(source.load(), directory, stored)
+    sink = held.select("value").writeStream.format("insync").options(**client, topic="back")
+    small = sink.option("kafka.batch.size", "2000").option("checkpointLocation", str(directory / "checkpoint"))
+    small.trigger(availableNow=True).start().awaitTermination()
+    return {"stored": int((directory / "stored").read_text())}
+
+
+def _held(frame: DataFrame, directory: Path, middle: Callable[[], None]) -> DataFrame:
+    """The same rows; on the first attempt the last of them come when somebody says so."""
+    chosen = frame.select("partition", "offset", "value")
+
+    def hold(batches: Batches) -> Batches:
+        context = TaskContext.get()
+        later = context is not None and context.attemptNumber() > 0
+        before: pa.RecordBatch | None = None
+        for batch in batches:
+            if before is not None:
+                yield before
+            before = batch
+        if later:
+            (directory / "again").touch()
+        else:
+            middle()
+            (directory / f"reached-{parent(os.getppid())}").touch()  # a worker's parent is the daemon
+            while not (directory / "go-on").exists():
+                time.sleep(0.01)
+        if before is not None:
+            yield before
+
+    return chosen.mapInArrow(hold, chosen.schema)
 
 
 if __name__ == "__main__":

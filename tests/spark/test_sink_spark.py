@@ -17,6 +17,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from sink_data import PATIENCE_S, records
 from sink_driver import KILLED, RETRIED, ROWS
+from standalone import QUICK_JVM
 
 from insync.testing import Cluster
 
@@ -115,7 +116,7 @@ def test_tasks_that_fail_and_a_driver_that_is_killed_before_it_commits_double_no
         driver = subprocess.Popen(
             command,
             start_new_session=True,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "JAVA_TOOL_OPTIONS": QUICK_JVM},
             stdout=log,
             stderr=log,
         )

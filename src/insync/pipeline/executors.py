@@ -32,8 +32,14 @@ def answers(spark: SparkSession, tasks: Sequence[T], execute: Callable[[T], Any]
     try:
         rows = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(_executing(tasks, execute), ANSWER).collect()
     except (PySparkException, Py4JError) as error:
-        raise SparkFailed(f"Spark: {str(error).strip().splitlines()[-1]}") from error
+        raise SparkFailed(f"Spark: {reason(str(error))}") from error
     return {row.task: json.loads(row.answer) for row in rows}
+
+
+def reason(words: str) -> str:
+    """Of what Spark says about a failure, with traces of Python and Java in any order: the cause, which comes last."""
+    lines = [line.strip() for line in words.splitlines()]
+    return next((line for line in reversed(lines) if line and not line.startswith(("at ", "... "))), "no reason given")
 
 
 def _executing(

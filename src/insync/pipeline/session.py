@@ -1,7 +1,7 @@
 """The Spark session of the pipelines, and how a pipeline's file becomes a program for `spark-submit`.
 
-Without a master it is all cores of this machine; under `spark-submit` it is whatever that was told. Executors run the
-interpreter that runs the driver, and know `format("insync")` and `format("insync-log")`.
+Without a master it is all cores of this machine; under `spark-submit` it is whatever that was told, and so are settings
+(`--conf`). Executors run the interpreter that runs the driver, and know `format("insync")` and `format("insync-log")`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -49,7 +49,7 @@ def session(master: str | None = None, app: str = "insync", **conf: str) -> Spar
         need_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app)
-    settings = SETTINGS | conf
+    settings = _not_told() | conf
     if master is not None or _SUBMITTED not in os.environ:
         builder = builder.master(master or LOCAL)
         settings = (LOOPBACK if (master or LOCAL).startswith("local") else {}) | settings
@@ -91,6 +91,15 @@ def submitted(name: str, argv: Sequence[str] | None = None) -> None:
     """`main` of a pipeline: the same as `insync pipeline NAME ARGS`, for `spark-submit .../NAME.py ARGS`."""
     app = import_module("insync.cli.main").app  # by name: the layers below the commands do not depend on them
     app(["pipeline", name, *(sys.argv[1:] if argv is None else argv)])
+
+
+def _not_told() -> dict[str, str]:
+    """Our settings, without those of which `spark-submit` was told something."""
+    if _SUBMITTED not in os.environ:
+        return SETTINGS
+    SparkContext._ensure_initialized()  # connects to the JVM that started this program: it knows
+    told = SparkConf()
+    return {name: value for name, value in SETTINGS.items() if not told.contains(name)}
 
 
 def need_java() -> None:

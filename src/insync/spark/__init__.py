@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from insync.spark import dismissal
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -23,3 +25,6 @@ def register(spark: SparkSession) -> None:
 
     spark.dataSource.register(InsyncDataSource)
     spark.dataSource.register(LogDataSource)
+
+
+dismissal.arrange()

@@ -1,0 +1,147 @@
+"""Every pipeline where executors are other processes in other directories, as a command and through spark-submit."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
+import pytest
+from audit_data import a_batch, ten_batches, write_replica
+from lake_data import numbered, produce, values
+from sink_data import records
+from standalone import Standalone, finished, kill, standalone, started, until
+
+import insync.pipeline
+from insync.pipeline import archive_verify
+from insync.pipeline.campaign_seeds import Work, play
+from insync.pipeline.ledger import Ledger
+from insync.testing import Cluster
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+BIN = Path(sys.executable).parent
+PIPELINES = Path(insync.pipeline.__file__).parent
+RECORDS = 30_000
+PER_FILE = 500
+"""Offsets of a file: it takes many rounds, and one of them is interrupted."""
+
+
+class Archived(NamedTuple):
+    home: Path
+    told: dict[str, Any]
+
+    @property
+    def lake(self) -> Path:
+        return self.home / "lake"
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    with standalone(tmp_path_factory.mktemp("standalone")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cluster's directories."""
+    return tmp_path_factory.mktemp("cluster")
+
+
+@pytest.fixture(scope="module")
+def cluster(nodes: Path) -> Iterator[Cluster]:
+    with Cluster(brokers=1, topics={"orders": 2}, directory=nodes) as running:
+        produce(running.bootstrap, "orders", numbered(0, RECORDS, partitions=2))
+        yield running
+
+
+@pytest.fixture(scope="module")
+def archived(master: Standalone, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Archived:
+    """By the command, an executor of which is killed while there are files that the ledger does not have yet."""
+    home = tmp_path_factory.mktemp("archived")
+    lake = home / "lake"
+    options = ["--lake", "lake", "--rows-per-file", str(PER_FILE), "--bootstrap", cluster.bootstrap, "--json"]
+    command = [BIN / "insync", "pipeline", "archive", "orders", "--master", master.address, *options]
+    log = home / "driver.log"
+    with started(command, log) as driver:
+        until(lambda: _files(lake) > _committed(lake) > 0, "a round is under way", driver)
+        kill(until(master.executors, "there is an executor", driver)[0])
+        left = RECORDS - _committed(lake) * PER_FILE
+        told = json.loads(finished(driver, log)[-1])
+    assert left > 0
+    return Archived(home, told)
+
+
+def _files(lake: Path) -> int:
+    return sum(1 for _ in lake.glob("topic=*/date=*/part-*.parquet"))
+
+
+def _committed(lake: Path) -> int:
+    return len(Ledger.load(lake).files()) if lake.joinpath("_ledger").is_dir() else 0
+
+
+def submitted(name: str, *arguments: str, home: Path, master: str = "local[1]", code: int = 0) -> list[str]:
+    """What `spark-submit .../NAME.py ARGUMENTS` prints in the directory `home`. One executor is enough."""
+    log = home / "driver.log"
+    spark = ["--master", master, "--total-executor-cores", "1"]
+    command = [BIN / "spark-submit", *spark, PIPELINES / f"{name}.py", *arguments]
+    with started(command, log) as driver:
+        return finished(driver, log, code)
+
+
+def test_an_executor_lost_while_it_archives_leaves_lake_and_ledger_in_agreement(
+    archived: Archived, cluster: Cluster
+) -> None:
+    assert archived.told["rows"] == RECORDS
+    verdict = archive_verify.verify(archived.lake, cluster.bootstrap)
+    assert (verdict.problems, [each.behind for each in verdict.partitions]) == ([], [0, 0])
+    found = Counter(values(archived.lake, "orders"))
+    assert [value for value, count in found.items() if count > 1] == []
+    assert sorted(found) == [each["value"] for each in numbered(0, RECORDS)]
+
+
+def test_a_lake_is_replayed_by_executors_through_spark_submit(
+    archived: Archived, cluster: Cluster, master: Standalone
+) -> None:
+    options = ["orders=again", "--create", "--lake", "lake", "--bootstrap", cluster.bootstrap, "--json"]
+    lines = submitted("replay", *options, home=archived.home, master=master.address)
+    assert json.loads(lines[-1])["rows"] == RECORDS
+    assert records(cluster.bootstrap, "again") == records(cluster.bootstrap, "orders")
+
+
+def test_seeds_play_on_executors_as_they_do_here(master: Standalone, tmp_path: Path) -> None:
+    options = ["--seeds", "0:4", "--steps", "200", "--chunk", "1", "--out", "results", "--json"]
+    lines = submitted("campaign", *options, home=tmp_path, master=master.address)
+    assert json.loads(lines[-1])["ran"] == 4
+    parts = [pq.read_table(part, partitioning=None) for part in sorted(tmp_path.glob("results/build=*/*.parquet"))]
+    hashes = [row["trace_hash"] for part in parts for row in part.to_pylist()]
+    assert hashes == [play(seed, Work(steps=200))["trace_hash"] for seed in range(4)]
+
+
+def test_an_audit_on_executors_names_the_replica_that_differs_and_ends_with_1(
+    master: Standalone, tmp_path: Path
+) -> None:
+    batches = ten_batches()
+    write_replica(tmp_path, 1, [batches])
+    write_replica(tmp_path, 2, [[*batches[:4], a_batch(12, word="other"), *batches[5:]]])
+    write_replica(tmp_path, 3, [batches[:5], batches[5:]])
+    options = ["broker-*", "--out", "found", "--json"]
+    (found,) = json.loads(submitted("audit", *options, home=tmp_path, master=master.address, code=1)[-1])["found"]
+    assert (found["kind"], found["broker"], found["offset"]) == ("diverged", 2, 12)
+    (row,) = pq.read_table(tmp_path / "found").to_pylist()
+    assert row["detail"] == found["detail"]
+
+
+def test_health_through_spark_submit_is_told(cluster: Cluster, nodes: Path, tmp_path: Path) -> None:
+    told = json.loads(submitted("health", str(nodes), "--html", "page.html", "--json", home=tmp_path)[-1])
+    assert (told["sound"], told["unclean_elections"], told["partitions"] >= 2) == (True, 0, True)
+    assert "</html>" in (tmp_path / "page.html").read_text()
+
+
+def test_wrong_use_through_spark_submit_ends_with_2(tmp_path: Path) -> None:
+    (line,) = submitted("campaign", "--seeds", "5:2", home=tmp_path, code=2)
+    assert line.startswith("insync: seeds 5:2: need 0 <= A < B")
