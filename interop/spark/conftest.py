@@ -40,6 +40,7 @@ def apache() -> Iterator[apache_kafka.ApacheCluster]:
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
         "num.io.threads": "2",
+        "log.cleaner.backoff.ms": "200",
         "num.network.threads": "1",
     }
     with apache_kafka.ApacheCluster(1, settings=one) as made:

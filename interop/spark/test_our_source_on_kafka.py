@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from kafka_topics import create, transaction
 from pyspark.sql import SparkSession
 from spark_data import numbered, produce, values
 
@@ -20,22 +19,6 @@ from insync.spark.options import read_source
 from insync.spark.planning import OffsetRange
 
 PATIENCE_S = 180
-
-
-def create(bootstrap: str, topic: str, partitions: int = 1) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
-        future.result(60)
-
-
-def transaction(bootstrap: str, topic: str, sent: list[bytes], *, commit: bool) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
-    producer.init_transactions(60)
-    producer.begin_transaction()
-    for value in sent:
-        producer.produce(topic, value)
-    producer.flush(60)
-    producer.commit_transaction(60) if commit else producer.abort_transaction(60)
 
 
 @pytest.fixture(scope="module")
