@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka_topics import create, transaction
 from pyspark.sql import SparkSession
 from spark_data import numbered
+from standalone import until
 
 import apache_kafka
 from insync.pipeline import archive, archive_verify, replay
@@ -69,7 +68,7 @@ def test_a_compacted_topic_is_archived_and_comes_back(spark: SparkSession, boots
         producer.flush(60)
         return sum(value != b"later" for value in consumed(bootstrap, "state")) == KEYS
 
-    until(roll)
+    until(roll, "all but the last of each key are gone")
     left = consumed(bootstrap, "state")
     assert archived(spark, bootstrap, "state", tmp_path) >= KEYS
     assert lake_values(spark, tmp_path)[:KEYS] == left[:KEYS]
@@ -89,10 +88,3 @@ def consumed(bootstrap: str, topic: str) -> list[bytes]:
         found.append(message.value())
     consumer.close()
     return found
-
-
-def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.5)

@@ -37,20 +37,23 @@ def folded(bars: Iterable[Bar]) -> list[Bar]:
     found: list[Bar] = []
     short: list[Bar] = []
     for bar in sorted(bars):
-        if bar.end - bar.start < 1 / PIECES:
-            short.append(bar)
-        if short and (bar is not short[-1] or bar.end - short[0].start >= 1 / PIECES):
-            found.append(_joined(short))
-            short = []
         if bar.end - bar.start >= 1 / PIECES:
-            found.append(bar)
-    return [*found, _joined(short)] if short else found
+            found += [*_joined(short), bar]
+            short = []
+            continue
+        short.append(bar)
+        if bar.end - short[0].start >= 1 / PIECES:
+            found += _joined(short)
+            short = []
+    return found + _joined(short)
 
 
-def _joined(bars: Sequence[Bar]) -> Bar:
+def _joined(bars: Sequence[Bar]) -> list[Bar]:
+    """As one; none of none."""
+    if len(bars) < 2:
+        return list(bars)
     worst = min(bars, key=lambda bar: SEVERITY.index(bar.kind))
-    title = worst.title if len(bars) == 1 else f"{len(bars)} changes, among them: {worst.title}"
-    return Bar(bars[0].start, bars[-1].end, worst.kind, title)
+    return [Bar(bars[0].start, bars[-1].end, worst.kind, f"{len(bars)} changes, among them: {worst.title}")]
 
 
 def thinned(marks: Iterable[Mark]) -> list[Mark]:
