@@ -11,7 +11,6 @@ __all__ = [
     "ConnectionLost",
     "Denied",
     "ErrorCode",
-    "NoAnswer",
     "Refused",
     "UnknownTopic",
     "Unreachable",
@@ -45,19 +44,15 @@ class Denied(ClientError):  # noqa: N818
     password that is sent again and again locks accounts."""
 
 
-class NoAnswer(ClientError):  # noqa: N818
-    """A broker did not answer the question; another one might, or the same one later."""
-
-
-class Unreachable(NoAnswer):
+class Unreachable(ClientError):  # noqa: N818
     """Nobody answers, or what answers is not a broker."""
 
 
-class ConnectionLost(NoAnswer):
+class ConnectionLost(ClientError):  # noqa: N818
     """The broker closed the connection, or took too long."""
 
 
-class Unsupported(NoAnswer):
+class Unsupported(ClientError):  # noqa: N818
     """The broker does not know an API, or no version of it that this client knows."""
 
 

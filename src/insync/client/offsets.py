@@ -12,7 +12,7 @@ from typing import Any
 
 from insync.client import apis
 from insync.client.cluster import Cluster
-from insync.client.errors import ClientError, ErrorCode, NoAnswer, Refused
+from insync.client.errors import ClientError, Denied, ErrorCode, Refused
 from insync.client.model import NOBODY, Key, LogDir, Offset, ReplicaLog, Topic
 from insync.wire.types import ms
 
@@ -71,7 +71,9 @@ async def of_replicas(
     }
     try:
         answer = await cluster.ask_broker(broker, apis.LIST_OFFSETS, values)
-    except NoAnswer:
+    except Denied:
+        raise
+    except ClientError:
         return {key: Offset(-1, error=ErrorCode.network_exception) for key in wanted}
     return {(topic.name, p.partition_index): _offset(p) for topic in answer.topics for p in topic.partitions}
 
@@ -87,7 +89,9 @@ async def epoch_end(cluster: Cluster, leader: int, key: Key, epoch: int) -> Offs
     values = {"replica_id": DEBUGGER, "topics": [{"topic": key[0], "partitions": [partition]}]}
     try:
         answer = await cluster.ask_broker(leader, apis.OFFSET_FOR_LEADER_EPOCH, values)
-    except NoAnswer:
+    except Denied:
+        raise
+    except ClientError:
         return Offset(-1, error=ErrorCode.network_exception)
     (found,) = (p for topic in answer.topics for p in topic.partitions)
     return Offset(found.end_offset, leader_epoch=found.leader_epoch, error=found.error_code)
