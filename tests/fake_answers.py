@@ -123,6 +123,8 @@ def _listed(p: Any, asked: Any, broker: int, replica: int) -> dict[str, Any]:
         return {**line, "offset": end, "leader_epoch": p.last_epochs.get(broker, p.epoch)}
     if p.leader != broker:
         return {**line, "error_code": ErrorCode.not_leader_or_follower, "offset": -1}
+    if p.refusals:
+        return {**line, "error_code": p.refusals.pop(0), "offset": -1}
     if asked.timestamp < 0:
         return {**line, "offset": p.hwm if asked.timestamp == -1 else p.start}
     for pos, _ in batch.iter_headers(p.data):

@@ -46,7 +46,7 @@ class FakePartition:
     sizes: dict[int, int] = field(default_factory=dict)
     sequences: dict[int, int] = field(default_factory=dict)
     refusals: list[ErrorCode] = field(default_factory=list)
-    """Errors of the next produces and fetches, one each."""
+    """Errors of the next produces, fetches and questions for offsets, one each."""
 
     def append(self, records: bytes) -> int:
         stored = bytearray(records)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as oracle
 
 from fake_cluster import FakeCluster
-from insync.client import apis, topics
+from insync.client import apis, offsets, topics
 from insync.client.cluster import Cluster
 from insync.client.consumer import Reader, visible
-from insync.client.errors import ClientError, ErrorCode, Refused
+from insync.client.errors import ClientError, ErrorCode, Refused, UnknownTopic
 from insync.client.producer import Producer, murmur2, partition_for
 from insync.wire import batch
 from insync.wire.batch import NewRecord
@@ -55,6 +55,40 @@ def test_a_batch_is_repeated_with_the_same_sequence_until_a_leader_takes_it() ->
         partition.refusals = [ErrorCode.not_leader_or_follower, ErrorCode.not_enough_replicas]
         assert on(fake, work) == [0, 3, 6]
         assert len(fake.asked(apis.PRODUCE)) == 5
+
+
+@pytest.mark.parametrize("late", ["unknown_topic_or_partition", "offset_not_available", "leader_not_available"])
+def test_leaders_are_asked_again_until_they_know_what_they_lead(late: str) -> None:
+    """A broker may hear of a partition, or of its high watermark, later than who told us that it leads."""
+
+    async def work(cluster: Cluster) -> tuple[int, int, list[bytes | None]]:
+        producer = Producer(cluster, await topics.describe_one(cluster, "t"))
+        written = await producer.send(0, [NewRecord(None, b"x")], 0)
+        partition.refusals = [ErrorCode[late]] * 2
+        end = (await offsets.told(cluster, {("t", 0): offsets.LATEST}))["t", 0]
+        partition.refusals = [ErrorCode[late]] * 2
+        return written.offset, end.offset, await read_all(cluster, "t", 1)
+
+    with FakeCluster() as fake:
+        partition = fake.topic("t").partitions[0]
+        partition.refusals = [ErrorCode[late]] * 2
+        assert on(fake, work) == (0, 1, [b"x"])
+
+
+def test_a_topic_that_is_gone_is_not_waited_for() -> None:
+    async def work(cluster: Cluster) -> None:
+        known = await topics.describe(cluster, ["t"])
+        fake.topics["t"].partitions[0].refusals = [ErrorCode.unknown_topic_or_partition] * 100
+        asking = asyncio.create_task(offsets.told(cluster, {("t", 0): offsets.LATEST}, known=known))
+        while not fake.asked(apis.LIST_OFFSETS):
+            await asyncio.sleep(0.001)
+        del fake.topics["t"]
+        await asking
+
+    with FakeCluster() as fake:
+        fake.topic("t")
+        with pytest.raises(UnknownTopic):
+            on(fake, work, timeout=3600.0)
 
 
 def test_a_producer_follows_the_leader() -> None:

@@ -24,6 +24,7 @@ from insync.wire.types import NO_DURATION, ms
 
 TOPIC = "t"
 TOPIC_ID = UUID(int=0x70)
+PARTITIONS = 3
 CONTROLLER = 9
 
 
@@ -66,6 +67,9 @@ class Cluster:
 
     def topic_name(self, topic_id: UUID) -> str | None:
         return self.shared.topics.get(topic_id)
+
+    def has_partition(self, topic: str, index: int) -> bool:
+        return topic in self.shared.topics.values() and index < PARTITIONS
 
 
 class Shared:

@@ -114,7 +114,7 @@ def test_offsets_outside_the_log_are_out_of_range(offset: int, error: str) -> No
 
 
 def test_topic_identity_is_checked() -> None:
-    """F3: an id nobody knows; an id that the name no longer has here; a partition that is not here."""
+    """F3: an id nobody knows; an id that the name no longer has here; a partition that others have, or nobody."""
     h = Harness((1,))
     h.apply(partition(replicas=(1,), isr=(1,)))
 
@@ -127,7 +127,8 @@ def test_topic_identity_is_checked() -> None:
     assert error_for(UUID(int=0x99)) is ErrorCode.unknown_topic_id
     h.shared.topics[UUID(int=0x71)] = TOPIC
     assert error_for(UUID(int=0x71)) is ErrorCode.inconsistent_topic_id
-    assert error_for(TOPIC_ID, 8) is ErrorCode.not_leader_or_follower
+    assert error_for(TOPIC_ID, 2) is ErrorCode.not_leader_or_follower
+    assert error_for(TOPIC_ID, 8) is ErrorCode.unknown_topic_or_partition
 
 
 def test_a_replica_outside_the_assignment_is_not_known_in_this_epoch() -> None:

@@ -262,6 +262,8 @@ def test_list_offsets_of_who_does_not_lead() -> None:
     h.apply(partition(2), 1)
     assert h.list_offsets(1, -1).error_code is ErrorCode.not_leader_or_follower
     h[1].manager.apply([], [(TOPIC_ID, 0)], 0)
+    assert h.list_offsets(1, -1).error_code is ErrorCode.not_leader_or_follower  # other brokers have the partition
+    del h.shared.topics[TOPIC_ID]
     assert h.list_offsets(1, -1).error_code is ErrorCode.unknown_topic_or_partition
 
 
@@ -291,7 +293,7 @@ def test_replica_log_info_tells_the_last_written_epoch_and_the_end() -> None:
     h = alone()
     h.write(1, 2)
     h.apply(partition(1, 4, version=1, replicas=(1,), isr=(1,)))
-    asked = get_replica_log_info.TopicPartitions(topic_id=TOPIC_ID, partitions=(0, 3))
+    asked = get_replica_log_info.TopicPartitions(topic_id=TOPIC_ID, partitions=(0, 2))
     request = get_replica_log_info.GetReplicaLogInfoRequest(topic_partitions=(asked,))
     h[1].manager.get_replica_log_info(request, 500, h.now)
     h[1].collect()

@@ -22,7 +22,7 @@ from insync.cli.parsing import moment, numbers
 from insync.client import offsets, topics
 from insync.client.cluster import Cluster
 from insync.client.consumer import Reader
-from insync.client.errors import ClientError, check
+from insync.client.errors import ClientError
 from insync.client.model import Key, Offset, Topic
 
 
@@ -56,7 +56,7 @@ def consume(
 
     async def work(cluster: Cluster) -> None:
         topic = _chosen(await topics.describe_one(cluster, name), wanted)
-        ends = _checked(await offsets.of_leaders(cluster, [topic], isolation=isolation))
+        ends = await _found(cluster, topic, offsets.LATEST, isolation)
         begin = await _beginning(cluster, topic, start, since_ms, ends)
         stops = None if follow else {index: end.offset for (_, index), end in ends.items()}
         reader = Reader(cluster, topic, begin, stops, isolation=isolation)
@@ -91,12 +91,12 @@ async def _beginning(
     cluster: Cluster, topic: Topic, start: str, since_ms: int | None, ends: dict[Key, Offset]
 ) -> dict[int, int]:
     if since_ms is not None:
-        found = _checked(await offsets.of_leaders(cluster, [topic], since_ms))
+        found = await _found(cluster, topic, since_ms)
         # -1: nothing is that young, so begin where the next record will be
         return {key[1]: found[key].offset if found[key].offset >= 0 else ends[key].offset for key in found}
     if start == "end":
         return {index: end.offset for (_, index), end in ends.items()}
-    first = _checked(await offsets.of_leaders(cluster, [topic], offsets.EARLIEST))
+    first = await _found(cluster, topic, offsets.EARLIEST)
     if start == "beginning":
         return {index: earliest.offset for (_, index), earliest in first.items()}
     number = int(start)
@@ -108,7 +108,8 @@ async def _beginning(
     return dict.fromkeys((index for _, index in ends), number)
 
 
-def _checked(found: dict[Key, Offset]) -> dict[Key, Offset]:
-    for (topic, index), offset in found.items():
-        check(offset.error, f"asking for the offsets of {topic}-{index}")
-    return found
+async def _found(
+    cluster: Cluster, topic: Topic, timestamp: int, isolation: int = offsets.READ_UNCOMMITTED
+) -> dict[Key, Offset]:
+    wanted = {(topic.name, p.index): timestamp for p in topic.partitions}
+    return await offsets.told(cluster, wanted, known=[topic], isolation=isolation)

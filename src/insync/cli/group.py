@@ -22,7 +22,7 @@ from insync.cli.common import (
 from insync.cli.parsing import moment, numbers
 from insync.client import groups, offsets, topics
 from insync.client.cluster import Cluster
-from insync.client.errors import ClientError, UnknownTopic, check
+from insync.client.errors import ClientError, UnknownTopic
 from insync.client.model import Group, Key, Topic
 
 app = typer.Typer(help="Consumer groups.", no_args_is_help=True)
@@ -187,13 +187,10 @@ async def _targets(
     cluster: Cluster, found: list[Topic], keys: list[Key], committed: dict[Key, int], to: str, since_ms: int | None
 ) -> dict[Key, int]:
     """Wherever it goes, it stays within the log."""
-    first = await offsets.of_partitions(cluster, found, dict.fromkeys(keys, offsets.EARLIEST))
-    last = await offsets.of_partitions(cluster, found, dict.fromkeys(keys, offsets.LATEST))
-    for asked in (first, last):
-        for key, offset in asked.items():
-            check(offset.error, f"asking for the offsets of {key[0]}-{key[1]}")
+    first = await offsets.told(cluster, dict.fromkeys(keys, offsets.EARLIEST), known=found)
+    last = await offsets.told(cluster, dict.fromkeys(keys, offsets.LATEST), known=found)
     if since_ms is not None:
-        at = await offsets.of_partitions(cluster, found, dict.fromkeys(keys, since_ms))
+        at = await offsets.told(cluster, dict.fromkeys(keys, since_ms), known=found)
         return {key: at[key].offset if at[key].offset >= 0 else last[key].offset for key in keys}
     if to in ("beginning", "end"):
         return {key: (first if to == "beginning" else last)[key].offset for key in keys}

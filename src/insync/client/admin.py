@@ -8,7 +8,7 @@ from typing import Any
 from insync.client import apis
 from insync.client.cluster import Cluster
 from insync.client.connection import Connection
-from insync.client.errors import ErrorCode, Refused, check
+from insync.client.errors import ClientError, ErrorCode, check
 from insync.client.model import Key, QuorumReplica, QuorumState, Reassignment
 from insync.wire.types import METADATA_TOPIC, ms
 
@@ -119,7 +119,7 @@ async def _quorum_at(connection: Connection) -> Any:
     check(answer.error_code, "describing the quorum", getattr(answer, "error_message", None))
     found = [p for topic in answer.topics for p in topic.partitions]
     if not found:
-        raise Refused(ErrorCode.unknown_topic_or_partition, "describing the quorum")
+        raise ClientError(f"describing the quorum: {connection.address} tells nothing about it")
     return found[0]
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from insync.client import apis
 from insync.client.apis import Api
 from insync.client.connection import Connection
-from insync.client.errors import RETRIABLE, BadAddress, ClientError, ConnectionLost, Refused, Unreachable, check
+from insync.client.errors import BadAddress, ClientError, ConnectionLost, Unreachable, check, passes
 from insync.client.model import NOBODY, Broker, ClusterInfo
 from insync.client.settings import DEFAULTS, ClientSettings
 
@@ -117,7 +117,7 @@ class Cluster:
             try:
                 return await attempt()
             except ClientError as error:
-                if not _passes(error) or asyncio.get_running_loop().time() + pause > deadline:
+                if not passes(error) or asyncio.get_running_loop().time() + pause > deadline:
                     raise
             await asyncio.sleep(pause)
             pause = min(pause * 2, settings.longest_pause)
@@ -226,9 +226,3 @@ def _broker(broker_id: int, entry: Any) -> Broker:
     return Broker(
         id=broker_id, host=entry.host, port=entry.port, rack=entry.rack, fenced=getattr(entry, "is_fenced", False)
     )
-
-
-def _passes(error: ClientError) -> bool:
-    if isinstance(error, Refused):
-        return error.code in RETRIABLE
-    return isinstance(error, ConnectionLost | Unreachable)

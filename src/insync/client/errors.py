@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from insync.wire.errors import ErrorCode
 
 __all__ = [
@@ -118,5 +120,14 @@ RETRIABLE = (
     ErrorCode.network_exception,
     ErrorCode.kafka_storage_error,
     ErrorCode.unknown_topic_id,
+    ErrorCode.unknown_topic_or_partition,
 )
-"""Likely to pass by themselves: a leader, a controller or a coordinator is about to change."""
+"""Likely to pass by themselves: a leader, a controller or a coordinator is about to change, or a broker has not read
+yet what the cluster has decided. A topic that is not there when topics are looked up is `UnknownTopic`."""
+
+
+def passes(error: ClientError, also: Collection[ErrorCode] = ()) -> bool:
+    """Whether it is worth another try."""
+    if isinstance(error, Refused):
+        return error.code in RETRIABLE or error.code in also
+    return isinstance(error, ConnectionLost | Unreachable)

@@ -107,10 +107,8 @@ def _about_member(facts: PartitionFacts, replica: ReplicaFacts) -> str:
 def _about_silence(replica: ReplicaFacts) -> str:
     if replica.error is ErrorCode.kafka_storage_error:
         return "its log directory has failed: look at the broker's disk and log"
-    if replica.error is ErrorCode.unknown_topic_or_partition:
+    if replica.error in (ErrorCode.unknown_topic_or_partition, ErrorCode.not_leader_or_follower):
         return "its broker has not created the replica yet: it has not read the metadata that tells it to"
-    if replica.error is ErrorCode.not_leader_or_follower:
-        return "its broker tells no log end for a replica that does not lead"
     return f"its broker answers {name_of(replica.error)}"
 
 

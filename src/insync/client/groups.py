@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from insync.client import apis
 from insync.client.cluster import Cluster
-from insync.client.errors import ClientError, ErrorCode, Refused, check
+from insync.client.errors import ClientError, ErrorCode, Refused, UnknownTopic, check
 from insync.client.model import Group, Key, Member
 from insync.wire.types import ms
 
@@ -128,6 +128,8 @@ async def commit(cluster: Cluster, group: str, offsets: Mapping[Key, int]) -> No
         answer = await cluster.ask_broker(node, apis.OFFSET_COMMIT, values)
         for topic in answer.topics:
             for p in topic.partitions:
+                if p.error_code is ErrorCode.unknown_topic_or_partition:
+                    raise UnknownTopic(topic.name)
                 check(p.error_code, f"moving group '{group}' on {topic.name}-{p.partition_index}")
 
     await _at_coordinator(cluster, group, ask)

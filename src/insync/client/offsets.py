@@ -12,8 +12,9 @@ from typing import Any
 
 from insync.client import apis
 from insync.client.cluster import Cluster
-from insync.client.errors import ClientError, Denied, ErrorCode, Refused
+from insync.client.errors import ClientError, Denied, ErrorCode, Refused, check
 from insync.client.model import NOBODY, Key, LogDir, Offset, ReplicaLog, Topic
+from insync.client.topics import describe
 from insync.wire.types import ms
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
@@ -48,6 +49,25 @@ async def of_partitions(
     for answer in answers:
         found |= answer
     return found
+
+
+async def told(
+    cluster: Cluster, wanted: Mapping[Key, int], *, known: Sequence[Topic] = (), isolation: int = READ_UNCOMMITTED
+) -> dict[Key, Offset]:
+    """As `of_partitions`, and none with an error: while leaders change, they are looked up and asked again. `known` are
+    the topics where they have been looked up just now."""
+    names = sorted({topic for topic, _ in wanted})
+
+    async def attempt() -> dict[Key, Offset]:
+        nonlocal known
+        asked = known or await describe(cluster, names)
+        known = ()  # if it fails, leaders may have changed
+        found = await of_partitions(cluster, asked, wanted, isolation=isolation)
+        for (topic, index), offset in found.items():
+            check(offset.error, f"asking for the offsets of {topic}-{index}")
+        return found
+
+    return await cluster.retrying(attempt) if wanted else {}
 
 
 async def of_replicas(

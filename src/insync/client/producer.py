@@ -11,7 +11,7 @@ from typing import Any
 
 from insync.client import apis, topics
 from insync.client.cluster import Cluster
-from insync.client.errors import ClientError, ErrorCode, Refused, UnknownTopic, check
+from insync.client.errors import ClientError, ErrorCode, Refused, check
 from insync.client.model import NOBODY, Key, Topic
 from insync.wire import batch
 from insync.wire.types import ms
@@ -103,8 +103,6 @@ class Producer:
             return -1
         answer = await connection.call(apis.PRODUCE, values)
         (stored,) = (p for topic in answer.responses for p in topic.partition_responses)
-        if stored.error_code is ErrorCode.unknown_topic_or_partition:
-            raise UnknownTopic(self.topic.name)
         if stored.error_code is not ErrorCode.duplicate_sequence_number:
             check(stored.error_code, what, getattr(stored, "error_message", None))
         offset: int = stored.base_offset

@@ -174,6 +174,8 @@ async def grow(cluster: Cluster, name: str, count: int) -> None:
     async def attempt() -> None:
         answer = await cluster.ask_controller(apis.CREATE_PARTITIONS, values)
         for result in answer.results:
+            if result.error_code is ErrorCode.unknown_topic_or_partition:
+                raise UnknownTopic(name)
             check(result.error_code, f"adding partitions to '{name}'", result.error_message)
 
     async def grown(broker: int) -> bool:

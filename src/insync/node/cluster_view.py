@@ -52,6 +52,9 @@ class NodeClusterView:
     def topic_name(self, topic_id: UUID) -> str | None:
         return self._image().topics.get(topic_id)
 
+    def has_partition(self, topic: str, index: int) -> bool:
+        return self._image().find(topic, index) is not None
+
     def topic_id(self, name: str) -> UUID | None:
         return self._image().topic_ids.get(name)
 

@@ -22,7 +22,7 @@ from insync.client.blocking import Blocking
 from insync.client.cluster import Cluster
 from insync.client.errors import ClientError, UnknownTopic, check
 from insync.client.model import Topic
-from insync.client.offsets import of_leaders
+from insync.client.offsets import LATEST, told
 from insync.client.settings import DEFAULTS, ClientSettings
 from insync.pipeline import executors, replay_plan
 from insync.pipeline import lake as lakes
@@ -174,10 +174,8 @@ class Target:
         self.batch_bytes = self._configs()
 
     def job(self, asked: Mapping[str, object], ledger: Ledger, plan: Sequence[Source]) -> Job:
-        ends = self._client.call(lambda cluster: of_leaders(cluster, list(self.topics.values())))
-        for source in plan:
-            found = ends[source.target, source.partition]
-            check(found.error, f"asking for the end of {source.target}-{source.partition}")
+        wanted = {(source.target, source.partition): LATEST for source in plan}
+        ends = self._client.call(lambda cluster: told(cluster, wanted))
         return Job(
             asked=dict(asked),
             ledger_entries=ledger.entries,

@@ -19,7 +19,7 @@ from insync.client import apis, offsets, topics
 from insync.client.cluster import Cluster
 from insync.client.connection import Connection
 from insync.client.consumer import Reader
-from insync.client.errors import RETRIABLE, ClientError, ConnectionLost, ErrorCode, Refused, Unreachable, check
+from insync.client.errors import ClientError, ErrorCode, Refused, passes
 from insync.client.model import NOBODY, Key
 from insync.columnar.headers import scan
 from insync.wire.types import ZERO_UUID, ms
@@ -29,7 +29,7 @@ WINDOW = 4
 """Batches under way at a time; a broker remembers five."""
 FETCH_BYTES = 4 << 20
 PAUSE_S = 0.1
-_AGAIN = (*RETRIABLE, ErrorCode.out_of_order_sequence_number, ErrorCode.unknown_producer_id)
+_AGAIN = (ErrorCode.out_of_order_sequence_number, ErrorCode.unknown_producer_id)
 _STORED = (ErrorCode.none, ErrorCode.duplicate_sequence_number)
 
 
@@ -107,7 +107,7 @@ class Sender:
         try:
             offset = -1 if oldest.answer is None else await oldest.answer
         except ClientError as error:
-            if not _passes(error):
+            if not passes(error, _AGAIN):
                 raise
             await self._recover(error)
             return
@@ -150,12 +150,10 @@ class Sender:
     async def _look(self) -> Landed:
         topic = await topics.describe_one(self._cluster, self._key[0])
         earliest, latest = [
-            (await offsets.of_partitions(self._cluster, [topic], {self._key: which}))[self._key]
+            (await offsets.told(self._cluster, {self._key: which}, known=[topic]))[self._key]
             for which in (offsets.EARLIEST, offsets.LATEST)
         ]
         name = f"{self._key[0]}-{self._key[1]}"
-        for each in (earliest, latest):
-            check(each.error, f"asking for the offsets of {name}")
         landed = self.landed
         if earliest.offset > landed.target:
             raise ClientError(
@@ -189,9 +187,3 @@ def found_in(data: bytes, producer: Producer, landed: Landed) -> tuple[Landed, i
     if further > SEQUENCES // 2:  # one that is counted, and whose offset was not told
         further = 0
     return Landed(landed.rows + further, int(headers.last_offset[last]) + 1), following
-
-
-def _passes(error: ClientError) -> bool:
-    if isinstance(error, Refused):
-        return error.code in _AGAIN
-    return isinstance(error, ConnectionLost | Unreachable)

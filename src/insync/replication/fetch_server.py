@@ -277,7 +277,13 @@ def unhosted(core: Core, topic_id: UUID | None, index: int) -> ErrorCode:
     same_name = core.by_name.get((name, index))
     if same_name is not None and same_name.partition.topic_id != topic_id:
         return ErrorCode.inconsistent_topic_id
-    return ErrorCode.not_leader_or_follower
+    return elsewhere(core, name, index)
+
+
+def elsewhere(core: Core, topic: str, index: int) -> ErrorCode:
+    """F3: who asks here for a partition that other brokers have must look up again who leads it."""
+    known = core.cluster.has_partition(topic, index)
+    return ErrorCode.not_leader_or_follower if known else ErrorCode.unknown_topic_or_partition
 
 
 def leader_hint(replica: Replica | None) -> fetch.LeaderIdAndEpoch:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from insync.replication import divergence
 from insync.replication import leader as leading
 from insync.replication.core import Core
-from insync.replication.fetch_server import unhosted
+from insync.replication.fetch_server import elsewhere, unhosted
 from insync.replication.leader import Leader
 from insync.replication.replica import Replica
 from insync.wire.errors import ErrorCode
@@ -205,7 +205,7 @@ def leader_by_name(core: Core, topic: str, index: int, leader_epoch: int) -> Lea
     """F3, for requests that name topics by name."""
     replica = core.by_name.get((topic, index))
     if replica is None:
-        return ErrorCode.unknown_topic_or_partition
+        return elsewhere(core, topic, index)
     error = leading.leader_epoch_error(leader_epoch, replica.partition.leader_epoch)
     if error is not None:
         return error

@@ -60,21 +60,10 @@ class ClusterView:
     def find(self, wanted: Mapping[Key, int], known: Mapping[str, Topic] | None = None) -> dict[Key, Offset]:
         """Where each partition is at a time in ms, or at EARLIEST or LATEST: the offset, -1 if nothing is that new, and
         the epoch that goes with it."""
-        if not wanted:
-            return {}
-        names = sorted({topic for topic, _ in wanted})
-        fresh = known is not None
-
-        async def ask(cluster: Cluster) -> dict[Key, Offset]:
-            nonlocal fresh
-            described = [known[name] for name in names] if known and fresh else await topics.describe(cluster, names)
-            fresh = False  # if it fails, leaders may have changed
-            found = await offsets.of_partitions(cluster, described, wanted, isolation=self._isolation)
-            for (topic, index), offset in found.items():
-                check(offset.error, f"asking for the offsets of {topic}-{index}")
-            return found
-
-        return self._client.call(ask)
+        described = tuple(known.values()) if known else ()
+        return self._client.call(
+            lambda cluster: offsets.told(cluster, wanted, known=described, isolation=self._isolation)
+        )
 
     def at_each(self, wanted: Mapping[Key, int], known: Mapping[str, Topic] | None = None) -> Offsets:
         return {key: found.offset for key, found in self.find(wanted, known).items()}

@@ -131,14 +131,7 @@ def _batches_of(data: bytes, producer: tuple[int, int]) -> bytes:
 
 def _offset(client: Blocking, topic: str, partition: int, timestamp: int) -> int:
     key = (topic, partition)
-
-    async def ask(cluster: Cluster) -> int:
-        described = await topics.describe(cluster, [topic])
-        found = (await offsets.of_partitions(cluster, described, {key: timestamp}))[key]
-        check(found.error, f"asking for the offsets of {topic}-{partition}")
-        return found.offset
-
-    return client.call(ask)
+    return client.call(lambda cluster: offsets.told(cluster, {key: timestamp}))[key].offset
 
 
 def _log_end(client: Blocking, topic: str, partition: int) -> int:

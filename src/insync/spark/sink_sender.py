@@ -12,10 +12,9 @@ from concurrent.futures import Future
 
 import numpy as np
 
-from insync.client import topics
 from insync.client.blocking import Blocking
 from insync.client.cluster import Cluster
-from insync.client.errors import RETRIABLE, ClientError, ConnectionLost, ErrorCode, Refused, UnknownTopic, Unreachable
+from insync.client.errors import ClientError, ErrorCode, Refused, passes
 from insync.client.model import Topic
 from insync.client.producer import Producer
 from insync.columnar.columns import columns
@@ -101,14 +100,12 @@ class Sender:
             try:
                 await producer.store(partition, data)
                 return
-            except UnknownTopic:  # of the leader we knew; if it is gone for good, this says so
-                await _look_again(producer)
             except ClientError as error:
                 if _is(error, ErrorCode.message_too_large) and batch.read_header(data).count > 1:
                     for half in self._halves(data):
                         await self._in_time(producer, partition, half)
                     return
-                if not _passes(error) or asyncio.get_running_loop().time() > deadline:
+                if not passes(error) or asyncio.get_running_loop().time() > deadline:
                     raise _explained(error, producer.topic.name, partition) from None
 
     def _halves(self, data: bytes) -> list[bytes]:
@@ -125,19 +122,8 @@ class Sender:
         return found
 
 
-async def _look_again(producer: Producer) -> None:
-    cluster, name = producer.cluster, producer.topic.name
-    producer.topic = await cluster.retrying(lambda: topics.describe_one(cluster, name))
-
-
 def _is(error: ClientError, code: ErrorCode) -> bool:
     return isinstance(error, Refused) and error.code is code
-
-
-def _passes(error: ClientError) -> bool:
-    if isinstance(error, Refused):
-        return error.code in RETRIABLE
-    return isinstance(error, ConnectionLost | Unreachable)
 
 
 def _explained(error: ClientError, topic: str, partition: int) -> ClientError:

@@ -1,0 +1,97 @@
+"""A partition that has left its leader: who remembers the old one is sent on, and finds the new one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from insync.client import admin, offsets, topics
+from insync.client.blocking import Blocking
+from insync.client.cluster import Cluster as Client
+from insync.client.consumer import Reader
+from insync.client.errors import ErrorCode, check
+from insync.client.model import Topic
+from insync.client.producer import Producer
+from insync.pipeline import archive_plan
+from insync.spark.cluster_view import ClusterView
+from insync.spark.options import EARLIEST, LATEST
+from insync.testing import Cluster
+from insync.wire.batch import NewRecord
+
+KEY = ("t", 0)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(brokers=3, topics={"t": {"partitions": 1, "replication_factor": 2}}) as made:
+        yield made
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> Iterator[Blocking]:
+    with Blocking(cluster.bootstrap) as made:
+        yield made
+
+
+@pytest.fixture
+def view(cluster: Cluster) -> Iterator[ClusterView]:
+    made = archive_plan.view_of(cluster.bootstrap, ("t",), isolation="read_committed", timeout_s=30)
+    yield made
+    made.close()
+
+
+def moved(client: Blocking) -> Topic:
+    """The topic as it was before its leader left it."""
+    before = client.call(lambda cluster: topics.describe_one(cluster, "t"))
+    leaver = before.partitions[0].leader
+    others = tuple(broker for broker in (1, 2, 3) if broker != leaver)
+
+    async def move(cluster: Client) -> None:
+        for code, message in (await admin.reassign(cluster, {KEY: others})).values():
+            check(code, "moving t-0", message)
+        while await admin.reassignments(cluster):
+            await asyncio.sleep(0.01)
+        while await _answer_of(cluster, leaver) is ErrorCode.none:
+            await asyncio.sleep(0.01)  # it has not heard yet that it was let go
+
+    client.call(move)
+    return before
+
+
+async def _answer_of(cluster: Client, broker: int, index: int = 0) -> ErrorCode:
+    found = await offsets.of_replicas(cluster, broker, {("t", index): offsets.LATEST})
+    return found["t", index].error
+
+
+def test_the_old_leader_says_that_it_does_not_lead(client: Blocking) -> None:
+    """F3: not that there is no such partition, which would be the end of the matter."""
+    old = moved(client).partitions[0].leader
+    assert client.call(lambda cluster: _answer_of(cluster, old)) is ErrorCode.not_leader_or_follower
+    ended = client.call(lambda cluster: offsets.epoch_end(cluster, old, KEY, 0))
+    assert ended.error is ErrorCode.not_leader_or_follower
+    assert client.call(lambda cluster: _answer_of(cluster, old, 7)) is ErrorCode.unknown_topic_or_partition
+
+
+def test_who_remembers_the_old_leader_writes_and_reads_all_the_same(client: Blocking) -> None:
+    async def write(cluster: Client) -> int:
+        return (await Producer(cluster, old).send(0, [NewRecord(None, b"x")], 0)).offset
+
+    async def read(cluster: Client) -> list[int]:
+        reader = Reader(cluster, old, {0: 0}, {0: written + 1})
+        return [consumed.record.offset async for consumed in reader.records()]
+
+    old = moved(client)
+    written = client.call(write)
+    old = moved(client)
+    assert client.call(read) == list(range(written + 1))
+
+
+def test_what_is_planned_while_a_partition_moves_asks_the_new_leader(client: Blocking, view: ClusterView) -> None:
+    """A pipeline looks topics up and asks their leaders then: in between, they may have changed."""
+    old = moved(client)
+    for which in (EARLIEST, LATEST):
+        assert view.find({KEY: which}, {"t": old})[KEY].error is ErrorCode.none
+    leader_epoch = view.find({KEY: LATEST})[KEY].leader_epoch
+    assert leader_epoch > old.partitions[0].leader_epoch
