@@ -13,7 +13,7 @@ from typing import Any
 
 from insync.client import apis, topics
 from insync.client.cluster import Cluster
-from insync.client.errors import RETRIABLE, ClientError, Denied, ErrorCode, Refused
+from insync.client.errors import RETRIABLE, ClientError, ErrorCode, NoAnswer, Refused
 from insync.client.model import NOBODY, Topic
 from insync.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from insync.wire import batch
@@ -98,9 +98,7 @@ class Reader:
         """The leader's answer per partition; None if there was none."""
         try:
             answer = await self.cluster.ask_broker(leader, apis.FETCH, self._request(partitions))
-        except Denied:
-            raise
-        except ClientError:
+        except NoAnswer:
             return None
         if getattr(answer, "error_code", ErrorCode.none) is not ErrorCode.none:
             return None

@@ -13,6 +13,7 @@ __all__ = [
     "ConnectionLost",
     "Denied",
     "ErrorCode",
+    "NoAnswer",
     "Refused",
     "UnknownTopic",
     "Unreachable",
@@ -46,15 +47,19 @@ class Denied(ClientError):  # noqa: N818
     password that is sent again and again locks accounts."""
 
 
-class Unreachable(ClientError):  # noqa: N818
+class NoAnswer(ClientError):  # noqa: N818
+    """A broker did not answer the question; another one might, or the same one later."""
+
+
+class Unreachable(NoAnswer):
     """Nobody answers, or what answers is not a broker."""
 
 
-class ConnectionLost(ClientError):  # noqa: N818
+class ConnectionLost(NoAnswer):
     """The broker closed the connection, or took too long."""
 
 
-class Unsupported(ClientError):  # noqa: N818
+class Unsupported(NoAnswer):
     """The broker does not know an API, or no version of it that this client knows."""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from insync.client import apis
 from insync.client.cluster import Cluster
-from insync.client.errors import ClientError, Denied, ErrorCode, Refused, check
+from insync.client.errors import ClientError, ErrorCode, NoAnswer, Refused, check
 from insync.client.model import NOBODY, Key, LogDir, Offset, ReplicaLog, Topic
 from insync.client.topics import describe
 from insync.wire.types import ms
@@ -91,9 +91,7 @@ async def of_replicas(
     }
     try:
         answer = await cluster.ask_broker(broker, apis.LIST_OFFSETS, values)
-    except Denied:
-        raise
-    except ClientError:
+    except NoAnswer:
         return {key: Offset(-1, error=ErrorCode.network_exception) for key in wanted}
     return {(topic.name, p.partition_index): _offset(p) for topic in answer.topics for p in topic.partitions}
 
@@ -109,9 +107,7 @@ async def epoch_end(cluster: Cluster, leader: int, key: Key, epoch: int) -> Offs
     values = {"replica_id": DEBUGGER, "topics": [{"topic": key[0], "partitions": [partition]}]}
     try:
         answer = await cluster.ask_broker(leader, apis.OFFSET_FOR_LEADER_EPOCH, values)
-    except Denied:
-        raise
-    except ClientError:
+    except NoAnswer:
         return Offset(-1, error=ErrorCode.network_exception)
     (found,) = (p for topic in answer.topics for p in topic.partitions)
     return Offset(found.end_offset, leader_epoch=found.leader_epoch, error=found.error_code)
