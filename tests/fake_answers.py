@@ -57,8 +57,8 @@ def _partition(index: int, p: Any, live: list[int]) -> dict[str, Any]:
     }
 
 
-def _topic(cluster: Any, name: str) -> dict[str, Any]:
-    topic = cluster.topics.get(name)
+def _topic(cluster: Any, broker: int, name: str) -> dict[str, Any]:
+    topic = cluster.behind.get(broker, {}).get(name) or cluster.topics.get(name)
     if topic is None:
         return {
             "error_code": ErrorCode.unknown_topic_or_partition, "name": name, "topic_id": ZERO_UUID,
@@ -77,7 +77,7 @@ def metadata(cluster: Any, broker: int, version: int, request: Any) -> dict[str,
         "brokers": _brokers(cluster, cluster.live, "node_id"),
         "cluster_id": "fake",
         "controller_id": cluster.live[0] if cluster.live else -1,
-        "topics": [_topic(cluster, name) for name in names],
+        "topics": [_topic(cluster, broker, name) for name in names],
     }
 
 
@@ -95,7 +95,7 @@ def describe_topic_partitions(cluster: Any, broker: int, version: int, request: 
         names = [name for name in names if name >= request.cursor.topic_name]
     room, topics = 2, []
     for name in names:
-        found = _topic(cluster, name)
+        found = _topic(cluster, broker, name)
         skip = request.cursor.partition_index if request.cursor and request.cursor.topic_name == name else 0
         page = found["partitions"][skip : skip + room]
         room -= len(page)

@@ -84,6 +84,10 @@ class FakeCluster:
         self.fenced: list[int] = []
         self.gone: list[int] = []
         self.topics: dict[str, FakeTopic] = {}
+        self.behind: dict[int, dict[str, FakeTopic]] = {}
+        """By broker: topics as they were, for one that has not heard what became of them."""
+        self.silent: list[int] = []
+        """Those that take requests and answer none."""
         self.groups: dict[str, FakeGroup] = {}
         self.broker_configs: dict[int, dict[str, str]] = {}
         self.moving: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
@@ -171,6 +175,8 @@ class FakeCluster:
         try:
             while True:
                 frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
+                if broker in self.silent:
+                    continue
                 answer = self._answer(broker, frame)
                 if answer is None:
                     break

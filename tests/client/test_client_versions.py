@@ -44,7 +44,7 @@ async def tour(fake: FakeCluster) -> None:
         assert [(c.partition, c.record.value) async for c in reader.records()] == [(1, b"a"), (1, b"b")]
         assert (await offsets.log_ends(cluster, 2, [("t", 1)]))["t", 1].offset == 2
         assert (await offsets.log_dirs(cluster, 3))[0].replicas["t", 1].size > 60
-        assert (await offsets.epoch_end(cluster, 1, ("t", 1), 0)).error is ErrorCode.none
+        assert (await offsets.epoch_end(cluster, "t", topic.partitions[1], 0)).error is ErrorCode.none
 
         await groups.commit(cluster, "g", {("t", 1): 1})
         assert await groups.committed(cluster, "g") == {("t", 1): 1}

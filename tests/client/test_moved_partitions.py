@@ -67,9 +67,10 @@ async def _answer_of(cluster: Client, broker: int, index: int = 0) -> ErrorCode:
 
 def test_the_old_leader_says_that_it_does_not_lead(client: Blocking) -> None:
     """F3: not that there is no such partition, which would be the end of the matter."""
-    old = moved(client).partitions[0].leader
+    before = moved(client).partitions[0]
+    old = before.leader
     assert client.call(lambda cluster: _answer_of(cluster, old)) is ErrorCode.not_leader_or_follower
-    ended = client.call(lambda cluster: offsets.epoch_end(cluster, old, KEY, 0))
+    ended = client.call(lambda cluster: offsets.epoch_end(cluster, "t", before, 0))
     assert ended.error is ErrorCode.not_leader_or_follower
     assert client.call(lambda cluster: _answer_of(cluster, old, 7)) is ErrorCode.unknown_topic_or_partition
 

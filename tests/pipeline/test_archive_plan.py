@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,9 @@ class View:
         self._ends = ends or {}
         partition = Partition(index=0, leader=1, leader_epoch=epoch, replicas=(1,), isr=(1,))
         self._topic = Topic(name="t", id=topic_id, partitions=(partition,))
+
+    def remember(self, heard: Iterable[tuple[str, int, int]]) -> None:
+        self.heard = list(heard)
 
     def topics(self, *, insist: bool = True) -> dict[str, Topic]:
         return {"t": self._topic}

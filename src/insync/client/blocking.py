@@ -14,9 +14,10 @@ import asyncio
 import concurrent.futures
 import queue
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TypeVar
+from uuid import UUID
 
 import uvloop
 
@@ -85,6 +86,15 @@ class Blocking:
             return await work(self._cluster)
 
         return asyncio.run_coroutine_threadsafe(awaited(), self._loop)
+
+    def remember(self, heard: Iterable[tuple[UUID, int, int]]) -> None:
+        """(topic id, partition, leader epoch), as `Leaders.heard`."""
+
+        async def tell() -> None:
+            for each in heard:
+                self._cluster.leaders.heard(*each)
+
+        self._run(tell())
 
     def raw(
         self,

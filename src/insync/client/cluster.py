@@ -15,10 +15,14 @@ from insync.client import apis
 from insync.client.apis import Api
 from insync.client.connection import Connection
 from insync.client.errors import BadAddress, ClientError, ConnectionLost, Unreachable, check, passes
+from insync.client.leaders import Leaders
 from insync.client.model import NOBODY, Broker, ClusterInfo
 from insync.client.settings import DEFAULTS, ClientSettings
 
 T = TypeVar("T")
+
+SOON_S = 1.0
+"""Who does not answer within this time is not waited for while others may know more."""
 
 
 class Cluster:
@@ -32,6 +36,7 @@ class Cluster:
         "client_id",
         "cluster_id",
         "controller",
+        "leaders",
         "settings",
         "timeout",
     )
@@ -49,6 +54,7 @@ class Cluster:
         self.brokers: dict[int, Broker] = {}
         self.cluster_id = ""
         self.controller = NOBODY
+        self.leaders = Leaders()
         self._bootstrap = tuple(bootstrap)
         self._connections: dict[tuple[str, int], Connection] = {}
         self._opening = asyncio.Lock()
@@ -121,7 +127,30 @@ class Cluster:
                     raise
             await asyncio.sleep(pause)
             pause = min(pause * 2, settings.longest_pause)
-            await self._refresh_if_possible()
+            await self.ask_around()
+
+    async def ask_around(self) -> None:
+        """Learn anew which brokers there are, from another one than before if it answers soon, and ask that one from
+        now on: who told us before may be behind, or hang."""
+        addresses = self._addresses()
+        before = next((address for address, known in self._connections.items() if known.alive), None)
+        turn = addresses.index(before) + 1 if before in addresses else 0
+        for address in (*addresses[turn:], *addresses[:turn]):
+            if address == before:
+                continue
+            try:
+                async with asyncio.timeout(SOON_S):
+                    connection = await self._connection(*address)
+                    answer = await connection.call(apis.METADATA, {"topics": (), **NO_METADATA_EXTRAS})
+            except (ClientError, TimeoutError):
+                continue
+            self.adopt(answer)
+            self._connections = {address: connection} | {a: c for a, c in self._connections.items() if a != address}
+            return
+        try:
+            await self.refresh()
+        except (ConnectionLost, Unreachable):
+            return  # the next attempt will tell
 
     async def info(self) -> ClusterInfo:
         """DescribeCluster where it is served, else what Metadata told."""
@@ -190,12 +219,6 @@ class Cluster:
             )
             self._connections[host, port] = opened
             return opened
-
-    async def _refresh_if_possible(self) -> None:
-        try:
-            await self.refresh()
-        except (ConnectionLost, Unreachable):
-            return  # the next attempt will tell
 
 
 NO_METADATA_EXTRAS = {

@@ -72,9 +72,10 @@ class Reader:
     async def raw(self) -> AsyncIterator[Fetched]:
         """What leaders answer. Who reads this way moves `positions` on before asking for more."""
         while wanted := self._unfinished():
-            by_leader: dict[int, list[int]] = {}
+            by_leader: dict[int, dict[int, int]] = {}
             for partition in wanted:
-                by_leader.setdefault(self._leader(partition), []).append(partition)
+                leader, epoch = self._leader(partition)
+                by_leader.setdefault(leader, {})[partition] = epoch
             troubled = NOBODY in by_leader
             asked = [self._fetch(leader, mine) for leader, mine in by_leader.items() if leader != NOBODY]
             for answer in await asyncio.gather(*asked):
@@ -90,12 +91,13 @@ class Reader:
         stops = self.stops
         return [p for p, at in self.positions.items() if stops is None or at < stops.get(p, at)]
 
-    def _leader(self, partition: int) -> int:
+    def _leader(self, partition: int) -> tuple[int, int]:
+        """Who it is, and in which epoch."""
         known = self.topic.partition(partition)
-        return NOBODY if known is None else known.leader
+        return (NOBODY, -1) if known is None else (known.leader, known.leader_epoch)
 
-    async def _fetch(self, leader: int, partitions: list[int]) -> list[Any] | None:
-        """The leader's answer per partition; None if there was none."""
+    async def _fetch(self, leader: int, partitions: Mapping[int, int]) -> list[Any] | None:
+        """The leader's answer per partition; None if there was none. F3: only from the leader of that epoch."""
         try:
             answer = await self.cluster.ask_broker(leader, apis.FETCH, self._request(partitions))
         except NoAnswer:
@@ -104,10 +106,15 @@ class Reader:
             return None
         return [data for topic in answer.responses for data in topic.partitions]
 
-    def _request(self, partitions: list[int]) -> dict[str, Any]:
+    def _request(self, partitions: Mapping[int, int]) -> dict[str, Any]:
         asked = [
-            {"partition": p, "fetch_offset": self.positions[p], "partition_max_bytes": self._partition_bytes}
-            for p in partitions
+            {
+                "partition": partition,
+                "current_leader_epoch": epoch,
+                "fetch_offset": self.positions[partition],
+                "partition_max_bytes": self._partition_bytes,
+            }
+            for partition, epoch in partitions.items()
         ]
         settings = self.cluster.settings
         return {
@@ -155,6 +162,7 @@ class Reader:
                 "`insync health` and `insync explain` tell what is wrong"
             )
         await asyncio.sleep(self.cluster.settings.first_pause)
+        await self.cluster.ask_around()
         self.topic = await self.cluster.retrying(lambda: topics.describe_one(self.cluster, self.topic.name))
 
 

@@ -112,7 +112,7 @@ async def _shared(cluster: Cluster, partition: Partition, key: Key, end: Offset 
         return None
     if end.leader_epoch < 0 or end.leader_epoch == partition.leader_epoch:
         return end.offset
-    there = await offsets.epoch_end(cluster, partition.leader, key, end.leader_epoch)
+    there = await offsets.epoch_end(cluster, key[0], partition, end.leader_epoch)
     if there.error is not ErrorCode.none or there.offset < 0:
         return None
     return min(end.offset, there.offset)
@@ -122,7 +122,7 @@ async def _leso(cluster: Cluster, partition: Partition, key: Key) -> int | None:
     """The leader's epoch begins where the one before it ended."""
     if partition.leader == NOBODY or partition.leader_epoch <= 0:
         return 0 if partition.leader_epoch == 0 else None
-    before = await offsets.epoch_end(cluster, partition.leader, key, partition.leader_epoch - 1)
+    before = await offsets.epoch_end(cluster, key[0], partition, partition.leader_epoch - 1)
     return before.offset if before.error is ErrorCode.none and before.offset >= 0 else None
 
 

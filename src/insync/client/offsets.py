@@ -13,7 +13,7 @@ from typing import Any
 from insync.client import apis
 from insync.client.cluster import Cluster
 from insync.client.errors import ClientError, ErrorCode, NoAnswer, Refused, check
-from insync.client.model import NOBODY, Key, LogDir, Offset, ReplicaLog, Topic
+from insync.client.model import NOBODY, Key, LogDir, Offset, Partition, ReplicaLog, Topic
 from insync.client.topics import describe
 from insync.wire.types import ms
 
@@ -34,17 +34,17 @@ async def of_partitions(
     cluster: Cluster, topics: Sequence[Topic], wanted: Mapping[Key, int], *, isolation: int = READ_UNCOMMITTED
 ) -> dict[Key, Offset]:
     """Offsets for a timestamp of each partition's own."""
-    leaders = {(topic.name, p.index): p.leader for topic in topics for p in topic.partitions}
+    known = {(topic.name, p.index): p for topic in topics for p in topic.partitions}
     found: dict[Key, Offset] = {}
     by_leader: dict[int, dict[Key, int]] = {}
     for key, timestamp in wanted.items():
-        leader = leaders.get(key, NOBODY)
-        if leader == NOBODY:
+        if key not in known or known[key].leader == NOBODY:
             found[key] = Offset(-1, error=ErrorCode.leader_not_available)
         else:
-            by_leader.setdefault(leader, {})[key] = timestamp
+            by_leader.setdefault(known[key].leader, {})[key] = timestamp
+    epochs = {key: partition.leader_epoch for key, partition in known.items()}
     answers = await asyncio.gather(
-        *(of_replicas(cluster, leader, keys, isolation=isolation) for leader, keys in by_leader.items())
+        *(of_replicas(cluster, leader, keys, isolation=isolation, epochs=epochs) for leader, keys in by_leader.items())
     )
     for answer in answers:
         found |= answer
@@ -77,11 +77,14 @@ async def of_replicas(
     replica: int = CONSUMER,
     *,
     isolation: int = READ_UNCOMMITTED,
+    epochs: Mapping[Key, int] | None = None,
 ) -> dict[Key, Offset]:
-    """What one broker says; if it cannot be reached, each carries NETWORK_EXCEPTION."""
+    """What one broker says; if it cannot be reached, each carries NETWORK_EXCEPTION. With `epochs`, only as the leader
+    of these epochs (F3)."""
     topics: dict[str, list[dict[str, int]]] = {}
     for (topic, index), timestamp in wanted.items():
-        entry = {"partition_index": index, "current_leader_epoch": -1, "timestamp": timestamp, "max_num_offsets": 1}
+        epoch = -1 if epochs is None else epochs[topic, index]
+        entry = {"partition_index": index, "current_leader_epoch": epoch, "timestamp": timestamp, "max_num_offsets": 1}
         topics.setdefault(topic, []).append(entry)
     values = {
         "replica_id": replica,
@@ -101,15 +104,17 @@ async def log_ends(cluster: Cluster, broker: int, keys: Sequence[Key]) -> dict[K
     return await of_replicas(cluster, broker, dict.fromkeys(keys, LATEST), DEBUGGER)
 
 
-async def epoch_end(cluster: Cluster, leader: int, key: Key, epoch: int) -> Offset:
+async def epoch_end(cluster: Cluster, topic: str, partition: Partition, epoch: int) -> Offset:
     """Where the leader's log ends the newest epoch that is not above `epoch`."""
-    partition = {"partition": key[1], "current_leader_epoch": -1, "leader_epoch": epoch}
-    values = {"replica_id": DEBUGGER, "topics": [{"topic": key[0], "partitions": [partition]}]}
+    if partition.leader == NOBODY:
+        return Offset(-1, error=ErrorCode.leader_not_available)
+    asked = {"partition": partition.index, "current_leader_epoch": partition.leader_epoch, "leader_epoch": epoch}
+    values = {"replica_id": DEBUGGER, "topics": [{"topic": topic, "partitions": [asked]}]}
     try:
-        answer = await cluster.ask_broker(leader, apis.OFFSET_FOR_LEADER_EPOCH, values)
+        answer = await cluster.ask_broker(partition.leader, apis.OFFSET_FOR_LEADER_EPOCH, values)
     except NoAnswer:
         return Offset(-1, error=ErrorCode.network_exception)
-    (found,) = (p for topic in answer.topics for p in topic.partitions)
+    (found,) = (p for each in answer.topics for p in each.partitions)
     return Offset(found.end_offset, leader_epoch=found.leader_epoch, error=found.error_code)
 
 

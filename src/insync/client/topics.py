@@ -23,7 +23,7 @@ PAGE = 2000
 
 
 async def describe(cluster: Cluster, names: Sequence[str] | None = None) -> list[Topic]:
-    """The named topics, or all of them, by name; UnknownTopic if one is not there."""
+    """The named topics, or all of them, by name; UnknownTopic if one is not there. Leaders never get older."""
     if names is not None and not names:
         return []
     connection = await cluster.anyone()
@@ -31,7 +31,7 @@ async def describe(cluster: Cluster, names: Sequence[str] | None = None) -> list
         found = await _by_pages(cluster, names)
     else:
         found = await _from_metadata(cluster, names)
-    return sorted(found, key=lambda topic: topic.name)
+    return sorted((cluster.leaders.newest(topic) for topic in found), key=lambda topic: topic.name)
 
 
 async def describe_one(cluster: Cluster, name: str) -> Topic:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
@@ -27,6 +27,7 @@ from insync.pipeline.lake_writer import CODECS
 from insync.pipeline.ledger import RANGES, Range
 from insync.pipeline.session import submitted
 from insync.spark.cluster_view import ClusterView
+from insync.spark.planning import Key
 
 ROUNDS_PER_CORE = 4
 """Files that a core writes in a round, at most: a round is what a kill throws away."""
@@ -189,7 +190,7 @@ class Archiver:
         per_file = self._options.rows_per_file
         most = per_file * self._cores * ROUNDS_PER_CORE
         ranges = plan.ranges(most=most, tasks=self._cores, per_file=per_file)
-        done, problem = self._execute(ranges)
+        done, problem = self._execute(ranges, plan.epochs)
         if done:
             self._commit(done)
         archived = sum(each.end - each.start for each in done)
@@ -201,10 +202,10 @@ class Archiver:
         time.sleep(PAUSE_S)
         return failures + 1
 
-    def _execute(self, ranges: Sequence[Range]) -> tuple[list[Range], str]:
+    def _execute(self, ranges: Sequence[Range], epochs: Mapping[Key, int]) -> tuple[list[Range], str]:
         """Those that may be committed, and what went wrong with the first of the others."""
         self._rounds += 1
-        tasks = [self._task(each) for each in ranges]
+        tasks = [self._task(each, epochs[each.key]) for each in ranges]
         try:
             found = executors.answers(self._spark, tasks, execute)
         except SparkFailed as error:
@@ -212,10 +213,11 @@ class Archiver:
         unanswered = Answer(error="no answer")
         return accepted(ranges, [parsed(found[i]) if i in found else unanswered for i in range(len(ranges))])
 
-    def _task(self, each: Range) -> Task:
+    def _task(self, each: Range, leader_epoch: int) -> Task:
         options = self._options
         return Task(
             range=each,
+            leader_epoch=leader_epoch,
             bootstrap=options.bootstrap,
             lake=str(self._lake.path),
             round=self._rounds,

@@ -41,6 +41,8 @@ class Plan:
     starts: dict[Key, Range] = field(default_factory=dict)
     """Where each partition goes on, as a range without an end."""
     ends: dict[Key, int] = field(default_factory=dict)
+    epochs: dict[Key, int] = field(default_factory=dict)
+    """Of the leaders that told the ends."""
 
     @property
     def backlog(self) -> int:
@@ -98,6 +100,7 @@ def known_topics(view: ClusterView, names: tuple[str, ...]) -> dict[str, Topic]:
 
 
 def make(view: ClusterView, ledger: Ledger, names: tuple[str, ...], *, allow_loss: bool) -> Plan:
+    view.remember((each.topic_id, each.partition, ledger.last_seen(each.key)[0]) for each in ledger.newest())
     topics = known_topics(view, names)
     keys = view.partitions(topics)
     earliest = view.find(dict.fromkeys(keys, EARLIEST), topics)
@@ -109,6 +112,7 @@ def make(view: ClusterView, ledger: Ledger, names: tuple[str, ...], *, allow_los
             losses.append(loss)
         _continue(plan, ledger, key, topics[key[0]], loss, earliest[key])
         plan.ends[key] = max(latest[key].offset, plan.starts[key].start)
+        plan.epochs[key] = latest[key].leader_epoch
     if losses and not allow_loss:
         raise Lost(losses)
     return plan

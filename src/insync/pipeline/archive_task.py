@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 
@@ -32,6 +33,8 @@ class Task:
 
     range: Range
     """Without rows and files yet."""
+    leader_epoch: int
+    """Of the leader that told how far the log goes: an older one need not have it."""
     bootstrap: str
     lake: str
     round: int
@@ -76,6 +79,7 @@ def _fill(writer: RangeWriter, task: Task) -> tuple[int, int]:
     """Returns the leader epoch of the last batch, and how far it reached."""
     last = -1, -1
     with Blocking(task.bootstrap, timeout=task.timeout_s, client_id="insync-archive", settings=task.client) as client:
+        client.remember([(UUID(task.range.topic_id), task.range.partition, task.leader_epoch)])
         _same_topic(client, task.range)
         for decoded, epoch, seen in _decoded(client, task):
             if decoded.rows:

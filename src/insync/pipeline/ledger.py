@@ -123,6 +123,10 @@ class Ledger:
         found = self._partitions.get(key)
         return found[-1] if found else None
 
+    def newest(self) -> list[Range]:
+        """The last one of each partition."""
+        return [found[-1] for found in self._partitions.values()]
+
     def last_seen(self, key: Key) -> tuple[int, int]:
         """(epoch, seen) of the newest range that has them, in the generation that is being written; else (-1, -1)."""
         found = self._partitions.get(key, [])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from uuid import UUID
 
 from insync.client import groups, offsets, topics
 from insync.client.blocking import Blocking
@@ -83,11 +84,15 @@ class ClusterView:
 
         async def ask(cluster: Cluster) -> tuple[int, int]:
             topic, partition = await topics.partition_of(cluster, *key)
-            found = await offsets.epoch_end(cluster, partition.leader, key, epoch)
+            found = await offsets.epoch_end(cluster, topic.name, partition, epoch)
             check(found.error, f"asking for the epochs of {topic.name}-{partition.index}")
             return found.leader_epoch, found.offset
 
         return self._client.call(ask)
+
+    def remember(self, heard: Iterable[tuple[str, int, int]]) -> None:
+        """(topic id, partition, leader epoch): who leads in an older epoch is not listened to any more."""
+        self._client.remember((UUID(topic_id), index, epoch) for topic_id, index, epoch in heard if topic_id)
 
     def commit(self, group: str, committed: Offsets) -> None:
         self._client.call(lambda cluster: groups.commit(cluster, group, committed))

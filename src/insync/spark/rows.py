@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Iterator
 from itertools import pairwise
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -66,6 +67,8 @@ class Reading:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         rows = 0
+        if self._task.topic_id:
+            self._client.remember([(UUID(self._task.topic_id), self._task.range.partition, self._task.epoch)])
         while self.at < self.end:
             try:
                 for decoded in self._decoded(self._topic()):

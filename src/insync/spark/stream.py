@@ -69,6 +69,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         done = StreamOffset.of(start)
         if not done.initial:
             self._commit_group(done.offsets)
+        self._view.remember((done.id_of(topic), index, epoch) for (topic, index), epoch in done.epochs.items())
         now = self._target or seen.look(self._view, insist=False)
         self._reported = now.offsets
         begin = seen.beginning(self._view, done, now, fail=self._options.fail_on_data_loss)

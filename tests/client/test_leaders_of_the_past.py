@@ -1,0 +1,109 @@
+"""Who leads in an older epoch than was heard of is of the past, whatever it says itself (F3)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from copy import deepcopy
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fake_cluster import FakeCluster, FakePartition
+from insync.client import apis, offsets, topics
+from insync.client.blocking import Blocking
+from insync.client.cluster import Cluster
+from insync.client.consumer import Reader
+from insync.client.leaders import Leaders
+from insync.client.model import NOBODY, Offset, Partition, Topic
+from insync.wire.types import ZERO_UUID
+
+ID, OTHER = UUID(int=1), UUID(int=2)
+
+
+def told(epoch: int, leader: int = 1, topic_id: UUID = ID) -> Topic:
+    partition = Partition(index=0, leader=leader, leader_epoch=epoch, replicas=(1, 2), isr=(1, 2))
+    return Topic(name="t", id=topic_id, partitions=(partition,))
+
+
+@given(st.lists(st.integers(0, 5), min_size=1))
+def test_leaders_only_get_newer(epochs: list[int]) -> None:
+    leaders = Leaders()
+    found = [leaders.newest(told(epoch)).partitions[0].leader_epoch for epoch in epochs]
+    assert found == [max(epochs[: i + 1]) for i in range(len(epochs))]
+
+
+def test_of_the_same_epoch_the_latest_answer_counts() -> None:
+    """The ISR changes within an epoch."""
+    leaders = Leaders()
+    leaders.newest(told(3, leader=1))
+    assert leaders.newest(told(3, leader=NOBODY)).partitions[0].leader == NOBODY
+
+
+def test_an_epoch_that_was_heard_of_has_a_leader_that_is_not_known() -> None:
+    leaders = Leaders()
+    leaders.heard(ID, 0, 4)
+    assert leaders.newest(told(3)).partitions[0].leader == NOBODY
+    assert leaders.newest(told(4)).partitions[0].leader == 1
+    leaders.heard(ID, 0, 4)
+    assert leaders.newest(told(3)).partitions[0].leader == 1
+
+
+def test_a_topic_made_anew_begins_anew() -> None:
+    leaders = Leaders()
+    for topic_id in (ID, ZERO_UUID):
+        leaders.newest(told(7, topic_id=topic_id))
+    assert leaders.newest(told(0, topic_id=OTHER)).partitions[0].leader_epoch == 0
+    assert leaders.newest(told(0, topic_id=ZERO_UUID)).partitions[0].leader_epoch == 0
+
+
+@pytest.fixture
+def moved() -> Iterator[FakeCluster]:
+    """Broker 2 leads t-0, and broker 1 has not heard of it."""
+    with FakeCluster() as fake:
+        topic = fake.topic("t", (1, 2, 3))
+        fake.behind[1] = {"t": deepcopy(topic)}
+        topic.partitions[0] = FakePartition([1, 2, 3], leader=2, isr=[2, 3], epoch=5)
+        fake.write("t", 0, "a", "b")
+        yield fake
+
+
+def latest(client: Blocking) -> Offset:
+    return client.call(lambda cluster: offsets.told(cluster, {("t", 0): offsets.LATEST}))["t", 0]
+
+
+def test_who_is_behind_does_not_tell_the_present_state(moved: FakeCluster) -> None:
+    with Blocking(first_of(moved), timeout=10) as client:
+        seen = client.call(lambda cluster: topics.describe_one(cluster, "t"))
+        assert (seen.partitions[0].leader, seen.partitions[0].leader_epoch) == (1, 0)
+        client.remember([(seen.id, 0, 5)])
+        assert latest(client).offset == 2
+        assert {broker for broker, _ in moved.asked(apis.LIST_OFFSETS)} == {2}
+
+
+def test_what_is_read_is_read_from_the_newest_leader(moved: FakeCluster) -> None:
+    """The reader begins with what broker 1 told; what it does not get from there, it gets from broker 2."""
+
+    async def read(cluster: Cluster) -> list[bytes | None]:
+        old = await topics.describe_one(cluster, "t")
+        return [each.record.value async for each in Reader(cluster, old, {0: 0}, {0: 2}).records()]
+
+    with Blocking(first_of(moved), timeout=10) as client:
+        assert client.call(read) == [b"a", b"b"]
+
+
+def test_who_does_not_answer_is_passed_over(moved: FakeCluster) -> None:
+    """Broker 1 is behind and broker 2, which is next, hangs; broker 3 knows."""
+    moved.silent = [2]
+    moved.topics["t"].partitions[0].leader = 3
+    with Blocking(first_of(moved), timeout=30) as client:
+        client.remember([(moved.topics["t"].id, 0, 5)])
+        began = time.monotonic()
+        assert latest(client).offset == 2
+        assert time.monotonic() - began < 10  # it is not waited for as long as a request may take
+
+
+def first_of(fake: FakeCluster) -> str:
+    return fake.bootstrap.split(",")[0]
