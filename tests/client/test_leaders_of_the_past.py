@@ -105,5 +105,17 @@ def test_who_does_not_answer_is_passed_over(moved: FakeCluster) -> None:
         assert time.monotonic() - began < 10  # it is not waited for as long as a request may take
 
 
+def test_a_broker_that_hangs_keeps_nobody_from_asking_the_others() -> None:
+    """Its connections stay open: only time tells."""
+    with FakeCluster() as fake:
+        fake.topic("t", (2, 3))
+        fake.write("t", 0, "a", "b", "c")
+        with Blocking(fake.bootstrap, timeout=3) as before:
+            fake.silent = [1]
+            assert latest(before).offset == 3
+        with Blocking(fake.bootstrap, timeout=3) as after:
+            assert latest(after).offset == 3
+
+
 def first_of(fake: FakeCluster) -> str:
     return fake.bootstrap.split(",")[0]

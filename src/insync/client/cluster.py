@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, TypeVar
 
 from insync.client import apis
 from insync.client.apis import Api
 from insync.client.connection import Connection
-from insync.client.errors import BadAddress, ClientError, ConnectionLost, Unreachable, check, passes
+from insync.client.errors import BadAddress, ClientError, ConnectionLost, NoAnswer, Unreachable, check, passes
 from insync.client.leaders import Leaders
 from insync.client.model import NOBODY, Broker, ClusterInfo
 from insync.client.settings import DEFAULTS, ClientSettings
 
 T = TypeVar("T")
 
+TRIES = 3
+"""Of a question, before its time is over."""
 SOON_S = 1.0
 """Who does not answer within this time is not waited for while others may know more."""
 
@@ -86,7 +89,7 @@ class Cluster:
 
     async def refresh(self) -> None:
         """Learn anew which brokers there are."""
-        self.adopt(await self.ask(apis.METADATA, {"topics": (), **NO_METADATA_EXTRAS}))
+        self.adopt(await self.ask(apis.METADATA, BROKERS_ONLY))
 
     def adopt(self, answer: Any) -> None:
         """Take the brokers from any answer to Metadata."""
@@ -96,10 +99,20 @@ class Cluster:
 
     # --- asking ---
 
-    async def ask(self, api: Api, values: Mapping[str, Any], *, timeout: float | None = None) -> Any:
-        """Ask any broker that can be reached."""
+    @property
+    def answer_s(self) -> float:
+        """How long to wait for an answer that needs no work, if somebody else can be asked, or the same one again."""
+        return self.timeout / TRIES if self.settings.request_s is None else self.settings.request_s
+
+    async def ask(self, api: Api, values: Mapping[str, Any]) -> Any:
+        """A question for any broker; if the first one hangs, another is asked."""
         connection = await self.anyone()
-        return await connection.call(api, values, timeout=timeout)
+        try:
+            return await connection.call(api, values, timeout=self.answer_s)
+        except ConnectionLost:
+            await self.ask_around()
+        connection = await self.anyone()
+        return await connection.call(api, values)
 
     async def ask_broker(
         self, broker: int, api: Api, values: Mapping[str, Any], *, timeout: float | None = None
@@ -111,7 +124,8 @@ class Cluster:
         """Where the controller is a quorum, Metadata names a broker that forwards."""
         if self.controller in self.brokers:
             return await self.ask_broker(self.controller, api, values, timeout=timeout)
-        return await self.ask(api, values, timeout=timeout)
+        connection = await self.anyone()
+        return await connection.call(api, values, timeout=timeout)
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try until it works, fails for good, or the timeout is over; then the last failure is raised."""
@@ -141,16 +155,15 @@ class Cluster:
             try:
                 async with asyncio.timeout(SOON_S):
                     connection = await self._connection(*address)
-                    answer = await connection.call(apis.METADATA, {"topics": (), **NO_METADATA_EXTRAS})
+                    answer = await connection.call(apis.METADATA, BROKERS_ONLY)
             except (ClientError, TimeoutError):
                 continue
             self.adopt(answer)
             self._connections = {address: connection} | {a: c for a, c in self._connections.items() if a != address}
             return
-        try:
-            await self.refresh()
-        except (ConnectionLost, Unreachable):
-            return  # the next attempt will tell
+        with suppress(NoAnswer):  # then the next attempt will tell
+            connection = await self.anyone()
+            self.adopt(await connection.call(apis.METADATA, BROKERS_ONLY))
 
     async def info(self) -> ClusterInfo:
         """DescribeCluster where it is served, else what Metadata told."""
@@ -215,7 +228,7 @@ class Cluster:
                 client_id=self.client_id,
                 timeout=self.timeout if settings.request_s is None else settings.request_s,
                 security=settings.security,
-                connect_s=settings.connect_s,
+                connect_s=self.answer_s if settings.connect_s is None else settings.connect_s,
             )
             self._connections[host, port] = opened
             return opened
@@ -226,6 +239,7 @@ NO_METADATA_EXTRAS = {
     "include_cluster_authorized_operations": False,
     "include_topic_authorized_operations": False,
 }
+BROKERS_ONLY = {"topics": (), **NO_METADATA_EXTRAS}
 DESCRIBE_BROKERS = {
     "include_cluster_authorized_operations": False,
     "endpoint_type": 1,

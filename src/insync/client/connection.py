@@ -90,7 +90,7 @@ class Connection:
         streams = await transport.connect(host, port, security.tls, timeout if connect_s is None else connect_s)
         connection = Connection(streams, f"{host}:{port}", client_id, timeout, security)
         try:
-            await connection._begin()
+            await connection._begin(timeout if connect_s is None else connect_s)
         except BaseException:
             await connection.close()
             raise
@@ -173,9 +173,9 @@ class Connection:
 
     # --- the beginning -----------------------------------------------------------------------------------------------
 
-    async def _begin(self) -> None:
+    async def _begin(self, timeout: float) -> None:
         try:
-            await self._negotiate()
+            await self._negotiate(timeout)
         except ConnectionLost:
             raise self._denied or Unreachable(
                 f"{self.address} does not say which APIs it serves: it is no Kafka listener, or {self._suspicion()}"
@@ -212,11 +212,11 @@ class Connection:
             self._writer.close()
             raise
 
-    async def _negotiate(self) -> None:
+    async def _negotiate(self, timeout: float) -> None:
         """A broker that does not know our version of ApiVersions answers in version 0 with an error and its range."""
-        answer = await self.call(apis.API_VERSIONS, CLIENT, version=apis.API_VERSIONS.high)
+        answer = await self.call(apis.API_VERSIONS, CLIENT, timeout=timeout, version=apis.API_VERSIONS.high)
         if answer.error_code is ErrorCode.unsupported_version:
-            answer = await self.call(apis.API_VERSIONS, {}, version=0)
+            answer = await self.call(apis.API_VERSIONS, {}, timeout=timeout, version=0)
         if answer.error_code is not ErrorCode.none:
             raise ConnectionLost(f"ApiVersions was answered with {answer.error_code.name}")
         self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}

@@ -43,7 +43,16 @@ class Fetched:
 class Reader:
     """`positions` is where each partition will be read next; `stops`, where given, is where it ends."""
 
-    __slots__ = ("_failing_since", "_isolation", "_partition_bytes", "cluster", "positions", "stops", "topic")
+    __slots__ = (
+        "_answer_s",
+        "_failing_since",
+        "_isolation",
+        "_partition_bytes",
+        "cluster",
+        "positions",
+        "stops",
+        "topic",
+    )
 
     def __init__(
         self,
@@ -61,6 +70,7 @@ class Reader:
         self.stops = stops
         self._isolation = isolation
         self._partition_bytes = cluster.settings.partition_bytes or partition_bytes
+        self._answer_s = cluster.answer_s + cluster.settings.max_wait_ms / 1000
         self._failing_since: float | None = None
 
     async def records(self) -> AsyncIterator[Consumed]:
@@ -99,7 +109,9 @@ class Reader:
     async def _fetch(self, leader: int, partitions: Mapping[int, int]) -> list[Any] | None:
         """The leader's answer per partition; None if there was none. F3: only from the leader of that epoch."""
         try:
-            answer = await self.cluster.ask_broker(leader, apis.FETCH, self._request(partitions))
+            answer = await self.cluster.ask_broker(
+                leader, apis.FETCH, self._request(partitions), timeout=self._answer_s
+            )
         except NoAnswer:
             return None
         if getattr(answer, "error_code", ErrorCode.none) is not ErrorCode.none:

@@ -31,7 +31,12 @@ async def of_leaders(
 
 
 async def of_partitions(
-    cluster: Cluster, topics: Sequence[Topic], wanted: Mapping[Key, int], *, isolation: int = READ_UNCOMMITTED
+    cluster: Cluster,
+    topics: Sequence[Topic],
+    wanted: Mapping[Key, int],
+    *,
+    isolation: int = READ_UNCOMMITTED,
+    timeout: float | None = None,
 ) -> dict[Key, Offset]:
     """Offsets for a timestamp of each partition's own."""
     known = {(topic.name, p.index): p for topic in topics for p in topic.partitions}
@@ -44,7 +49,10 @@ async def of_partitions(
             by_leader.setdefault(known[key].leader, {})[key] = timestamp
     epochs = {key: partition.leader_epoch for key, partition in known.items()}
     answers = await asyncio.gather(
-        *(of_replicas(cluster, leader, keys, isolation=isolation, epochs=epochs) for leader, keys in by_leader.items())
+        *(
+            of_replicas(cluster, leader, keys, isolation=isolation, epochs=epochs, timeout=timeout)
+            for leader, keys in by_leader.items()
+        )
     )
     for answer in answers:
         found |= answer
@@ -62,7 +70,7 @@ async def told(
         nonlocal known
         asked = known or await describe(cluster, names)
         known = ()  # if it fails, leaders may have changed
-        found = await of_partitions(cluster, asked, wanted, isolation=isolation)
+        found = await of_partitions(cluster, asked, wanted, isolation=isolation, timeout=cluster.answer_s)
         for (topic, index), offset in found.items():
             check(offset.error, f"asking for the offsets of {topic}-{index}")
         return found
@@ -78,6 +86,7 @@ async def of_replicas(
     *,
     isolation: int = READ_UNCOMMITTED,
     epochs: Mapping[Key, int] | None = None,
+    timeout: float | None = None,
 ) -> dict[Key, Offset]:
     """What one broker says; if it cannot be reached, each carries NETWORK_EXCEPTION. With `epochs`, only as the leader
     of these epochs (F3)."""
@@ -93,7 +102,7 @@ async def of_replicas(
         "timeout": ms(int(cluster.timeout * 1000)),
     }
     try:
-        answer = await cluster.ask_broker(broker, apis.LIST_OFFSETS, values)
+        answer = await cluster.ask_broker(broker, apis.LIST_OFFSETS, values, timeout=timeout)
     except NoAnswer:
         return {key: Offset(-1, error=ErrorCode.network_exception) for key in wanted}
     return {(topic.name, p.partition_index): _offset(p) for topic in answer.topics for p in topic.partitions}
@@ -104,14 +113,16 @@ async def log_ends(cluster: Cluster, broker: int, keys: Sequence[Key]) -> dict[K
     return await of_replicas(cluster, broker, dict.fromkeys(keys, LATEST), DEBUGGER)
 
 
-async def epoch_end(cluster: Cluster, topic: str, partition: Partition, epoch: int) -> Offset:
+async def epoch_end(
+    cluster: Cluster, topic: str, partition: Partition, epoch: int, *, timeout: float | None = None
+) -> Offset:
     """Where the leader's log ends the newest epoch that is not above `epoch`."""
     if partition.leader == NOBODY:
         return Offset(-1, error=ErrorCode.leader_not_available)
     asked = {"partition": partition.index, "current_leader_epoch": partition.leader_epoch, "leader_epoch": epoch}
     values = {"replica_id": DEBUGGER, "topics": [{"topic": topic, "partitions": [asked]}]}
     try:
-        answer = await cluster.ask_broker(partition.leader, apis.OFFSET_FOR_LEADER_EPOCH, values)
+        answer = await cluster.ask_broker(partition.leader, apis.OFFSET_FOR_LEADER_EPOCH, values, timeout=timeout)
     except NoAnswer:
         return Offset(-1, error=ErrorCode.network_exception)
     (found,) = (p for each in answer.topics for p in each.partitions)

@@ -84,7 +84,7 @@ class ClusterView:
 
         async def ask(cluster: Cluster) -> tuple[int, int]:
             topic, partition = await topics.partition_of(cluster, *key)
-            found = await offsets.epoch_end(cluster, topic.name, partition, epoch)
+            found = await offsets.epoch_end(cluster, topic.name, partition, epoch, timeout=cluster.answer_s)
             check(found.error, f"asking for the epochs of {topic.name}-{partition.index}")
             return found.leader_epoch, found.offset
 
