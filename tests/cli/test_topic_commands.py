@@ -277,3 +277,4 @@ def test_no_cluster_there(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["topic", "list", "-b", "127.0.0.1:1", "--timeout", "1"])
     assert result.exit_code == 1
     assert "no connection to 127.0.0.1:1: Connection refused. Is the cluster running?" in result.stderr
+    assert "Name one of its brokers with --bootstrap HOST:PORT or INSYNC_BOOTSTRAP" in result.stderr

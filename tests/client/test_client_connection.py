@@ -12,7 +12,16 @@ from fake_cluster import FakeCluster
 from insync.client import admin, apis, topics
 from insync.client.cluster import NO_METADATA_EXTRAS, Cluster, parse_bootstrap
 from insync.client.connection import Connection
-from insync.client.errors import BadAddress, ClientError, ConnectionLost, ErrorCode, Refused, UnknownTopic, Unreachable
+from insync.client.errors import (
+    BadAddress,
+    ClientError,
+    ConnectionLost,
+    ErrorCode,
+    NoBroker,
+    Refused,
+    UnknownTopic,
+    Unreachable,
+)
 from insync.client.loose import make
 from insync.wire import codec
 from insync.wire.types import NO_DURATION
@@ -37,7 +46,7 @@ def test_nobody_there_is_told_with_what_to_do() -> None:
         async with Cluster.connect(f"127.0.0.1:{free_port()}", timeout=2):
             pass
 
-    with pytest.raises(Unreachable, match=r"Connection refused.*--bootstrap HOST:PORT or INSYNC_BOOTSTRAP"):
+    with pytest.raises(NoBroker, match=r"Connection refused\. Is the cluster running\?"):
         asyncio.run(connect())
 
 

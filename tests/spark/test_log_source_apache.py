@@ -22,7 +22,7 @@ def segments(**options: str) -> list[log_files.Segment]:
 
 
 def rows(columns: str = "", **options: str) -> list[dict[str, Any]]:
-    chosen = tuple(columns.split()) or log_rows.COLUMNS
+    chosen = tuple(columns.split()) or tuple(log_rows.COLUMNS)
     found = (batch for segment in segments(**options) for batch in log_rows.read(segment, chosen))
     return [row for batch in found for row in batch.to_pylist()]
 

@@ -226,7 +226,7 @@ def test_directories_that_are_being_deleted_are_no_partitions(tmp_path: Path) ->
         ({"startingOffset": "1", "startingTimestamp": "1"}, "'startingOffset' or 'startingTimestamp', not both"),
         ({"endingOffset": "1", "endingTimestamp": "1"}, "'endingOffset' or 'endingTimestamp', not both"),
         ({"brokers": "one"}, "option 'brokers' is 'one'"),
-        ({"brokers": "1,2"}, "option 'brokers' is '1,2': 2 ids for 1 directories"),
+        ({"brokers": "1,2"}, "option 'brokers' is '1,2': 2 ids, and option 'path' names 1"),
         ({"topic": "t"}, "unknown option 'topic' \\('t'\\)"),
         ({"topics": "t,u"}, "option 'topics' names 'u'"),
     ],
@@ -243,6 +243,18 @@ def test_a_directory_that_says_not_whose_it_is_needs_an_id(tmp_path: Path) -> No
     with pytest.raises(OptionError, match="give the ids with option 'brokers'"):
         rows(root)
     assert {broker for (broker,) in rows(root, "broker", brokers="12")} == {12}
+
+
+def test_a_directory_of_something_else_is_told_from_an_empty_log_directory(tmp_path: Path) -> None:
+    root = log_directory(tmp_path / "node")
+    for options in ({}, {"brokers": "12"}):
+        with pytest.raises(OptionError, match=r"that is no log directory, .* such as orders-0; '.*/node' is one"):
+            rows(tmp_path, **options)
+    (root / "notes").mkdir()
+    with pytest.raises(OptionError, match=r"such as orders-0$"):
+        rows(root / "notes", brokers="12")
+    (root / "notes" / "meta.properties").write_text("#\nnode.id=7\n")
+    assert rows(root / "notes") == []
 
 
 @pytest.mark.parametrize("content", [None, b"", b"0\n2\nt 0 5\n"])

@@ -21,6 +21,7 @@ from insync.spark.sink_options import read_sink
 from insync.wire import compression
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+REVERSED = ArrayType(StructType([StructField("value", BinaryType()), StructField("key", StringType())]))
 TOPIC = {"kafka.bootstrap.servers": "localhost:1", "topic": "t"}
 
 
@@ -37,6 +38,7 @@ def schema(**columns: DataType) -> StructType:
         ({"value": StringType(), "topic": LongType()}, "column 'topic' is of type bigint: it must be string"),
         ({"value": StringType(), "partition": LongType()}, "column 'partition' is of type bigint: it must be int"),
         ({"value": StringType(), "headers": ArrayType(StringType())}, "column 'headers' is of type array<string>"),
+        ({"value": StringType(), "headers": REVERSED}, "column 'headers' is of type array<struct<value:binary,key:str"),
     ],
 )
 def test_a_column_of_the_wrong_type_is_named(columns: dict[str, DataType], message: str) -> None:
@@ -59,7 +61,7 @@ def test_a_column_of_the_wrong_type_is_named(columns: dict[str, DataType], messa
         ({"kafka.delivery.timeout.ms": "2m"}, "option 'kafka.delivery.timeout.ms' is '2m'"),
         ({"includeTimestamp": "true"}, "there is no column 'timestamp'"),
         ({"includeTimestamp": "1"}, "option 'includeTimestamp' is '1': true or false"),
-        ({"tpoic": "x"}, r"unknown option 'tpoic' \('x'\); known are topic"),
+        ({"tpoic": "x"}, r"unknown option 'tpoic' \('x'\); did you mean 'topic'\? Known are topic"),
         ({"kafka.bootstrap.servers": " "}, "option 'kafka.bootstrap.servers' is missing"),
     ],
 )

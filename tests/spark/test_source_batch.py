@@ -170,6 +170,14 @@ def test_log_append_time_is_the_brokers(spark: SparkSession, spark_cluster: Clus
             ["from 3 to 1", "'startingOffsets'", "'endingOffsets'"],
         ),
         (
+            {"subscribe": "batch-few", "startingOffsets": '{"batch-few":{"0":99}}'},
+            ["'endingOffsets' is 'latest': batch-few-0 would be read from 99 to 3"],
+        ),
+        (
+            {"subscribe": "batch-few", "kafka.bootstrap.servers": "127.0.0.1:1"},
+            ["option 'kafka.bootstrap.servers' is '127.0.0.1:1': no connection", "Is the cluster running?"],
+        ),
+        (
             {"subscribe": "batch-few", "endingOffsets": '{"batch-few":{"0":99}}'},
             ["batch-few-0: offsets 3 to 98 missing", "the log ends at offset 3", "failOnDataLoss"],
         ),
@@ -188,6 +196,8 @@ def test_mistakes_are_named(spark: SparkSession, bootstrap: str, options: dict[s
 def test_a_strange_column_is_refused(spark: SparkSession, bootstrap: str) -> None:
     with pytest.raises(Exception, match="there is no column 'colour'"):
         read(spark, bootstrap, {"subscribe": "batch-few"}, "colour string").count()
+    with pytest.raises(Exception, match="the schema has column 'value' as string: it is binary"):
+        read(spark, bootstrap, {"subscribe": "batch-few"}, "value string").count()
 
 
 def test_what_is_not_there_can_be_left_out(spark: SparkSession, bootstrap: str) -> None:

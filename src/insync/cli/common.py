@@ -19,7 +19,7 @@ from rich.table import Table
 
 from insync.cli import client_config
 from insync.client.cluster import Cluster
-from insync.client.errors import BadAddress, ClientError
+from insync.client.errors import BadAddress, ClientError, NoBroker
 
 T = TypeVar("T")
 
@@ -60,6 +60,8 @@ def run(bootstrap: str, timeout: float, work: Callable[[Cluster], Awaitable[T]])
         return asyncio.run(session())
     except BadAddress as error:
         raise wrong(str(error)) from None
+    except NoBroker as error:
+        raise failed(f"{error} Name one of its brokers with --bootstrap HOST:PORT or INSYNC_BOOTSTRAP") from None
     except ClientError as error:
         raise failed(str(error)) from None
     except KeyboardInterrupt:

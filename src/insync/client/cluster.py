@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from insync.client import apis
 from insync.client.apis import Api
 from insync.client.connection import Connection
-from insync.client.errors import BadAddress, ClientError, ConnectionLost, NoAnswer, Unreachable, check, passes
+from insync.client.errors import BadAddress, ClientError, ConnectionLost, NoAnswer, NoBroker, Unreachable, check, passes
 from insync.client.leaders import Leaders
 from insync.client.model import NOBODY, Broker, ClusterInfo
 from insync.client.settings import DEFAULTS, ClientSettings
@@ -199,10 +199,7 @@ class Cluster:
                 return await self._connection(host, port)
             except Unreachable as error:
                 failures.append(str(error))
-        raise Unreachable(
-            f"{'; '.join(failures)}. Is the cluster running? "
-            "Name one of its brokers with --bootstrap HOST:PORT or INSYNC_BOOTSTRAP"
-        )
+        raise NoBroker(f"{'; '.join(failures)}. Is the cluster running?")
 
     async def broker(self, broker: int) -> Connection:
         if broker not in self.brokers:

@@ -14,6 +14,7 @@ __all__ = [
     "Denied",
     "ErrorCode",
     "NoAnswer",
+    "NoBroker",
     "Refused",
     "UnknownTopic",
     "Unreachable",
@@ -55,6 +56,10 @@ class Unreachable(NoAnswer):
     """Nobody answers, or what answers is not a broker."""
 
 
+class NoBroker(Unreachable):
+    """None of the addresses that we know."""
+
+
 class ConnectionLost(NoAnswer):
     """The broker closed the connection, or took too long."""
 
@@ -94,6 +99,7 @@ HINTS = {
     ErrorCode.not_enough_replicas: "the ISR is smaller than min.insync.replicas; `insync explain` tells why",
     ErrorCode.leader_not_available: "the partition has no leader; `insync explain` tells why",
     ErrorCode.unknown_topic_or_partition: "there is no such topic or partition",
+    ErrorCode.invalid_topic_exception: "a name has letters, digits, '.', '_' and '-' only, and 249 of them at most",
     ErrorCode.topic_already_exists: "a topic of that name exists",
     ErrorCode.message_too_large: "raise max.message.bytes of the topic, or send less",
     ErrorCode.non_empty_group: "the group has members; stop its consumers first",

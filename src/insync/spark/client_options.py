@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 from collections.abc import Iterable, Mapping
 
-from insync.client.errors import BadSetting
+from insync.client.cluster import parse_bootstrap
+from insync.client.errors import BadAddress, BadSetting
 from insync.client.setting_names import EVERYWHERE, shown
 from insync.client.settings import ClientSettings, tell
 
@@ -31,7 +33,20 @@ def bootstrap(values: Mapping[str, str]) -> str:
     found = values.get("kafka.bootstrap.servers", "").strip()
     if not found:
         raise OptionError("option 'kafka.bootstrap.servers' is missing: HOST:PORT of a broker, or several with commas")
+    try:
+        parse_bootstrap(found)
+    except BadAddress as error:
+        raise OptionError(f"option 'kafka.bootstrap.servers': {error}") from None
     return found
 
 
-__all__ = ["CLIENT", "OptionError", "bootstrap", "read_client", "shown"]
+def unknown(name: str, value: str, known: Iterable[str], *families: str) -> OptionError:
+    """Spark hands over names in small letters only."""
+    names = {each.lower(): each for each in known}
+    similar = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean '{names[similar[0]]}'? Known" if similar else "known"
+    *most, last = (*names.values(), *families)
+    return OptionError(f"unknown option '{name}' ({value}); {hint} are {', '.join(most)} and {last}")
+
+
+__all__ = ["CLIENT", "OptionError", "bootstrap", "read_client", "shown", "unknown"]

@@ -10,7 +10,7 @@ from uuid import UUID
 from insync.client import groups, offsets, topics
 from insync.client.blocking import Blocking
 from insync.client.cluster import Cluster
-from insync.client.errors import UnknownTopic, check
+from insync.client.errors import NoBroker, UnknownTopic, check
 from insync.client.model import Offset, Topic
 from insync.spark.options import CLIENT_ID, LATEST, READ_COMMITTED, OptionError, Position, SourceOptions
 from insync.spark.planning import Key, Offsets
@@ -30,6 +30,13 @@ class ClusterView:
             settings=options.client,
         )
         self._isolation = int(options.isolation == READ_COMMITTED)
+
+    @staticmethod
+    def of_source(options: SourceOptions) -> ClusterView:
+        try:
+            return ClusterView(options)
+        except NoBroker as error:
+            raise NoBroker(f"option 'kafka.bootstrap.servers' is {options.bootstrap!r}: {error}") from None
 
     def close(self) -> None:
         self._client.close()

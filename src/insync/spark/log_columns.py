@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
-SCHEMA = (
-    "broker int, topic string, partition int, offset bigint, leader_epoch int, timestamp timestamp, timestampType int, "
-    "key binary, value binary, headers array<struct<key: string, value: binary>>, base_offset bigint, "
-    "batch_position bigint, batch_size int, codec string, producer_id bigint, producer_epoch smallint, sequence int, "
-    "control boolean, transactional boolean, segment string, crc_ok boolean, error string"
-)
-COLUMNS = tuple(part.split()[0] for part in SCHEMA.replace("key: string, ", "").split(", "))
+COLUMNS = {
+    "broker": "int",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "leader_epoch": "int",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    "key": "binary",
+    "value": "binary",
+    "headers": "array<struct<key:string,value:binary>>",
+    "base_offset": "bigint",
+    "batch_position": "bigint",
+    "batch_size": "int",
+    "codec": "string",
+    "producer_id": "bigint",
+    "producer_epoch": "smallint",
+    "sequence": "int",
+    "control": "boolean",
+    "transactional": "boolean",
+    "segment": "string",
+    "crc_ok": "boolean",
+    "error": "string",
+}
+"""Names and types, as Spark writes them."""

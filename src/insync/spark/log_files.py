@@ -88,6 +88,7 @@ def replicas(options: LogOptions) -> list[Replica]:
 
 
 def _of_directory(path: str, at: int, options: LogOptions) -> Iterator[Replica]:
+    _is_log_directory(path)
     broker = options.brokers[at] if options.brokers else _broker_of(path)
     for place in _PLACES:
         root = os.path.join(path, place) if place else path
@@ -100,6 +101,22 @@ def _of_directory(path: str, at: int, options: LogOptions) -> Iterator[Replica]:
             _has_marks(root, keys, marks)
         for key, name in keys.items():
             yield Replica(broker, *key, os.path.join(root, name), (marks or {}).get(key), starts.get(key, 0))
+
+
+def _is_log_directory(path: str) -> None:
+    """It may be empty; a directory of something else is a mistake."""
+    if os.path.exists(os.path.join(path, META_PROPERTIES)) or _has_partitions(path):
+        return
+    below = sorted(os.path.join(path, name) for name in os.listdir(path))
+    hint = next((f"; {each!r} is one" for each in below if os.path.isdir(each) and _has_partitions(each)), "")
+    raise OptionError(
+        f"option 'path' names {path!r}: that is no log directory, which has a {META_PROPERTIES} "
+        f"and directories such as orders-0{hint}"
+    )
+
+
+def _has_partitions(path: str) -> bool:
+    return any(True for place in _PLACES for _ in _partitions(os.path.join(path, place)))
 
 
 def _partitions(root: str) -> Iterator[tuple[Key, str]]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from insync.spark.options import OptionError
+from insync.spark.client_options import OptionError, unknown
 
 HWM, END = "hwm", "end"
 FAIL, ROWS = "fail", "rows"
@@ -43,7 +43,7 @@ def read_options(options: Mapping[str, str]) -> LogOptions:
     values = {name.lower(): value for name, value in options.items()}
     for name, value in values.items():
         if name not in _KNOWN:
-            raise OptionError(f"unknown option '{name}' ({value!r}); known are {', '.join(_NAMES)}")
+            raise unknown(name, repr(value), _NAMES)
     paths = _paths(values)
     found = LogOptions(
         paths=paths,
@@ -103,7 +103,7 @@ def _brokers(values: Mapping[str, str], paths: int) -> tuple[int, ...]:
         raise OptionError(f"option 'brokers' is {text!r}: broker ids with commas between them")
     found = tuple(int(each) for each in text.split(","))
     if len(found) != paths:
-        raise OptionError(f"option 'brokers' is {text!r}: {len(found)} ids for {paths} directories of option 'path'")
+        raise OptionError(f"option 'brokers' is {text!r}: {len(found)} ids, and option 'path' names {paths}")
     return found
 
 

@@ -18,7 +18,7 @@ from insync.columnar.buffers import TYPES
 from insync.columnar.decode import Wanted, decode
 from insync.spark import log_indexes
 from insync.spark.log_chunks import Chunk, Rest, begins_batch, chunks, headers_of
-from insync.spark.log_columns import COLUMNS, SCHEMA
+from insync.spark.log_columns import COLUMNS
 from insync.spark.log_files import Segment
 from insync.spark.log_indexes import EMPTY, BadIndex, Index
 from insync.spark.log_options import ROWS
@@ -39,7 +39,7 @@ class DamagedLog(Exception):  # noqa: N818  says what was found
     """Names the file and the position."""
 
 
-def read(segment: Segment, columns: tuple[str, ...] = COLUMNS) -> Iterator[pa.RecordBatch]:
+def read(segment: Segment, columns: tuple[str, ...] = tuple(COLUMNS)) -> Iterator[pa.RecordBatch]:
     return _Reading(segment, columns).batches()
 
 
@@ -207,4 +207,4 @@ class _Reading:
             yield made
 
 
-__all__ = ["COLUMNS", "SCHEMA", "DamagedLog", "read", "types_of"]
+__all__ = ["COLUMNS", "DamagedLog", "read", "types_of"]

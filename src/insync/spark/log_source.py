@@ -16,11 +16,10 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from insync.spark import log_files
-from insync.spark.log_columns import COLUMNS, SCHEMA
+from insync.spark import log_files, schemas
+from insync.spark.log_columns import COLUMNS
 from insync.spark.log_files import Segment
 from insync.spark.log_options import LogOptions, read_options
-from insync.spark.options import OptionError
 
 NAME = "insync-log"
 
@@ -31,10 +30,10 @@ class LogDataSource(DataSource):
         return NAME
 
     def schema(self) -> str:
-        return SCHEMA
+        return schemas.ddl(COLUMNS)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return LogReader(read_options(self.options), columns_of(schema))
+        return LogReader(read_options(self.options), schemas.asked_for(schema, COLUMNS))
 
 
 @dataclass
@@ -59,10 +58,3 @@ class LogReader(DataSourceReader):
             return iter(())  # Spark's own, where there is nothing to read
         worker.settle()
         return log_rows.read(partition.segment, self._columns)
-
-
-def columns_of(schema: StructType) -> tuple[str, ...]:
-    names = tuple(schema.fieldNames())
-    if strange := [name for name in names if name not in COLUMNS]:
-        raise OptionError(f"there is no column '{strange[0]}'; there are {', '.join(COLUMNS)}")
-    return names

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from insync.client.setting_names import READING
 from insync.client.settings import DEFAULTS, ClientSettings
 from insync.spark import client_options
-from insync.spark.client_options import CLIENT, OptionError, shown
+from insync.spark.client_options import CLIENT, OptionError, shown, unknown
 
 T = TypeVar("T")
 
@@ -95,9 +95,10 @@ def read_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions
         raise OptionError("give exactly one of the options 'subscribe', 'subscribePattern' and 'assign'")
     end = _position(values, "ending", LATEST)
     if streaming and end is not None:
-        raise OptionError("a stream has no end: 'endingOffsets' and 'endingTimestamp' are for batch queries")
+        raise OptionError(f"option {end.option}: a stream has no end, that is for batch queries")
     start = _position(values, "starting", LATEST if streaming else EARLIEST)
     _possible(start, end, streaming=streaming)
+    _limits(values)
     return SourceOptions(
         bootstrap=client_options.bootstrap(values),
         client=client_options.read_client(values, used=(*READING, "isolation.level")),
@@ -131,9 +132,7 @@ def _known_only(values: Mapping[str, str]) -> None:
                 f"option '{name}' cannot be set (it was {shown(name, value)}): the source decides that itself"
             )
         if name not in _KNOWN and not name.startswith(CLIENT) and name != "path":
-            raise OptionError(
-                f"unknown option '{name}' ({shown(name, value)}); known are {', '.join(_KNOWN.values())} and kafka.*"
-            )
+            raise unknown(name, shown(name, value), _KNOWN.values(), "kafka.*")
 
 
 def _isolation(values: Mapping[str, str]) -> str:
@@ -168,7 +167,7 @@ def _assigned(values: Mapping[str, str]) -> tuple[Key, ...]:
         return ()
 
     def parse(found: Any) -> tuple[Key, ...]:
-        return tuple((str(topic), int(index)) for topic, partitions in found.items() for index in partitions)
+        return tuple((str(topic), _whole(index)) for topic, partitions in found.items() for index in partitions)
 
     keys = _json(values, "assign", parse, '{"topic": [0, 1]}')
     if not keys:
@@ -208,10 +207,23 @@ def _possible(start: Position | None, end: Position | None, *, streaming: bool) 
 
 
 def _by_partition(found: Any) -> dict[Key, int]:
-    result = {(str(topic), int(index)): int(each) for topic, rest in found.items() for index, each in rest.items()}
+    result = {(str(topic), int(index)): _whole(each) for topic, rest in found.items() for index, each in rest.items()}
     if any(each < EARLIEST for each in result.values()):
         raise ValueError("an offset below -2")
     return result
+
+
+def _whole(found: Any) -> int:
+    if type(found) is not int:
+        raise ValueError(f"{json.dumps(found)} is no whole number")
+    return found
+
+
+def _limits(values: Mapping[str, str]) -> None:
+    least, most = _count(values, "minoffsetspertrigger"), _count(values, "maxoffsetspertrigger")
+    if least is not None and most is not None and least > most:
+        told = " and ".join(_named(values, name) for name in ("minoffsetspertrigger", "maxoffsetspertrigger"))
+        raise OptionError(f"options {told}: the least that a batch has cannot be above the most")
 
 
 def _strategy(values: Mapping[str, str]) -> bool:

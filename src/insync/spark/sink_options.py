@@ -14,7 +14,7 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, Stri
 
 from insync.client.settings import DEFAULTS, ClientSettings
 from insync.spark import client_options
-from insync.spark.client_options import CLIENT, OptionError, shown
+from insync.spark.client_options import CLIENT, OptionError, shown, unknown
 from insync.wire import compression
 
 _NAMES = ("topic", "fenceId", "includeTimestamp", "includeHeaders", "checkpointLocation", "queryName", "path")
@@ -24,7 +24,7 @@ _DECIDED = (
     "kafka.partitioner.class",
 )
 _USED = ("acks", "enable.idempotence", "compression.type", "batch.size", "buffer.memory", "delivery.timeout.ms")
-_HEADER = {"key": StringType(), "value": BinaryType()}
+_HEADER = [("key", StringType()), ("value", BinaryType())]
 BATCH_BYTES, MOST_BATCH_BYTES = 512 << 10, 64 << 20
 MEMORY = 32 << 20
 
@@ -52,9 +52,7 @@ def read_sink(options: Mapping[str, str]) -> SinkOptions:
                 f"option '{name}' cannot be set (it was {shown(name, value)}): the sink decides that itself"
             )
         if name not in _KNOWN and not name.startswith(CLIENT):
-            raise OptionError(
-                f"unknown option '{name}' ({shown(name, value)}); known are {', '.join(_NAMES)} and kafka.*"
-            )
+            raise unknown(name, shown(name, value), _NAMES, "kafka.*")
     _insist(values, "kafka.acks", ("all", "-1"))
     _insist(values, "kafka.enable.idempotence", ("true",))
     return SinkOptions(
@@ -100,7 +98,7 @@ def _typed(found: Mapping[str, DataType], name: str, allowed: tuple[DataType, ..
 def _are_headers(kind: DataType) -> bool:
     if not isinstance(kind, ArrayType) or not isinstance(kind.elementType, StructType):
         return False
-    return {field.name: field.dataType for field in kind.elementType.fields} == _HEADER
+    return [(field.name, field.dataType) for field in kind.elementType.fields] == _HEADER  # Arrow goes by position
 
 
 def _insist(values: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> None:

@@ -19,13 +19,14 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from insync.spark import seen, tasks
+from insync.spark import schemas, seen, tasks
 from insync.spark.cluster_view import ClusterView
 from insync.spark.options import EARLIEST, LATEST, OptionError, Position, SourceOptions, read_source
 from insync.spark.planning import OffsetRange, split
 from insync.spark.seen import Seen
 
 NAME = "insync"
+DEFAULT_START, DEFAULT_END = "'startingOffsets' is 'earliest'", "'endingOffsets' is 'latest'"
 
 
 class InsyncDataSource(DataSource):
@@ -36,15 +37,17 @@ class InsyncDataSource(DataSource):
     def schema(self) -> str:
         options = {name.lower(): value for name, value in self.options.items()}
         with_headers = options.get("includeheaders", "false").lower() == "true"
-        return f"{tasks.SCHEMA}, {tasks.HEADERS}" if with_headers else tasks.SCHEMA
+        return schemas.ddl(
+            {name: kind for name, kind in tasks.COLUMNS.items() if with_headers or name != tasks.HEADERS}
+        )
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(read_source(self.options, streaming=False), columns_of(schema))
+        return BatchReader(read_source(self.options, streaming=False), schemas.asked_for(schema, tasks.COLUMNS))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name
         from insync.spark.stream import StreamReader
 
-        return StreamReader(read_source(self.options, streaming=True), columns_of(schema))
+        return StreamReader(read_source(self.options, streaming=True), schemas.asked_for(schema, tasks.COLUMNS))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from insync.spark import sink
@@ -63,7 +66,7 @@ class BatchReader(DataSourceReader):
         self._columns = columns
 
     def partitions(self) -> Sequence[InputPartition]:
-        view = ClusterView(self._options)
+        view = ClusterView.of_source(self._options)
         try:
             return self._tasks(view)
         finally:
@@ -88,17 +91,11 @@ class BatchReader(DataSourceReader):
         if wrong := [key for key in keys if start[key] > end[key]]:
             topic, index = wrong[0]
             where = f"{topic}-{index} would be read from {start[wrong[0]]} to {end[wrong[0]]}"
-            raise OptionError(f"{where}: option {first.option or 'startingOffsets'}, {last.option or 'endingOffsets'}")
+            told = f"{first.option or DEFAULT_START} and {last.option or DEFAULT_END}"
+            raise OptionError(f"options {told}: {where}")
         if first != Position(EARLIEST) or last != Position(LATEST):
             seen.within(view, start, end, now, fail=options.fail_on_data_loss)
         return [OffsetRange(*key, start[key], end[key]) for key in keys]
 
 
-def columns_of(schema: StructType) -> tuple[str, ...]:
-    names = tuple(schema.fieldNames())
-    if strange := [name for name in names if name not in tasks.COLUMNS]:
-        raise OptionError(f"there is no column '{strange[0]}'; there are {', '.join(tasks.COLUMNS)}")
-    return names
-
-
-__all__ = ["BatchReader", "InsyncDataSource", "columns_of"]
+__all__ = ["BatchReader", "InsyncDataSource"]

@@ -117,7 +117,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _view(self) -> ClusterView:
         """Made when it is needed: Spark copies readers to executors."""
         if self._view_ is None:
-            self._view_ = ClusterView(self._options)
+            self._view_ = ClusterView.of_source(self._options)
         return self._view_
 
     def _beginning(self) -> StreamOffset:

@@ -12,9 +12,18 @@ from pyspark.sql.datasource import InputPartition
 from insync.spark.options import SourceOptions
 from insync.spark.planning import OffsetRange
 
-SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
-HEADERS = "headers array<struct<key: string, value: binary>>"
-COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+HEADERS = "headers"
+COLUMNS = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    HEADERS: "array<struct<key:string,value:binary>>",
+}
+"""Names and types, as Spark writes them."""
 
 
 @dataclass

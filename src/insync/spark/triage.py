@@ -14,7 +14,7 @@ tells the causes apart.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -48,14 +48,19 @@ class Loss:
     evidence: str
 
     def __str__(self) -> str:
+        if self.cause is Cause.DELETED:
+            return (
+                f"{self.topic}-{self.partition} cannot be read on from offset {self.first} (deleted): {self.evidence}"
+            )
         lost = f"offsets {self.first} to {self.end - 1}" if self.end - self.first > 1 else f"offset {self.first}"
         return f"{self.topic}-{self.partition}: {lost} missing ({self.cause}): {self.evidence}"
 
 
 class DataLoss(ClientError):  # noqa: N818  says what happened
     def __init__(self, losses: tuple[Loss, ...]) -> None:
-        told = "; ".join(str(each) for each in losses)
-        super().__init__(f"{told}. Set the option failOnDataLoss to false to go on with what is left")
+        super().__init__(
+            f"{'; '.join(sentences(losses))}. Set the option failOnDataLoss to false to go on with what is left"
+        )
         self.losses = losses
 
     def __reduce__(self) -> tuple[type[DataLoss], tuple[tuple[Loss, ...]]]:
@@ -77,8 +82,19 @@ def report(losses: tuple[Loss, ...], *, fail: bool) -> None:
     """An error, or a warning for each."""
     if losses and fail:
         raise DataLoss(losses)
+    for sentence in sentences(losses):
+        log.warning("%s", sentence)
+
+
+def sentences(losses: Sequence[Loss]) -> list[str]:
+    """One for each loss, and one for all partitions of a topic that is gone."""
+    gone: dict[tuple[str, str], list[Loss]] = {}
     for each in losses:
-        log.warning("%s", each)
+        if each.cause is Cause.DELETED:
+            gone.setdefault((each.topic, each.evidence), []).append(each)
+    return [str(each) for each in losses if each.cause is not Cause.DELETED] + [
+        str(each[0]) + (f" (and {len(each) - 1} more of its partitions)" if each[1:] else "") for each in gone.values()
+    ]
 
 
 def examine(
