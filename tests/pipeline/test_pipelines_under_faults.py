@@ -1,0 +1,108 @@
+"""An archive and a stream read along while the cluster has its bad day: each acknowledged record is in both, once.
+
+The faults are those of `insync chaos` that readers notice most: a leader that is cut off or asleep and does not know of
+its successor, a partition that leaves its brokers, a leader that dies. INSYNC_FAULT_ROUNDS makes it longer, with all
+faults there are.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from insync.pipeline import archive, archive_verify, lake
+from insync.pipeline.archive import ArchiveOptions
+from insync.testing import Cluster, history
+from insync.testing.chaos import FAULTS, Scene, strike
+from insync.testing.load import Load
+from insync.testing.workload import Workload
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+ROUNDS = int(os.environ.get("INSYNC_FAULT_ROUNDS", "0"))
+FEW = ("cut", "reassign", "pause", "kill-leader")
+TOPIC = "faults"
+PATIENCE_S = 120.0
+WHERE = ["topic", "partition", "offset"]
+
+
+class Following:
+    """`archive --follow` in a thread; what ends it before its time is raised at the end."""
+
+    def __init__(self, spark: SparkSession, bootstrap: str, directory: Path) -> None:
+        self._spark = spark
+        self._options = ArchiveOptions(
+            bootstrap=bootstrap, lake=str(directory), topics=(TOPIC,), follow=True, interval_s=0.2
+        )
+        self._stop = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Following:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive()
+        if self._error is not None and kind is None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            archive.run(self._spark, self._options, stop=self._stop)
+        except BaseException as error:
+            self._error = error
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    topic = {"partitions": 3, "replication_factor": 3, "min_insync_replicas": 2}
+    with Cluster(brokers=4, topics={TOPIC: topic}) as made:
+        yield made
+
+
+def test_archive_and_stream_have_each_acknowledged_record_once(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
+    load = Load(bootstrap=cluster.bootstrap, topic=TOPIC, partitions=3, rate=200, producers=1, consumers=0)
+    with (
+        Workload(load, tmp_path / "history.jsonl") as workload,
+        Following(spark, cluster.bootstrap, tmp_path / "lake"),
+    ):
+        scene = Scene(cluster, workload, random.Random(ROUNDS))
+        scene.recovers()
+        query = started(spark, cluster.bootstrap, tmp_path)
+        for fault in FEW if not ROUNDS else tuple(FAULTS) * ROUNDS:
+            strike(fault, scene)
+            assert query.exception() is None
+        assert workload.finish().ok
+    query.processAllAvailable()
+    query.stop()
+    archive.run(spark, ArchiveOptions(bootstrap=cluster.bootstrap, lake=str(tmp_path / "lake"), topics=(TOPIC,)))
+    assert archive_verify.verify(tmp_path / "lake", cluster.bootstrap).problems == []
+    acknowledged = acknowledgements(spark, tmp_path / "history.jsonl")
+    assert acknowledged.count() > 100
+    for rows in (lake.read(spark, tmp_path / "lake"), spark.read.parquet(str(tmp_path / "stream"))):
+        found = rows.select(*WHERE)
+        assert found.count() == found.distinct().count()
+        assert acknowledged.join(found, WHERE, "left_anti").count() == 0
+
+
+def started(spark: SparkSession, bootstrap: str, directory: Path) -> StreamingQuery:
+    source = spark.readStream.format("insync").option("kafka.bootstrap.servers", bootstrap).option("subscribe", TOPIC)
+    sink = source.option("startingOffsets", "earliest").load().writeStream.format("parquet")
+    return sink.option("checkpointLocation", str(directory / "checkpoint")).start(str(directory / "stream"))
+
+
+def acknowledgements(spark: SparkSession, path: Path) -> DataFrame:
+    events = spark.read.schema("kind string, topic string, partition int, offset long").json(str(path))
+    return events.where(f"kind = '{history.ACK}' and offset >= 0").select(*WHERE)
