@@ -153,15 +153,19 @@ class FakeCluster:
         """Nobody listens there any more; metadata still tells of it."""
         self._call(self._stop(broker))
 
+    def start(self, broker: int) -> None:
+        """It listens again, where it did before."""
+        self._call(self._listen(broker, self.ports[broker]))
+
     def _call(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    async def _listen(self, broker: int) -> int:
+    async def _listen(self, broker: int, port: int = 0) -> int:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             self._writers.setdefault(broker, []).append(writer)
             await self._serve(broker, reader, writer)
 
-        self._servers[broker] = await asyncio.start_server(serve, "127.0.0.1", 0)
+        self._servers[broker] = await asyncio.start_server(serve, "127.0.0.1", port)
         return int(self._servers[broker].sockets[0].getsockname()[1])
 
     async def _stop(self, broker: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from copy import deepcopy
@@ -16,6 +17,7 @@ from insync.client import apis, offsets, topics
 from insync.client.blocking import Blocking
 from insync.client.cluster import Cluster
 from insync.client.consumer import Reader
+from insync.client.errors import NoBroker
 from insync.client.leaders import Leaders
 from insync.client.model import NOBODY, Offset, Partition, Topic
 from insync.wire.types import ZERO_UUID
@@ -115,6 +117,21 @@ def test_a_broker_that_hangs_keeps_nobody_from_asking_the_others() -> None:
             assert latest(before).offset == 3
         with Blocking(fake.bootstrap, timeout=3) as after:
             assert latest(after).offset == 3
+
+
+def test_who_is_patient_waits_for_the_first_broker() -> None:
+    """A task begins while a whole cluster is down for a moment."""
+    with FakeCluster(brokers=1) as fake:
+        fake.topic("t", (1,))
+        fake.write("t", 0, "a")
+        fake.stop(1)
+        with pytest.raises(NoBroker):
+            Blocking(fake.bootstrap, timeout=30)
+        later = threading.Timer(0.3, fake.start, [1])
+        later.start()
+        with Blocking(fake.bootstrap, timeout=30, patient=True) as client:
+            assert latest(client).offset == 1
+        later.join()
 
 
 def first_of(fake: FakeCluster) -> str:

@@ -47,9 +47,12 @@ class Blocking:
         timeout: float = 30.0,
         client_id: str = "insync",
         settings: ClientSettings = DEFAULTS,
+        patient: bool = False,
     ) -> None:
         self.timeout = timeout
-        self._cluster = Cluster.connect(bootstrap, timeout=timeout, client_id=client_id, settings=settings)
+        self._cluster = Cluster.connect(
+            bootstrap, timeout=timeout, client_id=client_id, settings=settings, patient=patient
+        )
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="insync-client", daemon=True)
         self._thread.start()

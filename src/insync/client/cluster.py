@@ -40,6 +40,7 @@ class Cluster:
         "cluster_id",
         "controller",
         "leaders",
+        "patient",
         "settings",
         "timeout",
     )
@@ -50,8 +51,11 @@ class Cluster:
         timeout: float = 10.0,
         client_id: str = "insync",
         settings: ClientSettings = DEFAULTS,
+        *,
+        patient: bool = False,
     ) -> None:
         self.timeout = timeout
+        self.patient = patient
         self.settings = settings
         self.client_id = settings.client_id or client_id
         self.brokers: dict[int, Broker] = {}
@@ -64,14 +68,20 @@ class Cluster:
 
     @staticmethod
     def connect(
-        bootstrap: str, *, timeout: float = 10.0, client_id: str = "insync", settings: ClientSettings = DEFAULTS
+        bootstrap: str,
+        *,
+        timeout: float = 10.0,
+        client_id: str = "insync",
+        settings: ClientSettings = DEFAULTS,
+        patient: bool = False,
     ) -> Cluster:
-        """Nothing is opened before `async with`. What the settings say wins over `timeout` and `client_id`."""
-        return Cluster(parse_bootstrap(bootstrap), timeout, client_id, settings)
+        """Nothing is opened before `async with`. What the settings say wins over `timeout` and `client_id`. Who is
+        patient waits for a broker that can be reached, as for everything else; others are told at once."""
+        return Cluster(parse_bootstrap(bootstrap), timeout, client_id, settings, patient=patient)
 
     async def __aenter__(self) -> Cluster:
         try:
-            await self.refresh()
+            await (self.retrying(self.refresh) if self.patient else self.refresh())
         except ClientError:
             await self.close()
             raise

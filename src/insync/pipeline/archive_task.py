@@ -78,7 +78,9 @@ def execute(task: Task) -> Answer:
 def _fill(writer: RangeWriter, task: Task) -> tuple[int, int]:
     """Returns the leader epoch of the last batch, and how far it reached."""
     last = -1, -1
-    with Blocking(task.bootstrap, timeout=task.timeout_s, client_id="insync-archive", settings=task.client) as client:
+    with Blocking(
+        task.bootstrap, timeout=task.timeout_s, client_id="insync-archive", settings=task.client, patient=True
+    ) as client:
         client.remember([(UUID(task.range.topic_id), task.range.partition, task.leader_epoch)])
         _same_topic(client, task.range)
         for decoded, epoch, seen in _decoded(client, task):

@@ -73,7 +73,7 @@ def execute(task: Task) -> Answer:
 
 async def _replay(task: Task) -> Position:
     async with Cluster.connect(
-        task.bootstrap, timeout=task.timeout_s, client_id="insync-replay", settings=task.client
+        task.bootstrap, timeout=task.timeout_s, client_id="insync-replay", settings=task.client, patient=True
     ) as cluster:
         landed = Landed(task.position.rows, task.position.target)
         sender = Sender(cluster, (task.topic, task.partition), task.topic_id, task.producer, landed)

@@ -217,6 +217,6 @@ def client_of(options: SourceOptions) -> Blocking:
         while len(_clients) >= CLIENTS:
             _clients.pop(next(iter(_clients))).close()
         _clients[key] = Blocking(
-            options.bootstrap, timeout=options.timeout_s, client_id=CLIENT_ID, settings=options.client
+            options.bootstrap, timeout=options.timeout_s, client_id=CLIENT_ID, settings=options.client, patient=True
         )
     return _clients[key]

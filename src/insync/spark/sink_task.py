@@ -43,7 +43,11 @@ def write(batches: Iterable[pa.RecordBatch], options: SinkOptions, fence: Fence,
     report = Report()
     with (
         Blocking(
-            options.bootstrap, timeout=options.request_s, client_id="insync-spark-sink", settings=options.client
+            options.bootstrap,
+            timeout=options.request_s,
+            client_id="insync-spark-sink",
+            settings=options.client,
+            patient=True,
         ) as client,
         Sender(client, codec=options.codec, delivery_s=options.delivery_s, memory=options.memory) as sender,
     ):
