@@ -1,8 +1,9 @@
-"""An archive and a stream read along while the cluster has its bad day: each acknowledged record is in both, once.
+"""An archive and a stream read along while the cluster has its bad day, and a stream copies the topic to another one:
+each acknowledged record is in all three, once.
 
-The faults are those of `insync chaos` that readers notice most: a leader that is cut off or asleep and does not know of
-its successor, a partition that leaves its brokers, a leader that dies. INSYNC_FAULT_ROUNDS makes it longer, with all
-faults there are.
+The faults are those of `insync chaos` that clients notice most: a leader that is cut off or asleep and does not know of
+its successor, a partition that leaves its brokers, a moment without any broker. INSYNC_FAULT_ROUNDS makes it longer,
+with all faults there are.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from standalone import until
 
 from insync.pipeline import archive, archive_verify, lake
 from insync.pipeline.archive import ArchiveOptions
@@ -27,8 +29,8 @@ from insync.testing.workload import Workload
 pytestmark = pytest.mark.xdist_group("spark")
 
 ROUNDS = int(os.environ.get("INSYNC_FAULT_ROUNDS", "0"))
-FEW = ("cut", "reassign", "pause", "kill-leader")
-TOPIC = "faults"
+FEW = ("cut", "reassign", "pause", "kill-all")
+TOPIC, COPY = "faults", "faults-copy"
 PATIENCE_S = 120.0
 WHERE = ["topic", "partition", "offset"]
 
@@ -66,13 +68,11 @@ class Following:
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     topic = {"partitions": 3, "replication_factor": 3, "min_insync_replicas": 2}
-    with Cluster(brokers=4, topics={TOPIC: topic}) as made:
+    with Cluster(brokers=4, topics={TOPIC: topic, COPY: topic}) as made:
         yield made
 
 
-def test_archive_and_stream_have_each_acknowledged_record_once(
-    spark: SparkSession, cluster: Cluster, tmp_path: Path
-) -> None:
+def test_whoever_reads_has_each_acknowledged_record_once(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
     load = Load(bootstrap=cluster.bootstrap, topic=TOPIC, partitions=3, rate=200, producers=1, consumers=0)
     with (
         Workload(load, tmp_path / "history.jsonl") as workload,
@@ -80,13 +80,16 @@ def test_archive_and_stream_have_each_acknowledged_record_once(
     ):
         scene = Scene(cluster, workload, random.Random(ROUNDS))
         scene.recovers()
-        query = started(spark, cluster.bootstrap, tmp_path)
+        queries = [stored(spark, cluster.bootstrap, tmp_path), copied(spark, cluster.bootstrap, tmp_path)]
+        for query in queries:
+            until(lambda query=query: query.lastProgress, "the first batch")  # type: ignore[misc]
         for fault in FEW if not ROUNDS else tuple(FAULTS) * ROUNDS:
             strike(fault, scene)
-            assert query.exception() is None
+            assert [query.exception() for query in queries] == [None, None]
         assert workload.finish().ok
-    query.processAllAvailable()
-    query.stop()
+    for query in queries:
+        query.processAllAvailable()
+        query.stop()
     archive.run(spark, ArchiveOptions(bootstrap=cluster.bootstrap, lake=str(tmp_path / "lake"), topics=(TOPIC,)))
     assert archive_verify.verify(tmp_path / "lake", cluster.bootstrap).problems == []
     acknowledged = acknowledgements(spark, tmp_path / "history.jsonl")
@@ -95,12 +98,30 @@ def test_archive_and_stream_have_each_acknowledged_record_once(
         found = rows.select(*WHERE)
         assert found.count() == found.distinct().count()
         assert acknowledged.join(found, WHERE, "left_anti").count() == 0
+    assert contents(spark, cluster.bootstrap, COPY) == contents(spark, cluster.bootstrap, TOPIC)
 
 
-def started(spark: SparkSession, bootstrap: str, directory: Path) -> StreamingQuery:
+def read(spark: SparkSession, bootstrap: str) -> DataFrame:
     source = spark.readStream.format("insync").option("kafka.bootstrap.servers", bootstrap).option("subscribe", TOPIC)
-    sink = source.option("startingOffsets", "earliest").load().writeStream.format("parquet")
-    return sink.option("checkpointLocation", str(directory / "checkpoint")).start(str(directory / "stream"))
+    return source.option("startingOffsets", "earliest").load()
+
+
+def stored(spark: SparkSession, bootstrap: str, directory: Path) -> StreamingQuery:
+    sink = read(spark, bootstrap).writeStream.format("parquet").option("checkpointLocation", str(directory / "stored"))
+    return sink.start(str(directory / "stream"))
+
+
+def copied(spark: SparkSession, bootstrap: str, directory: Path) -> StreamingQuery:
+    rows = read(spark, bootstrap).select("key", "value", "partition")
+    sink = rows.writeStream.format("insync").option("kafka.bootstrap.servers", bootstrap).option("topic", COPY)
+    return sink.option("checkpointLocation", str(directory / "copied")).start()
+
+
+def contents(spark: SparkSession, bootstrap: str, topic: str) -> list[tuple[int, bytes]]:
+    """In the order of the log."""
+    rows = spark.read.format("insync").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic).load()
+    ordered = rows.select("partition", "offset", "value").orderBy("partition", "offset").collect()
+    return [(row.partition, bytes(row.value)) for row in ordered]
 
 
 def acknowledgements(spark: SparkSession, path: Path) -> DataFrame:
