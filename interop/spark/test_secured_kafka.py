@@ -3,6 +3,7 @@ options. And what Kafka's own listeners answer to those who come in by the wrong
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 
@@ -10,8 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 from secured_kafka import MECHANISMS, SESSION_MS, TLS, SecuredKafka, login, trusting
 
-from insync.client import connection, topics
+from insync.client import apis, connection, topics
 from insync.client.blocking import Blocking
+from insync.client.cluster import BROKERS_ONLY, Cluster
 from insync.client.errors import ClientError, ConnectionLost
 from insync.client.settings import ClientSettings
 
@@ -54,13 +56,17 @@ def test_what_our_sink_writes_our_source_and_javas_connector_read_with_the_same_
 
 
 def ask_for_a_while(kafka: SecuredKafka) -> None:
-    """Longer than two sessions. `begin` tries once: a connection that Kafka closes is an error."""
-    with Blocking(kafka.users, timeout=60.0, settings=ClientSettings.of(login("SCRAM-SHA-512"))) as client:
+    """Longer than two sessions, on one connection: if Kafka closes it, that is an error."""
+
+    async def ask(cluster: Cluster) -> None:
+        opened = await cluster.anyone()
         until = time.monotonic() + 2.5 * SESSION_MS / 1_000
         while time.monotonic() < until:
-            for asked in [client.begin(topics.describe) for _ in range(4)]:
-                asked.result(60)
-            time.sleep(0.05)
+            await asyncio.gather(*(opened.call(apis.METADATA, BROKERS_ONLY) for _ in range(4)))
+            await asyncio.sleep(0.05)
+
+    with Blocking(kafka.users, timeout=60.0, settings=ClientSettings.of(login("SCRAM-SHA-512"))) as client:
+        client.begin(ask).result(60)
 
 
 def test_a_session_is_renewed_on_its_connection(kafka: SecuredKafka, monkeypatch: pytest.MonkeyPatch) -> None:
