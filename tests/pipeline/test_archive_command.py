@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from lake_data import numbered, produce, table
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from insync.cli import pipeline_archive, pipeline_replay
 from insync.cli.main import app
 from insync.pipeline.ledger import Ledger
 from insync.testing import Cluster
@@ -52,8 +55,9 @@ def test_archive_verify_and_replay_tell_what_they_did(insync: Any, cluster: Clus
     assert "600 records in" in replayed.stdout
     assert "again-0" in replayed.stdout
     done = insync("replay", "orders=again")
-    assert done.exit_code == 1
-    assert "--again does it once more" in done.stderr
+    assert done.exit_code == 0
+    assert "--again does it once more" in done.stdout
+    assert "0 records in" in done.stdout
     assert insync("archive", "again").exit_code == 0
     content = ["partition", "offset", "key", "value", "timestamp"]
     assert table(tmp_path / "lake", "again", content).equals(table(tmp_path / "lake", "orders", content))
@@ -74,6 +78,62 @@ def test_json_is_all_that_is_printed(insync: Any) -> None:
         (0, 10, 10),
         (1, 10, 10),
     ]
+
+
+def test_a_pattern_that_no_topic_fits_makes_no_lake(
+    insync: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once = insync("archive", "--pattern", "zzz.*")
+    assert (once.exit_code, once.stdout) == (1, "")
+    assert once.stderr == "insync: no topic fits --pattern zzz.*: `insync topic list` shows those there are\n"
+    assert not (tmp_path / "lake").exists()
+    monkeypatch.setattr(pipeline_archive, "interruptible", _stopped)
+    following = insync("archive", "--pattern", "zzz.*", "--follow")
+    assert following.exit_code == 0
+    assert "no topic fits --pattern zzz.* yet; waiting for one that does" in following.stderr
+
+
+@contextmanager
+def _stopped() -> Iterator[threading.Event]:
+    """As if Ctrl-C had been pressed."""
+    stop = threading.Event()
+    stop.set()
+    yield stop
+
+
+def test_an_archive_that_is_stopped_says_that_the_same_command_goes_on(
+    insync: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline_archive, "interruptible", _stopped)
+        stopped = insync("archive", "orders", "--json")
+    assert (stopped.exit_code, json.loads(stopped.stdout)["finished"]) == (130, False)
+    assert "the same command goes on from here" in stopped.stderr
+    done = json.loads(insync("archive", "orders", "--json").stdout)
+    assert (done["finished"], done["rows"]) == (True, 600)
+
+
+def test_a_replay_that_is_stopped_says_that_the_same_command_goes_on(
+    insync: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insync("archive", "orders")
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline_replay, "interruptible", _stopped)
+        stopped = insync("replay", "orders=stopped", "--create", "--json")
+    assert stopped.exit_code == 130
+    assert "the same command goes on from here" in stopped.stderr
+    assert json.loads(stopped.stdout)["finished"] is False
+    done = json.loads(insync("replay", "orders=stopped", "--create", "--json").stdout)
+    assert (done["finished"], done["rows"]) == (True, 600)
+    assert done["seconds"] == round(done["seconds"], 3)
+
+
+def test_a_target_that_is_not_there_is_told_before_spark_starts(insync: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    insync("archive", "orders")
+    monkeypatch.delattr(pipeline_replay, "spark_session")
+    refused = insync("replay", "orders=nowhere")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr == "insync: there is no topic 'nowhere' to write to; --create makes it\n"
 
 
 def test_wrong_use_is_exit_code_2_and_one_sentence(insync: Any, tmp_path: Path) -> None:

@@ -10,10 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from audit_data import a_batch, a_history, ten_batches, write_replica
+from click.testing import Result
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
-from insync.pipeline import audit
+from insync.cli.main import app
+from insync.pipeline import audit, outputs
 from insync.pipeline.audit import Audit, Options
+from insync.pipeline.outputs import OutputError
 from insync.testing.history import to_line
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -67,6 +71,75 @@ def test_a_history_in_json_lines_is_judged_and_bad_lines_are_told(spark: SparkSe
     assert (found.history.partitions, found.history.sent) == (2, 90)
     assert found.counts == {"lost": 2, "inconsistent": 1, "malformed": 1}
     assert {(each.topic, each.partition, each.offset) for each in found.findings} == {("orders", 1, 17), ("", -1, -1)}
+    [malformed] = [each for each in found.findings if each.kind == "malformed"]
+    said = f'line {len(lines) + 1} is no event: {{"kind": "ack", "time": '
+    assert (malformed.file, malformed.detail) == (str(file), said)
+
+
+def test_what_is_no_event_is_told_by_file_and_line(spark: SparkSession, tmp_path: Path) -> None:
+    """Of those that Spark could read as JSON, by file and content."""
+    directory = tmp_path / "more than one"
+    directory.mkdir()
+    good = "".join(map(to_line, a_history(20)))
+    (directory / "a.jsonl").write_text(f"not json\n{good}not json\n")
+    (directory / "b.jsonl").write_text('{"kind": "ack", "time": 5}\n{"kind": "x", "topic": "orders", "partition": 0}\n')
+    found = audit.run(spark, Options(histories=(str(directory),))).findings
+    assert {each.kind for each in found} == {"malformed"}
+    told = sorted((Path(each.file).name, each.topic, each.detail.partition(": ")[0]) for each in found)
+    assert told == [
+        ("a.jsonl", "", "line 1 is no event"),
+        ("a.jsonl", "", f"line {len(good.splitlines()) + 2} is no event"),
+        ("b.jsonl", "", "an event without a topic or a partition"),
+        ("b.jsonl", "orders", "an event of an unknown kind"),
+    ]
+    assert str(found[0]).startswith("malformed: line 1 is no event: not json (")
+
+
+def test_a_history_without_events_says_nothing_and_that_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "empty.jsonl"
+    file.touch()
+    [found] = audit.run(spark, Options(histories=(str(file),))).findings
+    assert str(found) == f"empty: there is no event in it ({file})"
+
+
+def test_findings_are_written_over_earlier_findings_and_over_nothing_else(spark: SparkSession, tmp_path: Path) -> None:
+    write_replica(tmp_path, 1, [ten_batches()[:9]])
+    out = tmp_path / "out put"
+
+    def run(*more: str) -> Result:
+        command = ["pipeline", "audit", str(tmp_path / "broker-1"), "--out", str(out), *more]
+        return CliRunner().invoke(app, command)
+
+    for _ in range(2):
+        assert run().exit_code == 1
+        assert [row["kind"] for row in spark.read.parquet(str(out)).collect()] == ["short"]
+    assert "1 finding (" in run().stdout
+    (out / "notes.txt").write_text("mine")
+    refused = run()
+    assert (refused.exit_code, "'notes.txt'" in refused.stderr) == (2, True)
+    assert (out / "notes.txt").read_text() == "mine"
+
+
+def test_what_only_spark_can_see_is_never_overwritten(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    outputs.check_store(spark, "--out", str(tmp_path / "there"))
+    with pytest.raises(OutputError, match="--out nowhere://cluster/x: Spark cannot look there: "):
+        outputs.check_store(spark, "--out", "nowhere://cluster/x")
+
+
+def test_a_compacted_topic_is_compared_among_those_whose_high_watermarks_are_known(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    changed = ten_batches()
+    changed[7] = a_batch(21, word="other", epoch=1)
+    for broker, batches in ((1, ten_batches()), (2, changed), (3, ten_batches())):
+        write_replica(tmp_path, broker, [batches])
+    (tmp_path / "broker-3/replication-offset-checkpoint").write_text("garbage")
+    found = audit.run(spark, Options(logs=(str(tmp_path / "broker-*"),), compacted=("orders",))).findings
+    assert sorted({each.kind for each in found}) == ["checkpoint", "diverged"]
+    assert {each.detail for each in found if each.kind == "diverged"} == {
+        "holds another record there than broker 1, in a compacted topic"
+    }
 
 
 def test_one_loss_and_one_duplicate_in_a_million_events_are_named(spark: SparkSession, tmp_path: Path) -> None:

@@ -30,7 +30,9 @@ def table(events: list[Event]) -> pa.Table:
             "partition": pa.array([event.partition for event in events], pa.int32()),
             "code": pa.array([CODES.get(event.kind, -1) for event in events], pa.int8()),
             "client": [event.client for event in events],
-            "damaged": pa.array([None] * len(events), pa.string()),
+            "damaged": pa.array([None] * len(events), pa.bool_()),
+            "text": pa.array([None] * len(events), pa.string()),
+            "file": pa.array([None] * len(events), pa.string()),
         }
     )
 

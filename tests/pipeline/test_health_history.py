@@ -98,7 +98,7 @@ def test_a_follower_that_fell_behind_was_dropped_and_taken_back_by_its_leader(tm
     [partition] = found.tables.partitions.to_pylist()
     assert (partition["under_replicated_s"], partition["under_min_isr_s"]) == (15.0, 0.0)
     assert (partition["shrinks"], partition["expands"], partition["peak_per_minute"]) == (2, 1, 3)
-    assert found.verdict == "1 partitions under-replicated at the end"
+    assert found.verdict == "1 partition under-replicated at the end"
 
 
 def test_a_fenced_leader_is_the_cause_of_shrink_and_election_also_when_it_is_told_after_them(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_an_election_outside_of_isr_and_elr_is_unclean_and_one_from_the_elr_is_n
         ("election", 3, "unclean"),
     ]
     assert not found.sound
-    assert "1 unclean elections" in found.verdict
+    assert "1 unclean election," in found.verdict
     assert found.summary()["offline_s"] == 2.0
 
 
@@ -222,6 +222,28 @@ def test_the_page_needs_nothing_but_itself(tmp_path: Path) -> None:
     assert 'name="viewport"' in page
     assert "broker 1 fenced" in page
     assert not any(word in page for word in ("http:", "https:", "<script", "src=", "@import", "url("))
+
+
+def test_a_history_cannot_end_before_it_begins(tmp_path: Path) -> None:
+    write_log(tmp_path, [(0, BEGINNING), (10, [change(isr=(1, 2))])])
+    with pytest.raises(health.TooEarly, match=r"the log begins at 2023-11-14T22:14:00\.000Z"):
+        health.read([tmp_path], until_ms=START - 1)
+    assert health.read([tmp_path], until_ms=START).seconds == 0
+
+
+def test_a_history_that_begins_with_a_snapshot_cannot_end_before_that(tmp_path: Path) -> None:
+    path = write_log(tmp_path, [(10, [change(isr=(1, 2))])], base=50)
+    payloads = [metadata_records.encode(record) for record in BEGINNING]
+    made = snapshot.encode(payloads, OffsetAndEpoch(50, 1), START)
+    (path / f"{50:020d}-{1:010d}.checkpoint").write_bytes(made)
+    with pytest.raises(health.TooEarly, match="the log begins at"):
+        health.read([path], until_ms=START - 1)
+
+
+def test_a_log_without_records_has_no_history(tmp_path: Path) -> None:
+    (write_log(tmp_path, []) / f"{0:020d}.log").write_bytes(b"")
+    with pytest.raises(health_log.NoMetadataLog, match="holds no records"):
+        health.read([tmp_path], until_ms=START)
 
 
 def test_a_metadata_log_of_apache_kafka_tells_the_kill_of_a_broker_and_the_end() -> None:

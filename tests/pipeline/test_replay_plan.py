@@ -152,3 +152,28 @@ def test_a_task_that_is_shorter_than_what_has_landed_says_only_what_it_covers(le
     batches = Batches(task(ledger, Position(), 40, Selection()), skip=120)
     assert list(batches.made()) == []
     assert (batches.position, batches.source) == (40, 40)
+
+
+@pytest.mark.parametrize(
+    ("selection", "told"),
+    [
+        (Selection(from_offset=50, to_offset=20), "--from-offset 50 is not before --to-offset 20"),
+        (Selection(from_offset=20, to_offset=20), "--from-offset 20 is not before --to-offset 20"),
+        (
+            Selection(from_time=FIRST_DAY + DAY_MS, to_time=FIRST_DAY),
+            "--from-time 2024-10-05T00:00:00.000Z is not before --to-time 2024-10-04T00:00:00.000Z",
+        ),
+    ],
+)
+def test_a_selection_that_ends_before_it_begins_is_refused(selection: Selection, told: str) -> None:
+    replay_plan.check_selection(Selection())
+    with pytest.raises(ReplayError) as refused:
+        replay_plan.check_selection(selection)
+    assert str(refused.value).startswith(told)
+
+
+def test_a_target_has_a_name_that_a_topic_can_have() -> None:
+    replay_plan.check_names({"x": "Orders.2_a-b"})
+    for name in ("x y", "", "..", "a" * 250, "ä"):
+        with pytest.raises(ReplayError, match="letters, digits"):
+            replay_plan.check_names({"x": name})

@@ -20,7 +20,7 @@ from standalone import QUICK_JVM
 
 from insync.client import topics
 from insync.client.blocking import Blocking
-from insync.pipeline import archive, replay, replay_task
+from insync.pipeline import archive, replay, replay_target, replay_task
 from insync.pipeline.archive import ArchiveOptions
 from insync.pipeline.replay import ReplayError, ReplayOptions, Selection
 from insync.pipeline.replay_state import DIRECTORY
@@ -82,8 +82,11 @@ def test_records_come_back_as_they_were(
     summary = run("back", codec="lz4")
     assert summary.rows == ROWS
     assert rows_of(spark, cluster, "back", tmp_path) == table(lake, "orders").to_pylist()
-    with pytest.raises(ReplayError, match="this replay was done before"):
-        run("back")
+    again = run("back")
+    assert (again.rows, again.finished, again.partitions[0].resumed) == (0, True, summary.partitions[0].rows)
+    assert again.notes[0].startswith("this replay was done before")
+    with pytest.raises(ReplayError, match="is the state of another replay"):
+        run("elsewhere")
 
 
 def test_a_part_comes_back_by_offset_time_and_partition(
@@ -162,7 +165,7 @@ def test_senders_at_the_same_time_and_other_writers_double_nothing(
 
     monkeypatch.setattr(replay.Replayer, "_round", _locally(beside))
     monkeypatch.setattr(replay, "ROWS_PER_ROUND", 500)
-    monkeypatch.setattr(replay, "BATCH_BYTES", 4000)
+    monkeypatch.setattr(replay_target, "BATCH_BYTES", 4000)
     cluster.create_topic("busy", partitions=2)
     chosen = ReplayOptions(
         bootstrap=cluster.bootstrap, lake=str(lake), topics={"orders": "busy"}, state=str(tmp_path / "s")
@@ -175,7 +178,7 @@ def test_senders_at_the_same_time_and_other_writers_double_nothing(
 def test_leaders_that_are_killed_lose_and_double_nothing(
     spark: SparkSession, cluster: Cluster, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay, "BATCH_BYTES", 2000)
+    monkeypatch.setattr(replay_target, "BATCH_BYTES", 2000)
     monkeypatch.setattr(replay, "ROWS_PER_ROUND", 250)
     cluster.create_topic("killed", partitions=2, replication_factor=3)
     state = tmp_path / "s"
@@ -232,7 +235,7 @@ def test_mistakes_are_told_and_nothing_is_written(run: Any, cluster: Cluster, la
             "topics": {"orders": "missing"},
             "create": False,
         },
-        "topic 'narrow' has 1 partitions, the lake has 2": {"topics": {"orders": "narrow"}},
+        "topic 'narrow' has 1 partition, the lake has 2": {"topics": {"orders": "narrow"}},
         "LogAppendTime: timestamps would be lost": {"topics": {"orders": "appends"}},
         "no codec is called 'rar'": {"codec": "rar"},
         "would never end": {"rate": 0.0},

@@ -12,6 +12,7 @@ import typer
 
 from insync.cli.common import wrong
 from insync.cli.lazy import LazyGroup
+from insync.client.errors import NoBroker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,9 +25,25 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "campaign": ("pipeline_campaign.campaign", "Simulator seeds on Spark."),
 }
 
+
+def _a_master(value: str | None) -> str | None:
+    from insync.pipeline import session
+
+    try:
+        session.check_master(value)
+    except session.NoSpark as error:
+        raise wrong(str(error)) from None
+    return value
+
+
 Master = Annotated[
     str | None,
-    typer.Option("--master", metavar="URL", help="Spark's master; without it, all cores of this machine."),
+    typer.Option(
+        "--master",
+        metavar="URL",
+        callback=_a_master,
+        help="Spark's master; without it, all cores of this machine.",
+    ),
 ]
 
 
@@ -40,6 +57,9 @@ class _Pipelines(LazyGroup):
             if error.name and error.name.partition(".")[0] in ("pyspark", "pyarrow", "numba", "pandas", "numpy"):
                 raise wrong(f"pipelines need {error.name}: pip install 'insync[spark]'") from None
             raise
+        except KeyboardInterrupt:  # what a pipeline needs takes its time to load
+            typer.echo("insync: stopped before it began", err=True)
+            raise typer.Exit(130) from None
 
 
 app = typer.Typer(
@@ -71,6 +91,39 @@ def interruptible() -> Iterator[threading.Event]:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Ctrl-C at any time, also while Spark starts, ends with a sentence: nothing is lost by it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise stopped() from None
+
+
+def stopped() -> typer.Exit:
+    typer.echo("insync: stopped; the same command goes on from here", err=True)
+    return typer.Exit(130)
+
+
+def reason(error: Exception) -> str:
+    """What went wrong; if no broker answers, also how to name one."""
+    hint = (
+        " Name one of its brokers with --bootstrap HOST:PORT or INSYNC_BOOTSTRAP" if isinstance(error, NoBroker) else ""
+    )
+    return f"{error}{hint}"
+
+
+@contextmanager
+def checked() -> Iterator[None]:
+    """A place for results that is not one of ours: a sentence and exit code 2."""
+    from insync.pipeline.outputs import OutputError
+
+    try:
+        yield
+    except OutputError as error:
+        raise wrong(str(error)) from None
 
 
 def need_java() -> None:

@@ -20,11 +20,12 @@ from insync.cli.common import (
     size,
     wrong,
 )
-from insync.cli.pipeline import Master, interruptible, need_java, spark_session
+from insync.cli.pipeline import Master, interruptible, need_java, reason, resumable, spark_session, stopped
 from insync.cli.pipeline_progress import bar
 from insync.client.errors import BadAddress, ClientError
 from insync.pipeline import archive as pipeline
 from insync.pipeline import archive_verify
+from insync.pipeline import lake as lakes
 from insync.pipeline.archive import ArchiveError, ArchiveOptions, Progress, Summary
 from insync.pipeline.archive_plan import Lost
 from insync.pipeline.archive_verify import PartitionFacts, Verdict
@@ -32,6 +33,7 @@ from insync.pipeline.journal import JournalError
 from insync.pipeline.lake import LakeError
 from insync.pipeline.lake_writer import CODECS
 from insync.pipeline.ledger import Range
+from insync.pipeline.wording import counted
 
 
 def archive(
@@ -57,6 +59,8 @@ def archive(
     if verify:
         _verify(lake, "" if offline else bootstrap, timeout, as_json)
         return
+    if offline:
+        raise wrong("--offline goes with --verify: to archive, the brokers must be asked")
     options = ArchiveOptions(
         bootstrap=bootstrap,
         lake=str(lake),
@@ -73,15 +77,24 @@ def archive(
     )
     try:
         pipeline.check(options)
-    except ArchiveError as error:
+        lakes.check(options.lake)
+    except (ArchiveError, LakeError) as error:
         raise wrong(str(error)) from None
-    _archive(options, master, as_json)
+    with resumable():
+        summary = _archive(options, master, as_json)
+    if as_json:
+        print_json(as_dict(summary))
+    else:
+        _print(summary)
+    if not summary.finished:
+        raise stopped()
 
 
-def _archive(options: ArchiveOptions, master: str | None, as_json: bool) -> None:
+def _archive(options: ArchiveOptions, master: str | None, as_json: bool) -> Summary:
     need_java()
     try:
-        pipeline.check_topics(options)
+        if not pipeline.check_topics(options):
+            typer.echo(f"insync: no topic fits --pattern {options.pattern} yet; waiting for one that does", err=True)
         with spark_session(master, "archive") as spark, interruptible() as stop, bar(quiet=as_json) as progress:
             task = progress.add_task("archive", total=None, told="offsets")
 
@@ -89,15 +102,11 @@ def _archive(options: ArchiveOptions, master: str | None, as_json: bool) -> None
                 done = progress.tasks[task].completed + now.offsets
                 progress.update(task, completed=done, total=done + now.backlog, told=f"offsets, {now.rows:,} rows")
 
-            summary = pipeline.run(spark, options, on_progress=told, stop=stop)
+            return pipeline.run(spark, options, on_progress=told, stop=stop)
     except BadAddress as error:
         raise wrong(str(error)) from None
     except (ClientError, LakeError, JournalError, ArchiveError, Lost) as error:
-        raise failed(str(error)) from None
-    if as_json:
-        print_json(as_dict(summary))
-    else:
-        _print(summary)
+        raise failed(reason(error)) from None
 
 
 def _verify(lake: Path, bootstrap: str, timeout: float, as_json: bool) -> None:
@@ -114,7 +123,7 @@ def _verify(lake: Path, bootstrap: str, timeout: float, as_json: bool) -> None:
     except BadAddress as error:
         raise wrong(str(error)) from None
     except (ClientError, LakeError, JournalError) as error:
-        raise failed(str(error)) from None
+        raise failed(reason(error)) from None
     if as_json:
         print_json({"ok": verdict.ok, **asdict(verdict)})
     else:
@@ -131,6 +140,7 @@ def as_dict(summary: Summary) -> dict[str, Any]:
         "lake": summary.lake,
         "rows": summary.rows,
         "seconds": round(summary.seconds, 3),
+        "finished": summary.finished,
         "partitions": [
             {"topic": topic, "partition": partition, "generation": generation, **_joined(ranges)}
             for (topic, partition, generation), ranges in _by_partition(summary).items()
@@ -175,9 +185,10 @@ def _print(summary: Summary) -> None:
     for note in summary.notes:
         console().print(note, style="yellow", markup=False)
     if summary.swept:
-        typer.echo(f"{len(summary.swept)} files of an archiver that had been killed were swept away")
+        files = counted(len(summary.swept), "file")
+        typer.echo(f"{files} of an archiver that had been killed: swept away")
     rate = summary.rows / summary.seconds if summary.seconds else 0.0
-    typer.echo(f"{summary.rows:,} rows in {summary.seconds:.1f} s ({rate:,.0f}/s) to {summary.lake}")
+    typer.echo(f"{counted(summary.rows, 'row')} in {summary.seconds:.1f} s ({rate:,.0f}/s) to {summary.lake}")
 
 
 def _print_verdict(verdict: Verdict) -> None:
@@ -201,7 +212,8 @@ def _print_verdict(verdict: Verdict) -> None:
     for problem in verdict.problems:
         console().print(problem, style="red", markup=False)
     if verdict.ok:
-        console().print(f"{verdict.entries} ledger entries, no gap, no overlap, all files whole", style="bold green")
+        entries = counted(verdict.entries, "ledger entry", "ledger entries")
+        console().print(f"{entries}, no gap, no overlap, all files whole", style="bold green")
 
 
 def _line(facts: PartitionFacts) -> list[Any]:

@@ -6,12 +6,18 @@ import time
 from typing import Annotated, Any
 
 import typer
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
-from insync.cli.common import AsJson, console, print_json, print_table, size, wrong
-from insync.cli.pipeline import Master, open_session
+from insync.cli.common import AsJson, console, failed, print_json, print_table, size, wrong
+from insync.cli.pipeline import Master, checked, open_session
 from insync.cli.pipeline_progress import progress
-from insync.pipeline.audit import Audit, Options, frame, node_directories, run
-from insync.pipeline.audit_findings import MEANINGS
+from insync.pipeline import outputs
+from insync.pipeline.audit import Audit, Options, check, frame, node_directories, run
+from insync.pipeline.audit_findings import MEANINGS, Finding
+from insync.pipeline.executors import reason
+from insync.pipeline.wording import counted
 from insync.spark.options import OptionError
 from insync.testing import verdict
 
@@ -42,22 +48,44 @@ def audit(
     Exit code 1: something is not as it should be.
     """
     options = _options(logs or [], history or [], brokers, topics=_names(topics), compacted=_names(compacted))
+    with checked():
+        if out:
+            outputs.check_frame("--out", out, Finding._fields)
+    _check(options)
     spark = open_session(master, "audit")
     started = time.perf_counter()
-    try:
-        with progress(quiet=as_json) as tell:
-            found = run(spark, options, tell)
-    except (OptionError, ValueError) as error:
-        raise wrong(str(error)) from None
+    with checked():
+        outputs.check_store(spark, "--out", out)
+    found = _run(spark, options, quiet=as_json)
     seconds = time.perf_counter() - started
-    if out:
-        frame(spark, found).coalesce(1).write.mode("overwrite").parquet(out)
     if as_json:
         print_json(_as_dict(found, seconds))
     else:
         _print(found, seconds)
+    if out:
+        with checked():
+            outputs.write_frame(frame(spark, found).coalesce(1), "--out", out)
     if found.findings:
         raise typer.Exit(1)
+
+
+def _check(options: Options) -> None:
+    try:
+        check(options)
+    except (OptionError, ValueError) as error:
+        raise wrong(str(error)) from None
+    except OSError as error:
+        raise failed(f"{error.filename} cannot be read: {error.strerror}") from None
+
+
+def _run(spark: SparkSession, options: Options, *, quiet: bool) -> Audit:
+    try:
+        with progress(quiet=quiet) as tell:
+            return run(spark, options, tell)
+    except (OptionError, ValueError) as error:
+        raise wrong(str(error)) from None
+    except (PySparkException, Py4JError) as error:
+        raise failed(f"Spark: {reason(str(error))}") from None
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -89,6 +117,9 @@ def _print(found: Audit, seconds: float) -> None:
         names = ("replicas", "partitions", "segments", "batches", "records", "bytes", "stretches compared")
         values = (logs.replicas, logs.partitions, logs.segments, logs.batches, logs.records, size(logs.size))
         print_table(names, [(*values, logs.stretches)])
+        if logs.unmarked:
+            replicas = counted(logs.unmarked, "replica")
+            out.print(f"{replicas} not compared: their brokers have written no high watermark down")
         if logs.compacted:
             out.print(f"compacted, so that missing offsets are in order: {', '.join(logs.compacted)}")
         if not logs.policies_known:
@@ -103,7 +134,7 @@ def _print(found: Audit, seconds: float) -> None:
     for each in found.findings[:SHOWN]:
         out.print(str(each), style="red", markup=False)
     if len(found.findings) > SHOWN:
-        out.print(f"... {len(found.findings)} in all: see --json or --out", style="red")
+        out.print(f"... {len(found.findings):,} in all: see --json or --out", style="red")
     good = not found.findings
-    text = "nothing is wrong" if good else f"{len(found.findings)} findings"
+    text = "nothing is wrong" if good else counted(len(found.findings), "finding")
     out.print(f"{text} ({seconds:.1f} s)", style="bold green" if good else "bold red")

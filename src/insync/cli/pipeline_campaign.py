@@ -9,11 +9,13 @@ from typing import Annotated, Any
 import typer
 
 from insync.cli.common import AsJson, console, print_json, print_table, wrong
-from insync.cli.pipeline import Master, open_session
+from insync.cli.pipeline import Master, checked, open_session, resumable
 from insync.cli.pipeline_progress import progress
 from insync.cli.seeds import seed_range
+from insync.pipeline import outputs
 from insync.pipeline.campaign import Options, Summary, run
 from insync.pipeline.campaign_seeds import Work
+from insync.pipeline.wording import counted
 from insync.sim.mutations import MUTANTS
 from insync.sim.probes import PROBES
 
@@ -39,15 +41,14 @@ def campaign(
     wanted = seed_range(seeds)
     if mutant and mutant not in MUTANTS:
         raise wrong(f"no mutant is called '{mutant}'. Known: {', '.join(MUTANTS)}")
-    spark = open_session(master, "campaign")
+    with checked():
+        outputs.check_directory("--out", out)
     options = Options(wanted, out, Work(steps, mutant), chunk)
-    started = time.perf_counter()
-    try:
+    with resumable():
+        spark = open_session(master, "campaign")
+        started = time.perf_counter()
         with progress(quiet=as_json) as tell:
             found = run(spark, options, tell)
-    except KeyboardInterrupt:
-        typer.echo("insync: stopped; the same command goes on from here", err=True)
-        raise typer.Exit(130) from None
     seconds = time.perf_counter() - started
     if as_json:
         print_json(_as_dict(found, seconds))
@@ -65,7 +66,8 @@ def _as_dict(found: Summary, seconds: float) -> dict[str, Any]:
 def _print(found: Summary, seconds: float) -> None:
     out = console()
     rate = f"{found.ran} now in {seconds:.1f} s, {found.ran / seconds:.1f} seeds/s" if found.ran else "all were there"
-    out.print(f"{found.seeds:,} seeds ({rate}), {found.steps:,} node steps, rows in {found.path}")
+    steps = counted(found.steps, "node step")
+    out.print(f"{counted(found.seeds, 'seed')} ({rate}), {steps}, rows in {found.path}")
     out.print(f"{len(PROBES) - len(found.never)} of {len(PROBES)} probes reached")
     if found.never:
         print_table(("never reached", "what it would be"), [(name, PROBES[name]) for name in found.never])
@@ -73,6 +75,9 @@ def _print(found: Summary, seconds: float) -> None:
         out.print(f"VIOLATION seed {failure.seed}  {failure.property}: {failure.detail}", style="bold red")
         out.print(f"  look at it:  {failure.replay}")
     if found.violations > SHOWN:
-        out.print(f"... {found.violations} violations in all: column `property` of the rows is not null", style="red")
+        out.print(
+            f"... {counted(found.violations, 'violation')} in all: column `property` of the rows is not null",
+            style="red",
+        )
     if not found.violations:
         out.print("no violation", style="bold green")

@@ -9,12 +9,15 @@ from typing import Annotated
 import typer
 
 from insync.cli.common import AsJson, console, duration, print_json, print_table, wrong
-from insync.cli.pipeline import Master, open_session
+from insync.cli.pipeline import Master, checked, open_session
 from insync.cli.pipeline_progress import progress
 from insync.pipeline import health as pipeline
-from insync.pipeline.health import Health
+from insync.pipeline import outputs
+from insync.pipeline.health import Health, TooEarly
 from insync.pipeline.health_log import NoMetadataLog
 from insync.pipeline.health_page import render
+from insync.pipeline.health_tables import columns
+from insync.pipeline.wording import counted
 
 SHOWN = 10
 
@@ -35,21 +38,34 @@ def health(
     Exit code 1: there was an unclean election, or partitions are not well off at the end.
     """
     end = _end(until)
+    with checked():
+        _places(html, out)
     try:
         with progress(quiet=as_json) as tell:
             found = pipeline.read(paths, min_isr=min_isr or None, until_ms=end, tell=tell)
     except NoMetadataLog as error:
         raise wrong(str(error)) from None
+    except TooEarly as error:
+        raise wrong(f"--until {until}: {error}") from None
     if html is not None:
         html.write_text(render(found), encoding="utf-8")
     if out:
-        _write(found, out, master)
+        with checked():
+            _write(found, out, master)
     if as_json:
         print_json(found.summary() | {"sound": found.sound, "verdict": found.verdict})
     else:
         _print(found, html)
     if not found.sound:
         raise typer.Exit(1)
+
+
+def _places(html: Path | None, out: str) -> None:
+    if html is not None:
+        outputs.check_page("--html", html)
+    if out:
+        for name, known in columns().items():
+            outputs.check_frame("--out", f"{out}/{name}", known)
 
 
 def _end(text: str) -> int | None:
@@ -66,14 +82,16 @@ def _end(text: str) -> int | None:
 
 def _write(found: Health, out: str, master: str | None) -> None:
     spark = open_session(master, "health")
+    for name in found.tables._fields:
+        outputs.check_store(spark, "--out", f"{out}/{name}")
     for name, frame in pipeline.frames(spark, found).items():
-        frame.write.mode("overwrite").parquet(f"{out}/{name}")
+        outputs.write_frame(frame, "--out", f"{out}/{name}")
 
 
 def _print(found: Health, html: Path | None) -> None:
     totals = found.summary()
     out = console()
-    out.print(f"{found.path}: {found.records:,} records, {duration(found.seconds)}")
+    out.print(f"{found.path}: {counted(found.records, 'record')}, {duration(found.seconds)}")
     print_table(
         ("partitions", "under-replicated", "under MinISR", "no leader", "shrinks", "expands", "a minute"),
         [
@@ -91,10 +109,9 @@ def _print(found: Health, html: Path | None) -> None:
     names = ("elections", "unclean_elections", "fencings", "controlled_shutdowns", "controller_elections")
     print_table([name.replace("_", " ") for name in names], [[totals[name] for name in names]])
     causes = found.tables.causes.slice(0, SHOWN).to_pylist()
-    print_table(
-        ("what", "how", "why", "decided by", "times"),
-        [(each["kind"].replace("_", " "), each["how"], each["cause"], each["by"], each["times"]) for each in causes],
-    )
+    rows = [(each["kind"].replace("_", " "), each["how"], each["cause"], each["by"], each["times"]) for each in causes]
+    if rows:
+        print_table(("what", "how", "why", "decided by", "times"), rows)
     if html is not None:
         out.print(f"report: {html}")
     out.print(found.verdict, style="bold green" if found.sound else "bold red")

@@ -35,13 +35,18 @@ def bar(*, quiet: bool) -> Progress:
 
 @contextmanager
 def progress(*, quiet: bool) -> Iterator[Tell]:
-    """Gives a function that is told (what, done, total)."""
+    """Gives a function that is told (what, done, total). Who is told nothing shows nothing, not even an empty line."""
     tasks: dict[str, TaskID] = {}
-    with bar(quiet=quiet) as shown:
+    shown = bar(quiet=quiet)
 
-        def tell(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = shown.add_task(what, total=total or None, told="")
-            shown.update(tasks[what], completed=done, total=total or None)
+    def tell(what: str, done: int, total: int) -> None:
+        shown.start()
+        if what not in tasks:
+            tasks[what] = shown.add_task(what, total=total or None, told="")
+        shown.update(tasks[what], completed=done, total=total or None)
 
+    try:
         yield tell
+    finally:
+        if shown.live.is_started:
+            shown.stop()

@@ -12,14 +12,16 @@ import typer
 from insync.cli import client_config
 from insync.cli.common import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, console, failed, print_json, print_table, wrong
 from insync.cli.parsing import moment, numbers
-from insync.cli.pipeline import Master, interruptible, need_java, spark_session
+from insync.cli.pipeline import Master, checked, interruptible, need_java, reason, resumable, spark_session, stopped
 from insync.cli.pipeline_progress import bar
 from insync.client.errors import BadAddress, ClientError
+from insync.pipeline import outputs
 from insync.pipeline import replay as pipeline
 from insync.pipeline.journal import JournalError
 from insync.pipeline.lake import LakeError
 from insync.pipeline.replay import ReplayError, ReplayOptions, Selection, Summary
 from insync.pipeline.replay_plan import FOREVER
+from insync.pipeline.wording import counted
 from insync.wire import compression
 
 _TIME = "An ISO time, 15m (ago), or milliseconds."
@@ -70,7 +72,17 @@ def replay(
         pipeline.check_options(options)
     except ReplayError as error:
         raise wrong(str(error)) from None
-    _replay(options, master, as_json)
+    if options.state:
+        with checked():
+            outputs.check_directory("--state", options.state)
+    with resumable():
+        summary = _replay(options, master, as_json)
+    if as_json:
+        print_json({"rows": summary.rows, **asdict(summary), "seconds": round(summary.seconds, 3)})
+    else:
+        _print(summary)
+    if not summary.finished:
+        raise stopped()
 
 
 def _targets(topics: list[str]) -> dict[str, str]:
@@ -83,25 +95,23 @@ def _targets(topics: list[str]) -> dict[str, str]:
     return found
 
 
-def _replay(options: ReplayOptions, master: str | None, as_json: bool) -> None:
+def _replay(options: ReplayOptions, master: str | None, as_json: bool) -> Summary:
     need_java()
     try:
-        pipeline.planned(options)
+        if (over := pipeline.done_before(options)) is not None:
+            return over
+        pipeline.check_targets(options)
         with spark_session(master, "replay") as spark, interruptible() as stop, bar(quiet=as_json) as progress:
             task = progress.add_task("replay", total=None, told="records")
 
             def told(done: int, total: int) -> None:
                 progress.update(task, completed=done, total=total)
 
-            summary = pipeline.run(spark, options, on_progress=told, stop=stop)
+            return pipeline.run(spark, options, on_progress=told, stop=stop)
     except BadAddress as error:
         raise wrong(str(error)) from None
     except (ClientError, LakeError, JournalError, ReplayError) as error:
-        raise failed(str(error)) from None
-    if as_json:
-        print_json({"rows": summary.rows, **asdict(summary)})
-    else:
-        _print(summary)
+        raise failed(reason(error)) from None
 
 
 def _print(summary: Summary) -> None:
@@ -118,4 +128,5 @@ def _print(summary: Summary) -> None:
     for note in summary.notes:
         console().print(note, style="yellow", markup=False)
     rate = summary.rows / summary.seconds if summary.seconds else 0.0
-    typer.echo(f"{summary.rows:,} records in {summary.seconds:.1f} s ({rate:,.0f}/s); state in {summary.state}")
+    records = counted(summary.rows, "record")
+    typer.echo(f"{records} in {summary.seconds:.1f} s ({rate:,.0f}/s); state in {summary.state}")

@@ -11,6 +11,7 @@ thrown away, because the ledger knows no gaps.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -77,6 +78,8 @@ class Summary:
     notes: list[str] = field(default_factory=list)
     swept: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    finished: bool = False
+    """Everything that was to be archived is: of who follows, all up to where he was stopped."""
 
     @property
     def rows(self) -> int:
@@ -99,7 +102,7 @@ def run(
     started = time.perf_counter()
     view = _view(options)
     try:
-        archive_plan.known_topics(view, options.topics)  # told before a lake is made
+        _fitting(view, options)  # told before a lake is made
         with Lake.open(options.lake, {"isolation": options.isolation}) as lake:
             archiver = Archiver(spark, options, lake, view, on_progress)
             archiver.summary.swept = lake.swept
@@ -111,8 +114,15 @@ def run(
 
 
 def check(options: ArchiveOptions) -> None:
-    if bool(options.topics) == bool(options.pattern):
-        raise ArchiveError("name topics, or a pattern for their names")
+    if options.topics and options.pattern:
+        both = f"'{options.topics[0]}' and --pattern {options.pattern}"
+        raise ArchiveError(f"name topics, or a pattern for their names, not both: {both} were given")
+    if not options.topics and not options.pattern:
+        raise ArchiveError("name topics, or a pattern for their names with --pattern")
+    try:
+        re.compile(options.pattern)
+    except re.error as error:
+        raise ArchiveError(f"--pattern {options.pattern} is no regular expression: {error}") from None
     if options.codec not in CODECS:
         raise ArchiveError(f"no codec is called '{options.codec}'. Known: {', '.join(CODECS)}")
     if options.isolation not in ("read_committed", "read_uncommitted"):
@@ -121,13 +131,21 @@ def check(options: ArchiveOptions) -> None:
         raise ArchiveError(f"{options.rows_per_file} rows in a file: at least 1")
 
 
-def check_topics(options: ArchiveOptions) -> None:
-    """Whether brokers answer and know the topics: told without waiting for Spark."""
+def check_topics(options: ArchiveOptions) -> bool:
+    """Whether brokers answer and know the topics: told without waiting for Spark. False: none fits the pattern yet."""
     view = _view(options)
     try:
-        archive_plan.known_topics(view, options.topics)
+        return _fitting(view, options)
     finally:
         view.close()
+
+
+def _fitting(view: ClusterView, options: ArchiveOptions) -> bool:
+    """Who follows may wait for the first topic that fits the pattern."""
+    found = archive_plan.known_topics(view, options.topics)
+    if not found and not options.follow:
+        raise ArchiveError(f"no topic fits --pattern {options.pattern}: `insync topic list` shows those there are")
+    return bool(found)
 
 
 def _view(options: ArchiveOptions) -> ClusterView:
@@ -170,10 +188,12 @@ class Archiver:
                 plan.ends = {key: max(plan.starts[key].start, target.get(key, 0)) for key in plan.ends}
             if plan.backlog == 0:
                 if target is not None:
+                    self.summary.finished = True
                     return
                 stop.wait(self._options.interval_s)
                 continue
             failures = self._round(plan, failures)
+        self.summary.finished = self._options.follow
 
     # --- a round -----------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from insync.client.settings import DEFAULTS, ClientSettings
 from insync.pipeline import archive_plan, lake
 from insync.pipeline.lake_writer import checksum
 from insync.pipeline.ledger import File, Key, Ledger, Range
+from insync.pipeline.wording import counted
 from insync.spark.options import EARLIEST, LATEST
 
 
@@ -75,7 +76,8 @@ def verify(
     verdict.problems += _files(ledger, on_file)
     found = lake.orphans(ledger)
     if found:
-        verdict.notes.append(f"{len(found)} files that the ledger does not know, such as {found[0]}: not archived data")
+        files = counted(len(found), "file")
+        verdict.notes.append(f"{files} that the ledger does not know, such as {found[0]}: not archived data")
     verdict.notes += [f"the ledger knows of a loss: {each.lost}" for each in ledger.ranges() if each.lost]
     verdict.notes += [f"generation {each.generation}: {each.why}" for each in ledger.ranges() if each.why]
     ends = _against_brokers(ledger, verdict, bootstrap, timeout_s, client) if bootstrap else {}

@@ -12,16 +12,17 @@ import json
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from insync.pipeline import audit_findings, audit_history, audit_logs, report_watch
+from insync.pipeline import audit_findings, audit_history, audit_lines, audit_logs, report_watch
 from insync.pipeline.audit_findings import Finding
 from insync.pipeline.audit_history import HistoryAudit
 from insync.pipeline.audit_logs import LogAudit
 from insync.pipeline.session import submitted
+from insync.pipeline.wording import counted
 from insync.spark.log_options import LogOptions, read_options
 
 
@@ -67,13 +68,29 @@ def log_options(options: Options) -> LogOptions:
     return read_options(values)
 
 
+def check(options: Options) -> None:
+    """What can be seen without Spark: an `OptionError` or a `ValueError` that names what is wrong."""
+    if options.logs:
+        _an_id_each(options)
+        audit_logs.replicas_of(log_options(options))
+    for path in options.histories:
+        audit_lines.check(path)
+
+
+def _an_id_each(options: Options) -> None:
+    directories = len(log_options(replace(options, brokers=())).paths)
+    if options.brokers and len(options.brokers) != directories:
+        ids, places = counted(len(options.brokers), "id"), counted(directories, "directory", "directories")
+        raise ValueError(f"--brokers {','.join(map(str, options.brokers))}: {ids} for {places}; name one for each")
+
+
 def run(spark: SparkSession, options: Options, tell: report_watch.Tell = report_watch.silent) -> Audit:
     found = Audit()
     if options.logs:
         found.logs = audit_logs.audit(spark, log_options(options), options.compacted, tell)
         found.findings += found.logs.findings
     for path in options.histories:
-        judged = audit_history.audit(spark, audit_history.load(spark, path), tell)
+        judged = audit_history.audit(spark, audit_history.load(spark, path), tell, name=path)
         found.history = judged if found.history is None else _both(found.history, judged)
         found.findings += judged.findings
     return found

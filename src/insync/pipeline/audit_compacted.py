@@ -4,14 +4,17 @@ one offset is the same on both. This is the one comparison that reads every reco
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from insync.pipeline import audit_findings as kinds
-from insync.pipeline import report_watch
+from insync.pipeline import audit_marks, report_watch
 from insync.pipeline.audit_findings import Finding
+from insync.spark.log_files import Replica
 from insync.spark.log_options import LogOptions
 
 COLUMNS = (
@@ -22,8 +25,15 @@ MOST = 1_000
 
 
 def compare(
-    spark: SparkSession, options: LogOptions, topics: Sequence[str], tell: report_watch.Tell = report_watch.silent
+    spark: SparkSession,
+    options: LogOptions,
+    replicas: Sequence[Replica],
+    topics: Sequence[str],
+    tell: report_watch.Tell = report_watch.silent,
 ) -> list[Finding]:
+    options = committed(options, replicas)
+    if not options.paths:
+        return []
     reader = spark.read.format("insync-log").schema(COLUMNS).option("path", json.dumps(list(options.paths)))
     reader = reader.option("topics", ",".join(topics)).option("corrupt", "rows").option("includeControl", "true")
     if options.brokers:
@@ -37,9 +47,22 @@ def compare(
     return [_finding(row[0], row[1], row[2], row[5]) for row in found]
 
 
+def committed(options: LogOptions, replicas: Sequence[Replica]) -> LogOptions:
+    """Without the directories of which nobody knows what is committed."""
+    unknown = audit_marks.without_marks(replicas)
+    kept = [
+        at
+        for at, path in enumerate(options.paths)
+        if not any(root == path or root.startswith(path + os.sep) for root in unknown)
+    ]
+    brokers = tuple(options.brokers[at] for at in kept) if options.brokers else ()
+    return replace(options, paths=tuple(options.paths[at] for at in kept), brokers=brokers)
+
+
 def _finding(topic: str, partition: int, offset: int, holders: Sequence[tuple[int, int, str]]) -> Finding:
     said = [each[1] for each in holders]
     odd = min(holders, key=lambda each: (said.count(each[1]), -each[0]))
-    others = ", ".join(str(each[0]) for each in holders if each[1] != odd[1])
-    detail = f"holds another record there than brokers {others}, in a compacted topic"
+    others = [str(each[0]) for each in holders if each[1] != odd[1]]
+    who = f"broker{'s' if len(others) > 1 else ''} {', '.join(others)}"
+    detail = f"holds another record there than {who}, in a compacted topic"
     return Finding(kinds.DIVERGED, "S2", odd[0], topic, partition, offset, odd[2], None, detail)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-DIVERGED, CRC, GAP, ORDER, EPOCH, INDEX, SHORT, UNREADABLE = (
-    *("diverged", "crc", "gap", "order", "epoch", "index", "short", "unreadable"),
+DIVERGED, CRC, GAP, ORDER, EPOCH, INDEX, SHORT, UNREADABLE, CHECKPOINT = (
+    *("diverged", "crc", "gap", "order", "epoch", "index", "short", "unreadable", "checkpoint"),
 )
+MALFORMED, EMPTY = "malformed", "empty"
 MEANINGS = {
     DIVERGED: ("S2", "replicas hold different batches below their high watermarks"),
     CRC: ("S2", "the bytes of a batch are not those that were written"),
@@ -16,8 +17,11 @@ MEANINGS = {
     INDEX: ("", "an index does not say what is in its segment"),
     SHORT: ("S9", "a log ends below its high watermark"),
     UNREADABLE: ("", "what is in a file is no batch"),
+    CHECKPOINT: ("", "a file in which a broker keeps offsets of its logs cannot be read"),
+    MALFORMED: ("", "what is in a history is no event, or an answer to nothing that was sent"),
+    EMPTY: ("", "a history holds no events, so nothing can be said"),
 }
-"""By kind of finding in logs: the property it speaks of, and what happened. Those of histories: `testing.verdict`."""
+"""By kind of finding: the property it speaks of, and what happened. Those of the judge: `testing.verdict`."""
 DDL = (
     "kind string, property string, broker int, topic string, partition int, offset bigint, file string, "
     "position bigint, detail string"
@@ -38,10 +42,14 @@ class Finding(NamedTuple):
     detail: str
 
     def __str__(self) -> str:
-        where = f"broker {self.broker} " if self.broker is not None else ""
-        offset = f" offset {self.offset}" if self.offset >= 0 else ""
         file = f" ({self.file}{'' if self.position is None else f' at {self.position}'})" if self.file else ""
-        return f"{self.kind}: {where}{self.topic}-{self.partition}{offset}: {self.detail}{file}"
+        return ": ".join(part for part in (self.kind, self._where(), self.detail) if part) + file
+
+    def _where(self) -> str:
+        broker = f"broker {self.broker}" if self.broker is not None else ""
+        partition = f"{self.topic}-{self.partition}" if self.topic else ""
+        offset = f"offset {self.offset}" if self.offset >= 0 else ""
+        return " ".join(part for part in (broker, partition, offset) if part)
 
 
 def order(finding: Finding) -> tuple[Any, ...]:

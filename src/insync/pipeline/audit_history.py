@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from insync.pipeline import audit_suspects, report_watch
-from insync.pipeline.audit_findings import Finding
+from insync.pipeline import audit_lines, audit_suspects, report_watch
+from insync.pipeline.audit_findings import EMPTY, MALFORMED, Finding
 from insync.pipeline.audit_suspects import ACK, CODES, END, FAIL, LIST, LOG, SEND, Events, Suspects
 from insync.properties import recorded
 from insync.spark.worker import settle
@@ -34,7 +34,7 @@ DDL = (
 )
 _ANSWER = (
     "topic string, partition int, rows bigint, judged bigint, sent bigint, acked bigint, failed bigint, "
-    "findings array<struct<kind: string, property: string, offset: bigint, detail: string>>"
+    "findings array<struct<kind: string, property: string, offset: bigint, detail: string, file: string, text: string>>"
 )
 _ANSWER_TYPES = pa.schema(
     [
@@ -45,13 +45,18 @@ _ANSWER_TYPES = pa.schema(
             "findings",
             pa.list_(
                 pa.struct(
-                    [("kind", pa.string()), ("property", pa.string()), ("offset", pa.int64()), ("detail", pa.string())]
+                    [
+                        *(("kind", pa.string()), ("property", pa.string()), ("offset", pa.int64())),
+                        *((name, pa.string()) for name in ("detail", "file", "text")),
+                    ]
                 )
             ),
         ),
     ]
 )
-MALFORMED = "malformed"
+MOST_MALFORMED = 100
+"""Of those that name the same partition, or none: a file of something else need not be told line by line."""
+_FINDING = ("kind", "property", "offset", "detail", "file", "text")
 SMALL = 20_000
 """Events of a partition that the judge sees all of, suspects or not."""
 LARGE = 1_000_000
@@ -76,7 +81,9 @@ class HistoryAudit:
 
 
 def load(spark: SparkSession, path: str) -> DataFrame:
-    """JSON lines as the live checker writes them, or Parquet with the same columns."""
+    """JSON lines as the live checker writes them, or Parquet with the same columns; `_file`: where a row is from."""
+    audit_lines.check(path)
+    file = f.col("_metadata.file_path").alias("_file")
     if path.rstrip("/").endswith((".parquet", ".parq")) or _has_parquet(path):
         found = spark.read.parquet(path)
         missing = [name for name in ("kind", "time", "topic", "partition") if name not in found.columns]
@@ -84,24 +91,39 @@ def load(spark: SparkSession, path: str) -> DataFrame:
             raise ValueError(f"{path} has no column '{missing[0]}': a history has {', '.join(history.COLUMNS)}")
         types = dict(part.split() for part in DDL.split(", "))
         given = [f.col(name) if name in found.columns else f.lit(None) for name in history.COLUMNS]
-        return found.select(
-            *(column.cast(types[name]).alias(name) for name, column in zip(history.COLUMNS, given, strict=True))
-        )
+        columns = (column.cast(types[name]).alias(name) for name, column in zip(history.COLUMNS, given, strict=True))
+        return found.select(*columns, file)
     schema = f"{DDL}, _corrupt string"
-    return spark.read.schema(schema).option("columnNameOfCorruptRecord", "_corrupt").json(path)
+    return spark.read.schema(schema).option("columnNameOfCorruptRecord", "_corrupt").json(path).select("*", file)
 
 
-def audit(spark: SparkSession, frame: DataFrame, tell: report_watch.Tell = report_watch.silent) -> HistoryAudit:
+def audit(
+    spark: SparkSession, frame: DataFrame, tell: report_watch.Tell = report_watch.silent, *, name: str = ""
+) -> HistoryAudit:
+    """`name`: of the history, for a finding that is about all of it."""
     columns = [f.col(name) for name in history.COLUMNS if name not in ("kind", "client", "error")]
     seen = f.when(f.col("kind").isin(history.READ, history.LIST, history.RESET), f.col("client"))
     damaged = f.col("_corrupt").isNotNull() if "_corrupt" in frame.columns else f.lit(False)
     unknown = damaged | f.col("kind").isNull() | ~f.col("kind").isin(*history.KINDS)
     rows = frame.withColumn("code", f.when(unknown, f.lit(-1)).otherwise(_code()).cast("tinyint"))
-    text = f.col("_corrupt") if "_corrupt" in frame.columns else f.lit(None).cast("string")
-    narrow = rows.select(*columns, "code", seen.alias("client"), f.when(damaged, text).alias("damaged"))
+    odd = unknown | f.col("topic").isNull() | f.col("partition").isNull()
+    event = f.to_json(f.struct(*history.COLUMNS))
+    text = f.when(damaged, f.col("_corrupt")).otherwise(event) if "_corrupt" in frame.columns else event
+    file = f.col("_file") if "_file" in frame.columns else f.lit(None).cast("string")
+    narrow = rows.select(
+        *columns,
+        f.col("code"),
+        seen.alias("client"),
+        f.when(damaged, f.lit(True)).alias("damaged"),
+        f.when(odd, f.substring(text, 1, audit_lines.TEXT)).alias("text"),
+        f.when(odd, file).alias("file"),
+    )
     judged = narrow.repartition("topic", "partition").mapInArrow(_judge_each, _ANSWER)
     answers = report_watch.watched(spark, "partitions of the history", judged.collect, tell)
-    return _summed(answers)
+    found = _summed(answers)
+    if not found.events:
+        found.findings.append(Finding(EMPTY, "", None, "", -1, -1, name, None, "there is no event in it"))
+    return found
 
 
 def _code() -> Any:
@@ -111,6 +133,7 @@ def _code() -> Any:
 
 def _summed(answers: list[Any]) -> HistoryAudit:
     found = HistoryAudit()
+    texts: list[str | None] = []
     for row in sorted(answers, key=lambda row: (row["topic"] or "", row["partition"] or 0)):
         found.partitions += row["topic"] is not None
         found.events += row["rows"]
@@ -119,9 +142,24 @@ def _summed(answers: list[Any]) -> HistoryAudit:
         found.acked += row["acked"]
         found.failed += row["failed"]
         topic, partition = row["topic"] or "", -1 if row["partition"] is None else row["partition"]
-        for kind, rule, offset, detail in row["findings"]:
-            found.findings.append(Finding(kind, rule, None, topic, partition, offset, "", None, detail))
+        for kind, rule, offset, detail, file, text in row["findings"]:
+            found.findings.append(Finding(kind, rule, None, topic, partition, offset, file or "", None, detail))
+            texts.append(text)
+    found.findings = list(_with_lines(found.findings, texts))
     return found
+
+
+def _with_lines(findings: list[Finding], texts: list[str | None]) -> Iterator[Finding]:
+    """Where the text of a line is known, its number; lines that say the same get theirs in turn."""
+    wanted: dict[str, list[str]] = {}
+    for each, text in zip(findings, texts, strict=True):
+        if text is not None:
+            wanted.setdefault(each.file, []).append(text)
+    numbers = {file: audit_lines.numbers(file, known) for file, known in wanted.items()}
+    for each, text in zip(findings, texts, strict=True):
+        lines = numbers[each.file][text] if text is not None else []
+        said = f"line {lines.pop(0)} is {each.detail}" if lines else each.detail
+        yield each._replace(file=audit_lines.local(each.file), detail=said)
 
 
 # --- one partition, on an executor -----------------------------------------------------------------------------------
@@ -160,17 +198,19 @@ def judge(table: pa.Table) -> pa.Table:
     if topic is None or partition is None:
         good, malformed = good.slice(0, 0), table
     events, names = columns_of(good)
-    findings = [(MALFORMED, "", -1, _what_is_wrong(row)) for row in malformed.slice(0, 100).to_pylist()]
+    told = [(MALFORMED, "", -1, *_what_is_wrong(row)) for row in malformed.slice(0, MOST_MALFORMED).to_pylist()]
+    findings: list[Any] = []
     seen = 0
     if len(events):
-        seen, more = _judged(topic, partition, events, names)
-        findings += more
+        seen, findings = _judged(topic, partition, events, names)
     row = {
         "topic": topic,
         "partition": partition,
         "rows": table.num_rows,
         "judged": seen,
-        "findings": [dict(zip(("kind", "property", "offset", "detail"), each, strict=True)) for each in findings],
+        "findings": [
+            dict(zip(_FINDING, each, strict=True)) for each in (*told, *((*each, None, None) for each in findings))
+        ],
     }
     counts = {
         name: int((events.kind == code).sum()) for name, code in (("sent", SEND), ("acked", ACK), ("failed", FAIL))
@@ -314,10 +354,14 @@ def _as_events(topic: str, partition: int, events: Events, names: list[str]) -> 
         yield history.Event(history.KINDS[kind], time, names[client], topic, partition, *rest)
 
 
-def _what_is_wrong(row: dict[str, Any]) -> str:
+def _what_is_wrong(row: dict[str, Any]) -> tuple[str, str | None, str | None]:
+    """(in words, in which file, how the line begins)."""
+    what = "an event of an unknown kind"
     if row["damaged"]:
-        return f"not an event: {row['damaged'][:200]}"
-    return "an event without a topic and a partition, or of an unknown kind"
+        what = "no event"
+    elif row["topic"] is None or row["partition"] is None:
+        what = "an event without a topic or a partition"
+    return f"{what}: {row['text']}", row["file"], row["text"]
 
 
 def _has_parquet(path: str) -> bool:

@@ -19,9 +19,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from insync.pipeline import audit_compacted, audit_matching, audit_segments, audit_topics, report_watch
+from insync.pipeline import audit_compacted, audit_marks, audit_matching, audit_segments, audit_topics, report_watch
 from insync.pipeline import audit_findings as kinds
 from insync.pipeline.audit_findings import MEANINGS, Finding
+from insync.pipeline.audit_marks import Compared
 from insync.pipeline.audit_matching import Member, Stretch
 from insync.pipeline.audit_segments import STRETCH_BITS, Facts, Task
 from insync.spark import log_files
@@ -48,6 +49,8 @@ class LogAudit:
     size: int = 0
     stretches: int = 0
     """Compared between replicas."""
+    unmarked: int = 0
+    """Replicas of which no high watermark was written down, so that they are compared to nothing."""
     compacted: tuple[str, ...] = ()
     policies_known: bool = True
 
@@ -58,7 +61,7 @@ def audit(
     also_compacted: Sequence[str] = (),
     tell: report_watch.Tell = report_watch.silent,
 ) -> LogAudit:
-    replicas = log_files.replicas(_to_the_end(options))
+    replicas = replicas_of(options)
     topics = sorted({each.topic for each in replicas})
     compacted, known = audit_topics.compacted(options.paths, topics)
     compacted |= {topic for topic in also_compacted if topic in topics}
@@ -71,32 +74,47 @@ def audit(
         batches=sum(each.batches for each in facts),
         records=sum(each.records for each in facts),
         size=sum(each.size for each in facts),
+        unmarked=unmarked(tasks, replicas),
         compacted=tuple(sorted(compacted)),
         policies_known=known,
     )
+    found.findings += audit_marks.damaged(replicas)
     found.findings += [finding for each in facts for finding in each.findings]
     found.findings += between_segments(tasks, facts)
     cells = digests(tasks, facts)
     found.stretches = len(cells)
-    stretches = list(suspects(tasks, replicas, cells))[:MOST_STRETCHES]
+    stretches = list(suspects(tasks, replicas, cells, found.findings))[:MOST_STRETCHES]
     found.findings += _compare_all(spark, stretches, tell)
     if compacted:
-        found.findings += audit_compacted.compare(spark, options, sorted(compacted), tell)
+        found.findings += audit_compacted.compare(spark, options, replicas, sorted(compacted), tell)
     found.findings.sort(key=kinds.order)
     return found
+
+
+def replicas_of(options: LogOptions) -> list[Replica]:
+    return log_files.replicas(_to_the_end(options))
 
 
 def plan(options: LogOptions, replicas: Sequence[Replica], compacted: Iterable[str]) -> list[Task]:
     edges: dict[Key, set[int]] = {}
     own = {(each.broker, each.topic, each.partition): each for each in replicas}
-    for each in replicas:
-        edges.setdefault((each.topic, each.partition), set()).update((each.log_start, each.hwm or 0))
+    segments = log_files.plan(_to_the_end(options))
+    for each in audit_marks.compared(replicas, segments):
+        edges.setdefault((each.topic, each.partition), set()).update((each.start, each.hwm))
     tasks = []
-    for segment in log_files.plan(_to_the_end(options)):
+    for segment in segments:
         replica = own[segment.broker, segment.topic, segment.partition]
         borders = tuple(sorted(edges[segment.topic, segment.partition]))
         tasks.append(Task(segment, replica.log_start, replica.hwm or 0, borders, segment.topic in compacted))
     return tasks
+
+
+def unmarked(tasks: Sequence[Task], replicas: Sequence[Replica]) -> int:
+    held = {(each.segment.broker, each.segment.topic, each.segment.partition) for each in tasks if _bytes_of(each)}
+    segments = [each.segment for each in tasks]
+    compared = {(each.broker, each.topic, each.partition): each for each in audit_marks.compared(replicas, segments)}
+    unknown = [(each.broker, each.topic, each.partition) for each in replicas if each.hwm is None]
+    return sum(who in held and not compared[who].hwm for who in unknown)
 
 
 def _to_the_end(options: LogOptions) -> LogOptions:
@@ -158,26 +176,49 @@ def digests(tasks: Sequence[Task], facts: Sequence[Facts]) -> dict[Cell, dict[in
 
 
 def suspects(
-    tasks: Sequence[Task], replicas: Sequence[Replica], cells: dict[Cell, dict[int, tuple[int, int]]]
+    tasks: Sequence[Task],
+    replicas: Sequence[Replica],
+    cells: dict[Cell, dict[int, tuple[int, int]]],
+    findings: Sequence[Finding] = (),
 ) -> Iterator[Stretch]:
-    """The stretches that not all who must hold them hold alike."""
+    """The stretches that not all who must hold them hold alike. Of their members, the most credible ones come first."""
     segments: dict[tuple[int, str, int], list[Segment]] = {}
     edges: dict[Key, tuple[int, ...]] = {}
     for task in tasks:
         each = task.segment
         segments.setdefault((each.broker, each.topic, each.partition), []).append(each)
         edges[each.topic, each.partition] = task.edges
-    holders: dict[Key, list[Replica]] = {}
-    for replica in replicas:
+    holders: dict[Key, list[Compared]] = {}
+    for replica in audit_marks.compared(replicas, [task.segment for task in tasks]):
         holders.setdefault((replica.topic, replica.partition), []).append(replica)
+    damages = _damages(findings)
     for (topic, partition, interval, cell), brokers in sorted(cells.items()):
         start, end = _bounds(edges[topic, partition], interval, cell)
-        members = [each for each in holders[topic, partition] if each.log_start <= start and (each.hwm or 0) > start]
-        values = [brokers.get(each.broker, (0, 0)) for each in members]
-        if len(set(values)) > 1:
-            usual = Counter(values)
-            order = sorted(members, key=lambda each: -usual[brokers.get(each.broker, (0, 0))])
+        members = [each for each in holders[topic, partition] if each.start <= start and each.hwm > start]
+        values = {each.broker: brokers.get(each.broker, (0, 0)) for each in members}
+        if len(set(values.values())) > 1:
+            usual = Counter(values.values())
+            doubts = [
+                (_touched(damages, each, start, end), not each.marked, -usual[value], -value[1], each.broker, each)
+                for each, value in zip(members, values.values(), strict=True)
+            ]
+            order = [each for *_, each in sorted(doubts, key=lambda doubt: doubt[:-1])]
             yield Stretch(topic, partition, start, end, tuple(_member(each, segments, start, end) for each in order))
+
+
+def _damages(findings: Sequence[Finding]) -> dict[tuple[int, str, int], list[Finding]]:
+    found: dict[tuple[int, str, int], list[Finding]] = {}
+    for each in findings:
+        if each.broker is not None and each.kind not in (kinds.INDEX, kinds.CHECKPOINT):
+            found.setdefault((each.broker, each.topic, each.partition), []).append(each)
+    return found
+
+
+def _touched(damages: dict[tuple[int, str, int], list[Finding]], replica: Compared, start: int, end: int) -> bool:
+    """Whether something else is wrong with its log there: what is behind the end of a log, or of a file, is gone."""
+    own = damages.get((replica.broker, replica.topic, replica.partition), ())
+    to_the_end = (kinds.SHORT, kinds.UNREADABLE)
+    return any(each.offset < end and (each.offset >= start or each.kind in to_the_end) for each in own)
 
 
 def _bounds(edges: tuple[int, ...], interval: int, cell: int) -> tuple[int, int]:
@@ -186,11 +227,11 @@ def _bounds(edges: tuple[int, ...], interval: int, cell: int) -> tuple[int, int]
     return max(low, cell << STRETCH_BITS), min(high, (cell + 1) << STRETCH_BITS)
 
 
-def _member(replica: Replica, segments: dict[tuple[int, str, int], list[Segment]], start: int, end: int) -> Member:
+def _member(replica: Compared, segments: dict[tuple[int, str, int], list[Segment]], start: int, end: int) -> Member:
     own = segments.get((replica.broker, replica.topic, replica.partition), [])
     following = [*(each.base for each in own[1:]), FOREVER]
     chosen = [each for each, after in zip(own, following, strict=True) if after > start and each.base < end]
-    return Member(replica.broker, replica.hwm or 0, tuple(chosen))
+    return Member(replica.broker, replica.hwm, tuple(chosen), replica.marked)
 
 
 # --- jobs ------------------------------------------------------------------------------------------------------------

@@ -1,12 +1,16 @@
 """Log Matching where digests differ: the batches of one stretch on all its replicas, by the property's own predicate.
 
-The replica that most others agree with stands for the committed log. Every other one is held against it up to its own
-high watermark, and each batch that differs is named, and which of its records do.
+What most of those hold who hold anything at an offset stands for the committed log: below a high watermark there are no
+holes (S9), so that holding nothing is no opinion. Where as many hold the one as the other, the most credible replica
+decides. Each is held against that up to its own high watermark, and each batch that differs is named, and which of its
+records do. A replica whose high watermark is lost is held to what it has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -17,7 +21,7 @@ from insync.properties.committed_log import CommittedLog
 from insync.properties.history import Fingerprint
 from insync.spark import log_indexes
 from insync.spark.log_chunks import Chunk, chunks
-from insync.spark.log_files import Segment
+from insync.spark.log_files import FOREVER, Segment
 from insync.spark.log_indexes import EMPTY, BadIndex
 from insync.wire import batch
 from insync.wire.errors import MalformedBatch
@@ -34,6 +38,8 @@ class Member:
     hwm: int
     segments: tuple[Segment, ...]
     """Those that may hold something of it, in order."""
+    marked: bool = True
+    """Whether the high watermark is its own, so that the log must reach it."""
 
 
 @dataclass(frozen=True)
@@ -43,17 +49,15 @@ class Stretch:
     start: int
     end: int
     members: tuple[Member, ...]
-    """The first one stands for the committed log."""
+    """The most credible first."""
 
 
 def compare(stretch: Stretch) -> list[Finding]:
-    truth, *others = [_View(member, stretch.start, stretch.end) for member in stretch.members]
-    committed = CommittedLog(stretch.start, keep=len(truth.batches) + 1)
-    for each in truth.batches:
-        committed.extend(each, 0)
+    views = [_View(member, stretch.start, stretch.end) for member in stretch.members]
+    truth = _Truth(stretch.start, views)
     found: list[Finding] = []
-    for view in others:
-        found += islice(_differences(stretch, committed, truth, view), MOST_DIFFERENCES)
+    for view in views:
+        found += islice(_differences(stretch, truth, view), MOST_DIFFERENCES)
     return found
 
 
@@ -70,6 +74,8 @@ class _View:
         """By base offset: file and position."""
         for segment in member.segments:
             self._read(segment, start, min(end, member.hwm))
+        self.batches.sort(key=lambda each: each.base_offset)  # a file that is out of order is a finding of its own
+        self._bases = [each.base_offset for each in self.batches]
         self.leo = self.batches[-1].last_offset + 1 if self.batches else start
 
     def _read(self, segment: Segment, start: int, end: int) -> None:
@@ -90,7 +96,13 @@ class _View:
         return (each for each in self.batches if each.last_offset >= from_offset and each.base_offset < to_offset)
 
     def at(self, offset: int) -> Fingerprint | None:
-        return next((each for each in self.batches if each.base_offset <= offset <= each.last_offset), None)
+        place = bisect_left(self._bases, offset + 1) - 1
+        return self.batches[place] if place >= 0 and self.batches[place].last_offset >= offset else None
+
+    def following(self, offset: int) -> Fingerprint | None:
+        """The first batch that begins at `offset` or behind it."""
+        place = bisect_left(self._bases, offset)
+        return self.batches[place] if place < len(self.batches) else None
 
     def place(self, offset: int) -> tuple[str, int | None]:
         held = self.at(offset)
@@ -109,26 +121,80 @@ class _View:
             return head + file.read(int.from_bytes(head[8:12], "big"))
 
 
-def _differences(stretch: Stretch, committed: CommittedLog, truth: _View, view: _View) -> Iterator[Finding]:
+class _Truth:
+    """The committed log as the replicas themselves have it, and who has which batch of it."""
+
+    def __init__(self, start: int, views: Sequence[_View]) -> None:
+        self.log = CommittedLog(start, keep=sum(len(view.batches) for view in views) + 1)
+        self._holders: dict[int, _View] = {}
+        offset = start
+        while (chosen := _chosen(views, offset)) is not None:
+            batch, self._holders[chosen[0].base_offset] = chosen
+            self.log.extend(batch, 0)
+            offset = batch.last_offset + 1
+
+    def holes_end(self, offset: int) -> int:
+        """Where the next batch begins, of a hole that all have."""
+        return next((each.base_offset for each in self.log.batches if each.base_offset > offset), self.log.end)
+
+    def at(self, offset: int) -> tuple[Fingerprint, _View] | None:
+        held = self.log.at(offset)
+        return None if held is None else (held, self._holders[held.base_offset])
+
+
+def _chosen(views: Sequence[_View], offset: int) -> tuple[Fingerprint, _View] | None:
+    """Of the batches that come next, the one that most hold, and the first who does."""
+    following = [(each, view) for view in views if (each := view.following(offset)) is not None]
+    if not following:
+        return None
+    first = min(each.base_offset for each, _ in following)
+    votes = Counter(each for each, _ in following if each.base_offset == first)
+    most = max(votes.values())
+    return next((each, view) for each, view in following if votes[each] == most)
+
+
+def _differences(stretch: Stretch, truth: _Truth, view: _View) -> Iterator[Finding]:
     hwm = min(view.member.hwm, stretch.end)
+    if not view.member.marked:
+        hwm = min(hwm, view.leo)
     known = stretch.start
     while True:
-        known = committed.verified(view, known)
-        if log_matching.check(view.member.broker, known, hwm, committed.end) is None:
-            break
-        yield _difference(stretch, truth, view, known)
-        expected, held = truth.at(known), view.at(known)
-        known = max(known + 1, *(each.last_offset + 1 for each in (expected, held) if each is not None))
-    for extra in view.iter_headers(committed.end, stretch.end):
-        yield _difference(stretch, truth, view, extra.base_offset)
+        known = max(known, truth.log.verified(view, known))
+        if log_matching.check(view.member.broker, known, hwm, truth.log.end) is None:
+            return
+        held, expected = view.at(known), truth.at(known)
+        if held is None and expected is None:
+            known = truth.holes_end(known)
+        elif held is None:
+            after = view.following(known)
+            end = min(hwm, truth.log.end, FOREVER if after is None else after.base_offset)
+            yield _missing(stretch, truth, view, known, end)
+            known = end
+        else:
+            yield _difference(stretch, truth, view, known)
+            known = max(each.last_offset for each in (held, *(expected or ())[:1])) + 1
 
 
-def _difference(stretch: Stretch, truth: _View, view: _View, offset: int) -> Finding:
-    expected, held = truth.at(offset), view.at(offset)
-    theirs = f"broker {truth.member.broker} holds {expected or 'nothing'}"
-    detail = f"holds {held or 'nothing'}, {theirs}{_records(truth.raw(offset), view.raw(offset))}"
-    file, position = view.place(offset)
-    where = (view.member.broker, stretch.topic, stretch.partition, offset, file, position)
+def _missing(stretch: Stretch, truth: _Truth, view: _View, offset: int, end: int) -> Finding:
+    expected = truth.at(offset)
+    if expected is None:
+        return _finding(stretch, view, offset, f"holds nothing up to {end - 1}")
+    batch, holder = expected
+    more = f" and more, up to {end - 1}" if batch.last_offset + 1 < end else ""
+    return _finding(stretch, view, offset, f"holds nothing, broker {holder.member.broker} holds {batch}{more}")
+
+
+def _difference(stretch: Stretch, truth: _Truth, view: _View, offset: int) -> Finding:
+    held, expected = view.at(offset), truth.at(offset)
+    if expected is None:
+        return _finding(stretch, view, offset, f"holds {held}, the others hold nothing")
+    batch, holder = expected
+    records = _records(holder.raw(offset), view.raw(offset))
+    return _finding(stretch, view, offset, f"holds {held}, broker {holder.member.broker} holds {batch}{records}")
+
+
+def _finding(stretch: Stretch, view: _View, offset: int, detail: str) -> Finding:
+    where = (view.member.broker, stretch.topic, stretch.partition, offset, *view.place(offset))
     return Finding(kinds.DIVERGED, log_matching.PROPERTY.id, *where, detail)
 
 

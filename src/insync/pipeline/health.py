@@ -22,12 +22,18 @@ import pyarrow.compute as pc
 from insync.pipeline import health_history as kinds
 from insync.pipeline import health_log, report_watch
 from insync.pipeline.health_history import Replay
+from insync.pipeline.health_log import Decision
 from insync.pipeline.health_tables import FLAGS, Tables, tables
+from insync.pipeline.wording import counted, when
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TELL_EVERY = 20_000
+
+
+class TooEarly(Exception):  # noqa: N818  says what happened
+    """The history should end before it begins."""
 
 
 @dataclass(frozen=True)
@@ -92,10 +98,11 @@ class Health:
     @property
     def verdict(self) -> str:
         unclean = self.count(kinds.ELECTION, "unclean")
-        wrong = [f"{unclean} unclean elections, which may have lost acknowledged records"] if unclean else []
+        elections = counted(unclean, "unclean election")
+        wrong = [f"{elections}, which may have lost acknowledged records"] if unclean else []
         for flag, words in zip(FLAGS, ("under-replicated", "under MinISR", "without a leader"), strict=True):
             if self.now(flag):
-                wrong.append(f"{self.now(flag)} partitions {words} at the end")
+                wrong.append(f"{counted(self.now(flag), 'partition')} {words} at the end")
         if wrong:
             return "; ".join(wrong)
         return "No unclean election, and at the end every partition has a leader and all its replicas in sync."
@@ -139,15 +146,20 @@ def read(
     replay = Replay(None if min_isr is None else {"min.insync.replicas": str(min_isr)})
     base = log.base()
     if base is not None:
+        _not_before(base, until_ms)
         replay.begin(base)
     told = 0
     for decision in log.decisions(0 if base is None else base.offset):
+        if replay.start_ms < 0:
+            _not_before(decision, until_ms)
         if until_ms is not None and decision.time_ms > until_ms:
             break
         replay.apply(decision)
         if replay.applied >= told + TELL_EVERY:
             told = replay.applied
             tell("records", told, 0)
+    if replay.start_ms < 0:
+        raise health_log.NoMetadataLog(f"{log.path} holds no records")
     replay.finish(until_ms)
     tell("records", replay.applied, replay.applied)
     return Health(
@@ -160,6 +172,11 @@ def read(
         tables(replay),
         replay.lasting,
     )
+
+
+def _not_before(first: Decision, until_ms: int | None) -> None:
+    if until_ms is not None and until_ms < first.time_ms:
+        raise TooEarly(f"the log begins at {when(first.time_ms)}; name a time after that")
 
 
 def frames(spark: SparkSession, found: Health) -> dict[str, DataFrame]:

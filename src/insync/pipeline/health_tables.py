@@ -53,6 +53,11 @@ def tables(replay: Replay) -> Tables:
     return Tables(events, spans, brokers, _partitions(events, spans), _causes(events))
 
 
+def columns() -> dict[str, list[str]]:
+    """Of each table, whatever the history."""
+    return {name: table.column_names for name, table in tables(Replay())._asdict().items()}
+
+
 def _table(kind: Any, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(kind._fields)
     arrays = [

@@ -52,6 +52,7 @@ class Lake:
     def open(path: str | Path, settings: Mapping[str, str]) -> Lake:
         """Make it if need be, verify what is there, fence whoever wrote before, sweep what they left."""
         root = local_path(path)
+        check(root)
         make(root)
         lake = Lake(root, locked(root / DIRECTORY, "archiver"))
         try:
@@ -104,11 +105,23 @@ def local_path(path: str | Path) -> Path:
     return Path(text.removeprefix("file://")).absolute()
 
 
+def check(path: str | Path) -> None:
+    """Whether a lake is there or can be made. Files of a lake whose ledger is gone would be swept away as orphans."""
+    root = local_path(path)
+    if not next(each for each in (root / DIRECTORY, *(root / DIRECTORY).parents) if os.path.lexists(each)).is_dir():
+        raise LakeError(f"{root} cannot be a lake: it, or a part of its path, is a file")
+    if any((root / DIRECTORY).glob("*.json")):
+        return
+    if found := orphans(Ledger(root)):
+        raise LakeError(
+            f"{root} has files of a lake, such as {found[0]}, and no ledger in {DIRECTORY}: they would be swept away; "
+            "name another place, or put the ledger back"
+        )
+
+
 def make(root: Path) -> None:
     try:
         (root / DIRECTORY).mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise LakeError(f"{root} cannot be a lake: it, or a part of its path, is a file") from None
     except OSError as error:
         raise LakeError(f"{root} cannot be a lake: {error.strerror}") from None
     sync_directory(root)

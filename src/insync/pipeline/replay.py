@@ -17,32 +17,25 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from insync.client import apis, topics
 from insync.client.blocking import Blocking
 from insync.client.cluster import Cluster
-from insync.client.errors import ClientError, UnknownTopic, check
-from insync.client.model import Topic
-from insync.client.offsets import LATEST, told
+from insync.client.errors import ClientError
 from insync.client.settings import DEFAULTS, ClientSettings
-from insync.pipeline import executors, replay_plan
+from insync.pipeline import executors, replay_plan, replay_target
 from insync.pipeline import lake as lakes
 from insync.pipeline.executors import SparkFailed
 from insync.pipeline.ledger import Key, Ledger
 from insync.pipeline.replay_plan import ReplayError, Selection, Source
-from insync.pipeline.replay_send import Producer
 from insync.pipeline.replay_state import DIRECTORY, Job, State, name_of
+from insync.pipeline.replay_target import Target
 from insync.pipeline.replay_task import Position, Task, execute, parsed
 from insync.pipeline.session import submitted
 from insync.wire import compression
-from insync.wire.types import ms
 
 ROWS_PER_ROUND = 1_000_000
 """Of one partition: a round's end is where the journal says how far it is."""
-BATCH_BYTES = 512 << 10
 TRIES = 4
 PAUSE_S = 1.0
-_ROOM = 1024
-"""Of a batch, for what is not records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +82,8 @@ class Summary:
     partitions: list[Replayed] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    finished: bool = False
+    """Everything is written, now or before."""
 
     @property
     def rows(self) -> int:
@@ -105,23 +100,58 @@ def run(
     """Until everything is written, or `stop` is set: then the same options go on later."""
     check_options(options)
     started = time.perf_counter()
+    if (over := done_before(options)) is not None:
+        return over
     ledger, plan = planned(options)
-    with Blocking(
-        options.bootstrap, timeout=options.timeout_s, client_id="insync-replay", settings=options.client
-    ) as client:
-        target = Target(client, options, plan)
-        asked = asked_for(options, target.cluster_id)
+    with _connected(options) as client:
+        asked = asked_for(options, client.call(_cluster_id))
+        target = Target(client, options.topics, plan, create=options.create)
         with State.open(directory_of(options, ledger, asked)) as state:
-            if state.done:
-                raise ReplayError(f"this replay was done before (see {state.directory}); --again does it once more")
             job = state.job or state.begin(target.job(asked, ledger, plan))
-            if job.asked != asked:
-                raise ReplayError(f"{state.directory} is the state of another replay: {job.asked}")
+            _of_this_replay(state, job, asked)
             _, plan = planned(options, job.ledger_entries)
             replayer = Replayer(spark, options, target, state, job, plan, on_progress)
             replayer.work(stop or threading.Event())
     replayer.summary.seconds = time.perf_counter() - started
     return replayer.summary
+
+
+def done_before(options: ReplayOptions) -> Summary | None:
+    """What the same replay wrote, if it came to its end. No topic is made or looked at for it, and no Spark needed."""
+    if options.again:
+        return None
+    ledger, _ = planned(options)
+    with _connected(options) as client:
+        asked = asked_for(options, client.call(_cluster_id))
+    directory = directory_of(options, ledger, asked)
+    if not directory.is_dir():
+        return None
+    with State.open(directory) as state:
+        if state.job is None:
+            return None
+        _of_this_replay(state, state.job, asked)
+        if not state.done:
+            return None
+        _, plan = planned(options, state.job.ledger_entries)
+        told = f"this replay was done before (see {directory}), and nothing was written; --again does it once more"
+        partitions = [_replayed(source, state, state.job, _position(source, state, state.job).rows) for source in plan]
+        return Summary(str(directory), partitions, [told], finished=True)
+
+
+def check_targets(options: ReplayOptions) -> None:
+    """Whether the topics to be written are there, or may be made: told without waiting for Spark."""
+    with _connected(options) as client:
+        for name in options.topics.values():
+            replay_target.find(client, name, create=options.create)
+
+
+def _connected(options: ReplayOptions) -> Blocking:
+    return Blocking(options.bootstrap, timeout=options.timeout_s, client_id="insync-replay", settings=options.client)
+
+
+def _of_this_replay(state: State, job: Job, asked: Mapping[str, object]) -> None:
+    if job.asked != asked:
+        raise ReplayError(f"{state.directory} is the state of another replay: {job.asked}")
 
 
 def check_options(options: ReplayOptions) -> None:
@@ -133,6 +163,8 @@ def check_options(options: ReplayOptions) -> None:
         raise ReplayError(f"a rate of {options.rate:g} records a second would never end")
     if len(set(options.topics.values())) < len(options.topics):
         raise ReplayError("two topics cannot be replayed into one: their records would mix")
+    replay_plan.check_names(options.topics)
+    replay_plan.check_selection(options.selection)
 
 
 def asked_for(options: ReplayOptions, cluster_id: str) -> dict[str, object]:
@@ -161,51 +193,6 @@ def planned(options: ReplayOptions, entries: int | None = None) -> tuple[Ledger,
     return ledger, replay_plan.sources(
         ledger, options.topics, options.selection, partitions=partitions, generation=generation
     )
-
-
-class Target:
-    """The topics that are written to."""
-
-    def __init__(self, client: Blocking, options: ReplayOptions, plan: Sequence[Source]) -> None:
-        self._client = client
-        self._options = options
-        self.topics = {name: self._topic(name, plan) for name in options.topics.values()}
-        self.cluster_id = client.call(_cluster_id)
-        self.batch_bytes = self._configs()
-
-    def job(self, asked: Mapping[str, object], ledger: Ledger, plan: Sequence[Source]) -> Job:
-        wanted = {(source.target, source.partition): LATEST for source in plan}
-        ends = self._client.call(lambda cluster: told(cluster, wanted))
-        return Job(
-            asked=dict(asked),
-            ledger_entries=ledger.entries,
-            producer=self._client.call(_producer),
-            topic_ids={name: str(topic.id) for name, topic in self.topics.items()},
-            starts={source.name: ends[source.target, source.partition].offset for source in plan},
-        )
-
-    def _topic(self, name: str, plan: Sequence[Source]) -> Topic:
-        wanted = 1 + max(source.partition for source in plan if source.target == name)
-        try:
-            topic = self._client.call(lambda cluster: topics.describe_one(cluster, name))
-        except UnknownTopic:
-            if not self._options.create:
-                raise ReplayError(f"there is no topic '{name}' to write to; --create makes it") from None
-            self._client.call(lambda cluster: topics.create(cluster, name, partitions=wanted))
-            topic = self._client.call(lambda cluster: topics.describe_one(cluster, name))
-        if len(topic.partitions) < wanted:
-            raise ReplayError(f"topic '{name}' has {len(topic.partitions)} partitions, the lake has {wanted} to replay")
-        return topic
-
-    def _configs(self) -> dict[str, int]:
-        names = list(self.topics)
-        keys = ["max.message.bytes", "message.timestamp.type"]
-        found = self._client.call(lambda cluster: topics.settings(cluster, names, keys))
-        for name, configs in found.items():
-            if configs.get("message.timestamp.type") == "LogAppendTime":
-                raise ReplayError(f"topic '{name}' has message.timestamp.type LogAppendTime: timestamps would be lost")
-        most = {name: int(configs.get("max.message.bytes") or BATCH_BYTES) for name, configs in found.items()}
-        return {name: max(_ROOM, min(BATCH_BYTES, most.get(name, BATCH_BYTES) - _ROOM)) for name in names}
 
 
 class Replayer:
@@ -242,11 +229,14 @@ class Replayer:
             if failures >= TRIES:
                 raise ReplayError(f"{problem}. The same command goes on from here")
             self._pace(done - rows, time.perf_counter() - began, stop, failed=bool(problem))
-        if not self._tasks():
+        self.summary.finished = not self._tasks()
+        if self.summary.finished:
             self._state.finish()
         else:
             self.summary.notes.append("stopped before its end; the same command goes on from here")
-        self.summary.partitions = [self._replayed(source) for source in self._plan.values()]
+        self.summary.partitions = [
+            _replayed(source, self._state, self._job, self._before[source.key]) for source in self._plan.values()
+        ]
 
     # --- a round -----------------------------------------------------------------------------------------------------
 
@@ -261,8 +251,7 @@ class Replayer:
         return source.remaining(self._position(source).source, most)
 
     def _position(self, source: Source) -> Position:
-        start = Position(target=self._job.starts[source.name])
-        return self._state.positions.get(source.key, start)
+        return _position(source, self._state, self._job)
 
     def _task(self, source: Source, most: int) -> Task:
         return Task(
@@ -306,28 +295,26 @@ class Replayer:
             if self._job.topic_ids[name] != str(topic.id):
                 raise ReplayError(f"topic '{name}' was made anew since this replay began: --again starts it over")
 
-    def _replayed(self, source: Source) -> Replayed:
-        at = self._position(source)
-        return Replayed(
-            topic=source.topic,
-            partition=source.partition,
-            target=source.target,
-            rows=at.rows,
-            resumed=self._before[source.key],
-            first=self._job.starts[source.name],
-            end=at.target,
-        )
+
+def _position(source: Source, state: State, job: Job) -> Position:
+    return state.positions.get(source.key, Position(target=job.starts[source.name]))
+
+
+def _replayed(source: Source, state: State, job: Job, before: int) -> Replayed:
+    at = _position(source, state, job)
+    return Replayed(
+        topic=source.topic,
+        partition=source.partition,
+        target=source.target,
+        rows=at.rows,
+        resumed=before,
+        first=job.starts[source.name],
+        end=at.target,
+    )
 
 
 async def _cluster_id(cluster: Cluster) -> str:
     return cluster.cluster_id
-
-
-async def _producer(cluster: Cluster) -> Producer:
-    values = {"transactional_id": None, "transaction_timeout": ms(60_000), "producer_id": -1, "producer_epoch": -1}
-    answer = await cluster.ask(apis.INIT_PRODUCER_ID, values)
-    check(answer.error_code, "asking for a producer id")
-    return Producer(answer.producer_id, answer.producer_epoch)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from insync.pipeline.ledger import File, Key, Ledger, Range
+from insync.pipeline.wording import when
 
 FOREVER = (1 << 63) - 1
+_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
 
 class ReplayError(Exception):
@@ -77,6 +80,25 @@ class Source:
             if rows >= most + found[0].rows:
                 break
         return found
+
+
+def check_names(targets: Mapping[str, str]) -> None:
+    for name in targets.values():
+        if not _NAME.fullmatch(name):
+            raise ReplayError(
+                f"no topic can be called '{name}': a name has letters, digits, '.', '_' and '-' only, "
+                "249 of them at most, and is not '.' or '..'"
+            )
+
+
+def check_selection(selection: Selection) -> None:
+    """It could have something in it."""
+    if selection.from_offset >= selection.to_offset:
+        offsets = f"--from-offset {selection.from_offset} is not before --to-offset {selection.to_offset}"
+        raise ReplayError(f"{offsets}: there is nothing between them")
+    if selection.from_time >= selection.to_time:
+        times = f"--from-time {when(selection.from_time)} is not before --to-time {when(selection.to_time)}"
+        raise ReplayError(f"{times}: there is nothing between them")
 
 
 def sources(

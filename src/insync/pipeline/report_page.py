@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
+GENERATOR = '<meta name="generator" content="insync">'
+"""By this a page is known for one of ours, and may be written anew."""
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --soft: #5c6b80; --paper: #ffffff; --panel: #f3f5f8; --line: #d5dbe3;
   --good: #12805c; --warn: #b8690f; --bad: #c22f2f; --main: #2b66c4; --idle: #9aa7b8; }
@@ -47,7 +49,7 @@ def page(title: str, parts: Iterable[str]) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>\n<h1>{escape(title)}</h1>\n"
+        f"{GENERATOR}<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>\n<h1>{escape(title)}</h1>\n"
         + "\n".join(parts)
         + "\n</body></html>\n"
     )

@@ -7,13 +7,17 @@ Without a master it is all cores of this machine; under `spark-submit` it is wha
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -35,6 +39,16 @@ NO_JAVA = (
 )
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """Where everything is on one machine, its name need not resolve to anything."""
+MASTERS = "local, local[N], local[*], spark://HOST:PORT, yarn or k8s://URL"
+_MASTER = re.compile(
+    r"yarn|(?!spark:|https?:)[a-z][\w+.-]*://\S+|spark://\S+:\d+"
+    r"|local(\[(\d+|\*)(\s*,\s*\d+)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
+)
+_THROWN = re.compile(r"(?:[\w$]+\.)+[\w$]*(?:Exception|Error)\b:? ?(.*)")
+_KILLED = re.compile(r"Application has been killed. Reason: (.+)")
+"""By a master that refuses it, or because none answered: what is thrown then says only that it is over."""
+_SAYS_NOTHING = ("GATEWAY_EXITED", "stopped SparkContext")
+_NOISE = re.compile(r"\s*(at |\.\.\. |WARNING: |Using Spark's default|Setting default log|To adjust|.* (WARN|INFO) |$)")
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Set by `spark-submit` for the program that it runs."""
 
@@ -45,23 +59,39 @@ class NoSpark(Exception):  # noqa: N818  says what happened
 
 def session(master: str | None = None, app: str = "insync", **conf: str) -> SparkSession:
     """The running session if there is one, else a new one. Names in `conf` are Spark's, dots and all."""
+    check_master(master)
     if not runs():
         need_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(app)
-    settings = _not_told() | conf
+    settings = {"spark.app.name": app} | _not_told() | conf
     if master is not None or _SUBMITTED not in os.environ:
-        builder = builder.master(master or LOCAL)
-        settings = (LOOPBACK if (master or LOCAL).startswith("local") else {}) | settings
+        chosen = master or LOCAL
+        settings = (LOOPBACK if chosen.startswith("local") else {}) | settings | {"spark.master": chosen}
+    builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
+        _launch(settings)
         spark = builder.getOrCreate()
-    except PySparkException as error:
-        raise NoSpark(f"Spark did not start: {error}") from None
+    except (PySparkException, Py4JError, OSError) as error:
+        raise NoSpark(f"Spark did not start: {why(str(error))}") from None
     spark.sparkContext.setLogLevel("ERROR")
     insync.spark.register(spark)
     return spark
+
+
+def _launch(settings: Mapping[str, str]) -> None:
+    """The JVM, which waits for ever for a Python that was interrupted while it came up: so Ctrl-C waits for that."""
+    pressed: list[int] = []
+    if runs() or threading.current_thread() is not threading.main_thread():
+        return
+    before = signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
+    try:
+        SparkContext._ensure_initialized(conf=SparkConf().setAll(list(settings.items())))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
 
 
 def quiet_session(master: str | None = None, app: str = "insync", **conf: str) -> SparkSession:
@@ -72,14 +102,30 @@ def quiet_session(master: str | None = None, app: str = "insync", **conf: str) -
     try:
         spark = session(master, app, **conf)
     except NoSpark as error:
-        words = Path(path).read_text(errors="replace").strip()
-        raise NoSpark(f"{error}\n{words}" if words else str(error)) from None
+        words, told = Path(path).read_text(errors="replace"), str(error)
+        useless = any(each in told for each in _SAYS_NOTHING)
+        raise NoSpark(f"Spark did not start: {why(words)}" if words and useless else told) from None
     finally:
         os.dup2(own, STDERR)
         os.close(own)
         os.close(handle)
         os.unlink(path)  # the JVM goes on writing to it, and nobody reads that
     return spark
+
+
+def check_master(master: str | None) -> None:
+    """Whether it has the form of one: Spark says it late, and at length."""
+    if master is not None and not _MASTER.fullmatch(master):
+        raise NoSpark(f"--master {master}: Spark's masters are {MASTERS}")
+
+
+def why(words: str) -> str:
+    """Of what Spark and its JVM say when they fail: what was thrown first, or else the first words."""
+    if killed := _KILLED.search(words):
+        return killed[1]
+    lines = [line.strip() for line in words.splitlines() if not _NOISE.match(line)]
+    thrown = [found[1] for line in lines if (found := _THROWN.search(line))]
+    return next(filter(None, thrown), "") or ". ".join(lines[:2]) or "no reason given"
 
 
 def runs() -> bool:
