@@ -42,11 +42,11 @@ _PYTHON = {
 _AIO = {"range": AioRange, "roundrobin": AioRoundRobin, "sticky": AioSticky}
 
 
-def eventually(condition: Callable[[], Any], what: str) -> Any:
-    """The first true value of `condition`."""
+def eventually(condition: Callable[[], Any], what: str, who: Sequence[Member] = ()) -> Any:
+    """The first true value of `condition`; if it takes too long, `who` tell how they are."""
     end = time.monotonic() + PATIENCE_S
     while not (found := condition()):
-        assert time.monotonic() < end, f"still not: {what}"
+        assert time.monotonic() < end, f"still not: {what}; {'; '.join(map(str, who))}"
         time.sleep(0.01)
     return found
 
@@ -78,6 +78,10 @@ class Member:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._guarded, daemon=True)
         self._thread.start()
+
+    def __str__(self) -> str:
+        told = f"{type(self).__name__} of {self.group} holds {sorted(self.holds)}, has seen {len(self.seen)}"
+        return f"{told}, after {self.changes}, error {self.error!r}, thread alive {self._thread.is_alive()}"
 
     def stop(self) -> None:
         """Leave soon."""

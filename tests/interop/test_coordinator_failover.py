@@ -93,7 +93,9 @@ def test_groups_outlive_their_coordinator(cluster: LocalCluster) -> None:
         for group, kind in zip(groups, MEMBERS, strict=True)
     }
     for crew in crews.values():
-        eventually(lambda crew=crew: share(crew, PARTITIONS) and all(member.seen for member in crew), "a crew at work")
+        eventually(
+            lambda crew=crew: share(crew, PARTITIONS) and all(member.seen for member in crew), "a crew at work", crew
+        )
     cluster.kill(doomed)
     for group, crew in crews.items():
         eventually(lambda group=group: _coordinator(admin, group) not in (-1, doomed), "there is another coordinator")
@@ -101,6 +103,7 @@ def test_groups_outlive_their_coordinator(cluster: LocalCluster) -> None:
         eventually(
             lambda crew=crew, before=before: all(len(m.seen) > n for m, n in zip(crew, before, strict=True)),
             "everybody reads on",
+            crew,
         )
     stream.stop()
     assert sum(_ends(stream).values()) == len(stream.acknowledged)  # nothing is there twice
