@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Self
 
 from aiokafka import ConsumerRebalanceListener as AioListener
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor as AioRange
@@ -78,6 +78,13 @@ class Member:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._guarded, daemon=True)
         self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Also after a failure, nothing goes on."""
+        self.stop()
 
     def __str__(self) -> str:
         told = f"{type(self).__name__} of {self.group} holds {sorted(self.holds)}, has seen {len(self.seen)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import count
 from typing import Any
 
@@ -59,6 +60,13 @@ class Stream:
         else:
             self.errors.append(error)
 
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Also after a failure, nothing goes on."""
+        self._stopped.set()
+
     def stop(self) -> None:
         self._stopped.set()
         self._thread.join(PATIENCE_S)
@@ -87,30 +95,32 @@ def test_groups_outlive_their_coordinator(cluster: LocalCluster) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap}, logger=SILENT)
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(PATIENCE_S)
     doomed, groups = _groups_with_one_coordinator(admin)
-    stream = Stream(bootstrap)
-    crews = {
-        group: [kind(bootstrap, group, TOPIC, commits=True) for _ in range(2)]
-        for group, kind in zip(groups, MEMBERS, strict=True)
-    }
-    for crew in crews.values():
-        eventually(
-            lambda crew=crew: share(crew, PARTITIONS) and all(member.seen for member in crew), "a crew at work", crew
-        )
-    cluster.kill(doomed)
-    for group, crew in crews.items():
-        eventually(lambda group=group: _coordinator(admin, group) not in (-1, doomed), "there is another coordinator")
-        before = [len(member.seen) for member in crew]
-        eventually(
-            lambda crew=crew, before=before: all(len(m.seen) > n for m, n in zip(crew, before, strict=True)),
-            "everybody reads on",
-            crew,
-        )
-    stream.stop()
-    assert sum(_ends(stream).values()) == len(stream.acknowledged)  # nothing is there twice
-    for group, crew in crews.items():
-        eventually(lambda crew=crew: _read(crew) >= stream.acknowledged, "all that was acknowledged is read")
-        eventually(lambda group=group: _committed(admin, group) == _ends(stream), "all of it is committed")
-        all_leave(crew)
+    with Stream(bootstrap) as stream, ExitStack() as members:
+        crews = {
+            group: [members.enter_context(kind(bootstrap, group, TOPIC, commits=True)) for _ in range(2)]
+            for group, kind in zip(groups, MEMBERS, strict=True)
+        }
+        for crew in crews.values():
+            eventually(
+                lambda crew=crew: share(crew, PARTITIONS) and all(each.seen for each in crew), "a crew at work", crew
+            )
+        cluster.kill(doomed)
+        for group, crew in crews.items():
+            eventually(
+                lambda group=group: _coordinator(admin, group) not in (-1, doomed), "there is another coordinator"
+            )
+            before = [len(member.seen) for member in crew]
+            eventually(
+                lambda crew=crew, before=before: all(len(m.seen) > n for m, n in zip(crew, before, strict=True)),
+                "everybody reads on",
+                crew,
+            )
+        stream.stop()
+        assert sum(_ends(stream).values()) == len(stream.acknowledged)  # nothing is there twice
+        for group, crew in crews.items():
+            eventually(lambda crew=crew: _read(crew) >= stream.acknowledged, "all that was acknowledged is read", crew)
+            eventually(lambda group=group: _committed(admin, group) == _ends(stream), "all of it is committed", crew)
+            all_leave(crew)
 
 
 def _read(crew: list[Member]) -> set[tuple[int, int]]:
