@@ -33,3 +33,17 @@ def test_without_java_it_says_what_to_install(tmp_path: Path) -> None:
     done = subprocess.run([str(INSYNC), "demo"], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "default-jre-headless" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [("--keep", "--keep {0}: {0} is not empty"), ("--report", "--report {0}/mine.txt: that is a file which")],
+)
+def test_what_is_there_stays_as_it_is(tmp_path: Path, option: str, told: str) -> None:
+    mine = tmp_path / "mine.txt"
+    mine.write_text("mine")
+    given = tmp_path if option == "--keep" else mine
+    done = subprocess.run([str(INSYNC), "demo", option, str(given)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert told.format(tmp_path) in done.stderr
+    assert mine.read_text() == "mine"

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from insync.cli.common import AsJson, console, failed, print_json, print_table, wrong
+from insync.cli.common import AsJson, console, empty_directory, failed, print_json, print_table, wrong
 from insync.server.profiles import PROFILES
 from insync.testing import campaign, history, verdict
 from insync.testing.campaign import Plan, Report, Struck
@@ -83,10 +83,7 @@ def _profile(name: str) -> str:
 def _directory(keep: Path | None) -> Path:
     if keep is None:
         return Path(tempfile.mkdtemp(prefix="insync-chaos-"))
-    keep.mkdir(parents=True, exist_ok=True)
-    if any(keep.iterdir()):
-        raise wrong(f"{keep} is not empty")
-    return keep.resolve()
+    return empty_directory(keep)
 
 
 # --- telling ---------------------------------------------------------------------------------------------------------

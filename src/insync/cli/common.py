@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -66,6 +67,14 @@ def run(bootstrap: str, timeout: float, work: Callable[[Cluster], Awaitable[T]])
         raise failed(str(error)) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+
+
+def empty_directory(path: Path) -> Path:
+    """Made if need be; what is in another one is not touched."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise wrong(f"--keep {path}: {path} is not empty" if path.is_dir() else f"--keep {path}: that is a file")
+    path.mkdir(parents=True, exist_ok=True)
+    return path.resolve()
 
 
 def print_json(value: Any) -> None:

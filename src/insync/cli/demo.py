@@ -20,8 +20,8 @@ import typer
 from rich.padding import Padding
 from rich.rule import Rule
 
-from insync.cli.common import console, failed, table
-from insync.cli.pipeline import need_java, open_session
+from insync.cli.common import console, empty_directory, failed, table
+from insync.cli.pipeline import checked, need_java, open_session
 from insync.client import admin, topics
 from insync.client.cluster import Cluster as Client
 from insync.client.errors import check
@@ -70,7 +70,7 @@ class Demo:
 
 def demo(
     keep: Annotated[
-        Path | None, typer.Option(help="Keep logs, data, lake and the clients' history in this directory.")
+        Path | None, typer.Option(help="Keep logs, data, lake and the clients' history here, an empty directory.")
     ] = None,
     report: Annotated[Path, typer.Option(metavar="FILE", help="Where the report page goes.")] = REPORT,
     without_spark: Annotated[
@@ -81,11 +81,13 @@ def demo(
 
     A leader dies by kill -9, a partition moves; at the end every record is accounted for.
     """
+    kept = None if keep is None else empty_directory(keep)
     _need_client()
     if not without_spark:
         _need_spark()
-    if keep is not None:
-        _perform(keep.resolve(), None if without_spark else report)
+        _check_report(report)
+    if kept is not None:
+        _perform(kept, None if without_spark else report)
         return
     with tempfile.TemporaryDirectory(prefix="insync-demo-") as directory:
         _perform(Path(directory), None if without_spark else report)
@@ -247,6 +249,14 @@ def _need_client() -> None:
         import confluent_kafka  # noqa: F401
     except ImportError:
         raise failed("the demo writes with a stock client: pip install confluent-kafka") from None
+
+
+def _check_report(report: Path) -> None:
+    from insync.pipeline import outputs
+
+    if report.exists():
+        with checked():
+            outputs.check_page("--report", report)
 
 
 def _need_spark() -> None:
