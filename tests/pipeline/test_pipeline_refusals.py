@@ -66,7 +66,7 @@ def everything() -> dict[str, bytes]:
         ("archive t --lake file", "is a file"),
         ("replay t --from-offset 50 --to-offset 20", "--from-offset 50 is not before --to-offset 20"),
         ("replay t --from-time 5 --to-time 4", "--from-time 1970-01-01T00:00:00.005Z is not before --to-time 1970"),
-        ("replay t=x:y", "no topic can be called 'x:y': a name has letters"),
+        ("replay t=x:y", "no topic can be called 'x:y': a name has 1 to 249"),
         ("replay t --state file", "--state file: that is a file"),
     ],
 )

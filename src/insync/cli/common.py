@@ -61,12 +61,16 @@ def run(bootstrap: str, timeout: float, work: Callable[[Cluster], Awaitable[T]])
         return asyncio.run(session())
     except BadAddress as error:
         raise wrong(str(error)) from None
-    except NoBroker as error:
-        raise failed(f"{error} Name one of its brokers with --bootstrap HOST:PORT or INSYNC_BOOTSTRAP") from None
     except ClientError as error:
-        raise failed(str(error)) from None
+        raise failed(reason(error)) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+
+
+def reason(error: Exception) -> str:
+    """What went wrong; if no broker answers, also how to name one."""
+    hint = " Name one of its brokers with --bootstrap HOST:PORT or INSYNC_BOOTSTRAP"
+    return f"{error}{hint if isinstance(error, NoBroker) else ''}"
 
 
 def empty_directory(path: Path) -> Path:

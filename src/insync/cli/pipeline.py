@@ -12,7 +12,6 @@ import typer
 
 from insync.cli.common import wrong
 from insync.cli.lazy import LazyGroup
-from insync.client.errors import NoBroker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,14 +104,6 @@ def resumable() -> Iterator[None]:
 def stopped() -> typer.Exit:
     typer.echo("insync: stopped; the same command goes on from here", err=True)
     return typer.Exit(130)
-
-
-def reason(error: Exception) -> str:
-    """What went wrong; if no broker answers, also how to name one."""
-    hint = (
-        " Name one of its brokers with --bootstrap HOST:PORT or INSYNC_BOOTSTRAP" if isinstance(error, NoBroker) else ""
-    )
-    return f"{error}{hint}"
 
 
 @contextmanager

@@ -17,10 +17,11 @@ from insync.cli.common import (
     failed,
     print_json,
     print_table,
+    reason,
     size,
     wrong,
 )
-from insync.cli.pipeline import Master, interruptible, need_java, reason, resumable, spark_session, stopped
+from insync.cli.pipeline import Master, interruptible, need_java, resumable, spark_session, stopped
 from insync.cli.pipeline_progress import bar
 from insync.client.errors import BadAddress, ClientError
 from insync.pipeline import archive as pipeline

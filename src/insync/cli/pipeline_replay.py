@@ -10,9 +10,19 @@ from typing import Annotated
 import typer
 
 from insync.cli import client_config
-from insync.cli.common import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, console, failed, print_json, print_table, wrong
+from insync.cli.common import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    console,
+    failed,
+    print_json,
+    print_table,
+    reason,
+    wrong,
+)
 from insync.cli.parsing import moment, numbers
-from insync.cli.pipeline import Master, checked, interruptible, need_java, reason, resumable, spark_session, stopped
+from insync.cli.pipeline import Master, checked, interruptible, need_java, resumable, spark_session, stopped
 from insync.cli.pipeline_progress import bar
 from insync.client.errors import BadAddress, ClientError
 from insync.pipeline import outputs

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from insync.metadata import topic_names
 from insync.pipeline.ledger import File, Key, Ledger, Range
 from insync.pipeline.wording import when
 
 FOREVER = (1 << 63) - 1
-_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
 
 class ReplayError(Exception):
@@ -84,11 +83,8 @@ class Source:
 
 def check_names(targets: Mapping[str, str]) -> None:
     for name in targets.values():
-        if not _NAME.fullmatch(name):
-            raise ReplayError(
-                f"no topic can be called '{name}': a name has letters, digits, '.', '_' and '-' only, "
-                "249 of them at most, and is not '.' or '..'"
-            )
+        if not topic_names.is_legal(name):
+            raise ReplayError(f"no topic can be called '{name}': {topic_names.RULE}")
 
 
 def check_selection(selection: Selection) -> None:
