@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from insync import findings
 from insync.client import admin, offsets, topics
 from insync.client.cluster import Cluster
 from insync.client.errors import ClientError, ErrorCode, Unsupported, name_of
@@ -34,6 +35,8 @@ class Picture:
     quorum: QuorumState | None
     log_dirs: Mapping[int, Sequence[LogDir] | None]
     """None for a broker that is in the cluster and does not answer."""
+    node_findings: Mapping[int, Sequence[findings.Finding]] = field(default_factory=dict)
+    """What brokers report of themselves; only insync's do."""
 
 
 async def look(cluster: Cluster) -> Picture:
@@ -42,6 +45,7 @@ async def look(cluster: Cluster) -> Picture:
     settings = await topics.settings(cluster, [topic.name for topic in found], [MIN_ISR])
     live = [broker.id for broker in info.brokers if not broker.fenced]
     dirs = await asyncio.gather(*(_log_dirs(cluster, broker) for broker in live))
+    reported = await asyncio.gather(*(_node_findings(cluster, broker) for broker in live))
     return Picture(
         info=info,
         topics=found,
@@ -49,12 +53,13 @@ async def look(cluster: Cluster) -> Picture:
         reassignments=await _reassignments(cluster),
         quorum=await _quorum(cluster),
         log_dirs=dict(zip(live, dirs, strict=True)),
+        node_findings=dict(zip(live, reported, strict=True)),
     )
 
 
 def judge(picture: Picture) -> list[Finding]:
     """Everything that is not as it should be, worst first."""
-    found = [*_brokers(picture), *_quorum_findings(picture), *_disks(picture)]
+    found = [*_brokers(picture), *_quorum_findings(picture), *_disks(picture), *_reported(picture)]
     for topic in picture.topics:
         for partition in topic.partitions:
             found += _partition(picture, topic, partition)
@@ -105,6 +110,13 @@ def _disks(picture: Picture) -> Iterator[Finding]:
                 yield Finding("warning", "disk nearly full", where, f"{used} % used")
 
 
+def _reported(picture: Picture) -> Iterator[Finding]:
+    for broker, reported in picture.node_findings.items():
+        for finding in reported:
+            severity = finding.severity if finding.severity in SEVERITIES else "warning"
+            yield Finding(severity, finding.kind.replace("_", " "), f"broker {broker} {finding.subject}", finding.text)
+
+
 def _partition(picture: Picture, topic: Topic, partition: Partition) -> Iterator[Finding]:
     where = f"{topic.name}-{partition.index}"
     moving = next((r for r in picture.reassignments if (r.topic, r.partition) == (topic.name, partition.index)), None)
@@ -130,6 +142,16 @@ async def _log_dirs(cluster: Cluster, broker: int) -> Sequence[LogDir] | None:
         return ()
     except ClientError:
         return None
+
+
+async def _node_findings(cluster: Cluster, broker: int) -> Sequence[findings.Finding]:
+    """Empty for a broker that does not answer, which another finding says, and for one that is not insync's."""
+    try:
+        configs = await topics.configs(cluster, str(broker), kind=topics.BROKER, keys=[findings.CONFIG_KEY])
+    except ClientError:
+        return ()
+    entry = configs.get(findings.CONFIG_KEY)
+    return findings.decode(entry.value or "") if entry is not None else ()
 
 
 async def _reassignments(cluster: Cluster) -> Sequence[Reassignment]:

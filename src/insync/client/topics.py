@@ -185,10 +185,12 @@ async def grow(cluster: Cluster, name: str, count: int) -> None:
     await everywhere.everywhere(cluster, grown)
 
 
-async def configs(cluster: Cluster, name: str, *, kind: int = TOPIC) -> dict[str, Config]:
-    """Every config in force, by name. A broker's are asked of the broker itself."""
+async def configs(
+    cluster: Cluster, name: str, *, kind: int = TOPIC, keys: Sequence[str] | None = None
+) -> dict[str, Config]:
+    """The configs in force, by name: those in `keys`, or all. A broker's are asked of the broker itself."""
     values = {
-        "resources": [{"resource_type": kind, "resource_name": name, "configuration_keys": None}],
+        "resources": [{"resource_type": kind, "resource_name": name, "configuration_keys": keys}],
         "include_synonyms": False,
         "include_documentation": False,
     }

@@ -10,6 +10,7 @@ from __future__ import annotations
 from random import Random
 from uuid import UUID
 
+from insync.findings import Findings
 from insync.metadata.image import Image
 from insync.node import apis
 from insync.node.broker_role import BrokerRole
@@ -48,6 +49,7 @@ class Node:
         self.config = config
         self.id = config.node_id
         self.out = Outbox()
+        self.findings = Findings(self.out)
         self.changed: list[Replica] = []
         self.stopped = False
         self.halted = False  # stopped, and not cleanly

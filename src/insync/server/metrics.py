@@ -37,6 +37,7 @@ class NodeMetrics:
         if self._node.replicas is not None:
             yield from self._replication()
         yield from self._cluster()
+        yield from self._findings()
         yield from self._requests()
         yield from self._server()
 
@@ -78,6 +79,15 @@ class NodeMetrics:
         yield _counter("leader_elections", "LeaderElections decided by this node", counts["leader_elected"])
         yield _counter("unclean_leader_elections", "UncleanLeaderElectionsPerSec", self._notes.unclean)
         yield _counter("truncations", "replicas cut back because they had diverged", counts["truncated"])
+
+    def _findings(self) -> Iterator[Metric]:
+        current = GaugeMetricFamily("insync_findings", "what is not yet put right, by kind", labels=["kind"])
+        reported = CounterMetricFamily("insync_findings_reported", "findings of this uptime, by kind", labels=["kind"])
+        findings = self._node.findings
+        for kind, count in findings.reported.items():
+            current.add_metric([kind], sum(finding.kind == kind for finding in findings.current()))
+            reported.add_metric([kind], count)
+        yield from (current, reported)
 
     def _requests(self) -> Iterator[Metric]:
         requests = CounterMetricFamily("insync_requests", "RequestsPerSec by API", labels=["api"])

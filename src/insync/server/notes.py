@@ -20,7 +20,7 @@ QUIET = (
 )
 """Frequent, or only telling for someone who looks into one partition."""
 
-LOUD = ("truncated", "quorum_truncated", "quorum_bad_records")
+LOUD = ("truncated", "quorum_truncated", "quorum_bad_records", "finding")
 
 
 class NoteLog:

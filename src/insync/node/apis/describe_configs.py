@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from insync import findings
 from insync.metadata import config_docs, configs
 from insync.metadata.configs import ConfigKey, Resource
 from insync.metadata.image import CLUSTER_DEFAULTS, Image
@@ -79,6 +80,7 @@ def _lines(node: Node, resource: Message) -> tuple[Message, ...]:
     elif name:
         found = [_line(key, _broker_sources(image, node.id, key, key.name)) for key in configs.BROKER_KEYS.values()]
         found += [_fixed(key, value) for key, value in _fixed_settings(node.config).items()]
+        found.append(_fixed(findings.CONFIG_KEY, findings.encode(node.findings.current())))
     else:
         keys = configs.BROKER_KEYS
         shared = image.configs.get(CLUSTER_DEFAULTS, {})
