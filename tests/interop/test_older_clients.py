@@ -19,7 +19,7 @@ from interop_members import eventually
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-AGES = [(0, 11), (1, 0), (1, 1), (2, 0), (2, 1), (2, 3), (2, 4), (2, 6), (2, 8), (3, 1), (3, 5), (3, 9), (4, 1)]
+AGES = [(0, 11), (1, 0), (1, 1), (2, 0), (2, 1), (2, 3), (2, 4), (2, 6), (2, 8), (3, 1), (3, 5), (3, 9), (4, 0), (4, 1)]
 ZSTD_SINCE = (2, 1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from node_harness import Net, create_request, metadata_request, produce_request, three_brokers
 
 from insync.groups.config import OFFSETS_TOPIC
@@ -63,6 +64,22 @@ def test_there_are_no_transactions() -> None:
         ("a", ErrorCode.transactional_id_not_found),
         ("b", ErrorCode.transactional_id_not_found),
     ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "error"),
+    [
+        (None, ErrorCode.none),
+        ("", ErrorCode.none),
+        ("order-.*", ErrorCode.none),
+        (r"\p{Greek}+", ErrorCode.none),
+        ("(order", ErrorCode.invalid_regular_expression),
+        ("*", ErrorCode.invalid_regular_expression),
+    ],
+)
+def test_a_pattern_of_transactional_ids_must_be_a_regular_expression(pattern: str | None, error: ErrorCode) -> None:
+    request = list_transactions.ListTransactionsRequest(state_filters=(), transactional_id_pattern=pattern)
+    assert Net().up().answered(1, request).error_code is error
 
 
 # --- the cluster ---

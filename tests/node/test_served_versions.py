@@ -8,6 +8,9 @@ from insync.node import apis
 from insync.wire import codec
 from insync.wire.edge.edge import LOWEST_PRODUCE
 
+WITHOUT_LOSS = {1: 18}
+"""APIs with versions above the node's own, whose additions a node has no use for; their modules say why."""
+
 MODULES = [
     module
     for table in (apis.ANY, apis.BROKER, apis.CONTROLLER, apis.FORWARDED)
@@ -20,7 +23,7 @@ MODULES = [
 def test_every_advertised_version_has_a_schema_and_a_way_to_the_nodes_own(module: object) -> None:
     key, (low, high), request = module.KEY, module.VERSIONS, apis.TYPES[module.KEY]  # type: ignore[attr-defined]
     assert request.__api_key__ == key
-    assert high <= request.__version__, "the node would lose what the newer version says"
+    assert high <= WITHOUT_LOSS.get(key, request.__version__), "the node would lose what the newer version says"
     for version in range(LOWEST_PRODUCE if key == 0 else low, high + 1):
         assert codec.request_type(key, version).__api_key__ == key
 

@@ -174,6 +174,7 @@ def test_a_debugging_replica_is_told_the_log_end_of_any_replica() -> None:
     line = h.list_offsets(2, -1, replica_id=-2)
     assert (line.error_code, line.offset, line.leader_epoch) == (ErrorCode.none, 2, 0)
     assert h.list_offsets(2, -2, replica_id=-2).offset == 0
+    assert [h.list_offsets(2, timestamp, replica_id=-2).offset for timestamp in (-3, 0, 2**60)] == [0, 0, -1]
     assert h.list_offsets(2, -1).error_code is ErrorCode.not_leader_or_follower
 
 

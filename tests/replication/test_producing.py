@@ -12,10 +12,11 @@ from insync.wire import batch
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import (
     get_replica_log_info,
+    list_offsets,
     offset_for_leader_epoch,
     produce,
 )
-from insync.wire.types import ms
+from insync.wire.types import NO_DURATION, ms
 
 OK = ErrorCode.none
 
@@ -231,6 +232,20 @@ def test_list_offsets_knows_earliest_latest_timestamps_and_leader_epochs() -> No
     missing = h.list_offsets(1, 9999)
     assert (missing.error_code, missing.offset, missing.timestamp) == (OK, -1, -1)
     assert h.list_offsets(1, -1, epoch=3).error_code is ErrorCode.unknown_leader_epoch
+
+
+def test_list_offsets_refuses_a_partition_that_is_named_twice_and_a_meaning_that_no_version_has() -> None:
+    """As Kafka: it would be unclear which of the answers is meant."""
+    h = alone()
+    line = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=-1)
+    topic = list_offsets.ListOffsetsTopic(name=TOPIC, partitions=(line, line))
+    request = list_offsets.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=(topic,), timeout=NO_DURATION)
+    token = h[1].next_token()
+    h[1].manager.list_offsets(request, token, h.now)
+    h[1].collect()
+    lines = h[1].replies[token].topics[0].partitions
+    assert {answer.error_code for answer in lines} == {ErrorCode.invalid_request}
+    assert h.list_offsets(1, -7).error_code is ErrorCode.unsupported_version
 
 
 def test_list_offsets_of_a_log_that_is_all_local() -> None:

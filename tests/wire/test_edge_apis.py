@@ -19,6 +19,8 @@ from kio.schema.join_group.v0.request import JoinGroupRequest as JoinV0
 from kio.schema.leave_group.v2.request import LeaveGroupRequest as LeaveV2
 from kio.schema.list_offsets.v4 import request as list4
 from kio.schema.list_offsets.v7 import request as list7
+from kio.schema.list_offsets.v10 import request as list10
+from kio.schema.list_offsets.v11 import request as list11
 from kio.schema.metadata.v0.request import MetadataRequest as MetadataV0
 from kio.schema.metadata.v1.request import MetadataRequest as MetadataV1
 from kio.schema.metadata.v10.request import MetadataRequest as MetadataV10
@@ -196,13 +198,16 @@ def test_a_timestamp_with_a_meaning_that_the_version_does_not_have_is_refused() 
     assert offsets(list7, -4, ErrorCode.none).error_code is ErrorCode.unsupported_version
     assert offsets(list7, -9, ErrorCode.none).error_code is ErrorCode.unsupported_version
     assert offsets(list7, -3, ErrorCode.none).offset == 12
+    assert offsets(list10, -6, ErrorCode.none).error_code is ErrorCode.unsupported_version
+    assert offsets(list11, -6, ErrorCode.none).offset == 12
 
 
 def offsets(module: Any, timestamp: int, error: ErrorCode) -> Any:
     part = module.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     topic = module.ListOffsetsTopic(name="t", partitions=(part,))
     edge = an_edge()
-    exchange = received(edge, module.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=(topic,)))
+    timeout = {"timeout": ms(500)} if module.ListOffsetsRequest.__version__ >= 10 else {}
+    exchange = received(edge, module.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=(topic,), **timeout))
     line = list_offsets.ListOffsetsPartitionResponse(partition_index=0, error_code=error, offset=12)
     response = list_offsets.ListOffsetsResponse(
         throttle_time=NO_DURATION, topics=(list_offsets.ListOffsetsTopicResponse(name="t", partitions=(line,)),)

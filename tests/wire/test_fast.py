@@ -21,7 +21,7 @@ from insync.wire.messages import fetch, produce
 from insync.wire.types import instant, ms
 
 PRODUCE_VERSIONS = range(3, 14)
-FETCH_VERSIONS = range(4, 18)
+FETCH_VERSIONS = range(4, 19)
 
 i32 = st.integers(-(2**31), 2**31 - 1)
 i64 = st.integers(-(2**63), 2**63 - 1)

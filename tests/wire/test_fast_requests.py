@@ -20,7 +20,7 @@ from insync.wire.messages import fetch
 from insync.wire.types import ms
 
 PRODUCE, FETCH = 0, 1
-BY_HAND = [*((PRODUCE, version) for version in range(7, 14)), *((FETCH, version) for version in range(15, 18))]
+BY_HAND = [*((PRODUCE, version) for version in range(7, 14)), *((FETCH, version) for version in range(15, 19))]
 RECORDS = bytes(range(200))
 
 st.register_type_strategy(Records, st.binary(max_size=300))

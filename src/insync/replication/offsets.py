@@ -11,6 +11,7 @@ from insync.replication.core import Core
 from insync.replication.fetch_server import elsewhere, unhosted
 from insync.replication.leader import Leader
 from insync.replication.replica import Replica
+from insync.storage.log import Log
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import get_replica_log_info, list_offsets, offset_for_leader_epoch
 from insync.wire.types import NO_DURATION
@@ -20,12 +21,17 @@ EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+"""This one and LATEST_TIERED are about remote storage. There is none, so no offset answers them."""
 DEBUGGER = -2
 """The replica id of a tool that looks at one replica, whatever its role."""
 _NONE = ErrorCode.none
 
 Found = tuple[int, int]
 """(offset, timestamp)"""
+
+NamedPartition = tuple[str, int]
+"""(topic, index)"""
 
 
 # --- ListOffsets ---
@@ -34,16 +40,36 @@ Found = tuple[int, int]
 def answer_list_offsets(core: Core, request: list_offsets.ListOffsetsRequest) -> list_offsets.ListOffsetsResponse:
     consumer = request.replica_id < 0
     find = _local_offset if request.replica_id == DEBUGGER else _offset
+    duplicates = _duplicates(request)
     return list_offsets.ListOffsetsResponse(
         throttle_time=NO_DURATION,
         topics=tuple(
             list_offsets.ListOffsetsTopicResponse(
                 name=topic.name,
-                partitions=tuple(find(core, topic.name, asked, consumer) for asked in topic.partitions),
+                partitions=tuple(
+                    _refused(asked, ErrorCode.invalid_request)
+                    if (topic.name, asked.partition_index) in duplicates
+                    else find(core, topic.name, asked, consumer)
+                    for asked in topic.partitions
+                ),
             )
             for topic in request.topics
         ),
     )
+
+
+def _duplicates(request: list_offsets.ListOffsetsRequest) -> dict[NamedPartition, int]:
+    """Partitions that a request names more than once are refused, as Kafka does: which answer would be whose?"""
+    counts: dict[NamedPartition, int] = {}
+    for topic in request.topics:
+        for asked in topic.partitions:
+            key = (topic.name, asked.partition_index)
+            counts[key] = counts.get(key, 0) + 1
+    return {key: count for key, count in counts.items() if count > 1}
+
+
+def _refused(asked: list_offsets.ListOffsetsPartition, error: ErrorCode) -> list_offsets.ListOffsetsPartitionResponse:
+    return list_offsets.ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error)
 
 
 def _offset(
@@ -52,10 +78,9 @@ def _offset(
     leader = leader_by_name(core, topic, asked.partition_index, asked.current_leader_epoch)
     found = leader if isinstance(leader, ErrorCode) else _find(leader, asked.timestamp, consumer)
     if isinstance(found, ErrorCode) or isinstance(leader, ErrorCode):
-        error = found if isinstance(found, ErrorCode) else _NONE
-        return list_offsets.ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error)
+        return _refused(asked, found if isinstance(found, ErrorCode) else _NONE)
     if found is None:
-        return list_offsets.ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=_NONE)
+        return _refused(asked, _NONE)
     offset, timestamp = found
     epoch = leader.epoch if asked.timestamp == LATEST else leader.replica.log.epochs.epoch_at(offset)
     return list_offsets.ListOffsetsPartitionResponse(
@@ -70,18 +95,23 @@ def _offset(
 def _local_offset(
     core: Core, topic: str, asked: list_offsets.ListOffsetsPartition, consumer: bool
 ) -> list_offsets.ListOffsetsPartitionResponse:
-    """Where this replica's own log begins or ends. Other questions go to the leader, as those of a consumer do."""
+    """From this replica's own log, up to its end, whether it leads or follows."""
     replica = core.by_name.get((topic, asked.partition_index))
-    if replica is None or asked.timestamp not in (LATEST, EARLIEST):
+    if replica is None:
         return _offset(core, topic, asked, consumer)
     log = replica.log
-    latest = asked.timestamp == LATEST
+    found = (log.leo, -1) if asked.timestamp == LATEST else _search(log, asked.timestamp, log.leo)
+    if isinstance(found, ErrorCode):
+        return _refused(asked, found)
+    if found is None:
+        return _refused(asked, _NONE)
+    offset, timestamp = found
     return list_offsets.ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,
         error_code=_NONE,
-        timestamp=-1,
-        offset=log.leo if latest else log.log_start,
-        leader_epoch=log.last_epoch if latest else log.epochs.epoch_at(log.log_start),
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=log.last_epoch if asked.timestamp == LATEST else log.epochs.epoch_at(offset),
     )
 
 
@@ -90,17 +120,21 @@ def _find(leader: Leader, timestamp: int, consumer: bool) -> Found | ErrorCode |
     limit = log.hwm if consumer else log.leo
     if timestamp == LATEST:
         return _hwm_unknown(leader) if consumer and not may_tell_hwm(leader) else (limit, -1)
+    found = _search(log, timestamp, limit)
+    if found is None and timestamp >= MAX_TIMESTAMP and consumer and not may_tell_hwm(leader):
+        return _hwm_unknown(leader)
+    return found
+
+
+def _search(log: Log, timestamp: int, limit: int) -> Found | ErrorCode | None:
+    """What a timestamp, or a special value other than LATEST, means in this log below `limit`."""
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return (log.log_start, -1)
     if timestamp == MAX_TIMESTAMP:
-        found = log.offset_of_max_timestamp(limit)
-    elif timestamp < 0:
+        return log.offset_of_max_timestamp(limit)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return None
-    else:
-        found = log.offset_for_timestamp(timestamp, limit)
-    if found is None and consumer and not may_tell_hwm(leader):
-        return _hwm_unknown(leader)
-    return found
+    return log.offset_for_timestamp(timestamp, limit) if timestamp >= 0 else ErrorCode.unsupported_version
 
 
 def may_tell_hwm(leader: Leader) -> bool:

@@ -100,7 +100,7 @@ _FETCH_LINES = {
     4: Struct(">ihqqi"),
     **dict.fromkeys(range(5, 11), Struct(">ihqqqi")),
     11: Struct(">ihqqqii"),
-    **dict.fromkeys(range(FETCH_FLEXIBLE, 18), Struct(">ihqqqbi")),
+    **dict.fromkeys(range(FETCH_FLEXIBLE, 19), Struct(">ihqqqbi")),
 }
 """Up to the records: partition, error, three offsets, the number of aborted transactions, the preferred replica."""
 _OFFSETS = ("partition_index", "error_code", "high_watermark", "last_stable_offset")
@@ -114,7 +114,7 @@ _NO_EPOCH, _NO_LEADER, _NO_SNAPSHOT = (_DEFAULTS[n] for n in ("diverging_epoch",
 
 
 def fetch_response(response: Any, version: int, correlation_id: int, name_of: NameOf) -> Pieces | None:
-    """Fetch v4 to v17."""
+    """Fetch v4 to v18."""
     flexible = version >= FETCH_FLEXIBLE
     if version >= 16 and response.node_endpoints:
         return None

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
 KEY = 2
-VERSIONS = (1, 9)
+VERSIONS = (1, 11)
 
 
 def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:

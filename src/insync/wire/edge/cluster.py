@@ -20,7 +20,7 @@ UPDATE_FEATURES = 57
 
 _UPGRADE = 1
 _SAFE_DOWNGRADE = 2
-_UNDERSTOOD_SINCE = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9}
+_UNDERSTOOD_SINCE = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 """Special timestamps of ListOffsets, and the version that brought each."""
 
 

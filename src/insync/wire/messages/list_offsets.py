@@ -1,7 +1,7 @@
-"""ListOffsets v10: offsets by timestamp, or the earliest and latest."""
+"""ListOffsets v11: offsets by timestamp, or the earliest and latest."""
 
-from kio.schema.list_offsets.v10.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from kio.schema.list_offsets.v10.response import (
+from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kio.schema.list_offsets.v11.response import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
