@@ -169,17 +169,61 @@ def test_cancelling_is_done_anyway_where_unclean_election_is_enabled() -> None:
 
 
 def test_a_new_target_replaces_the_one_under_way() -> None:
-    """R5: what only the old target wanted goes at once, and a cancel still knows the original."""
+    """R5: what only the old target wanted is removing until completion, with whatever it has copied so far."""
+    cluster = started()
+    cluster.reassign((1, 2, 4))
+    before = epochs(cluster)
+    assert cluster.reassign((1, 2, 5)) is ErrorCode.none
+    replaced = cluster.partition()
+    assert replaced.replicas[:3] == (1, 2, 5)
+    assert (set(replaced.replicas), replaced.adding, set(replaced.removing)) == ({1, 2, 3, 4, 5}, (5,), {3, 4})
+    assert epochs(cluster) == (before[0], before[1] + 1)
+    assert len(cluster.notes("reassignment_replaced")) == 1
+    cluster.alter((1, 2, 3, 5))
+    done = cluster.partition()
+    assert (done.replicas, done.isr, done.reassigning) == ((1, 2, 5), (1, 2, 5), False)
+
+
+def test_a_replica_that_both_targets_add_is_still_waited_for() -> None:
+    """R2, R5."""
+    cluster = started()
+    cluster.reassign((1, 2, 4))
+    assert cluster.reassign((1, 4, 5)) is ErrorCode.none
+    assert set(cluster.partition().adding) == {4, 5}
+    cluster.alter((1, 2, 3, 5))
+    assert cluster.partition().reassigning
+    cluster.alter((1, 2, 3, 5, 4))
+    assert cluster.partition().replicas == (1, 4, 5)
+
+
+def test_the_original_replicas_may_be_the_new_target() -> None:
+    """R3, R5: nothing is left to add, so it completes in the request."""
     cluster = started()
     cluster.reassign((1, 2, 4))
     leader_epoch, _ = epochs(cluster)
-    assert cluster.reassign((1, 2, 5)) is ErrorCode.none
-    replaced = cluster.partition()
-    assert (replaced.replicas, replaced.adding, replaced.removing) == ((1, 2, 5, 3), (5,), (3,))
-    assert replaced.leader_epoch == leader_epoch + 1
+    assert cluster.reassign((1, 2, 3), any_factor=False) is ErrorCode.none
+    assert (cluster.partition().replicas, cluster.partition().reassigning) == ((1, 2, 3), False)
+    assert epochs(cluster)[0] == leader_epoch + 1
+
+
+def test_a_cancel_after_a_new_target_keeps_what_the_first_target_brought() -> None:
+    """R5: as in Kafka, nothing says which of the removing replicas were there first."""
+    cluster = started()
+    cluster.reassign((1, 2, 4))
+    cluster.reassign((1, 2, 5))
     assert cluster.reassign(None) is ErrorCode.none
-    assert set(cluster.partition().replicas) == {1, 2, 3}
-    assert len(cluster.notes("reassignment_replaced")) == 1
+    assert (set(cluster.partition().replicas), cluster.partition().reassigning) == ({1, 2, 3, 4}, False)
+
+
+def test_a_cancel_that_drops_no_replica_raises_no_leader_epoch() -> None:
+    """M2, R5: the second worked example, cancelled after its third line."""
+    cluster = started((5, 4, 1, 2, 3))
+    cluster.alter((5, 4))
+    cluster.reassign((1, 2, 3))
+    leader_epoch, partition_epoch = epochs(cluster)
+    assert cluster.reassign(None) is ErrorCode.none
+    assert not cluster.partition().reassigning
+    assert epochs(cluster) == (leader_epoch, partition_epoch + 1)
 
 
 def test_a_replaced_target_keeps_replicas_that_min_isr_needs() -> None:
@@ -197,9 +241,11 @@ def test_a_replaced_target_keeps_replicas_that_min_isr_needs() -> None:
 
 
 def test_another_order_of_the_same_replicas_is_another_preferred_leader() -> None:
-    """R1: done at once."""
+    """R1, M2: done at once, and since nobody left or joined the leader epoch stays."""
     cluster = started()
+    leader_epoch, partition_epoch = epochs(cluster)
     assert cluster.reassign((3, 1, 2)) is ErrorCode.none
+    assert epochs(cluster) == (leader_epoch, partition_epoch + 1)
     assert (cluster.partition().replicas, cluster.partition().leader) == ((3, 1, 2), 1)
     assert not cluster.partition().reassigning
     size = len(cluster.log)

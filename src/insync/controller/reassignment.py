@@ -88,8 +88,9 @@ def _check_target(ctx: Context, request: Any, partition: Partition, target: tupl
     problem = assignment_problem(ctx.image, target)
     if problem is not None:
         return ErrorCode.invalid_replica_assignment, problem
-    if not request.allow_replication_factor_change and len(target) != len(original(partition)):
-        return ErrorCode.invalid_replication_factor, "The replication factor would change."
+    if not request.allow_replication_factor_change and len(target) != len(current_target(partition)):
+        now = len(current_target(partition))
+        return ErrorCode.invalid_replication_factor, f"The replication factor is changed from {now} to {len(target)}"
     return OK
 
 
@@ -104,23 +105,27 @@ def assignment_problem(image: Image, replicas: tuple[int, ...]) -> str | None:
 
 
 def original(partition: Partition) -> tuple[int, ...]:
-    """The replicas that a cancelled reassignment goes back to."""
+    """The replicas that a cancelled reassignment goes back to.
+
+    Replicas that only a replaced target wanted are among them once they are removing: the metadata does not say which
+    of the removing replicas were there first, and Kafka's does not either.
+    """
     return without(partition.replicas, partition.adding)
 
 
+def current_target(partition: Partition) -> tuple[int, ...]:
+    """What the reassignment under way leads to; without one, the replicas."""
+    return without(partition.replicas, partition.removing)
+
+
 def _start(ctx: Context, partition: Partition, target: tuple[int, ...], made: list[records.MetadataRecord]) -> Outcome:
-    before = original(partition)
-    leaving = without(before, target)
-    dropped = without(partition.adding, target)
+    """R5: a replica that only the replaced target wanted is removing from now on and leaves at completion (R2), as
+    every other does. Until then it stays in the ISR if it is in it, so that MinISR never depends on the new plan.
+    """
     builder = ctx.builder(partition)
-    if dropped and not may_drop(builder, target, leaving, dropped):
-        leaving, dropped = (*leaving, *dropped), ()
-    builder.adding = without(target, before)
-    builder.removing = leaving
-    builder.replicas = (*target, *leaving)  # R1: grow first
-    builder.isr = without(builder.isr, dropped)
-    if dropped or (not builder.adding and not leaving and target != before):
-        builder.new_leader_epoch = True  # M2: the replica set is another one for good
+    builder.adding = without(target, original(partition))
+    builder.removing = without(partition.replicas, target)
+    builder.replicas = (*target, *builder.removing)  # R1: grow first. Another order alone raises no leader epoch (M2).
     record = ctx.build(builder)
     if record is None:
         return OK
@@ -128,17 +133,6 @@ def _start(ctx: Context, partition: Partition, target: tuple[int, ...], made: li
     kind = "reassignment_replaced" if partition.reassigning else "reassignment_started"
     ctx.out.note(kind, topic=partition.topic, partition=partition.index, target=target)
     return OK
-
-
-def may_drop(
-    builder: PartitionChangeBuilder, target: tuple[int, ...], leaving: tuple[int, ...], dropped: tuple[int, ...]
-) -> bool:
-    """R4, R5: replicas that only the replaced reassignment wanted go at once, unless they are needed for MinISR."""
-    kept = without(builder.isr, dropped)
-    trusted = (*builder.isr, *builder.elr, *builder.last_known_elr)
-    if without(trusted, dropped) == trusted:
-        return True
-    return bool(kept) and len(kept) >= min(builder.min_isr, len(target) + len(leaving))
 
 
 def _cancel(ctx: Context, partition: Partition, made: list[records.MetadataRecord]) -> Outcome:
@@ -150,7 +144,7 @@ def _cancel(ctx: Context, partition: Partition, made: list[records.MetadataRecor
     builder.adding = builder.removing = ()
     if not revert_keeps_min_isr(builder) and not ctx.unclean_election(partition.topic):
         return ErrorCode.invalid_replica_assignment, "Too few of the original replicas are in sync."
-    builder.new_leader_epoch = True
+    builder.new_leader_epoch = bool(partition.adding)  # M2: replicas that were being added are out of the set
     record = ctx.build(builder)
     if record is not None:
         made.append(record)
