@@ -24,7 +24,7 @@ ENFORCES_NOTHING = ("sim", "cli", "console", "testing")
 DEFINED = re.compile(r"\*\*([A-Z]\d+)\*\*")
 CITED = re.compile(r"\b([A-Z]\d{1,2})\b")
 OPENS_WITH = re.compile(r"#?\s*([A-Z]\d{1,2})(?=[:,.\s]|$)")
-CLAIM = re.compile(r"#\s*([QBMFDHIETRPSL]\d{1,2}):")
+CLAIM = re.compile(r"#\s*([QBMFDHIETRPGSL]\d{1,2}):")
 
 
 def defined_rules(text: str) -> list[str]:

@@ -32,7 +32,7 @@ def run(data: bytes) -> None:
         has_partition=lambda topic, index: True,
         now=1_000,
     )
-    coordinator.begin_load(0)
+    coordinator.begin_load(0, epoch=0)
     for at, (key, value) in enumerate(_split(data)):
         coordinator.replay(0, Record(at, 1_000, key, value))
         subscription.topics_in(key)
@@ -47,8 +47,15 @@ class _Log:
     """Takes everything at once."""
 
     def append(
-        self, _partition: int, _data: bytearray, on_done: Callable[[ErrorCode, int, int], None], now: int
+        self,
+        _partition: int,
+        _epoch: int,
+        _data: bytearray,
+        on_done: Callable[[ErrorCode, int, int], None],
+        on_committed: Callable[[int], None],
+        now: int,
     ) -> None:
+        on_committed(now)
         on_done(ErrorCode.none, 0, now)
 
 

@@ -36,21 +36,27 @@ REBALANCE = 60_000
 WALL = 1_700_000_000_000
 
 OnDone = Callable[[ErrorCode, int, int], None]
+OnCommitted = Callable[[int], None]
 
 
 class MemoryLog:
     def __init__(self) -> None:
         self.batches: list[bytes] = []
-        self.waiting: list[tuple[bytearray, OnDone]] | None = None
+        self.waiting: list[tuple[bytearray, OnDone, OnCommitted]] | None = None
+        self.late: list[tuple[bytearray, OnCommitted]] = []
         self.error = ErrorCode.none
 
-    def append(self, partition: int, data: bytearray, on_done: OnDone, now: int) -> None:
+    def append(
+        self, partition: int, epoch: int, data: bytearray, on_done: OnDone, on_committed: OnCommitted, now: int
+    ) -> None:
         if self.error is not ErrorCode.none:
             on_done(self.error, -1, now)
         elif self.waiting is not None:
-            self.waiting.append((data, on_done))
+            self.waiting.append((data, on_done, on_committed))
         else:
+            self.commit_late(now)  # it comes before in the log
             self.batches.append(bytes(data))
+            on_committed(now)
             on_done(ErrorCode.none, len(self.batches) - 1, now)
 
     def hold(self) -> None:
@@ -58,11 +64,28 @@ class MemoryLog:
 
     def release(self, now: int, error: ErrorCode = ErrorCode.none, *, stored: bool = False) -> None:
         """What waits is decided: a write that is said to have failed may be `stored` all the same."""
+        if error is ErrorCode.none:
+            self.commit_late(now)
         waiting, self.waiting = self.waiting or [], None
-        for data, on_done in waiting:
+        for data, on_done, on_committed in waiting:
             if stored or error is ErrorCode.none:
                 self.batches.append(bytes(data))
+            if error is ErrorCode.none:
+                on_committed(now)
             on_done(error, len(self.batches) - 1, now)
+
+    def time_out(self, now: int) -> None:
+        """What waits is answered; it is in the log and not committed before `commit_late`."""
+        waiting, self.waiting = self.waiting or [], None
+        for data, on_done, on_committed in waiting:
+            self.late.append((data, on_committed))
+            on_done(ErrorCode.request_timed_out, -1, now)
+
+    def commit_late(self, now: int) -> None:
+        late, self.late = self.late, []
+        for data, on_committed in late:
+            self.batches.append(bytes(data))
+            on_committed(now)
 
     def records(self) -> list[batch.Record]:
         return [record for data in self.batches for record in batch.records(data)]
@@ -87,7 +110,7 @@ class World:
             has_partition=lambda topic, index: index < self.topics.get(topic, 0),
             now=now,
         )
-        self.coordinator.begin_load(0)
+        self.coordinator.begin_load(0, epoch=0)
         for record in self.log.records():
             self.coordinator.replay(0, record)
         self.coordinator.finish_load(0, now)

@@ -91,11 +91,26 @@ def test_a_group_that_is_being_deleted_takes_nobody_in() -> None:
     assert world.answers[world.join()].error_code is ErrorCode.coordinator_not_available
     assert world.committed(2) == "coordinator_not_available"
     assert world.fetched() == -1
-    world.release(ErrorCode.request_timed_out)
+    world.release(ErrorCode.not_enough_replicas)
     assert world.answers[99].results[0].error_code is ErrorCode.coordinator_not_available
     assert world.fetched() == 1
     assert world.delete("g") == {"g": "none"}
     assert world.answers[world.join()].error_code is ErrorCode.member_id_required
+
+
+def test_a_deletion_that_timed_out_still_takes_effect_when_its_tombstones_commit() -> None:
+    """G2: the group stays Dead meanwhile, so nothing is committed to it that a new coordinator would not load."""
+    world = World()
+    world.committed(1)
+    world.log.hold()
+    world.coordinator.delete(delete_groups.DeleteGroupsRequest(groups_names=("g",)), 99, world.now)
+    world.log.time_out(world.now)
+    world.drain()
+    assert world.answers[99].results[0].error_code is ErrorCode.coordinator_not_available
+    assert world.committed(2) == "coordinator_not_available"
+    world.log.commit_late(world.now)
+    assert world.coordinator.shards[0].groups == {}
+    assert world.fetched() == world.reloaded().fetched() == -1
 
 
 def test_a_commit_on_its_way_goes_with_its_group() -> None:
@@ -147,7 +162,7 @@ def test_groups_that_are_being_loaded_are_not_served_yet() -> None:
     world = World()
     ids, generation = world.stable(1)
     world.coordinator.unload(0)
-    world.coordinator.begin_load(0)
+    world.coordinator.begin_load(0, epoch=0)
     assert world.answers[world.join()].error_code is ErrorCode.coordinator_load_in_progress
     assert world.committed(1) == "coordinator_load_in_progress"
     assert world.fetch_group("g", None).error_code is ErrorCode.coordinator_load_in_progress

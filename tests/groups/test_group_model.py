@@ -121,14 +121,24 @@ class Groups(RuleBasedStateMachine):
         if self.world.log.waiting is None:
             self.world.log.hold()
 
-    @rule(failed=st.booleans(), stored=st.booleans())
-    def the_log_goes_on(self, failed: bool, stored: bool) -> None:
-        self.world.release(ErrorCode.request_timed_out if failed else NONE, stored=stored)
+    @rule(refused=st.booleans())
+    def the_log_goes_on(self, refused: bool) -> None:
+        self.world.release(ErrorCode.not_enough_replicas if refused else NONE)
+        self._look()
+
+    @rule()
+    def writes_time_out(self) -> None:
+        """They are in the log and commit later, or are lost with the coordinator."""
+        self.world.log.time_out(self.world.now)
+        self.world.drain()
         self._look()
 
     @rule(stored=st.booleans())
     def the_coordinator_fails_over(self, stored: bool) -> None:
         old = self.world
+        if stored:
+            old.log.commit_late(old.now)
+        old.log.late.clear()
         old.release(ErrorCode.not_leader_or_follower, stored=stored)
         old.coordinator.unload(0)
         old.drain()
@@ -159,8 +169,10 @@ class Groups(RuleBasedStateMachine):
         self._check_offset()
 
     def _check_offset(self) -> None:
+        """G2: memory holds what the log holds, neither less nor more."""
         if self.acknowledged:
             assert self.acknowledged <= self.world.fetched() <= self.last_commit
+        assert self.world.fetched() == self.world.reloaded().fetched()
 
     def _joined(self, consumer: Consumer, answer: Any) -> None:
         if answer.error_code is ErrorCode.member_id_required:

@@ -228,3 +228,25 @@ def test_old_clients_may_say_how_long_an_offset_is_kept() -> None:
     assert again.fetched() == -1
     again.advance(70 * MINUTE)
     assert (again.fetched(topic="u"), again.fetched(partition=1)) == (-1, 3)
+
+
+def test_a_commit_that_timed_out_still_counts_when_it_is_replicated() -> None:
+    """G2: memory holds what a new coordinator would load, whatever the client was answered."""
+    world = World()
+    assert world.committed(1) == "none"
+    world.log.hold()
+    token = world.commit(2)
+    world.log.time_out(world.now)
+    world.drain()
+    assert world.commit_error(token) == "coordinator_not_available"
+    assert world.fetched() == world.reloaded().fetched() == 1
+    world.log.commit_late(world.now)
+    assert world.fetched() == world.reloaded().fetched() == 2
+
+
+def test_a_commit_that_is_refused_leaves_nothing_behind() -> None:
+    """G2: not even the group, which was made for it."""
+    world = World()
+    world.log.error = ErrorCode.not_enough_replicas
+    assert world.committed(1) == "coordinator_not_available"
+    assert world.coordinator.shards[0].groups == {}

@@ -31,8 +31,17 @@ class Log:
     def __init__(self) -> None:
         self.stored: list[StoredGroup] = []
 
-    def append(self, _: int, data: bytearray, on_done: Callable[[ErrorCode, int, int], None], now: int) -> None:
+    def append(
+        self,
+        _partition: int,
+        _epoch: int,
+        data: bytearray,
+        on_done: Callable[[ErrorCode, int, int], None],
+        on_committed: Callable[[int], None],
+        now: int,
+    ) -> None:
         self.stored += [records.read_group(record.value or b"") for record in batch.records(data)]
+        on_committed(now)
         on_done(ErrorCode.none, 0, now)
 
 
@@ -48,7 +57,7 @@ def test_after_the_last_generation_comes_the_first(last: int, following: int) ->
         has_partition=lambda topic, index: True,
         now=0,
     )
-    coordinator.begin_load(0)
+    coordinator.begin_load(0, epoch=0)
     found = StoredGroup(protocol_type="consumer", generation=last, protocol="range", leader="m", members=(MEMBER,))
     coordinator.replay(0, Record(0, 0, records.group_key("g"), records.group_value(found)))
     coordinator.finish_load(0, 0)

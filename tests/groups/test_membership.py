@@ -103,11 +103,13 @@ def test_a_stable_group_tells_assignments_again() -> None:
 
 
 def test_other_generations_are_not_heard() -> None:
+    """G3: and nothing of theirs is written."""
     world = World()
     ids, generation = world.stable(2)
     assert error(world, world.sync(ids[1], generation - 1)) == "illegal_generation"
     assert world.heartbeat(ids[1], generation + 1) == "illegal_generation"
     assert world.committed(1, member_id=ids[1], generation=generation - 1) == "illegal_generation"
+    assert world.fetched() == world.reloaded().fetched() == -1
 
 
 def test_strangers_are_not_heard() -> None:

@@ -27,6 +27,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor as PythonRa
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor as PythonRoundRobin
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor as PythonSticky
 from kafka.errors import KafkaError as PythonError
+from kafka.errors import UnknownBrokerIdError
 
 SESSION_MS = 6_000
 BEAT_MS = 100
@@ -175,13 +176,21 @@ class PythonMember(Member, PythonListener):  # type: ignore[misc]
         consumer.subscribe([self.topic], listener=self)
         try:
             while not self._stopped.is_set():
-                found = consumer.poll(LONG_POLL_MS)
-                if self._saw([(where.partition, each.offset) for where, batch in found.items() for each in batch]):
+                if self._saw(self._poll(consumer)):
                     with suppress(PythonError):
                         consumer.commit()
                         self._uncommitted = False
         finally:
             consumer.close()
+
+    def _poll(self, consumer: Any) -> list[tuple[int, int]]:
+        """kafka-python 3.0 raises UnknownBrokerIdError from `poll` when it is about to send to a broker that a metadata
+        response has just dropped, as any broker that dies is. It recovers with the next poll."""
+        try:
+            batches = consumer.poll(LONG_POLL_MS)
+        except UnknownBrokerIdError:
+            return []
+        return [(partition.partition, record.offset) for partition, batch in batches.items() for record in batch]
 
     def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
         self._assigned(assigned)

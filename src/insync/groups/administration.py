@@ -94,17 +94,17 @@ def _bury(shard: Shard, group: Group, then: OnStored, now: int) -> None:
     group.become(DEAD, group.state_since)
     places: dict[Place, None] = dict.fromkeys((*group.offsets, *group.pending_commits))
 
-    def on_stored(error: ErrorCode, now: int) -> None:
-        if error is not ErrorCode.none:
-            group.become(EMPTY, group.state_since)
-        elif shard.groups.get(group.id) is group:
+    def apply() -> None:
+        if shard.groups.get(group.id) is group:
             group.silence()
             del shard.groups[group.id]
             shard.out.note("group_deleted", group=group.id)
-        then(error, now)
+
+    def discard() -> None:
+        group.become(EMPTY, group.state_since)
 
     grave = NewRecord(records.group_key(group.id), None)
-    shard.store([*offsets.tombstones(group, places), grave], on_stored, now)
+    shard.store([*offsets.tombstones(group, places), grave], then, now, apply=apply, discard=discard)
 
 
 def delete_offsets(shard: Shard, group_id: str, places: dict[Place, ErrorCode], then: OnStored, now: int) -> None:

@@ -1,9 +1,11 @@
 """The group coordinator of one broker: a shard for every partition of `__consumer_offsets` that it leads.
 
+A shard belongs to one leader epoch of its partition (G1).
+
 A group belongs to the partition that its name hashes to. Requests for a group whose partition is led elsewhere are
 refused with NOT_COORDINATOR, those for a partition that is still being loaded with COORDINATOR_LOAD_IN_PROGRESS.
 
-Notes: groups_loaded(partition, groups), groups_unloaded(partition); see the other modules for theirs.
+Notes: groups_loaded(partition, epoch, groups), groups_unloaded(partition, epoch); see the other modules for theirs.
 """
 
 from __future__ import annotations
@@ -69,9 +71,12 @@ class Coordinator:
 
     # --- which partitions are ours -----------------------------------------------------------------------------------
 
-    def begin_load(self, index: int) -> Shard:
+    def begin_load(self, index: int, epoch: int) -> Shard:
+        """G1: nothing that an earlier epoch had in memory is used in this one."""
+        self.unload(index)
         shard = self.shards[index] = Shard(
             index,
+            epoch,
             config=self.config,
             log=self._log,
             out=self._out,
@@ -88,13 +93,13 @@ class Coordinator:
     def finish_load(self, index: int, now: int) -> None:
         shard = self.shards[index]
         shard.loaded(now)
-        self._out.note("groups_loaded", partition=index, groups=len(shard.groups))
+        self._out.note("groups_loaded", partition=index, epoch=shard.epoch, groups=len(shard.groups))
 
     def unload(self, index: int) -> None:
         shard = self.shards.pop(index, None)
         if shard is not None:
             shard.close()
-            self._out.note("groups_unloaded", partition=index)
+            self._out.note("groups_unloaded", partition=index, epoch=shard.epoch)
 
     def topics_deleted(self, topics: dict[str, None], now: int) -> None:
         for shard in self.shards.values():

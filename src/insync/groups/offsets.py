@@ -1,7 +1,7 @@
 """Committed offsets: stored, told, deleted and expired.
 
 A commit counts once it is committed to the log. Commits reach the cache in the order of the log, so the cache holds
-what a new coordinator would load, less what is still on its way.
+what a new coordinator would load (G2), also where the client was answered before its commit was replicated.
 
 Notes: offsets_expired(group, count).
 """
@@ -69,7 +69,7 @@ def _answer(
 
 
 def _commit_error(group: Group | None, request: Message, client: Client) -> ErrorCode:
-    """Safeguard: members commit for their own generation only, and nobody else while there are members."""
+    """Safeguard, G3: members commit for their own generation only, and nobody else while there are members."""
     if group is None:
         known = client.version < 0 or client.version >= GROUP_ID_NOT_FOUND_FROM
         return ErrorCode.group_id_not_found if known else ErrorCode.illegal_generation
@@ -120,11 +120,16 @@ def _store(shard: Shard, group: Group, made: dict[Place, CommittedOffset], then:
     for place in made:
         group.pending_commits[place] = group.pending_commits.get(place, 0) + 1
 
-    def on_stored(error: ErrorCode, now: int) -> None:
+    def apply() -> None:
         for place, offset in made.items():
-            _settle(group, place)
-            if error is ErrorCode.none:
-                group.offsets[place] = offset
+            _end_pending(group, place)
+            group.offsets[place] = offset
+
+    def discard() -> None:
+        for place in made:
+            _end_pending(group, place)
+
+    def on_stored(error: ErrorCode, now: int) -> None:
         then(error, now)
         shard.forget_if_void(group)
 
@@ -132,10 +137,10 @@ def _store(shard: Shard, group: Group, made: dict[Place, CommittedOffset], then:
         NewRecord(records.offset_key(OffsetKey(group.id, *place)), records.offset_value(offset))
         for place, offset in made.items()
     ]
-    shard.store(lines, on_stored, now)
+    shard.store(lines, on_stored, now, apply=apply, discard=discard)
 
 
-def _settle(group: Group, place: Place) -> None:
+def _end_pending(group: Group, place: Place) -> None:
     group.pending_commits[place] -= 1
     if not group.pending_commits[place]:
         del group.pending_commits[place]
@@ -198,14 +203,12 @@ def delete(shard: Shard, group: Group, places: Iterable[Place], then: OnStored, 
     """Tombstones for those of `places` that have an offset, or are about to have one."""
     gone = [place for place in places if place in group.offsets or place in group.pending_commits]
 
-    def on_stored(error: ErrorCode, now: int) -> None:
-        if error is ErrorCode.none:
-            for place in gone:
-                group.offsets.pop(place, None)
-        then(error, now)
+    def apply() -> None:
+        for place in gone:
+            group.offsets.pop(place, None)
 
     if gone:
-        shard.store(tombstones(group, gone), on_stored, now)
+        shard.store(tombstones(group, gone), then, now, apply=apply)
     else:
         then(ErrorCode.none, now)
 

@@ -115,7 +115,7 @@ def store_assignment(shard: Shard, group: Group, assignments: dict[str, bytes], 
 
 
 def in_force(group: Group, generation: int) -> bool:
-    """Safeguard: an assignment belongs to the generation it was made for."""
+    """Safeguard, G3: an assignment belongs to the generation it was made for."""
     return group.state == COMPLETING and group.generation == generation
 
 

@@ -1,8 +1,8 @@
-"""The groups of one partition of `__consumer_offsets`, from the moment this broker leads it.
+"""The groups of one partition of `__consumer_offsets`, in one leader epoch of this broker (G1).
 
-A shard is replayed from the log first (`replay`, then `loaded`), and closed when the broker leads it no longer: whoever
-waits for a generation or an assignment then hears that the coordinator is elsewhere. What a shard has decided reaches
-the log through `store`; the outcome is told even after the shard is closed, so callers look at `closed`.
+A shard is replayed from the log first (`replay`, then `loaded`), and closed when its epoch ends: members that wait for
+a generation or an assignment are then answered NOT_COORDINATOR. What a shard has decided reaches the log through
+`store`; the outcome is reported even after the shard is closed, so callers look at `closed`.
 
 Notes: group_record_unreadable(partition, offset, why).
 """
@@ -30,20 +30,48 @@ OnStored = Callable[[ErrorCode, int], None]
 """(outcome, now): what a client may be told about a write."""
 
 
+def _nothing() -> None:
+    """For records that change nothing in memory."""
+
+
 class OffsetsLog(Protocol):
-    """Where records go: acks=all into one partition of `__consumer_offsets`."""
+    """Where records go: acks=all into one partition of `__consumer_offsets`, in one leader epoch (G1).
+
+    `on_done(error, base_offset, now)` is called once. `on_committed(now)` is called when the records are committed, in
+    the order of the log: before `on_done`, or later if that reported a timeout or too few replicas (G2).
+    """
 
     def append(
-        self, partition: int, data: bytearray, on_done: Callable[[ErrorCode, int, int], None], now: int
+        self,
+        partition: int,
+        epoch: int,
+        data: bytearray,
+        on_done: Callable[[ErrorCode, int, int], None],
+        on_committed: Callable[[int], None],
+        now: int,
     ) -> None: ...
 
 
 class Shard:
-    __slots__ = ("closed", "config", "groups", "index", "log", "out", "ready", "rng", "room", "timers", "wall_offset")
+    __slots__ = (
+        "closed",
+        "config",
+        "epoch",
+        "groups",
+        "index",
+        "log",
+        "out",
+        "ready",
+        "rng",
+        "room",
+        "timers",
+        "wall_offset",
+    )
 
     def __init__(
         self,
         index: int,
+        epoch: int,
         *,
         config: GroupConfig,
         log: OffsetsLog,
@@ -54,6 +82,7 @@ class Shard:
         wall_offset: int,
     ) -> None:
         self.index = index
+        self.epoch = epoch
         self.config = config
         self.log = log
         self.out = out
@@ -89,9 +118,29 @@ class Shard:
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
-    def store(self, made: Sequence[NewRecord], on_stored: OnStored, now: int) -> None:
+    def store(
+        self,
+        made: Sequence[NewRecord],
+        on_stored: OnStored,
+        now: int,
+        *,
+        apply: Callable[[], None] = _nothing,
+        discard: Callable[[], None] = _nothing,
+    ) -> None:
+        """G2: `apply` is called when the records are committed, `discard` when they will not be, and `on_stored` once,
+        with what the client is answered. After a timeout the client may have its answer long before `apply`."""
+
+        def on_committed(_now: int) -> None:
+            if not self.closed:
+                apply()
+
+        def on_done(error: ErrorCode, _offset: int, now: int) -> None:
+            if error is not ErrorCode.none and not may_still_commit(error):
+                discard()
+            on_stored(told(error), now)
+
         data = batch.build(made, timestamp_ms=self.wall(now))
-        self.log.append(self.index, data, lambda error, _offset, at: on_stored(told(error), at), now)
+        self.log.append(self.index, self.epoch, data, on_done, on_committed, now)
 
     def store_group(self, stored: StoredGroup, group_id: str, on_stored: OnStored, now: int) -> None:
         self.store([NewRecord(records.group_key(group_id), records.group_value(stored))], on_stored, now)
@@ -198,6 +247,11 @@ class Shard:
             for member in group.members.values():
                 answers.refuse_join(self.out, member, member.id, ErrorCode.not_coordinator)
                 answers.answer_sync(self.out, group, member, ErrorCode.not_coordinator)
+
+
+def may_still_commit(error: ErrorCode) -> bool:
+    """P2, P3: the records are in the log, whatever the client was answered."""
+    return error in (ErrorCode.request_timed_out, ErrorCode.not_enough_replicas_after_append)
 
 
 def told(error: ErrorCode) -> ErrorCode:

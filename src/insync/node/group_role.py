@@ -1,10 +1,10 @@
 """The broker's part in consumer groups: the offsets topic, and which of its partitions are coordinated here.
 
-A broker coordinates the groups of the partitions that it leads. When it begins to lead one, it reads the partition
-from its log, a piece at a time so that other work goes on. It begins once everything that the last leader may have
-acknowledged is known to be committed (the high watermark has reached the start of this leader's epoch): nothing that
-is told of a group can be lost again. A broker that is elected once more without having followed in between keeps what
-it has, as nobody else has written to that log.
+A broker coordinates the groups of the partitions that it leads. In every leader epoch it reads the partition anew from
+its log (G1), a piece at a time so that other work goes on. It does so also if it led the epoch before: it may have been
+deposed and elected again between two metadata updates. It begins once everything that the last leader may have
+acknowledged is known to be committed (the high watermark has reached the start of this leader's epoch): nothing that a
+client is answered about a group can be lost again.
 
 Notes: see `insync.groups`; offsets_topic_failed(error).
 """
@@ -64,13 +64,22 @@ class GroupRole:
             now=now,
         )
 
-    def append(self, partition: int, data: bytearray, on_done: Callable[[ErrorCode, int, int], None], now: int) -> None:
-        """The coordinator's `OffsetsLog`."""
-        if self._topic_id is None:
+    def append(
+        self,
+        partition: int,
+        epoch: int,
+        data: bytearray,
+        on_done: Callable[[ErrorCode, int, int], None],
+        on_committed: Callable[[int], None],
+        now: int,
+    ) -> None:
+        """The coordinator's `OffsetsLog`. G1: what was decided in one epoch is not written in another."""
+        leader = self._leader(partition)
+        if self._topic_id is None or leader is None or leader.epoch != epoch:
             on_done(ErrorCode.not_leader_or_follower, -1, now)
-        else:
-            timeout = self._config.offsets_commit_timeout_ms
-            self._replicas.append((self._topic_id, partition), data, on_done, now, timeout)
+            return
+        timeout = self._config.offsets_commit_timeout_ms
+        self._replicas.append((self._topic_id, partition), data, on_done, now, timeout, on_committed=on_committed)
 
     # --- which partitions are coordinated here -----------------------------------------------------------------------
 
@@ -83,7 +92,7 @@ class GroupRole:
             self.coordinator.topics_deleted(gone, now)
 
     def refresh(self, now: int) -> None:
-        """Begin to load what this broker leads, let go of what it does not."""
+        """G1: load every partition that this broker leads once in each leader epoch; unload those it does not lead."""
         image = self._image()
         topic_id = image.topic_ids.get(OFFSETS_TOPIC)
         if topic_id != self._topic_id:
@@ -92,11 +101,13 @@ class GroupRole:
         if topic_id is None:
             return
         self.coordinator.partitions = len(image.partitions[topic_id])
-        led = [index for index in image.partitions[topic_id] if self._leader(index) is not None]
-        self._let_go(tuple(index for index in self.coordinator.shards if index not in led))
-        for index in led:
-            if index not in self.coordinator.shards:
-                self.coordinator.begin_load(index)
+        leaders = {index: self._leader(index) for index in image.partitions[topic_id]}
+        epochs = {index: leader.epoch for index, leader in leaders.items() if leader is not None}
+        self._let_go(tuple(index for index in self.coordinator.shards if index not in epochs))
+        for index, epoch in epochs.items():
+            shard = self.coordinator.shards.get(index)
+            if shard is None or shard.epoch != epoch:
+                self.coordinator.begin_load(index, epoch)
                 self._loading[index] = 0
                 self._load_at = now
 

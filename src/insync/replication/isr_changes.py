@@ -206,7 +206,7 @@ def settled(leader: Leader, now: int) -> None:
     watch(leader)
     leader.advance_hwm(now)
     if leader.replica.waiting and not leader.has_min_isr():
-        leader.core.purgatory.fail_all(leader.replica, ErrorCode.not_enough_replicas_after_append)
+        leader.core.purgatory.fail_below_min_isr(leader.replica)
     if leader.replica in leader.core.under_replicated:
         maybe_expand(leader, now)
 

@@ -21,7 +21,7 @@ from insync.replication.delete_records import DeleteServer
 from insync.replication.fetch_server import FetchServer, Reads
 from insync.replication.fetcher import Fetchers
 from insync.replication.produce_server import ProduceServer
-from insync.replication.purgatory import OnAppended, Purgatory
+from insync.replication.purgatory import OnAppended, OnCommitted, Purgatory
 from insync.replication.replica import Replica
 from insync.sansio import Outbox
 from insync.storage.log_store import LogStore
@@ -109,10 +109,18 @@ class ReplicaManager:
             self._finish(now)
 
     def append(
-        self, key: PartitionKey, batch: bytearray, on_done: OnAppended, now: int, timeout_ms: int = 5_000
+        self,
+        key: PartitionKey,
+        batch: bytearray,
+        on_done: OnAppended,
+        now: int,
+        timeout_ms: int = 5_000,
+        *,
+        on_committed: OnCommitted = lambda _now: None,
     ) -> None:
-        """Records of the node's own, as an acks=all producer would write them; `on_done` hears how it went."""
-        self._produce_server.append(key, batch, on_done, now + timeout_ms, now)
+        """Records of the node's own, as an acks=all producer would write them; `on_done` is called with the outcome,
+        and `on_committed` when they are committed, which may be after a timeout."""
+        self._produce_server.append(key, batch, on_done, on_committed, now + timeout_ms, now)
         self._finish(now)
 
     def fetch(self, request: fetch.FetchRequest, token: int, now: int, *, more: bool = False) -> None:
@@ -212,8 +220,7 @@ class ReplicaManager:
         core = self._core
         outcomes = self._purgatory.outcomes
         while outcomes:
-            on_done, error, base_offset = outcomes.popleft()
-            on_done(error, base_offset, now)
+            outcomes.popleft()(now)
         if self._delete_server.parked:
             self._delete_server.settle(now)
         while core.woken:

@@ -12,7 +12,15 @@ from insync.metadata.topic_names import is_internal
 from insync.replication.core import Core
 from insync.replication.fetch_server import unhosted
 from insync.replication.leader import Leader
-from insync.replication.purgatory import OnAppended, ParkedAppend, ParkedProduce, PartitionAnswer, Waiter, response
+from insync.replication.purgatory import (
+    OnAppended,
+    OnCommitted,
+    ParkedAppend,
+    ParkedProduce,
+    PartitionAnswer,
+    Waiter,
+    response,
+)
 from insync.replication.replica import Replica
 from insync.storage.config import DELETE, LogConfig
 from insync.storage.producer_state import Duplicate
@@ -63,20 +71,30 @@ class ProduceServer:
         else:
             self._core.out.reply(token, None)
 
-    def append(self, key: PartitionKey, batch: bytearray, on_done: OnAppended, deadline: int, now: int) -> None:
+    def append(
+        self,
+        key: PartitionKey,
+        batch: bytearray,
+        on_done: OnAppended,
+        on_committed: OnCommitted,
+        deadline: int,
+        now: int,
+    ) -> None:
         """P1-P3 for the node's own records: they are stored and waited for like an acks=all producer's."""
         answer = PartitionAnswer(*key)
         appended: list[tuple[Replica, int, PartitionAnswer]] = []
         data = messages.PartitionProduceData(index=key[1], records=batch)
         self._append(key[0], data, ACKS_ALL, answer, appended, now, internal=True)
-        parked = ParkedAppend(on_done, deadline, answer)
+        parked = ParkedAppend(on_done, on_committed, deadline, answer)
         waiters = [
             Waiter(replica, required, answer, parked) for replica, required, _ in appended if replica.log.hwm < required
         ]
         if waiters:
             self._core.purgatory.park(parked, waiters)
-        else:
-            parked.finish(self._core.purgatory)
+            return
+        if appended:
+            parked.commit(self._core.purgatory)
+        parked.finish(self._core.purgatory)
 
     def _append(
         self,

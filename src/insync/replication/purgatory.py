@@ -3,8 +3,9 @@
 A request may write to many partitions. Each of its appends waits in its own replica's queue, ordered by the offset
 that the high watermark has to reach; the request is answered once, when the last one is decided.
 
-What the node itself appends waits here too. Whoever appended may want to append again when it hears the outcome, so
-it hears of it at the end of the step (`outcomes`), not in the middle of whatever decided it.
+What the node itself appends waits here too. The appender may want to append again when it learns the outcome, so it is
+called at the end of the step (`outcomes`), not in the middle of whatever decided it. Its records take effect when they
+commit, also if that is after its timeout: such an append keeps its place in the queue while this replica leads.
 """
 
 from __future__ import annotations
@@ -59,23 +60,37 @@ class ParkedProduce:
 
 OnAppended = Callable[[ErrorCode, int, int], None]
 """Called with the outcome, the base offset (-1 if refused) and the time."""
+OnCommitted = Callable[[int], None]
+"""Called with the time."""
 
 
 class ParkedAppend:
-    """An append of the node itself, with its own acks=all."""
+    """An append of the node itself, with its own acks=all.
 
-    __slots__ = ("answer", "deadline", "on_done", "open", "waiters")
+    `on_done` is called once, with what an acks=all producer would be answered. `on_committed` is called once if the
+    high watermark passes the records while this replica leads, in the order of the log, before `on_done` if that was
+    not called yet.
+    """
 
-    def __init__(self, on_done: OnAppended, deadline: int, answer: PartitionAnswer) -> None:
-        self.on_done = on_done
+    __slots__ = ("answer", "deadline", "on_committed", "on_done", "open", "waiters")
+
+    def __init__(self, on_done: OnAppended, on_committed: OnCommitted, deadline: int, answer: PartitionAnswer) -> None:
+        self.on_done: OnAppended | None = on_done
+        self.on_committed = on_committed
         self.deadline = deadline
         self.answer = answer
         self.open = 0
         self.waiters: list[Waiter] = []
 
     def finish(self, purgatory: Purgatory) -> None:
-        refused = self.answer.error is not ErrorCode.none
-        purgatory.outcomes.append((self.on_done, self.answer.error, -1 if refused else self.answer.base_offset))
+        on_done, self.on_done = self.on_done, None
+        if on_done is not None:
+            error = self.answer.error
+            base_offset = self.answer.base_offset if error is ErrorCode.none else -1
+            purgatory.outcomes.append(lambda now: on_done(error, base_offset, now))
+
+    def commit(self, purgatory: Purgatory) -> None:
+        purgatory.outcomes.append(self.on_committed)
 
 
 Parked = ParkedProduce | ParkedAppend
@@ -103,8 +118,8 @@ class Purgatory:
         self._open = 0  # how many are not
         self._produces: dict[int, ParkedProduce] = {}  # of these, by token, those of clients
         self._sequence = 0
-        self.outcomes: deque[tuple[OnAppended, ErrorCode, int]] = deque()
-        """Of the node's own appends: to be told at the end of the step."""
+        self.outcomes: deque[Callable[[int], None]] = deque()
+        """Of the node's own appends: to be called with the time at the end of the step."""
 
     def park(self, parked: Parked, waiters: list[Waiter]) -> None:
         parked.waiters = waiters
@@ -127,19 +142,42 @@ class Purgatory:
             self._give_up(parked)
 
     def _give_up(self, parked: Parked) -> None:
+        if isinstance(parked, ParkedAppend):
+            self._answer_early(parked, ErrorCode.request_timed_out)
+            return
         for waiter in parked.waiters:
             if not waiter.done:
                 waiter.replica.waiting.remove(waiter)
                 self._decide(waiter, ErrorCode.request_timed_out)
 
+    def _answer_early(self, parked: ParkedAppend, error: ErrorCode) -> None:
+        """The records stay in the log: they still take effect when they commit."""
+        if parked.open:
+            parked.answer.error = error
+            parked.finish(self)
+
     def reached(self, replica: Replica, hwm: int, error: ErrorCode) -> None:
         """H5: the high watermark has passed these appends. P2: `error` if the ISR is below MinISR at this moment."""
         waiting = replica.waiting
         while waiting and waiting[0].required <= hwm:
-            self._decide(waiting.popleft(), error)
+            waiter = waiting.popleft()
+            if isinstance(waiter.parked, ParkedAppend):
+                waiter.parked.commit(self)
+            self._decide(waiter, error)
+
+    def fail_below_min_isr(self, replica: Replica) -> None:
+        """P2: the ISR fell below MinISR. The node's own appends wait on, to take effect should they commit."""
+        error = ErrorCode.not_enough_replicas_after_append
+        waiting, replica.waiting = replica.waiting, deque()
+        for waiter in waiting:
+            if isinstance(waiter.parked, ParkedAppend):
+                replica.waiting.append(waiter)
+                self._answer_early(waiter.parked, error)
+            else:
+                self._decide(waiter, error)
 
     def fail_all(self, replica: Replica, error: ErrorCode) -> None:
-        """P2: the ISR fell below MinISR. T4, T7: this replica leads no longer."""
+        """T4, T7: this replica leads no longer."""
         waiting, replica.waiting = replica.waiting, deque()
         for waiter in waiting:
             self._decide(waiter, error)
