@@ -33,7 +33,10 @@ SESSION_MS = 6_000
 BEAT_MS = 100
 POLL_S = 0.05
 LONG_POLL_MS = 1_000
-"""kafka-python may forget the outcome of a rebalance that takes longer than one poll, and stay outside of its group."""
+JOINING_POLL_MS = 10_000
+"""kafka-python 3.0 forgets the outcome of a rebalance that takes longer than one poll: if the SyncGroup response comes
+just when the poll times out, it neither takes its partitions nor heartbeats, and thinks that it need not join again.
+So a member without partitions polls for longer."""
 _PYTHON = {
     "range": PythonRange,
     "roundrobin": PythonRoundRobin,
@@ -187,7 +190,7 @@ class PythonMember(Member, PythonListener):  # type: ignore[misc]
         """kafka-python 3.0 raises UnknownBrokerIdError from `poll` when it is about to send to a broker that a metadata
         response has just dropped, as any broker that dies is. It recovers with the next poll."""
         try:
-            batches = consumer.poll(LONG_POLL_MS)
+            batches = consumer.poll(LONG_POLL_MS if self.holds else JOINING_POLL_MS)
         except UnknownBrokerIdError:
             return []
         return [(partition.partition, record.offset) for partition, batch in batches.items() for record in batch]

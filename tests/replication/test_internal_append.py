@@ -96,3 +96,45 @@ def test_whoever_hears_of_an_append_may_append_again() -> None:
         h.follower_fetch(1, 2, offset)
     assert seen == [0, 2, 3]
     assert appender.outcomes == [(OK, 1, 0)]
+
+
+def test_records_that_commit_after_the_timeout_still_take_effect() -> None:
+    """P3: the timeout is the answer's; the records stay. In the order of the log, and once."""
+    h = Harness()
+    h.apply(partition(isr=(1, 2)), 1)
+    events: list[str] = []
+    for name in ("first", "second"):
+        h[1].manager.append(
+            KEY,
+            bytearray(records(1)),
+            lambda error, _offset, _now, name=name: events.append(f"{name} {error.name}"),
+            h.now,
+            1_000 if name == "first" else 9_000,
+            on_committed=lambda _now, name=name: events.append(f"{name} committed"),
+        )
+    h[1].manager.tick(1_000)
+    assert events == ["first request_timed_out"]
+    h.follower_fetch(1, 2, 2)
+    assert events[1:] == ["first committed", "second committed", "second none"]
+    h[1].manager.tick(20_000)
+    h.apply(partition(2, 1, version=1, isr=(1, 2)), 1)
+    assert len(events) == 4
+
+
+def test_records_appended_before_the_isr_fell_below_min_isr_take_effect_when_it_has_recovered() -> None:
+    """P2: NOT_ENOUGH_REPLICAS_AFTER_APPEND is the answer; a leader that is deposed later commits nothing."""
+    h = Harness(min_isr=2)
+    h.apply(partition(isr=(1, 2)), 1)
+    appender = Appender(h)
+    committed: list[int] = []
+    for _ in range(2):
+        h[1].manager.append(KEY, bytearray(records(1)), appender.done, 0, 9_000, on_committed=committed.append)
+    h.apply(partition(version=1, isr=(1,)), 1)
+    assert [error for error, _, _ in appender.outcomes] == [ErrorCode.not_enough_replicas_after_append] * 2
+    assert committed == []
+    h.apply(partition(version=2, isr=(1, 2)), 1)
+    h.now = 5
+    h.follower_fetch(1, 2, 1)
+    assert committed == [5]
+    h.apply(partition(2, 1, version=3, isr=(1, 2)), 1)
+    assert (len(appender.outcomes), committed) == (2, [5])

@@ -200,6 +200,7 @@ class Purgatory:
         parked = waiter.parked
         parked.open -= 1
         if parked.open == 0:
+            parked.waiters = []  # they refer back to it, and a cycle would have to wait for the garbage collector
             self._open -= 1
             if isinstance(parked, ParkedProduce):
                 del self._produces[parked.token]
