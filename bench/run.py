@@ -1,8 +1,9 @@
 """All benchmarks, each in a process of its own: python bench/run.py [--quick] [--json FILE] [--without-kafka] [name...]
 
 Numbers depend on the machine; what counts are the ratios within one run. `cluster` is a cluster of real processes with
-Apache Kafka beside it, where its jars are; `cluster.startup` and the like are parts of it. `spark` needs a Java runtime
-and is measured only when it is named; `spark.rows` and the like are parts of it. The options are for these two.
+Apache Kafka beside it, where its jars are; `cluster.startup` and the like are parts of it. Measured only when they are
+named: `cluster.worst_wait`, which floods a node with every API and tells how long others wait, and `spark`, which needs
+a Java runtime; `spark.rows` and the like are parts of it. The options are for these.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from pathlib import Path
 ALONE = ("wire", "storage", "replication", "node_produce", "simulator", "scale")
 CLUSTER = "cluster"
 PARTS = tuple(f"{CLUSTER}.{group}" for group in ("startup", "load", "cpu", "failover", "partitions"))
+WORST_WAIT = "cluster.worst_wait"
 SPARK = "spark"
 SPARK_PARTS = tuple(f"{SPARK}.{part}" for part in ("decode", "rows", "files", "scale", "campaign"))
-BENCHMARKS = (*ALONE, CLUSTER, *PARTS, SPARK, *SPARK_PARTS)
+BENCHMARKS = (*ALONE, CLUSTER, *PARTS, WORST_WAIT, SPARK, *SPARK_PARTS)
 
 
 def main() -> int:
@@ -28,6 +30,8 @@ def main() -> int:
         groups = [name.partition(".")[2] for name in names if name in parts and whole not in names]
         if (whole in names or groups) and not _run(whole, *_options(arguments), *groups):
             failed.append(whole)
+    if WORST_WAIT in names and not _run("cluster_worst_wait", *_options(arguments)):
+        failed.append(WORST_WAIT)
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from struct import pack, unpack
 from typing import Any
 from uuid import UUID
@@ -14,6 +16,7 @@ from insync.server.connection import Connection
 from insync.server.limits import Limits
 from insync.server.listener import Answer, Listener
 from insync.server.traffic import Traffic
+from insync.server.turns import Turns
 from insync.wire import codec
 from insync.wire.edge import Edge
 from insync.wire.errors import ErrorCode
@@ -82,6 +85,9 @@ class NoPeers:
         self.lost: dict[int, float] = {}
 
     def joined(self, peer: int) -> None: ...
+    def knows(self, peer: int) -> bool:
+        return peer < 10
+
     def left(self, peer: int) -> None: ...
     def dropped(self, peer: int) -> None: ...
 
@@ -95,8 +101,10 @@ class World:
         self.asker = UNKNOWN_CLIENT
         self.turn_open = False  # the last request said that another follows
         self._tokens = 0
+        self._soon: deque[Callable[[], None]] = deque()
         self.listener = Listener(
             limits=Limits(**limits),
+            turns=Turns(self._soon.append),
             request=self._request,
             end_turn=self._end_turn,
             abandon=lambda token, _message: self.abandoned.append(token),
@@ -116,11 +124,17 @@ class World:
     def _end_turn(self) -> None:
         self.turn_open = False
 
+    def run_turns(self) -> None:
+        """The loop goes round until nobody waits for a turn."""
+        while self._soon:
+            self._soon.popleft()()
+
     def connect(self) -> Peer:
         return Peer(self)
 
     def answer(self, token: int, response: Message | HangUp | None) -> None:
         self.asked.pop(token)[1](response)
+        self.run_turns()
 
 
 class Peer:

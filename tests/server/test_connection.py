@@ -240,6 +240,7 @@ def test_a_client_that_leaves_its_answers_unread_is_not_read_either() -> None:
     assert world.listener.budget_unread.used >= ROOM
     client.transport.buffered = 0
     client.connection.resume_writing()
+    world.run_turns()
     assert world.listener.budget_unread.used == 0
     assert list(world.asked) == [2]
 

@@ -4,8 +4,9 @@ Every request takes a slot in a queue; an answer that is ready waits until those
 
 A connection takes requests while it has room. A request that is not answered at once takes some, and so does an answer
 that has to wait; one that waits for records takes all of it, because what it brings may be as large as a fetch may be.
-Reading stops while there is no room, or while the client does not take its answers: the rest stays in its socket. Bytes
-that make no sense close the connection, with one line in the log.
+Reading stops while there is no room, while requests that have arrived wait for a turn (see `turns`), or while the
+client does not take its answers: the rest stays in its socket. Bytes that make no sense close the connection, with one
+line in the log.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from insync.wire.fast import Pieces
 from insync.wire.frames import FrameBuffer
 
 if TYPE_CHECKING:
-    from insync.server.listener import Listener
+    from insync.server.listener import Listener, Question
 
 log = logging.getLogger("insync.server")
 
@@ -33,6 +34,8 @@ FETCH = 1
 METADATA = 3
 MUCH = 1 << 16
 """So many bytes of answers are not held back."""
+READ_AHEAD_BYTES = 1 << 16
+"""A connection that waits for its turn reads on until it has this much."""
 NOT_ASKED = 0
 """The token of a request that has not reached the node."""
 
@@ -71,6 +74,8 @@ class Connection(asyncio.Protocol):
         self.choked_ns = 0  # since when the client leaves answers unread
         self.begun_ns = 0  # since when the request that is coming in is coming in
         self.peer: int | None = None  # the node at the other end, if it is one
+        self.has_node_turns = False
+        self.is_queued = False  # kept by the scheduler of turns
         self.received = 0  # bytes of requests that are not whole, or not answered
         self.unread = 0  # bytes of answers that the client has not taken, or must not have yet
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # until connection_made
@@ -86,7 +91,10 @@ class Connection(asyncio.Protocol):
         self._greeted = False
         self._oriented = False  # has asked for metadata before
         self._client_id = ""
+        self._first_api = -1
         self._clients: dict[int, Client] = {}  # by the version of the API they spoke
+        self._due: deque[Question] = deque()  # questions that were held back and are due now
+        self._has_rest = False  # requests that have arrived wait for a turn
         self._reading = True
         self._working = False
         self._closed = False
@@ -110,7 +118,13 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.active_ns = monotonic_ns()
         self._frames.add(data)
-        self._work()
+        if self.is_queued:
+            self._account_received()
+            if len(self._frames) >= READ_AHEAD_BYTES and self._frames.has_whole:
+                self._has_rest = True
+                self._read_on(False)
+        else:
+            self.listener.turns.ready(self)
 
     def eof_received(self) -> None:
         self._closed = True  # the other side has closed: nobody would read an answer
@@ -131,33 +145,56 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self.choked_ns = 0
         self._account_unread()
-        self._work()
+        self.listener.turns.ready_later(self)
 
-    # --- requests ----------------------------------------------------------------------------------------------------
+    # --- turns -------------------------------------------------------------------------------------------------------
 
-    def _work(self) -> None:
-        """Take frames while there is room for their answers."""
+    def is_node(self) -> bool:
+        if self.peer is not None and not self.has_node_turns:
+            self.has_node_turns = self.listener.admit_to_node_turns(self.peer, self._first_api)
+        return self.has_node_turns
+
+    def serve(self, until_ns: int) -> bool:
+        """Serve requests while there is room for their answers, until the turn is over."""
         if self._working or self._closed:
-            return
+            return False
         self._working, taken, more = True, False, False
         self.listener.hold()
         try:
-            while not self._closed and not self.choked_ns and self._weight < self._room:
-                frame = self._frames.take()
-                if frame is None:
+            while self._has_room():
+                if self._due:
+                    self.listener.ask(*self._due.popleft())
+                else:
+                    frame = self._frames.take()
+                    if frame is None:
+                        break
+                    taken, more = True, self._frames.has_whole
+                    self._request(frame, more)
+                if monotonic_ns() >= until_ns:
                     break
-                taken, more = True, self._frames.has_whole
-                self._request(frame, more)
         except MalformedFrame as error:
             self.close("bad_request", str(error))
         finally:
             self._working = False
             if more:
-                self.listener.end_turn()  # there was no room for it, or it made no sense
+                self.listener.end_turn()  # the turn is over, there was no room for it, or it made no sense
             self.listener.release()
-        if not self._closed:
-            self._account_received()
-            self._read_on(taken)
+        if self._closed:
+            return False
+        self._has_rest = self._has_room() and (bool(self._due) or self._frames.has_whole)
+        self._account_received()
+        self._read_on(taken)
+        return self._has_rest
+
+    def ask_later(self, question: Question) -> None:
+        """A question that was held back is due: it is asked in this connection's next turn."""
+        self._due.append(question)
+        self.listener.turns.ready_later(self)
+
+    def _has_room(self) -> bool:
+        return not self._closed and not self.choked_ns and self._weight < self._room
+
+    # --- requests ----------------------------------------------------------------------------------------------------
 
     def _request(self, frame: bytes, more: bool) -> None:
         listener = self.listener
@@ -188,6 +225,7 @@ class Connection(asyncio.Protocol):
     def _greet(self, header: RequestHeader) -> None:
         self._greeted = True
         self._client_id = header.client_id or ""
+        self._first_api = header.api_key
         self.peer = node_of(header.client_id)
         if self.peer is not None:
             self.listener.peer_joined(self.peer)
@@ -259,8 +297,8 @@ class Connection(asyncio.Protocol):
                 return
         if waited or self.choked_ns:
             self._account_unread()
-        if not self._reading:
-            self._work()
+        if not self._reading and not self._working:
+            self.listener.turns.ready_later(self)
 
     def _send(self, buffers: Pieces, size: int) -> None:
         """Small answers that follow one another leave together."""
@@ -279,10 +317,10 @@ class Connection(asyncio.Protocol):
     # --- room --------------------------------------------------------------------------------------------------------
 
     def _read_on(self, taken: bool) -> None:
-        """Or not, if there is no room. That a request is slow to come in counts only while it is read."""
+        """Or not, if there is no room or enough to do. Slowness of a request counts only while it is read."""
         if self._closed:
             return
-        room = not self.choked_ns and self._weight < self._room
+        room = not self._has_rest and self._has_room()
         if not room or not len(self._frames):
             self.begun_ns = 0
         elif taken or not self.begun_ns:

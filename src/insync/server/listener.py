@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from time import monotonic_ns
 
+from insync.node import apis
 from insync.sansio import Client, HangUp, Message
 from insync.server.connection import Connection, Slot
 from insync.server.limits import Budget, Limits
 from insync.server.network import Network
 from insync.server.peers import Peers
 from insync.server.traffic import Traffic
+from insync.server.turns import Turns
 from insync.wire.edge import Edge
 
 Answer = Callable[[Message | HangUp | None], None]
@@ -28,11 +31,16 @@ NOBODY_S = 5.0
 """How long a question for metadata waits at a node that knows of no broker yet."""
 
 
+MAX_NODE_CONNECTIONS = 16
+"""Connections of one node that are served as a node's: fewer are enough, and any client may claim to be one."""
+
+
 class Listener:
     def __init__(
         self,
         *,
         limits: Limits,
+        turns: Turns,
         request: RequestSink,
         end_turn: Callable[[], None],
         abandon: Callable[[int, Message], None],
@@ -43,6 +51,8 @@ class Listener:
     ) -> None:
         """`known_brokers`: the ids of those that the cluster counts as alive."""
         self.limits = limits
+        self.turns = turns
+        self._node_connections: Counter[int] = Counter()  # by node, those with a node's turns
         self.traffic = traffic
         self.edge = edge
         self.budget_received = Budget(limits.received_bytes)
@@ -90,6 +100,7 @@ class Listener:
         self.connections.pop(connection, None)
         if connection.peer is None:
             return
+        self._node_connections[connection.peer] -= connection.has_node_turns
         if by_us:
             self._peers.left(connection.peer)
         else:
@@ -97,6 +108,17 @@ class Listener:
 
     def peer_joined(self, peer: int) -> None:
         self._peers.joined(peer)
+
+    def admit_to_node_turns(self, peer: int, first_api: int) -> bool:
+        """Whether a connection that says it is this node's is served as one."""
+        if (
+            first_api not in apis.BETWEEN_NODES
+            or self._node_connections[peer] >= MAX_NODE_CONNECTIONS
+            or not self._peers.knows(peer)
+        ):
+            return False
+        self._node_connections[peer] += 1
+        return True
 
     # --- answers that leave together ---------------------------------------------------------------------------------
 
@@ -138,9 +160,9 @@ class Listener:
             if len(self._held) == 1:
                 loop.call_later(POLL_S, self._answer_held)
         else:
-            self._ask(message, slot, client)
+            self.ask(message, slot, client)
 
-    def _ask(self, message: Message, slot: Slot, client: Client) -> None:
+    def ask(self, message: Message, slot: Slot, client: Client) -> None:
         if not slot.connection.closed:
             slot.token = self.request(message, slot.answer, client, False)
 
@@ -155,7 +177,7 @@ class Listener:
             self._held = [each for each in held if each[0] > now]
             for at, question in held:
                 if at <= now:
-                    self._ask(*question)
+                    question[1].connection.ask_later(question)
         if self._held:
             loop.call_later(POLL_S, self._answer_held)
 

@@ -129,9 +129,13 @@ class Peers:
         if not self._open[peer]:
             del self._open[peer]
 
+    def knows(self, peer: int) -> bool:
+        """Whether the cluster has a node of this id."""
+        return self.address_of(peer) is not None
+
     def _probe(self, peer: int) -> None:
         """Anybody may call itself a node; only one that the cluster knows is looked for."""
-        if self.address_of(peer) is None:
+        if not self.knows(peer):
             return
         self.lost.setdefault(peer, self.loop.time())
         if peer not in self._probing:

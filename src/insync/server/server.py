@@ -23,6 +23,7 @@ from insync.server.peers import Address, AddressOf, Peers
 from insync.server.properties import Properties
 from insync.server.runner import Runner
 from insync.server.traffic import Traffic
+from insync.server.turns import Turns
 from insync.wire.edge import Edge
 
 log = logging.getLogger("insync.server")
@@ -49,6 +50,7 @@ class Server:
         peers = runner.peers = Peers(node.id, self._address_of(node), runner.step, loop, network)
         listener = runner.outgoing = Listener(
             limits=assembly.limits(self.properties),
+            turns=Turns(loop.call_soon),
             request=runner.request,
             end_turn=runner.end_turn,
             abandon=runner.abandon,

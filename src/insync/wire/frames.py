@@ -38,9 +38,12 @@ class FrameBuffer:
 
     @property
     def has_whole(self) -> bool:
-        """Whether the next frame is here; a negative length is as good as one, for `take` has something to say."""
+        """Whether the next frame is here; a length that `take` refuses is as good as one."""
         data, start = self._data, self._position + 4
-        return start <= len(data) and start + _length(data, start - 4)[0] <= len(data)
+        if start > len(data):
+            return False
+        length: int = _length(data, start - 4)[0]
+        return start + length <= len(data) or length > self._max
 
     def add(self, data: bytes) -> None:
         """Most of the time that is whole frames, and is kept as it is."""

@@ -130,6 +130,14 @@ _ALL = {**ANY, **BROKER, **CONTROLLER, **FORWARDED}
 ABANDONED = {key: module for key, module in _ALL.items() if hasattr(module, "abandon")}
 """Whose requests may be parked at a broker for long, and need not be once nobody waits for their answers."""
 FETCH = fetch.KEY
+BETWEEN_NODES = frozenset(
+    (
+        *CONTROLLER,
+        *(module.KEY for module in (vote, begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot)),
+        get_replica_log_info.KEY,
+    )
+)
+"""What nodes ask each other of their own accord. What they forward for clients is not among it."""
 
 
 class _RequestTypes(Mapping[int, type[Any]]):

@@ -1,0 +1,155 @@
+"""Turns: which connection's requests are served next, and for how long.
+
+The event loop serves everything: clients, other nodes, timers, finished disk work. libuv reads up to 8 MB from one
+socket before it looks at the next, and 8 MB of small requests take seconds. So a connection serves requests only during
+its turn. When the turn is over and requests remain, the connection stops reading its socket and joins a queue.
+
+Connections wait in two classes, nodes before clients, and each class has its slice of every iteration of the loop:
+timers, finished disk work and new input get their chance after at most one slice of either. The classes are bounded
+alike, because any client may call itself a node.
+
+Within a class the order is that of fq_codel (RFC 8290). A connection that was idle is served before those whose turn
+ran out, so that a client that asks now and then hardly notices one that floods. A connection that had such an early
+turn waits with the others once, before it may be early again: many connections that send a little cannot starve the
+rest. Turns get shorter as more connections wait, so that a round through all of them stays short.
+
+While a class has time left in this iteration and nobody waits, requests are served at once, in the callback that read
+them: a node that is not overloaded has no queue.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from time import monotonic_ns
+from typing import Protocol
+
+MS = 1_000_000
+CLIENT_SLICE_NS = 5 * MS
+NODE_SLICE_NS = 10 * MS
+"""What each class may use of one iteration of the loop."""
+ROUND_NS = 40 * MS
+"""What a round through all waiting connections should take."""
+MIN_TURN_NS = MS // 2
+"""Turns are not shorter than this: what is written in one turn reaches followers together."""
+
+
+class Served(Protocol):
+    """A connection, as the scheduler sees it."""
+
+    is_queued: bool
+    """Kept by the scheduler."""
+
+    def is_node(self) -> bool:
+        """Whether its turns are those of nodes."""
+        ...
+
+    def serve(self, until_ns: int) -> bool:
+        """Serve requests until then, at least one; True if more can be served at once."""
+        ...
+
+
+class TurnQueue:
+    """The connections of one class that wait for a turn."""
+
+    __slots__ = ("_early", "_late", "slice_ns", "used_ns")
+
+    def __init__(self, slice_ns: int) -> None:
+        self.slice_ns = slice_ns
+        self.used_ns = 0  # in this iteration of the loop
+        self._early: deque[Served] = deque()
+        self._late: deque[Served] = deque()
+
+    def __len__(self) -> int:
+        return len(self._early) + len(self._late)
+
+    @property
+    def has_time(self) -> bool:
+        return self.used_ns < self.slice_ns
+
+    @property
+    def turn_ns(self) -> int:
+        return max(MIN_TURN_NS, min(self.slice_ns, ROUND_NS // (len(self) + 1)))
+
+    def add(self, connection: Served) -> None:
+        connection.is_queued = True
+        self._early.append(connection)
+
+    def add_late(self, connection: Served) -> None:
+        connection.is_queued = True
+        self._late.append(connection)
+
+    def serve_next(self, clock: Callable[[], int]) -> None:
+        is_early = bool(self._early)
+        connection = (self._early if is_early else self._late).popleft()
+        connection.is_queued = False
+        if self.serve(connection, clock) or (is_early and self._late):
+            self.add_late(connection)
+
+    def serve(self, connection: Served, clock: Callable[[], int]) -> bool:
+        began = clock()
+        try:
+            return connection.serve(began + min(self.turn_ns, self.slice_ns - self.used_ns))
+        finally:
+            self.used_ns += clock() - began
+
+
+class Turns:
+    """`call_soon` runs a callback in the loop's next iteration."""
+
+    def __init__(
+        self, call_soon: Callable[[Callable[[], None]], object], clock: Callable[[], int] = monotonic_ns
+    ) -> None:
+        self._call_soon = call_soon
+        self._clock = clock
+        self._nodes = TurnQueue(NODE_SLICE_NS)
+        self._clients = TurnQueue(CLIENT_SLICE_NS)
+        self._is_scheduled = False
+        self._is_serving = False
+
+    @property
+    def waiting(self) -> int:
+        return len(self._nodes) + len(self._clients)
+
+    def ready(self, connection: Served) -> None:
+        """Requests have arrived: serve them now if there is time and nobody waits, else in a later turn."""
+        if connection.is_queued:
+            return
+        queue = self._nodes if connection.is_node() else self._clients
+        if self._is_serving or len(queue) or not queue.has_time:
+            queue.add(connection)
+            self._schedule()
+            return
+        self._is_serving = True
+        try:
+            has_more = queue.serve(connection, self._clock)
+        finally:
+            self._is_serving = False
+        if has_more and not connection.is_queued:
+            queue.add_late(connection)
+        if len(queue) or not queue.has_time:
+            self._schedule()
+
+    def ready_later(self, connection: Served) -> None:
+        """The connection can go on, but what is under way ends first."""
+        if not connection.is_queued:
+            (self._nodes if connection.is_node() else self._clients).add(connection)
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._call_soon(self._run)
+
+    def _run(self) -> None:
+        self._is_scheduled = False
+        self._is_serving = True
+        try:
+            for queue in (self._nodes, self._clients):
+                queue.used_ns = 0
+                while len(queue) and queue.has_time:
+                    queue.serve_next(self._clock)
+        finally:
+            self._is_serving = False
+        if self.waiting:
+            self._schedule()
