@@ -14,6 +14,7 @@ from collections.abc import Callable
 from multiprocessing.synchronize import Event
 from typing import Any
 
+from kio.schema.list_offsets.v9 import request as list_offsets
 from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest, TopicProduceData
 
 from insync.wire import batch, codec
@@ -26,7 +27,6 @@ from insync.wire.messages import (
     find_coordinator,
     init_producer_id,
     join_group,
-    list_offsets,
     metadata,
     offset_commit,
     offset_fetch,
@@ -74,7 +74,6 @@ def list_offsets_of(topic: str, partitions: int) -> Any:
         replica_id=-1,
         isolation_level=0,
         topics=(list_offsets.ListOffsetsTopic(name=topic, partitions=asked),),
-        timeout=ms(30_000),
     )
 
 

@@ -133,11 +133,15 @@ class Net:
 
     def ask(self, node_id: int, request: Any) -> int:
         """A client's request, delivered with all that follows; `answers` has the answer under the token returned."""
-        self._tokens += 1
-        self._queue.append((self.nodes[node_id], Request(self._tokens, request)))
-        token = self._tokens
+        token = self.new_token()
+        self._queue.append((self.nodes[node_id], Request(token, request)))
         self.run()
         return token
+
+    def new_token(self) -> int:
+        """For a request that is delivered by `step`."""
+        self._tokens += 1
+        return self._tokens
 
     def answered(self, node_id: int, request: Any) -> Any:
         return self.answers[self.ask(node_id, request)]

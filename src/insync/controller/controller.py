@@ -141,6 +141,10 @@ class Controller:
         if self.active:
             heartbeats.peer_lost(self._ctx, broker_id, now)
 
+    def held_up(self, late_ms: int, now: int) -> None:
+        """The controller itself did not run for so long."""
+        heartbeats.held_up(self._ctx, late_ms, now)
+
     # --- requests ------------------------------------------------------------------------------------------------
 
     def register_broker(self, request: Any, now: int) -> Decision:

@@ -93,6 +93,14 @@ def peer_lost(ctx: Context, broker_id: int, now: int) -> None:
         contact.lost = True
 
 
+def held_up(ctx: Context, late_ms: int, now: int) -> None:
+    """B4: the controller itself did not run for so long, and could not have heard from anybody. That a broker's
+    connections dropped stays true."""
+    for contact in ctx.contacts.values():
+        if not contact.lost:
+            contact.heard_at = min(now, contact.heard_at + late_ms)
+
+
 def silence_of(ctx: Context, broker_id: int, now: int) -> str:
     """Why its session is over, in words."""
     contact = ctx.contacts.get(broker_id)

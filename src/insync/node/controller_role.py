@@ -72,6 +72,10 @@ class ControllerRole:
             self.controller.next_offset = self.quorum.leo
             self.controller.peer_lost(peer, now)
 
+    def held_up(self, late_ms: int, now: int) -> None:
+        if self.active:
+            self.controller.held_up(late_ms, now)
+
     def next_deadline(self) -> int | None:
         return self.controller.next_deadline() if self.active else None
 

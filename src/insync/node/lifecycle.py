@@ -137,7 +137,13 @@ class Lifecycle:
                 return
             on_answer(response, now)
 
-        self.out.send(peer, CHANNEL, request, on_response, timeout_ms=self.config.heartbeat_interval_ms * 2)
+        self.out.send(peer, CHANNEL, request, on_response, timeout_ms=self._timeout_ms)
+
+    @property
+    def _timeout_ms(self) -> int:
+        """Giving up resets the connection, and a heartbeat that a busy controller has not read yet goes with it: so not
+        too soon, but in time for another attempt within the session."""
+        return max(self.config.heartbeat_interval_ms * 2, self.config.controller.session_timeout_ms // 4)
 
     def _registration(self) -> Message:
         """B5: the epoch of the last uptime if it ended cleanly, else -1."""

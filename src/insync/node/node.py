@@ -41,6 +41,8 @@ from insync.storage.disk import Disk
 from insync.storage.log import Log
 from insync.wire.types import METADATA_TOPIC, METADATA_TOPIC_ID
 
+LATE_MS = 100
+"""A timer that fires later than this was held up."""
 METADATA_DIRECTORY = f"metadata/{METADATA_TOPIC}-0"
 
 
@@ -55,6 +57,8 @@ class Node:
         self.halted = False  # stopped, and not cleanly
         self.described_topics: dict[UUID, Message] = {}  # for Metadata answers, until the image changes
         self._leader = (-1, -1)  # (epoch, id) of the quorum's leader when last looked at
+        self._due: int | None = None  # the deadline that a driver was last told
+        self._ticked_at = now
         self._marks: tuple[object, ...] = ()  # of the quorum, when it was last followed
         self.publisher = Publisher(config.node_id, config.metadata_snapshot_records, config.topic_defaults)
         log = Log.create_or_open(
@@ -108,6 +112,7 @@ class Node:
         for time in times:
             if time is not None and (first is None or time < first):
                 first = time
+        self._due = first
         return first
 
     # --- what people and checkers look at ----------------------------------------------------------------------------
@@ -207,11 +212,23 @@ class Node:
             self._stop_cleanly(now)
 
     def _tick(self, now: int) -> None:
+        self._excuse_others(now)
         self.quorum.tick(now)
         if self.controller_role:
             self.controller_role.tick(now)
         if self.broker_role:
             self.broker_role.tick(now)
+
+    def _excuse_others(self, now: int) -> None:
+        """A timer that fires late tells of this node: it was paused, or kept from running. What others sent meanwhile
+        may be unread, and what they are about to send depends on answers that this node owes them (I1, B4)."""
+        late_ms = 0 if self._due is None else min(now - self._due, now - self._ticked_at)
+        self._ticked_at = now
+        if late_ms > LATE_MS:
+            if self.controller_role:
+                self.controller_role.held_up(late_ms, now)
+            if self.broker_role:
+                self.broker_role.replicas.held_up(late_ms, now)
 
     # --- after every event -------------------------------------------------------------------------------------------
 

@@ -171,6 +171,12 @@ class ReplicaManager:
             self._look_for_joiners(now)
         self._finish(now)
 
+    def held_up(self, late_ms: int, now: int) -> None:
+        """I1: this broker itself did not run for so long. Followers could not be answered, and so could not catch up:
+        they have that much more time, and at least some of it is still to come."""
+        lag = self._core.config.replica_lag_time_max_ms
+        self._shrink_at = max(self._shrink_at + late_ms, now + min(late_ms, lag) // 2)
+
     def next_deadline(self) -> int | None:
         due = [
             self._purgatory.next_deadline(),
