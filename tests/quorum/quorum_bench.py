@@ -7,12 +7,15 @@ from typing import Any
 
 from quorum_net import CLUSTER, DIRECTORY, open_log
 
+from insync.findings import Findings
 from insync.quorum import messages
 from insync.quorum.config import QuorumConfig
 from insync.quorum.messages import OffsetAndEpoch
+from insync.quorum.offset_checkpoint import INTACT
 from insync.quorum.quorum import Quorum
 from insync.sansio import Note, Outbox, Reply, Send, Sync
 from insync.sim.disk import SimDisk
+from insync.storage.flush import LogFlush
 from insync.wire import batch
 from insync.wire.messages import fetch, vote
 
@@ -29,6 +32,7 @@ class Bench:
     ) -> None:
         self.disk = disk or SimDisk()
         self.out = Outbox()
+        self.findings = Findings(self.out)
         self.now = 1_000
         self.token = 0
         self.told: list[tuple[str, Any]] = []
@@ -45,10 +49,16 @@ class Bench:
             rng=random.Random(7),
             out=self.out,
             listener=self,
+            findings=self.findings,
         )
         if start:
             self.quorum.start(self.now)
             self.collect()
+
+    def intact(self) -> Bench:
+        """A voter that took part in the first election of its cluster."""
+        self.quorum._core.condition = INTACT
+        return self
 
     # --- listener ----------------------------------------------------------------------------------------------------
 
@@ -64,11 +74,16 @@ class Bench:
     # --- effects -----------------------------------------------------------------------------------------------------
 
     def collect(self) -> None:
-        for effect in self.out.drain():
-            if isinstance(effect, Reply):
-                self.replies[effect.token] = effect.response
-            else:
-                self.effects.append(effect)
+        """Elections are written at once; what waits for `sync` is the log."""
+        while effects := self.out.drain():
+            for effect in effects:
+                if isinstance(effect, Reply):
+                    self.replies[effect.token] = effect.response
+                elif isinstance(effect, Sync) and not isinstance(effect.job, LogFlush):
+                    effect.job.run()
+                    effect.on_done(self.now)
+                else:
+                    self.effects.append(effect)
 
     def take(self, kind: type) -> list[Any]:
         taken = [effect for effect in self.effects if isinstance(effect, kind)]

@@ -8,7 +8,6 @@ import pytest
 from quorum_bench import Bench, data, fetch_answer
 from quorum_net import DIRECTORY, Net
 
-from insync.errors import InvariantViolation
 from insync.quorum import messages, state_file
 from insync.quorum.config import QuorumConfig
 from insync.sansio import Outbox, Reply, Send
@@ -44,7 +43,9 @@ def test_a_vote_is_on_disk_before_the_answer(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Outbox, "reply", lambda *args: (order.append("answer"), reply(*args)))
     bench.vote(2, 5)
     assert order[-2:] == ["disk", "answer"]
-    assert state_file.load(bench.disk, STATE).voted_id == 2
+    state, _ = state_file.load_if_sound(bench.disk, STATE)
+    assert state is not None
+    assert state.voted_id == 2
 
 
 def test_a_vote_outlives_a_power_loss() -> None:
@@ -59,7 +60,7 @@ def test_a_vote_outlives_a_power_loss() -> None:
 
 def test_no_vote_for_a_log_that_is_behind() -> None:
     """Q4: the later last epoch wins, then the longer log."""
-    bench = Bench()
+    bench = Bench().intact()
     bench.answer(bench.follow(2, 4), fetch_answer(2, 4, records=data(0, 3, b"a", b"b") + data(2, 4, b"c"), hwm=0))
     assert not bench.vote(3, 5, (9, 3)).vote_granted
     assert not bench.vote(3, 6, (2, 4)).vote_granted
@@ -174,12 +175,23 @@ def granted(epoch: int) -> object:
     return messages.vote_response(messages.Standing(epoch, -1, ErrorCode.none), granted=True)
 
 
-def test_two_leaders_in_one_epoch_stop_the_node() -> None:
-    """S12: whoever is told of both cannot go on."""
+def test_a_second_leader_of_one_epoch_is_refused() -> None:
+    """S12, Q8: the first has shown that it leads; a request that names another changes nothing, and is noted once."""
+    bench = Bench()
+    bench.answer(bench.follow(2, 4), fetch_answer(2, 4, hwm=0))
+    for _ in range(3):
+        assert bench.begin(3, 4).error_code is ErrorCode.invalid_request
+        assert bench.end(3, 4, (1,)).error_code is ErrorCode.invalid_request
+    assert (bench.quorum.epoch, bench.quorum.leader_id, bench.quorum.role) == (4, 2, "follower")
+    assert [note["reason"] for note in bench.notes("quorum_claim_refused")] == ["other_leader"]
+
+
+def test_a_leader_that_never_answered_gives_way_to_another_of_its_epoch() -> None:
+    """S12: the first name may have come from anybody; the voter that really leads must not be shut out."""
     bench = Bench()
     bench.follow(2, 4)
-    with pytest.raises(InvariantViolation, match="S12"):
-        bench.begin(3, 4)
+    assert bench.begin(3, 4).error_code is ErrorCode.none
+    assert (bench.quorum.epoch, bench.quorum.leader_id) == (4, 3)
 
 
 def test_a_leader_that_restarts_neither_leads_nor_votes_in_its_epoch() -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from quorum_bench import Bench, data, fetch_answer
 from quorum_net import Net
 
-from insync.errors import InvariantViolation
 from insync.quorum import messages
 from insync.quorum.messages import OffsetAndEpoch, Standing
 from insync.sansio import Send
@@ -89,13 +87,16 @@ def test_nothing_in_common_leaves_an_empty_log() -> None:
 
 
 def test_a_committed_entry_is_never_cut() -> None:
-    """S7: a leader that asks for it has no right to lead; better stop than forget."""
+    """S7, Q8: a leader that asks for it has lost it. The follower keeps it, says so, and stays where it is."""
     bench = Bench()
     bench.answer(bench.follow(2, 3), fetch_answer(2, 3, records=data(0, 3, b"a") + data(1, 3, b"b"), hwm=2))
     bench.sync()
-    send = bench.follow(3, 4)
-    with pytest.raises(InvariantViolation, match="S7"):
-        bench.answer(send, fetch_answer(3, 4, diverging=OffsetAndEpoch(1, 3)))
+    bench.answer(bench.follow(3, 4), fetch_answer(3, 4, diverging=OffsetAndEpoch(1, 3)))
+    assert bench.quorum.leo == 2
+    assert [finding.kind for finding in bench.findings.current()] == ["metadata_contradiction"]
+    bench.tick()
+    bench.answer(bench.sends(fetch.FetchRequest)[-1], fetch_answer(3, 4, hwm=2))
+    assert bench.findings.current() == []
 
 
 def test_a_sync_that_began_before_a_cut_proves_nothing() -> None:

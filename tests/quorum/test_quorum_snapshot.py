@@ -174,15 +174,17 @@ def test_a_damaged_snapshot_is_passed_over_for_an_older_one() -> None:
     assert (first, 1, b"b") in list(again.quorum.read_committed(first, again.quorum.hwm))
 
 
-def test_a_log_that_starts_above_zero_without_a_snapshot_stops_the_node() -> None:
-    """Q6: what was before is nowhere."""
+def test_a_log_that_starts_above_zero_without_a_snapshot_is_set_aside() -> None:
+    """Q6, Q8: what was before is nowhere; a sole voter cannot be restored and does not lead."""
     bench = sole()
     offset = commit(bench, b"a")
     bench.quorum.write_snapshot([b"image"], offset, 1)
     bench.quorum.log.truncate_fully(offset)
     bench.disk.remove(f"{DIRECTORY}/{offset:020d}-0000000001.checkpoint")
-    with pytest.raises(InvariantViolation, match="Q6"):
-        Bench(1, (1,), disk=bench.disk)
+    again = Bench(1, (1,), disk=bench.disk)
+    assert (again.quorum.role, again.quorum.leo) == ("recovering", 0)
+    assert [finding.kind for finding in again.findings.current()] == ["metadata_damaged", "quorum_no_intact_majority"]
+    assert f"{offset:020d}.log.damaged" in bench.disk.listdir(DIRECTORY)
 
 
 def test_a_reader_below_the_log_start_is_sent_to_the_snapshot() -> None:
@@ -249,7 +251,7 @@ def test_an_observer_that_comes_late_loads_the_snapshot_and_then_the_log() -> No
 
 def test_a_voter_whose_log_is_replaced_by_a_snapshot_votes_by_the_snapshots_epoch() -> None:
     """Q4: an empty log behind a snapshot is not an empty log."""
-    bench = Bench(config=SMALL)
+    bench = Bench(config=SMALL).intact()
     install(bench, bench.follow(2, 4), OffsetAndEpoch(50, 3))
     assert (bench.quorum.leo, bench.quorum.hwm) == (50, 50)
     assert bench.told[-1] == ("snapshot", (PAYLOADS, 50, 3))
@@ -309,10 +311,11 @@ def test_a_crash_between_the_file_and_the_cut_is_made_good_at_the_next_start() -
     assert (again.quorum.leo, again.quorum.log.log_start, again.quorum.hwm) == (50, 50, 50)
 
 
-def test_a_snapshot_below_what_is_committed_here_stops_the_node() -> None:
-    """S7: it would take committed records back."""
+def test_a_snapshot_below_what_is_committed_here_is_refused() -> None:
+    """S7, Q8: it would take committed records back."""
     bench = Bench(config=SMALL)
     bench.answer(bench.follow(2, 4), fetch_answer(2, 4, records=data(0, 4, b"a", b"b"), hwm=2))
     bench.sync()
-    with pytest.raises(InvariantViolation, match="S7"):
-        install(bench, bench.sends(fetch.FetchRequest)[-1], OffsetAndEpoch(1, 4))
+    install(bench, bench.sends(fetch.FetchRequest)[-1], OffsetAndEpoch(1, 4))
+    assert (bench.quorum.leo, bench.quorum.hwm) == (2, 2)
+    assert [finding.kind for finding in bench.findings.current()] == ["metadata_contradiction"]

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from insync.errors import InvariantViolation
 from insync.quorum import state_file
 from insync.quorum.state_file import ElectionState
 from insync.sim.disk import SimDisk
+from insync.storage.disk import write_plainly
 
 
 def test_the_file_is_kafkas_version_1() -> None:
@@ -36,7 +36,7 @@ def test_version_0_is_read_too() -> None:
 
 OTHER_VALUES = [
     b'{"data_version":1,"leaderId":1,"leaderEpoch":%s,"votedId":-1}' % value
-    for value in (b'"2"', b"2.0", b"-5", b"99999999999", b"null", b"[2]", b"true")
+    for value in (b'"2"', b"2.0", b"-5", b"-1", b"2147483647", b"99999999999", b"null", b"[2]", b"true")
 ]
 
 
@@ -44,14 +44,17 @@ OTHER_VALUES = [
     "content",
     [b"", b"{", b"[]", b"{}", b'{"data_version":9}', b'{"data_version":1}', b"[" * 50_000, b"\xff", *OTHER_VALUES],
 )
-def test_a_file_that_cannot_be_read_stops_the_node(content: bytes) -> None:
-    """Q4: a vote that may have been given must not be given again."""
-    with pytest.raises(InvariantViolation, match="Q4"):
-        state_file.decode(content)
+def test_a_file_that_cannot_be_read_is_known_as_damaged(content: bytes) -> None:
+    """Q4, Q8: a vote that may have been given must not be given again."""
+    disk = SimDisk()
+    write_plainly(disk, "quorum-state", content)
+    state, error = state_file.load_if_sound(disk, "quorum-state")
+    assert state is None
+    assert error
 
 
-def test_a_replica_that_never_ran_starts_in_epoch_zero() -> None:
-    """Q4: with no vote and no leader."""
+def test_a_replica_that_never_ran_has_no_state() -> None:
+    """Q4: which is not the same as a damaged one."""
     disk = SimDisk()
     state_file.anchor(disk, "a/b")
-    assert state_file.load(disk, "a/b/quorum-state") == ElectionState(epoch=0, leader_id=-1, voted_id=-1)
+    assert state_file.load_if_sound(disk, "a/b/quorum-state") == (None, "")

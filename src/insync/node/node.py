@@ -75,6 +75,7 @@ class Node:
             rng=rng,
             out=self.out,
             listener=self,
+            findings=self.findings,
             now=now,
         )
         self.controller_role = ControllerRole(config, self.quorum, rng, self.out) if config.is_controller else None
@@ -278,7 +279,7 @@ class Node:
         if self.broker_role:
             self.broker_role.close_cleanly(now)
         self.quorum.resign(now)
-        self.quorum.log.close()
+        self.quorum.close()
         self.out.stop(clean=True, reason="controlled shutdown")
 
     def _halt(self, error: OSError) -> list[Effect]:

@@ -20,6 +20,8 @@ class QuorumConfig:
     """Kafka's controller.quorum.* settings, with its defaults."""
 
     election_timeout_ms: int = 1_000
+    election_timeout_max_ms: int = 10_000
+    """However slow the disk is, no voter waits longer than this before it stands for election."""
     election_backoff_max_ms: int = 1_000
     fetch_timeout_ms: int = 2_000
     request_timeout_ms: int = 2_000
@@ -27,6 +29,8 @@ class QuorumConfig:
     fetch_max_wait_ms: int = 500
     fetch_max_bytes: int = 1 << 20
     snapshot_chunk_bytes: int = 1 << 20
+    snapshot_max_bytes: int = 1 << 30
+    """A snapshot that is said to be larger is not downloaded."""
     snapshots_kept: int = 2
     """The log reaches back to the oldest kept snapshot, so that a reader slightly behind needs no snapshot."""
     observer_session_ms: int = 300_000

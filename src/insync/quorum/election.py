@@ -11,6 +11,9 @@ its epoch and is on disk before the answer leaves.
 
 Notes: quorum_election_started(epoch, pre_vote), quorum_vote_granted(epoch, candidate, pre_vote),
 quorum_vote_refused(epoch, candidate, pre_vote, reason).
+
+A damaged voter (Q8, `damage`) asks for pre-votes only to find the leader and the other damaged voters, and answers all
+requests for votes with KAFKA_STORAGE_ERROR.
 """
 
 from __future__ import annotations
@@ -19,16 +22,20 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from insync.quorum import messages
+from insync.quorum import bounds, damage, messages
 from insync.quorum.config import NOBODY, QUORUM_CHANNEL
 from insync.quorum.messages import OffsetAndEpoch
+from insync.quorum.offset_checkpoint import INTACT, NEW
 from insync.quorum.role import Role
 from insync.quorum.state_file import ElectionState
 from insync.sansio import Message
+from insync.storage.checkpoints import MAX_OFFSET
 from insync.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from insync.quorum.core import Core
+
+FIRST_EPOCH = 1
 
 
 # --- granting --------------------------------------------------------------------------------------------------------
@@ -39,6 +46,15 @@ def answer_vote(core: Core, asked: Any, now: int) -> Message:
     error = request_error(core, asked)
     if error is not ErrorCode.none:
         return messages.vote_response(core.standing(error), granted=False)
+    if not has_right_to_vote(core, asked):
+        core.out.note(
+            "quorum_vote_refused",
+            epoch=asked.replica_epoch,
+            candidate=asked.replica_id,
+            pre_vote=asked.pre_vote,
+            reason=core.condition,
+        )
+        return messages.vote_response(core.standing(ErrorCode.kafka_storage_error), granted=False)
     if asked.replica_epoch > core.epoch:
         core.become_unattached(asked.replica_epoch, now, core.role.next_deadline() if _waiting(core) else None)
     reason = refusal(core, asked)
@@ -46,6 +62,8 @@ def answer_vote(core: Core, asked: Any, now: int) -> Message:
     fields = {"reason": reason} if reason else {}
     core.out.note(kind, epoch=asked.replica_epoch, candidate=asked.replica_id, pre_vote=asked.pre_vote, **fields)
     if not reason and not asked.pre_vote:
+        if core.condition == NEW and asked.replica_epoch == FIRST_EPOCH:
+            core.condition = INTACT  # a majority has never heard of any epoch: this cluster is new
         core.vote_for(asked.replica_id, now)
     return messages.vote_response(core.standing(), granted=not reason)
 
@@ -58,7 +76,16 @@ def request_error(core: Core, asked: Any) -> ErrorCode:
         return ErrorCode.fenced_leader_epoch
     if not core.is_voter or asked.replica_id not in core.other_voters:
         return ErrorCode.inconsistent_voter_set
+    if not bounds.epoch_in_range(core.epoch, asked.replica_epoch) or asked.last_offset > MAX_OFFSET:
+        core.refuse_claim(asked.replica_epoch, asked.replica_id, "epoch_out_of_range")
+        return ErrorCode.invalid_request
     return ErrorCode.none
+
+
+def has_right_to_vote(core: Core, asked: Any) -> bool:
+    """Q8: a damaged voter has none. A new one may have been replaced: it helps to elect an empty log only, which in a
+    cluster that holds anything finds no majority."""
+    return core.may_vote or (core.condition == NEW and asked.last_offset == 0)
 
 
 def refusal(core: Core, asked: Any) -> str:
@@ -112,6 +139,9 @@ class Unattached(Role):
         self.deadline = deadline
         self.retries = retries
 
+    def postpone(self, by_ms: int) -> None:
+        self.deadline += by_ms
+
     def tick(self, now: int) -> None:
         if now >= self.deadline:
             self.core.become_prospective(now, self.retries)
@@ -159,8 +189,10 @@ class Campaign(Role):
         if standing.leader_id == voter and standing.epoch == self.core.epoch:
             self.core.become_follower(standing.epoch, voter, now)  # the leader itself answers: it is alive after all
             return
-        if standing.error is ErrorCode.none:
-            (self.granted if answer.vote_granted else self.refused)[voter] = None
+        damaged = standing.error is ErrorCode.kafka_storage_error
+        damage.peer_answered(self.core, voter, damaged=damaged, now=now)
+        if standing.error is ErrorCode.none or damaged:
+            (self.granted if answer.vote_granted and not damaged else self.refused)[voter] = None
             self._count(now)
 
     def _count(self, now: int) -> None:
@@ -168,6 +200,9 @@ class Campaign(Role):
             self.won(now)
         elif len(self.refused) > len(self.core.voters) - self.core.majority:
             self.lost(now)
+
+    def postpone(self, by_ms: int) -> None:
+        self.deadline += by_ms
 
     def tick(self, now: int) -> None:
         if now >= self.deadline:
@@ -215,6 +250,21 @@ class Prospective(Campaign):
         self.core.become_prospective(now, self.retries)
 
 
+class Recovering(Prospective):
+    """A damaged voter without a leader: it looks for one, and never wins (Q8)."""
+
+    __slots__ = ()
+
+    name = "recovering"
+
+    def enter(self, now: int) -> None:
+        damage.report_lost_majority(self.core, now)
+        super().enter(now)
+
+    def has_won(self) -> bool:
+        return False
+
+
 class Candidate(Campaign):
     """Has raised the epoch, voted for itself in it, and asks for real votes."""
 
@@ -253,6 +303,9 @@ class Resigned(Role):
         if self.current and answer is not None:
             standing = messages.standing_in(answer)
             self.core.learn(standing.epoch, standing.leader_id, now)
+
+    def postpone(self, by_ms: int) -> None:
+        self.deadline += by_ms
 
     def tick(self, now: int) -> None:
         if now >= self.deadline:

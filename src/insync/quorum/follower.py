@@ -4,6 +4,9 @@ One request is under way at a time. The next one leaves only when all that was a
 acknowledges everything below it. A voter that gets no good answer within the fetch timeout stands for election; an
 observer, which cannot, asks all voters in turn who leads. An observer that knows no leader yet is a follower of nobody.
 
+Q8: an answer that asks for committed entries back, or that no leader can give, changes nothing here.
+
+Findings: `metadata_contradiction`.
 Notes: quorum_leader(epoch, leader), quorum_truncated(epoch, offset, was), quorum_bad_records(peer, error).
 """
 
@@ -12,16 +15,35 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from insync.quorum import messages, snapshot
+from insync.findings import CRITICAL
+from insync.quorum import damage, messages, snapshot
 from insync.quorum.config import FETCH_CHANNEL, NOBODY
 from insync.quorum.messages import OffsetAndEpoch
 from insync.quorum.role import Role
 from insync.quorum.snapshot import Download
 from insync.sansio import Message
+from insync.storage.checkpoints import MAX_OFFSET
+from insync.wire import batch
 from insync.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from insync.quorum.core import Core
+    from insync.storage.log import Log
+
+CONTRADICTION = "metadata_contradiction"
+
+
+def continues_log(log: Log, records: bytes, epoch: int) -> bool:
+    """Q8: the metadata log has no gaps, and its leader has no entries of a later epoch than its own."""
+    expected = log.leo
+    newest = log.last_epoch if log.epochs.last_start < log.leo else -1
+    for _, header in batch.iter_headers(records):
+        if header.base_offset != expected or not newest <= header.leader_epoch <= epoch:
+            return False
+        if header.last_offset_delta != header.count - 1 or header.count < 1:
+            return False
+        expected, newest = header.next_offset, header.leader_epoch
+    return True
 
 
 class Follower(Role):
@@ -61,6 +83,12 @@ class Follower(Role):
 
     def refuses_pre_votes(self) -> bool:
         return self.heard and not self.ended
+
+    def has_heard(self) -> bool:
+        return self.heard
+
+    def postpone(self, by_ms: int) -> None:
+        self.deadline += by_ms
 
     def tick(self, now: int) -> None:
         if self.core.is_voter and now >= self.deadline:
@@ -104,9 +132,12 @@ class Follower(Role):
         """Ask for more, as soon as all that we hold is safe to acknowledge."""
         core = self.core
         if core.acknowledged() < core.log.leo:
-            core.request_sync()
+            core.request_sync(now)
             return
         core.advance_hwm(min(self.leader_hwm, core.log.leo), now)
+        if self.heard:
+            damage.restore_if_caught_up(core, now)
+            core.sync_checkpoint(now)
         if self.current and not self.in_flight and self.retry_at is None:
             self.in_flight = True
             self._ask(self._whom_to_ask())
@@ -150,6 +181,9 @@ class Follower(Role):
             self.download = None
             self._retry(now)
             return False
+        if not self.heard:
+            self.core.damaged_peers.clear()
+            damage.clear_lost_majority(self.core)
         self.heard = True
         self.failures = 0
         if not self.ended:
@@ -164,32 +198,61 @@ class Follower(Role):
             self._proceed(now)
 
     def _apply(self, peer: int, answer: Any, now: int) -> bool:
+        core = self.core
         if answer.diverging_epoch.epoch >= 0:
-            self._cut_back(OffsetAndEpoch(answer.diverging_epoch.end_offset, answer.diverging_epoch.epoch))
-        elif answer.snapshot_id.epoch >= 0:
-            self.download = Download(OffsetAndEpoch(answer.snapshot_id.end_offset, answer.snapshot_id.epoch))
-        else:
-            return self._append(peer, answer, now)
-        return True
+            theirs = OffsetAndEpoch(answer.diverging_epoch.end_offset, answer.diverging_epoch.epoch)
+            return self._truncate(theirs, now)
+        if answer.snapshot_id.epoch >= 0:
+            offered = OffsetAndEpoch(answer.snapshot_id.end_offset, answer.snapshot_id.epoch)
+            if not 0 <= offered.offset <= MAX_OFFSET or offered.epoch > core.epoch:
+                return self._refuse_records(peer, ErrorCode.invalid_request, now)
+            if not core.keeps_committed(offered.offset):
+                return self._refuse_to_forget(offered.offset, now)
+            self.download = Download(offered)
+            return True
+        return self._append(peer, answer, now)
 
     def _append(self, peer: int, answer: Any, now: int) -> bool:
+        core = self.core
         if answer.records:
-            error = self.core.log.append_as_follower(answer.records)
+            if not continues_log(core.log, answer.records, core.epoch):
+                return self._refuse_records(peer, ErrorCode.invalid_record, now)
+            error = core.log.append_as_follower(answer.records)
             if error is not ErrorCode.none:
-                self.core.out.note("quorum_bad_records", peer=peer, error=error.name)
-                self._retry(now)
-                return False
+                return self._refuse_records(peer, error, now)
         self.leader_hwm = max(self.leader_hwm, answer.high_watermark)
+        core.findings.clear(CONTRADICTION, damage.SUBJECT)
         return True
 
-    def _cut_back(self, theirs: OffsetAndEpoch) -> None:
+    def _refuse_records(self, peer: int, error: ErrorCode, now: int) -> bool:
+        self.core.out.note("quorum_bad_records", peer=peer, error=error.name)
+        self._retry(now)
+        return False
+
+    def _truncate(self, theirs: OffsetAndEpoch, now: int) -> bool:
         """D3: to the end of the newest epoch that both may share, and never past what the leader has of it."""
         core = self.core
         ours = core.log.end_offset_for(theirs.epoch)
         offset = min(theirs.offset, core.log.log_start if ours is None else ours[1])
+        if not core.keeps_committed(offset):
+            return self._refuse_to_forget(offset, now)
         was = core.log.leo
         core.cut_to(offset)
         core.out.note("quorum_truncated", epoch=core.epoch, offset=offset, was=was)
+        return True
+
+    def _refuse_to_forget(self, offset: int, now: int) -> bool:
+        """S7, Q8: the leader lacks what was committed, so a majority has lost it; here it is kept."""
+        core = self.core
+        text = (
+            f"Leader {self.leader_id} of epoch {core.epoch} asks this node to remove committed metadata from offset "
+            f"{offset} on. This node keeps its log, which ends at offset {core.log.leo}, and does not follow: voters "
+            "have lost metadata, or an old copy of their files was restored."
+        )
+        core.findings.report(CONTRADICTION, damage.SUBJECT, text, CRITICAL)
+        self.failures = max(self.failures, 10)
+        self._retry(now)
+        return False
 
     def _downloaded(self, download: Download, response: Message | None, now: int) -> None:
         if not self.current or self.download is not download:
@@ -197,7 +260,7 @@ class Follower(Role):
         answer = None if response is None else messages.only(response.topics)
         if not self._accepted(answer, now) or answer is None:
             return
-        sound = download.take(answer)
+        sound = download.take(answer, self.core.config.snapshot_max_bytes)
         if download.complete or not sound:
             self.download = None
         if not sound or (download.complete and not snapshot.install(self.core, download, now)):

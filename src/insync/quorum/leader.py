@@ -7,7 +7,7 @@ the leader-change record, which opens each epoch, sees to it that there is one a
 A fetch that finds nothing new is parked until there are records, until the high watermark is above the one last sent to
 that replica, or until its time is up.
 
-Notes: quorum_leader(epoch, leader).
+Findings: `voter_lost_entries`. Notes: quorum_leader(epoch, leader).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from insync.quorum import messages
+from insync.quorum import damage, messages
 from insync.quorum.config import QUORUM_CHANNEL
 from insync.quorum.messages import OffsetAndEpoch
 from insync.quorum.role import Role
@@ -29,15 +29,18 @@ if TYPE_CHECKING:
 
 FOREVER = 1 << 62
 MAX_OBSERVERS = 1_000
+VOTER_LOST_ENTRIES = "voter_lost_entries"
 
 
 class Progress:
     """What the leader knows of one replica that fetches from it."""
 
-    __slots__ = ("caught_up_ms", "fetch_ms", "leo", "sent_hwm")
+    __slots__ = ("acknowledged", "caught_up_ms", "fetch_ms", "leo", "sent_hwm")
 
     def __init__(self) -> None:
         self.leo = -1
+        self.acknowledged = -1
+        """The highest offset from which it ever fetched in this epoch."""
         self.fetch_ms = -1
         self.caught_up_ms = -1
         self.sent_hwm = -1
@@ -104,9 +107,14 @@ class Leader(Role):
         for token in self.parked:
             self.core.out.reply(token, answer)
         self.parked.clear()
+        for voter in self.voters:
+            self.core.findings.clear(VOTER_LOST_ENTRIES, f"voter {voter}")
 
     def refuses_pre_votes(self) -> bool:
         return True
+
+    def postpone(self, by_ms: int) -> None:
+        self.elected_ms += by_ms  # nobody heard of this leader before its election was on disk
 
     # --- appending and committing ------------------------------------------------------------------------------------
 
@@ -118,7 +126,7 @@ class Leader(Role):
     def _append(self, data: bytearray, now: int) -> int:
         core = self.core
         base = core.log.append_as_leader(data, batch.read_header(data), core.epoch, now)
-        core.request_sync()
+        core.request_sync(now)
         self._serve_parked(now)
         return base
 
@@ -134,6 +142,8 @@ class Leader(Role):
         core.advance_hwm(offset, now)
         if self.current and not self.established:
             self.established = True
+            core.damaged_peers.clear()
+            damage.clear_lost_majority(core)
             core.announce(now)
         if self.current:
             self._serve_parked(now)
@@ -200,7 +210,21 @@ class Leader(Role):
         if offset >= self.core.log.leo:
             progress.caught_up_ms = now
         if replica_id in self.voters:
+            self._compare_with_earlier(replica_id, progress)
             self.advance(now)
+
+    def _compare_with_earlier(self, voter: int, progress: Progress) -> None:
+        """Q8: a voter that comes back with less than it acknowledged has lost it, whether it knows or not."""
+        subject = f"voter {voter}"
+        if progress.leo < progress.acknowledged:
+            text = (
+                f"Voter {voter} acknowledged the metadata log up to offset {progress.acknowledged} and now ends at "
+                f"{progress.leo}: until it has caught up, committed metadata is on one disk less."
+            )
+            self.core.findings.report(VOTER_LOST_ENTRIES, subject, text)
+        else:
+            progress.acknowledged = progress.leo
+            self.core.findings.clear(VOTER_LOST_ENTRIES, subject)
 
     def _release(self, replica_id: int) -> None:
         """A replica that asks again has given up its earlier request."""
@@ -225,7 +249,7 @@ class Leader(Role):
     def _answer(self, parked: Parked) -> None:
         self.parked.pop(parked.token, None)
         log, offset = self.core.log, parked.asked.fetch_offset
-        limit = min(parked.asked.partition_max_bytes, self.core.config.fetch_max_bytes)
+        limit = max(0, min(parked.asked.partition_max_bytes, self.core.config.fetch_max_bytes))
         records = log.read(offset, limit, limit_offset=log.leo) if offset < log.leo else b""
         self.core.out.reply(parked.token, self._response(parked.replica_id, records=bytes(records)))
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from insync.errors import InvariantViolation
-from insync.quorum import describe, election, messages, snapshot
+from insync.findings import Findings
+from insync.quorum import bounds, damage, describe, election, messages, snapshot
 from insync.quorum.config import QuorumConfig, QuorumListener
 from insync.quorum.core import Core
 from insync.quorum.follower import Follower
@@ -47,6 +48,7 @@ class Quorum:
         rng: random.Random,
         out: Outbox,
         listener: QuorumListener,
+        findings: Findings | None = None,
         now: int = 0,
     ) -> None:
         self._core = Core(
@@ -60,12 +62,14 @@ class Quorum:
             rng=rng,
             out=out,
             listener=listener,
+            findings=findings or Findings(out),
         )
 
     def start(self, now: int) -> None:
         """Load the snapshot, take up the role that the last uptime left, and begin its timers."""
         core = self._core
         snapshot.open_replica(core, now)
+        damage.settle_condition(core)
         left = core.election
         if core.voters == (core.node_id,):
             core.become_prospective(now)
@@ -115,6 +119,7 @@ class Quorum:
 
     def tick(self, now: int) -> None:
         self._core.role.tick(now)
+        self._core.sync_checkpoint(now)
 
     def peer_lost(self, peer: int, now: int) -> None:
         self._core.role.peer_lost(peer, now)
@@ -139,6 +144,11 @@ class Quorum:
         role = self._core.role
         if isinstance(role, Leader):
             role.resign("asked", now)
+
+    def close(self) -> None:
+        """A clean stop: the log and the offset checkpoint are durable on return."""
+        self._core.log.close()
+        self._core.close()
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -214,7 +224,7 @@ class Quorum:
         """A leader names itself."""
         core = self._core
         error = self._sender_error(asked)
-        if error is ErrorCode.none and not core.learn(asked.leader_epoch, asked.leader_id, now):
+        if error is ErrorCode.none and not core.learn(asked.leader_epoch, asked.leader_id, now, asked=False):
             self._back_to(asked.leader_id, now)
         return messages.begin_response(core.standing(error))
 
@@ -229,7 +239,7 @@ class Quorum:
         core = self._core
         error = self._sender_error(asked)
         if error is ErrorCode.none:
-            core.learn(asked.leader_epoch, asked.leader_id, now)
+            core.learn(asked.leader_epoch, asked.leader_id, now, asked=False)
             if isinstance(core.role, Follower) and core.role.leader_id == asked.leader_id:
                 core.role.leader_ends([each.candidate_id for each in asked.preferred_candidates], now)
         return messages.end_response(core.standing(error))
@@ -239,6 +249,10 @@ class Quorum:
             return ErrorCode.fenced_leader_epoch
         if not self._core.is_voter or asked.leader_id not in self._core.other_voters:
             return ErrorCode.inconsistent_voter_set
+        reason = bounds.claim_error(self._core, asked.leader_epoch, asked.leader_id, asked=False)
+        if reason:
+            self._core.refuse_claim(asked.leader_epoch, asked.leader_id, reason)
+            return ErrorCode.invalid_request
         return ErrorCode.none
 
     def _fetch_error(self, request: Any, asked: Any) -> ErrorCode:
@@ -266,7 +280,7 @@ class Quorum:
         if error is not ErrorCode.none or not isinstance(core.role, Leader):
             return messages.fetch_snapshot_response(core.standing(error))
         core.role.heard_from(request.replica_id, now)
-        most = min(request.max_bytes, core.config.snapshot_chunk_bytes)
+        most = max(0, min(request.max_bytes, core.config.snapshot_chunk_bytes))
         size, chunk = core.snapshots.read(named, max(0, asked.position), most)
         if not 0 <= asked.position < size:
             return messages.fetch_snapshot_response(core.standing(ErrorCode.position_out_of_range))

@@ -39,8 +39,15 @@ class Role:
         """When `tick` has something to do, if nothing else happens first."""
         return None
 
+    def postpone(self, by_ms: int) -> None:
+        """We were waiting for our own disk this long: the time does not count."""
+
     def on_durable(self, now: int) -> None:
         """More of the log is on disk."""
+
+    def has_heard(self) -> bool:
+        """Whether the leader that we follow has answered us as such."""
+        return False
 
     def peer_lost(self, peer: int, now: int) -> None:
         """A hint that another node's process has died."""

@@ -11,11 +11,12 @@ quorum_snapshot_refused(offset, epoch).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from insync.errors import InvariantViolation
-from insync.quorum import messages
+from insync.quorum import damage, messages, offset_checkpoint
 from insync.quorum.messages import OffsetAndEpoch
 from insync.sansio import Message
 from insync.storage.disk import Disk, join, read_all, remove_if_exists, write_atomically
@@ -26,21 +27,24 @@ if TYPE_CHECKING:
     from insync.quorum.core import Core
 
 SUFFIX = ".checkpoint"
+DAMAGED = ".damaged"
+"""What the names of files end with that are kept for people, and are not read again."""
 RECORDS_PER_BATCH = 1_000
 
 
 class SnapshotStore:
     """The snapshots of one replica, oldest first."""
 
-    __slots__ = ("_directory", "_disk", "ids")
+    __slots__ = ("_directory", "_disk", "damaged", "ids")
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._directory = directory
+        self.damaged: list[str] = []
         names = disk.listdir(directory)
         for name in [each for each in names if each.endswith(SUFFIX + ".tmp")]:
             disk.remove(join(directory, name))
-        self.ids: list[OffsetAndEpoch] = sorted(parse_name(name) for name in names if name.endswith(SUFFIX))
+        self.ids: list[OffsetAndEpoch] = sorted(parse_name(name) for name in names if is_snapshot_name(name))
 
     @property
     def earliest(self) -> OffsetAndEpoch | None:
@@ -51,12 +55,15 @@ class SnapshotStore:
         return self.ids[-1] if self.ids else None
 
     def load_latest(self) -> tuple[OffsetAndEpoch, list[bytes]] | None:
-        """The newest sound snapshot and its payloads; damaged ones are removed."""
+        """The newest sound snapshot and its payloads; damaged ones are renamed, and `damaged` has their paths."""
         while self.ids:
-            payloads = decode(read_all(self._disk, self._path(self.ids[-1])))
+            path = self._path(self.ids[-1])
+            payloads = decode(read_all(self._disk, path))
             if payloads is not None:
                 return self.ids[-1], payloads
-            self._remove(self.ids.pop())
+            self._disk.rename(path, path + DAMAGED)
+            self.damaged.append(path)
+            self.ids.pop()
         return None
 
     def store(self, snapshot: OffsetAndEpoch, data: bytes | bytearray) -> None:
@@ -101,10 +108,12 @@ class Download:
         size = core.config.snapshot_chunk_bytes
         return messages.fetch_snapshot_request(core.cluster_id, core.node_id, core.epoch, self.id, len(self.data), size)
 
-    def take(self, answer: Any) -> bool:
-        """Add the piece if it is the one asked for."""
+    def take(self, answer: Any, max_bytes: int) -> bool:
+        """Add the piece if it is the one asked for, and fits in what the snapshot is said to be."""
         named = OffsetAndEpoch(answer.snapshot_id.end_offset, answer.snapshot_id.epoch)
         if named != self.id or answer.position != len(self.data) or not answer.unaligned_records:
+            return False
+        if not len(self.data) + len(answer.unaligned_records) <= answer.size <= max_bytes:
             return False
         self.data += answer.unaligned_records
         self.size = answer.size
@@ -121,11 +130,34 @@ def open_replica(core: Core, now: int) -> None:
     if loaded is not None:
         snapshot, payloads = loaded
         if snapshot.offset > log.leo or 0 <= log.last_epoch < snapshot.epoch:
-            core.restart_log_at(snapshot.offset)
+            core.restart_log_at(snapshot)
         _load(core, snapshot, payloads, now)
         _prune(core)
     if log.log_start > (0 if loaded is None else loaded[0].offset):
-        raise InvariantViolation("Q6", f"the log starts at {log.log_start} and no snapshot stands for what was before")
+        _set_log_aside(core)
+    elif core.snapshots.damaged:
+        text = (
+            f"Damaged metadata snapshots: {', '.join(core.snapshots.damaged)}. An older one and the log replace them."
+        )
+        core.findings.report("snapshot_damaged", core.directory, text)
+
+
+def _set_log_aside(core: Core) -> None:
+    """Q8: without a snapshot for what was before it, a log is of no use here; it is kept for people."""
+    log = core.log
+    missing = ", ".join(core.snapshots.damaged) or f"a snapshot for the log below offset {log.log_start}"
+    core.damage.append(f"missing or unreadable: {missing}; the rest of the log is kept as *.log{DAMAGED}")
+    core.condition = offset_checkpoint.DAMAGED
+    core.checkpoint = replace(
+        core.checkpoint, log_end=damage.max_end(core.checkpoint.log_end, core.log_end()), condition=core.condition
+    )
+    for segment in log.segments:
+        path = segment.paths()[0]
+        if core.disk.exists(path):
+            core.disk.rename(path, path + DAMAGED)
+    core.restart_log_at(OffsetAndEpoch(0, 0))
+    core.hwm = 0
+    log.set_hwm(0)
 
 
 def write(core: Core, payloads: Sequence[bytes], snapshot: OffsetAndEpoch) -> None:
@@ -139,7 +171,9 @@ def write(core: Core, payloads: Sequence[bytes], snapshot: OffsetAndEpoch) -> No
     covers_only_committed(core, snapshot.offset)
     snapshot = OffsetAndEpoch(snapshot.offset, max(snapshot.epoch, core.log.epochs.epoch_at(snapshot.offset - 1)))
     core.snapshots.store(snapshot, encode(payloads, snapshot, last_timestamp(core, snapshot.offset)))
+    core.log.roll()  # only whole segments can be dropped
     _prune(core)
+    core.store_checkpoint()
     core.out.note("quorum_snapshot_written", offset=snapshot.offset, epoch=snapshot.epoch, records=len(payloads))
 
 
@@ -163,9 +197,10 @@ def install(core: Core, download: Download, now: int) -> bool:
     if payloads is None:
         core.out.note("quorum_snapshot_refused", offset=download.id.offset, epoch=download.id.epoch)
         return False
-    core.keeps_committed(download.id.offset)
+    if not core.keeps_committed(download.id.offset):
+        return False
     core.snapshots.store(download.id, download.data)
-    core.restart_log_at(download.id.offset)
+    core.restart_log_at(download.id)
     core.snapshots.keep(1)
     _load(core, download.id, payloads, now)
     return True
@@ -227,6 +262,11 @@ def _payloads(data: bytes | bytearray, batches: Sequence[tuple[int, batch.BatchH
         if not header.is_control:
             for record in batch.records(data, pos):
                 yield record.value or b""
+
+
+def is_snapshot_name(name: str) -> bool:
+    digits = name.removesuffix(SUFFIX).split("-")
+    return name.endswith(SUFFIX) and [len(part) for part in digits] == [20, 10] and all(map(str.isdecimal, digits))
 
 
 def parse_name(name: str) -> OffsetAndEpoch:

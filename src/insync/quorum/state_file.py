@@ -11,12 +11,16 @@ import json
 from dataclasses import dataclass
 from uuid import UUID
 
-from insync.errors import InvariantViolation
 from insync.quorum.config import NOBODY
-from insync.storage.disk import Disk, parent, read_all, write_atomically
+from insync.storage.checkpoints import MAX_EPOCH
+from insync.storage.disk import Disk, SyncLater, parent, read_all, write_atomically
 
 FILE_NAME = "quorum-state"
 NO_DIRECTORY = UUID(int=0)
+
+
+class StateFileError(Exception):
+    """The file is there, and it does not say which vote was given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,16 +38,35 @@ def anchor(disk: Disk, directory: str) -> None:
         disk.sync_dir(directory)
 
 
-def load(disk: Disk, path: str) -> ElectionState:
-    """The state this replica left; epoch 0, with no leader and no vote, if it never ran."""
+def load_if_sound(disk: Disk, path: str) -> tuple[ElectionState | None, str]:
+    """The state this replica left, or None and what is wrong with the file; the text is empty if there is no file."""
     if not disk.exists(path):
-        return ElectionState()
-    return decode(read_all(disk, path))
+        return None, ""
+    try:
+        return decode(read_all(disk, path)), ""
+    except StateFileError as error:
+        return None, str(error)
 
 
 def persist(disk: Disk, path: str, state: ElectionState) -> None:
     """Q4: when this returns, a restart finds the vote."""
     write_atomically(disk, path, encode(state))
+
+
+class PersistElection:
+    """A `FlushJob`: both copies of the vote are durable when it has run."""
+
+    __slots__ = ("_disk", "_path", "_state", "_sync_checkpoint")
+
+    def __init__(self, disk: Disk, path: str, state: ElectionState, sync_checkpoint: SyncLater) -> None:
+        self._disk = disk
+        self._path = path
+        self._state = state
+        self._sync_checkpoint = sync_checkpoint
+
+    def run(self) -> None:
+        self._sync_checkpoint()
+        persist(self._disk, self._path, self._state)
 
 
 def encode(state: ElectionState) -> bytes:
@@ -58,15 +81,17 @@ def encode(state: ElectionState) -> bytes:
 
 
 def decode(data: bytes) -> ElectionState:
-    """Both versions of Kafka's file; a file that is neither means that a vote may be lost, so the node must not run."""
+    """Both versions of Kafka's file."""
     try:
         fields = json.loads(data)
         if fields["data_version"] not in (0, 1):
-            raise InvariantViolation("Q4", f"quorum-state has unknown version {fields['data_version']}")
-        numbers = {name: _int32(fields[name]) for name in ("leaderEpoch", "leaderId", "votedId")}
+            raise StateFileError(f"unknown version {fields['data_version']}")
+        epoch, leader_id, voted_id = (_int32(fields[name]) for name in ("leaderEpoch", "leaderId", "votedId"))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InvariantViolation("Q4", f"quorum-state cannot be read: {error!r}") from error
-    return ElectionState(epoch=numbers["leaderEpoch"], leader_id=numbers["leaderId"], voted_id=numbers["votedId"])
+        raise StateFileError(f"the file is unreadable ({type(error).__name__})") from error
+    if not 0 <= epoch < MAX_EPOCH:
+        raise StateFileError(f"epoch {epoch} is out of range")
+    return ElectionState(epoch=epoch, leader_id=leader_id, voted_id=voted_id)
 
 
 def _int32(value: object) -> int:

@@ -261,7 +261,13 @@ LIST: tuple[Mutant, ...] = (
         ("storage.producer_state:ProducerStates.check", patches.always(None)),
     ),
     # the quorum
-    _mutant("vote-not-persisted", "Q4", "persisting a vote", ("quorum.state_file:persist", patches.always(None))),
+    _mutant(
+        "vote-not-persisted",
+        "Q4",
+        "persisting a vote",
+        ("quorum.state_file:PersistElection.run", patches.always(None)),
+        ("quorum.damage:newest_election", patches.forgotten_vote),
+    ),
     _mutant(
         "two-votes-per-epoch",
         "Q4",
@@ -290,7 +296,7 @@ LIST: tuple[Mutant, ...] = (
         "metadata-cut-below-hwm",
         "Q2",
         "never truncating the metadata log below its high watermark",
-        ("quorum.core:Core.keeps_committed", patches.always(None)),
+        ("quorum.core:Core.keeps_committed", patches.always(True)),
         ("quorum.core:Core.cut_to", patches.cut_below_hwm),
     ),
     _mutant(
@@ -298,5 +304,11 @@ LIST: tuple[Mutant, ...] = (
         "Q4",
         "syncing metadata before acknowledging it",
         ("quorum.core:Core.acknowledged", lambda _o: lambda self: self.log.leo),
+    ),
+    _mutant(
+        "damaged-voter-votes",
+        "Q8",
+        "refusing votes while the log is damaged",
+        ("quorum.damage:is_shorter", patches.always(False)),
     ),
 )

@@ -103,6 +103,12 @@ def cut_below_hwm(original: Any) -> Any:
     return cut_to
 
 
+def forgotten_vote(_original: Any) -> Any:
+    from insync.quorum.state_file import ElectionState
+
+    return lambda core, _state, _checkpoint: ElectionState(epoch=max(0, core.log.last_epoch))
+
+
 def never(_original: Any) -> Any:
     from insync.quorum.leader import FOREVER
 
