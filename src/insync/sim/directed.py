@@ -52,11 +52,12 @@ _LATER_EVERY, _LATER_AT = 16, 12
 def choose(seed: int) -> Setting | None:
     """Race after race, so that few seeds try them all; None for a seed that belongs to the swarm."""
     from insync.sim.races_isr import ISR_RACES
-    from insync.sim.races_quorum import QUORUM_RACES
+    from insync.sim.races_quorum import LATER_QUORUM_RACES, QUORUM_RACES
     from insync.sim.races_replication import REPLICATION_RACES
     from insync.sim.races_storage import LATER_RACES, STORAGE_RACES
 
     if seed % _LATER_EVERY == _LATER_AT:
-        return LATER_RACES[seed // _LATER_EVERY % len(LATER_RACES)]
+        later = (*LATER_RACES, *LATER_QUORUM_RACES)
+        return later[seed // _LATER_EVERY % len(later)]
     races = (*REPLICATION_RACES, *ISR_RACES, *QUORUM_RACES, *STORAGE_RACES)
     return races[seed // _EVERY % len(races)] if seed % _EVERY == _AT else None

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from insync.node.node import METADATA_DIRECTORY
 from insync.sim.cluster import Cluster
+from insync.sim.disk import SimDisk
 from insync.sim.network import Link
 from insync.sim.operator import Operator
 from insync.sim.plan import Action
@@ -72,6 +74,14 @@ class Faults:
         node = self.resolve(action.target)
         if node is not None and self._cluster.hosts[node].alive:
             self._cluster.crash(node, lossy=lossy, corrupt=corrupt)
+            self._start_later(node, action.duration_ms)
+
+    def _do_damage_metadata(self, action: Action) -> None:
+        """The process dies, and synced bytes of its metadata are gone when it is back (Q8)."""
+        node = self.resolve(action.target)
+        if node is not None and self._cluster.hosts[node].alive:
+            self._cluster.crash(node)
+            damage_metadata(self._cluster.hosts[node].disk, str(action.value[0]))
             self._start_later(node, action.duration_ms)
 
     def _do_power_off(self, action: Action) -> None:
@@ -270,6 +280,22 @@ class Faults:
     def active_controller(self) -> int | None:
         leaders = [node for node in self._cluster.nodes() if _leads_quorum(node)]
         return max(leaders, key=lambda node: int(node.quorum.epoch)).id if leaders else None
+
+
+def damage_metadata(disk: SimDisk, what: str) -> None:
+    """`log-tail`, `log`, `snapshots`, `quorum-state` or `directory`."""
+    if what == "directory":
+        disk.rmtree(METADATA_DIRECTORY)
+        return
+    suffix = ".checkpoint" if what == "snapshots" else ".log"
+    for name in disk.listdir(METADATA_DIRECTORY):
+        path = f"{METADATA_DIRECTORY}/{name}"
+        if what == name:
+            disk.remove(path)
+        elif what != "quorum-state" and name.endswith(suffix):
+            file = disk.open(path)
+            file.truncate(max(0, file.size - 1) if what == "log-tail" else file.size // 2)
+            file.sync()
 
 
 def _leads_quorum(node: Any) -> bool:

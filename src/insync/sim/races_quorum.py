@@ -137,6 +137,28 @@ def deposed_controller(d: Draw) -> Race:
     return Race(actions=actions, fault_ms=at)
 
 
+def damaged_voter(d: Draw) -> Race:
+    """One voter sleeps while the other two commit; one of these loses what it had synced, the other is away (Q8).
+
+    The two that are left are a majority, and neither holds what was committed.
+    """
+    actions: list[Action] = []
+    at = 300
+    while at < 4_000:
+        committed = at + d.rng.randint(150, 400)
+        away = d.timing.election_ms * d.rng.randint(4, 8)
+        damage = d.rng.choice(("log", "log", "log-tail", "directory", "snapshots", "quorum-state"))
+        actions += [
+            *_cast(at),
+            act(at, "crash", "C", committed + 5 - at),
+            *_changes(d, at + 5, committed - at - 40, 6),
+            act(committed, "damage_metadata", "B", d.rng.randint(1, 30), damage),
+            act(committed + d.rng.randint(0, 3), "crash", "A", away),
+        ]
+        at = committed + away + d.timing.election_ms * 4
+    return Race(actions=actions, fault_ms=at)
+
+
 def _cast(at: int) -> list[Action]:
     """Who is who from now on."""
     return [
@@ -160,3 +182,5 @@ QUORUM_RACES: tuple[Setting, ...] = (
     Setting(3, 3, False, acknowledged_before_synced),
     Setting(3, 3, False, deposed_controller),
 )
+
+LATER_QUORUM_RACES: tuple[Setting, ...] = (Setting(3, 3, False, damaged_voter),)
