@@ -12,6 +12,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from insync.controller.config import ControllerConfig
 from insync.node.config import BROKER, CONTROLLER, NodeConfig
@@ -115,6 +116,7 @@ def _config(node_id: int) -> NodeConfig:
     return NodeConfig(
         node_id=node_id,
         cluster_id=CLUSTER_ID,
+        directory_id=UUID(int=node_id),
         voters=(1,),
         roles=(BROKER, CONTROLLER) if node_id == 1 else (BROKER,),
         controller=ControllerConfig(cluster_id=CLUSTER_ID),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from random import Random
+from uuid import UUID
 
 from insync.controller.config import ControllerConfig
 from insync.groups.config import GroupConfig
@@ -123,6 +124,7 @@ def _config() -> NodeConfig:
     return NodeConfig(
         node_id=1,
         cluster_id=CLUSTER,
+        directory_id=UUID(int=1),
         voters=(1,),
         endpoints=(Endpoint(name="PLAINTEXT", host="host", port=9092),),
         controller=ControllerConfig(

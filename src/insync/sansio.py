@@ -75,10 +75,12 @@ class WriteFile:
 
 @dataclass(slots=True, eq=False)
 class Stop:
-    """The node has ended: cleanly after a controlled shutdown, or because its disk failed."""
+    """The node has ended: cleanly after a controlled shutdown, or because its disk failed or the cluster refused it."""
 
     clean: bool
     reason: str
+    permanent: bool = False
+    """Starting the node again would not help before an operator has acted."""
 
 
 @dataclass(slots=True, eq=False)

@@ -10,6 +10,7 @@ import random
 from collections import deque
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 from insync.controller.config import ControllerConfig
 from insync.metadata.broker import Endpoint
@@ -46,6 +47,7 @@ def config(
     return NodeConfig(
         node_id=node_id,
         cluster_id=CLUSTER,
+        directory_id=UUID(int=node_id),
         voters=voters,
         roles=roles,
         endpoints=(Endpoint(name="PLAINTEXT", host=f"host-{node_id}", port=9092),),

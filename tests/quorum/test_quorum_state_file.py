@@ -12,26 +12,28 @@ from insync.sim.disk import SimDisk
 from insync.storage.disk import write_plainly
 
 
-def test_the_file_is_kafkas_version_1() -> None:
-    """Q4: one line of JSON that Kafka's own tools read."""
+def test_the_file_is_the_one_of_a_kafka_with_static_voters() -> None:
+    """Q4, B9: one line of JSON that Kafka's own tools read, version 0, which names the voters."""
     state = ElectionState(epoch=7, leader_id=2, voted_id=3)
-    assert json.loads(state_file.encode(state)) == {
+    data = state_file.encode(state, (1, 2, 3))
+    assert json.loads(data) == {
+        "clusterId": "",
         "leaderId": 2,
         "leaderEpoch": 7,
         "votedId": 3,
-        "votedDirectoryId": "AAAAAAAAAAAAAAAAAAAAAA",
-        "data_version": 1,
+        "appliedOffset": 0,
+        "currentVoters": [{"voterId": 1}, {"voterId": 2}, {"voterId": 3}],
+        "data_version": 0,
     }
-    assert state_file.decode(state_file.encode(state)) == state
+    assert state_file.decode(data) == state
+    assert state_file.decode_voters(data) == (1, 2, 3)
 
 
-def test_version_0_is_read_too() -> None:
-    """Q4: as a Kafka broker of an older version left it."""
-    old = (
-        b'{"clusterId":"","leaderId":1,"leaderEpoch":2,"votedId":-1,'
-        b'"appliedOffset":0,"currentVoters":[],"data_version":0}'
-    )
-    assert state_file.decode(old) == ElectionState(epoch=2, leader_id=1, voted_id=-1)
+def test_version_1_is_read_too() -> None:
+    """Q4: as a Kafka with dynamic voters leaves it, and insync did before it kept the voters here."""
+    data = b'{"leaderId":1,"leaderEpoch":2,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
+    assert state_file.decode(data) == ElectionState(epoch=2, leader_id=1, voted_id=-1)
+    assert state_file.decode_voters(data) is None
 
 
 OTHER_VALUES = [

@@ -34,6 +34,8 @@ def register(ctx: Context, request: Any, now: int) -> Decision:
         return _registered(ErrorCode.none, existing.epoch)
     if existing is not None and not earlier_uptime_is_over(existing):
         return _registered(ErrorCode.duplicate_broker_registration)
+    if directory_belongs_to_another(ctx, request):
+        return _registered(ErrorCode.invalid_registration)
     # B1: the registration record comes first in its batch, so its offset is the log's end.
     epoch = ctx.next_offset
     made: Records = [_registration_record(request, epoch)]
@@ -53,6 +55,12 @@ def is_retry(existing: Broker, request: Any) -> bool:
 def earlier_uptime_is_over(existing: Broker) -> bool:
     """B2: fencing took the earlier uptime out of every ISR and leadership; only then may a new one begin."""
     return existing.fenced
+
+
+def directory_belongs_to_another(ctx: Context, request: Any) -> bool:
+    """B9: two brokers with one directory id are two copies of one directory, and one of them is not what it claims."""
+    others = (broker for broker in ctx.image.brokers.values() if broker.id != request.broker_id)
+    return any(directory in broker.log_dirs for broker in others for directory in request.log_dirs)
 
 
 def stopped_cleanly(existing: Broker | None, request: Any) -> bool:

@@ -18,19 +18,19 @@ from insync.replication.config import ReplicationConfig
 BROKER = "broker"
 CONTROLLER = "controller"
 
-LOG_DIRECTORY = UUID(int=0xD1)
-"""A node has one log directory; registrations name it."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
     node_id: int
     cluster_id: str
+    directory_id: UUID
+    """Of the log directory, from its meta.properties; registrations carry it (B9)."""
     voters: tuple[int, ...]
     roles: tuple[str, ...] = (BROKER, CONTROLLER)
     rack: str | None = None
     endpoints: tuple[Endpoint, ...] = ()
-    directory_id: UUID = LOG_DIRECTORY
+    incarnation_id: UUID | None = None
+    """Of this uptime as a broker; None: a random one."""
 
     heartbeat_interval_ms: int = 2_000
     registration_retry_ms: int = 500

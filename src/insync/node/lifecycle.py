@@ -17,6 +17,7 @@ from uuid import UUID
 
 from insync.node.config import NodeConfig
 from insync.sansio import Message, Outbox
+from insync.storage import checkpoints
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import broker_heartbeat, broker_registration
 
@@ -45,13 +46,15 @@ class Lifecycle:
         self.fenced = True
         self.metadata_offset = -1  # of the last record applied
         self.taking_up = False  # the roles of the last uptime, for the first time
-        self.incarnation_id = UUID(int=rng.getrandbits(128), version=4)
+        self.incarnation_id = config.incarnation_id or UUID(int=rng.getrandbits(128), version=4)
         self._previous_broker_epoch = previous_broker_epoch
         self._controller_id = controller_id
         self._due: int | None = None
         self._shutdown_deadline: int | None = None
         self._in_flight: object | None = None
         self._wanted_fence = True  # in the last heartbeat
+        self.refusal = ""
+        """Why the cluster will never take this broker; the node then stops (B9)."""
 
     @property
     def registered(self) -> bool:
@@ -133,6 +136,8 @@ class Lifecycle:
             if response is None or response.error_code is not ErrorCode.none:
                 if response is not None and response.error_code is ErrorCode.stale_broker_epoch:
                     self._register_anew()
+                if response is not None and not self.registered:
+                    self.refusal = refusal(self.config, response.error_code)
                 self._due = min(self._due or now, now + self.config.registration_retry_ms)
                 return
             on_answer(response, now)
@@ -204,3 +209,19 @@ class Lifecycle:
     def _become(self, state: str) -> None:
         self.state = state
         self.out.note("broker_state", state=state, broker_epoch=self.broker_epoch)
+
+
+def refusal(config: NodeConfig, error: ErrorCode) -> str:
+    """B9: what a registration error says of this node's identity; empty if asking again may help."""
+    if error is ErrorCode.invalid_registration:
+        return (
+            f"the controller refused broker {config.node_id}: the id of its log directory {config.log_dir} "
+            f"({checkpoints.encode_uuid(config.directory_id)}) is registered by another broker. The directory is a "
+            "copy: start this broker with a directory of its own."
+        )
+    if error is ErrorCode.inconsistent_cluster_id:
+        return (
+            f"the controller refused broker {config.node_id}: its log directory {config.log_dir} belongs to cluster "
+            f"{config.cluster_id}, and the controller to another. Correct controller.quorum.voters or log.dirs."
+        )
+    return ""

@@ -18,6 +18,7 @@ from insync.node.config import NodeConfig
 from insync.node.controller_role import ControllerRole
 from insync.node.lifecycle import Lifecycle
 from insync.node.publisher import Publisher
+from insync.quorum.config import METADATA_DIRECTORY
 from insync.quorum.quorum import Quorum
 from insync.replication.manager import ReplicaManager
 from insync.replication.replica import Replica
@@ -39,11 +40,10 @@ from insync.sansio import (
 from insync.storage.config import LogConfig
 from insync.storage.disk import Disk
 from insync.storage.log import Log
-from insync.wire.types import METADATA_TOPIC, METADATA_TOPIC_ID
+from insync.wire.types import METADATA_TOPIC_ID
 
 LATE_MS = 100
 """A timer that fires later than this was held up."""
-METADATA_DIRECTORY = f"metadata/{METADATA_TOPIC}-0"
 
 
 class Node:
@@ -243,6 +243,8 @@ class Node:
                 self.broker_role.housekeeping.changed(self.changed, now)
             if self.broker_role.finished and not self.stopped:
                 self._stop_cleanly(now)
+            if self.broker_role.lifecycle.refusal and not self.stopped:
+                return self._stop_refused(self.broker_role.lifecycle.refusal)
         return self.out.drain()
 
     def _settle(self, now: int) -> None:
@@ -281,6 +283,12 @@ class Node:
         self.quorum.resign(now)
         self.quorum.close()
         self.out.stop(clean=True, reason="controlled shutdown")
+
+    def _stop_refused(self, reason: str) -> list[Effect]:
+        """B9: this node is not what its directory says. It leaves no clean-shutdown file."""
+        self.stopped = self.halted = True
+        self.out.drain()
+        return [Stop(clean=False, reason=reason, permanent=True)]
 
     def _halt(self, error: OSError) -> list[Effect]:
         """A disk that fails ends the node, and nothing that this step meant to say is said."""

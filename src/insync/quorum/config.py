@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from insync.wire.types import METADATA_TOPIC
+
 PARTITION = 0
+
+METADATA_DIRECTORY = f"metadata/{METADATA_TOPIC}-{PARTITION}"
+"""Where a node keeps the log, its snapshots and `quorum-state`, under its log directory."""
 
 NOBODY = -1
 """No leader known, or no vote given."""

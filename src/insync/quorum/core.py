@@ -268,7 +268,9 @@ class Core:
             return
         self._persisting = True
         version, began_ms = self._version, now
-        job = state_file.PersistElection(self.disk, self.state_path, self.election, self.checkpoint_file.sync_later())
+        job = state_file.PersistElection(
+            self.disk, self.state_path, self.election, self.voters, self.checkpoint_file.sync_later()
+        )
         self.out.sync(job, lambda now: self._persisted(version, began_ms, now))
 
     def _persisted(self, version: int, began_ms: int, now: int) -> None:

@@ -1,22 +1,23 @@
 """What a voter must not forget: its epoch, whom it voted for in it, and who leads it (Q4).
 
-The file is Kafka's `quorum-state`, version 1: one line of JSON. It is written and synced before any answer or request
-that tells of the new state leaves the node: a voter that forgot a vote could give it twice.
+The file is Kafka's `quorum-state`: one line of JSON. It has version 0, as in a Kafka whose voters are static, because
+that version also names the voters: `voter_set` compares them with those in a node's settings.
+
+It is written and synced before any answer or request that tells of the new state leaves the node: a voter that forgot a
+vote could give it twice.
 """
 
 from __future__ import annotations
 
-import base64
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
 from insync.quorum.config import NOBODY
 from insync.storage.checkpoints import MAX_EPOCH
 from insync.storage.disk import Disk, SyncLater, parent, read_all, write_atomically
 
 FILE_NAME = "quorum-state"
-NO_DIRECTORY = UUID(int=0)
 
 
 class StateFileError(Exception):
@@ -48,34 +49,39 @@ def load_if_sound(disk: Disk, path: str) -> tuple[ElectionState | None, str]:
         return None, str(error)
 
 
-def persist(disk: Disk, path: str, state: ElectionState) -> None:
-    """Q4: when this returns, a restart finds the vote."""
-    write_atomically(disk, path, encode(state))
+def persist(disk: Disk, path: str, state: ElectionState, voters: Sequence[int]) -> None:
+    """Q4: when this returns, a restart finds the vote, and whom it was counted among."""
+    write_atomically(disk, path, encode(state, voters))
 
 
 class PersistElection:
     """A `FlushJob`: both copies of the vote are durable when it has run."""
 
-    __slots__ = ("_disk", "_path", "_state", "_sync_checkpoint")
+    __slots__ = ("_disk", "_path", "_state", "_sync_checkpoint", "_voters")
 
-    def __init__(self, disk: Disk, path: str, state: ElectionState, sync_checkpoint: SyncLater) -> None:
+    def __init__(
+        self, disk: Disk, path: str, state: ElectionState, voters: Sequence[int], sync_checkpoint: SyncLater
+    ) -> None:
         self._disk = disk
         self._path = path
         self._state = state
+        self._voters = voters
         self._sync_checkpoint = sync_checkpoint
 
     def run(self) -> None:
         self._sync_checkpoint()
-        persist(self._disk, self._path, self._state)
+        persist(self._disk, self._path, self._state, self._voters)
 
 
-def encode(state: ElectionState) -> bytes:
+def encode(state: ElectionState, voters: Sequence[int]) -> bytes:
     fields = {
+        "clusterId": "",
         "leaderId": state.leader_id,
         "leaderEpoch": state.epoch,
         "votedId": state.voted_id,
-        "votedDirectoryId": _directory(NO_DIRECTORY),
-        "data_version": 1,
+        "appliedOffset": 0,
+        "currentVoters": [{"voterId": voter} for voter in voters],
+        "data_version": 0,
     }
     return json.dumps(fields, separators=(",", ":")).encode()
 
@@ -94,12 +100,16 @@ def decode(data: bytes) -> ElectionState:
     return ElectionState(epoch=epoch, leader_id=leader_id, voted_id=voted_id)
 
 
+def decode_voters(data: bytes) -> tuple[int, ...] | None:
+    """The voters that the file names; None if it names none, as version 1 does, or cannot be read."""
+    try:
+        listed = json.loads(data).get("currentVoters") or ()
+        return tuple(sorted(_int32(voter["voterId"]) for voter in listed)) or None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
 def _int32(value: object) -> int:
     if type(value) is not int or not -1 <= value < 2**31:
         raise ValueError(f"{value!r} is no epoch and no id")
     return value
-
-
-def _directory(value: UUID) -> str:
-    """Kafka's way to print a uuid: url-safe base64 without padding."""
-    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from insync.controller.config import ControllerConfig
 from insync.metadata.broker import Endpoint
 from insync.node.config import NodeConfig
@@ -17,6 +19,7 @@ def node_config(plan: Plan, node: NodePlan) -> NodeConfig:
     return NodeConfig(
         node_id=node.node_id,
         cluster_id=CLUSTER_ID,
+        directory_id=UUID(int=node.node_id),
         voters=plan.voters,
         roles=node.roles,
         endpoints=(Endpoint(name="PLAINTEXT", host=f"node-{node.node_id}", port=9092),),

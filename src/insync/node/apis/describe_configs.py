@@ -15,6 +15,7 @@ from insync import findings
 from insync.metadata import config_docs, configs
 from insync.metadata.configs import ConfigKey, Resource
 from insync.metadata.image import CLUSTER_DEFAULTS, Image
+from insync.node import node_state
 from insync.node.config import NodeConfig
 from insync.sansio import Message
 from insync.wire.errors import ErrorCode
@@ -80,6 +81,7 @@ def _lines(node: Node, resource: Message) -> tuple[Message, ...]:
     elif name:
         found = [_line(key, _broker_sources(image, node.id, key, key.name)) for key in configs.BROKER_KEYS.values()]
         found += [_fixed(key, value) for key, value in _fixed_settings(node.config).items()]
+        found.append(_fixed(node_state.CONFIG_KEY, node_state.encode(node)))
         found.append(_fixed(findings.CONFIG_KEY, findings.encode(node.findings.current())))
     else:
         keys = configs.BROKER_KEYS
