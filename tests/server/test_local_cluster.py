@@ -6,8 +6,7 @@ import socket
 
 import pytest
 
-from insync.server import endpoints
-from insync.server.endpoints import Listen
+from insync.server import sockets
 from insync.server.local_cluster import HOST, LocalCluster
 
 
@@ -17,7 +16,7 @@ def test_the_port_of_a_node_that_is_down_is_given_to_nobody_else() -> None:
         for port in (cluster.nodes[1].port, cluster.nodes[1].metrics_port):
             with socket.socket() as other, pytest.raises(OSError, match="in use"):
                 other.bind((HOST, port))
-            with endpoints.bind(Listen("PLAINTEXT", HOST, port)) as node:
+            with sockets.bind(HOST, port) as node:
                 node.listen()
                 with socket.create_connection((HOST, port)):
                     pass

@@ -49,6 +49,8 @@ class _Loaded(Mapping[str, Any]):
         if isinstance(found, typer.Typer):
             for command in found.registered_commands:
                 command.callback = client_config.accepting(command.callback)
+            if found.registered_callback is not None:
+                found.registered_callback.callback = client_config.accepting(found.registered_callback.callback)
             holder.add_typer(found, name=name)
         else:
             holder.command(name=name)(client_config.accepting(found))

@@ -29,7 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "reassign": ("reassign.app", "Move partitions to other brokers."),
     "elect": ("elect.elect", "Make the first replica of each partition its leader."),
     "quorum": (
-        "quorum.quorum",
+        "quorum.app",
         "Show the metadata quorum: leader, epoch, high watermark, voters and observers with their lag.",
     ),
     "health": ("health.health", "Check brokers, quorum, disks and every partition."),

@@ -1,8 +1,11 @@
-"""`insync quorum`: who leads the metadata quorum and how far the others are."""
+"""`insync quorum`: the metadata quorum, its leader and how far the others are; `set-voters` changes who votes."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
 
 from insync.cli.common import (
     DEFAULT_BOOTSTRAP,
@@ -11,21 +14,29 @@ from insync.cli.common import (
     Bootstrap,
     Timeout,
     console,
+    failed,
     print_json,
     print_table,
     run,
+    wrong,
 )
 from insync.cli.parsing import iso
 from insync.client import admin
 from insync.client.model import QuorumReplica, QuorumState
 
+app = typer.Typer(no_args_is_help=False, rich_markup_mode=None)
 
+
+@app.callback(invoke_without_command=True)
 def quorum(
+    context: typer.Context,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
     """Show the metadata quorum: leader, epoch, high watermark, voters and observers with their lag."""
+    if context.invoked_subcommand is not None:
+        return
     found = run(bootstrap, timeout, admin.quorum)
     rows = [_row(found, r, "voter") for r in found.voters] + [_row(found, r, "observer") for r in found.observers]
     if as_json:
@@ -46,6 +57,24 @@ def quorum(
             for row in rows
         ],
     )
+
+
+@app.command("set-voters")
+def set_voters(
+    voters: Annotated[str, typer.Argument(metavar="ID[,ID...]", help="The nodes that are to vote, all of them.")],
+    data: Annotated[Path, typer.Option(help="The directory of the cluster, as given to `insync up --data`.")],
+) -> None:
+    """Change which nodes vote, while all nodes of the cluster are stopped. Nothing that was committed is forgotten."""
+    from insync.server.startup_error import StartupError
+    from insync.server.voter_change import set_voters as change
+
+    ids = [voter.strip() for voter in voters.split(",")]
+    if not all(voter.isdecimal() for voter in ids):
+        raise wrong(f"{voters!r} is not a list of node ids such as 1,2,3")
+    try:
+        change(data.resolve(), [int(voter) for voter in ids], typer.echo)
+    except (StartupError, OSError) as error:
+        raise failed(str(error)) from None
 
 
 def _row(state: QuorumState, replica: QuorumReplica, role: str) -> dict[str, Any]:

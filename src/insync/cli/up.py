@@ -15,10 +15,13 @@ from insync.server.supervisor import Supervisor
 
 
 def up(
-    brokers: Annotated[int, typer.Option(min=1, help="Brokers.")] = 3,
+    brokers: Annotated[
+        int | None, typer.Option(min=1, help="Brokers; else as many as --data remembers, or 3. More adds brokers.")
+    ] = None,
     controllers: Annotated[
-        int, typer.Option(min=0, help="Controllers of their own; 0: the first three brokers vote.")
-    ] = 0,
+        int | None,
+        typer.Option(min=0, help="Controllers of their own, of a new cluster; with 0 the first three brokers vote."),
+    ] = None,
     data: Annotated[Path | None, typer.Option(help="Keep everything here; else a temporary directory.")] = None,
     port: Annotated[
         int, typer.Option(min=0, max=65_000, help="Of the first node, the others follow; 0: free ports.")
@@ -32,16 +35,19 @@ def up(
         raise typer.BadParameter(f"{profile!r} is not one of {', '.join(PROFILES)}")
     began = time.monotonic()
     directory = str(data.resolve()) if data is not None else None
-    cluster = LocalCluster(brokers=brokers, controllers=controllers, directory=directory, port=port, profile=profile)
 
-    def when_ready() -> None:
+    def when_ready(cluster: LocalCluster) -> None:
         if as_json:
             typer.echo(json.dumps(cluster.describe()))
         else:
             _tell(cluster, time.monotonic() - began)
 
     try:
-        Supervisor(cluster, lambda text: typer.echo(text, err=as_json), restart=restart).run(when_ready)
+        cluster = LocalCluster(
+            brokers=brokers, controllers=controllers, directory=directory, port=port, profile=profile
+        )
+        supervisor = Supervisor(cluster, lambda text: typer.echo(text, err=as_json), restart=restart)
+        supervisor.run(lambda: when_ready(cluster))
     except ClusterError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error

@@ -6,17 +6,21 @@ would take longer than the cluster needs to give it.
 
 from __future__ import annotations
 
+import json
 import socket
 from struct import Struct
 from struct import error as StructError  # noqa: N812  an exception
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from insync.sansio import Message
 
 _LENGTH = Struct(">i")
 _METADATA = Struct(">hhih")
-_METADATA_KEY, _VERSION = 3, 1
+_METADATA_KEY, _DESCRIBE_CONFIGS_KEY, _VERSION = 3, 32, 1
+_BROKER = 4
+"""The resource type."""
+STATE_KEY = "insync.node.state"
 _CLIENT_ID = b"insync-supervisor"
 _I16 = Struct(">h")
 _I32 = Struct(">i")
@@ -45,6 +49,32 @@ def live_brokers(address: tuple[str, int], timeout_s: float = 3.0) -> tuple[int,
         return tuple(sorted(_broker_ids(answer)))
     except StructError as error:
         raise NoAnswer(f"no list of brokers: {error}") from error
+
+
+def node_state(address: tuple[str, int], node_id: int, timeout_s: float = 3.0) -> dict[str, Any]:
+    """What a node says of itself, see `insync.node.node_state`: DescribeConfigs of that one config."""
+    name, key = str(node_id).encode(), STATE_KEY.encode()
+    head = _METADATA.pack(_DESCRIBE_CONFIGS_KEY, _VERSION, 1, len(_CLIENT_ID)) + _CLIENT_ID
+    resource = _I32.pack(1) + bytes((_BROKER,)) + _I16.pack(len(name)) + name
+    keys = _I32.pack(1) + _I16.pack(len(key)) + key
+    answer = _exchange(address, head + resource + keys + b"\0", timeout_s)
+    try:
+        return _state_in(answer)
+    except (StructError, ValueError, KeyError) as error:
+        raise NoAnswer(f"no state of a node: {error!r}") from error
+
+
+def _state_in(answer: bytes) -> dict[str, Any]:
+    """One resource: an error code, its message, a type, a name, and its configs, of which the first is the one."""
+    error, pos = _I16.unpack_from(answer, 12)[0], _after_string(answer, 14)
+    pos = _after_string(answer, pos + 1)
+    if error or _I32.unpack_from(answer, pos)[0] != 1:
+        raise NoAnswer(f"no node that says who it is (error code {error})")
+    pos = _after_string(answer, pos + 4)
+    state: dict[str, Any] = json.loads(answer[pos + 2 : _after_string(answer, pos)])
+    if not state.keys() >= {"cluster_id", "node_id", "incarnation_id", "controller_id", "unfenced"}:
+        raise NoAnswer("a node of another release")
+    return state
 
 
 def _broker_ids(answer: bytes) -> list[int]:

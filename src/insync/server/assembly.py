@@ -20,10 +20,11 @@ from insync.quorum.config import QuorumConfig
 from insync.replication.config import ReplicationConfig
 from insync.server.disk import ServerDisk
 from insync.server.endpoints import Listen
+from insync.server.incarnation import given_incarnation
 from insync.server.limits import Limits
 from insync.server.properties import Properties
 from insync.server.runner import now_ms
-from insync.server.storage_format import check_identity
+from insync.server.storage_format import Identity
 
 T = TypeVar("T")
 
@@ -32,21 +33,21 @@ AGREED = configs.AGREED
 from then on they are changed there."""
 
 
-def node_config(properties: Properties, ports: dict[str, int]) -> NodeConfig:
+def node_config(properties: Properties, identity: Identity, ports: dict[str, int]) -> NodeConfig:
     """`ports`: by listener name the port that was really bound."""
-    cluster_id, directory_id = check_identity(properties.directory, properties.node_id)
     wall_offset = int(time.time() * 1_000) - now_ms()
     parts = properties.settings
     return _made(
         NodeConfig,
         parts.get("node", {}),
         node_id=properties.node_id,
-        cluster_id=cluster_id,
+        cluster_id=identity.cluster_id,
         voters=tuple(sorted(properties.voters)),
         roles=properties.roles,
         rack=properties.rack,
         endpoints=tuple(_endpoint(each, ports) for each in properties.advertised),
-        directory_id=directory_id,
+        directory_id=identity.directory_id,
+        incarnation_id=given_incarnation(),
         log_dir=properties.directory,
         wall_offset_ms=wall_offset,
         quorum=_made(QuorumConfig, parts.get("quorum", {}), wall_offset_ms=wall_offset, addresses=properties.voters),
@@ -54,7 +55,7 @@ def node_config(properties: Properties, ports: dict[str, int]) -> NodeConfig:
         controller=_made(
             ControllerConfig,
             parts.get("controller", {}),
-            cluster_id=cluster_id,
+            cluster_id=identity.cluster_id,
             cluster_defaults=tuple((k, v) for k, v in properties.topic_defaults.items() if k in AGREED),
         ),
         groups=_made(GroupConfig, parts.get("groups", {})),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 from dataclasses import dataclass
 
 from insync.server.property_keys import BadValue, words
@@ -41,19 +40,6 @@ def parse_voters(text: str) -> dict[int, tuple[str, int]]:
     if not voters:
         raise BadValue("no voter is named")
     return voters
-
-
-def bind(listen: Listen) -> socket.socket:
-    """A socket bound to this address; port 0 takes a free one."""
-    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        sock.bind((listen.host or "0.0.0.0", listen.port))
-    except OSError:
-        sock.close()
-        raise
-    return sock
 
 
 def _listener(item: str) -> Listen:

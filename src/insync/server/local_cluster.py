@@ -1,16 +1,16 @@
 """A cluster of real processes on this machine, each with its own directory, properties file and log.
 
     cluster = LocalCluster(brokers=3)
-    cluster.start()              # returns once every broker counts every other as alive
+    cluster.start()              # returns once these processes are registered and know each other
     cluster.kill(2); cluster.start_node(2)
     cluster.stop()
 
-A node's standard input is a pipe from here: when whoever started the cluster dies, its end closes and the node stops.
+A node's standard input is a pipe from here: when the process that started the cluster dies, its end closes and the node
+stops. The directory is locked from `start` to `stop`, and remembers which nodes it has and which of them vote (B9).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -20,18 +20,24 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+from uuid import UUID, uuid4
 
-from insync.server import ask
-from insync.server.storage_format import format_directory, new_cluster_id
+from insync.server import ask, cluster_layout, incarnation, ownership, sockets
+from insync.server.cluster_layout import Layout, data_directory
+from insync.server.directory_lock import DirectoryLock, DirectoryLockedError
+from insync.server.startup_error import StartupError
+from insync.server.storage_format import check_identity, format_directory, is_formatted, new_cluster_id
 
 HOST = "127.0.0.1"
 POLL_S = 0.01
 MODULE = ("-m", "insync.server")
-VOTERS = 3
-"""How many of the brokers also vote when there are no controllers of their own."""
+ORPHANS_TIMEOUT_S = 30.0
+"""Nodes whose supervisor was killed stop by themselves; a new one waits this long for their directories."""
+MAX_PORT = 65_535
 
 
 class ClusterError(Exception):
@@ -46,6 +52,8 @@ class LocalNode:
     metrics_port: int
     directory: Path
     process: subprocess.Popen[bytes] | None = None
+    incarnation_id: UUID | None = None
+    """Of the process that was last started."""
 
     @property
     def pid(self) -> int:
@@ -69,13 +77,17 @@ class LocalNode:
 
 
 class LocalCluster:
-    """Without `controllers` of their own, the first brokers vote. Without a `directory`, a temporary one is used."""
+    """Without a `directory`, a temporary one is used.
+
+    `brokers` and `controllers`: None means as many as the directory remembers, else three brokers and no controllers of
+    their own; then the first brokers vote. A directory that has fewer brokers gets new ones, which do not vote.
+    """
 
     def __init__(
         self,
         *,
-        brokers: int = 3,
-        controllers: int = 0,
+        brokers: int | None = None,
+        controllers: int | None = None,
         directory: str | None = None,
         port: int = 0,
         profile: str = "fast",
@@ -85,9 +97,15 @@ class LocalCluster:
         self._settings = dict(settings or {})
         self._temporary = directory is None
         self.directory = Path(directory or tempfile.mkdtemp(prefix="insync-"))
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self.notices: list[str] = []
+        """What `start` has put right, for the operator."""
+        self._lock: DirectoryLock | None = None
         self._reserved: list[socket.socket] = []
-        self.nodes = self._layout(brokers, controllers, port)
+        self._port = port
+        self._asked = (brokers, controllers)
+        self._remembered: Layout | None = None
+        self.layout = self._read_layout()
+        self.nodes = self._plan_nodes(port)
 
     @property
     def bootstrap(self) -> str:
@@ -104,7 +122,11 @@ class LocalCluster:
 
     def start(self, timeout_s: float = 60.0, unless: Callable[[], bool] = lambda: False) -> None:
         """Returns when the cluster is ready, or as soon as `unless` says so; a cluster that fails is stopped."""
-        self._format()
+        try:
+            self._take_ownership(unless)
+        except StartupError as error:
+            self.stop()
+            raise ClusterError(str(error)) from error
         for node in self.nodes.values():
             self.start_node(node.id)
         try:
@@ -114,12 +136,13 @@ class LocalCluster:
             raise
 
     def wait_until_ready(self, timeout_s: float = 60.0, unless: Callable[[], bool] = lambda: False) -> None:
-        """Every running broker counts every running broker as alive."""
+        """Every running node answers as the process that was started here and knows a controller, and every running
+        broker knows the registration of every running broker, of this uptime, as unfenced."""
         deadline = time.monotonic() + timeout_s
-        for node in self._brokers():
-            while not unless() and not self._sees_all(node):
+        for node in self.nodes.values():
+            while node.process is not None and not unless() and not self._is_ready(node):
                 if time.monotonic() > deadline:
-                    raise ClusterError(f"node {node.id} does not see all brokers; see {node.log}")
+                    raise ClusterError(f"node {node.id} does not know all brokers as alive; see {node.log}")
                 time.sleep(POLL_S)
 
     def stop(self, patience_s: float = 15.0) -> None:
@@ -137,6 +160,9 @@ class LocalCluster:
             self.kill(node.id)
         while self._reserved:
             self._reserved.pop().close()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
         if self._temporary:
             shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -146,6 +172,7 @@ class LocalCluster:
         node = self.nodes[node_id]
         if node.running:
             return
+        node.incarnation_id = uuid4()
         with open(node.log, "ab") as log:
             node.process = self._launch(node, log)
 
@@ -176,46 +203,133 @@ class LocalCluster:
         voters = [node for node in self.nodes.values() if "controller" in node.roles]
         return sum(node.running for node in voters) > len(voters) // 2
 
-    def _sees_all(self, node: LocalNode) -> bool:
+    def _is_ready(self, node: LocalNode) -> bool:
         if not node.running:
-            raise ClusterError(f"node {node.id} has ended; see {node.log}: {_last_line(node.log)}")
+            raise ClusterError(f"node {node.id} has ended; see {node.log}: {last_line(node.log)}")
         try:
-            return set(ask.live_brokers(node.address)) >= {each.id for each in self._brokers()}
+            state = ask.node_state(node.address, node.id)
         except ask.NoAnswer:
             return False
+        if (state["cluster_id"], state["incarnation_id"]) != (self.layout.cluster_id, str(node.incarnation_id)):
+            raise ClusterError(
+                f"{HOST}:{node.port} is answered by another process than node {node.id} of this cluster: "
+                f"by node {state['node_id']} of cluster {state['cluster_id']}"
+            )
+        if state["controller_id"] < 0:
+            return False
+        unfenced = state["unfenced"]
+        return not node.is_broker or all(
+            unfenced.get(str(broker.id)) == str(broker.incarnation_id) for broker in self._brokers()
+        )
 
-    def _layout(self, brokers: int, controllers: int, port: int) -> dict[int, LocalNode]:
-        count = brokers + controllers
+    # --- before the nodes start --------------------------------------------------------------------------------------
+
+    def _read_layout(self) -> Layout:
+        brokers, controllers = self._asked
+        try:
+            if self.directory.exists() and not self.directory.is_dir():
+                raise StartupError(f"{self.directory} is not a directory")
+            self._remembered = cluster_layout.load(self.directory)
+            if self._remembered is None:
+                return cluster_layout.create(new_cluster_id(), brokers, controllers)
+            return cluster_layout.adapt(self._remembered, self.directory, brokers, controllers)
+        except StartupError as error:
+            raise ClusterError(str(error)) from error
+
+    def _plan_nodes(self, port: int) -> dict[int, LocalNode]:
+        count = len(self.layout.nodes)
+        if port and port + count - 1 > MAX_PORT:
+            raise ClusterError(f"{count} nodes need {count} ports from {port} on; the last one there is is {MAX_PORT}")
         ports = [port + i for i in range(count)] if port else self._reserve_ports(count)
-        metrics_ports = self._reserve_ports(count)
-        nodes = {}
-        for i in range(count):
-            broker = i < brokers
-            votes = i >= brokers if controllers else i < VOTERS
-            roles = (("broker",) if broker else ()) + (("controller",) if votes else ())
-            nodes[i + 1] = LocalNode(i + 1, roles, ports[i], metrics_ports[i], self.directory / f"node-{i + 1}")
-        return nodes
+        metrics_ports = self._reserve_ports(count, not_in=ports)
+        return {
+            node.id: LocalNode(node.id, node.roles, ports[i], metrics_ports[i], self.directory / f"node-{node.id}")
+            for i, node in enumerate(self.layout.nodes)
+        }
 
-    def _reserve_ports(self, count: int) -> list[int]:
+    def _reserve_ports(self, count: int, not_in: Sequence[int] = ()) -> list[int]:
         """Free ones, which stay ours while a node is down: else any client's connection might be given one of them.
 
         A socket that is bound and does not listen keeps others away, but not a node, which says that it shares."""
-        sockets = [socket.socket() for _ in range(count)]
-        self._reserved += sockets
-        for sock in sockets:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind((HOST, 0))
-        return [sock.getsockname()[1] for sock in sockets]
+        ports: list[int] = []
+        while len(ports) < count:
+            sock = sockets.bind(HOST, 0)
+            self._reserved.append(sock)
+            port = sock.getsockname()[1]
+            if port not in not_in:
+                ports.append(port)
+        return ports
 
-    def _format(self) -> None:
-        about = self.directory / "cluster.json"
-        cluster_id = json.loads(about.read_text())["cluster_id"] if about.exists() else new_cluster_id()
-        about.write_text(json.dumps({"cluster_id": cluster_id}))
+    def _take_ownership(self, unless: Callable[[], bool]) -> None:
+        """B9: directories and ports are checked before anything is written, and that before a node starts."""
+        if self.directory.is_dir():
+            self._lock_directory()
+        with ExitStack() as locks:
+            self._lock_nodes(locks, unless)
+            if self._port:
+                ports = [node.port for node in self.nodes.values()]
+                self._reserved += [sockets.bind(HOST, port) for port in ports]
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._lock_directory()
+            self._check_nodes()
+            self._write_nodes()
+
+    def _lock_directory(self) -> None:
+        if self._lock is None:
+            self._lock = DirectoryLock(str(self.directory))
+            if cluster_layout.load(self.directory) != self._remembered:
+                raise StartupError(f"{self.directory} was changed by another process; try again")
+
+    def _lock_nodes(self, locks: ExitStack, unless: Callable[[], bool]) -> None:
+        """Nodes of a supervisor that was killed may still be stopping."""
+        deadline = time.monotonic() + ORPHANS_TIMEOUT_S
         for node in self.nodes.values():
-            node.directory.mkdir(exist_ok=True)
-            (node.directory / "node.properties").write_text(self._properties(node))
-            if not (node.directory / "data" / "meta.properties").exists():
-                format_directory(str(node.directory / "data"), cluster_id=cluster_id, node_id=node.id)
+            data = data_directory(self.directory, node.id)
+            while data.is_dir():
+                try:
+                    locks.enter_context(DirectoryLock(str(data)))
+                    break
+                except DirectoryLockedError:
+                    if time.monotonic() > deadline or unless():
+                        raise
+                    time.sleep(POLL_S)
+
+    def _check_nodes(self) -> None:
+        """B9: every directory belongs to its node of this cluster and of this quorum, and none is a copy of another."""
+        owners: dict[UUID, int] = {}
+        for node in self.layout.nodes:
+            data = str(data_directory(self.directory, node.id))
+            if is_formatted(data):
+                identity = check_identity(data, node.id, self.layout.cluster_id)
+                ownership.check_voters(data, self.layout.voters)
+                other = owners.setdefault(identity.directory_id, node.id)
+                if other != node.id:
+                    raise StartupError(
+                        f"{data} has the directory.id of node {other}: one of the two directories is a copy of the "
+                        "other. Remove the copy."
+                    )
+
+    def _write_nodes(self) -> None:
+        """The layout comes first, and says of each node whether it has been formatted: a crash in between leaves no
+        node that would be taken for one that lost its data."""
+        cluster_layout.save(self.directory, self.layout)
+        for node in self.layout.nodes:
+            data = data_directory(self.directory, node.id)
+            data.parent.mkdir(exist_ok=True)
+            (data.parent / "node.properties").write_text(self._properties(self.nodes[node.id]))
+            if is_formatted(str(data)):
+                continue
+            if node.formatted and node.is_voter:
+                from insync.server import voter_change  # rarely needed, and it loads much of a node
+
+                source = voter_change.rebuild_voter(self.directory, self.layout, node.id)
+                self.notices.append(f"{data} was empty; node {node.id} has the metadata log of node {source} now")
+            else:
+                format_directory(str(data), cluster_id=self.layout.cluster_id, node_id=node.id)
+                if node.formatted:
+                    self.notices.append(f"{data} was empty; node {node.id} will fetch its replicas from the others")
+        self.layout = self._remembered = self.layout.all_formatted()
+        cluster_layout.save(self.directory, self.layout)
 
     def _properties(self, node: LocalNode) -> str:
         voters = ",".join(f"{n.id}@{HOST}:{n.port}" for n in self.nodes.values() if "controller" in n.roles)
@@ -243,7 +357,7 @@ def launch(
         stdin=stdin,
         stdout=log,
         stderr=log,
-        env={**_inherited(), **env},
+        env={**_inherited(), incarnation.VARIABLE: str(node.incarnation_id), **env},
         start_new_session=True,  # Ctrl-C in a terminal is for the supervisor, which stops the nodes in its way
     )
 
@@ -265,6 +379,6 @@ def _wait(nodes: list[LocalNode], deadline: float) -> None:
         time.sleep(POLL_S)
 
 
-def _last_line(path: Path) -> str:
+def last_line(path: Path) -> str:
     lines = path.read_text(errors="replace").splitlines()
     return lines[-1] if lines else ""

@@ -16,11 +16,14 @@ from insync.errors import InvariantViolation
 from insync.server import properties
 from insync.server.properties import Properties, PropertiesError
 from insync.server.server import Server
-from insync.server.storage_format import FormatError
+from insync.server.startup_error import CANNOT_START, StartupError
 from insync.wire.errors import MalformedFrame
 
 GC_THRESHOLD = 50_000
 """Requests make few cycles; looking for them after every 700 objects costs more than it frees."""
+
+
+FAILED = 1
 
 
 def main(path: str, make_server: Callable[[Properties], Server] = Server) -> int:
@@ -28,7 +31,7 @@ def main(path: str, make_server: Callable[[Properties], Server] = Server) -> int
         settings = properties.load(path)
     except (PropertiesError, OSError) as error:
         print(error, file=sys.stderr)
-        return 2
+        return CANNOT_START
     _log_to_stderr(settings.node_id)
     log = logging.getLogger("insync.server")
     _allow_many_files()
@@ -39,11 +42,17 @@ def main(path: str, make_server: Callable[[Properties], Server] = Server) -> int
         log.info("event=setting_without_effect key=%s", key)
     try:
         stop = uvloop.run(make_server(settings).run())
-    except (FormatError, InvariantViolation, MalformedFrame, OSError) as error:  # it cannot begin with these files
+    except (StartupError, InvariantViolation, MalformedFrame) as error:  # it cannot begin with these files
         print(error, file=sys.stderr)
-        return 2
+        return CANNOT_START
+    except OSError as error:  # a full disk, too many open files: another attempt may succeed
+        print(error, file=sys.stderr)
+        return FAILED
     log.info("event=stopped clean=%s reason=%r", str(stop.clean).lower(), stop.reason)
-    return 0 if stop.clean else 1
+    if stop.permanent:
+        print(stop.reason, file=sys.stderr)
+        return CANNOT_START
+    return 0 if stop.clean else FAILED
 
 
 def _allow_many_files() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 
 Page = tuple[str, bytes]
@@ -12,9 +13,9 @@ MAX_AT_ONCE = 16
 PATIENCE_S = 5
 
 
-async def serve(page: Callable[[], Page], host: str, port: int) -> asyncio.Server:
+async def serve(page: Callable[[], Page], sock: socket.socket) -> asyncio.Server:
     """`page` is asked for with every scrape."""
-    return await asyncio.start_server(_answerer(page), host, port)
+    return await asyncio.start_server(_answerer(page), sock=sock)
 
 
 def _answerer(page: Callable[[], Page]) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:

@@ -8,13 +8,14 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from insync.node import apis
 from insync.node.node import Node
 from insync.node.topic_names import NodeTopicNames
 from insync.sansio import Shutdown, Stop
-from insync.server import assembly, endpoints, scraping
+from insync.server import assembly, ownership, scraping, sockets
+from insync.server.directory_lock import DirectoryLock
 from insync.server.disk import DiskThreads, ServerDisk
 from insync.server.listener import Listener
 from insync.server.network import Network
@@ -37,12 +38,20 @@ class Server:
         self.properties = properties
         self.traffic = Traffic()
         self.notes = NoteLog()
+        self._lock: DirectoryLock | None = None
 
     async def run(self) -> Stop:
-        """Until the node has stopped, cleanly or not."""
+        """Until the node has stopped, cleanly or not.
+
+        B9: the directory is this process's own, and the node is the one that it belongs to, before a log is opened. The
+        lock ends with the process: threads may write until then.
+        """
         loop = asyncio.get_running_loop()
-        sockets = {each.name: endpoints.bind(each) for each in self.properties.listeners}
-        config = assembly.node_config(self.properties, {name: _port(sock) for name, sock in sockets.items()})
+        self._lock, identity = ownership.take(self.properties)
+        listening = {each.name: sockets.bind(each.host, each.port) for each in self.properties.listeners}
+        metrics_socket = self._bind_metrics()
+        ports = {name: _port(sock) for name, sock in listening.items()}
+        config = assembly.node_config(self.properties, identity, ports)
         disk, network = self.disk(), self.network(loop)
         threads = DiskThreads(disk, loop)
         node = assembly.node(config, disk)
@@ -61,9 +70,9 @@ class Server:
         )
         self._stop_when_told(loop, runner)
         runner.start()
-        await listener.open(sockets.values(), network)
-        metrics = await self._serve_metrics(node, listener)
-        log.info("event=started roles=%s port=%s", "+".join(config.roles), [_port(s) for s in sockets.values()])
+        await self._open_listener(listener, listening.values(), network)
+        metrics = await self._serve_metrics(node, listener, metrics_socket)
+        log.info("event=started roles=%s port=%s", "+".join(config.roles), [_port(s) for s in listening.values()])
         stop = await runner.stopped
         _stop_listening_to_signals(loop)
         if stop.clean:
@@ -106,15 +115,26 @@ class Server:
             loop.add_signal_handler(number, stop)
         self.watch_supervisor(loop, stop)
 
-    async def _serve_metrics(self, node: Node, listener: Listener) -> asyncio.Server | None:
+    async def _open_listener(self, listener: Listener, listening: Collection[socket.socket], network: Network) -> None:
+        try:
+            await listener.open(listening, network)
+        except OSError as error:
+            first = next(iter(listening)).getsockname()
+            raise sockets.BindError(first[0], first[1], error) from error
+
+    def _bind_metrics(self) -> socket.socket | None:
+        """Before the node starts: an address that is in use must not end a node that serves already."""
+        port = self.properties.metrics_port
+        host = self.properties.listeners[0].host
+        return None if port is None else sockets.bind(host, port)
+
+    async def _serve_metrics(self, node: Node, listener: Listener, sock: socket.socket | None) -> asyncio.Server | None:
         def page() -> scraping.Page:
             from insync.server import metrics  # not before somebody asks for them
 
             return metrics.page(metrics.NodeMetrics(node, listener, self.traffic, self.notes))
 
-        port = self.properties.metrics_port
-        host = self.properties.listeners[0].host
-        return None if port is None else await scraping.serve(page, host, port)
+        return None if sock is None else await scraping.serve(page, sock)
 
     def _address_of(self, node: Node) -> AddressOf:
         voters = self.properties.voters

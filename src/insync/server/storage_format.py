@@ -1,53 +1,121 @@
-"""A node's directory before its first start: meta.properties says which cluster and which node it belongs to.
+"""A node's directory before its first start: meta.properties says which cluster and which node it belongs to (B9).
 
 A directory is formatted once. Formatting it again would let a node with another's data, or with none, take part under
-an old name, so an existing file is never overwritten.
+an old name, so an existing file is never overwritten, and a directory that holds data but no such file is not taken for
+an empty one.
 """
 
 from __future__ import annotations
 
+import os
 import secrets
+from dataclasses import dataclass
 from uuid import UUID
 
+from insync.server.directory_lock import LOCK_FILE
+from insync.server.startup_error import StartupError
 from insync.storage import checkpoints
 from insync.storage import disk as disks
 from insync.storage.posix import PosixDisk
 
+VERSION = 1
+"""Of meta.properties, as Kafka has it in clusters without ZooKeeper."""
 
-class FormatError(Exception):
+REBUILDING = ".rebuilding"
+"""In a directory that is being filled from another node's, until it has its meta.properties."""
+
+_NOT_DATA = (LOCK_FILE, "lost+found", checkpoints.META_PROPERTIES, f"{checkpoints.META_PROPERTIES}.tmp")
+
+
+class FormatError(StartupError):
     """Why a directory cannot be formatted, or used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What meta.properties says."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: UUID
 
 
 def new_cluster_id() -> str:
     return checkpoints.encode_uuid(UUID(bytes=secrets.token_bytes(16), version=4))
 
 
-def format_directory(directory: str, *, cluster_id: str, node_id: int) -> None:
-    disk = PosixDisk(directory)
-    if disk.exists(checkpoints.META_PROPERTIES):
-        raise FormatError(f"{directory} is formatted already: {_describe(read_identity(directory))}")
+def format_directory(directory: str, *, cluster_id: str, node_id: int, existing_data: bool = False) -> None:
+    """Write meta.properties. `existing_data`: the directory holds this node's logs and has lost the file."""
+    if os.path.lexists(os.path.join(directory, checkpoints.META_PROPERTIES)):
+        raise FormatError(f"{directory} is formatted already: {_describe(directory)}")
+    if holds_data(directory) and not existing_data:
+        raise FormatError(_lost_identity(directory))
     directory_id = UUID(bytes=secrets.token_bytes(16), version=4)
     data = checkpoints.encode_meta_properties(cluster_id=cluster_id, node_id=node_id, directory_id=directory_id)
-    disks.write_atomically(disk, checkpoints.META_PROPERTIES, data)
+    disks.write_atomically(PosixDisk(directory), checkpoints.META_PROPERTIES, data)
 
 
-def read_identity(directory: str) -> dict[str, str]:
-    data = disks.read_if_exists(PosixDisk(directory), checkpoints.META_PROPERTIES)
-    if data is None:
+def is_formatted(directory: str) -> bool:
+    """False for a directory that is missing or empty; FormatError for one whose data has lost its meta.properties."""
+    if os.path.lexists(os.path.join(directory, checkpoints.META_PROPERTIES)):
+        return True
+    if holds_data(directory):
+        raise FormatError(_lost_identity(directory))
+    return False
+
+
+def holds_data(directory: str) -> bool:
+    """Whether there is anything that a format of the directory does not explain."""
+    if not os.path.lexists(directory):
+        return False
+    if not os.path.isdir(directory):
+        raise FormatError(f"{directory} is not a directory")
+    names = os.listdir(directory)
+    return REBUILDING not in names and any(name not in _NOT_DATA for name in names)
+
+
+def read_identity(directory: str) -> Identity:
+    """Which node of which cluster the directory belongs to."""
+    if not is_formatted(directory):
         raise FormatError(f"{directory} is not formatted: run `insync format` first")
-    return checkpoints.decode_meta_properties(data)
+    path = os.path.join(directory, checkpoints.META_PROPERTIES)
+    with open(path, "rb") as file:
+        data = file.read()
+    fields = checkpoints.decode_meta_properties(data)
+    version = fields.get("version", "")
+    if version.isdecimal() and int(version) > VERSION:
+        raise FormatError(
+            f"{path} has version {version}; this insync knows versions up to {VERSION}. "
+            "Use the release that wrote it, or a newer one."
+        )
+    node_id, directory_id = fields.get("node.id", ""), checkpoints.decode_uuid(fields.get("directory.id", ""))
+    cut_off = not data.endswith(b"\n")  # the last value may be half of what it was
+    whole = version == str(VERSION) and node_id.isdecimal() and directory_id is not None and fields.get("cluster.id")
+    if cut_off or not whole or directory_id is None:
+        raise FormatError(
+            f"{path} is damaged: it must name version={VERSION}, cluster.id, node.id and directory.id, each in a line. "
+            "Restore the file; the data beside it is not touched until then."
+        )
+    return Identity(fields["cluster.id"], int(node_id), directory_id)
 
 
-def check_identity(directory: str, node_id: int) -> tuple[str, UUID]:
-    """(cluster id, directory id) of a directory that belongs to this node."""
+def check_identity(directory: str, node_id: int, cluster_id: str | None = None) -> Identity:
+    """B9: the identity of a directory that belongs to this node, and to this cluster if one is named."""
     identity = read_identity(directory)
-    directory_id = checkpoints.decode_uuid(identity.get("directory.id", ""))
-    if "cluster.id" not in identity or directory_id is None:
-        raise FormatError(f"{directory}/{checkpoints.META_PROPERTIES} is incomplete")
-    if identity.get("node.id") != str(node_id):
-        raise FormatError(f"{directory} belongs to node {identity.get('node.id')}, not to node {node_id}")
-    return identity["cluster.id"], directory_id
+    if identity.node_id != node_id:
+        raise FormatError(f"{directory} belongs to node {identity.node_id}, not to node {node_id}")
+    if cluster_id is not None and identity.cluster_id != cluster_id:
+        raise FormatError(f"{directory} belongs to cluster {identity.cluster_id}, not to cluster {cluster_id}")
+    return identity
 
 
-def _describe(identity: dict[str, str]) -> str:
-    return f"node {identity.get('node.id')} of cluster {identity.get('cluster.id')}"
+def _describe(directory: str) -> str:
+    identity = read_identity(directory)
+    return f"node {identity.node_id} of cluster {identity.cluster_id}"
+
+
+def _lost_identity(directory: str) -> str:
+    return (
+        f"{directory} holds data but no {checkpoints.META_PROPERTIES}, so it does not say to which node it belongs. "
+        f"Restore the file, or write a new one with `insync format --existing-data --cluster-id ID`."
+    )

@@ -1,4 +1,8 @@
-"""`insync up`: starts a local cluster, says how it fares, restarts what crashed, and stops it when told."""
+"""`insync up`: starts a local cluster, says how it fares, restarts what crashed, and stops it when told.
+
+A node that cannot start until somebody changes its settings, its directory or its addresses is not started again; when
+none is left, the supervisor ends.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,8 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from insync.server.local_cluster import LocalCluster, LocalNode
+from insync.server.local_cluster import ClusterError, LocalCluster, LocalNode, last_line
+from insync.server.startup_error import CANNOT_START
 
 Say = Callable[[str], None]
 
@@ -30,10 +35,14 @@ class Supervisor:
         before = {n: signal.signal(n, self._stop) for n in (signal.SIGTERM, signal.SIGINT)}
         try:
             self.cluster.start(unless=lambda: self._told_to_stop)
+            for notice in self.cluster.notices:
+                self._say(notice)
             if not self._told_to_stop:
                 when_ready()
             while not self._told_to_stop:
                 self._look(time.monotonic())
+                if not self._restarts and all(node.process is None for node in self.cluster.nodes.values()):
+                    raise ClusterError("no node is left that could be started again")
                 time.sleep(LOOK_EVERY_S)
             self._say("stopping")
         finally:
@@ -58,7 +67,10 @@ class Supervisor:
         code = node.process.returncode if node.process is not None else 0
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
         self._say(f"node {node.id} {how}; its log is {node.log}")
-        if self._restart:
+        if code == CANNOT_START:
+            self._say(f"node {node.id} is not started again: {last_line(node.log)}")
+            node.process = None
+        elif self._restart:
             wait = self._backoff.get(node.id, RESTART_FIRST_S)
             self._backoff[node.id] = min(wait * 2, RESTART_LAST_S)
             self._restarts[node.id] = now + wait

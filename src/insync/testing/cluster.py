@@ -31,15 +31,16 @@ __all__ = ["Cluster", "ClusterError"]
 class Cluster(Watching):
     """Starts with `with`, or with `open`. Without a `directory`, everything it writes is gone after its end.
 
-    `controllers`: nodes that vote and are no brokers; with 0, the first three brokers vote. `topics`: names, or a
+    `brokers`: three, or as many as the `directory` remembers. `controllers`: nodes that vote and are no brokers;
+    without any, the first three brokers vote. `topics`: names, or a
     mapping of names to numbers of partitions or to settings (`partitions`, `replication_factor`, topic configs).
     `settings`: of the nodes, in Kafka's names.
     """
 
     def __init__(
         self,
-        brokers: int = 3,
-        controllers: int = 0,
+        brokers: int | None = None,
+        controllers: int | None = None,
         profile: str = "fast",
         topics: Topics = (),
         settings: Mapping[str, Any] | None = None,

@@ -1,0 +1,326 @@
+"""Other voters for a cluster whose nodes are all stopped (B9), so that nothing that was committed is forgotten.
+
+Every entry that was ever committed is on a majority of the old voters, so the most up-to-date of their logs has all of
+them (the rule by which votes are given, Q4). Every new voter gets that log, and then any majority of new voters has it.
+
+A change is made in this order, with all directories locked:
+
+1. Every old voter's log is read to its end: a damaged or missing one is refused. The one to copy is chosen.
+2. Every node's directory gets `voter-change.json`, the plan. A node that finds it refuses to start.
+3. The metadata log of each new voter is replaced by the copy.
+4. Every node's `quorum-state` gets the new voters, and an epoch above all that were seen: no old vote counts in it.
+5. `cluster.json` gets the new voters.
+6. The plans are removed.
+
+An interruption before 3 has changed nothing: not all directories have a plan, and `cluster.json` names the old voters.
+From 3 to 5 all have one, so none can run, and the same command carries on from the plan. In 6 `cluster.json` names the
+new voters, and what is left of the plans is removed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from insync.errors import InvariantViolation
+from insync.quorum import snapshot, state_file, voter_set
+from insync.quorum.config import METADATA_DIRECTORY
+from insync.quorum.messages import OffsetAndEpoch
+from insync.quorum.state_file import ElectionState
+from insync.server import cluster_layout
+from insync.server.cluster_layout import Layout, data_directory
+from insync.server.directory_lock import DirectoryLock
+from insync.server.ownership import VOTER_CHANGE, listed
+from insync.server.startup_error import StartupError
+from insync.server.storage_format import REBUILDING, check_identity, format_directory, is_formatted
+from insync.storage import disk as disks
+from insync.storage.checkpoints import MAX_EPOCH
+from insync.storage.posix import PosixDisk
+from insync.wire import batch
+
+Say = Callable[[str], None]
+
+_NEW = f"{METADATA_DIRECTORY}.new"
+_OLD = f"{METADATA_DIRECTORY}.old"
+
+
+class VoterChangeError(StartupError):
+    """Why the voters stay as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What `voter-change.json` says."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    source: int
+    """The node whose log the new voters get."""
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One node's part of the quorum, read without opening it."""
+
+    node_id: int
+    epoch: int
+    """The highest it has seen."""
+    end: OffsetAndEpoch
+
+    @property
+    def up_to_date(self) -> tuple[int, int]:
+        return (self.end.epoch, self.end.offset)
+
+
+def set_voters(directory: Path, voters: Sequence[int], say: Say = print) -> None:
+    """Make `voters` the voters of the cluster in this directory, or complete a change to them that was interrupted."""
+    wanted = tuple(sorted(set(voters)))
+    if not directory.is_dir():
+        raise VoterChangeError(f"there is no directory {directory}")
+    with ExitStack() as locks:
+        locks.enter_context(DirectoryLock(str(directory)))
+        layout = cluster_layout.load(directory)
+        if layout is None:
+            raise VoterChangeError(f"{directory} holds no cluster")
+        for node in layout.nodes:
+            data = data_directory(directory, node.id)
+            if data.is_dir():
+                locks.enter_context(DirectoryLock(str(data)))
+        layout = _finish_interrupted(directory, layout, wanted, say)
+        if layout.voters == wanted:
+            say(f"the voters are {listed(wanted)}")
+            return
+        _check_wanted(directory, layout, wanted)
+        change = _plan(directory, layout, wanted)
+        say(f"node {change.source} has the most up-to-date metadata log; the other voters get a copy")
+        for member in _members(directory, layout):
+            _write_plan(directory, member, change)
+        _carry_out(directory, layout, change)
+        say(f"the voters are {listed(wanted)}; they were {listed(layout.voters)}")
+
+
+def rebuild_voter(directory: Path, layout: Layout, node_id: int) -> int | None:
+    """Format the empty directory of a voter, with the metadata log of another; the node it was copied from.
+
+    A voter without its log could elect a leader that lacks what was committed. The others must be a majority of all
+    voters, intact: then one of them has everything. None if they hold nothing yet either.
+    """
+    others = [voter for voter in layout.voters if voter != node_id]
+    replicas = [inspect(data_directory(directory, voter), voter) for voter in others if _is_there(directory, voter)]
+    if len(replicas) <= len(layout.voters) // 2:
+        raise VoterChangeError(
+            f"{data_directory(directory, node_id)} is empty, and so are those of other voters: {len(replicas)} of "
+            f"{len(layout.voters)} are left, which is no majority. Restore the directories of the voters "
+            f"{listed(layout.voters)}; a quorum without them would have forgotten the cluster's topics."
+        )
+    source = max(replicas, key=lambda replica: (replica.up_to_date, -replica.node_id))
+    ran = any(replica.epoch for replica in replicas)
+    disk = PosixDisk(str(data_directory(directory, node_id)))
+    disks.write_atomically(disk, REBUILDING, b"")
+    if ran:
+        _copy_log(directory, source.node_id, node_id)
+        _write_quorum_state(Path(disk.root), max(replica.epoch for replica in replicas) + 1, layout.voters)
+    format_directory(disk.root, cluster_id=layout.cluster_id, node_id=node_id)
+    disk.remove(REBUILDING)
+    return source.node_id if ran else None
+
+
+def inspect(data: Path, node_id: int) -> Replica:
+    """VoterChangeError if anything of this node's quorum is damaged; nothing is repaired here."""
+    disk = PosixDisk(str(data))
+    if not disk.exists(METADATA_DIRECTORY):
+        return Replica(node_id, 0, OffsetAndEpoch(0, 0))
+    where = data / METADATA_DIRECTORY
+    start = OffsetAndEpoch(0, 0)
+    for name in disk.listdir(METADATA_DIRECTORY):
+        if name.endswith(snapshot.SUFFIX):
+            if snapshot.decode((where / name).read_bytes()) is None:
+                raise VoterChangeError(f"{where / name} is damaged. Start and stop the cluster once, so that it heals.")
+            start = max(start, snapshot.parse_name(name))
+    end = max(_log_end(where, start), start, key=lambda end: (end.epoch, end.offset))
+    try:
+        state = state_file.load(disk, disks.join(METADATA_DIRECTORY, state_file.FILE_NAME))
+    except InvariantViolation as error:
+        raise VoterChangeError(f"{where / state_file.FILE_NAME} is damaged: {error}") from error
+    return Replica(node_id, max(state.epoch, end.epoch), end)
+
+
+def _log_end(where: Path, start: OffsetAndEpoch) -> OffsetAndEpoch:
+    """Of a log that is whole: every byte belongs to a sound batch, and no offset is missing."""
+    offset, epoch = -1, 0
+    for name in sorted(name for name in os.listdir(where) if name.endswith(voter_set.SEGMENT)):
+        data, consumed = (where / name).read_bytes(), 0
+        for pos, header in batch.iter_headers(data):
+            follows = offset < 0 or header.base_offset == offset
+            if not follows or header.leader_epoch < epoch or not batch.crc_ok(data, pos, header):
+                raise VoterChangeError(f"{where / name} is damaged at byte {pos}")
+            if offset < 0 and header.base_offset > start.offset:
+                raise VoterChangeError(
+                    f"{where} begins at {header.base_offset}, and no snapshot stands for what was before"
+                )
+            offset, epoch, consumed = header.next_offset, header.leader_epoch, pos + header.length
+        if consumed != len(data):
+            raise VoterChangeError(
+                f"{where / name} is damaged at byte {consumed}, or the node was killed while it wrote. "
+                "Start and stop the cluster once, and try again."
+            )
+    return OffsetAndEpoch(max(offset, 0), epoch)
+
+
+# --- the plan --------------------------------------------------------------------------------------------------------
+
+
+def _check_wanted(directory: Path, layout: Layout, wanted: tuple[int, ...]) -> None:
+    known = _members(directory, layout)
+    unknown = tuple(voter for voter in wanted if voter not in known)
+    if not wanted or unknown:
+        raise VoterChangeError(
+            f"{directory} has the nodes {listed(known)}, and no node {listed(unknown)}. "
+            "`insync up --brokers N` adds brokers."
+        )
+    idle = [node.id for node in layout.nodes if not node.is_broker and node.id not in wanted]
+    if idle:
+        raise VoterChangeError(f"node {idle[0]} is no broker: without a vote it would have nothing to do")
+
+
+def _plan(directory: Path, layout: Layout, wanted: tuple[int, ...]) -> Change:
+    members = _members(directory, layout)
+    missing = [voter for voter in layout.voters if voter not in members]
+    if missing:
+        raise VoterChangeError(
+            f"{data_directory(directory, missing[0])} is missing or empty: node {missing[0]} is one of the voters "
+            f"{listed(layout.voters)}, and all of them are needed. Restore it, or start the cluster once."
+        )
+    for member in members:
+        check_identity(str(data_directory(directory, member)), member, layout.cluster_id)
+        _check_stored(directory, member, layout.voters)
+    replicas = [inspect(data_directory(directory, voter), voter) for voter in layout.voters]
+    others = [_persisted_epoch(directory, member) for member in members]
+    source = max(replicas, key=lambda replica: (replica.up_to_date, -replica.node_id))
+    epoch = max([*(replica.epoch for replica in replicas), *others]) + 1
+    if epoch > MAX_EPOCH:
+        raise VoterChangeError(f"{directory}: the quorum's epoch {epoch - 1} is the last one there is")
+    return Change(layout.voters, wanted, source.node_id, epoch)
+
+
+def _persisted_epoch(directory: Path, node_id: int) -> int:
+    """The epoch that a node has persisted, voter or not."""
+    disk = PosixDisk(str(data_directory(directory, node_id)))
+    try:
+        return state_file.load(disk, disks.join(METADATA_DIRECTORY, state_file.FILE_NAME)).epoch
+    except InvariantViolation as error:
+        raise VoterChangeError(f"{data_directory(directory, node_id)}: {error}") from error
+
+
+def _check_stored(directory: Path, node_id: int, voters: tuple[int, ...]) -> None:
+    data = data_directory(directory, node_id)
+    stored = voter_set.stored_voters(PosixDisk(str(data)), METADATA_DIRECTORY)
+    if stored is not None and voter_set.contradicts(stored, voters):
+        raise VoterChangeError(f"{data} belongs to a quorum of {listed(stored)}, not of {listed(voters)}")
+
+
+def _finish_interrupted(directory: Path, layout: Layout, wanted: tuple[int, ...], say: Say) -> Layout:
+    """The layout after what is left of an earlier change has been completed or dropped."""
+    members = _members(directory, layout)
+    plans = {member: plan for member in members if (plan := _read_plan(directory, member)) is not None}
+    if not plans:
+        return layout
+    change = next(iter(plans.values()))
+    if layout.voters == change.after:
+        _remove_plans(directory, layout)
+        return layout
+    if len(plans) < len(members):  # it had not begun to change anything, and nodes may have run since
+        _remove_plans(directory, layout)
+        return layout
+    if any(plan != change for plan in plans.values()) or change.before != layout.voters:
+        raise VoterChangeError(f"{directory}: the files {VOTER_CHANGE} of its nodes contradict each other")
+    if change.after != wanted:
+        raise VoterChangeError(
+            f"a change to the voters {listed(change.after)} was interrupted. Complete it first: "
+            f"insync quorum set-voters {listed(change.after)} --data {directory}"
+        )
+    say(f"completing the change from {listed(change.before)} to {listed(change.after)} that was interrupted")
+    return _carry_out(directory, layout, change)
+
+
+def _carry_out(directory: Path, layout: Layout, change: Change) -> Layout:
+    """Steps 3 to 6. Doing any of them again changes nothing."""
+    for voter in change.after:
+        if voter != change.source:
+            _copy_log(directory, change.source, voter)
+    for member in _members(directory, layout):
+        data = data_directory(directory, member)
+        if (data / METADATA_DIRECTORY).is_dir():
+            _write_quorum_state(data, change.epoch, change.after)
+    changed = cluster_layout.with_voters(layout, change.after)
+    cluster_layout.save(directory, changed)
+    _remove_plans(directory, changed)
+    return changed
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def _members(directory: Path, layout: Layout) -> tuple[int, ...]:
+    """The nodes that have a directory to change."""
+    return tuple(node.id for node in layout.nodes if _is_there(directory, node.id))
+
+
+def _is_there(directory: Path, node_id: int) -> bool:
+    return is_formatted(str(data_directory(directory, node_id)))
+
+
+def _copy_log(directory: Path, source: int, target: int) -> None:
+    """Whole and synced before it takes the place of the target's own; the caller writes `quorum-state` next."""
+    disk = PosixDisk(str(data_directory(directory, target)))
+    copy_from = data_directory(directory, source) / METADATA_DIRECTORY
+    for leftover in (_NEW, _OLD):
+        if disk.exists(leftover):
+            disk.rmtree(leftover)
+    disk.mkdir(_NEW)
+    for name in sorted(os.listdir(copy_from)):
+        if name != state_file.FILE_NAME and (copy_from / name).is_file():
+            disks.write_plainly(disk, f"{_NEW}/{name}", (copy_from / name).read_bytes(), sync=True)
+    disk.sync_dir(_NEW)
+    if disk.exists(METADATA_DIRECTORY):
+        disk.rename(METADATA_DIRECTORY, _OLD)
+    disk.rename(_NEW, METADATA_DIRECTORY)
+    state_file.anchor(disk, METADATA_DIRECTORY)
+    if disk.exists(_OLD):
+        disk.rmtree(_OLD)
+
+
+def _write_quorum_state(data: Path, epoch: int, voters: tuple[int, ...]) -> None:
+    disk = PosixDisk(str(data))
+    path = disks.join(METADATA_DIRECTORY, state_file.FILE_NAME)
+    state_file.persist(disk, path, ElectionState(epoch=epoch), voters)
+
+
+def _write_plan(directory: Path, node_id: int, change: Change) -> None:
+    data = data_directory(directory, node_id)
+    disks.write_atomically(PosixDisk(str(data)), VOTER_CHANGE, json.dumps(asdict(change)).encode())
+
+
+def _read_plan(directory: Path, node_id: int) -> Change | None:
+    path = data_directory(directory, node_id) / VOTER_CHANGE
+    if not path.exists():
+        return None
+    try:
+        fields: Mapping[str, object] = json.loads(path.read_bytes())
+        before, after = (tuple(int(voter) for voter in fields[name]) for name in ("before", "after"))  # type: ignore[attr-defined]
+        return Change(before, after, int(fields["source"]), int(fields["epoch"]))  # type: ignore[call-overload]
+    except (ValueError, KeyError, TypeError) as error:
+        raise VoterChangeError(f"{path} is damaged: {error!r}") from error
+
+
+def _remove_plans(directory: Path, layout: Layout) -> None:
+    for member in _members(directory, layout):
+        disk = PosixDisk(str(data_directory(directory, member)))
+        if disk.exists(VOTER_CHANGE):
+            disk.remove(VOTER_CHANGE)
+            disk.sync_dir("")
