@@ -9,7 +9,7 @@ from fuzz.target import Target
 from insync.errors import InvariantViolation
 from insync.quorum import state_file
 from insync.server import properties, property_keys
-from insync.storage import checkpoints, index, producer_state
+from insync.storage import checkpoints, clean_shutdown, index, producer_state
 from insync.wire.batch import NewRecord, build, read_header
 
 _WORDS = (
@@ -42,7 +42,7 @@ def run_checkpoints(data: bytes) -> None:
     checkpoints.decode_epochs(data)
     checkpoints.decode_partition_metadata(data)
     checkpoints.decode_meta_properties(data)
-    checkpoints.decode_clean_shutdown(data)
+    clean_shutdown.decode(data)
     states = producer_state.decode_snapshot(data)
     if states is not None:
         producer_state.decode_snapshot(states.encode())

@@ -17,6 +17,8 @@ CONFIG_KEY = "insync.findings"
 
 CRITICAL = "critical"
 WARNING = "warning"
+INFO = "info"
+"""Worth knowing, and nothing needs to be done: something was repaired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,10 @@ class Findings:
 
     def has(self, kind: str, subject: str) -> bool:
         return (kind, subject) in self._current
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._current
 
     def current(self) -> list[Finding]:
         return list(self._current.values())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from controller_harness import Cluster
 
 from insync.metadata.partition import NO_LEADER
@@ -32,7 +34,7 @@ def test_balanced_recovery_elects_the_longest_log_of_the_last_known_elr() -> Non
     cluster.restart(3, clean=False)
     assert cluster.state() == (NO_LEADER, set(), set(), {2, 3})
     cluster.tick()
-    asked = cluster.sends()
+    asked = ask_members(cluster)
     assert sorted(asked) == [2, 3]
     assert {send.channel for send in asked.values()} == {"controller"}
     cluster.answer(asked[3], last_epoch=0, leo=8)
@@ -42,6 +44,14 @@ def test_balanced_recovery_elects_the_longest_log_of_the_last_known_elr() -> Non
     assert cluster.partition().recovering
     (note,) = cluster.notes("unclean_recovery_finished")
     assert (note["leader"], note["possible_loss"]) == (2, True)
+
+
+def ask_members(cluster: Cluster) -> dict[int, Any]:
+    """The questions to all replicas but broker 1, which is not in the last-known ELR and answers that it is empty."""
+    asked = cluster.sends()
+    if 1 in asked:
+        cluster.answer(asked.pop(1), last_epoch=-1, leo=0)
+    return asked
 
 
 def lost_all(strategy: str = "balanced", **config: int) -> Cluster:
@@ -55,7 +65,7 @@ def lost_all(strategy: str = "balanced", **config: int) -> Cluster:
 def test_a_later_epoch_beats_a_longer_log() -> None:
     """E6: (epoch, offset) in that order."""
     cluster = lost_all()
-    asked = cluster.sends()
+    asked = ask_members(cluster)
     cluster.answer(asked[2], last_epoch=0, leo=100)
     cluster.answer(asked[3], last_epoch=1, leo=5)
     assert cluster.partition().leader == 3
@@ -64,7 +74,7 @@ def test_a_later_epoch_beats_a_longer_log() -> None:
 def test_the_order_of_the_assignment_breaks_ties() -> None:
     """E6"""
     cluster = lost_all()
-    asked = cluster.sends()
+    asked = ask_members(cluster)
     cluster.answer(asked[3], last_epoch=0, leo=5)
     cluster.answer(asked[2], last_epoch=0, leo=5)
     assert cluster.partition().leader == 2
@@ -76,7 +86,7 @@ def test_balanced_recovery_waits_for_a_member_that_is_fenced() -> None:
     cluster.restart(2, clean=False)
     cluster.register(3)
     cluster.tick()
-    asked = cluster.sends()
+    asked = ask_members(cluster)
     assert sorted(asked) == [2]
     cluster.answer(asked[2], last_epoch=0, leo=12)
     cluster.tick(after=1)
@@ -91,14 +101,14 @@ def test_balanced_recovery_waits_for_a_member_that_is_fenced() -> None:
 def test_a_lost_answer_is_asked_for_again_after_a_while() -> None:
     """E6: no busy loop, no giving up."""
     cluster = lost_all(recovery_retry_ms=1_000)
-    asked = cluster.sends()
+    asked = ask_members(cluster)
     cluster.answer(asked[2], last_epoch=0, leo=5)
     asked[3].on_response(None, cluster.now)
     cluster.tick(after=999)
     assert cluster.sends() == {}
     assert cluster.controller.next_deadline() == cluster.now + 1
     cluster.tick(after=1)
-    again = cluster.sends()
+    again = ask_members(cluster)
     assert sorted(again) == [3]
     cluster.answer(again[3], last_epoch=0, leo=6)
     assert cluster.partition().leader == 3
@@ -107,21 +117,21 @@ def test_a_lost_answer_is_asked_for_again_after_a_while() -> None:
 def test_an_answer_from_an_earlier_uptime_is_void() -> None:
     """E6: the log may have lost its end in between."""
     cluster = lost_all()
-    asked = cluster.sends()
+    asked = ask_members(cluster)
     old = cluster.image.brokers[2].epoch
     cluster.restart(2, clean=False)
     cluster.answer(asked[3], last_epoch=0, leo=1)
     cluster.answer(asked[2], last_epoch=0, leo=12, broker_epoch=old)
     assert cluster.partition().leader == NO_LEADER
     cluster.tick(after=1_000)
-    cluster.answer(cluster.sends()[2], last_epoch=0, leo=3)
+    cluster.answer(ask_members(cluster)[2], last_epoch=0, leo=3)
     assert cluster.partition().leader == 2
 
 
 def test_an_answer_given_before_the_restart_of_its_broker_is_forgotten() -> None:
     """E6: it was good when it came."""
     cluster = lost_all()
-    asked = cluster.sends()
+    asked = ask_members(cluster)
     cluster.answer(asked[2], last_epoch=0, leo=12)
     cluster.restart(2, clean=False)
     cluster.answer(asked[3], last_epoch=0, leo=1)
@@ -131,7 +141,7 @@ def test_an_answer_given_before_the_restart_of_its_broker_is_forgotten() -> None
 def test_an_answer_of_a_replica_that_may_still_be_fetching_is_void() -> None:
     """E6: it has not heard that there is no leader, so its log end is not final."""
     cluster = lost_all()
-    asked = cluster.sends()
+    asked = ask_members(cluster)
     leader_epoch = cluster.partition().leader_epoch
     cluster.answer(asked[2], last_epoch=0, leo=12, known=leader_epoch - 1)
     cluster.answer(asked[3], last_epoch=0, leo=1, known=leader_epoch)
@@ -141,14 +151,15 @@ def test_an_answer_of_a_replica_that_may_still_be_fetching_is_void() -> None:
 def test_a_partition_that_changed_since_the_question_is_asked_about_anew() -> None:
     """I6: no decision on an old partition epoch."""
     cluster = lost_all()
-    asked = cluster.sends()
+    asked = ask_members(cluster)
     cluster.answer(asked[2], last_epoch=0, leo=12)
     cluster.up(4).reassign((1, 2, 3, 4))
     cluster.answer(asked[3], last_epoch=0, leo=1)
     assert cluster.partition().leader == NO_LEADER
     cluster.tick(after=1_000)
-    again = cluster.sends()
-    assert sorted(again) == [2, 3]
+    again = ask_members(cluster)
+    assert sorted(again) == [2, 3, 4]
+    cluster.answer(again[4], last_epoch=-1, leo=0)
     for broker in (2, 3):
         cluster.answer(again[broker], last_epoch=0, leo=broker)
     assert cluster.partition().leader == 3
@@ -157,13 +168,37 @@ def test_a_partition_that_changed_since_the_question_is_asked_about_anew() -> No
 def test_an_answer_to_a_deposed_controller_is_dropped() -> None:
     """Q2, E6: the new term asks for itself."""
     cluster = lost_all()
-    asked = cluster.sends()
+    asked = ask_members(cluster)
     cluster.fail_over()
     for broker in (2, 3):
         cluster.answer(asked[broker], last_epoch=0, leo=1)
     assert cluster.partition().leader == NO_LEADER
     cluster.tick()
-    assert sorted(cluster.sends()) == [2, 3]
+    assert sorted(ask_members(cluster)) == [2, 3]
+
+
+def test_a_replica_outside_the_last_known_elr_counts_when_it_has_more() -> None:
+    """E6: both members lost their logs; broker 1 left the ISR with everything, and nothing was written since."""
+    cluster = lost_all()
+    asked = cluster.sends()
+    cluster.answer(asked[2], last_epoch=-1, leo=0)
+    cluster.answer(asked[3], last_epoch=-1, leo=0)
+    assert cluster.partition().leader == NO_LEADER
+    cluster.answer(asked[1], last_epoch=0, leo=12)
+    assert cluster.state() == (1, {1}, set(), set())
+
+
+def test_balanced_recovery_does_not_wait_long_for_a_replica_that_it_does_not_need() -> None:
+    """E6: all members of the last-known ELR have answered, broker 1 does not."""
+    cluster = lost_all(recovery_timeout_ms=2_000)
+    asked = cluster.sends()
+    for broker in (2, 3):
+        cluster.answer(asked[broker], last_epoch=0, leo=broker)
+    cluster.tick(after=1_999)
+    assert cluster.partition().leader == NO_LEADER
+    assert cluster.controller.next_deadline() == cluster.now + 1
+    cluster.tick(after=1)
+    assert cluster.partition().leader == 3
 
 
 def test_manual_recovery_waits_for_an_operator() -> None:

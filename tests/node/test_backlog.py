@@ -33,7 +33,7 @@ def partition(index: int, **fields: object) -> Partition:
 def test_a_step_takes_the_oldest_and_no_more_than_so_many() -> None:
     waiting = Backlog()
     waiting.add([partition(index) for index in range(MANY)], [])
-    first, gone = waiting.take()
+    first, gone, _ = waiting.take()
     assert ([each.index for each in first], gone) == (list(range(backlog.STEP)), [])
     assert waiting
 
@@ -44,9 +44,18 @@ def test_of_a_partition_that_changes_again_only_where_it_stands_then_counts() ->
     waiting.add([partition(0), partition(1)], [])
     waiting.add([partition(0, leader=2, leader_epoch=1)], [])
     waiting.add([], [(TOPIC_ID, 1)])
-    taken, gone = waiting.take()
+    taken, gone, _ = waiting.take()
     assert ([each.leader for each in taken], gone) == ([2], [(TOPIC_ID, 1)])
     assert not waiting
+
+
+def test_what_a_snapshot_no_longer_has_is_set_aside_unless_its_deletion_is_known() -> None:
+    """B9"""
+    waiting = Backlog()
+    waiting.add([partition(0)], [], [(TOPIC_ID, 1), (TOPIC_ID, 2), (TOPIC_ID, 0)])
+    waiting.add([], [(TOPIC_ID, 2)])
+    taken, gone, forgotten = waiting.take()
+    assert ([each.index for each in taken], gone, forgotten) == ([0], [(TOPIC_ID, 2)], [(TOPIC_ID, 1)])
 
 
 def roles(net: Net, node_id: int) -> int:

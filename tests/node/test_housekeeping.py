@@ -7,7 +7,7 @@ from typing import Any
 from node_harness import Net, config, config_request
 
 from insync.replication.replica import Replica
-from insync.storage import checkpoints
+from insync.storage import checkpoints, clean_shutdown
 from insync.storage.disk import read_all
 
 DATA = "data"
@@ -141,7 +141,7 @@ def test_a_controlled_shutdown_flushes_every_log_and_leaves_its_epoch() -> None:
     net.start(2)
     net.advance(1_000)
     assert previous_epochs(net) == [epoch]
-    assert not net.disks[2].exists(f"{DATA}/{checkpoints.CLEAN_SHUTDOWN}")
+    assert not net.disks[2].exists(f"{DATA}/{clean_shutdown.FILE}")
 
 
 def test_a_broker_that_was_killed_registers_without_a_previous_epoch() -> None:

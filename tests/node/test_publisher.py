@@ -147,15 +147,16 @@ def test_a_loaded_snapshot_replaces_the_image_and_is_news_once() -> None:
     assert not publisher.catch_up(log)  # type: ignore[arg-type]
 
 
-def test_partitions_that_a_snapshot_no_longer_has_are_gone() -> None:
-    """Q6, T7: nobody tells the reader of the snapshot that they were deleted."""
+def test_partitions_that_a_snapshot_no_longer_has_are_forgotten() -> None:
+    """Q6, B9: a snapshot does not say whether they were deleted."""
     publisher = caught_up(Log().write(topic(), partition(0), partition(1)))
     later = caught_up(Log().write(topic(), partition(1, replicas=(2, 1))))
     publisher.load_snapshot([records.encode(each) for each in later.image.to_records()], 100, 7)
     mine, gone = publisher.merged(publisher.image.take_changes())
     assert [(p.index, p.replicas) for p in mine] == [(1, (2, 1))]
-    assert gone == [(TOPIC_ID, 0)]
-    assert publisher.merged(publisher.image.take_changes()) == ([], [])
+    assert gone == []
+    assert publisher.take_forgotten() == [(TOPIC_ID, 0)]
+    assert publisher.take_forgotten() == []
 
 
 def test_a_broker_continues_from_its_own_metadata_log() -> None:

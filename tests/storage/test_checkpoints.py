@@ -47,26 +47,6 @@ def test_meta_properties_name_cluster_node_and_directory() -> None:
     }
 
 
-def test_the_clean_shutdown_file_is_read_once() -> None:
-    """B5: start-up reads and removes it, and the removal survives a power loss."""
-    disk = SimDisk()
-    disk.mkdir("data")
-    assert checkpoints.take_clean_shutdown(disk, "data") is None
-    checkpoints.write_clean_shutdown(disk, "data", 42)
-    assert disks.read_all(disk, "data/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":42}'
-    assert checkpoints.take_clean_shutdown(disk, "data") == 42
-    disk.lossy_crash(Random(1))
-    assert checkpoints.take_clean_shutdown(disk, "data") is None
-
-
-@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"version":0,"brokerEpoch":null}'])
-def test_a_clean_shutdown_file_without_an_epoch_gives_minus_one(content: bytes) -> None:
-    """B5"""
-    disk = SimDisk()
-    disk.open(".kafka_cleanshutdown").append(content)
-    assert checkpoints.take_clean_shutdown(disk, "") == -1
-
-
 class StoppedError(Exception):
     pass
 

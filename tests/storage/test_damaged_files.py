@@ -11,7 +11,7 @@ from storage_bench import Bench, batch, content
 
 from insync.errors import InvariantViolation
 from insync.sim.disk import SimDisk
-from insync.storage import checkpoints
+from insync.storage import checkpoints, clean_shutdown
 from insync.storage import disk as disks
 from insync.storage.config import LogConfig
 from insync.storage.log_store import LogStore
@@ -119,13 +119,13 @@ def test_a_checkpoint_with_a_number_that_cannot_be_is_damaged(offset: int) -> No
 
 
 @pytest.mark.parametrize("value", ["Infinity", "1e999", "-7", "[1]", '"3"', "true", str(2**80), "[" * 50_000])
-def test_a_clean_stop_whose_broker_epoch_cannot_be_names_none(value: str) -> None:
+def test_a_clean_shutdown_file_whose_broker_epoch_cannot_be_is_damaged(value: str) -> None:
     """B5"""
     disk = SimDisk()
     disk.mkdir("data")
     data = f'{{"version":0,"brokerEpoch":{value}}}'.encode()
-    disks.write_plainly(disk, f"data/{checkpoints.CLEAN_SHUTDOWN}", data)
-    assert checkpoints.take_clean_shutdown(disk, "data") == checkpoints.NO_BROKER_EPOCH
+    disks.write_plainly(disk, f"data/{clean_shutdown.FILE}", data)
+    assert clean_shutdown.take(disk, "data") is None
 
 
 def test_two_directories_of_one_partition_are_both_named() -> None:

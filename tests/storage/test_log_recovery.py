@@ -92,13 +92,48 @@ def test_a_process_crash_loses_nothing_that_was_written(bench: Bench) -> None:
     assert bench.log.recovery_point == 0
 
 
-def test_segments_below_the_recovery_point_are_not_read(bench: Bench) -> None:
+def test_of_segments_below_the_recovery_point_only_the_end_is_read() -> None:
+    bench = Bench(segment_bytes=50_000, index_interval_bytes=500)
+    for _ in range(60):
+        bench.append(1, value=b"v" * 1_000)
     bench.log.flush()
-    report = crash_and_recover(bench, recovery_point=8)
-    assert bench.disk.bytes_read.get(bench.path(NAMES[0] + ".log"), 0) == 0
-    assert bench.disk.bytes_read.get(bench.path(NAMES[1] + ".log"), 0) == 0
-    assert report.checked_bytes == bench.log.segments[-1].size
-    assert bench.log.leo == 10
+    report = crash_and_recover(bench, recovery_point=bench.log.leo)
+    sizes = [segment.size for segment in bench.log.segments]
+    assert len(sizes) == 2
+    assert bench.disk.bytes_read[bench.path(NAMES[0] + ".log")] < sizes[0] / 3
+    assert (report.checked_bytes, report.truncated, bench.log.leo) == (0, False, 60)
+
+
+@pytest.mark.parametrize("damage", ["removed", "truncated", "emptied"])
+def test_a_damaged_segment_below_the_recovery_point_ends_the_log(bench: Bench, damage: str) -> None:
+    """B5: synced data is missing. What lies behind it cannot be part of the log any more, and is kept aside."""
+    bench.log.flush()
+    name = bench.path(NAMES[1] + ".log")
+    if damage == "removed":
+        bench.disk.remove(name)
+    else:
+        size = bench.disk.size(name)
+        bench.disk.open(name).truncate(size - 5 if damage == "truncated" else 0)
+    end = bench.log.leo
+    report = crash_and_recover(bench, recovery_point=end)
+    assert report.below_recovery_point
+    assert report.damaged_segment in (0, int(NAMES[1]))
+    assert bench.log.leo <= int(NAMES[2])
+    assert [header.next_offset for header in bench.log.iter_headers(0, end)][-1] == bench.log.leo
+    assert any(name.endswith("-dropped") for name in bench.disk.listdir(bench.path("").rstrip("/")))
+
+
+def test_an_old_epoch_checkpoint_is_not_believed() -> None:
+    """D1: recovery takes epochs below the recovery point from the file; batches that say otherwise are right."""
+    bench = Bench(segment_bytes=200)
+    for epoch in (1, 1, 2, 2, 3, 3, 4, 4):
+        bench.append(1, epoch=epoch)
+    bench.log.flush()
+    entries = bench.log.epochs.entries
+    disks.write_plainly(bench.disk, bench.path("leader-epoch-checkpoint"), b"0\n1\n1 0\n")
+    report = crash_and_recover(bench, recovery_point=bench.log.leo)
+    assert report.epochs_rebuilt
+    assert bench.log.epochs.entries == entries
 
 
 def test_below_the_recovery_point_only_headers_are_looked_at() -> None:

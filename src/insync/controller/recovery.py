@@ -1,7 +1,8 @@
 """Unclean recovery: with no candidate left, look at the logs themselves (E6, E7).
 
-`balanced` begins when ISR and ELR are empty and asks every member of the last-known ELR; it decides only when all of
-them answered, because any one may be the only complete one. `proactive` begins as soon as no candidate is alive, asks
+`balanced` begins when ISR and ELR are empty and asks every replica; it decides only when all members of the last-known
+ELR answered, because any one may be the only complete one. The others count too, if they are alive: when every member
+was damaged, one of them may have more. `proactive` begins as soon as no candidate is alive, asks
 every live replica, and after a short window takes the best of what it has. `manual` waits for an operator. The winner
 has the greatest (last epoch, log end); the order of the assignment breaks ties.
 
@@ -38,7 +39,7 @@ class Answer:
 class Recovery:
     """One partition's recovery, as of one partition epoch."""
 
-    __slots__ = ("answers", "key", "partition_epoch", "started_at", "strategy")
+    __slots__ = ("answers", "complete_at", "key", "partition_epoch", "started_at", "strategy")
 
     def __init__(self, partition: Partition, strategy: str, now: int) -> None:
         self.key = partition.key
@@ -46,6 +47,8 @@ class Recovery:
         self.strategy = strategy
         self.started_at = now
         self.answers: dict[int, Answer] = {}
+        self.complete_at: int | None = None
+        """When all answers that must be waited for were there."""
 
 
 class Recoveries:
@@ -79,6 +82,7 @@ class Recoveries:
         """When to look again: a broker may be asked again, or a window closes. The rest comes with a changed image."""
         times = [self._busy_until[broker] for broker in self._unanswered() if broker in self._busy_until]
         times += [self._window_end(one) for one in self._running.values() if one.strategy == "proactive"]
+        times += [self._patience_end(one) for one in self._running.values() if one.complete_at is not None]
         self.next_deadline = min((time for time in times if time > now), default=None)
 
     # --- which partitions ----------------------------------------------------------------------------------------
@@ -135,7 +139,7 @@ class Recoveries:
             partition = self._ctx.image.partition(recovery.key)
             if partition is None:
                 continue
-            for broker in self._quorum(partition, recovery.strategy):
+            for broker in partition.replicas:
                 if self._ctx.may_lead(broker) and self._valid_answer(recovery, broker) is None:
                     wanted.setdefault(broker, []).append(recovery.key)
         return wanted
@@ -200,7 +204,10 @@ class Recoveries:
 
     def _may_decide(self, recovery: Recovery, partition: Partition, now: int) -> bool:
         if recovery.strategy == "balanced":
-            return self.heard_from_all(recovery, partition)
+            if not self.heard_from_all(recovery, partition):
+                return False
+            recovery.complete_at = now if recovery.complete_at is None else recovery.complete_at
+            return self._heard_from_living(recovery, partition) or self._patience_end(recovery) <= now
         in_time = self._window_end(recovery) > now
         return not in_time or self.heard_from_all(recovery, partition)
 
@@ -208,6 +215,10 @@ class Recoveries:
         """E6: MinISR replicas held every committed record; whichever of them kept it must not be passed over."""
         quorum = self._quorum(partition, recovery.strategy)
         return all(self._valid_answer(recovery, member) is not None for member in quorum)
+
+    def _heard_from_living(self, recovery: Recovery, partition: Partition) -> bool:
+        living = (broker for broker in partition.replicas if self._ctx.may_lead(broker))
+        return all(self._valid_answer(recovery, broker) is not None for broker in living)
 
     def _valid_answer(self, recovery: Recovery, broker: int) -> Answer | None:
         """An answer from an earlier uptime says nothing of the log after the restart."""
@@ -238,15 +249,20 @@ class Recoveries:
         self._submit(Decision(records=(record,)))
 
     def _best(self, recovery: Recovery, partition: Partition) -> int | None:
+        required = partition.last_known_elr if recovery.strategy == "balanced" else ()
         best: int | None = None
         best_log = (-2, -1)
         for replica in partition.replicas:
             answer = self._valid_answer(recovery, replica)
-            if answer is None or (recovery.strategy == "proactive" and not self._ctx.may_lead(replica)):
+            if answer is None or (replica not in required and not self._ctx.may_lead(replica)):
                 continue
             if (answer.last_epoch, answer.leo) > best_log:
                 best, best_log = replica, (answer.last_epoch, answer.leo)
         return best
+
+    def _patience_end(self, recovery: Recovery) -> int:
+        """E6: until then `balanced` waits for living replicas outside the last-known ELR."""
+        return (recovery.complete_at or 0) + self._ctx.config.recovery_timeout_ms
 
     def _window_end(self, recovery: Recovery) -> int:
         return recovery.started_at + self._ctx.config.proactive_window_ms

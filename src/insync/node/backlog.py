@@ -17,29 +17,42 @@ STEP = 64
 
 
 class Backlog:
-    __slots__ = ("_waiting",)
+    __slots__ = ("_forgotten", "_waiting")
 
     def __init__(self) -> None:
         self._waiting: dict[PartitionKey, Partition | None] = {}
+        self._forgotten: dict[PartitionKey, None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def add(self, partitions: Iterable[Partition], gone: Iterable[PartitionKey]) -> None:
-        """What is not here any more goes first: it may have the name of something new."""
+    def add(
+        self, partitions: Iterable[Partition], gone: Iterable[PartitionKey], forgotten: Iterable[PartitionKey] = ()
+    ) -> None:
+        """What is not here any more goes first: it may have the name of something new. `forgotten`: nothing says that
+        it was deleted (B9)."""
         for key in gone:
             self._waiting[key] = None
+            self._forgotten.pop(key, None)
+        for key in forgotten:
+            self._waiting[key] = None
+            self._forgotten[key] = None
         for partition in partitions:
             self._waiting[partition.key] = partition
+            self._forgotten.pop(partition.key, None)
 
-    def take(self) -> tuple[list[Partition], list[PartitionKey]]:
-        """The oldest: roles to be taken up, and replicas to be given up."""
+    def take(self) -> tuple[list[Partition], list[PartitionKey], list[PartitionKey]]:
+        """The oldest: roles to be taken up, replicas to be deleted, and replicas to be set aside."""
         partitions: list[Partition] = []
         gone: list[PartitionKey] = []
+        forgotten: list[PartitionKey] = []
         for key in list(islice(self._waiting, STEP)):
             partition = self._waiting.pop(key)
-            if partition is None:
-                gone.append(key)
-            else:
+            if partition is not None:
                 partitions.append(partition)
-        return partitions, gone
+            elif key in self._forgotten:
+                del self._forgotten[key]
+                forgotten.append(key)
+            else:
+                gone.append(key)
+        return partitions, gone, forgotten

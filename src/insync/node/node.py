@@ -80,7 +80,9 @@ class Node:
         )
         self.controller_role = ControllerRole(config, self.quorum, rng, self.out) if config.is_controller else None
         self.broker_role = (
-            BrokerRole(config, disk, rng, self.out, self.quorum, self.publisher, now) if config.is_broker else None
+            BrokerRole(config, disk, rng, self.out, self.quorum, self.publisher, self.findings, now)
+            if config.is_broker
+            else None
         )
 
     # --- what a driver does with a node ------------------------------------------------------------------------------
@@ -241,6 +243,7 @@ class Node:
             replicas.changed.clear()
             if self.changed:
                 self.broker_role.housekeeping.changed(self.changed, now)
+                self.broker_role.replicas_changed(self.changed)
             if self.broker_role.finished and not self.stopped:
                 self._stop_cleanly(now)
             if self.broker_role.lifecycle.refusal and not self.stopped:

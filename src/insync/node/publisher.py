@@ -62,7 +62,7 @@ class Publisher:
     def merged(self, changes: Changes) -> tuple[list[Partition], list[PartitionKey]]:
         """Q7: of everything that happened to a partition, only where it stands now; and what is no longer here."""
         mine: list[Partition] = []
-        gone, self._forgotten = [*self._forgotten, *changes.deleted], []
+        gone = list(changes.deleted)
         for key in changes.partitions:
             partition = self.image.partition(key)
             if partition is not None and self._node_id in partition.replicas:
@@ -70,6 +70,11 @@ class Publisher:
             else:
                 gone.append(key)
         return mine, gone
+
+    def take_forgotten(self) -> list[PartitionKey]:
+        """Replicas of this broker that a loaded snapshot no longer has: whether they were deleted, it does not say."""
+        forgotten, self._forgotten = self._forgotten, []
+        return forgotten
 
     def assigned(self) -> list[Partition]:
         """Every partition with a replica on this broker."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from insync.findings import Findings
 from insync.metadata.partition import PartitionKey
 from insync.replication.cluster import ClusterView
 from insync.replication.config import ReplicationConfig
@@ -30,6 +31,7 @@ class Core:
         "cluster",
         "config",
         "counters",
+        "findings",
         "follower_throttle",
         "leader_throttle",
         "logs",
@@ -50,6 +52,7 @@ class Core:
         out: Outbox,
         cluster: ClusterView,
         purgatory: Purgatory,
+        findings: Findings,
     ) -> None:
         self.broker_id = broker_id
         self.logs = logs
@@ -57,6 +60,7 @@ class Core:
         self.out = out
         self.cluster = cluster
         self.purgatory = purgatory
+        self.findings = findings
         self.leader_throttle = CopyThrottle(cluster, out, as_leader=True)
         self.follower_throttle = CopyThrottle(cluster, out, as_leader=False)
         self.replicas: dict[PartitionKey, Replica] = {}

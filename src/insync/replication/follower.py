@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _NONE = ErrorCode.none
 
+TRUNCATED_BELOW_HWM = "truncated_below_hwm"
+"""Finding: a leader made this replica give up committed records. It stays for this uptime, as they stay lost."""
+
 
 class Follower:
     """Whom this replica follows, and in which epoch."""
@@ -108,6 +111,11 @@ def _follow_watermarks(core: Core, replica: Replica, answer: fetch.PartitionData
 def _truncated(core: Core, replica: Replica, to_offset: int, cause: str, case: str) -> None:
     log = replica.log
     core.changed[replica] = None
+    if max(to_offset, log.log_start) < log.hwm:
+        name, leader = replica.partition.name, replica.partition.leader
+        lost = f"offsets {max(to_offset, log.log_start)} to {log.hwm - 1} were committed here"
+        text = f"{lost} and truncated, because leader {leader} in epoch {replica.partition.leader_epoch} does not have"
+        core.findings.report(TRUNCATED_BELOW_HWM, name, f"{text} them: records were lost in an unclean election.")
     core.out.note(
         "truncated",
         partition=replica.partition.name,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from insync.findings import Findings
 from insync.metadata.partition import Partition, PartitionKey
 from insync.replication import isr_changes, offsets, transitions
 from insync.replication.alter_partition import AlterPartitionSender
@@ -61,10 +62,17 @@ class ReplicaManager:
         out: Outbox,
         cluster: ClusterView,
         now: int,
+        findings: Findings | None = None,
     ) -> None:
         self._purgatory = Purgatory(out)
         self._core = Core(
-            broker_id=broker_id, logs=log_store, config=config, out=out, cluster=cluster, purgatory=self._purgatory
+            broker_id=broker_id,
+            logs=log_store,
+            config=config,
+            out=out,
+            cluster=cluster,
+            purgatory=self._purgatory,
+            findings=Findings(out) if findings is None else findings,
         )
         self._fetchers = Fetchers(self._core, self._finish)
         self._proposals = AlterPartitionSender(self._core, self._finish)
@@ -82,17 +90,26 @@ class ReplicaManager:
     # --- metadata ---
 
     def apply(
-        self, partitions: Sequence[Partition], deleted: Sequence[PartitionKey], now: int, *, more: bool = False
+        self,
+        partitions: Sequence[Partition],
+        deleted: Sequence[PartitionKey],
+        now: int,
+        *,
+        forgotten: Sequence[PartitionKey] = (),
+        more: bool = False,
     ) -> None:
-        """Q7: the merged, materialised state of partitions that changed. `more` of them are to come. Once this broker
-        has all that it holds, logs on disk that no partition claims are deleted (T7)."""
+        """Q7: the merged, materialised state of partitions that changed. `more` of them are to come. `forgotten`: a
+        snapshot no longer has them. Once this broker has all that it holds, logs on disk that no partition claims are
+        set aside (B9)."""
         for key in deleted:
             transitions.remove(self._core, self._fetchers, key)
+        for key in forgotten:
+            transitions.set_aside(self._core, self._fetchers, key, "a metadata snapshot no longer has this partition")
         for partition in partitions:
             transitions.apply(self._core, self._fetchers, partition, now)
         if not self._started and not more:
             self._started = True
-            transitions.delete_strays(self._core)
+            transitions.set_aside_strays(self._core)
         self._core.logs.sweep()
         self._finish(now)
 

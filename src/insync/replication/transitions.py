@@ -4,12 +4,10 @@ A replica sees only the merged result of what happened, so the old and the new s
 leader that finds itself leader in a later epoch may have been deposed in between.
 
 Notes: became_leader(partition, epoch, leso, isr), became_follower(partition, epoch, leader), became_idle(partition,
-epoch), replica_deleted(partition).
+epoch), replica_deleted(partition), replica_set_aside(partition, cause).
 """
 
 from __future__ import annotations
-
-from uuid import UUID
 
 from insync.metadata.partition import NO_LEADER, Partition, PartitionKey
 from insync.replication import isr, isr_changes
@@ -19,6 +17,8 @@ from insync.replication.follower import Follower
 from insync.replication.leader import Leader
 from insync.replication.replica import IDLE, Replica
 from insync.wire.errors import ErrorCode
+
+NOT_ASSIGNED = "the metadata does not assign this partition to this broker"
 
 
 def apply(core: Core, fetchers: Fetchers, partition: Partition, now: int) -> None:
@@ -33,7 +33,35 @@ def apply(core: Core, fetchers: Fetchers, partition: Partition, now: int) -> Non
 
 
 def remove(core: Core, fetchers: Fetchers, key: PartitionKey) -> None:
-    """T7: out of the replica set, or the topic is gone: leave the fetcher, delete the log."""
+    """T7: the metadata log says that the replica moved away or the topic was deleted: leave the fetcher, delete the
+    log. At start there may be a log without a replica."""
+    _retire(core, fetchers, key)
+    log = core.logs.get(*key)
+    if log is not None:
+        core.logs.delete(*key)
+        core.out.note("replica_deleted", partition=log.name)
+
+
+def set_aside(core: Core, fetchers: Fetchers, key: PartitionKey, cause: str) -> None:
+    """B9: the metadata no longer names the partition, and nothing says that it was deleted: its log is a stray."""
+    _retire(core, fetchers, key)
+    log = core.logs.get(*key)
+    if log is not None:
+        core.logs.set_aside(*key, cause)
+        core.out.note("replica_set_aside", partition=log.name, cause=cause)
+
+
+def set_aside_strays(core: Core) -> None:
+    """B9, at start: logs of partitions that this broker should not hold. Those whose deletion or move it has seen in
+    the metadata log are gone by now (T7)."""
+    for key in core.logs.names().values():
+        if key not in core.replicas:
+            log = core.logs.logs[key]
+            core.logs.set_aside(*key, cause=NOT_ASSIGNED)
+            core.out.note("replica_set_aside", partition=log.name, cause=NOT_ASSIGNED)
+
+
+def _retire(core: Core, fetchers: Fetchers, key: PartitionKey) -> None:
     replica = core.replicas.pop(key, None)
     if replica is None:
         return
@@ -47,36 +75,23 @@ def remove(core: Core, fetchers: Fetchers, key: PartitionKey) -> None:
     if core.by_name.get((partition.topic, partition.index)) is replica:
         del core.by_name[partition.topic, partition.index]
     core.changed.pop(replica, None)
-    _delete(core, partition.topic, *replica.key)
-
-
-def delete_strays(core: Core) -> None:
-    """T7, at start: what was taken from this broker while it was away."""
-    for (topic, _), (topic_id, index) in core.logs.names().items():
-        if (topic_id, index) not in core.replicas:
-            _delete(core, topic, topic_id, index)
 
 
 def _create(core: Core, fetchers: Fetchers, partition: Partition) -> Replica:
     """A replica on the log it left here, or on an empty one (T7).
 
-    A log of an earlier topic of this name is nobody's: it goes with its replica, or, found on disk, by `create`.
+    A log of another topic of this name, whose deletion was not seen, is set aside: here, or found on disk by `create`.
     """
     name = (partition.topic, partition.index)
     namesake = core.by_name.get(name)
     if namesake is not None:
-        remove(core, fetchers, namesake.key)
+        set_aside(core, fetchers, namesake.key, "the metadata names another topic with this name")
     config = core.cluster.log_config(partition.topic)
     log = core.logs.create(*name, partition.topic_id, config)
     log.config = config
     replica = Replica(partition, log)
     core.replicas[partition.key] = core.by_name[name] = replica
     return replica
-
-
-def _delete(core: Core, topic: str, topic_id: UUID, index: int) -> None:
-    core.logs.delete(topic_id, index)
-    core.out.note("replica_deleted", partition=f"{topic}-{index}")
 
 
 def _become(core: Core, fetchers: Fetchers, replica: Replica, partition: Partition, now: int) -> None:

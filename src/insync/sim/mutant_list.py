@@ -26,6 +26,12 @@ def _mutant(name: str, rule: str, removes: str, *patches: Patch) -> Mutant:
     return Mutant(name=name, rule=rule, removes=removes, patches=patches)
 
 
+_UNCHECKED_ENDS: tuple[Patch, ...] = (
+    ("storage.clean_shutdown:find_damage", patches.always(None)),
+    ("storage.recovery:find_other_end", patches.always(None)),
+)
+"""A start that trusts the clean-shutdown file; else it would find the logs shorter than recorded."""
+
 LIST: tuple[Mutant, ...] = (
     # divergence
     _mutant(
@@ -221,12 +227,14 @@ LIST: tuple[Mutant, ...] = (
         "B5",
         "flushing every log before the clean-shutdown file is written",
         ("storage.log_store:LogStore.close_cleanly", patches.clean_file_first),
+        *_UNCHECKED_ENDS,
     ),
     _mutant(
         "clean-file-kept",
         "B5",
         "removing the clean-shutdown file at start",
-        ("storage.checkpoints:take_clean_shutdown", patches.read_and_keep),
+        ("storage.clean_shutdown:take", patches.read_and_keep),
+        *_UNCHECKED_ENDS,
     ),
     _mutant(
         "epoch-checkpoint-unsynced",

@@ -45,26 +45,24 @@ def elr_only(original: Any) -> Any:
 
 def clean_file_first(_original: Any) -> Any:
     def close_cleanly(self: Any, broker_epoch: int) -> None:
-        from insync.storage import checkpoints
+        from insync.storage import clean_shutdown
 
         self.checkpoint_recovery_points()
-        checkpoints.write_clean_shutdown(self._disk, self.root, broker_epoch)
+        clean_shutdown.write(self._disk, self.root, broker_epoch, None)
         # The machine goes down here: nothing is flushed.
 
     return close_cleanly
 
 
 def read_and_keep(_original: Any) -> Any:
-    def take_clean_shutdown(disk: Any, root: str) -> int | None:
-        import json
-
-        from insync.storage import checkpoints
+    def take(disk: Any, root: str) -> Any:
+        from insync.storage import clean_shutdown
         from insync.storage import disk as disks
 
-        data = disks.read_if_exists(disk, disks.join(root, checkpoints.CLEAN_SHUTDOWN))
-        return None if data is None else int(json.loads(data)["brokerEpoch"])
+        data = disks.read_if_exists(disk, disks.join(root, clean_shutdown.FILE))
+        return None if data is None else clean_shutdown.decode(data)
 
-    return take_clean_shutdown
+    return take
 
 
 def persist_unsynced(_original: Any) -> Any:

@@ -1,18 +1,13 @@
 """Kafka's small files, as text and back. Reading is forgiving where a crash may have damaged a file: it gives None.
 
 Offset checkpoints and the epoch checkpoint share one shape: a version line, a count line, then one line per entry.
-B5: the clean-shutdown file holds the broker epoch of the uptime that ended well; it is read once and removed.
 """
 
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterable, Mapping
 from uuid import UUID
-
-from insync.storage import disk as disks
-from insync.storage.disk import Disk
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
@@ -20,7 +15,6 @@ LOG_STARTS = "log-start-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
-CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 NO_BROKER_EPOCH = -1
 MAX_OFFSET = 2**62
@@ -78,37 +72,6 @@ def decode_meta_properties(data: bytes) -> dict[str, str]:
     lines = (line.strip() for line in _text(data).splitlines())
     pairs = (line.partition("=") for line in lines if line and not line.startswith("#"))
     return {key.strip(): value.strip().replace("\\=", "=").replace("\\:", ":") for key, _, value in pairs}
-
-
-def encode_clean_shutdown(broker_epoch: int) -> bytes:
-    return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
-
-
-def write_clean_shutdown(disk: Disk, root: str, broker_epoch: int) -> None:
-    """B5: written last, when every log is flushed."""
-    disks.write_atomically(disk, disks.join(root, CLEAN_SHUTDOWN), encode_clean_shutdown(broker_epoch))
-
-
-def take_clean_shutdown(disk: Disk, root: str) -> int | None:
-    """B5: the broker epoch of a clean stop, -1 if the file does not name one, None after an unclean stop.
-
-    The removal is durable before anything else happens: a crash from now on must be seen as one.
-    """
-    path = disks.join(root, CLEAN_SHUTDOWN)
-    data = disks.read_if_exists(disk, path)
-    if data is None:
-        return None
-    disk.remove(path)
-    disk.sync_dir(root)
-    return decode_clean_shutdown(data)
-
-
-def decode_clean_shutdown(data: bytes) -> int:
-    try:
-        epoch = json.loads(data)["brokerEpoch"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return NO_BROKER_EPOCH
-    return epoch if type(epoch) is int and plausible_offset(epoch) else NO_BROKER_EPOCH
 
 
 def plausible_offset(offset: int) -> bool:

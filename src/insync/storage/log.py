@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from uuid import UUID
 
 from insync.errors import InvariantViolation
-from insync.storage import closing, cutting, opening, recovery, retention, timestamps
+from insync.storage import closing, cutting, opening, recovery, retention, strays, timestamps
+from insync.storage import disk as disks
 from insync.storage.config import LogConfig
 from insync.storage.disk import Bytes, Disk, SyncLater
 from insync.storage.epoch_cache import EpochCache
@@ -112,6 +113,11 @@ class Log:
         log.log_start = max(log.log_start, min(log.epochs.first_start, log.leo))
         log.hwm = max(log.hwm, log.log_start)
         return log
+
+    @property
+    def name(self) -> str:
+        """Topic and partition, such as orders-0."""
+        return self.directory.rpartition("/")[2]
 
     @property
     def size_bytes(self) -> int:
@@ -390,6 +396,7 @@ class Log:
     def delete(self) -> str:
         """T7: the log is gone for good once the other name of its directory, which is returned, is durable."""
         self.release()
-        doomed = f"{self.directory}.{self.topic_id.hex}-delete"
+        root, _, name = self.directory.rpartition("/")
+        doomed = disks.join(root, strays.directory_name(name, self.topic_id.hex, strays.DELETE))
         opening.doom_directory(self.disk, self.directory, doomed)
         return doomed

@@ -1,76 +1,98 @@
 """All logs of one broker, and the files they share.
 
-On start the clean-shutdown file decides (B5): with it, every log ends at its recovery point and no batch is read;
-without it, every log is recovered. The recovery points and log starts are written here and now, because a stale one
+`log_loader` opens them on start. The recovery points and log starts are written here and now, because a stale one
 written late could vouch for bytes that were never synced; high watermarks are only hints, and are handed to the
 driver to write.
 
-A directory whose name says that it is being deleted is removed on start. One without a topic id is left alone.
+A log is deleted only by `delete`. What else is in the way of a new log is set aside as a stray (B9).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from uuid import UUID
 
 from insync.errors import InvariantViolation
-from insync.storage import checkpoints, closing, opening
+from insync.findings import Findings
+from insync.sansio import Outbox
+from insync.storage import checkpoints, clean_shutdown, closing, log_loader, strays
 from insync.storage import disk as disks
 from insync.storage.checkpoints import TopicPartition
+from insync.storage.clean_shutdown import LogEnd
 from insync.storage.config import LogConfig
 from insync.storage.disk import Disk
 from insync.storage.log import Log
+from insync.storage.log_loader import ConfigOf, LogLoader
 
 LogKey = tuple[UUID, int]
-ConfigOf = Callable[[str], LogConfig]
 
 
 class LogStore:
-    __slots__ = ("_config_of", "_disk", "_doomed", "_names", "_stored", "clean", "logs", "now", "root")
+    __slots__ = (
+        "_config_of",
+        "_disk",
+        "_doomed",
+        "_ends",
+        "_findings",
+        "_lost",
+        "_names",
+        "_renamed",
+        "_stored",
+        "clean",
+        "logs",
+        "now",
+        "root",
+    )
 
-    def __init__(self, disk: Disk, root: str, now: int, config_of: ConfigOf | None = None) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        root: str,
+        now: int,
+        config_of: ConfigOf | None = None,
+        findings: Findings | None = None,
+    ) -> None:
         """`config_of` gives the settings of the logs found on start, by topic name; they can be set later."""
         self._disk = disk
         self.root = root
         self.now = now
         self._config_of = config_of or (lambda _: LogConfig())
+        self._findings = Findings(Outbox()) if findings is None else findings
         self.logs: dict[LogKey, Log] = {}
         self._names: dict[TopicPartition, LogKey] = {}
         self._stored: dict[TopicPartition, bool] = {}
+        self._ends: Mapping[TopicPartition, LogEnd] = {}
+        self._lost: dict[TopicPartition, int] = {}
         self._doomed: list[str] = []
+        self._renamed = False
         self.clean = False
 
     def start(self) -> int:
-        """Open every log; returns the broker epoch of the last uptime if it ended cleanly, else -1 (B5)."""
+        """Open every log; returns the broker epoch of the last uptime if it ended cleanly and nothing happened to its
+        logs since, else -1 (B5)."""
         self._disk.mkdir(self.root)
-        epoch = checkpoints.take_clean_shutdown(self._disk, self.root)
-        self.clean = epoch is not None
-        recovery_points = self._read(checkpoints.RECOVERY_POINTS)
-        log_starts = self._read(checkpoints.LOG_STARTS)
-        high_watermarks = self._read(checkpoints.HIGH_WATERMARKS)
-        self._stored = dict.fromkeys([*recovery_points, *log_starts, *high_watermarks], True)
-        for name in self._disk.listdir(self.root):
-            if name.endswith("-delete"):
-                self._disk.rmtree(self._path(name))
-            elif (key := _parse(name)) is not None:
-                self._open(key, recovery_points.get(key), log_starts.get(key, 0), high_watermarks.get(key, 0))
+        loaded = LogLoader(self._disk, self.root, self.now, self._config_of, self._findings).load()
+        self.clean, self._stored, self._lost, self._ends = loaded.clean, loaded.stored, loaded.lost, loaded.ends
+        for name, log in loaded.logs.items():
+            self._add(name, log)
         self._settle()
-        return checkpoints.NO_BROKER_EPOCH if epoch is None else epoch
+        return loaded.broker_epoch
 
     def create(self, topic: str, index: int, topic_id: UUID, config: LogConfig) -> Log:
-        """The log of this partition, made if there is none; a log of an earlier topic of that name goes."""
+        """The log of this partition, made if there is none; a log of another topic of that name is set aside."""
         log = self.logs.get((topic_id, index))
         if log is not None:
             return log
         name = (topic, index)
         if name in self._names:
-            self.delete(*self._names[name])
-            self.sweep()
+            self.set_aside(*self._names[name], cause="the metadata names another topic with this name")
+        if name in self._lost:
+            log_loader.report_lost(self._findings, name, self._lost.pop(name))
         if name in self._stored:
             self._forget_offsets()  # offsets kept for a log that had this name must not be taken for the new one's
         directory = self._path(f"{topic}-{index}")
         if self._disk.exists(directory):
-            self._disk.rmtree(directory)  # a directory that was not opened on start is of no known topic
+            self._clear_way(directory, None, "it was made while the broker was running, and not by it")
         log = Log.create_or_open(self._disk, directory, topic_id=topic_id, config=config, now=self.now)
         self._add(name, log)
         return log
@@ -82,15 +104,25 @@ class LogStore:
         """T7: nobody finds the log any more; `sweep` removes what is left of it."""
         log = self.logs.pop((topic_id, index), None)
         if log is not None:
-            del self._names[log.directory.rpartition("/")[2].rpartition("-")[0], index]
+            del self._names[_name_of(log)]
             self._doomed.append(log.delete())
 
     def sweep(self) -> None:
         """T7: the logs deleted so far are gone for good on return, and with them their files."""
-        if self._doomed:
+        if self._doomed or self._renamed:
             self._disk.sync_dir(self.root)
+            self._renamed = False
         while self._doomed:
             self._disk.rmtree(self._doomed.pop())
+
+    def set_aside(self, topic_id: UUID, index: int, cause: str) -> None:
+        """B9: the log is no longer used, and its directory is kept as a stray; durable with the next `sweep`."""
+        log = self.logs.pop((topic_id, index), None)
+        if log is None:
+            return
+        del self._names[_name_of(log)]
+        log.release()
+        self._clear_way(log.directory, topic_id, cause)
 
     def names(self) -> dict[TopicPartition, LogKey]:
         """(topic, index) of every log, to find those the cluster no longer knows."""
@@ -119,11 +151,14 @@ class LogStore:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def close_cleanly(self, broker_epoch: int) -> None:
-        """B5: flush every log, then say in the clean-shutdown file which uptime it was that ended well."""
+        """B5: flush every log, then record which uptime ended well, and where each log ends."""
         closing.close_all(self._disk, self.logs.values())
         self._write_offsets()
         disks.write_atomically(self._disk, *self.checkpoint_high_watermarks())
-        checkpoints.write_clean_shutdown(self._disk, self.root, broker_epoch)
+        ends = {
+            name: clean_shutdown.describe(self.logs[key], self._ends.get(name)) for name, key in self._names.items()
+        }
+        clean_shutdown.write(self._disk, self.root, broker_epoch, ends)
 
     def release(self) -> None:
         """Close the files without a word, as a crash would."""
@@ -144,24 +179,14 @@ class LogStore:
         for log in self.logs.values():
             log.unsettled = False
 
-    def _open(self, name: TopicPartition, recovery_point: int | None, log_start: int, hwm: int) -> None:
-        directory = self._path(f"{name[0]}-{name[1]}")
-        topic_id = opening.read_topic_id(self._disk, directory)
-        if topic_id is None:
-            return
-        log = Log.create_or_open(
-            self._disk,
-            directory,
-            topic_id=topic_id,
-            config=self._config_of(name[0]),
-            now=self.now,
-            recovery_point=recovery_point or 0,
-            clean=self.clean and recovery_point is not None,
-            log_start=log_start,
-            settle=False,
-        )
-        log.set_hwm(hwm)
-        self._add(name, log)
+    def _clear_way(self, directory: str, topic_id: UUID | None, cause: str) -> None:
+        """B9: records are never deleted because nothing claims them."""
+        if strays.has_records(self._disk, directory):
+            stray = strays.set_aside(self._disk, directory, topic_id)
+            self._renamed = True
+            log_loader.report_stray(self._findings, self._disk, stray, cause)
+        else:
+            self._disk.rmtree(directory)
 
     def _add(self, name: TopicPartition, log: Log) -> None:
         key = (log.topic_id, name[1])
@@ -182,10 +207,6 @@ class LogStore:
         disks.write_atomically(self._disk, *self.checkpoint_high_watermarks())
         self._stored = dict.fromkeys(self._names, True)
 
-    def _read(self, file: str) -> dict[TopicPartition, int]:
-        data = disks.read_if_exists(self._disk, self._path(file))
-        return (checkpoints.decode_offsets(data) if data is not None else None) or {}
-
     def _write(self, file: str, offsets: dict[TopicPartition, int]) -> None:
         self._stored.update(dict.fromkeys(self._names, True))
         disks.write_atomically(self._disk, self._path(file), checkpoints.encode_offsets(offsets))
@@ -194,6 +215,6 @@ class LogStore:
         return disks.join(self.root, name)
 
 
-def _parse(name: str) -> TopicPartition | None:
-    topic, dash, index = name.rpartition("-")
-    return (topic, int(index)) if dash and topic and index.isdecimal() and index.isascii() else None
+def _name_of(log: Log) -> TopicPartition:
+    topic, _, index = log.directory.rpartition("/")[2].rpartition("-")
+    return topic, int(index)

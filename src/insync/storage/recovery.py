@@ -3,7 +3,8 @@
 After a clean stop everything was flushed and the recovery point is the end of the log: no batch is read. After an
 unclean stop all that is certain is that bytes below the recovery point were synced:
 
-1. Segments wholly below the recovery point are taken as they are.
+1. Of segments wholly below the recovery point only the last batch header is read: a segment that does not end where the
+   next one starts has been damaged since it was synced, and is checked like those above the recovery point.
 2. In the segment that holds it, headers are walked up to the recovery point (to index them), and from there on every
    batch is read and checked. The log is cut before the first bytes that are not a good next batch: torn, corrupt, at
    a lower offset, or of an older leader epoch, as bytes are that came back after a truncation. Compaction leaves gaps
@@ -40,8 +41,14 @@ class RecoveryReport:
     segments_dropped: int = 0
     below_recovery_point: bool = False
     """The log ends before the recovery point: synced data is missing."""
+    damaged_segment: int | None = None
+    """The base of a segment below the recovery point that does not end where the next one starts."""
     epochs_rebuilt: bool = False
     checked_bytes: int = 0
+
+    @property
+    def truncated(self) -> bool:
+        return bool(self.bytes_cut or self.segments_dropped or self.below_recovery_point)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,6 +103,11 @@ def recover(disk: Disk, directory: str, interval: int, recovery_point: int) -> O
         return None
     report = RecoveryReport(recovery_point=recovery_point)
     first = max(0, bisect_right([segment.base for segment in files.segments], recovery_point) - 1)
+    ends = _ends_of(files.segments[:first])
+    for number, end in enumerate(ends):
+        if end is None or end.next_offset != files.segments[number + 1].base:
+            report.damaged_segment, first = files.segments[number].base, number
+            break
     found = _check(files, first, report)
     leo = report.end_offset
     report.below_recovery_point = leo < recovery_point
@@ -103,11 +115,44 @@ def recover(disk: Disk, directory: str, interval: int, recovery_point: int) -> O
     return OpenedLog(
         segments=files.segments,
         leo=leo,
-        epochs=_recover_epochs(files, first, found, report),
+        epochs=_recover_epochs(files, first, found, ends[:first], report),
         producers=load_producers(files.disk, directory, files.segments, files.snapshots, leo),
         snapshots=files.snapshots,
         report=report,
     )
+
+
+def segment_sizes(disk: Disk, directory: str) -> dict[int, int]:
+    """The sizes of the segment files in a directory, by base offset, in order."""
+    return {segment.base: segment.size for segment in _list(disk, directory, 0).segments}
+
+
+def find_other_end(disk: Disk, directory: str, end_offset: int) -> str | None:
+    """Why a log does not end at `end_offset`; None if it does."""
+    segments = _list(disk, directory, 0).segments
+    filled = [segment for segment in segments if segment.size > 0]
+    header = last_header(filled[-1]) if filled else None
+    if filled and header is None:
+        return f"{file_name(filled[-1].base, LOG)} does not end with a whole batch"
+    end = max(header.next_offset if header is not None else 0, segments[-1].base if segments else 0)
+    return None if end == end_offset else f"its segments end at offset {end}"
+
+
+def last_header(segment: Segment) -> BatchHeader | None:
+    """The header of the last batch; None if the file does not end with a whole batch."""
+    was_open = segment.is_open
+    try:
+        end, last = 0, None
+        for position, header in scan.headers(segment.file, segment.last_indexed, segment.size):
+            end, last = position + header.length, header
+        return last if end == segment.size and last is not None and last.magic == batches.MAGIC else None
+    finally:
+        if not was_open:
+            segment.close()
+
+
+def _ends_of(segments: list[Segment]) -> list[BatchHeader | None]:
+    return [last_header(segment) for segment in segments]
 
 
 # --- checking the batches ---------------------------------------------------------------------------------------------
@@ -163,6 +208,8 @@ def _check_segment(
         expected = header.next_offset
         end = position + header.length
     if end < segment.size:
+        if expected < report.recovery_point:
+            segment.keep_copy()
         segment.truncate(end, expected)
         segment.file.sync()
     return expected, epoch
@@ -188,7 +235,10 @@ def _drop_segments(files: _Files, start: int, report: RecoveryReport) -> None:
     dropped = files.segments[start:]
     for segment in reversed(dropped):
         report.bytes_cut += segment.size
-        segment.remove()
+        if segment.base < report.recovery_point and segment.size:
+            segment.set_aside()
+        else:
+            segment.remove()
     report.segments_dropped += len(dropped)
     del files.segments[start:]
     files.disk.sync_dir(files.directory)
@@ -197,12 +247,25 @@ def _drop_segments(files: _Files, start: int, report: RecoveryReport) -> None:
 # --- epochs and producers ---------------------------------------------------------------------------------------------
 
 
-def _recover_epochs(files: _Files, first: int, found: list[tuple[int, int]], report: RecoveryReport) -> EpochCache:
-    """The checkpoint for what lies before the checked segments, the batches for the rest."""
+def _recover_epochs(
+    files: _Files,
+    first: int,
+    found: list[tuple[int, int]],
+    ends: list[BatchHeader | None],
+    report: RecoveryReport,
+) -> EpochCache:
+    """The checkpoint for what lies before the checked segments, the batches for the rest. A checkpoint that gives the
+    last batch of one of those segments another epoch than the batch has is an old copy, or damaged."""
     entries = read_checkpoint(files.disk, files.directory)
     base = files.segments[first].base if first < len(files.segments) else report.end_offset
     older = _ending_at(entries or [], base) if first > 0 or not found else []
-    if first > 0 and (not older or (found and found[0][0] < older[-1][0])):
+    known = EpochCache(files.disk, files.directory, older)
+    stale = any(
+        known.first_start <= end.base_offset and known.epoch_at(end.base_offset) != end.leader_epoch
+        for end in ends
+        if end
+    )
+    if first > 0 and (not older or stale or (found and found[0][0] < older[-1][0])):
         report.epochs_rebuilt = True
         older = _epochs_in(files.segments[:first])
     joined = [*older, *(entry for entry in found if not older or entry[0] > older[-1][0])]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from insync.storage.disk import DiskFile
-from insync.wire.batch import HEADER_SIZE, BatchHeader, read_header
+from insync.wire.batch import HEADER_SIZE, MAGIC, BatchHeader, read_header
 
 _HEADER_CHUNK = 4096
 _CHUNK = 1 << 20
@@ -30,6 +30,14 @@ def headers(file: DiskFile, start: int, end: int) -> Iterator[tuple[int, BatchHe
         if at == 0:
             return
         position += at
+
+
+def is_batch(file: DiskFile, position: int, end: int, last_offset: int) -> bool:
+    """Whether a batch that ends with `last_offset` can stand at `position`."""
+    if end - position < HEADER_SIZE:
+        return False
+    header = read_header(file.read(position, HEADER_SIZE))
+    return header.magic == MAGIC and header.length <= end - position and header.last_offset == last_offset
 
 
 def batches(file: DiskFile, start: int, end: int) -> Iterator[tuple[int, BatchHeader, bytes, int]]:

@@ -20,6 +20,9 @@ from insync.wire.batch import HEADER_SIZE, BatchHeader, read_header
 LOG, INDEX, TIME_INDEX, SNAPSHOT = ".log", ".index", ".timeindex", ".snapshot"
 MAX_RELATIVE_OFFSET = 2**31 - 1
 NO_TIMESTAMP = -1
+DROPPED = "-dropped"
+"""What the name of a segment ends with that recovery took out of the log although it had been synced."""
+_COPY_BYTES = 1 << 20
 _MAX_HINTS = 64
 _START = Struct(">qi")  # base offset, length after these twelve bytes
 
@@ -150,6 +153,28 @@ class Segment:
         for path in self.paths():
             disks.remove_if_exists(self._disk, path)
 
+    def set_aside(self) -> None:
+        """Out of the log, for an operator to look at: its bytes were synced, and may be the only copy."""
+        self.close()
+        self._disk.rename(self._path + LOG, self._dropped_path())
+        self.remove()
+
+    def keep_copy(self) -> None:
+        """As `set_aside`, of a segment that is about to be truncated."""
+        copy = self._disk.open(self._dropped_path())
+        try:
+            for position in range(0, self.size, _COPY_BYTES):
+                copy.append(self.file.read(position, min(_COPY_BYTES, self.size - position)))
+            copy.sync()
+        finally:
+            copy.close()
+
+    def _dropped_path(self) -> str:
+        number = 0
+        while self._disk.exists(path := f"{self._path}{LOG}.{number}{DROPPED}"):
+            number += 1
+        return path
+
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def read(self, offset: int, end_offset: int, max_bytes: int, limit_offset: int, min_one: bool) -> bytes:
@@ -189,6 +214,13 @@ class Segment:
         for _, header in scan.headers(self.file, self.index.values[entry - 1] if entry else 0, position):
             end = header.next_offset
         return end
+
+    @property
+    def last_indexed(self) -> int:
+        """Where the batch of the last index entry starts; 0 if there is no entry or it does not point to a batch."""
+        file = self.file
+        position = self.index.values[-1] if self.index else 0
+        return position if position and scan.is_batch(file, position, self.size, self.index.keys[-1]) else 0
 
     def near(self, offset: int) -> int:
         """A position from which a walk comes to the batch that holds `offset`, as close to it as is known."""
@@ -273,7 +305,7 @@ class Segment:
         offsets = disks.read_if_exists(self._disk, index)
         stamps = disks.read_if_exists(self._disk, times)
         sound = offsets is not None and stamps is not None and self.index.decode(offsets) and self.times.decode(stamps)
-        if not sound or self._points_outside():
+        if not sound or self._points_outside() or not self._last_time_is_right():
             self.rebuild_index()
             return
         if self.index:
@@ -282,6 +314,13 @@ class Segment:
 
     def _points_outside(self) -> bool:
         return bool(self.index) and (self.index.keys[0] < self.base or self.index.values[-1] >= self.size)
+
+    def _last_time_is_right(self) -> bool:
+        """Retention deletes by this timestamp: a damaged one would take the segment with it."""
+        if not self.times:
+            return True
+        position = self._walk(max(0, self.index.floor(self.times.values[-1])), self.times.values[-1])
+        return position >= 0 and self.header_at(position).max_timestamp == self.times.keys[-1]
 
     def _refresh_tail(self) -> None:
         """Take up what lies behind the last index entry, which no entry tells."""

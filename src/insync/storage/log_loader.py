@@ -1,0 +1,261 @@
+"""The logs of a broker as it finds them on start, and what happened to them since its last stop.
+
+After a clean stop every log must be as the clean-shutdown file says (B5). A log that is missing, ends earlier or has
+other segments makes the start unclean, and is recovered. Values that the clean stop recorded are used in place of the
+checkpoints, which have no checksums. Without such a record (an unclean stop, or a stop of Kafka) the checkpoints count.
+
+Everything that is not as it was left becomes a finding: `log_damaged` when synced records are missing, `log_truncated`
+when recovery truncated a log, `file_rebuilt` when a small file was derived again, `stray_directory` when a directory
+cannot be a log of this broker (B9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from insync.findings import CRITICAL, INFO, WARNING, Findings
+from insync.storage import checkpoints, clean_shutdown, opening, recovery, strays
+from insync.storage import disk as disks
+from insync.storage.checkpoints import NO_BROKER_EPOCH, TopicPartition
+from insync.storage.clean_shutdown import CleanShutdown, LogEnd
+from insync.storage.config import LogConfig
+from insync.storage.disk import Disk
+from insync.storage.log import Log
+
+ConfigOf = Callable[[str], LogConfig]
+
+LOG_DAMAGED = "log_damaged"
+LOG_TRUNCATED = "log_truncated"
+FILE_REBUILT = "file_rebuilt"
+STRAY_DIRECTORY = "stray_directory"
+
+_Offsets = dict[TopicPartition, int]
+
+
+@dataclass(slots=True)
+class LoadedLogs:
+    logs: dict[TopicPartition, Log] = field(default_factory=dict)
+    clean: bool = False
+    broker_epoch: int = NO_BROKER_EPOCH
+    """B5: of the last uptime if it ended cleanly and nothing has happened to its logs since, else -1."""
+    stored: dict[TopicPartition, bool] = field(default_factory=dict)
+    """The partitions that some checkpoint names."""
+    lost: _Offsets = field(default_factory=dict)
+    """Partitions whose records were synced up to this offset, and whose log is not there."""
+    ends: Mapping[TopicPartition, LogEnd] = field(default_factory=dict)
+    """How the last clean stop left the logs."""
+
+
+class LogLoader:
+    __slots__ = (
+        "_config_of",
+        "_disk",
+        "_ends",
+        "_findings",
+        "_hwms",
+        "_loaded",
+        "_log_starts",
+        "_now",
+        "_points",
+        "_root",
+        "_stopped_cleanly",
+    )
+
+    def __init__(self, disk: Disk, root: str, now: int, config_of: ConfigOf, findings: Findings) -> None:
+        self._disk = disk
+        self._root = root
+        self._now = now
+        self._config_of = config_of
+        self._findings = findings
+        self._loaded = LoadedLogs()
+        self._stopped_cleanly = False
+        self._ends: Mapping[TopicPartition, LogEnd] | None = None
+        self._points: _Offsets = {}
+        self._log_starts: _Offsets = {}
+        self._hwms: _Offsets = {}
+
+    def load(self) -> LoadedLogs:
+        loaded = self._loaded
+        shutdown = clean_shutdown.take(self._disk, self._root)
+        self._stopped_cleanly = loaded.clean = shutdown is not None
+        self._read_offsets(shutdown)
+        for name in self._disk.listdir(self._root):
+            if name.endswith(strays.DELETE):
+                self._disk.rmtree(self._path(name))
+            elif strays.is_stray(name):
+                report_stray(self._findings, self._disk, self._path(name))
+            elif (partition := parse_directory(name)) is not None:
+                self._load(partition)
+        self._find_missing()
+        if shutdown is not None and loaded.clean:
+            loaded.broker_epoch = shutdown.broker_epoch
+        return loaded
+
+    # --- one log -------------------------------------------------------------------------------------------------
+
+    def _load(self, partition: TopicPartition) -> None:
+        directory = self._path(f"{partition[0]}-{partition[1]}")
+        end = self._ends.get(partition) if self._ends is not None else None
+        damage = self._find_damage(partition, directory, end)
+        topic_id = self._identify(directory, end, damage)
+        if topic_id is None:
+            self._reject(directory, None, "partition.metadata, which says whose log it is, is missing or damaged")
+            return
+        if end is not None and self._front_is_missing(directory, end):
+            self._reject(directory, topic_id, "its first segment is missing, so it is not the log that it was")
+            return
+        log = Log.create_or_open(
+            self._disk,
+            directory,
+            topic_id=topic_id,
+            config=self._config_of(partition[0]),
+            now=self._now,
+            recovery_point=self._points.get(partition, 0),
+            clean=self._may_skip_recovery(partition, directory, end, damage),
+            log_start=self._log_starts.get(partition, 0),
+            settle=False,
+        )
+        hwm = self._hwms.get(partition, 0)
+        log.set_hwm(hwm)
+        self._loaded.logs[partition] = log
+        self._report(partition, log, damage, hwm)
+
+    def _find_damage(self, partition: TopicPartition, directory: str, end: LogEnd | None) -> str | None:
+        """B5: how this log differs from what the clean stop left; None if it does not, or the stop was unclean."""
+        if not self._stopped_cleanly:
+            return None
+        if end is not None:
+            return clean_shutdown.find_damage(self._disk, directory, end)
+        if self._ends is not None:
+            return "the last clean stop did not record this log"
+        point = self._points.get(partition)
+        return None if point is None else recovery.find_other_end(self._disk, directory, point)
+
+    def _may_skip_recovery(
+        self, partition: TopicPartition, directory: str, end: LogEnd | None, damage: str | None
+    ) -> bool:
+        if end is not None:
+            return damage is None and clean_shutdown.has_epochs_and_producers(self._disk, directory, end)
+        return self._stopped_cleanly and damage is None and partition in self._points
+
+    def _identify(self, directory: str, end: LogEnd | None, damage: str | None) -> UUID | None:
+        """The topic id. What the clean stop recorded for this name is right if the log is exactly as recorded; it
+        replaces a partition.metadata that is missing or says something else."""
+        topic_id = opening.read_topic_id(self._disk, directory)
+        if end is None or topic_id == end.topic_id or damage is not None:
+            return topic_id
+        text = (
+            f"{directory}/{checkpoints.PARTITION_METADATA} was missing or damaged; the last clean stop had recorded it"
+        )
+        self._findings.report(FILE_REBUILT, directory, f"{text}, and it was written again.", INFO)
+        return end.topic_id
+
+    def _front_is_missing(self, directory: str, end: LogEnd) -> bool:
+        """A log without its front is no prefix of any log: it would join an ISR, and its leader would start late."""
+        bases = list(recovery.segment_sizes(self._disk, directory))
+        return bool(bases and end.segments) and bases[0] > end.segments[0][0]
+
+    def _reject(self, directory: str, topic_id: UUID | None, cause: str) -> None:
+        """B9: a directory without records is what a crash leaves of a new log; any other is set aside."""
+        if not strays.has_records(self._disk, directory):
+            return
+        stray = strays.set_aside(self._disk, directory, topic_id)
+        self._disk.sync_dir(self._root)
+        report_stray(self._findings, self._disk, stray, cause)
+
+    # --- findings ------------------------------------------------------------------------------------------------
+
+    def _report(self, partition: TopicPartition, log: Log, damage: str | None, hwm: int) -> None:
+        """B5: what happened to a log that is there."""
+        name = f"{partition[0]}-{partition[1]}"
+        report = log.recovery
+        if damage is not None:
+            self._loaded.clean = False
+            end = f"it was stopped cleanly at offset {self._points.get(partition, 0)} and now ends at {log.leo}"
+            self._findings.report(LOG_DAMAGED, name, f"{damage}: {end}. {RESTORED}", CRITICAL)
+        elif report is not None and (report.truncated or hwm > log.leo):
+            known = f"synced up to {report.recovery_point}, high watermark {hwm}"
+            cut = f"{report.bytes_cut} bytes and {report.segments_dropped} segments were cut off"
+            if report.damaged_segment is not None:
+                cut += f" from {report.damaged_segment:020d}.log on, which does not end where the next segment starts"
+            text = f"recovery after an unclean stop ended the log at offset {log.leo} ({known}): {cut}. {RESTORED}"
+            self._findings.report(LOG_TRUNCATED, name, text, CRITICAL if report.below_recovery_point else WARNING)
+        if report is not None and report.epochs_rebuilt:
+            text = f"{checkpoints.LEADER_EPOCHS} was missing, damaged or old; it was derived from the batches again."
+            self._findings.report(FILE_REBUILT, f"{log.directory}/{checkpoints.LEADER_EPOCHS}", text, INFO)
+
+    def _find_missing(self) -> None:
+        """B5: logs that the clean stop recorded and that are not there. After an unclean stop a missing log may have
+        been deleted just before: whether it is missed shows when the metadata assigns the partition."""
+        for partition, offset in self._points.items():
+            if partition in self._loaded.logs or offset == 0:
+                continue
+            self._loaded.lost[partition] = offset
+            if self._stopped_cleanly:
+                self._loaded.clean = False
+                report_lost(self._findings, partition, offset)
+
+    # --- the files that all logs share -----------------------------------------------------------------------------
+
+    def _read_offsets(self, shutdown: CleanShutdown | None) -> None:
+        points = self._read(checkpoints.RECOVERY_POINTS)
+        log_starts = self._read(checkpoints.LOG_STARTS)
+        hwms = self._read(checkpoints.HIGH_WATERMARKS)
+        self._loaded.stored = dict.fromkeys([*(points or ()), *(log_starts or ()), *(hwms or ())], True)
+        self._points, self._log_starts, self._hwms = points or {}, log_starts or {}, hwms or {}
+        ends = shutdown.logs if shutdown is not None else None
+        if ends is None:
+            return
+        self._ends = self._loaded.ends = ends
+        self._points = {partition: end.end_offset for partition, end in ends.items()}
+        self._hwms = {partition: end.hwm for partition, end in ends.items()}
+        raised = {
+            partition: end.log_start
+            for partition, end in ends.items()
+            if end.segments and end.log_start > end.segments[0][0]
+        }
+        self._log_starts = {partition: end.log_start for partition, end in ends.items()}
+        for file, content, expected in (
+            (checkpoints.RECOVERY_POINTS, points, self._points),
+            (checkpoints.LOG_STARTS, log_starts, raised),
+            (checkpoints.HIGH_WATERMARKS, hwms, self._hwms),
+        ):
+            if content != expected:
+                text = f"{self._path(file)} was missing, damaged or old. The offsets of the last clean stop were used."
+                self._findings.report(FILE_REBUILT, self._path(file), text, INFO)
+
+    def _read(self, file: str) -> _Offsets | None:
+        """None if there is no such file, or it is damaged: then a recovery point is 0, and the whole log is checked."""
+        data = disks.read_if_exists(self._disk, self._path(file))
+        offsets = None if data is None else checkpoints.decode_offsets(data)
+        if data is not None and offsets is None:
+            text = f"{self._path(file)} is damaged and was not used; it is written again within a minute."
+            self._findings.report(FILE_REBUILT, self._path(file), text, INFO)
+        return offsets
+
+    def _path(self, name: str) -> str:
+        return disks.join(self._root, name)
+
+
+RESTORED = "The broker registers as unclean, and the replica is restored from a leader before it counts again."
+
+
+def report_lost(findings: Findings, partition: TopicPartition, offset: int) -> None:
+    text = f"the log is missing; its records were synced up to offset {offset}. {RESTORED}"
+    findings.report(LOG_DAMAGED, f"{partition[0]}-{partition[1]}", text, CRITICAL)
+
+
+def report_stray(findings: Findings, disk: Disk, directory: str, cause: str = "") -> None:
+    """A stray is a finding until an operator removes or restores it."""
+    why = f" It was set aside because {cause}." if cause else ""
+    text = f"{strays.size_of(disk, directory)} bytes that no partition of this broker uses.{why}"
+    advice = "With the node stopped, `insync strays` lists, restores and removes such directories."
+    findings.report(STRAY_DIRECTORY, directory, f"{text} {advice}")
+
+
+def parse_directory(name: str) -> TopicPartition | None:
+    """The partition that a directory of this name is for; None if it is not the name of a log's directory."""
+    topic, dash, index = name.rpartition("-")
+    return (topic, int(index)) if dash and topic and index.isdecimal() and index.isascii() else None
