@@ -11,7 +11,7 @@ BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test sim mutants fuzz bench bench-kafka bench-spark demo apache-kafka spark-kafka interop-java interop-spark lock clean
+.PHONY: help setup check test damage sim mutants fuzz bench bench-kafka bench-spark demo apache-kafka spark-kafka interop-java interop-spark lock clean
 
 help: ## List the targets
 	@echo "make <target>   (PYTHON=$(PYTHON) VENV=$(VENV) JOBS=$(JOBS) SEEDS=$(SEEDS))"
@@ -38,6 +38,9 @@ check: setup ## Lint, types, import contracts, purity of the core, rules cited b
 test: setup check ## Everything that must hold before a change is pushed: check, then the tests
 	sh tools/need_debian.sh kcat $(JAVA)
 	$(BIN)/pytest -n $(JOBS)
+
+damage: setup ## Every cell of the damage table on real nodes (docs/guides/damage.md)
+	INSYNC_DAMAGE=full $(BIN)/pytest tests/damage
 
 sim: setup ## Run SEEDS simulated clusters under faults; lists the probes that no seed reached
 	$(BIN)/insync sim run --seeds $(SEEDS) --jobs $(JOBS)

@@ -195,6 +195,11 @@ def write_all(cluster: Cluster, topics: Iterable[str], count: int = 60, tag: str
     return acknowledged
 
 
+def add(acknowledged: dict[str, list[str]], more: Mapping[str, Sequence[str]]) -> None:
+    for topic, values in more.items():
+        acknowledged[topic] += values
+
+
 def lost(cluster: Cluster, acknowledged: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """By topic, what of the acknowledged records can no longer be read; empty if all can, each once and in order."""
     settings = {"group.id": "damage", "enable.auto.commit": False, "fetch.wait.max.ms": 50}

@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "explain.explain",
         "Why is a replica not in the ISR, why do writes fail, what would an unclean election lose?",
     ),
+    "strays": ("strays.app", "Log directories of a stopped node that no partition uses."),
     "top": ("top.top", "Watch a cluster."),
     "chaos": (
         "chaos.chaos",
