@@ -134,6 +134,13 @@ class SimDisk:
             inode.data[at] ^= rng.randrange(1, 256)
         return start
 
+    def rot(self, path: str, position: int, mask: int = 0xFF) -> None:
+        """Change a byte on the platter and in the page cache; open handles see it too."""
+        inode = self._find(path)
+        if not isinstance(inode, _Inode):
+            raise _error(errno.ENOENT, path)
+        inode.data[position] ^= mask
+
     def unsynced_bytes(self, path: str) -> int:
         inode = self._find(path)
         return len(inode.data) - inode.dirty_from if isinstance(inode, _Inode) else 0

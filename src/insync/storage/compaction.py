@@ -28,6 +28,7 @@ from insync.storage.key_offsets import KeyOffsets
 from insync.storage.log import Log
 from insync.storage.segment import MAX_RELATIVE_OFFSET, Segment
 from insync.storage.survivors import SegmentCopy, Survivors
+from insync.wire import batch as batches
 from insync.wire import filtering
 from insync.wire.batch import BatchHeader
 from insync.wire.errors import MalformedBatch
@@ -62,15 +63,34 @@ def urgency(log: Log, first_dirty: int, now: int) -> float:
     return ratio if ratio >= log.config.min_cleanable_ratio else 0
 
 
+def is_sound(header: BatchHeader, buffer: bytes, at: int, next_offset: int) -> bool:
+    """Safeguard, D6: written anew, a damaged batch would get a right CRC; and what lies behind it would be left out."""
+    return header.base_offset >= next_offset and batches.crc_ok(buffer, at, header)
+
+
 class Compaction:
     """`done` after the last step; `clean_to` then says up to where no key occurs twice, unless it was `overtaken`."""
 
-    __slots__ = ("_cuts", "_keys", "_now", "_work", "clean_to", "done", "log", "overtaken", "removed_bytes", "segments")
+    __slots__ = (
+        "_cuts",
+        "_keys",
+        "_now",
+        "_work",
+        "clean_to",
+        "damaged_at",
+        "done",
+        "log",
+        "overtaken",
+        "removed_bytes",
+        "segments",
+    )
 
     def __init__(self, log: Log, first_dirty: int, now: int, max_keys: int = MAX_KEYS) -> None:
         self.log = log
         self.done = self.overtaken = False
         self.clean_to = first_dirty
+        self.damaged_at: int | None = None
+        """D6: the pass was given up at the batch from this offset on, because it is damaged."""
         self.removed_bytes = 0
         self.segments = 0
         """How many segments went, replaced by others or merged into them."""
@@ -140,10 +160,19 @@ class Compaction:
             if not self._still_there([segment]):
                 return
             file = self.log.disk.open(segment.paths()[0])
+            end, next_offset = 0, segment.base
             try:
-                yield from scan.batches(file, 0, segment.size)
+                for position, header, buffer, at in scan.batches(file, 0, segment.size):
+                    if not is_sound(header, buffer, at, next_offset):
+                        break
+                    yield position, header, buffer, at
+                    end, next_offset = position + header.length, header.next_offset
             finally:
                 file.close()
+            if end != segment.size and not self.overtaken:
+                self.overtaken = True
+                self.damaged_at = next_offset
+                return
 
     def _still_there(self, segments: list[Segment]) -> bool:
         """Between two steps the log may have been cut, or retention may have dropped what is being copied."""
@@ -163,7 +192,7 @@ class Compaction:
                 yield copy.file.sync_later()
         finally:
             copy.file.close()
-        if self._still_there(sources) and copy.changed:
+        if self._still_there(sources) and not self.overtaken and copy.changed:
             self.removed_bytes += sum(segment.size for segment in sources) - copy.segment.size
             self.segments += len(sources)
             swapping.swap(log, sources, copy.segment)

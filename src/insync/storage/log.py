@@ -17,6 +17,7 @@ from insync.errors import InvariantViolation
 from insync.storage import closing, cutting, opening, recovery, retention, strays, timestamps
 from insync.storage import disk as disks
 from insync.storage.config import LogConfig
+from insync.storage.damage import Damage
 from insync.storage.disk import Bytes, Disk, SyncLater
 from insync.storage.epoch_cache import EpochCache
 from insync.storage.flush import LogFlush
@@ -37,6 +38,7 @@ class Log:
         "active",
         "config",
         "cuts",
+        "damage",
         "directory",
         "disk",
         "epochs",
@@ -76,6 +78,7 @@ class Log:
         self.producers: ProducerStates = opened.producers
         self.snapshots = opened.snapshots
         self.recovery: RecoveryReport | None = opened.report
+        self.damage = Damage()
         self.on_offsets_lowered: Callable[[], None] | None = None
         self.unsettled = False
         self.cuts = 0
@@ -303,6 +306,14 @@ class Log:
         number = bisect_right(self._bases, offset) - 1
         segment = self.warm(self.segments[number])
         return segment.read(offset, self._bases[number + 1], max_bytes, limit_offset, min_one)
+
+    def end_of(self, segment: Segment) -> int:
+        """The offset at which the batches of one of its segments end."""
+        return self.leo if segment is self.active else self._bases[self.segments.index(segment) + 1]
+
+    def segment_of(self, offset: int) -> Segment:
+        """The segment whose offsets `offset` is among."""
+        return self.segments[max(0, bisect_right(self._bases, offset) - 1)]
 
     def iter_headers(self, from_offset: int, to_offset: int) -> Iterator[BatchHeader]:
         """The headers of the batches that hold any offset in [from_offset, to_offset)."""

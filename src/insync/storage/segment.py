@@ -6,16 +6,17 @@ Indexes that are missing or cannot be right are rebuilt from the batch headers.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
 from struct import Struct
 
-from insync.errors import InvariantViolation
 from insync.storage import disk as disks
 from insync.storage import scan
+from insync.storage.damage import CorruptSegmentError
 from insync.storage.disk import Bytes, Disk, DiskFile
 from insync.storage.index import OffsetIndex, TimeIndex
-from insync.wire.batch import HEADER_SIZE, BatchHeader, read_header
+from insync.wire.batch import HEADER_SIZE, MAGIC, BatchHeader, read_header
 
 LOG, INDEX, TIME_INDEX, SNAPSHOT = ".log", ".index", ".timeindex", ".snapshot"
 MAX_RELATIVE_OFFSET = 2**31 - 1
@@ -204,7 +205,7 @@ class Segment:
             self.rebuild_index()
             position = self._walk(0, offset)
         if position < 0:
-            raise InvariantViolation("log_readable", f"{self._path}: no batch with offset {offset}")
+            raise CorruptSegmentError(self._path, offset, f"no batch with offset {offset}")
         return position
 
     def end_before(self, position: int) -> int:
@@ -236,24 +237,38 @@ class Segment:
         return max(0, self.index.floor(offset))
 
     def _walk(self, start: int, offset: int) -> int:
+        """D6: a header that cannot follow the one before is damaged, or the walk started between two batches."""
+        expected = self.base
         for position, header in scan.headers(self.file, start, self.size):
             if position == start > 0 and not self._plausible(header, offset):
                 return -1  # at the front it may lie above the offset: what was there may be compacted away
+            if header.magic != MAGIC or header.base_offset < expected or header.last_offset_delta < 0:
+                return -1
             if header.last_offset >= offset:
                 return position
+            expected = header.next_offset
         return -1
+
+    def index_entries(self, position: int, count: int) -> tuple[array[int], array[int]]:
+        """Up to `count` entries of the offset index from a position on: last offsets of batches, and their positions.
+        They are copies."""
+        if self._file is None and not self._indexed:
+            self.open()
+            self.close()
+        first = bisect_left(self.index.values, position)
+        return self.index.keys[first : first + count], self.index.values[first : first + count]
 
     def header_at(self, position: int) -> BatchHeader:
         return read_header(self.file.read(position, HEADER_SIZE))
 
     def _plausible(self, header: BatchHeader, offset: int) -> bool:
-        return header.magic == 2 and self.base <= header.base_offset <= offset
+        return header.magic == MAGIC and self.base <= header.base_offset <= offset
 
     def _first_batch(self, position: int, limit_offset: int) -> bytes:
         base, length = _START.unpack(self.file.read(position, _START.size))
         size = _START.size + length
         if not HEADER_SIZE <= size <= self.size - position:
-            raise InvariantViolation("log_readable", f"{self._path}: a batch of {size} bytes at {position}")
+            raise CorruptSegmentError(self._path, base, f"a batch of {size} bytes at {position}")
         return b"" if base >= limit_offset else self.file.read(position, size)
 
     def _hint(self, offset: int, position: int) -> None:
@@ -261,6 +276,33 @@ class Segment:
         if len(self.hints) >= _MAX_HINTS:
             self.hints.clear()
         self.hints[offset] = position
+
+    # --- repairing ---------------------------------------------------------------------------------------------------
+
+    def replaced(
+        self, start: int, end: int, start_offset: int, end_offset: int, batches: list[tuple[bytes, BatchHeader]]
+    ) -> Segment:
+        """This segment as it is indexed with `batches` in the place of the bytes from `start` to `end` (D6)."""
+        self.index_entries(0, 0)  # loaded
+        size = sum(len(data) for data, _ in batches)
+        moved = size - (end - start)
+        new = Segment(self._disk, disks.parent(self._path), self.base, self.size + moved, self.interval)
+        new._indexed = True
+        for last_offset, position in zip(self.index.keys, self.index.values, strict=True):
+            if not start <= position < end:
+                new.index.add(last_offset, position + moved if position >= end else position)
+        for timestamp, offset in zip(self.times.keys, self.times.values, strict=True):
+            if not start_offset <= offset < end_offset:
+                new.times.add(timestamp, offset)
+                new.top_timestamp, new.max_timestamp_offset = timestamp, offset
+        known = not start_offset <= self.max_timestamp_offset < end_offset
+        candidates = [(self.top_timestamp, self.max_timestamp_offset)] if known else []
+        candidates += [(header.max_timestamp, header.last_offset) for _, header in batches]
+        for timestamp, offset in candidates:
+            if timestamp > new.top_timestamp:
+                new.top_timestamp, new.max_timestamp_offset = timestamp, offset
+        new.first_timestamp = batches[0][1].max_timestamp if start == 0 and batches else self.first_timestamp
+        return new
 
     # --- opening -----------------------------------------------------------------------------------------------------
 

@@ -28,21 +28,21 @@ def cleaned_path(directory: str, base: int) -> str:
     return disks.join(directory, file_name(base, LOG) + CLEANED)
 
 
-def swap(log: Log, sources: list[Segment], new: Segment) -> None:
-    """Put `new`, whose synced bytes are in the cleaned file, in the place of `sources`."""
+def swap(log: Log, sources: list[Segment], new: Segment, path: str = "") -> None:
+    """Put `new`, whose synced bytes are in the cleaned file at `path`, in the place of `sources`."""
     disk, directory = log.disk, log.directory
     first = log.segments.index(sources[0])
     part = slice(first, first + len(sources))
     name = f"{new.base:020d}-{log.segments[part.stop].base:020d}{LOG}{SWAP}"
     for segment in log.forget_segments(part, (new,)):
         segment.close()
-    decide(disk, directory, new.base, name)
+    decide(disk, directory, path or cleaned_path(directory, new.base), name)
     finish(disk, directory, name)
 
 
-def decide(disk: Disk, directory: str, base: int, name: str) -> None:
+def decide(disk: Disk, directory: str, path: str, name: str) -> None:
     """Safeguard: from here on the new content counts, and nothing old goes before that is durable."""
-    disk.rename(cleaned_path(directory, base), disks.join(directory, name))
+    disk.rename(path, disks.join(directory, name))
     disk.sync_dir(directory)
 
 

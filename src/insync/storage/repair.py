@@ -1,0 +1,149 @@
+"""Putting intact batches in the place of damaged ones, so that a crash leaves the old segment or the repaired one (D6).
+
+The batches come from another replica. They have to fit exactly: sound, within the offsets that are damaged, in order,
+and of the leader epochs that this log has for these offsets, since one offset in one leader epoch is one record. Where
+the other replica has compacted them away, fewer records fit as well.
+
+The segment is copied with the new batches in it, off the event loop, and swapped in as a compacted one is. Only closed
+segments are replaced; a damaged range in the growing one closes it first.
+"""
+
+from __future__ import annotations
+
+from insync.storage import disk as disks
+from insync.storage import swapping
+from insync.storage.damage import DamagedRange
+from insync.storage.disk import Bytes
+from insync.storage.log import Log
+from insync.storage.segment import LOG, Segment, file_name
+from insync.wire import batch as batches
+from insync.wire import filtering
+from insync.wire.batch import HEADER_SIZE, BatchHeader
+
+_CHUNK = 1 << 20
+NO_TIMESTAMP = -1
+
+
+class Replacement:
+    """The batches for one damaged range, as they arrive; `next_offset` is what is still to be fetched."""
+
+    __slots__ = ("_batches", "_log", "damaged", "next_offset", "size")
+
+    def __init__(self, log: Log, damaged: DamagedRange) -> None:
+        self._log = log
+        self.damaged = damaged
+        self.next_offset = damaged.start_offset
+        self.size = 0
+        self._batches: list[tuple[bytes, BatchHeader]] = []
+
+    @property
+    def complete(self) -> bool:
+        return self.next_offset >= self.damaged.end_offset
+
+    def add(self, records: Bytes) -> str | None:
+        """Take what another replica has from `next_offset` on; why it cannot be used, or None."""
+        for at, header in batches.iter_headers(records):
+            if self.complete:
+                return None
+            if header.base_offset >= self.damaged.end_offset and self.may_have_gaps():
+                self.next_offset = self.damaged.end_offset
+                return None
+            problem = self.problem(records, at, header)
+            if problem is not None:
+                return problem
+            self._batches.append((bytes(memoryview(records)[at : at + header.length]), header))
+            self.size += header.length
+            self.next_offset = header.next_offset
+        return None
+
+    def problem(self, records: Bytes, at: int, header: BatchHeader) -> str | None:
+        """Safeguard, D6: an intact batch that is not of this place is as wrong here as a damaged one."""
+        if header.magic != batches.MAGIC or header.last_offset_delta < 0 or not batches.crc_ok(records, at, header):
+            return f"its batch at offset {header.base_offset} is damaged too"
+        in_place = header.base_offset == self.next_offset or (
+            header.base_offset > self.next_offset and self.may_have_gaps()
+        )
+        if not in_place or header.next_offset > self.damaged.end_offset:
+            return f"its batch {header.base_offset} to {header.last_offset} does not fit"
+        epoch = self._log.epochs.epoch_at(header.base_offset)
+        if header.leader_epoch != epoch:
+            return f"its batch at offset {header.base_offset} is of leader epoch {header.leader_epoch}, not {epoch}"
+        return None
+
+    def may_have_gaps(self) -> bool:
+        """Only compaction leaves any. Elsewhere a batch further on may be one whose base offset is damaged."""
+        return self._log.config.compacts
+
+    def batches(self, *, ends_segment: bool) -> list[tuple[bytes, BatchHeader]]:
+        """A segment ends where the next one starts: if compaction took the last batch, an empty one stands for it."""
+        found = list(self._batches)
+        end = self.damaged.end_offset
+        if ends_segment and (not found or found[-1][1].next_offset < end):
+            data = filtering.emptied(_placeholder(end - 1, self._log.epochs.epoch_at(end - 1)))
+            found.append((data, batches.read_header(data)))
+        return found
+
+
+class SegmentRepair:
+    """One segment with a range replaced: `run` is the job that writes it, `finish` on the log's thread swaps it in."""
+
+    __slots__ = ("_batches", "_cuts", "_damaged", "_log", "_path", "_segment", "_source", "_target", "new")
+
+    def __init__(self, log: Log, replacement: Replacement) -> None:
+        damaged = replacement.damaged
+        segment = log.segment_of(damaged.start_offset)
+        if segment is log.active:
+            log.roll()
+        self._log = log
+        self._cuts = log.cuts
+        self._damaged = damaged
+        self._segment = segment
+        self._path = disks.join(log.directory, file_name(segment.base, LOG) + ".repair" + swapping.CLEANED)
+        self._batches = replacement.batches(ends_segment=damaged.end >= segment.size)
+        segment.index_entries(0, 0)  # loaded here and not by the job
+        self.new: Segment | None = None
+        self._source, self._target = log.disk.open(segment.paths()[0]), log.disk.open(self._path)
+
+    def run(self) -> None:
+        damaged, source, target = self._damaged, self._source, self._target
+        self.new = self._segment.replaced(
+            damaged.start, damaged.end, damaged.start_offset, damaged.end_offset, self._batches
+        )
+        try:
+            target.truncate(0)
+            _copy(source, target, 0, damaged.start)
+            target.append(b"".join([data for data, _ in self._batches]))
+            _copy(source, target, damaged.end, self._segment.size)
+            target.sync()
+        finally:
+            source.close()
+            target.close()
+
+    def finish(self) -> bool:
+        """False if the log was cut, compacted or deleted meanwhile: then nothing is replaced."""
+        log = self._log
+        if self.new is None or log.cuts != self._cuts or self._segment not in log.segments:
+            disks.remove_if_exists(log.disk, self._path)
+            return False
+        swapping.swap(log, [self._segment], self.new, self._path)
+        log.damage.remove(self._damaged)
+        moved = self.new.size - self._segment.size
+        for later in log.damage.of_segment(self._segment.base):
+            if later.start >= self._damaged.end:
+                log.damage.remove(later)
+                log.damage.add(later.moved(moved))
+        return True
+
+
+def _copy(source: disks.DiskFile, target: disks.DiskFile, start: int, end: int) -> None:
+    while start < end:
+        data = source.read(start, min(_CHUNK, end - start))
+        if not data:
+            raise OSError(f"the file ends at {start} instead of {end}")
+        target.append(data)
+        start += len(data)
+
+
+def _placeholder(offset: int, epoch: int) -> BatchHeader:
+    length = HEADER_SIZE - 12
+    return BatchHeader(offset, length, epoch, batches.MAGIC, 0, 0, 0, NO_TIMESTAMP, NO_TIMESTAMP, -1, -1, -1, 0)

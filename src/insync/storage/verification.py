@@ -1,0 +1,248 @@
+"""Reading the batches of a segment to see whether they are those that were written (D6).
+
+A batch is sound if its CRC is right, and if its header fits, since base offset, length and leader epoch lie outside the
+CRC: offsets go on where the batch before ended and stay within the segment, and the leader epoch is the one that the
+epoch cache has for that offset. Behind a batch that is not sound the walk goes on at the next one that is: where its
+length points to, if that leads to a sound batch, else at the next position that the offset index names.
+
+One thing cannot be seen: a base offset that changed within a gap that compaction left before or behind the batch.
+
+The work is a job that runs off the event loop and has a file handle of its own. Meanwhile the log may be cut, compacted
+or deleted: the caller asks `is_current` before it believes the result.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from crc32c import crc32c
+
+from insync.storage.damage import DamagedRange
+from insync.storage.disk import DiskFile
+from insync.storage.log import Log
+from insync.storage.segment import Segment
+from insync.wire import batch as batches
+from insync.wire.batch import HEADER_SIZE, BatchHeader, read_header
+
+BATCH_COST = 1_024
+"""Looking at a batch costs as much as reading this many bytes."""
+MARKS = 1_024
+"""So many entries of the index are taken along for a walk with a budget."""
+OVERLAP = "its offsets overlap with those of the batch before"
+_CHUNK = 1 << 20
+_CRC_FROM = 21
+
+
+class Verification:
+    """A walk over a part of one segment, from a position where a batch starts. `run` is the job.
+
+    Afterwards `damaged` are the ranges found; `position` and `expected` say where the next walk goes on, and `done`
+    that there is nothing more to verify in this segment for now.
+    """
+
+    __slots__ = (
+        "_budget",
+        "_cuts",
+        "_end_offset",
+        "_epoch_starts",
+        "_epochs",
+        "_file",
+        "_last_offsets",
+        "_limit_offset",
+        "_log",
+        "_marks",
+        "_path",
+        "_segment",
+        "_size",
+        "cost",
+        "damaged",
+        "done",
+        "expected",
+        "index_is_wrong",
+        "position",
+    )
+
+    def __init__(
+        self, log: Log, segment: Segment, *, limit_offset: int, position: int = 0, expected: int = -1, budget: int = 0
+    ) -> None:
+        """Batches from `position` on, of which the first starts at or above `expected`, as long as they start below
+        `limit_offset`; with a `budget`, about so many bytes of them."""
+        self._log = log
+        self._segment = segment
+        self._cuts = log.cuts
+        self._path = segment.paths()[0]
+        self._size = segment.size
+        self._file = log.disk.open(self._path) if segment.size else None  # while it is there for certain
+        self._end_offset = log.end_of(segment)
+        self._limit_offset = limit_offset
+        self._last_offsets, self._marks = segment.index_entries(position, MARKS if budget else segment.size)
+        entries = log.epochs.entries
+        self._epochs = [epoch for epoch, _ in entries]
+        self._epoch_starts = [start for _, start in entries]
+        self._budget = budget or self._size * (BATCH_COST + 1) + 1
+        self.position = position
+        self.expected = segment.base if expected < 0 else expected
+        self.cost = 0
+        self.damaged: list[DamagedRange] = []
+        self.done = False
+        self.index_is_wrong = False
+
+    @property
+    def segment(self) -> Segment:
+        return self._segment
+
+    def is_current(self) -> bool:
+        """False if the log changed under the walk, which then proves nothing."""
+        return self._log.cuts == self._cuts and self._segment in self._log.segments
+
+    def run(self) -> None:
+        if self._file is None:
+            self.done = True
+            return
+        try:
+            self._walk(_Reader(self._file, self._size))
+        finally:
+            self._file.close()
+
+    # --- the walk ----------------------------------------------------------------------------------------------------
+
+    def _walk(self, reader: _Reader) -> None:
+        previous: tuple[int, int] | None = None
+        while self.position < self._size and self.expected < self._limit_offset and self.cost < self._budget:
+            header, problem = self._check(reader, self.position, self.expected)
+            if header is not None and problem is None:
+                self._check_index(header)
+                previous = (self.position, self.expected)
+                self.position += header.length
+                self.expected = header.next_offset
+                self.cost += header.length + BATCH_COST
+            else:
+                # Of two batches whose offsets overlap it cannot be told which is wrong: both are replaced.
+                start = previous if problem == OVERLAP and previous is not None else (self.position, self.expected)
+                self._pass_damage(reader, *start, problem or "")
+                previous = None
+        self.done = self.position >= self._size or self.expected >= self._limit_offset
+        if self.position >= self._size and self.expected != self._end_offset and previous is not None:
+            reason = f"the segment has to end at offset {self._end_offset}"
+            self._note(*previous, self._size, self._end_offset, reason)
+
+    def _check(self, reader: _Reader, position: int, expected: int) -> tuple[BatchHeader | None, str | None]:
+        """The header at `position`, and what is wrong with its batch."""
+        if self._size - position < HEADER_SIZE:
+            return None, "there is no room for a batch"
+        header = reader.header(position)
+        if not HEADER_SIZE <= header.length <= self._size - position:
+            return None, f"its length field says {header.length} bytes"
+        if header.magic != batches.MAGIC:
+            return header, f"its magic byte is {header.magic}"
+        if reader.crc(position, header) != header.crc:
+            return header, "its CRC does not match"
+        if header.last_offset_delta < 0 or header.next_offset > self._end_offset:
+            return header, f"its offsets go beyond {self._end_offset - 1}, where the segment ends"
+        if header.leader_epoch != self._epoch_at(header.base_offset):
+            return header, f"its leader epoch field says {header.leader_epoch}"
+        return header, OVERLAP if header.base_offset < expected else None
+
+    def _epoch_at(self, offset: int) -> int:
+        at = bisect_right(self._epoch_starts, offset)
+        return self._epochs[at - 1] if at else -1
+
+    def _pass_damage(self, reader: _Reader, start: int, start_offset: int, reason: str) -> None:
+        self.position, self.expected = self._resume(reader, start_offset)
+        self.cost += self.position - start + BATCH_COST
+        self._note(start, start_offset, self.position, self.expected, reason)
+
+    def _resume(self, reader: _Reader, expected: int) -> tuple[int, int]:
+        """Position and base offset of the next sound batch behind the bad one; the end if there is none."""
+        chained = self._following(reader, self.position)
+        at = bisect_right(self._marks, self.position)
+        while chained is not None or at < len(self._marks):
+            mark = self._marks[at] if at < len(self._marks) else self._size
+            candidate = mark if chained is None else min(mark, chained)
+            at += candidate == mark
+            header, problem = self._check(reader, candidate, expected)
+            if header is not None and problem is None:
+                return candidate, header.base_offset
+            if candidate == chained:
+                chained = self._following(reader, candidate)
+        return self._size, self._end_offset
+
+    def _following(self, reader: _Reader, position: int) -> int | None:
+        """Where the length of the batch at `position` points to, whatever that is worth."""
+        if self._size - position < HEADER_SIZE:
+            return None
+        header = reader.header(position)
+        following = position + header.length
+        sensible = header.length >= HEADER_SIZE and following <= self._size - HEADER_SIZE
+        return following if sensible else None
+
+    def _check_index(self, header: BatchHeader) -> None:
+        """An entry names the last offset of a batch and where that batch starts."""
+        at = bisect_right(self._marks, self.position + header.length - 1) - 1
+        if at >= 0 and self._marks[at] >= self.position:
+            right = self._marks[at] == self.position and self._last_offsets[at] == header.last_offset
+            self.index_is_wrong = self.index_is_wrong or not right
+
+    def _note(self, start: int, start_offset: int, end: int, end_offset: int, reason: str) -> None:
+        self.damaged.append(
+            DamagedRange(
+                start_offset=start_offset,
+                end_offset=end_offset,
+                segment_base=self._segment.base,
+                file=self._path,
+                start=start,
+                end=end,
+                reason=reason,
+            )
+        )
+
+
+class _Reader:
+    """Reads a file in large pieces; a batch that is larger than these is never in memory as a whole."""
+
+    __slots__ = ("_at", "_data", "_file", "_size")
+
+    def __init__(self, file: DiskFile, size: int) -> None:
+        self._file = file
+        self._size = size
+        self._at = 0
+        self._data = b""
+
+    def header(self, position: int) -> BatchHeader:
+        return read_header(self._piece(position, HEADER_SIZE))
+
+    def crc(self, position: int, header: BatchHeader) -> int:
+        at, end = position + _CRC_FROM, position + header.length
+        value = 0
+        while at < end:
+            piece = memoryview(self._piece(at, min(end - at, _CHUNK)))
+            value = crc32c(piece, value)
+            at += len(piece)
+        return value
+
+    def _piece(self, position: int, n: int) -> bytes | memoryview:
+        if not self._at <= position <= position + n <= self._at + len(self._data):
+            self._data = self._file.read(position, min(max(n, _CHUNK), self._size - position))
+            self._at = position
+            if len(self._data) < n:  # the file was cut meanwhile: what is read proves nothing
+                self._data += bytes(n - len(self._data))
+        return memoryview(self._data)[position - self._at : position - self._at + n]
+
+
+def sound_prefix(log: Log, records: bytes) -> int:
+    """How many bytes of `records`, as read from `log`, are sound batches; the first may start below what was asked."""
+    end = 0
+    expected = -1
+    for at, header in batches.iter_headers(records):
+        sound = (
+            header.magic == batches.MAGIC
+            and header.base_offset >= expected
+            and header.last_offset_delta >= 0
+            and header.leader_epoch == log.epochs.epoch_at(header.base_offset)
+            and batches.crc_ok(records, at, header)
+        )
+        if not sound:
+            return end
+        end = at + header.length
+        expected = header.next_offset
+    return end

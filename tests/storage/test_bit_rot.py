@@ -1,0 +1,281 @@
+"""Bytes of a segment that changed on disk (D6): every change is found, and repaired from an intact copy."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from random import Random
+
+import pytest
+from compaction_bench import MortalDisk, ProcessDiedError, compacted, put, records
+from storage_bench import Bench, batch, content, shape
+
+from insync.sim.disk import SimDisk
+from insync.storage import disk as disks
+from insync.storage.damage import CorruptSegmentError, DamagedRange
+from insync.storage.log import Log
+from insync.storage.repair import Replacement, SegmentRepair
+from insync.storage.verification import Verification, sound_prefix
+from insync.wire import batch as batches
+
+
+def filled(disk: SimDisk | None = None, *, interval: int = 150) -> Bench:
+    """Fourteen batches of one to three records in three segments and three leader epochs, all committed and flushed."""
+    bench = Bench(disk, segment_bytes=600, index_interval_bytes=interval)
+    for number in range(14):
+        bench.append(1 + number % 3, epoch=1 + number // 5, value=b"v%02d" % number, timestamp=1_000 + number)
+    bench.log.set_hwm(bench.log.leo)
+    bench.log.flush()
+    return bench
+
+
+def damaged_ranges(log: Log, budget: int = 0) -> list[DamagedRange]:
+    """A walk over the whole log."""
+    found: list[DamagedRange] = []
+    for segment in list(log.segments):
+        work = Verification(log, segment, limit_offset=log.hwm, budget=budget)
+        work.run()
+        while not work.done:
+            found += work.damaged
+            work = Verification(
+                log, segment, limit_offset=log.hwm, position=work.position, expected=work.expected, budget=budget
+            )
+            work.run()
+        found += work.damaged
+    return found
+
+
+def repair(log: Log, intact: Log) -> None:
+    """What a broker does: find the damage, read the range from another replica, and put it in place."""
+    for damaged in damaged_ranges(log):
+        log.damage.add(damaged)
+    while log.damage:
+        repair_one(log, intact, log.damage.ranges[0])
+
+
+def repair_one(log: Log, intact: Log, damaged: DamagedRange) -> None:
+    replacement = Replacement(log, damaged)
+    while not replacement.complete:
+        assert replacement.add(intact.read(replacement.next_offset, 200, limit_offset=intact.hwm)) is None
+    work = SegmentRepair(log, replacement)
+    work.run()
+    assert work.finish()
+
+
+def files(bench: Bench) -> list[tuple[str, int]]:
+    names = [name for name in bench.disk.listdir("data/t-0") if name.endswith(".log")]
+    return [(bench.path(name), bench.disk.size(bench.path(name))) for name in names]
+
+
+@pytest.mark.parametrize("budget", [0, 1])
+def test_an_intact_log_has_no_damage_in_it(budget: int) -> None:
+    """D6"""
+    bench = filled()
+    assert damaged_ranges(bench.log, budget) == []
+    assert damaged_ranges(bench.reopen_clean(), budget) == []
+
+
+@pytest.mark.parametrize("mask", [0x01, 0xFF])
+def test_any_byte_that_changed_is_found_and_repaired_from_an_intact_copy(mask: int) -> None:
+    """D6: in the records and in the header, whose first fields no CRC protects."""
+    intact = filled().log
+    expected, headers = content(intact), shape(intact)
+    for index, (_, size) in enumerate(files(filled())):
+        for position in range(index, size, 10):  # batches have other sizes, so that all fields of a header are met
+            bench = filled()
+            bench.disk.rot(files(bench)[index][0], position, mask)
+            assert damaged_ranges(bench.log), (index, position)
+            repair(bench.log, intact)
+            assert (content(bench.log), shape(bench.log)) == (expected, headers), (index, position)
+            assert damaged_ranges(bench.log) == []
+            assert shape(bench.reopen_clean()) == headers
+
+
+def test_rot_in_many_places_of_one_segment_is_repaired_range_by_range() -> None:
+    """D6: ranges that lie further back in the file move when one before them changes its size."""
+    intact = filled().log
+    rng = Random(3)
+    for _ in range(150):
+        bench = filled()
+        for path, size in files(bench):
+            for _ in range(rng.randint(0, 4)):
+                bench.disk.rot(path, rng.randrange(size), rng.randint(1, 255))
+        repair(bench.log, intact)
+        assert content(bench.log) == content(intact)
+
+
+def test_damage_to_records_concerns_their_batch_alone() -> None:
+    """D6: and tells where it is."""
+    bench = filled()
+    headers = list(bench.log.iter_headers(0, bench.log.leo))
+    path = files(bench)[0][0]
+    bench.disk.rot(path, headers[0].length + 70)
+    (damaged,) = damaged_ranges(bench.log)
+    assert (damaged.start_offset, damaged.end_offset) == (headers[1].base_offset, headers[1].next_offset)
+    assert (damaged.file, damaged.start, damaged.end) == (path, headers[0].length, sum(h.length for h in headers[:2]))
+    assert "CRC" in str(damaged)
+
+
+def test_behind_a_damaged_length_the_walk_goes_on_where_the_index_points() -> None:
+    """D6: without it everything behind would count as damaged."""
+    bench = filled(interval=1)
+    headers = list(bench.log.iter_headers(0, bench.log.leo))
+    bench.disk.rot(files(bench)[0][0], headers[0].length + 9)
+    (damaged,) = damaged_ranges(bench.log)
+    assert (damaged.start_offset, damaged.end_offset) == (headers[1].base_offset, headers[1].next_offset)
+
+
+def test_a_repair_that_dies_anywhere_leaves_the_damaged_segment_or_the_repaired_one() -> None:
+    """D6: at each change of the disk, with the process alone or with the power."""
+    intact = filled().log
+    for power_loss in (False, True):
+        left = 0
+        while True:
+            disk = MortalDisk()
+            bench = filled(disk)
+            path, size = files(bench)[1]
+            disk.rot(path, size // 2)
+            (damaged,) = damaged_ranges(bench.log)
+            damaged_bytes = content(bench.log)
+            bench.log.damage.add(damaged)
+            disk.left = left
+            with suppress(ProcessDiedError):
+                repair_one(bench.log, intact, damaged)
+                break
+            disk.left = -1
+            disk.lossy_crash(Random(left)) if power_loss else disk.crash()
+            log = bench.open(recovery_point=bench.log.leo)
+            log.set_hwm(log.leo)
+            assert content(log) in (damaged_bytes, content(intact)), left
+            repair(log, intact)
+            assert content(log) == content(intact)
+            left += 1
+        assert left >= 8
+
+
+def test_a_range_in_the_growing_segment_is_repaired_once_it_is_closed() -> None:
+    """D6: and the log goes on growing."""
+    bench, intact = filled(), filled()
+    bench.disk.rot(files(bench)[-1][0], 80)
+    segments = len(bench.log.segments)
+    repair(bench.log, intact.log)
+    assert len(bench.log.segments) == segments + 1
+    bench.append(2, epoch=3)
+    intact.append(2, epoch=3)
+    assert content(bench.log) == content(intact.log)
+
+
+def test_only_batches_that_fit_take_the_place_of_damaged_ones() -> None:
+    """D6: sound, of the same offsets, and of the leader epoch that the log has for them."""
+    bench, intact = filled(), filled().log
+    bench.disk.rot(files(bench)[0][0], 70)
+    (damaged,) = damaged_ranges(bench.log)
+    good = bytearray(intact.read(0, 1, limit_offset=intact.hwm))
+    for at, change in ((12, b"\0\0\0\x09"), (0, b"\0\0\0\0\0\0\0\x01"), (70, b"\xff")):
+        wrong = bytearray(good)
+        wrong[at : at + len(change)] = change
+        assert Replacement(bench.log, damaged).add(wrong) is not None
+    assert Replacement(bench.log, damaged).add(good) is None
+
+
+def test_a_repair_that_the_log_was_cut_under_replaces_nothing() -> None:
+    """D6"""
+    bench, intact = filled(), filled().log
+    bench.disk.rot(files(bench)[1][0], 100)
+    (damaged,) = damaged_ranges(bench.log)
+    replacement = Replacement(bench.log, damaged)
+    while not replacement.complete:
+        replacement.add(intact.read(replacement.next_offset, 200, limit_offset=intact.hwm))
+    work = SegmentRepair(bench.log, replacement)
+    bench.log.truncate_to(damaged.start_offset)
+    work.run()
+    assert not work.finish()
+    assert content(bench.log) == content(intact)[: len(content(bench.log))]
+    assert not [name for name in bench.disk.listdir("data/t-0") if name.endswith(".cleaned")]
+
+
+def test_batches_that_the_other_replica_compacted_away_leave_a_segment_that_ends_where_the_next_starts() -> None:
+    """D6: recovery takes a gap between two segments for lost records."""
+    bench = Bench(segment_bytes=150, cleanup_policy="compact")
+    other = Bench(segment_bytes=150, cleanup_policy="compact")
+    for number in range(6):
+        for side in (bench, other):
+            put(side, (b"k", b"v%d" % number))
+            side.log.roll()
+    compacted(other.log)
+    log = bench.log
+    log.flush()
+    bench.disk.rot(files(bench)[1][0], 70)
+    repair(log, other.log)
+    assert damaged_ranges(log) == []
+    assert [record.value for record in records(log)][-1] == b"v5"
+    expected = shape(log)
+    assert shape(bench.open(recovery_point=log.leo)) == expected
+
+
+def test_a_header_that_does_not_follow_from_the_one_before_is_reported_and_not_read_past() -> None:
+    """D6: a walk over garbage could end anywhere."""
+    bench = filled(interval=1 << 20)
+    headers = list(bench.log.iter_headers(0, bench.log.leo))
+    bench.reopen_clean()
+    bench.disk.rot(files(bench)[0][0], headers[0].length + 10, 0x01)
+    with pytest.raises(CorruptSegmentError):
+        bench.log.read(headers[3].base_offset, 100, limit_offset=bench.log.leo)
+
+
+def test_an_index_entry_that_changed_produces_no_wrong_read_and_is_noticed() -> None:
+    """D6: what is read starts with the batch that holds the offset, whatever the index says."""
+    intact = filled(interval=1).log
+    for position in range(8 * 3):
+        for mask in (0x01, 0x40, 0xFF):
+            bench = filled(interval=1)
+            bench.log.close()
+            bench.disk.rot(bench.path("00000000000000000000.index"), position, mask)
+            log = bench.open(recovery_point=bench.log.leo, clean=True)
+            log.set_hwm(log.leo)
+            work = Verification(log, log.segments[0], limit_offset=log.hwm)
+            work.run()
+            assert not work.damaged
+            for offset in range(log.leo):
+                assert log.read(offset, 1, limit_offset=log.leo) == intact.read(offset, 1, limit_offset=log.leo)
+
+
+def test_a_wrong_index_is_noticed_by_the_walk() -> None:
+    """D6"""
+    bench = filled(interval=1)
+    segment = bench.log.segments[0]
+    segment.index.values[1] += 3
+    work = Verification(bench.log, segment, limit_offset=bench.log.hwm)
+    work.run()
+    assert work.index_is_wrong
+    segment.rebuild_index()
+    work = Verification(bench.log, segment, limit_offset=bench.log.hwm)
+    work.run()
+    assert not work.index_is_wrong
+
+
+def test_compaction_gives_up_at_a_damaged_batch() -> None:
+    """D6: to write it anew would give it a right CRC; to stop reading at it would lose all that follows."""
+    for at in (8, 70):  # a length, a value
+        bench = Bench(cleanup_policy="compact")
+        for number in range(6):
+            put(bench, (b"k%d" % (number % 2), b"v%d" % number))
+        bench.log.roll()
+        path = files(bench)[0][0]
+        before = bytearray(disks.read_all(bench.disk, path))
+        position = len(before) // 6 * 2 + at
+        bench.disk.rot(path, position)
+        before[position] ^= 0xFF
+        work = compacted(bench.log)
+        assert (work.overtaken, work.damaged_at) == (True, 2)
+        assert disks.read_all(bench.disk, path) == before
+
+
+def test_the_sound_part_of_a_read_ends_before_the_first_damaged_batch() -> None:
+    """D6"""
+    bench = filled()
+    data = bytearray(content(bench.log))
+    first = batches.read_header(data).length
+    assert sound_prefix(bench.log, bytes(data)) == len(data)
+    data[first + 65] ^= 1
+    assert sound_prefix(bench.log, bytes(data)) == first
+    assert sound_prefix(bench.log, bytes(batch(1)[0])) == 0  # of leader epoch -1
