@@ -44,7 +44,7 @@ class Explanation:
 def explain(facts: PartitionFacts) -> Explanation:
     writes = tuple(why_writes_fail(facts))
     p = facts.partition
-    short = len(p.isr) < len(p.replicas)
+    short = len(p.isr) < len(p.replicas) or any(replica.findings for replica in facts.replicas)
     return Explanation(
         state="unavailable" if writes else "degraded" if short else "ok",
         replicas=tuple(ReplicaStory(r.broker, standing(facts, r), why(facts, r)) for r in facts.replicas),
@@ -72,6 +72,11 @@ def standing(facts: PartitionFacts, replica: ReplicaFacts) -> str:
 
 
 def why(facts: PartitionFacts, replica: ReplicaFacts) -> str:
+    """With what its broker reports of the replica, such as damage that is being repaired (D6)."""
+    return "; ".join([_reason(facts, replica), *(f"{f.kind.replace('_', ' ')}: {f.text}" for f in replica.findings)])
+
+
+def _reason(facts: PartitionFacts, replica: ReplicaFacts) -> str:
     if replica.status != "live":
         return _about_status(facts, replica)
     if replica.broker in facts.partition.isr:

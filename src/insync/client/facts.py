@@ -7,13 +7,15 @@ asked twice so that movement shows, and what of a log the leader has too, by com
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from insync.client import admin, offsets, topics
 from insync.client.cluster import Cluster
 from insync.client.errors import ClientError, ErrorCode, Unsupported
 from insync.client.model import NOBODY, ClusterInfo, Key, Offset, Partition, Reassignment, ReplicaLog, Topic
+from insync.findings import CONFIG_KEY, Finding, decode
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
@@ -34,6 +36,8 @@ class ReplicaFacts:
     earlier_end: int | None = None
     size: int | None = None
     error: ErrorCode = ErrorCode.none
+    findings: tuple[Finding, ...] = ()
+    """What its broker reports of it; only insync's do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +78,17 @@ async def gather(cluster: Cluster, name: str, index: int, interval: float = 0.5)
     late = (await offsets.of_leaders(cluster, [alone]))[key]
     sizes = await offsets.sizes(cluster, [b for b, s in status.items() if s == "live"], [alone])
     shared = {broker: await _shared(cluster, partition, key, second.get(broker)) for broker in partition.replicas}
+    live = [broker for broker, s in status.items() if s == "live"]
+    reported = dict(zip(live, await asyncio.gather(*(node_findings(cluster, broker) for broker in live)), strict=True))
     settings = (await topics.settings(cluster, [name], [MIN_ISR, UNCLEAN_ELECTION, RECOVERY_STRATEGY])).get(name, {})
     return PartitionFacts(
         topic=topic.name,
         partition=partition,
         replicas=tuple(
-            _replica(broker, status[broker], first, second, shared[broker], sizes.get(broker, {}).get(key))
+            replace(
+                _replica(broker, status[broker], first, second, shared[broker], sizes.get(broker, {}).get(key)),
+                findings=tuple(f for f in reported.get(broker, ()) if f.subject == f"{topic.name}-{index}"),
+            )
             for broker in partition.replicas
         ),
         min_isr=effective_min_isr(settings.get(MIN_ISR), partition),
@@ -92,6 +101,16 @@ async def gather(cluster: Cluster, name: str, index: int, interval: float = 0.5)
         seconds=interval,
         reassignment=await _reassignment(cluster, key),
     )
+
+
+async def node_findings(cluster: Cluster, broker: int) -> Sequence[Finding]:
+    """What a broker reports of itself. Empty if it does not answer, and if it is not insync's."""
+    try:
+        configs = await topics.configs(cluster, str(broker), kind=topics.BROKER, keys=[CONFIG_KEY])
+    except ClientError:
+        return ()
+    entry = configs.get(CONFIG_KEY)
+    return decode(entry.value or "") if entry is not None else ()
 
 
 def effective_min_isr(value: str | None, partition: Partition) -> int:

@@ -10,7 +10,7 @@ from insync import findings
 from insync.client import admin, offsets, topics
 from insync.client.cluster import Cluster
 from insync.client.errors import ClientError, ErrorCode, Unsupported, name_of
-from insync.client.facts import MIN_ISR, effective_min_isr
+from insync.client.facts import MIN_ISR, effective_min_isr, node_findings
 from insync.client.model import NOBODY, ClusterInfo, LogDir, Partition, QuorumState, Reassignment, Topic
 
 SEVERITIES = ("critical", "warning", "info")
@@ -45,7 +45,7 @@ async def look(cluster: Cluster) -> Picture:
     settings = await topics.settings(cluster, [topic.name for topic in found], [MIN_ISR])
     live = [broker.id for broker in info.brokers if not broker.fenced]
     dirs = await asyncio.gather(*(_log_dirs(cluster, broker) for broker in live))
-    reported = await asyncio.gather(*(_node_findings(cluster, broker) for broker in live))
+    reported = await asyncio.gather(*(node_findings(cluster, broker) for broker in live))
     return Picture(
         info=info,
         topics=found,
@@ -142,16 +142,6 @@ async def _log_dirs(cluster: Cluster, broker: int) -> Sequence[LogDir] | None:
         return ()
     except ClientError:
         return None
-
-
-async def _node_findings(cluster: Cluster, broker: int) -> Sequence[findings.Finding]:
-    """Empty for a broker that does not answer, which another finding says, and for one that is not insync's."""
-    try:
-        configs = await topics.configs(cluster, str(broker), kind=topics.BROKER, keys=[findings.CONFIG_KEY])
-    except ClientError:
-        return ()
-    entry = configs.get(findings.CONFIG_KEY)
-    return findings.decode(entry.value or "") if entry is not None else ()
 
 
 async def _reassignments(cluster: Cluster) -> Sequence[Reassignment]:

@@ -17,6 +17,7 @@ from insync.controller import (
     alter_partition,
     broker_registry,
     configs,
+    directories,
     elections,
     heartbeats,
     producer_ids,
@@ -162,6 +163,10 @@ class Controller:
     def alter_partition(self, request: Any, now: int) -> Decision:
         self._ctx.cause = "its leader changes the ISR"
         return alter_partition.alter(self._ctx, request, now)
+
+    def assign_replicas_to_dirs(self, request: Any, now: int) -> Decision:
+        self._ctx.cause = "its replica is damaged"
+        return directories.assign(self._ctx, request, now)
 
     def create_topics(self, request: Any, now: int) -> Decision:
         return topics.create(self._ctx, request, now)

@@ -17,6 +17,7 @@ from insync.node.housekeeping import Housekeeping
 from insync.node.lifecycle import STOPPED, Lifecycle
 from insync.node.producer_ids import ProducerIds
 from insync.node.publisher import Publisher
+from insync.node.scrubber import Scrubber
 from insync.node.topic_creation import TopicCreation
 from insync.quorum.quorum import Quorum
 from insync.replication.manager import ReplicaManager
@@ -76,6 +77,7 @@ class BrokerRole:
         self.topic_creation = TopicCreation(config.auto_create_topics, config.forward_timeout_ms, self.forwarding, out)
         self.producer_ids = ProducerIds(config, out, controller_id, lambda: self.lifecycle.broker_epoch)
         self.housekeeping = Housekeeping(config, self.log_store, self.replicas, out, now)
+        self.scrubber = Scrubber(config, self.replicas, out, now)
         self.groups = GroupRole(config, lambda: publisher.image, self.replicas, self.forwarding, out, rng, now)
 
     def metadata_changed(self, changes: Changes, now: int) -> None:
@@ -144,6 +146,7 @@ class BrokerRole:
         self.forwarding.tick(now)
         self.producer_ids.tick(now)
         self.housekeeping.tick(now)
+        self.scrubber.tick(now)
         self.groups.tick(now)
 
     def deadlines(self) -> tuple[int | None, ...]:
@@ -154,6 +157,7 @@ class BrokerRole:
             self.forwarding.next_deadline(),
             self.producer_ids.next_deadline(),
             self.housekeeping.next_deadline(),
+            self.scrubber.next_deadline(),
             self.groups.next_deadline(),
         )
 

@@ -8,6 +8,8 @@ Notes: log_compacted(partition, clean_to, removed_bytes, segments).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from insync.node.config import NodeConfig
 from insync.replication.replica import Replica
 from insync.sansio import Outbox
@@ -19,7 +21,15 @@ from insync.storage.log_store import LogKey, LogStore
 
 
 class Cleaner:
-    def __init__(self, config: NodeConfig, log_store: LogStore, out: Outbox) -> None:
+    def __init__(
+        self,
+        config: NodeConfig,
+        log_store: LogStore,
+        out: Outbox,
+        on_damage: Callable[[LogKey, int, int], None] | None = None,
+    ) -> None:
+        """`on_damage`: called with (log, offset, now) where a pass was given up at a damaged batch (D6)."""
+        self._on_damage = on_damage
         self._config = config
         self._log_store = log_store
         self._out = out
@@ -84,6 +94,8 @@ class Cleaner:
         self._pass = self._step_at = None
         self._look_at = now + (self._config.cleaner_interval_ms if work.overtaken else 0)  # the next one may be waiting
         it = self._logs[work.log]
+        if work.damaged_at is not None and self._on_damage is not None:
+            self._on_damage(it.key, work.damaged_at, now)
         if not work.overtaken:
             it.cleaned(work)
             self._out.note(

@@ -48,6 +48,10 @@ class NodeConfig:
     cleaner_step_bytes: int = 1 << 16
     """A compaction under way looks at so many bytes, so often: it shares the thread with everything else."""
     cleaner_max_keys: int = 250_000
+    scrub_bytes_per_second: int = 8 << 20
+    """D6: how fast the logs are read in search of damaged batches; 0: never."""
+    scrub_interval_ms: int = 3_600_000
+    """From the start of one pass over all logs to the start of the next, at least."""
     metadata_snapshot_records: int = 20_000
 
     auto_create_topics: bool = True

@@ -25,6 +25,8 @@ from insync.node.forwarding import Forwarding
 from insync.replication.leader import Leader
 from insync.replication.manager import ReplicaManager
 from insync.sansio import Message, Outbox
+from insync.storage import verification
+from insync.storage.damage import CorruptSegmentError
 from insync.wire import batch
 from insync.wire.errors import ErrorCode, MalformedBatch
 from insync.wire.messages import create_topics, find_coordinator
@@ -149,13 +151,29 @@ class GroupRole:
     def _load_piece(self, index: int, leader: Leader, max_bytes: int, now: int) -> int:
         log = leader.replica.log
         at, end = max(self._loading[index], log.log_start), log.hwm
-        data = log.read(at, max_bytes, limit_offset=end) if at < end else b""
+        data = self._read_sound(leader, at, max_bytes, end, now) if at < end else b""
+        if data is None:
+            return 0  # D6: it is damaged; this broker soon leads it no more, or has repaired it
         reached = end if not data else self._replay(index, data, at, end)
         self._loading[index] = reached
         if reached >= end:
             del self._loading[index]
             self.coordinator.finish_load(index, now)
         return len(data)
+
+    def _read_sound(self, leader: Leader, at: int, max_bytes: int, end: int, now: int) -> bytes | None:
+        """D6: offsets and groups are not restored from damaged batches; None if that is what comes next."""
+        replica, log = leader.replica, leader.replica.log
+        if log.damage.at(at) is not None:
+            return None
+        try:
+            data = log.read(at, max_bytes, limit_offset=log.damage.limit(at, end))
+        except CorruptSegmentError:
+            data = b""
+        sound = verification.sound_prefix(log, data)
+        if sound < len(data) or not data:
+            self._replicas.suspect(replica, at, "loading of groups", now)
+        return data[:sound] or None
 
     def _replay(self, index: int, data: bytes, at: int, end: int) -> int:
         reached = end

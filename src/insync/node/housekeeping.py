@@ -28,7 +28,7 @@ class Housekeeping:
         self._replicas = replicas
         self._out = out
         self._wall_offset = config.wall_offset_ms
-        self._cleaner = Cleaner(config, log_store, out)
+        self._cleaner = Cleaner(config, log_store, out, self._on_damage)
         self._unflushed: dict[Log, LogKey] = {}  # in the order in which they were written to
         self._chores = [
             _Chore(config.hwm_checkpoint_interval_ms, self._checkpoint_high_watermarks, now),
@@ -59,6 +59,11 @@ class Housekeeping:
     def next_deadline(self) -> int:
         cleaning = self._cleaner.next_deadline()
         return self._next_due if cleaning is None else min(self._next_due, cleaning)
+
+    def _on_damage(self, key: LogKey, offset: int, now: int) -> None:
+        replica = self._replicas.replicas.get(key)
+        if replica is not None:
+            self._replicas.suspect(replica, offset, "compaction", now)
 
     def _checkpoint_high_watermarks(self, now: int) -> None:
         self._out.write_file(*self._log_store.checkpoint_high_watermarks())

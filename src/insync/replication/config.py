@@ -26,6 +26,8 @@ class ReplicationConfig:
     alter_partition_patience_ms: int = 2_000
     """I3: how long to wait for metadata that an answer has announced before asking the controller once more."""
 
+    fetch_verify_checksums: bool = False
+    """D6: consumers are sent only what was verified. Followers verify what they are sent."""
     fetch_max_bytes: int = 57_671_680
     """fetch.max.bytes: in one answer to a consumer, whatever it asks for."""
     max_incremental_fetch_sessions: int = 1_000

@@ -39,6 +39,7 @@ class Core:
         "proposed",
         "purgatory",
         "replicas",
+        "suspects",
         "under_replicated",
         "woken",
     )
@@ -72,4 +73,6 @@ class Core:
         """Proposals to send at the end of this step, so that one request carries them all."""
         self.under_replicated: dict[Replica, None] = {}
         """Partitions led here with a follower outside the ISR."""
+        self.suspects: dict[Replica, tuple[int, str]] = {}
+        """D6: replicas with a batch that may be damaged: (its offset, who says so)."""
         self.counters = {"isr_expands": 0, "isr_shrinks": 0, "failed_isr_updates": 0}

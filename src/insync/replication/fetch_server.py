@@ -14,10 +14,13 @@ from uuid import UUID
 
 from insync.replication.core import Core
 from insync.replication.divergence import EpochEnd
-from insync.replication.fetch_session import NO_SESSION, CachedPartition, Session, SessionCache
-from insync.replication.leader import Leader
+from insync.replication.fetch_session import DEBUG_CONSUMER, NO_SESSION, CachedPartition, Session, SessionCache
+from insync.replication.leader import Leader, leader_epoch_error
 from insync.replication.replica import Replica
+from insync.storage import verification
+from insync.storage.damage import CorruptSegmentError
 from insync.storage.log import Log
+from insync.wire import batch
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
 from insync.wire.types import NO_DURATION, millis
@@ -158,8 +161,10 @@ class FetchServer:
             cached.watch(replica)
             verdict = self._judge(cached, replica, now, arriving=arriving)
             if verdict is None:
-                self._read(cached, replica, parked, served, now)
-            elif isinstance(verdict, EpochEnd):
+                verdict = self._read(cached, replica, parked, served, now)
+            if verdict is None:
+                continue
+            if isinstance(verdict, EpochEnd):
                 self._tell_divergence(cached, replica, verdict, served)
             else:
                 self._refuse(cached, verdict, replica, served)
@@ -170,13 +175,17 @@ class FetchServer:
     ) -> ErrorCode | EpochEnd | None:
         leader = replica.role
         if not isinstance(leader, Leader):
-            return ErrorCode.not_leader_or_follower
+            reads_any = cached.session_replica == DEBUG_CONSUMER
+            return judge_verifier(cached, replica) if reads_any else ErrorCode.not_leader_or_follower
         verdict = leader.judge(cached)
         if verdict is None and arriving and cached.from_follower and cached.session is not None:
             return leader.record_fetch(cached, cached.session_replica, cached.session.replica_epoch, now)
         return verdict
 
-    def _read(self, cached: CachedPartition, replica: Replica, parked: ParkedFetch, served: Served, now: int) -> None:
+    def _read(
+        self, cached: CachedPartition, replica: Replica, parked: ParkedFetch, served: Served, now: int
+    ) -> ErrorCode | None:
+        """Read for one partition; an error if what comes next is damaged (D6)."""
         log = replica.log
         limit = readable_end(log.hwm, log.leo, from_follower=cached.from_follower)
         records = b""
@@ -185,7 +194,11 @@ class FetchServer:
                 cached.from_follower and replica in self._core.under_replicated and self._copies(cached, replica)
             )
             if served.budget > 0 and not (throttled and self._holds_back(cached, replica, now)):
-                records = _records(log, cached.fetch_offset, min(cached.max_bytes, served.budget), limit, served)
+                size = min(cached.max_bytes, served.budget)
+                read = self._sound_records(cached, replica, size, limit, served)
+                if isinstance(read, ErrorCode):
+                    return read
+                records = read
             served.bytes += len(records)
             served.budget -= len(records)
             if throttled:
@@ -198,6 +211,46 @@ class FetchServer:
         if records or moved or parked.full:
             served.told.append((cached, log.hwm, log.log_start))
             served.answers.append((cached.key[0], _data(cached.key[1], log.hwm, log.log_start, records, parked)))
+        return None
+
+    def _sound_records(
+        self, cached: CachedPartition, replica: Replica, size: int, limit: int, served: Served
+    ) -> bytes | ErrorCode:
+        """D6: batches that are known to be damaged are sent to nobody; those that may be are verified first."""
+        log, offset = replica.log, cached.fetch_offset
+        if log.damage:
+            if log.damage.at(offset) is not None:
+                return damaged_error(log)
+            limit = log.damage.limit(offset, limit)
+        try:
+            records = _records(log, offset, size, limit, served)
+        except CorruptSegmentError:
+            self._core.suspects[replica] = (offset, "it cannot be found in its segment")
+            return damaged_error(log)
+        if not records or not self._has_to_verify(cached, replica):
+            return records
+        sound = verification.sound_prefix(log, records)
+        if sound == len(records):
+            return records
+        header = batch.read_header(records, sound) if len(records) - sound >= batch.HEADER_SIZE else None
+        bad = offset if header is None or sound == 0 else header.base_offset
+        self._core.suspects[replica] = (bad if log.log_start <= bad < log.leo else offset, "its checksum is wrong")
+        return records[:sound] if sound else damaged_error(log)
+
+    def _has_to_verify(self, cached: CachedPartition, replica: Replica) -> bool:
+        if not cached.from_follower:
+            return (
+                self._core.config.fetch_verify_checksums
+                or cached.session_replica == DEBUG_CONSUMER
+                or replica in self._core.suspects
+            )
+        leader = replica.leader
+        progress = None if leader is None else leader.followers.get(cached.session_replica)
+        if progress is None:
+            return False
+        makes_no_progress = progress.served_offset == cached.fetch_offset
+        progress.served_offset = cached.fetch_offset
+        return makes_no_progress
 
     def _copies(self, cached: CachedPartition, replica: Replica) -> bool:
         """R6: these records count against the throttled rate. The maximal ISR is what the high watermark waits for."""
@@ -257,6 +310,20 @@ def _records(log: Log, offset: int, size: int, limit: int, served: Served) -> by
     if records is None:
         records = served.reads[key] = log.read(offset, size, limit_offset=limit, min_one=served.bytes == 0)
     return records
+
+
+def damaged_error(log: Log) -> ErrorCode:
+    """D6: clients wait while there is hope: they ask again after a storage error, and give up at a corrupt message."""
+    return ErrorCode.corrupt_message if log.damage.irreparable else ErrorCode.kafka_storage_error
+
+
+def judge_verifier(cached: CachedPartition, replica: Replica) -> ErrorCode | None:
+    """F3, for a fetch that any replica may answer."""
+    error = leader_epoch_error(cached.leader_epoch, replica.partition.leader_epoch)
+    if error is not None:
+        return error
+    log = replica.log
+    return None if log.log_start <= cached.fetch_offset <= log.leo else ErrorCode.offset_out_of_range
 
 
 def consumer_limit(asked: int, most: int) -> int:

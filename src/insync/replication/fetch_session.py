@@ -27,6 +27,8 @@ FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 MAX_EPOCH = 0x7FFFFFFF
 CONSUMER = -1
+DEBUG_CONSUMER = -2
+"""Kafka's replica verification: reads as a consumer does, from any replica."""
 
 
 class CachedPartition:

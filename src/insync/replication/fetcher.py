@@ -21,6 +21,8 @@ from insync.wire.messages import fetch
 from insync.wire.types import ms
 
 CHANNEL = "fetch"
+CORRUPT_FETCH = "corrupt_fetch"
+_DAMAGED = (ErrorCode.corrupt_message, ErrorCode.kafka_storage_error)
 _SESSION_LOST = (ErrorCode.fetch_session_id_not_found, ErrorCode.invalid_fetch_session_epoch)
 
 
@@ -88,11 +90,14 @@ class Fetcher:
         self._delayed.pop(replica.key, None)
         self._forget.pop(replica.key, None)
         self._to_send[replica.key] = None
+        self._core.findings.clear(CORRUPT_FETCH, replica.partition.name)
 
     def remove(self, key: PartitionKey) -> None:
         """F6: it leads now, or is gone; the session forgets it with the next request."""
-        self.positions.pop(key, None)
+        position = self.positions.pop(key, None)
         self._drop_from_session(key)
+        if position is not None:
+            self._core.findings.clear(CORRUPT_FETCH, position.replica.partition.name)
 
     def stop(self) -> None:
         self._stopped = True
@@ -197,6 +202,7 @@ class Fetcher:
         error = follower.receive(self._core, position.replica, answer)
         if answer.records and self._copies(position.replica):
             self._core.follower_throttle.count(len(answer.records), now)
+        self._tell_damage(position, error)
         if error is not ErrorCode.none:
             self._delay(key, now + self._core.config.replica_fetch_backoff_ms)
         elif (
@@ -206,6 +212,19 @@ class Fetcher:
         ):
             self._to_send[key] = None
         return None
+
+    def _tell_damage(self, position: Position, error: ErrorCode) -> None:
+        """D6: why this replica does not get on, and so does not join the ISR."""
+        name, findings = position.replica.partition.name, self._core.findings
+        if error in _DAMAGED:
+            text = (
+                f"The records of leader {self._leader} from offset {position.asked_offset} on are damaged "
+                f"({error.name.upper()}), so this replica does not catch up. It asks again until a leader "
+                "has an intact copy."
+            )
+            findings.report(CORRUPT_FETCH, name, text)
+        elif error is ErrorCode.none and findings.has(CORRUPT_FETCH, name):
+            findings.clear(CORRUPT_FETCH, name)
 
     def _drop(self, key: PartitionKey, reason: str) -> None:
         replica = self._core.replicas.get(key)

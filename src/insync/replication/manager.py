@@ -23,6 +23,7 @@ from insync.replication.fetch_server import FetchServer, Reads
 from insync.replication.fetcher import Fetchers
 from insync.replication.produce_server import ProduceServer
 from insync.replication.purgatory import OnAppended, OnCommitted, Purgatory
+from insync.replication.repairs import Repairs
 from insync.replication.replica import Replica
 from insync.sansio import Outbox
 from insync.storage.log_store import LogStore
@@ -46,6 +47,7 @@ class ReplicaManager:
         "_produce_server",
         "_proposals",
         "_purgatory",
+        "_repairs",
         "_shrink_at",
         "_started",
         "changed",
@@ -79,6 +81,7 @@ class ReplicaManager:
         self._fetch_server = FetchServer(self._core)
         self._produce_server = ProduceServer(self._core)
         self._delete_server = DeleteServer(self._core)
+        self._repairs = Repairs(self._core, self._finish)
         self.replicas: dict[PartitionKey, Replica] = self._core.replicas
         self.changed: dict[Replica, None] = self._core.changed
         """Replicas whose LEO, HWM, ISR or role changed; whoever looks at them clears it."""
@@ -107,6 +110,8 @@ class ReplicaManager:
             transitions.set_aside(self._core, self._fetchers, key, "a metadata snapshot no longer has this partition")
         for partition in partitions:
             transitions.apply(self._core, self._fetchers, partition, now)
+            if self._repairs:
+                self._repairs.role_changed(partition.key, now)
         if not self._started and not more:
             self._started = True
             transitions.set_aside_strays(self._core)
@@ -201,6 +206,7 @@ class ReplicaManager:
             self._delete_server.next_deadline(),
             self._fetchers.next_deadline(),
             self._proposals.next_deadline(),
+            self._repairs.next_deadline(),
             self._shrink_at if self.replicas else None,
             self._expand_at if self._core.under_replicated else None,
         ]
@@ -230,6 +236,15 @@ class ReplicaManager:
             replica.disturbed(self._core.woken)
         self._finish(now)
 
+    def suspect(self, replica: Replica, offset: int, cause: str, now: int) -> None:
+        """D6: the batch at `offset` may be damaged: verify it, and repair it if it is."""
+        self._core.suspects[replica] = (offset, cause)
+        self._finish(now)
+
+    @property
+    def repaired_ranges(self) -> int:
+        return self._repairs.repaired
+
     def stop_fetching(self) -> None:
         self._fetchers.stop()
 
@@ -251,5 +266,7 @@ class ReplicaManager:
             reads: Reads = {}
             for session in woken:
                 self._fetch_server.wake(session, now, reads)
+        if core.suspects or self._repairs:
+            self._repairs.tick(now)
         self._proposals.send_ready(now)
         self._fetchers.send_ready(now)

@@ -26,6 +26,7 @@ class FollowerProgress:
         "leo",
         "leo_at_last_fetch",
         "log_start",
+        "served_offset",
     )
 
     def __init__(self, broker: int) -> None:
@@ -45,6 +46,8 @@ class FollowerProgress:
         self.leo_at_last_fetch = UNKNOWN
         self.fetched_in_epoch = False
         self.held_back = False
+        self.served_offset = UNKNOWN
+        """D6: where it stood when it was last sent records. If it asks from there again, it could not use them."""
         self.cached: CachedPartition | None = None
 
     def forget_fetch(self) -> None:

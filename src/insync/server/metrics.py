@@ -38,6 +38,7 @@ class NodeMetrics:
             yield from self._replication()
         yield from self._cluster()
         yield from self._findings()
+        yield from self._damage()
         yield from self._requests()
         yield from self._server()
 
@@ -65,6 +66,22 @@ class NodeMetrics:
         yield _counter("isr_expands", "IsrExpandsPerSec", counters["isr_expands"])
         yield _counter("isr_shrinks", "IsrShrinksPerSec", counters["isr_shrinks"])
         yield _counter("failed_isr_updates", "FailedIsrUpdatesPerSec", counters["failed_isr_updates"])
+
+    def _damage(self) -> Iterator[Metric]:
+        """D6"""
+        broker = self._node.broker_role
+        if broker is None:
+            return
+        replicas, scrubber = broker.replicas, broker.scrubber
+        damaged = sum(len(replica.log.damage.ranges) for replica in replicas.replicas.values())
+        yield _gauge("damaged_ranges", "ranges of offsets that are damaged on disk and not yet repaired", damaged)
+        yield _counter("repaired_ranges", "damaged ranges replaced from another replica", replicas.repaired_ranges)
+        yield _counter("scrubbed_bytes", "read by the scrub", scrubber.bytes)
+        yield _gauge(
+            "scrub_completed_timestamp_seconds",
+            "when the last whole pass of the scrub ended; 0: none did in this uptime",
+            scrubber.completed_at_ms / 1_000,
+        )
 
     def _cluster(self) -> Iterator[Metric]:
         image, role, counts = self._node.image, self._node.controller_role, self._notes.counts

@@ -20,7 +20,16 @@ QUIET = (
 )
 """Frequent, or only telling for someone who looks into one partition."""
 
-LOUD = ("truncated", "quorum_truncated", "quorum_bad_records", "finding")
+LOUD = (
+    "batch_suspected",
+    "batch_repaired",
+    "repair_failed",
+    "index_rebuilt",
+    "truncated",
+    "quorum_truncated",
+    "quorum_bad_records",
+    "finding",
+)
 
 
 class NoteLog:

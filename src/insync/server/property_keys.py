@@ -129,6 +129,9 @@ _TABLE: dict[str, tuple[Target, ...]] = {
     "log.flush.offset.checkpoint.interval.ms": (("node", "recovery_point_checkpoint_interval_ms", _MS1),),
     "log.flush.scheduler.interval.ms": (("node", "flush_check_interval_ms", _MS1),),
     "log.cleaner.backoff.ms": (("node", "cleaner_interval_ms", _MS1),),
+    "insync.scrub.bytes.per.second": (("node", "scrub_bytes_per_second", whole(0)),),
+    "insync.scrub.interval.ms": (("node", "scrub_interval_ms", _MS1),),
+    "insync.fetch.verify.checksums": (("replication", "fetch_verify_checksums", truth),),
     "log.retention.check.interval.ms": (("node", "retention_check_interval_ms", _MS1),),
     # groups
     "group.min.session.timeout.ms": (("groups", "group_min_session_timeout_ms", _MS1),),

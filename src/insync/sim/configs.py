@@ -32,6 +32,7 @@ def node_config(plan: Plan, node: NodePlan) -> NodeConfig:
         recovery_point_checkpoint_interval_ms=timing.checkpoint_ms * 2,
         retention_check_interval_ms=timing.retention_check_ms,
         flush_check_interval_ms=timing.flush_check_ms,
+        scrub_bytes_per_second=0,
         metadata_snapshot_records=timing.snapshot_records,
         wall_offset_ms=node.wall_offset_ms,
         quorum=_quorum(timing),

@@ -72,6 +72,13 @@ class Damage:
     def of_segment(self, base: int) -> list[DamagedRange]:
         return [known for known in self.ranges if known.segment_base == base]
 
+    def replace_segment(self, base: int, found: list[DamagedRange]) -> None:
+        """The segment was verified anew."""
+        for known in self.of_segment(base):
+            self.remove(known)
+        for damaged in found:
+            self.add(damaged)
+
     def at(self, offset: int) -> DamagedRange | None:
         """The range that holds `offset`."""
         return next((known for known in self.ranges if known.start_offset <= offset < known.end_offset), None)

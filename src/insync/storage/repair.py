@@ -119,6 +119,10 @@ class SegmentRepair:
             source.close()
             target.close()
 
+    def abandon(self) -> None:
+        """The log is gone, and with it its directory."""
+        self.new = None
+
     def finish(self) -> bool:
         """False if the log was cut, compacted or deleted meanwhile: then nothing is replaced."""
         log = self._log

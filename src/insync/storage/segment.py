@@ -202,9 +202,12 @@ class Segment:
         """The position of the batch that holds `offset`."""
         position = self._walk(self._floor(offset), offset)
         if position < 0:  # the index misled, or there is no such batch
+            known = (self.index, self.times, self.first_timestamp, self.top_timestamp, self.max_timestamp_offset)
             self.rebuild_index()
             position = self._walk(0, offset)
         if position < 0:
+            # D6: behind damage nothing can be indexed, and what was known of it is worth more.
+            self.index, self.times, self.first_timestamp, self.top_timestamp, self.max_timestamp_offset = known
             raise CorruptSegmentError(self._path, offset, f"no batch with offset {offset}")
         return position
 

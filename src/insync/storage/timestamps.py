@@ -50,6 +50,8 @@ def _candidates(segment: Segment, timestamp: int) -> Iterator[Record]:
     file = segment.file
     start = max(0, segment.index.floor(max(segment.base, segment.times.floor(timestamp))))
     for position, header in scan.headers(file, start, segment.size):
+        if header.magic != batches.MAGIC or header.base_offset < segment.base:
+            return  # D6: behind damage nothing is known
         if header.max_timestamp >= timestamp:
             yield from _readable(file.read(position, header.length), header)
 

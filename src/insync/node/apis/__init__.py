@@ -18,6 +18,7 @@ from insync.node.apis import (
     alter_partition,
     alter_partition_reassignments,
     api_versions,
+    assign_replicas_to_dirs,
     begin_quorum_epoch,
     broker_heartbeat,
     broker_registration,
@@ -111,7 +112,9 @@ BROKER = _by_key(
     list_transactions,
     describe_transactions,
 )
-CONTROLLER = _by_key(alter_partition, broker_registration, broker_heartbeat, allocate_producer_ids)
+CONTROLLER = _by_key(
+    alter_partition, assign_replicas_to_dirs, broker_registration, broker_heartbeat, allocate_producer_ids
+)
 FORWARDED = _by_key(
     create_topics,
     delete_topics,

@@ -1,0 +1,190 @@
+"""Bytes that change in the segments of running nodes (D6): clients notice nothing, and all replicas are healed."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+from insync.client import explain, facts, health
+from insync.client.blocking import Blocking
+from insync.findings import Finding
+from insync.testing import Cluster
+from insync.wire import batch
+
+TIMEOUT_S = 60.0
+"""Of every wait; only a defect takes this long."""
+TOPICS = ("scrubbed", "rebuilt")
+PLAN = {"partitions": 1, "replication_factor": 3, "min_insync_replicas": 2, "segment_bytes": 20_000}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    settings = {"insync.scrub.interval.ms": 500, "insync.fetch.verify.checksums": "true"}
+    with Cluster(brokers=3, topics=dict.fromkeys(TOPICS, PLAN), settings=settings) as running:
+        yield running
+
+
+class Writer:
+    """Sends records with acks=all, and knows which were acknowledged."""
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self._topic = topic
+        self._sent = 0
+        self.acknowledged: list[str] = []
+        self.failed: list[KafkaError] = []
+        self._producer = Producer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "enable.idempotence": True,
+                "batch.num.messages": 5,
+                "linger.ms": 1,
+            }
+        )
+
+    def write(self, count: int) -> None:
+        for _ in range(count):
+            value = f"{self._sent:06d}-{'x' * 200}"
+            self._sent += 1
+
+            def delivered(error: KafkaError | None, _: object, value: str = value) -> None:
+                self.failed.append(error) if error else self.acknowledged.append(value)
+
+            self._producer.produce(self._topic, value, partition=0, on_delivery=delivered)
+            self._producer.poll(0)
+
+    def finish(self) -> list[str]:
+        assert self._producer.flush(TIMEOUT_S) == 0
+        assert not self.failed, self.failed[0]
+        return self.acknowledged
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline, f"still not: {what}"
+        time.sleep(0.1)
+
+
+def segments(cluster: Cluster, node: int, topic: str) -> list[Path]:
+    return sorted((cluster.nodes[node].directory / "data" / "data" / f"{topic}-0").glob("*.log"))
+
+
+def flip(path: Path, position: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(position)
+        (byte,) = file.read(1)
+        file.seek(position)
+        file.write(bytes([byte ^ 0x5A]))
+
+
+def contents(cluster: Cluster, topic: str) -> list[bytes]:
+    """The batches of each replica, as the files have them."""
+    return [b"".join(path.read_bytes() for path in segments(cluster, node, topic)) for node in cluster.nodes]
+
+
+def is_intact(cluster: Cluster, topic: str) -> bool:
+    first, *others = contents(cluster, topic)
+    whole = list(batch.iter_headers(first))
+    sound = bool(whole) and all(batch.crc_ok(first, at, header) for at, header in whole)
+    return sound and all(other == first for other in others)
+
+
+def read_all(cluster: Cluster, topic: str) -> list[str]:
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap, "group.id": "rot", "enable.auto.commit": False, "check.crcs": True}
+    )
+    partition = TopicPartition(topic, 0)
+    _, end = consumer.get_watermark_offsets(partition, timeout=TIMEOUT_S)
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    values: list[str] = []
+    deadline = time.monotonic() + TIMEOUT_S
+    while len(values) < end:
+        assert time.monotonic() < deadline, f"{len(values)} of {end} records read"
+        for message in consumer.consume(500, 0.2):
+            assert message.error() is None, message.error()
+            values.append(message.value().decode())
+    consumer.close()
+    return values
+
+
+def findings(cluster: Cluster) -> list[Finding]:
+    with Blocking(cluster.bootstrap) as client:
+        picture = client.call(health.look)
+    return [finding for reported in picture.node_findings.values() for finding in reported]
+
+
+def lines(cluster: Cluster, node: int, *words: str) -> list[str]:
+    text = cluster.log_of(node).read_text(errors="replace").splitlines()
+    return [line for line in text if all(word in line for word in words)]
+
+
+def test_rot_on_a_follower_and_on_the_leader_is_healed_under_load(cluster: Cluster) -> None:
+    """D6: everything acknowledged is read while bytes change, and in the end all replicas hold the same bytes."""
+    topic = "scrubbed"
+    writer = Writer(cluster, topic)
+    writer.write(300)
+    writer.finish()
+    leader = cluster.wait_for_leader(topic)
+    follower = next(node for node in cluster.nodes if node != leader)
+    flip(segments(cluster, follower, topic)[0], 5_000)  # in a record
+    flip(segments(cluster, leader, topic)[1], 9)  # the length of a batch
+    writer.write(300)
+    assert read_all(cluster, topic)[:300] == writer.acknowledged[:300]
+    for node in (leader, follower):
+        wait_until(lambda node=node: bool(lines(cluster, node, "batch_repaired", topic)), "the batch is repaired")
+        (found, *_) = lines(cluster, node, "event=finding", "WARNING", "corrupt_batch", topic)
+        assert f"{topic}-0/0" in found
+        assert "offsets" in found
+    wait_until(lambda: cluster.leader_of(topic) != leader, "the leadership is handed over")
+    writer.finish()
+    cluster.wait_for_isr(topic, timeout_s=TIMEOUT_S)
+    wait_until(lambda: is_intact(cluster, topic), "all replicas are intact and equal")
+    assert read_all(cluster, topic) == writer.acknowledged
+    wait_until(lambda: findings(cluster) == [], "the findings are cleared")
+
+
+def test_a_replica_is_rebuilt_from_an_intact_copy_while_its_leader_is_damaged(cluster: Cluster) -> None:
+    """D6: the third replica, which is intact, takes over from the leader, and both others copy from it."""
+    topic = "rebuilt"
+    writer = Writer(cluster, topic)
+    writer.write(300)
+    acknowledged = writer.finish()
+    leader = cluster.wait_for_leader(topic)
+    rebuilt = next(node for node in cluster.nodes if node != leader)
+    directory = segments(cluster, rebuilt, topic)[0].parent
+    cluster.kill(rebuilt)
+    shutil.rmtree(directory)
+    flip(segments(cluster, leader, topic)[0], 5_000)
+    cluster.start(rebuilt)
+    cluster.wait_for_isr(topic, timeout_s=TIMEOUT_S)
+    wait_until(lambda: is_intact(cluster, topic), "all replicas are intact and equal")
+    assert read_all(cluster, topic) == acknowledged
+    wait_until(lambda: findings(cluster) == [], "the findings are cleared")
+
+
+def test_damage_without_an_intact_copy_is_shown_until_it_is_healed(cluster: Cluster) -> None:
+    """D6: by health and explain, with topic, offsets and file."""
+    topic = "single"
+    cluster.create_topic(topic, partitions=1, replication_factor=1)
+    writer = Writer(cluster, topic)
+    writer.write(50)
+    writer.finish()
+    leader = cluster.wait_for_leader(topic)
+    path = segments(cluster, leader, topic)[0]
+    flip(path, 2_000)
+    wait_until(lambda: any(found.subject == "single-0" for found in findings(cluster)), "the damage is found")
+    with Blocking(cluster.bootstrap) as client:
+        judged = health.judge(client.call(health.look))
+        told = explain.explain(client.call(lambda connected: facts.gather(connected, topic, 0, 0.0)))
+    (found,) = [finding for finding in judged if "single-0" in finding.where]
+    assert (found.severity, found.what) == ("critical", "corrupt batch")
+    assert "data/single-0/00000000000000000000.log" in found.text
+    assert told.state == "degraded"
+    assert "corrupt batch: offsets" in told.replicas[0].why
+    flip(path, 2_000)  # as if it was restored from a backup
+    wait_until(lambda: findings(cluster) == [], "the finding is cleared")
