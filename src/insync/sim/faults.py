@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from insync.node.node import METADATA_DIRECTORY
+from insync.quorum.config import METADATA_DIRECTORY
 from insync.sim.cluster import Cluster
 from insync.sim.disk import SimDisk
 from insync.sim.network import Link
