@@ -85,7 +85,8 @@ def test_the_cluster_describes_itself(tools: Tools) -> None:
     assert ask("list-endpoints", "--bootstrap-controller").count("controller") == 3
     versions = tools("kafka-broker-api-versions")
     assert versions.count("Produce(0): 0 to 13 [usable: 13]") == 3
-    assert versions.count("ConsumerGroupHeartbeat(68): UNSUPPORTED") == 3
+    assert versions.count("ConsumerGroupHeartbeat(68): 0 to 1 [usable: 1]") == 3  # and refused, see ADR 18
+    assert versions.count("ConsumerGroupDescribe(69): UNSUPPORTED") == 3
 
 
 def test_disks_and_producers_are_described(tools: Tools) -> None:

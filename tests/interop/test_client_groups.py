@@ -33,6 +33,18 @@ def topic(make_topic: MakeTopic) -> str:
     return make_topic(PARTITIONS)
 
 
+def test_the_consumer_protocol_is_a_fatal_error(bootstrap: str, topic: str) -> None:
+    """ADR 18: without an answer librdkafka would wait for ever, and its user would not know for what."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": topic, "group.protocol": "consumer"}
+    consumer = Consumer(settings, logger=SILENT)
+    consumer.subscribe([topic])
+    message = consumer.poll(PATIENCE_S)
+    assert message is not None
+    assert message.error().code() == KafkaError._FATAL
+    assert "ConsumerGroupHeartbeat" in message.error().str()
+    consumer.close()
+
+
 def _fill(bootstrap: str, topic: str, each: int) -> None:
     """As many records in every partition."""
     producer = Producer({"bootstrap.servers": bootstrap}, logger=SILENT)

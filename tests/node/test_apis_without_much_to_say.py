@@ -11,6 +11,7 @@ from insync.node.apis.produce import ADMINISTRATOR
 from insync.sansio import Client, Request
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import (
+    consumer_group_heartbeat,
     create_acls,
     delete_acls,
     describe_acls,
@@ -18,6 +19,7 @@ from insync.wire.messages import (
     describe_transactions,
     list_transactions,
 )
+from insync.wire.types import ms
 
 # --- ACLs ---
 
@@ -80,6 +82,19 @@ def test_there_are_no_transactions() -> None:
 def test_a_pattern_of_transactional_ids_must_be_a_regular_expression(pattern: str | None, error: ErrorCode) -> None:
     request = list_transactions.ListTransactionsRequest(state_filters=(), transactional_id_pattern=pattern)
     assert Net().up().answered(1, request).error_code is error
+
+
+# --- the consumer group protocol ---
+
+
+def test_the_consumer_group_protocol_is_refused_aloud() -> None:
+    """ADR 18: a client that finds no ConsumerGroupHeartbeat waits for ever; one that is refused tells its user."""
+    request = consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="m", member_epoch=0, rebalance_timeout=ms(1_000), topic_partitions=None
+    )
+    answer = Net().up().answered(1, request)
+    assert answer.error_code is ErrorCode.unsupported_version
+    assert "group.protocol=classic" in answer.error_message
 
 
 # --- the cluster ---

@@ -22,6 +22,7 @@ from insync.node.apis import (
     begin_quorum_epoch,
     broker_heartbeat,
     broker_registration,
+    consumer_group_heartbeat,
     create_acls,
     create_partitions,
     create_topics,
@@ -111,6 +112,7 @@ BROKER = _by_key(
     delete_groups,
     list_transactions,
     describe_transactions,
+    consumer_group_heartbeat,
 )
 CONTROLLER = _by_key(
     alter_partition, assign_replicas_to_dirs, broker_registration, broker_heartbeat, allocate_producer_ids
