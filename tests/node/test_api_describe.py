@@ -168,7 +168,7 @@ def test_log_dirs_tell_the_bytes_of_each_replica_asked_for() -> None:
     assert [(topic.name, [p.partition_index for p in topic.partitions]) for topic in some.topics] == [("t", [1])]
 
 
-def test_producers_of_a_partition_are_described_by_its_leader_only() -> None:
+def test_producers_of_a_partition_are_described_by_each_of_its_replicas() -> None:
     """P4."""
     net = three_brokers().up()
     partition = net.create("t", (2, 1))
@@ -187,7 +187,9 @@ def test_producers_of_a_partition_are_described_by_its_leader_only() -> None:
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (40, 2, 2)
     assert producer.last_timestamp == 777
     assert unknown.error_code is ErrorCode.unknown_topic_or_partition
-    assert net.answered(1, request).topics[0].partitions[0].error_code is ErrorCode.not_leader_or_follower
+    net.advance(1_000)
+    assert net.answered(1, request).topics[0].partitions[0].active_producers == known.active_producers
+    assert net.answered(3, request).topics[0].partitions[0].error_code is ErrorCode.not_leader_or_follower
 
 
 def test_features_stay_at_their_level_and_asking_for_it_succeeds() -> None:
@@ -198,3 +200,16 @@ def test_features_stay_at_their_level_and_asking_for_it_succeeds() -> None:
         answer = net.answered(1, update_features.UpdateFeaturesRequest(feature_updates=(update,)))
         assert answer.error_code.name == error
     assert net.nodes[1].image.features["metadata.version"] == level
+
+
+def test_a_refused_feature_is_named() -> None:
+    """The tools print the message for every feature that was asked for."""
+    net = Net().up()
+    asked = (("metadata.version", 25), ("group.version", 1), ("eligible.leader.replicas.version", 7))
+    updates = tuple(update_features.FeatureUpdateKey(feature=name, max_version_level=n) for name, n in asked)
+    told = net.answered(1, update_features.UpdateFeaturesRequest(feature_updates=updates)).error_message
+    assert "Invalid update version 1 for feature group.version." in told
+    only = net.answered(1, update_features.UpdateFeaturesRequest(feature_updates=updates[2:])).error_message
+    assert only.endswith(
+        "Invalid update version 7 for feature eligible.leader.replicas.version. This cluster only supports version 1."
+    )

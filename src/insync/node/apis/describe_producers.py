@@ -1,4 +1,4 @@
-"""DescribeProducers (61): who writes to the partitions that this broker leads. Leaves out: transactions."""
+"""DescribeProducers (61): who writes to the partitions that this broker has. Leaves out: transactions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _partition(broker: BrokerRole, topic: str, index: int) -> Message:
     if known is None:
         return _line(index, ErrorCode.unknown_topic_or_partition, ())
     replica = broker.replicas.replicas.get(known.key)
-    if replica is None or replica.leader is None:
+    if replica is None:
         return _line(index, ErrorCode.not_leader_or_follower, ())
     return _line(index, ErrorCode.none, _producers(replica.log))
 
