@@ -138,7 +138,7 @@ REFUSED = [
     ({"key": "no.such.key", "value": "1"}, ErrorCode.invalid_config),
     ({"key": KEY, "value": "0"}, ErrorCode.invalid_config),
     ({"key": KEY, "value": "two"}, ErrorCode.invalid_config),
-    ({"key": KEY, "value": None}, ErrorCode.invalid_config),
+    ({"key": KEY, "value": None}, ErrorCode.invalid_request),
     ({"key": KEY, "value": "2", "operation": 2}, ErrorCode.invalid_config),
     ({"key": KEY, "value": "2", "operation": 9}, ErrorCode.invalid_request),
     ({"key": KEY, "value": "2", "name": "nope"}, ErrorCode.unknown_topic_or_partition),
@@ -150,7 +150,7 @@ REFUSED = [
     ({"key": KEY, "value": "2", "kind": BROKER, "name": "1"}, ErrorCode.invalid_config),
     (
         {"key": "leader.replication.throttled.rate", "value": "-5", "kind": BROKER, "name": "1"},
-        ErrorCode.invalid_config,
+        ErrorCode.invalid_request,
     ),
     ({"key": "unclean.recovery.strategy", "value": "hopeful"}, ErrorCode.invalid_config),
 ]

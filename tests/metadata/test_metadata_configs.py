@@ -13,6 +13,7 @@ LEGAL = [
     ("unclean.leader.election.enable", "TRUE", True),
     ("unclean.recovery.strategy", "proactive", "proactive"),
     ("cleanup.policy", "compact,delete", ("compact", "delete")),
+    ("cleanup.policy", "", ()),
     ("leader.replication.throttled.replicas", "*", ("*",)),
     ("leader.replication.throttled.replicas", "", ()),
 ]
@@ -26,7 +27,6 @@ ILLEGAL = [
     ("unclean.leader.election.enable", "yes"),
     ("unclean.recovery.strategy", "none"),
     ("cleanup.policy", "shred"),
-    ("cleanup.policy", ""),
     ("leader.replication.throttled.replicas", "0:1,x"),
     ("leader.replication.throttled.replicas", "²:1"),  # a digit that is no number
     ("leader.replication.throttled.replicas", "0:" + "1" * 5_000),
@@ -55,7 +55,7 @@ def test_an_illegal_value_is_told(name: str, text: str) -> None:
         ("min.cleanable.dirty.ratio", "2", "a number from 0 to 1"),
         ("unclean.leader.election.enable", "maybe", "true or false"),
         ("message.timestamp.type", "Now", "one of CreateTime, LogAppendTime"),
-        ("cleanup.policy", "shred", "a list of delete, compact"),
+        ("cleanup.policy", "shred", "a list of delete, compact, or empty"),
         ("leader.replication.throttled.replicas", "all", "a list of partition:broker, or *"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from node_harness import Net, config, config_request, three_brokers
 
 from insync.wire.errors import ErrorCode
@@ -23,12 +24,12 @@ def ask(net: Net, kind: int, name: str, *keys: str, node_id: int = 1) -> Any:
     return net.answered(node_id, request).results[0]
 
 
-def one(net: Net, kind: int, name: str, key: str) -> tuple[str, int, list[tuple[str, str, int]]]:
+def one(net: Net, kind: int, name: str, key: str) -> tuple[str | None, int, list[tuple[str, str, int]]]:
     (line,) = ask(net, kind, name, key).configs
     return line.value, line.config_source, [(s.name, s.value, s.source) for s in line.synonyms]
 
 
-def alter(net: Net, kind: int, name: str, key: str, value: str, operation: int = 0) -> Any:
+def alter(net: Net, kind: int, name: str, key: str, value: str | None, operation: int = 0) -> Any:
     change = incremental_alter_configs.AlterableConfig(name=key, config_operation=operation, value=value)
     resource = incremental_alter_configs.AlterConfigsResource(resource_type=kind, resource_name=name, configs=(change,))
     request = incremental_alter_configs.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
@@ -49,14 +50,22 @@ def replace(net: Net, topic: str, validate_only: bool = False, **values: str | N
 def test_the_nearest_value_is_in_force_and_all_others_are_synonyms() -> None:
     net = Net(config(1, topic_defaults={"log.retention.ms": "3"})).up()
     net.create("t")
-    built_in = ("log.retention.ms", "604800000", 5)
-    assert one(net, TOPIC, "t", "retention.ms") == ("3", 4, [("log.retention.ms", "3", 4), built_in])
+    assert one(net, TOPIC, "t", "retention.ms") == ("3", 4, [("log.retention.ms", "3", 4)])
     set_cluster_default(net, "log.retention.ms", "2")
     assert one(net, TOPIC, "t", "retention.ms")[:2] == ("2", 3)
     net.answered(1, config_request("t", "retention.ms", "1"))
     value, source, synonyms = one(net, TOPIC, "t", "retention.ms")
     assert (value, source) == ("1", 1)
-    assert synonyms == [("retention.ms", "1", 1), ("log.retention.ms", "2", 3), ("log.retention.ms", "3", 4), built_in]
+    assert synonyms == [("retention.ms", "1", 1), ("log.retention.ms", "2", 3), ("log.retention.ms", "3", 4)]
+    assert one(net, TOPIC, "t", "segment.bytes") == ("1073741824", 5, [("log.segment.bytes", "1073741824", 5)])
+
+
+def test_a_config_without_a_broker_default_of_its_own_has_no_synonym() -> None:
+    """As in Kafka, where log.retention.ms is null and log.retention.hours has the default."""
+    net = Net().up()
+    net.create("t")
+    assert one(net, TOPIC, "t", "retention.ms") == ("604800000", 5, [])
+    assert one(net, BROKER, "1", "log.retention.ms") == (None, 5, [])
 
 
 def test_every_topic_config_is_described_with_its_type() -> None:
@@ -77,7 +86,8 @@ def test_a_broker_describes_itself_and_the_cluster_but_no_other_broker() -> None
     names = {line.name: line for line in ask(net, BROKER, "1").configs}
     assert names["node.id"].value == "1"
     assert names["node.id"].read_only
-    assert names["log.retention.ms"].value == "604800000"
+    assert names["log.segment.bytes"].value == "1073741824"
+    assert names["node.id"].config_type == 3
     assert ask(net, BROKER, "2").error_code is ErrorCode.invalid_request
     assert ask(net, BROKER, "").configs == ()
     set_cluster_default(net, "log.retention.ms", "2")
@@ -106,7 +116,7 @@ def test_a_bad_value_replaces_nothing_and_neither_does_a_trial() -> None:
     net = Net().up()
     net.create("t", retention_ms="1")
     assert replace(net, "t", retention_ms="x").error_code is ErrorCode.invalid_config
-    assert replace(net, "t", segment_ms=None).error_code is ErrorCode.invalid_config
+    assert replace(net, "t", segment_ms=None).error_code is ErrorCode.invalid_request
     assert replace(net, "t", no_such_thing="1").error_code is ErrorCode.invalid_config
     assert replace(net, "t", validate_only=True, segment_ms="9").error_code is ErrorCode.none
     assert net.nodes[1].image.configs[TOPIC, "t"] == {"retention.ms": "1"}
@@ -163,7 +173,7 @@ def test_lists_can_be_added_to_and_taken_from() -> None:
     net = Net().up()
     net.create("t")
 
-    def policy() -> str:
+    def policy() -> str | None:
         return one(net, TOPIC, "t", "cleanup.policy")[0]
 
     assert alter(net, TOPIC, "t", "cleanup.policy", "compact", APPEND).error_code is ErrorCode.none
@@ -172,9 +182,10 @@ def test_lists_can_be_added_to_and_taken_from() -> None:
     assert policy() == "delete,compact"
     assert alter(net, TOPIC, "t", "cleanup.policy", "delete", SUBTRACT).error_code is ErrorCode.none
     assert policy() == "compact"
-    for operation in (APPEND, SUBTRACT):
+    for operation, verb in ((APPEND, "APPEND to"), (SUBTRACT, "SUBTRACT from")):
         refused = alter(net, TOPIC, "t", "retention.ms", "1", operation)
-        assert (refused.error_code, refused.error_message) == (ErrorCode.invalid_config, "retention.ms is not a list.")
+        assert refused.error_code is ErrorCode.invalid_config
+        assert refused.error_message == f"Can't {verb} key retention.ms because its type is not LIST."
 
 
 def test_a_refused_value_names_the_key_and_what_it_must_be() -> None:
@@ -197,3 +208,56 @@ def test_configs_come_with_their_documentation_if_it_is_asked_for() -> None:
     resource = describe_configs.DescribeConfigsResource(resource_type=TOPIC, resource_name="t", configuration_keys=None)
     (result,) = net.answered(1, describe_configs.DescribeConfigsRequest(resources=(resource,))).results
     assert all(line.documentation is None and line.synonyms == () for line in result.configs)
+
+
+def test_the_cleanup_policy_may_be_emptied() -> None:
+    """KIP-1161: neither delete nor compact, so records stay until DeleteRecords."""
+    net = Net().up()
+    key = net.create("t").key
+    assert alter(net, TOPIC, "t", "cleanup.policy", "delete", SUBTRACT).error_code is ErrorCode.none
+    assert one(net, TOPIC, "t", "cleanup.policy")[:2] == ("", 1)
+    kept = net.nodes[1].broker_role.replicas.replicas[key].log.config
+    assert (kept.deletes, kept.compacts) == (False, False)
+    assert alter(net, TOPIC, "t", "cleanup.policy", "").error_code is ErrorCode.none
+
+
+def test_brokers_take_dynamic_configs_of_kafka_without_a_meaning_here() -> None:
+    net = Net().up()
+    assert alter(net, BROKER, "", "num.io.threads", "4").error_code is ErrorCode.none
+    assert alter(net, BROKER, "1", "num.io.threads", "6").error_code is ErrorCode.none
+    assert one(net, BROKER, "1", "num.io.threads")[:2] == ("6", 2)
+    assert [source for *_, source in one(net, BROKER, "1", "num.io.threads")[2]] == [2, 3]
+    assert alter(net, BROKER, "", "num.io.threads", "many").error_code is ErrorCode.invalid_request
+    assert alter(net, BROKER, "1", "num.io.threads", "", 1).error_code is ErrorCode.none
+    assert one(net, BROKER, "1", "num.io.threads")[:2] == ("4", 3)
+
+
+def test_brokers_keep_configs_that_nobody_knows_and_do_not_tell_their_values() -> None:
+    """As Kafka: they may belong to a plugin, and may be secrets."""
+    net = Net().up()
+    assert alter(net, BROKER, "1", "plugin.key", "secret").error_code is ErrorCode.none
+    (line,) = ask(net, BROKER, "1", "plugin.key").configs
+    assert (line.value, line.is_sensitive, line.config_type) == (None, True, 0)
+    assert [synonym.value for synonym in line.synonyms] == [None]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "key", "value", "operation", "error"),
+    [
+        (BROKER, "1", "broker.session.timeout.ms", "5", 0, ErrorCode.invalid_request),
+        (BROKER, "1", "listener.name.external.ssl.keystore.location", "/k", 0, ErrorCode.invalid_request),
+        (BROKER, "1", "log.retention.ms", "x", 0, ErrorCode.invalid_request),
+        (TOPIC, "t", "retention.ms", None, 0, ErrorCode.invalid_request),
+        (TOPIC, "t", "retention.ms", "5", APPEND, ErrorCode.invalid_config),
+        (TOPIC, "t", "no.such.key", "5", 0, ErrorCode.invalid_config),
+        (TOPIC, "t", "no.such.key", None, 1, ErrorCode.none),
+        (TOPIC, "", "retention.ms", "5", 0, ErrorCode.invalid_request),
+        (TOPIC, "not a name", "retention.ms", "5", 0, ErrorCode.invalid_topic_exception),
+    ],
+)
+def test_bad_changes_get_kafkas_errors(
+    kind: int, name: str, key: str, value: str | None, operation: int, error: ErrorCode
+) -> None:
+    net = Net().up()
+    net.create("t")
+    assert alter(net, kind, name, key, value, operation).error_code is error

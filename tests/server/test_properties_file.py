@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from insync.metadata.broker import Endpoint
 from insync.server import assembly, properties
 from insync.server.endpoints import Listen
 from insync.server.properties import Properties, PropertiesError
+from insync.server.static_configs import static_configs
 
 NEEDED = """\
 node.id=3
@@ -143,3 +145,29 @@ def test_what_a_node_cannot_do_without_is_asked_for(key: str) -> None:
 def test_a_node_that_makes_no_sense_is_refused(key: str, value: str) -> None:
     text = "".join(line + "\n" for line in NEEDED.splitlines() if not line.startswith(key))
     assert f"{key}: " in _problem(f"{text}{key}={value}\n")
+
+
+def test_every_key_that_kafka_knows_is_accepted() -> None:
+    found = _parsed("transaction.max.timeout.ms=1000\nremote.log.reader.threads=2\nauthorizer.class.name=\n")
+    assert found.unused == ("transaction.max.timeout.ms", "remote.log.reader.threads", "authorizer.class.name")
+
+
+@pytest.mark.parametrize("key", ["ssl.keystore.location", "authorizer.class.name", "listener.name.external.sasl.x"])
+def test_a_key_that_restricts_access_is_not_ignored(key: str) -> None:
+    assert f"{key}: restricts access" in _problem(f"{NEEDED}{key}=x\n")
+
+
+def test_static_configs_are_described_with_type_default_and_source() -> None:
+    found = _parsed(
+        "insync.profile=fast\nnum.partitions=1\nleader.imbalance.check.interval.seconds=60\nlog.retention.hours=24\n"
+    )
+    endpoint = Endpoint(name="PLAINTEXT", host="::1", port=9092)
+    told = {config.name: (config.kind, config.value, config.default) for config in static_configs(found, (endpoint,))}
+    assert told["advertised.listeners"] == (2, "PLAINTEXT://[::1]:9092", None)
+    assert told["broker.id"] == (3, "3", "-1")
+    assert told["num.partitions"] == (3, "1", "1")
+    assert told["broker.session.timeout.ms"] == (3, "2000", "9000")
+    assert told["leader.imbalance.check.interval.seconds"] == (5, "60", "300")
+    assert told["log.retention.hours"] == (3, "24", "168")
+    assert told["auto.create.topics.enable"] == (1, "true", "true")
+    assert told["group.coordinator.rebalance.protocols"] == (7, "classic", "classic")

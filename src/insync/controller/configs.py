@@ -15,7 +15,7 @@ from insync.controller.context import Context
 from insync.controller.decision import Decision
 from insync.controller.partition_change import PartitionChangeBuilder
 from insync.controller.reassignment import OK, Outcome
-from insync.metadata import configs
+from insync.metadata import apache_broker_keys, configs, topic_names
 from insync.metadata.configs import Resource
 from insync.metadata.image import CLUSTER_DEFAULTS, ConfigResource, Image
 from insync.wire import metadata_records as records
@@ -92,9 +92,11 @@ _REPEATED: Outcome = (ErrorCode.invalid_request, "The resource is named more tha
 
 def _check_resource(ctx: Context, resource: ConfigResource) -> Outcome:
     kind, name = resource
+    if kind == Resource.TOPIC and not name:
+        return ErrorCode.invalid_request, "Default topic resources are not allowed."
     if kind == Resource.TOPIC:
         known = name in ctx.image.topic_ids
-        return OK if known else (ErrorCode.unknown_topic_or_partition, f"No such topic: {name}")
+        return OK if known else (topic_names.absence(name), f"The topic '{name}' does not exist.")
     if kind != Resource.BROKER or not (name == "" or configs.is_id(name)):
         return ErrorCode.invalid_request, f"Unexpected resource {kind} {name}"
     if name and int(name) not in ctx.image.brokers:
@@ -124,26 +126,46 @@ def _record(resource: ConfigResource, name: str, value: str | None) -> records.C
 
 
 def _change_one(resource: ConfigResource, change: Any, values: dict[str, str]) -> Outcome:
-    key = configs.KEYS[Resource(resource[0])].get(change.name)
-    if key is None:
-        return ErrorCode.invalid_config, f"Unknown config {change.name}"
-    if resource[0] == Resource.BROKER and resource[1] and change.name in configs.AGREED:
-        return ErrorCode.invalid_config, f"{change.name} is one for all brokers: set the cluster's default."
-    if change.config_operation == DELETE:
+    kind, operation = Resource(resource[0]), change.config_operation
+    if operation == DELETE:
         values.pop(change.name, None)
         return OK
+    if operation not in (SET, APPEND, SUBTRACT):
+        return ErrorCode.invalid_request, f"Unknown operation {operation}"
+    if change.value is None:
+        return ErrorCode.invalid_request, f"Null value not supported for : {change.name}"
+    if kind is Resource.BROKER and resource[1] and change.name in configs.AGREED:
+        return ErrorCode.invalid_config, f"{change.name} is one for all brokers: set the cluster's default."
     value = change.value
-    if change.config_operation in (APPEND, SUBTRACT):
-        if key.kind not in ("list", "replicas"):
-            return ErrorCode.invalid_config, f"{change.name} is not a list."
-        value = _edited(values.get(change.name, key.default), change.value or "", change.config_operation)
-    elif change.config_operation != SET:
-        return ErrorCode.invalid_request, f"Unknown operation {change.config_operation}"
-    trouble = problem(Resource(resource[0]), change.name, value)
-    if trouble is not None:
-        return ErrorCode.invalid_config, trouble
-    values[change.name] = value
-    return OK
+    if operation != SET:
+        if not _is_list(kind, change.name):
+            word = "APPEND to" if operation == APPEND else "SUBTRACT from"
+            return ErrorCode.invalid_config, f"Can't {word} key {change.name} because its type is not LIST."
+        key = configs.KEYS[kind].get(change.name)
+        value = _edited(values.get(change.name, key.default if key else ""), value, operation)
+    outcome = _check_value(kind, change.name, value)
+    if outcome == OK:
+        values[change.name] = value
+    return outcome
+
+
+def _is_list(kind: Resource, name: str) -> bool:
+    key = configs.KEYS[kind].get(name)
+    return key.kind in ("list", "replicas") if key is not None else apache_broker_keys.DYNAMIC.get(name) == "LIST"
+
+
+def _check_value(kind: Resource, name: str, value: str) -> Outcome:
+    """As in Kafka, brokers may be given configs that nobody knows, for what is plugged into them."""
+    if kind is Resource.TOPIC and name not in configs.TOPIC_KEYS:
+        return ErrorCode.invalid_config, f"Unknown topic config name: {name}"
+    if kind is Resource.TOPIC or name in configs.KEYS[kind]:
+        trouble = problem(kind, name, value)
+        error = ErrorCode.invalid_config if kind is Resource.TOPIC else ErrorCode.invalid_request
+        return OK if trouble is None else (error, trouble)
+    if name in apache_broker_keys.FIXED or apache_broker_keys.is_unsafe_to_ignore(name):
+        return ErrorCode.invalid_request, f"Cannot update these configs dynamically: Set({name})"
+    trouble = apache_broker_keys.type_problem(name, value)
+    return OK if trouble is None else (ErrorCode.invalid_request, trouble)
 
 
 def _edited(old: str, change: str, operation: int) -> str:

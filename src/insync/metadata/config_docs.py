@@ -16,7 +16,7 @@ _TOPIC_DOCS = {
     "min.insync.replicas": "How many replicas must be in sync for a write with acks=all to be accepted.",
     "unclean.leader.election.enable": "Whether a replica that may lack records can lead when no other is left.",
     "unclean.recovery.strategy": "How a leader is chosen when every replica that is sure to have all is gone.",
-    "cleanup.policy": "delete drops old segments; compact keeps the last record of each key; both may be given.",
+    "cleanup.policy": "delete drops old segments; compact keeps the last record of each key; or both, or none.",
     "compression.type": "How batches are stored: as the producer sent them, or in a codec of the topic's own.",
     "compression.gzip.level": _NO_EFFECT,
     "compression.lz4.level": _NO_EFFECT,

@@ -58,7 +58,7 @@ def parse(key: ConfigKey, text: str) -> Value | None:
     items = tuple(item.strip() for item in text.split(",") if item.strip())
     if key.kind == "replicas":
         return items if all(_throttled_replica(item) for item in items) else None
-    return items if items and all(item in key.choices for item in items) else None
+    return items if all(item in key.choices for item in items) else None
 
 
 def problem(keys: Mapping[str, ConfigKey], name: str, text: str | None) -> str | None:
@@ -80,8 +80,8 @@ def requirement(key: ConfigKey) -> str:
         return "true or false"
     if key.kind == "replicas":
         return "a list of partition:broker, or *"
-    some = "one of" if key.kind == "choice" else "a list of"
-    return f"{some} {', '.join(key.choices)}"
+    choices = ", ".join(key.choices)
+    return f"one of {choices}" if key.kind == "choice" else f"a list of {choices}, or empty"
 
 
 def value_of(key: ConfigKey, text: str | None) -> Value:

@@ -18,6 +18,19 @@ from insync.replication.config import ReplicationConfig
 BROKER = "broker"
 CONTROLLER = "controller"
 
+UNKNOWN, BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = range(8)
+"""Kafka's numbers of the types of configs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticConfig:
+    """A config of this node that cannot change while it runs, for those who ask."""
+
+    name: str
+    kind: int
+    value: str | None
+    default: str | None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
@@ -58,6 +71,9 @@ class NodeConfig:
     """Topics that clients ask for and that do not exist are made, unless the client says not to."""
     log_dir: str = "data"
     """Where the logs are, as people who ask are told."""
+
+    static_configs: tuple[StaticConfig, ...] = ()
+    """What DescribeConfigs tells of the properties file and the defaults, beyond the configs of topics."""
 
     wall_offset_ms: int = 0
     """Wall-clock milliseconds = monotonic `now` + this; record timestamps and retention use it."""

@@ -24,6 +24,7 @@ from insync.server.incarnation import given_incarnation
 from insync.server.limits import Limits
 from insync.server.properties import Properties
 from insync.server.runner import now_ms
+from insync.server.static_configs import static_configs
 from insync.server.storage_format import Identity
 
 T = TypeVar("T")
@@ -37,6 +38,7 @@ def node_config(properties: Properties, identity: Identity, ports: dict[str, int
     """`ports`: by listener name the port that was really bound."""
     wall_offset = int(time.time() * 1_000) - now_ms()
     parts = properties.settings
+    endpoints = tuple(_endpoint(each, ports) for each in properties.advertised)
     return _made(
         NodeConfig,
         parts.get("node", {}),
@@ -45,7 +47,8 @@ def node_config(properties: Properties, identity: Identity, ports: dict[str, int
         voters=tuple(sorted(properties.voters)),
         roles=properties.roles,
         rack=properties.rack,
-        endpoints=tuple(_endpoint(each, ports) for each in properties.advertised),
+        endpoints=endpoints,
+        static_configs=static_configs(properties, endpoints),
         directory_id=identity.directory_id,
         incarnation_id=given_incarnation(),
         log_dir=properties.directory,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from insync import java_properties
+from insync.metadata import apache_broker_keys
 from insync.server import property_keys
 from insync.server.endpoints import Listen, parse_listeners, parse_voters
 from insync.server.profiles import PROFILES
@@ -50,6 +51,8 @@ class Properties:
     """Broker-side defaults of topic configs, under the broker's names."""
     unused: tuple[str, ...] = ()
     """Keys of Kafka that were given and have no meaning here."""
+    given: dict[str, str] = field(default_factory=dict)
+    """Every key of the file with its value as written."""
 
 
 def load(path: str) -> Properties:
@@ -106,20 +109,23 @@ class _Reader:
             settings=self._settings,
             topic_defaults=self._defaults,
             unused=tuple(self._unused),
+            given={key: entry.value for key, entry in self._entries.items()},
         )
 
     def _take(self, key: str, entry: Entry) -> None:
         if key in property_keys.STRUCTURAL:
             return
-        if key in property_keys.UNUSED:
-            self._unused.append(key)
-        elif key in property_keys.SETTINGS:
+        if entry.value and apache_broker_keys.is_unsafe_to_ignore(key):
+            raise PropertiesError(self._source, entry.line, key, "restricts access, which a node here cannot do")
+        if key in property_keys.SETTINGS:
             for part, name, convert in property_keys.SETTINGS[key]:
                 self._settings.setdefault(part, {})[name] = self._converted(key, entry, convert)
         elif key in property_keys.SPELLINGS:
             name, convert = property_keys.SPELLINGS[key]
             if name not in self._entries:  # the finer unit wins, as in Kafka
                 self._defaults[name] = self._converted(key, entry, convert)
+        elif key in property_keys.UNUSED or apache_broker_keys.is_known(key):
+            self._unused.append(key)
         elif (problem := property_keys.topic_default_problem(key, entry.value)) is None:
             self._defaults[key] = entry.value
         else:

@@ -25,7 +25,7 @@ class LogConfig:
     compression: int | None = None
     """The codec in which everything is stored; None: whatever the producer has chosen."""
     cleanup_policy: str = "delete"
-    """delete, compact, or both with a comma between."""
+    """delete, compact, both with a comma between, or empty: then only DeleteRecords removes anything (KIP-1161)."""
     delete_retention_ms: int = 24 * 3600 * 1000
     """How long a tombstone stays after the compaction that first saw it."""
     min_cleanable_ratio: float = 0.5

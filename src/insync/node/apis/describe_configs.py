@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from insync import findings
-from insync.metadata import config_docs, configs
+from insync.metadata import apache_broker_keys, config_docs, configs, topic_names
 from insync.metadata.configs import ConfigKey, Resource
 from insync.metadata.image import CLUSTER_DEFAULTS, Image
 from insync.node import node_state
-from insync.node.config import NodeConfig
+from insync.node.config import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING, UNKNOWN, NodeConfig, StaticConfig
 from insync.sansio import Message
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import describe_configs as api
@@ -31,8 +31,11 @@ VERSIONS = (1, 4)
 TOPIC, BROKER, CLUSTER, STATIC, BUILT_IN = range(1, 6)
 """Kafka's numbers of where a value comes from."""
 
-_BOOLEAN, _STRING, _INT, _SHORT, _LONG, _DOUBLE, _LIST = range(1, 8)
 _INT_MAX = 2**31 - 1
+_TYPES = {"BOOLEAN": BOOLEAN, "STRING": STRING, "INT": INT, "LONG": LONG, "DOUBLE": DOUBLE, "LIST": LIST}
+
+_NULL_BY_DEFAULT = ("log.flush.interval.ms", "log.retention.ms", "log.roll.jitter.ms", "log.roll.ms")
+"""Broker configs without a value of their own in Kafka: a coarser one (log.retention.hours) has the default."""
 
 Source = tuple[str, str, int]
 """(name, value, where from)."""
@@ -66,7 +69,7 @@ def _as_asked(line: Message, request: Message) -> Message:
 def _problem(node: Node, kind: int, name: str) -> tuple[ErrorCode, str | None]:
     if kind == Resource.TOPIC:
         known = name in node.image.topic_ids
-        return (ErrorCode.none, None) if known else (ErrorCode.unknown_topic_or_partition, f"No such topic: {name}")
+        return (ErrorCode.none, None) if known else (topic_names.absence(name), f"The topic '{name}' does not exist.")
     if kind != Resource.BROKER:
         return ErrorCode.invalid_request, f"Configs of resource type {kind} are not kept here."
     if name not in ("", str(node.id)):
@@ -79,14 +82,18 @@ def _lines(node: Node, resource: Message) -> tuple[Message, ...]:
     if resource.resource_type == Resource.TOPIC:
         found = [_line(key, topic_sources(image, name, node.id, key)) for key in configs.TOPIC_KEYS.values()]
     elif name:
-        found = [_line(key, _broker_sources(image, node.id, key, key.name)) for key in configs.BROKER_KEYS.values()]
-        found += [_fixed(key, value) for key, value in _fixed_settings(node.config).items()]
-        found.append(_fixed(node_state.CONFIG_KEY, node_state.encode(node)))
-        found.append(_fixed(findings.CONFIG_KEY, findings.encode(node.findings.current())))
+        found = [_broker_line(image, node.id, key) for key in configs.BROKER_KEYS.values()]
+        static = {config.name: config for config in node.config.static_configs or _essential(node.config)}
+        stored = _stored_without_meaning(image, node.id, static)
+        found += stored.values()
+        found += [_static_line(config) for name, config in static.items() if name not in stored]
+        found.append(_own_line(node_state.CONFIG_KEY, node_state.encode(node)))
+        found.append(_own_line(findings.CONFIG_KEY, findings.encode(node.findings.current())))
     else:
         keys = configs.BROKER_KEYS
         shared = image.configs.get(CLUSTER_DEFAULTS, {})
         found = [_line(keys[key], [(key, value, CLUSTER)]) for key, value in shared.items() if key in keys]
+        found += [_stored_line(key, [(key, value, CLUSTER)]) for key, value in shared.items() if key not in keys]
     asked = resource.configuration_keys
     return tuple(line for line in sorted(found, key=lambda line: line.name) if asked is None or line.name in asked)
 
@@ -105,15 +112,55 @@ def _broker_sources(image: Image, node_id: int, key: ConfigKey, name: str) -> li
         (image.defaults, STATIC),
     )
     found = [(name, values[name], source) for values, source in layers if name and name in values]
-    return [*found, (name or key.name, key.default, BUILT_IN)]
+    return found if not name or name in _NULL_BY_DEFAULT else [*found, (name, key.default, BUILT_IN)]
+
+
+def _broker_line(image: Image, node_id: int, key: ConfigKey) -> Message:
+    line = _line(key, _broker_sources(image, node_id, key, key.name))
+    return line if line.synonyms else replace(line, value=None)
+
+
+def _stored_without_meaning(image: Image, node_id: int, static: Mapping[str, StaticConfig]) -> dict[str, Message]:
+    """Dynamic configs that this node stores for those who set them, by name."""
+    own = image.configs.get((Resource.BROKER, str(node_id)), {})
+    shared = image.configs.get(CLUSTER_DEFAULTS, {})
+    found: dict[str, Message] = {}
+    for name in (*own, *shared):
+        if name not in configs.BROKER_KEYS:
+            sources = [
+                (name, values[name], source) for values, source in ((own, BROKER), (shared, CLUSTER)) if name in values
+            ]
+            given = static[name].value if name in static else None
+            found[name] = _stored_line(name, sources if given is None else [*sources, (name, given, STATIC)])
+    return found
+
+
+def _stored_line(name: str, sources: list[Source]) -> Message:
+    """What is not known may be a secret: as in Kafka its value is not told."""
+    kind = _TYPES.get(apache_broker_keys.DYNAMIC.get(name, ""), UNKNOWN)
+    secret = kind == UNKNOWN
+    return api.DescribeConfigsResourceResult(
+        name=name,
+        value=None if secret else sources[0][1],
+        read_only=False,
+        config_source=sources[0][2],
+        is_sensitive=secret,
+        synonyms=tuple(
+            api.DescribeConfigsSynonym(name=name, value=None if secret else value, source=source)
+            for name, value, source in sources
+        ),
+        config_type=kind,
+        documentation=None,
+    )
 
 
 def _line(key: ConfigKey, sources: list[Source]) -> Message:
+    _, value, source = sources[0] if sources else (key.name, key.default, BUILT_IN)
     return api.DescribeConfigsResourceResult(
         name=key.name,
-        value=sources[0][1],
+        value=value,
         read_only=False,
-        config_source=sources[0][2],
+        config_source=source,
         is_sensitive=False,
         synonyms=tuple(
             api.DescribeConfigsSynonym(name=name, value=value, source=source) for name, value, source in sources
@@ -125,33 +172,41 @@ def _line(key: ConfigKey, sources: list[Source]) -> Message:
 
 def _type(key: ConfigKey) -> int:
     if key.kind == "int":
-        return _INT if key.high <= _INT_MAX else _LONG
-    return {"float": _DOUBLE, "bool": _BOOLEAN, "choice": _STRING}.get(key.kind, _LIST)
+        return INT if key.high <= _INT_MAX else LONG
+    return {"float": DOUBLE, "bool": BOOLEAN, "choice": STRING}.get(key.kind, LIST)
 
 
-def _fixed_settings(config: NodeConfig) -> dict[str, str]:
-    """Of a node's own settings those that tools look for; they cannot be changed while it runs."""
-    return {
-        "auto.create.topics.enable": str(config.auto_create_topics).lower(),
-        "broker.id": str(config.node_id),
-        "broker.rack": config.rack or "",
-        "default.replication.factor": str(config.controller.default_replication_factor),
-        "log.dirs": config.log_dir,
-        "node.id": str(config.node_id),
-        "num.partitions": str(config.controller.default_partitions),
-        "process.roles": ",".join(config.roles),
-        "replica.lag.time.max.ms": str(config.replication.replica_lag_time_max_ms),
-    }
+def _essential(config: NodeConfig) -> tuple[StaticConfig, ...]:
+    """Of a node that no properties file describes: what tools cannot do without."""
+    node_id = str(config.node_id)
+    return (
+        StaticConfig(name="broker.id", kind=INT, value=node_id, default="-1"),
+        StaticConfig(name="log.dirs", kind=STRING, value=config.log_dir, default=None),
+        StaticConfig(name="node.id", kind=INT, value=node_id, default=None),
+        StaticConfig(name="process.roles", kind=LIST, value=",".join(config.roles), default=None),
+    )
 
 
-def _fixed(name: str, value: str) -> Message:
+def _own_line(name: str, value: str) -> Message:
+    """What a node says of itself under a config's name; Kafka has no such key."""
+    return _static_line(StaticConfig(name=name, kind=STRING, value=value, default=None))
+
+
+def _static_line(config: StaticConfig) -> Message:
+    sources = [(config.value, STATIC), (config.default, BUILT_IN)]
+    if config.value == config.default:
+        sources = sources[1:]
     return api.DescribeConfigsResourceResult(
-        name=name,
-        value=value,
+        name=config.name,
+        value=config.value,
         read_only=True,
-        config_source=STATIC,
+        config_source=sources[0][1],
         is_sensitive=False,
-        synonyms=(),
-        config_type=_STRING,
+        synonyms=tuple(
+            api.DescribeConfigsSynonym(name=config.name, value=value, source=source)
+            for value, source in sources
+            if value is not None
+        ),
+        config_type=config.kind,
         documentation=None,
     )
