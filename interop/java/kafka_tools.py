@@ -45,6 +45,7 @@ CLASSES = {
     "kafka-verifiable-producer": f"{_TOOLS}.VerifiableProducer",
     "kafka-verifiable-consumer": f"{_TOOLS}.VerifiableConsumer",
     "kafka-streams-application-reset": f"{_TOOLS}.StreamsResetter",
+    "kafka-replica-verification": f"{_TOOLS}.ReplicaVerificationTool",
     "kafka-dump-log": "kafka.tools.DumpLogSegments",
 }
 """By the name of the script in Kafka's bin directory."""

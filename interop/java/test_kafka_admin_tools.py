@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
-from kafka_tools import CLASSES, Tools, lines_of, run, until
+from kafka_tools import CLASSES, Tools, command, lines_of, run, until
 
 from insync.server.local_cluster import LocalCluster
 
@@ -87,6 +88,25 @@ def test_the_cluster_describes_itself(tools: Tools) -> None:
     assert versions.count("Produce(0): 0 to 13 [usable: 13]") == 3
     assert versions.count("ConsumerGroupHeartbeat(68): 0 to 1 [usable: 1]") == 3  # and refused, see ADR 18
     assert versions.count("ConsumerGroupDescribe(69): UNSUPPORTED") == 3
+
+
+def test_replicas_are_compared_by_reading_from_each_of_them(tools: Tools) -> None:
+    """H5, F3: as a debugging consumer, from followers too. The tool goes on until it is stopped."""
+    tools.create("compared", "--partitions", "1", "--replication-factor", "3")
+    tools.write("compared", "a\nb\nc\n")
+    from_the_beginning = ("--topics-include", "compared", "--time", "-2", "--report-interval-ms", "500")
+    tool = subprocess.Popen(
+        command(CLASSES["kafka-replica-verification"], "--broker-list", tools.bootstrap, *from_the_beginning),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert tool.stdout is not None
+        reports = [next(tool.stdout) for _ in range(3)]
+    finally:
+        tool.kill()
+        tool.communicate()
+    assert "max lag is 0 for partition compared-0 at offset 3 among 1 partitions" in reports[-1], reports
 
 
 def test_disks_and_producers_are_described(tools: Tools) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from replication_harness import Harness, consumer_request, fetch_partition, partition, records
 
 from insync.replication import high_watermark
 from insync.wire.errors import ErrorCode
+from insync.wire.messages import fetch
 
 
 def leader_of(h: Harness, broker: int = 1):  # type: ignore[no-untyped-def]
@@ -189,6 +192,29 @@ def test_consumers_read_below_the_hwm_and_followers_to_the_leo() -> None:
     assert (line.high_watermark, line.last_stable_offset, line.aborted_transactions) == (1, 1, ())
     assert len(line.records) == len(records(1))
     assert len(h.follower_fetch(1, 2, 0).records) == 2 * len(records(1))
+
+
+def test_a_debugging_consumer_reads_from_a_follower_below_the_hwm_that_it_knows() -> None:
+    """H5, F3: kafka-replica-verification compares replicas that way; consumers are sent to the leader."""
+    h = Harness((1, 2))
+    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    h.write(1, 2)
+    h.run()
+    h.advance(600)
+    h[2].replica().log.set_hwm(1)
+
+    def read(replica_id: int, offset: int, epoch: int = -1) -> fetch.PartitionData:
+        request = consumer_request(fetch_partition(offset, epoch=epoch))
+        token = h.fetch(2, replace(request, replica_state=fetch.ReplicaState(replica_id=replica_id)))
+        return h.fetched(2, token).responses[0].partitions[0]  # type: ignore[union-attr]
+
+    line = read(-2, 0)
+    assert (line.error_code, line.high_watermark) == (ErrorCode.none, 1)
+    assert len(line.records) == len(records(1))
+    assert read(-2, 1).records == b""
+    assert read(-2, 3).error_code is ErrorCode.offset_out_of_range
+    assert read(-2, 0, epoch=9).error_code is ErrorCode.unknown_leader_epoch
+    assert read(-1, 0).error_code is ErrorCode.not_leader_or_follower
 
 
 def test_a_follower_takes_the_answers_hwm_but_not_above_its_own_leo() -> None:

@@ -175,8 +175,7 @@ class FetchServer:
     ) -> ErrorCode | EpochEnd | None:
         leader = replica.role
         if not isinstance(leader, Leader):
-            reads_any = cached.session_replica == DEBUG_CONSUMER
-            return judge_verifier(cached, replica) if reads_any else ErrorCode.not_leader_or_follower
+            return judge_follower_read(cached, replica)
         verdict = leader.judge(cached)
         if verdict is None and arriving and cached.from_follower and cached.session is not None:
             return leader.record_fetch(cached, cached.session_replica, cached.session.replica_epoch, now)
@@ -317,15 +316,6 @@ def damaged_error(log: Log) -> ErrorCode:
     return ErrorCode.corrupt_message if log.damage.irreparable else ErrorCode.kafka_storage_error
 
 
-def judge_verifier(cached: CachedPartition, replica: Replica) -> ErrorCode | None:
-    """F3, for a fetch that any replica may answer."""
-    error = leader_epoch_error(cached.leader_epoch, replica.partition.leader_epoch)
-    if error is not None:
-        return error
-    log = replica.log
-    return None if log.log_start <= cached.fetch_offset <= log.leo else ErrorCode.offset_out_of_range
-
-
 def consumer_limit(asked: int, most: int) -> int:
     """Trap 11: one batch is due, whatever the limits say."""
     return max(1, min(asked, most))
@@ -334,6 +324,19 @@ def consumer_limit(asked: int, most: int) -> int:
 def readable_end(hwm: int, leo: int, *, from_follower: bool) -> int:
     """H5: consumers read below the high watermark only; the LSO is the same while there are no transactions."""
     return leo if from_follower else hwm
+
+
+def judge_follower_read(cached: CachedPartition, replica: Replica) -> ErrorCode | None:
+    """F3: only a debugging consumer may read from a replica that does not lead, below the high watermark that it knows
+    (H5): tools and repairs compare replicas that way. Other consumers are to look up who leads.
+    """
+    if cached.session_replica != DEBUG_CONSUMER:
+        return ErrorCode.not_leader_or_follower
+    error = leader_epoch_error(cached.leader_epoch, replica.partition.leader_epoch)
+    if error is not None:
+        return error
+    log = replica.log
+    return None if log.log_start <= cached.fetch_offset <= log.leo else ErrorCode.offset_out_of_range
 
 
 def unhosted(core: Core, topic_id: UUID | None, index: int) -> ErrorCode:

@@ -9,6 +9,7 @@ from insync.replication import divergence
 from insync.replication import leader as leading
 from insync.replication.core import Core
 from insync.replication.fetch_server import elsewhere, unhosted
+from insync.replication.fetch_session import DEBUG_CONSUMER
 from insync.replication.leader import Leader
 from insync.replication.replica import Replica
 from insync.storage.log import Log
@@ -23,8 +24,6 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 """This one and LATEST_TIERED are about remote storage. There is none, so no offset answers them."""
-DEBUGGER = -2
-"""The replica id of a tool that looks at one replica, whatever its role."""
 _NONE = ErrorCode.none
 
 Found = tuple[int, int]
@@ -39,7 +38,7 @@ NamedPartition = tuple[str, int]
 
 def answer_list_offsets(core: Core, request: list_offsets.ListOffsetsRequest) -> list_offsets.ListOffsetsResponse:
     consumer = request.replica_id < 0
-    find = _local_offset if request.replica_id == DEBUGGER else _offset
+    find = _local_offset if request.replica_id == DEBUG_CONSUMER else _offset
     duplicates = _duplicates(request)
     return list_offsets.ListOffsetsResponse(
         throttle_time=NO_DURATION,
