@@ -127,3 +127,20 @@ def test_alarms_that_were_cancelled_do_not_pile_up() -> None:
     clock.run(1_000)
     clock.run(2_000)
     assert rang == [1_000, 2_000]
+
+
+def test_nothing_stays_of_clients_that_vanish() -> None:
+    """Members, ids that were given out, generations, assignments, commits: all of it has an end of its own."""
+    world = World(offsets_retention_minutes=1, offsets_retention_check_interval_ms=1_000)
+    for number in range(20):
+        group = f"g{number}"
+        world.join(group=group)  # never comes back with its id
+        world.enter(group=group)  # waits for a generation, and is gone when it comes
+        world.join(group=group, instance="static")
+        world.commit(number, group=f"offsets-only-{number}")
+    world.advance(10 * 60_000)
+    assert world.groups == {}
+    assert world.coordinator._room.used == 0
+    assert len(world.coordinator._timers) <= 2 * timers.FEW
+    assert world.reloaded().groups == {}
+    assert sorted(world.answers) == list(range(1, world.tokens + 1)), "a request without an answer"

@@ -134,7 +134,7 @@ def tidy(shard: Shard, now: int) -> None:
 
 def topics_deleted(shard: Shard, topics: dict[str, None], now: int) -> None:
     """The offsets of a topic go with it: one of the same name starts anew."""
-    for group in shard.groups.values():
+    for group in list(shard.groups.values()):  # what commits meanwhile may remove one
         places = [place for place in (*group.offsets, *group.pending_commits) if place[0] in topics]
         if places and group.state != DEAD:
             offsets.delete(shard, group, dict.fromkeys(places), lambda _error, _now: None, now)
