@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
+from insync.properties.recorded import Finding
 from insync.testing import campaign
 from insync.testing.campaign import Plan, Report
 from insync.testing.cluster import ClusterError
 from insync.testing.verdict import PartitionVerdict, Verdict
 
+BAD = Verdict((PartitionVerdict("chaos", 0, Counter(send=1, ack=1), 1, (Finding("lost", "S9", 0, "gone"),)),))
 GOOD = Verdict((PartitionVerdict("chaos", 0, Counter(send=1, ack=1), 1, ()),))
 
 
@@ -22,12 +24,14 @@ class FakeCluster:
 
     bootstrap = "127.0.0.1:1"
     mended = 0
+    topics: ClassVar[list[str]] = []
 
     def __init__(self, brokers: int, **settings: Any) -> None:
         directory = Path(settings["directory"])
         directory.mkdir()
-        self.nodes = {1: SimpleNamespace(log=directory / "node.log")}
+        self.nodes = {1: SimpleNamespace(log=directory / "node.log", running=False)}
         self.nodes[1].log.write_text("event=stopped\n")
+        FakeCluster.topics = []
 
     def __enter__(self) -> FakeCluster:
         return self
@@ -38,6 +42,9 @@ class FakeCluster:
     def mend(self) -> None:
         FakeCluster.mended += 1
 
+    def create_topic(self, name: str, partitions: int, replicas: int, **configs: Any) -> None:
+        FakeCluster.topics.append(name)
+
     def wait_for_isr(self, topic: str, partition: int) -> None:
         return None
 
@@ -45,6 +52,7 @@ class FakeCluster:
 class FakeWorkload:
     def __init__(self, load: Any, path: Path) -> None:
         self.load = load
+        path.touch()
 
     def __enter__(self) -> FakeWorkload:
         return self
@@ -68,6 +76,7 @@ class World:
         self.now = 0.0
         self.struck: list[str] = []
         self.breaks = ""
+        self.freed: list[str] = []
 
     def strike(self, name: str, scene: Any) -> str:
         if name == self.breaks:
@@ -85,6 +94,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(campaign, "Workload", FakeWorkload)
     monkeypatch.setattr(campaign, "strike", made.strike)
     monkeypatch.setattr(campaign, "time", SimpleNamespace(monotonic=lambda: made.now))
+    monkeypatch.setattr(campaign, "_free", lambda _cluster, topic: made.freed.append(topic))
     return made
 
 
@@ -103,6 +113,25 @@ def test_faults_come_in_rounds_until_the_time_is_over(world: World, tmp_path: Pa
     _run(tmp_path, seconds=7.5)
     assert len(world.struck) == 8
     assert sorted(world.struck[:3]) == sorted(world.struck[3:6]) == ["a", "b", "c"]
+
+
+def test_a_long_run_has_legs_with_a_topic_each_and_keeps_only_what_it_is_told_to(world: World, tmp_path: Path) -> None:
+    report = _run(tmp_path, seconds=7.5, leg_seconds=2.5, keep_histories=False)
+    assert report.ok
+    assert len(world.struck) == 8
+    assert FakeCluster.topics == ["chaos", "chaos-2", "chaos-3"]
+    assert world.freed == ["chaos", "chaos-2"]
+    assert sorted(file.name for file in tmp_path.glob("*.jsonl")) == ["history-3.jsonl"]
+    assert len(report.verdict.partitions) == 3
+
+
+def test_a_leg_that_shows_a_loss_is_the_last_and_stays(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeWorkload, "finish", lambda _self: BAD)
+    report = _run(tmp_path, seconds=60.0, leg_seconds=2.5, keep_histories=False)
+    assert (report.ok, world.freed, len(world.struck)) == (False, [], 3)
+    assert (tmp_path / campaign.HISTORY).exists()
 
 
 def test_the_seed_decides_the_order(world: World, tmp_path: Path) -> None:

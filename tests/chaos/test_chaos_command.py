@@ -14,6 +14,8 @@ from insync.cli.main import app
 from insync.properties.recorded import Finding
 from insync.testing import campaign, history
 from insync.testing.campaign import Plan, Report, Struck
+from insync.testing.chaos import ON_REQUEST
+from insync.testing.resources import Growth
 from insync.testing.verdict import PartitionVerdict, Verdict, judge
 
 LOST = Finding("lost", "S9", 41, "1 records acknowledged at 41 are not committed")
@@ -37,6 +39,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
         report.struck.append(Struck("cut", "node 2 cut off", 1.5, 2.5))
         say(report.struck[0])
         report.verdict = Verdict((PartitionVerdict("chaos", 0, Counter(send=7, ack=7), 7, findings),))
+        report.growth = [Growth(2, 99, 42.0, 72.0, 60.0, 30, 31, 2.0, judged=plan.seed == 15)]
         return report
 
     monkeypatch.setattr(campaign, "run", run)
@@ -51,6 +54,26 @@ def test_a_good_run_leaves_nothing_behind(plans: list[Plan], monkeypatch: pytest
     assert "nothing lost, doubled or reordered" in output
     assert (plans[0].faults, plans[0].seconds, plans[0].load["rate"]) == (["cut", "pause"], 5.0, 9)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90.0), ("60m", 3_600.0), ("8h", 28_800.0), ("7", 7.0)])
+def test_a_run_lasts_as_long_as_it_is_told_to(plans: list[Plan], text: str, seconds: float) -> None:
+    _run("--for", text)
+    assert (plans[0].seconds, plans[0].keep_histories) == (seconds, False)
+
+
+def test_faults_that_nodes_do_not_survive_yet_are_played_on_request_only(plans: list[Plan]) -> None:
+    _run()
+    _run("--faults", ",".join(ON_REQUEST))
+    assert "damage" in plans[0].faults
+    assert not set(plans[0].faults) & set(ON_REQUEST)
+    assert plans[1].faults == list(ON_REQUEST)
+
+
+def test_nodes_that_grow_are_told_and_exit_with_1(plans: list[Plan], tmp_path: Path) -> None:
+    code, output = _run("--seed", "15", "--keep", tmp_path)
+    assert code == 1
+    assert "node 2 grows: +60.0 MB/h" in output
 
 
 def test_a_finding_is_told_kept_and_exits_with_1(plans: list[Plan], tmp_path: Path) -> None:
@@ -81,6 +104,7 @@ def test_json_says_it_all_in_one_object(plans: list[Plan], tmp_path: Path) -> No
         (["--faults", "cut,nap"], "no fault is called 'nap'"),
         (["--profile", "slow"], "'slow' is not one of"),
         (["--keep", "/"], "/ is not empty"),
+        (["--for", "soon"], "'soon' is not a duration"),
     ],
 )
 def test_what_makes_no_sense_exits_with_2(plans: list[Plan], arguments: list[str], says: str) -> None:

@@ -11,10 +11,11 @@ from typing import Annotated, Any
 import typer
 
 from insync.cli.common import AsJson, console, empty_directory, failed, print_json, print_table, wrong
+from insync.cli.parsing import duration_s
 from insync.server.profiles import PROFILES
-from insync.testing import campaign, history, verdict
+from insync.testing import campaign, history, resources, verdict
 from insync.testing.campaign import Plan, Report, Struck
-from insync.testing.chaos import FAULTS
+from insync.testing.chaos import DEFAULT_FAULTS, FAULTS
 from insync.testing.cluster import ClusterError
 
 ALL = "all"
@@ -25,6 +26,9 @@ MOST = 40
 def chaos(
     faults: Annotated[str, typer.Option(metavar="NAME[,...]", help=f"{', '.join(FAULTS)}.")] = ALL,
     seconds: Annotated[float, typer.Option(min=0.0, help="Begin no fault later; each is used once at least.")] = 60.0,
+    duration: Annotated[
+        str | None, typer.Option("--for", metavar="DURATION", help="Instead of --seconds: 90s, 60m, 8h.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides the order of faults and their targets.")] = 0,
     keep: Annotated[Path | None, typer.Option(help="Keep data, logs and history here, an empty directory.")] = None,
     brokers: Annotated[int, typer.Option(min=3, help="Brokers, the first three of which vote.")] = 4,
@@ -41,12 +45,13 @@ def chaos(
     """
     plan = Plan(
         faults=_names(faults),
-        seconds=seconds,
+        seconds=seconds if duration is None else duration_s(duration),
         seed=seed,
         brokers=brokers,
         partitions=partitions,
         profile=_profile(profile),
         load={"producers": producers, "consumers": consumers, "rate": rate},
+        keep_histories=keep is not None,
     )
     if importlib.util.find_spec("confluent_kafka") is None:
         raise failed("this needs a client that insync does not bring along: pip install confluent-kafka")
@@ -67,7 +72,7 @@ def chaos(
 
 
 def _names(text: str) -> list[str]:
-    names = list(FAULTS) if text == ALL else [name.strip() for name in text.split(",")]
+    names = list(DEFAULT_FAULTS) if text == ALL else [name.strip() for name in text.split(",")]
     for name in names:
         if name not in FAULTS:
             raise wrong(f"no fault is called '{name}'. Known: {', '.join(FAULTS)}")
@@ -96,19 +101,25 @@ def _tell(struck: Struck) -> None:
 def _print_report(report: Report, where: Path | None) -> None:
     columns = ("partition", "sent", "acknowledged", "failed", "read", "end told", "log end")
     kinds = (history.SEND, history.ACK, history.FAIL, history.READ, history.LIST)
+    judged = report.verdict
     rows = [
         [f"{each.topic}-{each.partition}", *(f"{each.events[kind]:,}" for kind in kinds), f"{each.end:,}"]
-        for each in report.verdict.partitions
+        for each in judged.partitions[-report.plan.partitions :]
     ]
+    if len(judged.partitions) > len(rows):  # of many legs only the last is told by partition
+        total = [f"{judged.count(kind):,}" for kind in kinds]
+        rows.append(["all legs", *total, f"{sum(each.end for each in judged.partitions):,}"])
     typer.echo()
     print_table(columns, rows)
     typer.echo()
-    judged = report.verdict
     counts = [(kind, judged.count(kind), rules, meaning) for kind, (rules, meaning) in verdict.MEANINGS.items()]
     print_table(("verdict", "count", "property", "what it means"), counts)
     typer.echo()
+    _print_growth(report)
     for line in _complaints(report):
         console().print(line, style="red", markup=False)
+    if report.verdict.silences:
+        typer.echo(f"consumers that read nothing for 15 s were replaced on {report.verdict.silences} partitions")
     if report.ok:
         faults = f"{len(report.struck)} fault{'s' if len(report.struck) != 1 else ''}"
         console().print(f"{faults}, nothing lost, doubled or reordered", style="bold green")
@@ -116,11 +127,34 @@ def _print_report(report: Report, where: Path | None) -> None:
         typer.echo(f"history, data and logs are in {where}")
 
 
+def _print_growth(report: Report) -> None:
+    if not report.growth:
+        return
+    columns = ("node", "samples", "MB at first", "MB at last", "MB/h", "files at first", "files at last", "files/h", "")
+    rows = [
+        [
+            each.node,
+            each.samples,
+            each.first_mb,
+            each.last_mb,
+            f"{each.mb_per_hour:+.1f}",
+            f"{each.first_descriptors:g}",
+            f"{each.last_descriptors:g}",
+            f"{each.descriptors_per_hour:+.1f}",
+            ("flat" if each.is_flat else "grows") if each.judged else "too short to judge",
+        ]
+        for each in report.growth
+    ]
+    print_table(columns, rows)
+    typer.echo()
+
+
 def _complaints(report: Report) -> list[str]:
     lines = list(report.verdict.lines())
     more = [f"... and {len(lines) - MOST:,} more"] if len(lines) > MOST else []
     stuck = [f"stuck: {report.stuck}"] if report.stuck else []
-    return lines[:MOST] + more + stuck + [f"a node's code failed: see {log}" for log in report.defects]
+    growing = [f"node {each.node} grows: {each.mb_per_hour:+.1f} MB/h" for each in report.growing]
+    return lines[:MOST] + more + stuck + growing + [f"a node's code failed: see {log}" for log in report.defects]
 
 
 def _as_dict(report: Report, where: Path | None) -> dict[str, Any]:
@@ -138,6 +172,8 @@ def _as_dict(report: Report, where: Path | None) -> dict[str, Any]:
             for each in judged.partitions
             for finding in each.findings
         ],
+        "silences": judged.silences,
+        "growth": [resources.as_dict(each) for each in report.growth],
         "stuck": report.stuck or None,
         "defects": report.defects,
         "directory": None if where is None else str(where),

@@ -32,6 +32,15 @@ def pairs(values: Sequence[str], what: str) -> dict[str, str]:
     return found
 
 
+def duration_s(value: str) -> float:
+    """Seconds; from a number of them, or with a unit: `90s`, `60m`, `8h`, `1d`."""
+    if value.isdecimal():
+        return float(value)
+    if parts := _AGO.fullmatch(value):
+        return int(parts[1]) * _UNITS[parts[2]] / 1_000
+    raise wrong(f"'{value}' is not a duration: write 90s, 60m or 8h")
+
+
 def moment(value: str, now_ms: int) -> int:
     """Milliseconds since 1970; from a number of them, ISO 8601, or how long ago (`90s`, `15m`, `2h`, `1d`)."""
     if value.isdecimal():

@@ -146,6 +146,16 @@ class LocalCluster:
                 time.sleep(POLL_S)
 
     def stop(self, patience_s: float = 15.0) -> None:
+        self.stop_nodes(patience_s)
+        while self._reserved:
+            self._reserved.pop().close()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+        if self._temporary:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def stop_nodes(self, patience_s: float = 15.0) -> None:
         """Brokers, then controllers. A node that is told twice no longer waits for leave to go (B7): nobody is left to
         give it once the quorum has lost its majority."""
         deadline = time.monotonic() + patience_s
@@ -158,13 +168,6 @@ class LocalCluster:
         _wait(rest, deadline)
         for node in rest:
             self.kill(node.id)
-        while self._reserved:
-            self._reserved.pop().close()
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
-        if self._temporary:
-            shutil.rmtree(self.directory, ignore_errors=True)
 
     # --- one node ----------------------------------------------------------------------------------------------------
 

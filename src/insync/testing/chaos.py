@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from insync.client import admin, topics
 from insync.client.cluster import Cluster as Client
+from insync.testing import damage as damages
 from insync.testing.cluster import Cluster
 from insync.testing.storm import Storm
 from insync.testing.workload import PATIENCE_S, Workload
@@ -48,6 +49,19 @@ class Scene:
     def controller(self) -> int:
         """The active one."""
         return ask(self.cluster.bootstrap, admin.quorum).leader
+
+    def wait_for_voters(self) -> None:
+        """Every voter has what is committed."""
+
+        async def caught_up(client: Client) -> None:
+            async with asyncio.timeout(PATIENCE_S):
+                while True:
+                    quorum = await admin.quorum(client)
+                    if all(voter.log_end_offset >= quorum.high_watermark for voter in quorum.voters):
+                        return
+                    await asyncio.sleep(0.05)
+
+        ask(self.cluster.bootstrap, caught_up)
 
     def gets_on(self) -> None:
         self.workload.wait_for_acks(PROGRESS)
@@ -178,6 +192,68 @@ def disk_full(scene: Scene) -> str:
     return f"disk full on node {node}, leader of partition {partition}"
 
 
+# --- damage at rest --------------------------------------------------------------------------------------------------
+
+
+def damage(scene: Scene) -> str:
+    """A node that is down loses files, or parts of them, while the others go on."""
+    return _damage_one(scene, {**damages.DERIVED, **damages.LOGS})
+
+
+def bit_rot(scene: Scene) -> str:
+    """The same, with a bit in a log that no size tells of (D6)."""
+    return _damage_one(scene, damages.BIT_ROT)
+
+
+def damage_quorum(scene: Scene) -> str:
+    """A voter that is down loses what it has promised (Q8). It has it back before the next fault."""
+    voters = [node.id for node in scene.cluster.nodes.values() if "controller" in node.roles]
+    node = scene.rng.choice(voters)
+    how = _end(scene, node)
+    scene.gets_on()
+    done = _spoil(scene, node, 0, damages.QUORUM)
+    scene.cluster.start(node)
+    scene.wait_for_voters()
+    return f"node {node} {how}, then {done}"
+
+
+def damage_stopped(scene: Scene) -> str:
+    """All nodes are stopped cleanly, one is damaged, all start: its clean stop does not vouch for it (B5, B6)."""
+    partition = scene.some_partition()
+    node = scene.rng.choice(scene.cluster.isr_of(scene.topic, partition))
+    scene.cluster.stop_all()
+    done = _spoil(scene, node, partition, {**damages.DERIVED, **damages.LOGS})
+    scene.cluster.mend()
+    return f"all nodes stopped, then {done} on node {node}"
+
+
+def _damage_one(scene: Scene, kinds: dict[str, damages.Damage]) -> str:
+    partition = scene.some_partition()
+    node = scene.rng.choice(scene.cluster.isr_of(scene.topic, partition))
+    how = _end(scene, node)
+    scene.gets_on()
+    done = _spoil(scene, node, partition, kinds)
+    scene.cluster.start(node)
+    return f"node {node} {how}, then {done}"
+
+
+def _end(scene: Scene, node: int) -> str:
+    if scene.rng.random() < 0.5:
+        scene.cluster.stop(node)
+        return "stopped"
+    scene.cluster.kill(node)
+    return "killed"
+
+
+def _spoil(scene: Scene, node: int, partition: int, kinds: dict[str, damages.Damage]) -> str:
+    """The first kind, in random order, for which the node has files."""
+    names = list(kinds)
+    scene.rng.shuffle(names)
+    directory = scene.cluster.nodes[node].directory
+    outcomes = (damages.damage(directory, name, f"{scene.topic}-{partition}", scene.rng) for name in names)
+    return next((done for done in outcomes if done is not None), "nothing to damage")
+
+
 # --- everything ------------------------------------------------------------------------------------------------------
 
 
@@ -239,7 +315,14 @@ FAULTS: dict[str, Fault] = {
     "rolling": rolling,
     "reassign": reassign,
     "storm": storm,
+    "damage": damage,
+    "damage-stopped": damage_stopped,
+    "damage-quorum": damage_quorum,
+    "bit-rot": bit_rot,
 }
+ON_REQUEST = ("damage-stopped", "damage-quorum", "bit-rot")
+"""Faults that `all` leaves out: nodes do not survive them yet."""
+DEFAULT_FAULTS = tuple(name for name in FAULTS if name not in ON_REQUEST)
 
 
 def strike(name: str, scene: Scene) -> str:

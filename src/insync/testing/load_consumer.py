@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from insync.testing.history import END, LOG, READ, RESET, Event, now
 from insync.testing.load import PATIENT, Load, LoadThread, Tally, seen
+from insync.testing.verdict import SILENT
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
@@ -59,7 +60,7 @@ class Reader:
     def begin_anew(self) -> None:
         """Another client, at the same positions. Closing the silent one, or letting go of it, might never return."""
         for partition, at in self.positions.items():
-            self._tally.record(Event(RESET, now(), self._name, self._load.topic, partition, offset=at, error="silent"))
+            self._tally.record(Event(RESET, now(), self._name, self._load.topic, partition, offset=at, error=SILENT))
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._consumer))
         self._consumer = self._connect()
 

@@ -27,6 +27,8 @@ MEANINGS = {
     UNREAD: ("", "nobody read the partition to its end"),
 }
 """By kind of finding: the properties it speaks of, and what happened."""
+SILENT = "silent"
+"""The error of a `reset` with which a consumer was replaced because it had read nothing for long."""
 ACKS_ALL = -1
 UNKNOWN_HWM = -1
 
@@ -55,6 +57,11 @@ class Verdict:
             return sum(each.events[kind] for each in self.partitions)
         return sum(finding.kind == kind for each in self.partitions for finding in each.findings)
 
+    @property
+    def silences(self) -> int:
+        """How many partitions were read on by another consumer because the first had fallen silent."""
+        return sum(each.events[SILENT] for each in self.partitions)
+
     def lines(self) -> Iterator[str]:
         """What is wrong, a line each."""
         for each in self.partitions:
@@ -70,6 +77,7 @@ def judge(events: Iterable[Event]) -> Verdict:
 def judge_partition(topic: str, partition: int, events: Sequence[Event], *, start: int = 0) -> PartitionVerdict:
     """`events` are those of one partition in the order of time: all of them, or all that speak of `start` and later."""
     counts = Counter(event.kind for event in events)
+    counts[SILENT] = sum(event.kind == history.RESET and event.error == SILENT for event in events)
     ends = [event for event in events if event.kind == history.END]
     if not ends:
         unread = Finding(UNREAD, "", -1, "the log was not read to its end")
