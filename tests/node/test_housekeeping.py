@@ -177,3 +177,21 @@ def test_an_uptime_that_never_registered_passes_the_epoch_of_the_last_one_on() -
     net.start(2)
     net.advance(1_000)
     assert previous_epochs(net) == [epoch]
+
+
+def test_recovery_points_are_written_off_the_loop_one_checkpoint_at_a_time() -> None:
+    """A sync may take hundreds of milliseconds, in which the node would answer nobody."""
+    net = Net().up()
+    net.create("t")
+    net.produce(1, "t")
+    net.nodes[1].broker_role.log_store.get(*net.partition("t").key).flush()
+    net.slow_disks.append(1)
+    interval = config(1).recovery_point_checkpoint_interval_ms
+    net.advance(3 * interval)
+    begun = [sync for _, sync in net.syncs if type(sync.job).__name__ == "OffsetsCheckpoint"]
+    assert len(begun) == 1
+    assert not net.disks[1].exists(f"{DATA}/{checkpoints.RECOVERY_POINTS}")
+    net.slow_disks.clear()
+    net.release_disks()
+    net.run()
+    assert offsets(net, checkpoints.RECOVERY_POINTS) == {("t", 0): 1}

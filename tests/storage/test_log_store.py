@@ -184,3 +184,31 @@ def test_many_logs_stop_and_start_with_few_waits_for_the_disk(disk: SimDisk) -> 
     for log in store.logs.values():
         write(log, 1)
     assert disk.syncs - before < many
+
+
+def test_a_checkpoint_takes_effect_when_its_files_are_synced(disk: SimDisk) -> None:
+    """B5: written off the loop, put in place on it."""
+    store = started(disk)
+    log = store.create("a", 0, A, LogConfig())
+    write(log, 3)
+    log.flush()
+    job = store.begin_checkpoint()
+    assert not disk.exists("data/recovery-point-offset-checkpoint")
+    job.run()
+    store.finish_checkpoint(job)
+    assert disks.read_all(disk, "data/recovery-point-offset-checkpoint") == b"0\n1\na 0 6\n"
+
+
+def test_a_checkpoint_begun_before_a_truncation_does_not_undo_it(disk: SimDisk) -> None:
+    """D4: (1) a checkpoint begins with recovery point 6; (2) the log is cut at 2 and written over; (3) the checkpoint
+    is done. With 6 in the file, a crash would leave unsynced bytes that recovery does not look at."""
+    store = started(disk)
+    log = store.create("a", 0, A, LogConfig())
+    write(log, 3)
+    log.flush()
+    job = store.begin_checkpoint()
+    log.truncate_to(2)
+    write(log, 1, epoch=2)
+    job.run()
+    store.finish_checkpoint(job)
+    assert disks.read_all(disk, "data/recovery-point-offset-checkpoint") == b"0\n1\na 0 2\n"

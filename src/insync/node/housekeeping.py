@@ -29,10 +29,11 @@ class Housekeeping:
         self._out = out
         self._wall_offset = config.wall_offset_ms
         self._cleaner = Cleaner(config, log_store, out, self._on_damage)
+        self._checkpointing = False
         self._unflushed: dict[Log, LogKey] = {}  # in the order in which they were written to
         self._chores = [
             _Chore(config.hwm_checkpoint_interval_ms, self._checkpoint_high_watermarks, now),
-            _Chore(config.recovery_point_checkpoint_interval_ms, self._checkpoint_recovery_points, now),
+            _Chore(config.recovery_point_checkpoint_interval_ms, self._checkpoint_offsets, now),
             _Chore(config.flush_check_interval_ms, self._flush, now),
             _Chore(config.retention_check_interval_ms, self._retention, now),
         ]
@@ -68,9 +69,18 @@ class Housekeeping:
     def _checkpoint_high_watermarks(self, now: int) -> None:
         self._out.write_file(*self._log_store.checkpoint_high_watermarks())
 
-    def _checkpoint_recovery_points(self, now: int) -> None:
-        self._log_store.checkpoint_recovery_points()
-        self._log_store.checkpoint_log_starts()
+    def _checkpoint_offsets(self, now: int) -> None:
+        """One at a time: on a slow disk the one before may still be under way."""
+        if self._checkpointing:
+            return
+        self._checkpointing = True
+        job = self._log_store.begin_checkpoint()
+
+        def on_done(_now: int) -> None:
+            self._checkpointing = False
+            self._log_store.finish_checkpoint(job)
+
+        self._out.sync(job, on_done)
 
     @property
     def unflushed(self) -> int:

@@ -1,8 +1,8 @@
 """All logs of one broker, and the files they share.
 
-`log_loader` opens them on start. The recovery points and log starts are written here and now, because a stale one
-written late could vouch for bytes that were never synced; high watermarks are only hints, and are handed to the
-driver to write.
+`log_loader` opens them on start. Recovery points and log starts that were lowered are written here and now, because a
+stale one could vouch for bytes that were never synced. The regular checkpoint is written off the loop, and dropped if
+they were written here meanwhile; high watermarks are only hints, and are handed to the driver to write.
 
 A log is deleted only by `delete`. What else is in the way of a new log is set aside as a stray (B9).
 """
@@ -25,6 +25,24 @@ from insync.storage.log import Log
 from insync.storage.log_loader import ConfigOf, LogLoader
 
 LogKey = tuple[UUID, int]
+UNDER_WAY = ".next"
+"""Added to the name of a checkpoint that is not in place yet."""
+
+
+class OffsetsCheckpoint:
+    """Blocking work of a regular checkpoint: its files under their other names, synced."""
+
+    __slots__ = ("_disk", "files", "writes")
+
+    def __init__(self, disk: Disk, files: dict[str, bytes], writes: int) -> None:
+        self._disk = disk
+        self.files = files
+        self.writes = writes
+        """How often the store had written offsets by itself when this was begun."""
+
+    def run(self) -> None:
+        for path, data in self.files.items():
+            disks.write_plainly(self._disk, path + UNDER_WAY, data, sync=True)
 
 
 class LogStore:
@@ -38,6 +56,7 @@ class LogStore:
         "_names",
         "_renamed",
         "_stored",
+        "_writes",
         "clean",
         "logs",
         "now",
@@ -65,6 +84,7 @@ class LogStore:
         self._lost: dict[TopicPartition, int] = {}
         self._doomed: list[str] = []
         self._renamed = False
+        self._writes = 0  # of recovery points and log starts, here and now
         self.clean = False
 
     def start(self) -> int:
@@ -136,17 +156,40 @@ class LogStore:
         offsets = {name: self.logs[key].hwm for name, key in self._names.items()}
         return self._path(checkpoints.HIGH_WATERMARKS), checkpoints.encode_offsets(offsets)
 
+    def begin_checkpoint(self) -> OffsetsCheckpoint:
+        """The regular checkpoint of recovery points and log starts: the driver runs it, then calls `finish_checkpoint`.
+
+        D4: from now on these recovery points count as stored, so that a truncation below one of them writes the lower
+        one at once, and with that voids this checkpoint.
+        """
+        self._stored.update(dict.fromkeys(self._names, True))
+        files = {checkpoints.RECOVERY_POINTS: self._recovery_points(), checkpoints.LOG_STARTS: self._log_starts()}
+        encoded = {self._path(file): checkpoints.encode_offsets(offsets) for file, offsets in files.items()}
+        return OffsetsCheckpoint(self._disk, encoded, self._writes)
+
+    def finish_checkpoint(self, job: OffsetsCheckpoint) -> None:
+        """Names need no sync: after a crash the checkpoint before this one is as true, only older."""
+        if is_latest(job.writes, self._writes):
+            for path in job.files:
+                self._disk.rename(path + UNDER_WAY, path)
+
     def checkpoint_recovery_points(self) -> None:
         """Written and durable on return."""
-        for log in self.logs.values():
-            log.stored_recovery_point = log.recovery_point
-        self._write(checkpoints.RECOVERY_POINTS, {n: self.logs[key].recovery_point for n, key in self._names.items()})
+        self._write(checkpoints.RECOVERY_POINTS, self._recovery_points())
 
     def checkpoint_log_starts(self) -> None:
-        """Only those that the first segment's name does not tell. Written and durable on return."""
+        """Written and durable on return."""
+        self._write(checkpoints.LOG_STARTS, self._log_starts())
+
+    def _recovery_points(self) -> dict[TopicPartition, int]:
+        for log in self.logs.values():
+            log.stored_recovery_point = log.recovery_point
+        return {name: self.logs[key].recovery_point for name, key in self._names.items()}
+
+    def _log_starts(self) -> dict[TopicPartition, int]:
+        """Only those that the first segment's name does not tell."""
         logs = {name: self.logs[key] for name, key in self._names.items()}
-        starts = {name: log.log_start for name, log in logs.items() if log.log_start > log.segments[0].base}
-        self._write(checkpoints.LOG_STARTS, starts)
+        return {name: log.log_start for name, log in logs.items() if log.log_start > log.segments[0].base}
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -209,10 +252,16 @@ class LogStore:
 
     def _write(self, file: str, offsets: dict[TopicPartition, int]) -> None:
         self._stored.update(dict.fromkeys(self._names, True))
+        self._writes += 1
         disks.write_atomically(self._disk, self._path(file), checkpoints.encode_offsets(offsets))
 
     def _path(self, name: str) -> str:
         return disks.join(self.root, name)
+
+
+def is_latest(begun_at: int, writes: int) -> bool:
+    """Safeguard, D4: a checkpoint that was begun before a recovery point was lowered does not replace the lower one."""
+    return begun_at == writes
 
 
 def _name_of(log: Log) -> TopicPartition:
