@@ -29,6 +29,8 @@ _TOO_MANY = (ErrorCode.policy_violation, f"One request makes at most {MOST_NEW_P
 
 Assignments = list[tuple[int, ...]]
 Records = list[records.MetadataRecord]
+Described = dict[tuple[tuple[str, str], ...], tuple[Any, ...]]
+"""By a topic's own settings, all of its configs: most topics of a request share them, and there are thirty."""
 
 
 # --- create ----------------------------------------------------------------------------------------------------------
@@ -39,6 +41,7 @@ def create(ctx: Context, request: Any, now: int) -> Decision:
     results = []
     normalised = {_normal(name): name for name in ctx.image.topic_ids}
     planned = 0
+    described: Described = {}
     for name, entries in _by_name(request.topics).items():
         outcome = _check_name(ctx, name, entries, normalised)
         assignments: Assignments = []
@@ -54,7 +57,7 @@ def create(ctx: Context, request: Any, now: int) -> Decision:
         topic_id = None if request.validate_only else UUID(int=ctx.rng.getrandbits(128), version=4)
         if topic_id is not None:
             made += _topic_records(ctx, topic_id, entries[0], assignments)
-        results.append(_created(ctx, entries[0], topic_id, assignments))
+        results.append(_created(ctx, entries[0], topic_id, assignments, described))
     response = create_messages.CreateTopicsResponse(throttle_time=NO_DURATION, topics=tuple(results))
     return Decision(records=tuple(made), response=response)
 
@@ -171,8 +174,11 @@ def _partition_records(ctx: Context, topic_id: UUID, first: int, assignments: As
     return made
 
 
-def _created(ctx: Context, entry: Any, topic_id: UUID | None, assignments: Assignments) -> Any:
+def _created(ctx: Context, entry: Any, topic_id: UUID | None, assignments: Assignments, described: Described) -> Any:
     own = {config.name: config.value for config in entry.configs}
+    settings = tuple(own.items())
+    if settings not in described:
+        described[settings] = configs.described(ctx.image, own)
     return create_messages.CreatableTopicResult(
         name=entry.name,
         topic_id=topic_id,
@@ -180,7 +186,7 @@ def _created(ctx: Context, entry: Any, topic_id: UUID | None, assignments: Assig
         error_message=None,
         num_partitions=len(assignments),
         replication_factor=len(assignments[0]),
-        configs=configs.described(ctx.image, own),
+        configs=described[settings],
     )
 
 

@@ -5,6 +5,10 @@ client's own. While there is no controller, or the one asked turns out not to be
 request's time is up. A lost answer is asked for again too: the controller may then answer from the state that the first
 attempt left (a topic that exists already), which is what Kafka's clients expect of a retry.
 
+A request that would keep the controller busy for long is sent in parts, one after the other (`split` and `merge` of its
+API): each part is decided, committed and answered by itself, and what others ask comes in between. If the controller
+changes meanwhile, the parts that are left go to the next one.
+
 Only so much is under way at a time. Whoever comes when there is more is told at once what he would be told if nobody
 answered, and may try again.
 """
@@ -66,6 +70,25 @@ class Forwarding:
         return min(f.retry_at for f in self._waiting) if self._waiting else None
 
     def _begin(self, api: ModuleType, request: Message, on_answer: OnAnswer, token: int | None, now: int) -> None:
+        parts = api.split(request) if hasattr(api, "split") else [request]
+        if len(parts) == 1:
+            self._begin_one(api, request, on_answer, token, now)
+        else:
+            self._begin_parts(api, parts, on_answer, now)
+
+    def _begin_parts(self, api: ModuleType, parts: list[Message], on_answer: OnAnswer, now: int) -> None:
+        answers: list[Message] = []
+
+        def answered(answer: Message, now: int) -> None:
+            answers.append(answer)
+            if len(answers) == len(parts):
+                on_answer(api.merge(answers), now)
+            else:
+                self._begin_one(api, parts[len(answers)], answered, None, now)
+
+        self._begin_one(api, parts[0], answered, None, now)
+
+    def _begin_one(self, api: ModuleType, request: Message, on_answer: OnAnswer, token: int | None, now: int) -> None:
         data = codec.encode_request(request, 0, "forwarded")
         forwarded = _Forwarded(api, request, data, on_answer, token, now + self.config.forward_timeout_ms)
         if not self.has_room(len(data)):

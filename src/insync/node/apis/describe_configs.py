@@ -39,23 +39,37 @@ _NULL_BY_DEFAULT = ("log.flush.interval.ms", "log.retention.ms", "log.roll.jitte
 
 Source = tuple[str, str, int]
 """(name, value, where from)."""
+Described = dict[tuple[object, ...], tuple[Message, ...]]
+"""By the settings that make them: lines that several resources of one request share."""
 
 
 def handle(node: Node, request: Message, token: int, now: int) -> None:
-    results = tuple(_result(node, resource, request) for resource in request.resources)
+    described: Described = {}
+    results = tuple(_result(node, resource, request, described) for resource in request.resources)
     node.out.reply(token, api.DescribeConfigsResponse(throttle_time=NO_DURATION, results=results))
 
 
-def _result(node: Node, resource: Message, request: Message) -> Message:
+def _result(node: Node, resource: Message, request: Message, described: Described) -> Message:
     error, message = _problem(node, resource.resource_type, resource.resource_name)
-    lines = () if error is not ErrorCode.none else _lines(node, resource)
+    lines = () if error is not ErrorCode.none else _shared_lines(node, resource, request, described)
     return api.DescribeConfigsResult(
         error_code=error,
         error_message=message,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=tuple(_as_asked(line, request) for line in lines),
+        configs=lines,
     )
+
+
+def _shared_lines(node: Node, resource: Message, request: Message, described: Described) -> tuple[Message, ...]:
+    """Topics with the same settings of their own have the same lines: they are made once for all of a request."""
+    kind, asked = resource.resource_type, resource.configuration_keys
+    own = node.image.configs.get((kind, resource.resource_name), {})
+    name = "" if kind == Resource.TOPIC else resource.resource_name
+    key = (kind, name, tuple(own.items()), None if asked is None else tuple(asked))
+    if key not in described:
+        described[key] = tuple(_as_asked(line, request) for line in _lines(node, resource))
+    return described[key]
 
 
 def _as_asked(line: Message, request: Message) -> Message:
