@@ -33,7 +33,7 @@ from insync.quorum.offset_checkpoint import (
 )
 from insync.quorum.role import NoRole, Role
 from insync.quorum.snapshot import SnapshotStore
-from insync.quorum.state_file import ElectionState
+from insync.quorum.state_file import ElectionState, PersistElection
 from insync.sansio import Outbox
 from insync.storage.disk import Disk
 from insync.storage.flush import LogFlush
@@ -128,7 +128,7 @@ class Core:
         self.durable = log.log_start
         self._syncing: LogFlush | None = None
         self._sync_began_ms = 0
-        self._persisting = False
+        self._persisting: PersistElection | None = None
         self._version = 0
         damage.assess(self)
         self._announced = (self.epoch, NOBODY)
@@ -186,6 +186,10 @@ class Core:
         """As configured, or longer where the disk is slow: an election takes several writes, one after the other."""
         slow = min(DISK_WRITES_PER_ELECTION * self.disk_ms, self.config.election_timeout_max_ms)
         return max(self.config.election_timeout_ms, slow)
+
+    def request_timeout_ms(self) -> int:
+        """Of a request that makes the other side write before it answers."""
+        return max(self.config.request_timeout_ms, self.election_timeout_ms())
 
     def election_deadline(self, now: int) -> int:
         """Between one and two election timeouts away, so that voters seldom start together."""
@@ -264,22 +268,29 @@ class Core:
         self._persist(now)
 
     def _persist(self, now: int) -> None:
-        if self._persisting:
-            return
-        self._persisting = True
-        version, began_ms = self._version, now
-        job = state_file.PersistElection(
-            self.disk, self.state_path, self.election, self.voters, self.checkpoint_file.sync_later()
-        )
-        self.out.sync(job, lambda now: self._persisted(version, began_ms, now))
+        job = self._persisting
+        if job is None:
+            job = self._persisting = PersistElection(
+                self.disk, self.state_path, self.election, self.voters, version=self._version, began_ms=now
+            )
+            self.out.sync(job, lambda now: self._persisted(job, now))
+        elif not self.out.has_left(job):
+            job.state, job.version = self.election, self._version  # a new epoch and the vote in it are one write
 
-    def _persisted(self, version: int, began_ms: int, now: int) -> None:
-        self._persisting = False
-        self.measured(now - began_ms)
-        if self._version > version:
+    def _persisted(self, job: PersistElection, now: int) -> None:
+        self._persisting = None
+        took_ms = now - job.began_ms
+        self.measured(took_ms)
+        if self._version > job.version:
             self._persist(now)
-        self.out.release(version)
-        self.role.postpone(now - began_ms)
+        self.out.release(job.version)
+        self.role.postpone(took_ms)
+        self.sync_checkpoint(now)
+
+    @property
+    def waits_for_disk(self) -> bool:
+        """Nothing that this replica says leaves; whoever waits for others waits longer, and does not despair."""
+        return self._persisting is not None
 
     def measured(self, duration_ms: int) -> None:
         """A write took this long. Slow ones are remembered for a while: the next election needs them."""

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from insync.sansio import FlushJob, Message, OnDone, OnResponse, Outbox
+from insync.sansio import FlushJob, Message, OnDone, OnResponse, Outbox, Sync
 
 
 class DurableOutbox:
@@ -33,6 +33,10 @@ class DurableOutbox:
             self._held.popleft()[1]()
         if version >= self._required:
             self._required = 0
+
+    def has_left(self, job: FlushJob) -> bool:
+        """Whether a driver may be at work on it."""
+        return not any(isinstance(effect, Sync) and effect.job is job for effect in self._out.effects)
 
     def send(self, peer: int, channel: str, request: Message, on_response: OnResponse, timeout_ms: int) -> None:
         self._pass(lambda: self._out.send(peer, channel, request, on_response, timeout_ms))

@@ -177,7 +177,7 @@ class Campaign(Role):
         request = messages.vote_request(
             core.cluster_id, voter, core.node_id, core.epoch, core.log_end(), pre_vote=self.pre_vote
         )
-        core.out.send(voter, QUORUM_CHANNEL, request, partial(self._answered, voter), core.config.request_timeout_ms)
+        core.out.send(voter, QUORUM_CHANNEL, request, partial(self._answered, voter), core.request_timeout_ms())
 
     def _answered(self, voter: int, response: Message | None, now: int) -> None:
         answer = None if response is None else messages.only(response.topics)

@@ -306,7 +306,7 @@ class Leader(Role):
         for voter, progress in self.voters.items():
             if progress.fetch_ms < 0 or progress.fetch_ms <= now - interval:
                 request = messages.begin_request(core.cluster_id, voter, core.node_id, core.epoch)
-                core.out.send(voter, QUORUM_CHANNEL, request, self._begun, core.config.request_timeout_ms)
+                core.out.send(voter, QUORUM_CHANNEL, request, self._begun, core.request_timeout_ms())
 
     def _begun(self, response: Message | None, now: int) -> None:
         answer = None if response is None else messages.only(response.topics)

@@ -7,9 +7,9 @@ directory, and has one line for each state, the newest last:
     <condition> <log end offset> <its epoch> <high watermark> <election epoch> <voted id> <CRC-32 of the line>
 
 Each line is a lower bound. It is written when its entries are synced and before they are acknowledged, so that it
-survives the death of the process; it is synced a little later (`SYNC_INTERVAL_MS`), so that commits do not wait for a
-second fsync. Before the log is truncated, the lower bound is lowered and synced. Lines that are torn or damaged do not
-count; a file without any good line does not say how much there was, and the replica counts as damaged.
+survives the death of the process; it is synced a little later (`SYNC_INTERVAL_MS`), so that neither commits nor votes
+wait for a second fsync. Before the log is truncated, the lower bound is lowered and synced. Lines that are torn or
+damaged do not count; a file without any good line does not say how much there was, and the replica counts as damaged.
 """
 
 from __future__ import annotations

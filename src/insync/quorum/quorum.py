@@ -118,8 +118,10 @@ class Quorum:
     # --- time --------------------------------------------------------------------------------------------------------
 
     def tick(self, now: int) -> None:
-        self._core.role.tick(now)
-        self._core.sync_checkpoint(now)
+        core = self._core
+        if core.role.is_leader or not core.waits_for_disk:
+            core.role.tick(now)
+        core.sync_checkpoint(now)
 
     def peer_lost(self, peer: int, now: int) -> None:
         self._core.role.peer_lost(peer, now)
@@ -128,7 +130,8 @@ class Quorum:
         self._core.role.abandon(token)
 
     def next_deadline(self) -> int | None:
-        return self._core.role.next_deadline()
+        core = self._core
+        return core.role.next_deadline() if core.role.is_leader or not core.waits_for_disk else None
 
     # --- the leader's part -------------------------------------------------------------------------------------------
 

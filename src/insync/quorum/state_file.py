@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from insync.quorum.config import NOBODY
 from insync.storage.checkpoints import MAX_EPOCH
-from insync.storage.disk import Disk, SyncLater, parent, read_all, write_atomically
+from insync.storage.disk import Disk, parent, read_all, write_atomically
 
 FILE_NAME = "quorum-state"
 
@@ -55,22 +55,22 @@ def persist(disk: Disk, path: str, state: ElectionState, voters: Sequence[int]) 
 
 
 class PersistElection:
-    """A `FlushJob`: both copies of the vote are durable when it has run."""
+    """A `FlushJob`."""
 
-    __slots__ = ("_disk", "_path", "_state", "_sync_checkpoint", "_voters")
+    __slots__ = ("_disk", "_path", "_voters", "began_ms", "state", "version")
 
     def __init__(
-        self, disk: Disk, path: str, state: ElectionState, voters: Sequence[int], sync_checkpoint: SyncLater
+        self, disk: Disk, path: str, state: ElectionState, voters: Sequence[int], *, version: int, began_ms: int
     ) -> None:
         self._disk = disk
         self._path = path
-        self._state = state
         self._voters = voters
-        self._sync_checkpoint = sync_checkpoint
+        self.state = state
+        self.version = version
+        self.began_ms = began_ms
 
     def run(self) -> None:
-        self._sync_checkpoint()
-        persist(self._disk, self._path, self._state, self._voters)
+        persist(self._disk, self._path, self.state, self._voters)
 
 
 def encode(state: ElectionState, voters: Sequence[int]) -> bytes:

@@ -28,8 +28,12 @@ LOUD = (
     "truncated",
     "quorum_truncated",
     "quorum_bad_records",
+    "quorum_claim_refused",
+    "quorum_state_rebuilt",
+    "quorum_loss_accepted",
     "finding",
 )
+ERRORS = ("quorum_no_intact_majority",)
 
 
 class NoteLog:
@@ -44,9 +48,17 @@ class NoteLog:
         self.counts[note.kind] += 1
         if note.kind == "leader_elected" and note.fields["how"] == "unclean":
             self.unclean += 1
-        level = logging.DEBUG if note.kind in QUIET else logging.WARNING if note.kind in LOUD else logging.INFO
+        level = _level(note.kind)
         if log.isEnabledFor(level):
             log.log(level, "%s", line(note.kind, note.fields))
+
+
+def _level(kind: str) -> int:
+    if kind in QUIET:
+        return logging.DEBUG
+    if kind in LOUD:
+        return logging.WARNING
+    return logging.ERROR if kind in ERRORS else logging.INFO
 
 
 def line(kind: str, fields: dict[str, Any]) -> str:

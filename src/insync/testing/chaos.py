@@ -24,6 +24,7 @@ T = TypeVar("T")
 PROGRESS = 20
 """Acknowledged records on every partition that show that clients get on."""
 STORM_S = 6.0
+SLOW_FSYNC_MS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +193,17 @@ def disk_full(scene: Scene) -> str:
     return f"disk full on node {node}, leader of partition {partition}"
 
 
+def slow_disk(scene: Scene) -> str:
+    """Every disk is slow when the controllers elect: the election must not time out before it is on disk (Q4)."""
+    node = scene.controller()
+    for other in scene.cluster.nodes:
+        scene.cluster.slow_disk(other, SLOW_FSYNC_MS)
+    _kill(scene, node)
+    for other in scene.cluster.nodes:
+        scene.cluster.slow_disk(other, 0)
+    return f"every fsync took {SLOW_FSYNC_MS} ms longer while node {node}, the active controller, was replaced"
+
+
 # --- damage at rest --------------------------------------------------------------------------------------------------
 
 
@@ -312,6 +324,7 @@ FAULTS: dict[str, Fault] = {
     "cut": cut,
     "lossy": lossy,
     "disk-full": disk_full,
+    "slow-disk": slow_disk,
     "rolling": rolling,
     "reassign": reassign,
     "storm": storm,

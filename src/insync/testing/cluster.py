@@ -7,8 +7,8 @@
         cluster.wait_for_leader("orders", other_than=leader)
 
 Nodes are numbered from 1. Whatever was broken stays so until it is mended: a killed node until `start`, a paused one
-until `resume`, a cut until `heal`, a full disk until `free_disk`. Every wait has a time limit, and every mistake is a
-`ClusterError` that says what to do.
+until `resume`, a cut until `heal`, a full disk until `free_disk`, a slow one until `slow_disk(node, 0)`. Every wait has
+a time limit, and every mistake is a `ClusterError` that says what to do.
 """
 
 from __future__ import annotations
@@ -138,6 +138,12 @@ class Cluster(Watching):
         """There is room again. A node that has ended needs a `start`."""
         self._node(node)
         self._change(node, disk_full=False)
+        self._in_force()
+
+    def slow_disk(self, node: int, fsync_ms: int) -> None:
+        """From now on every fsync of this node takes so much longer; 0 ends it."""
+        self._node(node)
+        self._change(node, fsync_ms=fsync_ms)
         self._in_force()
 
     # --- all of it ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A node's disk that can be full, and that notes down what is safe from a power cut.
+"""A node's disk that can be full or slow, and that notes down what is safe from a power cut.
 
 The notes are one line each, in the order in which things happened, in a file beside the data. Writing them is cheap and
 they need no sync: the process may be killed, the machine lives on. `power_loss` reads them. Files and directories go by
@@ -11,6 +11,7 @@ import errno
 import itertools
 import os
 import threading
+import time
 from collections.abc import Iterator
 
 from insync.server.disk import ServerDisk
@@ -30,13 +31,14 @@ SYNCED = "synced"  # number
 
 
 class FaultyDisk(ServerDisk):
-    """`full`: no write succeeds, everything else does."""
+    """`full`: no write succeeds, everything else does. `fsync_ms`: how much longer every sync takes."""
 
-    __slots__ = ("_journal", "_numbers", "full", "lock")
+    __slots__ = ("_journal", "_numbers", "fsync_ms", "full", "lock")
 
     def __init__(self, root: str, journal: str) -> None:
         super().__init__(root)
         self.full = False
+        self.fsync_ms = 0
         self.lock = threading.Lock()
         self._numbers = itertools.count(os.getpid() << 32)
         self._journal = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -80,6 +82,7 @@ class FaultyDisk(ServerDisk):
         def run() -> None:
             number = self.number()
             self.note(SYNCING_NAMES, number, inode)
+            self.wait_for_platter()
             sync()
             self.note(SYNCED, number)
 
@@ -88,9 +91,14 @@ class FaultyDisk(ServerDisk):
     def sync_all(self) -> None:
         with self.lock:
             numbers = [number for found in os.walk(self.root) for number in self._syncing_in(found[0], found[2])]
+        self.wait_for_platter()
         super().sync_all()
         for number in numbers:
             self.note(SYNCED, number)
+
+    def wait_for_platter(self) -> None:
+        if self.fsync_ms:
+            time.sleep(self.fsync_ms / 1_000)
 
     # --- notes -------------------------------------------------------------------------------------------------------
 
@@ -151,5 +159,6 @@ class FaultyFile(PosixFile):
         with self._disk.lock:
             number = self._disk.number()
             self._disk.note(SYNCING, number, self.inode, os.fstat(fd).st_size)
+        self._disk.wait_for_platter()
         sync()
         self._disk.note(SYNCED, number)

@@ -17,6 +17,8 @@ class Faults:
     mute_to: frozenset[int] = frozenset()
     """Nodes that this node's bytes do not reach."""
     disk_full: bool = False
+    fsync_ms: int = 0
+    """How much longer every sync takes."""
 
     @property
     def cut_from(self) -> frozenset[int]:
@@ -30,11 +32,17 @@ def to_line(number: int, faults: Faults) -> bytes:
         "deaf_to": sorted(faults.deaf_to),
         "mute_to": sorted(faults.mute_to),
         "disk_full": faults.disk_full,
+        "fsync_ms": faults.fsync_ms,
     }
     return json.dumps(told).encode() + b"\n"
 
 
 def from_line(line: bytes) -> tuple[int, Faults]:
     told = json.loads(line)
-    faults = Faults(deaf_to=frozenset(told["deaf_to"]), mute_to=frozenset(told["mute_to"]), disk_full=told["disk_full"])
+    faults = Faults(
+        deaf_to=frozenset(told["deaf_to"]),
+        mute_to=frozenset(told["mute_to"]),
+        disk_full=told["disk_full"],
+        fsync_ms=told["fsync_ms"],
+    )
     return told["number"], faults

@@ -69,6 +69,7 @@ class FaultyServer(Server):
         for line in lines:
             number, self._faults = from_line(line)
             self._disk.full = self._faults.disk_full
+            self._disk.fsync_ms = self._faults.fsync_ms
             if self._network is not None:
                 self._network.impose(self._faults)
             os.write(STDIN, b"%d\n" % number)

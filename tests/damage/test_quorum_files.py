@@ -1,0 +1,135 @@
+"""The metadata log, its snapshots and the vote, damaged on real nodes (Q8): what docs/guides/damage.md promises."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from damage_harness import (
+    DAMAGES,
+    FULL,
+    TIMEOUT_S,
+    back_up,
+    damaged_cluster,
+    findings,
+    lost,
+    metadata_directory,
+    node_directory,
+    remove,
+    replace,
+    start_all,
+    stop_all,
+    warnings,
+    write_all,
+)
+
+from insync.testing import Cluster
+
+SUBJECT = "__cluster_metadata"
+SETTINGS = {"insync.metadata.snapshot.records": "30"}
+
+
+def metadata_log(cluster: Cluster, node: int) -> list[Path]:
+    return sorted(metadata_directory(cluster, node).glob("*.log"))[-1:]
+
+
+def snapshots(cluster: Cluster, node: int) -> list[Path]:
+    """All of them: the log before the oldest one is gone."""
+    found = sorted(metadata_directory(cluster, node).glob("*.checkpoint"))
+    assert len(found) == 2
+    return found
+
+
+def quorum_state(cluster: Cluster, node: int) -> list[Path]:
+    return [metadata_directory(cluster, node) / "quorum-state"]
+
+
+def checkpoint(cluster: Cluster, node: int) -> list[Path]:
+    return [node_directory(cluster, node) / "quorum-offset-checkpoint"]
+
+
+def whole_directory(cluster: Cluster, node: int) -> list[Path]:
+    return [metadata_directory(cluster, node)]
+
+
+FILES: dict[str, Callable[[Cluster, int], list[Path]]] = {
+    "log": metadata_log,
+    "snapshots": snapshots,
+    "quorum-state": quorum_state,
+    "checkpoint": checkpoint,
+    "directory": whole_directory,
+}
+EVERY = [(file, damage) for file in FILES for damage in DAMAGES if file != "directory" or damage == "removed"]
+SOME = [("log", "flipped"), ("snapshots", "truncated"), ("quorum-state", "emptied"), ("directory", "removed")]
+LOST = ("log", "snapshots", "directory")
+"""What a voter cannot do without."""
+UNREADABLE = ("checkpoint", "emptied")
+"""Nobody knows then how much there was; a line that is damaged leaves the one before it."""
+
+
+def wait_until_restored(cluster: Cluster, node: int) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while any(finding.subject == SUBJECT for finding in findings(cluster).get(node, [])):
+        assert time.monotonic() < deadline, f"node {node} is not restored"
+        time.sleep(0.1)
+
+
+def test_one_damaged_voter_is_restored_by_the_others(tmp_path: Path) -> None:
+    """Q8: whatever of its metadata is damaged; records stay, and a log line says what was found."""
+    topics = {f"t{number}": {"partitions": 20, "replication_factor": 3} for number in range(4)}
+    with Cluster(brokers=3, topics=topics, directory=tmp_path, settings=SETTINGS) as cluster:
+        acknowledged = write_all(cluster, ["t0"])
+        for file, damage in EVERY if FULL else SOME:
+            cluster.stop(2)
+            before = len(warnings(cluster, 2, SUBJECT))
+            for path in FILES[file](cluster, 2):
+                DAMAGES[damage](path)
+            cluster.start(2)
+            wait_until_restored(cluster, 2)
+            told = warnings(cluster, 2, SUBJECT)[before:]
+            assert any("metadata_damaged" in line for line in told) == (file in LOST or (file, damage) == UNREADABLE)
+            assert any("quorum_state_rebuilt" in line for line in told) == (file in ("quorum-state", "directory"))
+            cluster.wait_for_isr("t0")
+        assert lost(cluster, acknowledged) == {}
+
+
+def test_a_damaged_majority_stops_the_quorum_until_its_files_are_back(tmp_path: Path) -> None:
+    """Q8: nothing is forgotten: no leader, an ERROR on every voter; with the files back everything is there."""
+    with damaged_cluster(tmp_path / "cluster", ["t"]) as cluster:
+        acknowledged = write_all(cluster, ["t"])
+        stop_all(cluster)
+        copies = {node: back_up(node_directory(cluster, node), tmp_path / f"copy-{node}") for node in (1, 2)}
+        for node in (1, 2):
+            remove(metadata_directory(cluster, node))
+        for node in cluster.nodes:
+            cluster.start(node, wait=False)
+        wait_for_error(cluster)
+        for node in cluster.nodes:
+            assert not re.search(rf"event=quorum_leader epoch=\d+ leader={node}", since_start(cluster, node))
+            cluster.kill(node)
+        for node, copy in copies.items():
+            replace(node_directory(cluster, node), copy)
+        start_all(cluster, in_sync=["t"])
+        assert lost(cluster, acknowledged) == {}
+
+
+def wait_for_error(cluster: Cluster) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    waiting = list(cluster.nodes)
+    while waiting:
+        assert time.monotonic() < deadline, f"nodes {waiting} do not say that there is no intact majority"
+        waiting = [node for node in waiting if not no_majority_lines(cluster, node)]
+        time.sleep(0.1)
+
+
+def no_majority_lines(cluster: Cluster, node: int) -> list[str]:
+    lines = warnings(cluster, node, "no intact majority")
+    return [line for line in lines if "level=ERROR" in line and "quorum-accept-loss" in line]
+
+
+def since_start(cluster: Cluster, node: int) -> str:
+    """The log of the current process."""
+    text = cluster.log_of(node).read_text(errors="replace")
+    return text[text.rindex("event=started") :]
