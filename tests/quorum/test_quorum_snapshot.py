@@ -319,3 +319,17 @@ def test_a_snapshot_below_what_is_committed_here_is_refused() -> None:
     install(bench, bench.sends(fetch.FetchRequest)[-1], OffsetAndEpoch(1, 4))
     assert (bench.quorum.leo, bench.quorum.hwm) == (2, 2)
     assert [finding.kind for finding in bench.findings.current()] == ["metadata_contradiction"]
+
+
+def test_the_log_stays_small_however_many_snapshots_are_written() -> None:
+    """Q6: each snapshot closes a segment, and those below the oldest kept snapshot are dropped."""
+    bench = sole()
+    sizes = []
+    for number in range(12):
+        offset = commit(bench, *(b"%d-%d" % (number, each) for each in range(50)))
+        bench.quorum.write_snapshot([b"image"], offset, 1)
+        sizes.append(bench.quorum.log.size_bytes)
+    assert sizes[-1] <= sizes[2]
+    assert len(bench.quorum.log.segments) <= 3
+    assert len([name for name in bench.disk.listdir(DIRECTORY) if name.endswith(".log")]) <= 3
+    assert sole(disk=bench.disk).quorum.leo >= offset

@@ -1,0 +1,149 @@
+"""Values from the wire that no replica can have: they are refused, and leave nothing on disk (Q8)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from quorum_bench import Bench, data, fetch_answer
+from quorum_net import CLUSTER
+
+from insync.quorum import messages
+from insync.quorum.bounds import MAX_ANSWERED_EPOCH_STEP, MAX_EPOCH_STEP
+from insync.quorum.config import QuorumConfig
+from insync.quorum.messages import OffsetAndEpoch, Standing
+from insync.storage.posix import PosixDisk
+from insync.wire import batch
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import fetch, fetch_snapshot, vote
+
+LAST_EPOCH = 2**31 - 1
+
+
+@pytest.mark.parametrize("ask", ["vote", "pre-vote", "begin", "end"])
+@pytest.mark.parametrize("epoch", [MAX_EPOCH_STEP + 2, LAST_EPOCH - 1, LAST_EPOCH])
+def test_a_request_with_an_epoch_far_ahead_is_refused_and_noted_once(ask: str, epoch: int) -> None:
+    """Q8: it would leave no epoch for the next election, or one that nobody can read back."""
+    bench = Bench()
+    bench.vote(2, 1)
+    before = {name: bench.disk.size(name) for name in ("quorum-offset-checkpoint",)}
+    for _ in range(3):
+        if ask == "begin":
+            answer = bench.begin(2, epoch)
+        elif ask == "end":
+            answer = bench.end(2, epoch, (1, 3))
+        else:
+            answer = bench.vote(2, epoch, (5, 1), pre=ask == "pre-vote")
+        assert answer.error_code is ErrorCode.invalid_request
+    assert bench.quorum.epoch == 1
+    assert {name: bench.disk.size(name) for name in before} == before
+    assert len(bench.notes("quorum_claim_refused")) == 1
+    assert Bench(disk=bench.disk).quorum.epoch == 1
+
+
+def test_an_epoch_that_elections_can_have_reached_is_taken_over() -> None:
+    """Q4, Q8: a voter that was away for long votes again."""
+    bench = Bench().intact()
+    assert bench.vote(2, MAX_EPOCH_STEP, (5, 1)).vote_granted
+
+
+def answer_pre_vote(bench: Bench, epoch: int, leader: int) -> None:
+    bench.tick()
+    asked = bench.sends(vote.VoteRequest)[0]
+    bench.answer(asked, messages.vote_response(Standing(epoch, leader, ErrorCode.fenced_leader_epoch), granted=False))
+
+
+def test_the_epoch_of_an_answer_may_be_further_ahead_but_not_out_of_reach() -> None:
+    """Q8: a voter whom we asked ourselves knows more than a request from anywhere; even it cannot end all epochs."""
+    for epoch, taken in ((MAX_ANSWERED_EPOCH_STEP, True), (MAX_ANSWERED_EPOCH_STEP + 1, False), (LAST_EPOCH, False)):
+        bench = Bench()
+        answer_pre_vote(bench, epoch, -1)
+        assert (bench.quorum.epoch == epoch) is taken
+
+
+def test_a_leader_that_is_no_voter_is_not_believed() -> None:
+    """Q8: nobody could reach it."""
+    bench = Bench()
+    answer_pre_vote(bench, 3, 99)
+    assert (bench.quorum.epoch, bench.quorum.leader_id) == (0, -1)
+
+
+def batch_with(**fields: Any) -> bytes:
+    """A sound batch at offset 2 of epoch 4, but for these fields of its header."""
+    made = bytearray(data(fields.get("base", 2), fields.get("epoch", 4), b"x"))
+    if "delta" in fields:
+        made[23:27] = fields["delta"].to_bytes(4, "big")
+        made[17:21] = batch.crc_of(made, 0, batch.read_header(made)).to_bytes(4, "big")
+    return bytes(made)
+
+
+@pytest.mark.parametrize(
+    "records", [batch_with(base=3), batch_with(base=1), batch_with(epoch=5), batch_with(epoch=3), batch_with(delta=9)]
+)
+def test_records_that_do_not_continue_the_log_are_refused(records: bytes) -> None:
+    """Q8, F5, D1: a gap, an overlap, an epoch later than the leader's own or older than the last."""
+    bench = Bench()
+    bench.answer(bench.follow(2, 4), fetch_answer(2, 4, records=data(0, 4, b"a", b"b"), hwm=1))
+    bench.sync()
+    bench.answer(bench.sends(fetch.FetchRequest)[-1], fetch_answer(2, 4, records=records, hwm=1))
+    assert bench.notes("quorum_bad_records")
+    assert (bench.quorum.leo, bench.quorum.log.last_epoch) == (2, 4)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"diverging": OffsetAndEpoch(-1, 3)},
+        {"diverging": OffsetAndEpoch(-(2**63), 0)},
+        {"snapshot": OffsetAndEpoch(2**63 - 1, 4)},
+        {"snapshot": OffsetAndEpoch(-5, 4)},
+        {"snapshot": OffsetAndEpoch(50, LAST_EPOCH)},
+    ],
+)
+def test_absurd_places_in_an_answer_change_nothing(content: dict[str, OffsetAndEpoch]) -> None:
+    """Q8: neither does the follower truncate, nor ask for such a snapshot."""
+    bench = Bench()
+    bench.answer(bench.follow(2, 4), fetch_answer(2, 4, records=data(0, 4, b"a", b"b"), hwm=2))
+    bench.sync()
+    bench.answer(bench.sends(fetch.FetchRequest)[-1], fetch_answer(2, 4, **content))
+    assert (bench.quorum.leo, bench.quorum.hwm) == (2, 2)
+    assert not bench.sends(fetch_snapshot.FetchSnapshotRequest)
+
+
+def test_a_snapshot_larger_than_it_is_said_to_be_is_not_collected() -> None:
+    """Q8: a leader that never comes to the end does not fill the memory."""
+    bench = Bench(config=QuorumConfig(snapshot_max_bytes=1_000))
+    named = OffsetAndEpoch(50, 4)
+    for size in (2_000, 10, -1):
+        bench.answer(bench.follow(2, 4) if size == 2_000 else retried(bench), fetch_answer(2, 4, snapshot=named))
+        asked = bench.sends(fetch_snapshot.FetchSnapshotRequest)[-1]
+        standing = Standing(4, 2, ErrorCode.none)
+        piece = messages.fetch_snapshot_response(standing, named, size=size, position=0, chunk=b"x" * 100)
+        bench.answer(asked, piece)
+        assert not bench.sends(fetch_snapshot.FetchSnapshotRequest)
+
+
+def retried(bench: Bench) -> Any:
+    bench.tick()
+    return bench.sends(fetch.FetchRequest)[-1]
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 0])
+def test_a_fetch_of_a_negative_number_of_bytes_is_answered(tmp_path: Path, size: int) -> None:
+    """Q8: on a real disk such a read fails, and a node whose disk fails ends."""
+    disk: Any = PosixDisk(str(tmp_path))
+    bench = Bench(1, (1,), disk=disk)
+    bench.sync()
+    bench.quorum.propose([b"a" * 500], bench.now)
+    bench.collect()
+    bench.sync()
+    config = QuorumConfig(fetch_max_bytes=size, fetch_max_wait_ms=0)
+    request = messages.fetch_request(CLUSTER, 7, bench.quorum.epoch, OffsetAndEpoch(1, bench.quorum.epoch), 0, config)
+    token = bench._ask(bench.quorum.handle_fetch, request)
+    assert bench.fetched(token).error_code is ErrorCode.none
+    bench.quorum.write_snapshot([b"image"], bench.quorum.hwm, 1)
+    named = OffsetAndEpoch(bench.quorum.hwm, 1)
+    piece = messages.fetch_snapshot_request(CLUSTER, 7, bench.quorum.epoch, named, 0, size)
+    token = bench._ask(bench.quorum.handle_fetch_snapshot, piece)
+    assert bench.replies[token].topics[0].partitions[0].error_code is ErrorCode.none
