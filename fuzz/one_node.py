@@ -1,6 +1,7 @@
 """A broker and controller of its own on a simulated disk, spoken to in frames as a server would: it answers at once.
 
-Time passes only by `advance`. What the node wants to send goes to itself, or is lost.
+Time passes only by `advance`. What the node wants to send goes to itself; what it sends to other voters waits in
+`asked` for an answer, and the rest is lost.
 """
 
 from __future__ import annotations
@@ -42,10 +43,14 @@ LOG = "data"
 class OneNode:
     """`unanswered` requests are those that still wait for something; `stop` is how the node ended, if it did."""
 
-    def __init__(self, disk: SimDisk) -> None:
+    def __init__(self, disk: SimDisk, voters: tuple[int, ...] = (1,)) -> None:
         self.now = 1_000
         self.disk = disk
-        self.node = Node(_config(), disk, Random(1), self.now)
+        self.voters = voters
+        self.asked: list[Send] = []
+        self.ignored: dict[int, None] = {}
+        """Tokens of requests whose answers nobody reads."""
+        self.node = Node(_config(voters), disk, Random(1), self.now)
         self.edge = Edge(apis.TYPES, apis.SERVED, NodeTopicNames(self.node))
         self.stop: Stop | None = None
         self.unanswered: dict[int, Exchange] = {}
@@ -101,7 +106,9 @@ class OneNode:
 
     def _replied(self, reply: Reply) -> None:
         send = self._sends.pop(reply.token, None)
-        if send is not None:
+        if reply.token in self.ignored:
+            del self.ignored[reply.token]
+        elif send is not None:
             self._queue.append(Response(send, reply.response))
         else:
             exchange = self.unanswered.pop(reply.token)  # a second answer to one request is a KeyError
@@ -112,6 +119,9 @@ class OneNode:
         self.answers.append(b"".join(self.edge.answer(exchange, response)))
 
     def _send(self, send: Send) -> None:
+        if send.peer != self.node.id and send.peer in self.voters:
+            self.asked.append(send)
+            return
         if send.peer != self.node.id:
             self._queue.append(Response(send, None))
             return
@@ -120,12 +130,12 @@ class OneNode:
         self._queue.append(Request(self._tokens, send.request))
 
 
-def _config() -> NodeConfig:
+def _config(voters: tuple[int, ...]) -> NodeConfig:
     return NodeConfig(
         node_id=1,
         cluster_id=CLUSTER,
         directory_id=UUID(int=1),
-        voters=(1,),
+        voters=voters,
         endpoints=(Endpoint(name="PLAINTEXT", host="host", port=9092),),
         controller=ControllerConfig(
             cluster_id=CLUSTER, rebalance_interval_ms=0, default_replication_factor=1, session_timeout_ms=60_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fuzz.target import Target
-from fuzz.targets import batches, files, groups, logs, metadata, nodes, requests, responses, restarts, settings
+from fuzz.targets import batches, files, groups, logs, metadata, nodes, quorums, requests, responses, restarts, settings
 
 TARGETS: dict[str, Target] = {
     target.name: target
@@ -11,6 +11,7 @@ TARGETS: dict[str, Target] = {
         requests.TARGET,
         responses.TARGET,
         nodes.TARGET,
+        quorums.TARGET,
         settings.TARGET,
         batches.TARGET,
         logs.TARGET,

@@ -91,11 +91,17 @@ def keep_hwm_within(log: Log) -> None:
 
 def _append(log: Log, records: bytes) -> ErrorCode:
     """F5: exactly at the LEO, with the leader's offsets and epochs."""
-    base_offset = batch.read_header(records).base_offset
-    if base_offset < log.leo == log.log_start:
+    header = batch.read_header(records)
+    if header.base_offset < log.leo == log.log_start:
         # The leader's log starts inside a batch, which comes whole.
-        log.truncate_fully(base_offset)
-    return log.append_as_follower(records)
+        log.truncate_fully(header.base_offset)
+    return log.append_as_follower(records) if continues_log(log, header) else ErrorCode.invalid_record
+
+
+def continues_log(log: Log, header: batch.BatchHeader) -> bool:
+    """F5, D1: an answer below the end of the log, or of an older epoch than its last, is refused; it ends no node."""
+    in_order = header.leader_epoch >= log.last_epoch or log.epochs.last_start >= log.leo
+    return header.base_offset >= log.leo and in_order
 
 
 def _follow_watermarks(core: Core, replica: Replica, answer: fetch.PartitionData) -> None:

@@ -73,6 +73,7 @@ LIST: tuple[Mutant, ...] = (
         "dropping late fetch answers (by epoch, by offset)",
         ("replication.fetcher:is_of_this_epoch", patches.always(True)),
         ("replication.fetcher:is_at_leo", patches.always(True)),
+        ("replication.follower:continues_log", patches.always(True)),
         ("storage.log:Log.check_position", patches.always(None)),
     ),
     _mutant(
