@@ -25,6 +25,9 @@ from damage_harness import (
     write_all,
 )
 
+from insync.client import topics
+from insync.client.blocking import Blocking
+from insync.findings import CONFIG_KEY, Finding, decode
 from insync.testing import Cluster
 
 SUBJECT = "__cluster_metadata"
@@ -78,8 +81,8 @@ def wait_until_restored(cluster: Cluster, node: int) -> None:
 
 def test_one_damaged_voter_is_restored_by_the_others(tmp_path: Path) -> None:
     """Q8: whatever of its metadata is damaged; records stay, and a log line says what was found."""
-    topics = {f"t{number}": {"partitions": 20, "replication_factor": 3} for number in range(4)}
-    with Cluster(brokers=3, topics=topics, directory=tmp_path, settings=SETTINGS) as cluster:
+    plans = {f"t{number}": {"partitions": 20, "replication_factor": 3} for number in range(4)}
+    with Cluster(brokers=3, topics=plans, directory=tmp_path, settings=SETTINGS) as cluster:
         acknowledged = write_all(cluster, ["t0"])
         for file, damage in EVERY if FULL else SOME:
             cluster.stop(2)
@@ -106,6 +109,7 @@ def test_a_damaged_majority_stops_the_quorum_until_its_files_are_back(tmp_path: 
         for node in cluster.nodes:
             cluster.start(node, wait=False)
         wait_for_error(cluster)
+        assert "quorum_no_intact_majority" in [finding.kind for finding in findings_of_any_node(cluster)]
         for node in cluster.nodes:
             assert not re.search(rf"event=quorum_leader epoch=\d+ leader={node}", since_start(cluster, node))
             cluster.kill(node)
@@ -113,6 +117,13 @@ def test_a_damaged_majority_stops_the_quorum_until_its_files_are_back(tmp_path: 
             replace(node_directory(cluster, node), copy)
         start_all(cluster, in_sync=["t"])
         assert lost(cluster, acknowledged) == {}
+
+
+def findings_of_any_node(cluster: Cluster) -> list[Finding]:
+    """As `insync health` asks while no broker is registered."""
+    with Blocking(cluster.bootstrap) as client:
+        configs = client.call(lambda client: topics.configs(client, "", kind=topics.BROKER, keys=[CONFIG_KEY]))
+    return decode(configs[CONFIG_KEY].value or "")
 
 
 def wait_for_error(cluster: Cluster) -> None:

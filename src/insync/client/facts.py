@@ -104,9 +104,10 @@ async def gather(cluster: Cluster, name: str, index: int, interval: float = 0.5)
 
 
 async def node_findings(cluster: Cluster, broker: int) -> Sequence[Finding]:
-    """What a broker reports of itself. Empty if it does not answer, and if it is not insync's."""
+    """What a broker reports of itself; NOBODY: whichever answers. Empty if it does not answer, or is not insync's."""
+    name = "" if broker == NOBODY else str(broker)
     try:
-        configs = await topics.configs(cluster, str(broker), kind=topics.BROKER, keys=[CONFIG_KEY])
+        configs = await topics.configs(cluster, name, kind=topics.BROKER, keys=[CONFIG_KEY])
     except ClientError:
         return ()
     entry = configs.get(CONFIG_KEY)

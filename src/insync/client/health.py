@@ -36,7 +36,8 @@ class Picture:
     log_dirs: Mapping[int, Sequence[LogDir] | None]
     """None for a broker that is in the cluster and does not answer."""
     node_findings: Mapping[int, Sequence[findings.Finding]] = field(default_factory=dict)
-    """What brokers report of themselves; only insync's do."""
+    """What brokers report of themselves; only insync's do. NOBODY is a broker that answers while none is registered."""
+    controller_answers: bool = True
 
 
 async def look(cluster: Cluster) -> Picture:
@@ -45,15 +46,18 @@ async def look(cluster: Cluster) -> Picture:
     settings = await topics.settings(cluster, [topic.name for topic in found], [MIN_ISR])
     live = [broker.id for broker in info.brokers if not broker.fenced]
     dirs = await asyncio.gather(*(_log_dirs(cluster, broker) for broker in live))
-    reported = await asyncio.gather(*(node_findings(cluster, broker) for broker in live))
+    asked = live or [NOBODY]
+    reported = await asyncio.gather(*(node_findings(cluster, broker) for broker in asked))
+    reassignments, quorum = await asyncio.gather(_reassignments(cluster), _quorum(cluster))
     return Picture(
         info=info,
         topics=found,
         min_isr={name: values.get(MIN_ISR, "1") for name, values in settings.items()},
-        reassignments=await _reassignments(cluster),
-        quorum=await _quorum(cluster),
+        reassignments=reassignments or (),
+        quorum=quorum,
         log_dirs=dict(zip(live, dirs, strict=True)),
-        node_findings=dict(zip(live, reported, strict=True)),
+        node_findings=dict(zip(asked, reported, strict=True)),
+        controller_answers=reassignments is not None,
     )
 
 
@@ -87,7 +91,7 @@ def _brokers(picture: Picture) -> Iterator[Finding]:
 
 
 def _quorum_findings(picture: Picture) -> Iterator[Finding]:
-    if picture.info.controller == NOBODY:
+    if picture.info.controller == NOBODY or not picture.controller_answers:
         yield Finding("critical", "no controller", "cluster", "nothing can be elected, created or changed")
     quorum = picture.quorum
     if quorum is None:
@@ -114,7 +118,8 @@ def _reported(picture: Picture) -> Iterator[Finding]:
     for broker, reported in picture.node_findings.items():
         for finding in reported:
             severity = finding.severity if finding.severity in SEVERITIES else "warning"
-            yield Finding(severity, finding.kind.replace("_", " "), f"broker {broker} {finding.subject}", finding.text)
+            where = finding.subject if broker == NOBODY else f"broker {broker} {finding.subject}"
+            yield Finding(severity, finding.kind.replace("_", " "), where, finding.text)
 
 
 def _partition(picture: Picture, topic: Topic, partition: Partition) -> Iterator[Finding]:
@@ -144,15 +149,18 @@ async def _log_dirs(cluster: Cluster, broker: int) -> Sequence[LogDir] | None:
         return None
 
 
-async def _reassignments(cluster: Cluster) -> Sequence[Reassignment]:
+async def _reassignments(cluster: Cluster) -> Sequence[Reassignment] | None:
+    """None if no controller answers: brokers pass the question on."""
     try:
         return await admin.reassignments(cluster)
     except Unsupported:
         return ()
+    except ClientError:
+        return None
 
 
 async def _quorum(cluster: Cluster) -> QuorumState | None:
     try:
         return await admin.quorum(cluster)
-    except Unsupported:
+    except ClientError:
         return None

@@ -154,8 +154,8 @@ def report_lost_majority(core: Core, now: int) -> None:
         return
     names = ", ".join(map(str, damaged))
     text = (
-        f"The controller quorum has no intact majority: of the voters {', '.join(map(str, core.voters))}, "
-        f"{names} lost metadata or were replaced and wait for a leader. Start the other voters, or restore the data "
+        f"The controller quorum has no intact majority: voters {names} of {', '.join(map(str, core.voters))} "
+        "lost metadata or were replaced, and wait for a leader. Start the other voters, or restore the data "
         f"directory of a damaged voter from a copy. If that is impossible, create the file {ACCEPT_LOSS} in the data "
         "directory of the voter with the longest metadata log and restart it: what it lacks is lost."
     )

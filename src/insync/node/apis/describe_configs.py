@@ -108,6 +108,8 @@ def _lines(node: Node, resource: Message) -> tuple[Message, ...]:
         shared = image.configs.get(CLUSTER_DEFAULTS, {})
         found = [_line(keys[key], [(key, value, CLUSTER)]) for key, value in shared.items() if key in keys]
         found += [_stored_line(key, [(key, value, CLUSTER)]) for key, value in shared.items() if key not in keys]
+        if findings.CONFIG_KEY in (resource.configuration_keys or ()):  # without a quorum, no client knows our id
+            found.append(_own_line(findings.CONFIG_KEY, findings.encode(node.findings.current())))
     asked = resource.configuration_keys
     return tuple(line for line in sorted(found, key=lambda line: line.name) if asked is None or line.name in asked)
 
