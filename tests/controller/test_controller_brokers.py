@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from controller_harness import Cluster
+from controller_harness import CLUSTER, Cluster
 
 from insync.metadata.partition import NO_LEADER
+from insync.sansio import Message
 from insync.wire import metadata_records as records
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import broker_registration, unregister_broker
@@ -46,6 +47,38 @@ def test_a_registration_that_is_retried_gets_the_same_epoch_and_writes_nothing()
     assert cluster.register(1, incarnation=5).broker_epoch == epoch
     assert not cluster.image.brokers[1].fenced
     assert len(cluster.log) == size + 1
+
+
+def test_a_broker_with_the_directory_of_another_one_is_refused() -> None:
+    """B9: its directory is a copy, and what it holds is not what the controller believes of this broker."""
+    cluster = Cluster()
+    assert cluster.ask("register_broker", registration(1, directory=7)).error_code is ErrorCode.none
+    size = len(cluster.log)
+    assert cluster.ask("register_broker", registration(2, directory=7)).error_code is ErrorCode.invalid_registration
+    assert len(cluster.log) == size
+    assert cluster.ask("register_broker", registration(2, directory=8)).error_code is ErrorCode.none
+
+
+def test_a_broker_keeps_its_directory_and_may_get_a_new_one() -> None:
+    """B9: after a restart, and with a disk that was replaced; the id that it no longer uses is free."""
+    cluster = Cluster()
+    for incarnation, directory in ((1, 7), (2, 7), (3, 8)):
+        request = registration(1, directory=directory, incarnation=incarnation)
+        assert cluster.ask("register_broker", request).error_code is ErrorCode.none
+    assert cluster.image.brokers[1].log_dirs == (UUID(int=8),)
+    assert cluster.ask("register_broker", registration(2, directory=7)).error_code is ErrorCode.none
+
+
+def registration(broker_id: int, *, directory: int, incarnation: int = 1) -> Message:
+    return broker_registration.BrokerRegistrationRequest(
+        broker_id=broker_id,
+        cluster_id=CLUSTER,
+        incarnation_id=UUID(int=incarnation),
+        listeners=(),
+        features=(),
+        rack=None,
+        log_dirs=(UUID(int=directory),),
+    )
 
 
 def test_a_broker_of_another_cluster_is_refused() -> None:

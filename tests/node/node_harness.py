@@ -47,7 +47,7 @@ def config(
     return NodeConfig(
         node_id=node_id,
         cluster_id=CLUSTER,
-        directory_id=UUID(int=node_id),
+        directory_id=fields.pop("directory_id", UUID(int=node_id)),
         voters=voters,
         roles=roles,
         endpoints=(Endpoint(name="PLAINTEXT", host=f"host-{node_id}", port=9092),),

@@ -43,6 +43,27 @@ class Bench:
         return self
 
 
+def test_a_broker_that_is_not_what_its_directory_says_gives_up() -> None:
+    """B9: asking again would not help; what stands in the way is named."""
+    for error, words in (
+        (ErrorCode.invalid_registration, "registered by another broker"),
+        (ErrorCode.inconsistent_cluster_id, "belongs to cluster node-tests, and the controller to another"),
+    ):
+        bench = Bench()
+        (send,) = bench.tick(0)
+        send.on_response(registered(-1, error), 0)
+        assert words in bench.life.refusal
+
+
+def test_a_broker_whose_name_is_taken_asks_again() -> None:
+    """B2: the earlier uptime is fenced sooner or later."""
+    bench = Bench()
+    (send,) = bench.tick(0)
+    send.on_response(registered(-1, ErrorCode.duplicate_broker_registration), 0)
+    assert bench.life.refusal == ""
+    assert len(bench.tick(RETRY)) == 1
+
+
 def registered(epoch: int, error: ErrorCode = ErrorCode.none) -> Any:
     return broker_registration.BrokerRegistrationResponse(
         throttle_time=NO_DURATION, error_code=error, broker_epoch=epoch

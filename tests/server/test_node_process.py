@@ -77,6 +77,51 @@ def test_a_wrong_file_is_named_and_nothing_starts(tmp_path: Path, key: str, valu
     assert problem in ended.stderr
 
 
+def test_a_directory_and_an_address_belong_to_one_node(tmp_path: Path) -> None:
+    """B9: a second process is told which one has them, and ends with the code that says: do not try again."""
+    (tmp_path / "other").mkdir()
+    path, port = _properties(tmp_path)
+    same_directory = tmp_path / "other" / "same-directory.properties"
+    same_directory.write_text(path.read_text().replace(str(port), "0"))
+    same_port, _ = _properties(tmp_path / "other", listeners=f"PLAINTEXT://127.0.0.1:{port}")
+    for file in (path, same_port):
+        assert _run("format", str(file), "--cluster-id", "one").returncode == 0
+    process = subprocess.Popen([sys.executable, "-m", "insync.server", str(path)], stderr=subprocess.DEVNULL)
+    try:
+        eventually(lambda: _serves(port), "the node serves")
+        for file, problem in (
+            (same_directory, f"{tmp_path / 'data'} is in use by another process: pid {process.pid} ("),
+            (same_port, f"cannot listen on 127.0.0.1:{port}: address already in use by pid {process.pid} ("),
+        ):
+            ended = _run("node", str(file))
+            assert ended.returncode == 2
+            assert problem in ended.stderr.splitlines()[-1]
+        again = _run("format", str(same_directory))
+        assert (again.returncode, "is in use by another process" in again.stderr) == (2, True)
+        up = _run("up", "--brokers", "1", "--port", str(port), "--data", str(tmp_path / "new"))
+        assert (up.returncode, f"127.0.0.1:{port}: address already in use" in up.stderr) == (1, True)
+        assert not (tmp_path / "new").exists()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_node_does_not_overrule_its_quorum(tmp_path: Path) -> None:
+    """B9: nothing is opened, and the message says what the voters are."""
+    path, port = _properties(tmp_path)
+    assert _run("format", str(path)).returncode == 0
+    process = subprocess.Popen([sys.executable, "-m", "insync.server", str(path)], stderr=subprocess.DEVNULL)
+    eventually(lambda: _serves(port), "the node serves")
+    process.terminate()
+    assert process.wait(PATIENCE_S) == 0
+    text = path.read_text()
+    path.write_text(text.replace("voters=", "voters=2@127.0.0.1:9,"))
+    ended = _run("node", str(path))
+    assert ended.returncode == 2
+    assert "names 1,2, but the quorum" in ended.stderr
+    assert "has the voters 1." in ended.stderr
+
+
 def test_an_unformatted_directory_is_not_used(tmp_path: Path) -> None:
     path, _ = _properties(tmp_path)
     ended = _run("node", str(path))

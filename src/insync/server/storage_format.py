@@ -24,7 +24,13 @@ VERSION = 1
 REBUILDING = ".rebuilding"
 """In a directory that is being filled from another node's, until it has its meta.properties."""
 
-_NOT_DATA = (LOCK_FILE, "lost+found", checkpoints.META_PROPERTIES, f"{checkpoints.META_PROPERTIES}.tmp")
+_NOT_DATA = (
+    LOCK_FILE,
+    "lost+found",
+    checkpoints.META_PROPERTIES,
+    f"{checkpoints.META_PROPERTIES}.tmp",
+    f"{REBUILDING}.tmp",
+)
 
 
 class FormatError(StartupError):

@@ -1,0 +1,48 @@
+"""Who a node is, and what becomes of one that is not what its directory says (B9)."""
+
+from __future__ import annotations
+
+import json
+from uuid import UUID
+
+from node_harness import Net, config, three_brokers
+
+from insync.node import node_state
+from insync.node.config import BROKER, CONTROLLER
+from insync.quorum import voter_set
+from insync.quorum.config import METADATA_DIRECTORY
+
+
+def test_a_node_with_a_copied_directory_stops_for_good() -> None:
+    """B9: the controller knows the directory as another broker's. No restart would help, and none is to be tried."""
+    net = Net(config(1), config(2, roles=(BROKER,)), config(3, roles=(BROKER,), directory_id=UUID(int=2))).up()
+    assert net.stops[3].permanent
+    assert not net.stops[3].clean
+    assert "The directory is a copy" in net.stops[3].reason
+    assert sorted(net.nodes[1].image.brokers) == [1, 2]
+    assert net.disks[3].exists("data/.kafka_cleanshutdown") is False
+
+
+def test_observers_keep_the_voters_of_their_quorum_too() -> None:
+    """B9: a broker that is pointed at another quorum later on refuses it."""
+    net = three_brokers().up()
+    assert [voter_set.stored_voters(net.disks[node], METADATA_DIRECTORY) for node in (1, 2, 3)] == [(1,)] * 3
+
+
+def test_a_node_tells_who_it_is_and_which_registrations_it_knows() -> None:
+    """B9: by incarnation ids, which tell this uptime from the one before."""
+    net = Net(config(1, roles=(CONTROLLER,)), config(2, roles=(BROKER,))).up()
+    broker, controller = (json.loads(node_state.encode(net.nodes[node])) for node in (2, 1))
+    incarnation = str(net.nodes[2].lifecycle.incarnation_id)
+    assert (broker["cluster_id"], broker["node_id"]) == ("node-tests", 2)
+    assert broker["incarnation_id"] == incarnation
+    assert broker["state"] == "running"
+    assert (broker["controller_id"], broker["unfenced"]) == (1, {"2": incarnation})
+    assert (controller["node_id"], controller["state"], controller["unfenced"]) == (1, None, {"2": incarnation})
+
+
+def test_a_supervisor_may_name_the_incarnation() -> None:
+    """B1: so that it knows its own process again."""
+    name = UUID(int=99)
+    net = Net(config(1, incarnation_id=name)).up()
+    assert net.nodes[1].image.brokers[1].incarnation_id == name

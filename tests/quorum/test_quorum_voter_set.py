@@ -1,0 +1,42 @@
+"""The voters that a quorum has left on disk (B9)."""
+
+from __future__ import annotations
+
+from quorum_bench import Bench
+from quorum_net import DIRECTORY
+
+from insync.quorum import state_file, voter_set
+from insync.sim.disk import SimDisk
+from insync.storage.disk import write_atomically
+
+STATE = f"{DIRECTORY}/quorum-state"
+VERSION_1 = b'{"leaderId":1,"leaderEpoch":1,"votedId":1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
+
+
+def test_a_new_directory_names_no_voters() -> None:
+    """B9: nothing contradicts the settings of a node that has never run."""
+    assert voter_set.stored_voters(SimDisk(), DIRECTORY) is None
+    assert not voter_set.contradicts(None, (1, 2))
+
+
+def test_a_vote_is_stored_with_the_voters_among_which_it_counts() -> None:
+    """B9, Q4: from the first vote on, a restart knows them."""
+    bench = Bench(1, (3, 1, 2))
+    bench.vote(2, 5)
+    assert voter_set.stored_voters(bench.disk, DIRECTORY) == (1, 2, 3)
+
+
+def test_the_log_names_the_voters_where_the_vote_does_not() -> None:
+    """B9: directories of earlier releases have the version of quorum-state without voters."""
+    bench = Bench(1, (1,))
+    assert bench.quorum.is_leader
+    write_atomically(bench.disk, STATE, VERSION_1)
+    assert state_file.decode_voters(VERSION_1) is None
+    assert voter_set.stored_voters(bench.disk, DIRECTORY) == (1,)
+
+
+def test_only_the_ids_of_voters_count() -> None:
+    """B9: in whatever order they are listed."""
+    assert not voter_set.contradicts((1, 2, 3), (3, 2, 1))
+    assert voter_set.contradicts((1, 2, 3), (1, 2))
+    assert voter_set.contradicts((1,), (1, 2, 3))

@@ -1,0 +1,56 @@
+"""From one broker to three that vote, on real processes: what was acknowledged on the way is there at the end (B9)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from server_harness import PATIENCE_S, Topic, eventually
+
+from insync.server import ask
+from insync.server.local_cluster import LocalCluster
+from insync.server.voter_change import set_voters
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import create_topics
+from insync.wire.types import ms
+
+
+def created(cluster: LocalCluster, name: str, node: int, replicas: int) -> ErrorCode:
+    topic = create_topics.CreatableTopic(
+        name=name, num_partitions=1, replication_factor=replicas, assignments=(), configs=()
+    )
+    request = create_topics.CreateTopicsRequest(topics=(topic,), timeout=ms(10_000), validate_only=False)
+    return ask.ask(cluster.nodes[node].address, request, PATIENCE_S).topics[0].error_code
+
+
+def test_a_cluster_grows_from_one_voter_to_three_and_forgets_nothing(tmp_path: Path) -> None:
+    """B9: brokers are added without a vote; voters by a command of its own; then any of them may fail."""
+    cluster = LocalCluster(brokers=1, directory=str(tmp_path))
+    cluster.start()
+    try:
+        topic = Topic(cluster, "kept")
+        topic.produce(b"acknowledged")
+    finally:
+        cluster.stop()
+
+    cluster = LocalCluster(brokers=3, directory=str(tmp_path))
+    cluster.start()
+    try:
+        assert cluster.layout.voters == (1,)
+        assert created(cluster, "right-after-ready", node=3, replicas=3) is ErrorCode.none
+        topic.cluster = cluster
+        assert topic.values() == [b"acknowledged"]
+    finally:
+        cluster.stop()
+
+    set_voters(tmp_path, (1, 2, 3), lambda text: None)
+    cluster = LocalCluster(directory=str(tmp_path))
+    cluster.start()
+    try:
+        topic.cluster = cluster
+        assert topic.values() == [b"acknowledged"]
+        cluster.kill(1)
+        eventually(
+            lambda: created(cluster, "without-node-1", node=2, replicas=2) is ErrorCode.none, "the quorum goes on"
+        )
+    finally:
+        cluster.stop()

@@ -1,0 +1,56 @@
+"""Which nodes are started again, and which are given up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from insync.server import supervisor as module
+from insync.server.local_cluster import ClusterError
+from insync.server.supervisor import Supervisor
+
+
+class Cluster:
+    """Its nodes have ended, with these codes, whenever they were started."""
+
+    def __init__(self, directory: Path, **codes: int) -> None:
+        self.notices: list[str] = []
+        self.nodes: dict[int, Any] = {}
+        self.started: list[int] = []
+        self.stopped = False
+        for number, code in enumerate(codes.values(), 1):
+            log = directory / f"{number}.log"
+            log.write_text(f"starting\nwhy node {number} ended\n")
+            process = SimpleNamespace(returncode=code)
+            self.nodes[number] = SimpleNamespace(id=number, pid=7, running=False, log=log, process=process)
+
+    def start(self, unless: Callable[[], bool]) -> None:
+        """They are running."""
+
+    def start_node(self, node_id: int) -> None:
+        self.started.append(node_id)
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def test_a_node_that_cannot_start_is_not_started_again(tmp_path: Path) -> None:
+    """Its address is taken, or its directory belongs to another process: nothing changes by trying again."""
+    cluster, said = Cluster(tmp_path, cannot=2, crashed=1), list[str]()
+    supervisor = Supervisor(cluster, said.append)  # type: ignore[arg-type]
+    for now in (0.0, 10.0, 100.0, 1_000.0):
+        supervisor._look(now)
+    assert set(cluster.started) == {2}
+    assert "node 1 is not started again: why node 1 ended" in said
+
+
+def test_a_supervisor_without_nodes_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOOK_EVERY_S", 0)
+    cluster = Cluster(tmp_path, one=2, other=2)
+    with pytest.raises(ClusterError, match="no node is left"):
+        Supervisor(cluster, lambda text: None).run(lambda: None)  # type: ignore[arg-type]
+    assert cluster.stopped
