@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from uuid import UUID
 
 from node_harness import Net, config, three_brokers
@@ -21,6 +22,24 @@ def test_a_node_with_a_copied_directory_stops_for_good() -> None:
     assert "The directory is a copy" in net.stops[3].reason
     assert sorted(net.nodes[1].image.brokers) == [1, 2]
     assert net.disks[3].exists("data/.kafka_cleanshutdown") is False
+
+
+def test_a_node_of_another_cluster_stops_and_the_cluster_goes_on() -> None:
+    """B9: a majority of its voters says so. One voter that is in the wrong place does not stop the others."""
+    voters = (1, 2, 3)
+    stranger = replace(config(3, voters=voters), cluster_id="other")
+    net = Net(config(1, voters=voters), config(2, voters=voters), stranger).up()
+    assert sorted(net.stops) == [3]
+    assert net.stops[3].permanent
+    assert "the voters 1,2 belong to another cluster" in net.stops[3].reason
+    assert sorted(net.nodes[1].image.brokers) == [1, 2]
+
+
+def test_a_broker_of_another_cluster_stops() -> None:
+    """B9: it has no vote, and asks the voters for the metadata log."""
+    net = Net(config(1), replace(config(2, roles=(BROKER,)), cluster_id="other")).up()
+    assert sorted(net.stops) == [2]
+    assert "the voters 1 belong to another cluster" in net.stops[2].reason
 
 
 def test_observers_keep_the_voters_of_their_quorum_too() -> None:

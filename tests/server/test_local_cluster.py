@@ -18,7 +18,7 @@ from insync.quorum.state_file import ElectionState
 from insync.server import ask, cluster_layout, sockets
 from insync.server.cluster_layout import data_directory
 from insync.server.directory_lock import DirectoryLock
-from insync.server.local_cluster import HOST, ClusterError, LocalCluster
+from insync.server.local_cluster import HOST, ClusterError, LocalCluster, LocalNode
 from insync.server.storage_format import format_directory, read_identity
 from insync.storage.posix import PosixDisk
 
@@ -27,7 +27,10 @@ class WithoutProcesses(LocalCluster):
     """Prepares everything, and starts nothing."""
 
     def start_node(self, node_id: int) -> None:
-        self.nodes[node_id].incarnation_id = UUID(int=node_id)
+        """It is prepared."""
+
+    def _is_ready(self, node: LocalNode) -> bool:
+        return True
 
 
 def prepared(directory: Path, **settings: Any) -> LocalCluster:

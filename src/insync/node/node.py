@@ -246,8 +246,9 @@ class Node:
                 self.broker_role.replicas_changed(self.changed)
             if self.broker_role.finished and not self.stopped:
                 self._stop_cleanly(now)
-            if self.broker_role.lifecycle.refusal and not self.stopped:
-                return self._stop_refused(self.broker_role.lifecycle.refusal)
+        refusal = self.quorum.refusal or (self.broker_role.lifecycle.refusal if self.broker_role else "")
+        if refusal and not self.stopped:
+            return self._stop_refused(refusal)
         return self.out.drain()
 
     def _settle(self, now: int) -> None:

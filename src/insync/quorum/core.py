@@ -34,7 +34,7 @@ from insync.quorum.offset_checkpoint import (
 from insync.quorum.role import NoRole, Role
 from insync.quorum.snapshot import SnapshotStore
 from insync.quorum.state_file import ElectionState, PersistElection
-from insync.sansio import Outbox
+from insync.sansio import Message, Outbox
 from insync.storage.disk import Disk
 from insync.storage.flush import LogFlush
 from insync.storage.log import Log
@@ -67,6 +67,7 @@ class Core:
         "durable",
         "election",
         "findings",
+        "foreign",
         "hwm",
         "listener",
         "log",
@@ -132,6 +133,8 @@ class Core:
         self._version = 0
         damage.assess(self)
         self._announced = (self.epoch, NOBODY)
+        self.foreign: dict[int, None] = {}
+        """Voters that last answered that they belong to another cluster."""
 
     # --- what is known -----------------------------------------------------------------------------------------------
 
@@ -335,6 +338,15 @@ class Core:
         if standing != self._announced:
             self._announced = standing
             self.listener.on_leader(*standing, now)
+
+    def check_cluster(self, voter: int, response: Message | None) -> None:
+        """B9: keep in mind which voters belong to another cluster than this node."""
+        if response is None:
+            return
+        if response.error_code is ErrorCode.inconsistent_cluster_id:
+            self.foreign[voter] = None
+        elif self.foreign:
+            self.foreign.pop(voter, None)
 
     # --- durable and committed ---------------------------------------------------------------------------------------
 

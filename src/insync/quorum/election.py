@@ -180,6 +180,7 @@ class Campaign(Role):
         core.out.send(voter, QUORUM_CHANNEL, request, partial(self._answered, voter), core.request_timeout_ms())
 
     def _answered(self, voter: int, response: Message | None, now: int) -> None:
+        self.core.check_cluster(voter, response)
         answer = None if response is None else messages.only(response.topics)
         if not self.current or answer is None:
             return

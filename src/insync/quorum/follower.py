@@ -191,6 +191,7 @@ class Follower(Role):
         return True
 
     def _fetched(self, peer: int, response: Message | None, now: int) -> None:
+        self.core.check_cluster(peer, response)
         if not self.current:
             return
         answer = None if response is None else messages.only(response.responses)

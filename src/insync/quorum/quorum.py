@@ -115,6 +115,18 @@ class Quorum:
     def log(self) -> Log:
         return self._core.log
 
+    @property
+    def refusal(self) -> str:
+        """B9: why this node has no place here: a majority of its voters belongs to another cluster. Else empty."""
+        core = self._core
+        if len(core.foreign) < core.majority:
+            return ""
+        voters = ",".join(str(voter) for voter in sorted(core.foreign))
+        return (
+            f"the voters {voters} belong to another cluster than this node, whose log directory is of cluster "
+            f"{core.cluster_id}. Correct controller.quorum.voters or log.dirs."
+        )
+
     # --- time --------------------------------------------------------------------------------------------------------
 
     def tick(self, now: int) -> None:

@@ -130,17 +130,20 @@ class LocalCluster:
         for node in self.nodes.values():
             self.start_node(node.id)
         try:
-            self.wait_until_ready(timeout_s, unless)
+            self._wait_for(list(self.nodes.values()), timeout_s, unless)
         except ClusterError:
             self.stop()
             raise
 
-    def wait_until_ready(self, timeout_s: float = 60.0, unless: Callable[[], bool] = lambda: False) -> None:
+    def wait_until_ready(self, timeout_s: float = 60.0) -> None:
         """Every running node answers as the process that was started here and knows a controller, and every running
         broker knows the registration of every running broker, of this uptime, as unfenced."""
+        self._wait_for([node for node in self.nodes.values() if node.running], timeout_s, lambda: False)
+
+    def _wait_for(self, nodes: Sequence[LocalNode], timeout_s: float, unless: Callable[[], bool]) -> None:
         deadline = time.monotonic() + timeout_s
-        for node in self.nodes.values():
-            while node.process is not None and not unless() and not self._is_ready(node):
+        for node in nodes:
+            while not unless() and not self._is_ready(node):
                 if time.monotonic() > deadline:
                     raise ClusterError(f"node {node.id} does not know all brokers as alive; see {node.log}")
                 time.sleep(POLL_S)

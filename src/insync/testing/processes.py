@@ -11,6 +11,7 @@ import subprocess
 import time
 from typing import IO, Any
 
+from insync.server.directory_lock import DirectoryLock
 from insync.server.local_cluster import ClusterError, LocalCluster, LocalNode, launch
 from insync.testing import power_loss
 from insync.testing.disk import JOURNAL
@@ -51,7 +52,8 @@ class ControlledCluster(LocalCluster):
     def lose_unflushed(self, node_id: int) -> dict[str, int]:
         """Of a node that is down; by file how many bytes were lost."""
         directory = self.nodes[node_id].directory
-        return power_loss.lose_unflushed(directory / "data", directory / JOURNAL)
+        with DirectoryLock(str(directory / "data")):
+            return power_loss.lose_unflushed(directory / "data", directory / JOURNAL)
 
     def _launch(self, node: LocalNode, log: IO[bytes]) -> subprocess.Popen[bytes]:
         ours, theirs = socket.socketpair()
