@@ -97,6 +97,12 @@ def test_nodes_that_contradict_each_other_are_refused(
         load(tmp_path)
 
 
+def test_the_directory_of_a_node_is_not_one_of_a_cluster(tmp_path: Path) -> None:
+    format_directory(str(tmp_path), cluster_id="c", node_id=1)
+    with pytest.raises(LayoutError, match="is the directory of one node"):
+        load(tmp_path)
+
+
 def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
     earlier_release(tmp_path, {1: (), 2: ()})
     (tmp_path / "cluster.json").write_text('{"cluster_id": "other"}')

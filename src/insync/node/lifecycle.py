@@ -6,7 +6,7 @@ and stops when the controller says so (B7); the caller then flushes and writes t
 
     starting -> recovery -> running -> shutting_down -> stopped
 
-Notes: broker_state.
+Notes: broker_state, registration_refused(error).
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ class Lifecycle:
         self._shutdown_deadline: int | None = None
         self._in_flight: object | None = None
         self._wanted_fence = True  # in the last heartbeat
+        self._refused_with = ErrorCode.none
         self.refusal = ""
         """Why the cluster will never take this broker; the node then stops (B9)."""
 
@@ -137,7 +138,7 @@ class Lifecycle:
                 if response is not None and response.error_code is ErrorCode.stale_broker_epoch:
                     self._register_anew()
                 if response is not None and not self.registered:
-                    self.refusal = refusal(self.config, response.error_code)
+                    self._on_refused_registration(response.error_code)
                 self._due = min(self._due or now, now + self.config.registration_retry_ms)
                 return
             on_answer(response, now)
@@ -173,6 +174,13 @@ class Lifecycle:
         if self.state == STARTING:
             self._become(RECOVERY)
         self._due = now
+
+    def _on_refused_registration(self, error: ErrorCode) -> None:
+        """B2, B9: said once. A name is free when its earlier uptime is fenced; a wrong identity stays wrong."""
+        if error is not self._refused_with:
+            self._refused_with = error
+            self.out.note("registration_refused", error=error.name)
+        self.refusal = refusal(self.config, error)
 
     def _register_anew(self) -> None:
         """B8: this uptime has another epoch by now, from a registration that was sent twice and arrived late, or none.

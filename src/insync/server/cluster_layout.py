@@ -22,6 +22,7 @@ from insync.quorum import voter_set
 from insync.quorum.config import METADATA_DIRECTORY
 from insync.server.startup_error import StartupError
 from insync.server.storage_format import is_formatted, read_identity
+from insync.storage import checkpoints
 from insync.storage import disk as disks
 from insync.storage.posix import PosixDisk
 
@@ -120,6 +121,8 @@ def load(directory: Path) -> Layout | None:
     """None for a directory that holds no cluster."""
     path = directory / FILE
     if not os.path.lexists(path):
+        if (directory / checkpoints.META_PROPERTIES).exists():
+            raise LayoutError(f"{directory} is the directory of one node, not of a cluster")
         return _infer(directory, None)
     try:
         fields = json.loads(path.read_bytes())

@@ -124,7 +124,7 @@ class LocalCluster:
         """Returns when the cluster is ready, or as soon as `unless` says so; a cluster that fails is stopped."""
         try:
             self._take_ownership(unless)
-        except StartupError as error:
+        except (StartupError, OSError) as error:
             self.stop()
             raise ClusterError(str(error)) from error
         for node in self.nodes.values():
@@ -239,7 +239,7 @@ class LocalCluster:
             if self._remembered is None:
                 return cluster_layout.create(new_cluster_id(), brokers, controllers)
             return cluster_layout.adapt(self._remembered, self.directory, brokers, controllers)
-        except StartupError as error:
+        except (StartupError, OSError) as error:
             raise ClusterError(str(error)) from error
 
     def _plan_nodes(self, port: int) -> dict[int, LocalNode]:
