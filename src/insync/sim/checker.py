@@ -92,6 +92,8 @@ class Checker:
         seen = self._seen.pop(node_id, None)
         if seen is not None and seen.node.broker_epoch >= 0:
             self._unclean[node_id] = not seen.clean
+        if seen is None and lost and any(path.endswith(".log") and path.startswith("data/") for path in lost):
+            self._unclean[node_id] = True  # B5: its logs are not as its last stop left them
         for ghost in self.truth.ghosts.values():
             ghost.process_ended(node_id, lossy=lost is not None)
         if lost and any(path.endswith(".log") and "metadata" not in path for path in lost):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from insync.errors import InvariantViolation
+from insync.node.broker_role import DIRECTORY as DATA
 from insync.sansio import (
     DiskFailed,
     Effect,
@@ -28,6 +29,7 @@ from insync.sansio import (
     Timer,
     WriteFile,
 )
+from insync.sim import damage
 from insync.sim.disk import SimDisk
 from insync.sim.engine import Engine, NodeClock
 from insync.sim.host import Host, NodeLike
@@ -140,6 +142,15 @@ class Cluster:
         self.stats["lossy_crash" if lossy else "crash"] += 1
         for observer in self.observers:
             observer.node_crashed(node_id, lost)
+
+    def damage(self, node_id: int, partition: str, kind: str) -> None:
+        """The files of a node that is down are damaged; see `damage.KINDS`."""
+        host = self.hosts[node_id]
+        lost = damage.damage(host.disk, DATA, partition, kind)
+        self._mark(f"damage {node_id} {partition} {kind} {sorted(lost.items())}")
+        self.stats["damage:" + kind] += 1
+        for observer in self.observers:
+            observer.node_crashed(node_id, lost or None)
 
     def _tell_end(self, host: Host) -> None:
         if host.alive:

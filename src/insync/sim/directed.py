@@ -47,6 +47,7 @@ PARTITION = "t0-0"
 
 _EVERY, _AT = 4, 3
 _LATER_EVERY, _LATER_AT = 16, 12
+_DAMAGE_AT = 4
 
 
 def choose(seed: int) -> Setting | None:
@@ -54,8 +55,10 @@ def choose(seed: int) -> Setting | None:
     from insync.sim.races_isr import ISR_RACES
     from insync.sim.races_quorum import LATER_QUORUM_RACES, QUORUM_RACES
     from insync.sim.races_replication import REPLICATION_RACES
-    from insync.sim.races_storage import LATER_RACES, STORAGE_RACES
+    from insync.sim.races_storage import DAMAGE_RACES, LATER_RACES, STORAGE_RACES
 
+    if seed % _LATER_EVERY == _DAMAGE_AT:
+        return DAMAGE_RACES[seed // _LATER_EVERY % len(DAMAGE_RACES)]
     if seed % _LATER_EVERY == _LATER_AT:
         later = (*LATER_RACES, *LATER_QUORUM_RACES)
         return later[seed // _LATER_EVERY % len(later)]

@@ -91,6 +91,14 @@ class Faults:
             self._cluster.crash(node, lossy=True)
             self._start_later(node, action.duration_ms)
 
+    def _do_damage(self, action: Action) -> None:
+        """The node ends, if it still runs, and comes back with damaged files: `value` is the partition and the kind."""
+        node = self.resolve(action.target)
+        if node is not None:
+            self._cluster.crash(node)
+            self._cluster.damage(node, *map(str, action.value))
+            self._start_later(node, action.duration_ms)
+
     def _do_power_loss(self, action: Action) -> None:
         """Every machine at once; they come back one after another, `value[0]` ms apart."""
         apart = int(action.value[0]) if action.value else 0

@@ -238,6 +238,13 @@ LIST: tuple[Mutant, ...] = (
         *_UNCHECKED_ENDS,
     ),
     _mutant(
+        "clean-file-vouches-for-damage",
+        "B5",
+        "comparing every log with what the clean stop recorded",
+        ("storage.clean_shutdown:find_damage", patches.always(None)),
+        ("storage.log_loader:LogLoader._find_missing", patches.always(None)),
+    ),
+    _mutant(
         "epoch-checkpoint-unsynced",
         "D1",
         "syncing the leader-epoch checkpoint",

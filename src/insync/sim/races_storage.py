@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from insync.sim import damage
 from insync.sim.directed import PARTITION, Race, Setting
 from insync.sim.motifs import Draw, act
 from insync.sim.plan import Action, ClientPlan
@@ -112,6 +113,35 @@ def answers_lost(d: Draw) -> Race:
     )
 
 
+def damage_at_rest(d: Draw) -> Race:
+    """Brokers stop cleanly one after another; the files of one are damaged before they come back (B5, B6, B9).
+
+    The damaged broker may have stopped first or last, so that it is in the ISR, in the ELR or in neither, and it may
+    be back first. Now and then it did not stop in time and is killed, and sometimes two are damaged.
+    """
+    actions: list[Action] = []
+    at = 400
+    while at < 5_000:
+        order = d.rng.sample(d.brokers, d.rng.choice((2, 3, 3)))
+        for number, broker in enumerate(order):
+            actions.append(act(at + number * d.rng.randint(60, 200), "restart", str(broker), LONG))
+        down = at + d.timing.heartbeat_ms * 2 + d.rng.randint(300, 600)
+        damaged = d.rng.sample(order, d.rng.choice((1, 1, 1, 2)))
+        for broker in order:
+            back = d.rng.randint(1, 200)
+            if broker in damaged:
+                actions.append(act(down, "damage", str(broker), back, PARTITION, d.rng.choice(damage.KINDS)))
+            else:
+                actions.append(act(down, "power_off", str(broker), back))
+        at = down + d.timing.session_ms + d.rng.randint(500, 900)
+    return Race(
+        actions=actions,
+        configs={"min.insync.replicas": "2", "segment.bytes": d.rng.choice(("600", "4000"))},
+        clients=_producers(d, acks=-1) + _readers(),
+        fault_ms=at,
+    )
+
+
 QUIET_MS = 1_400
 """How often the only producer of `term_without_records` writes: what happens in between, it does not disturb."""
 FIRST_WRITE = 750
@@ -185,5 +215,7 @@ STORAGE_RACES: tuple[Setting, ...] = (
     Setting(1, 3, False, idle_high_watermark),
     Setting(1, 3, False, answers_lost),
 )
+
+DAMAGE_RACES: tuple[Setting, ...] = (Setting(1, 3, False, damage_at_rest), Setting(3, 3, False, damage_at_rest))
 
 LATER_RACES: tuple[Setting, ...] = (Setting(1, 2, False, term_without_records),)
