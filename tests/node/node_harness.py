@@ -74,13 +74,16 @@ class Net:
         self._asked: dict[int, tuple[Node, Send]] = {}
         self._lost: list[int] = []
         self._tokens = 0
+        self._starts = 0
         self.cut_off: list[int] = []
 
     # --- processes ---------------------------------------------------------------------------------------------------
 
     def start(self, *node_ids: int) -> Net:
         for node_id in node_ids or tuple(self.configs):
-            node = Node(self.configs[node_id], self.disks[node_id], random.Random(node_id), self.now)
+            self._starts += 1  # every process draws an incarnation id of its own
+            rng = random.Random(node_id if self._starts <= len(self.configs) else 100 * self._starts + node_id)
+            node = Node(self.configs[node_id], self.disks[node_id], rng, self.now)
             self.nodes[node_id] = node
             self.stops.pop(node_id, None)
             self.carry(node, node.start(self.now))

@@ -124,7 +124,7 @@ class LogStore:
         """T7: nobody finds the log any more; `sweep` removes what is left of it."""
         log = self.logs.pop((topic_id, index), None)
         if log is not None:
-            del self._names[_name_of(log)]
+            self._forget(log)
             self._doomed.append(log.delete())
 
     def sweep(self) -> None:
@@ -140,7 +140,7 @@ class LogStore:
         log = self.logs.pop((topic_id, index), None)
         if log is None:
             return
-        del self._names[_name_of(log)]
+        self._forget(log)
         log.release()
         self._clear_way(log.directory, topic_id, cause)
 
@@ -221,6 +221,12 @@ class LogStore:
             self._write_offsets()
         for log in self.logs.values():
             log.unsettled = False
+
+    def _forget(self, log: Log) -> None:
+        """With the log goes what was to be said of it."""
+        del self._names[_name_of(log)]
+        self._findings.clear(log_loader.LOG_DAMAGED, log.name)
+        self._findings.clear(log_loader.LOG_TRUNCATED, log.name)
 
     def _clear_way(self, directory: str, topic_id: UUID | None, cause: str) -> None:
         """B9: records are never deleted because nothing claims them."""
