@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from insync.client import health
 from insync.client.blocking import Blocking
@@ -78,15 +78,24 @@ def kill_all(cluster: Cluster) -> None:
 def start_all(cluster: Cluster, *, later: int | None = None, in_sync: Iterable[str] = ()) -> None:
     """Start every node; returns when all are registered and the topics `in_sync` have a full ISR. Node `later` starts
     when the others run, so that one of them is elected wherever the controller lets it be."""
-    for node in cluster.nodes:
-        if node != later:
-            cluster.start(node, wait=False)
-    cluster.wait_until_ready(TIMEOUT_S)
+    _start(cluster, [node for node in cluster.nodes if node != later])
     if later is not None:
-        cluster.start(later, wait=False)
-        cluster.wait_until_ready(TIMEOUT_S)
+        _start(cluster, [later])
+    cluster.wait_until_ready(TIMEOUT_S)
     for topic in in_sync:
         cluster.wait_for_isr(topic, timeout_s=TIMEOUT_S)
+
+
+def _start(cluster: Cluster, nodes: Sequence[int]) -> None:
+    """Returns when the nodes are unfenced in this uptime: before that they show the metadata of the last one."""
+    written = {node: cluster.log_of(node).stat().st_size for node in nodes}
+    for node in nodes:
+        cluster.start(node, wait=False)
+    deadline = time.monotonic() + TIMEOUT_S
+    for node, size in written.items():
+        while "state=running" not in cluster.log_of(node).read_bytes()[size:].decode(errors="replace"):
+            assert time.monotonic() < deadline, f"node {node} is not unfenced: {cluster.last_lines_of(node, 5)}"
+            time.sleep(0.02)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -223,11 +232,10 @@ def _missing(values: Sequence[str], read: Sequence[str]) -> int:
 
 
 def _read(consumer: Consumer, topic: str) -> list[str]:
-    partition = TopicPartition(topic, 0)
-    start, end = consumer.get_watermark_offsets(partition, timeout=TIMEOUT_S)
+    deadline = time.monotonic() + TIMEOUT_S
+    start, end = _watermarks(consumer, topic, deadline)
     values: list[str] = []
     consumer.assign([TopicPartition(topic, 0, start)])
-    deadline = time.monotonic() + TIMEOUT_S
     while start < end:
         assert time.monotonic() < deadline, f"{topic} ends at {end}, but cannot be read from {start} on"
         for message in consumer.consume(500, 0.2):
@@ -235,6 +243,17 @@ def _read(consumer: Consumer, topic: str) -> list[str]:
                 values.append(message.value().decode())
                 start = message.offset() + 1
     return values
+
+
+def _watermarks(consumer: Consumer, topic: str, deadline: float) -> tuple[int, int]:
+    """This call alone does not try again when the client knows an old leader."""
+    while True:
+        try:
+            start, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=TIMEOUT_S)
+            return start, end
+        except KafkaException:
+            assert time.monotonic() < deadline, f"{topic} has no leader"
+            consumer.list_topics(topic, timeout=TIMEOUT_S)
 
 
 # --- what the cluster says --------------------------------------------------------------------------------------------

@@ -14,14 +14,20 @@ from damage_harness import (
     back_up,
     broker_directory,
     damaged_cluster,
+    kill_all,
     lost,
+    node_directory,
     partition_directory,
+    remove,
     replace,
     start_all,
     stop_all,
     wait_for_finding,
     write_all,
 )
+from typer.testing import CliRunner
+
+from insync.cli.main import app
 
 NODE_FILES = (
     "recovery-point-offset-checkpoint",
@@ -96,4 +102,27 @@ def test_a_log_that_no_metadata_names_is_kept_and_told_until_it_is_removed(tmp_p
         wait_for_finding(cluster, 3, "stray_directory", stray)
         cluster.wait_for_isr("a")
         cluster.wait_for_isr("b")
+        assert lost(cluster, acknowledged) == {}
+
+
+def test_records_that_every_node_set_aside_are_brought_back_by_an_operator(tmp_path: Path) -> None:
+    """B9, E6: kill -9, and all three nodes forget whose log it is. The guide's steps bring it back."""
+    with damaged_cluster(tmp_path, ["a", "b"]) as cluster:
+        acknowledged = write_all(cluster, ["a", "b"])
+        topic_id = (partition_directory(cluster, 1, "a") / "partition.metadata").read_text().split()[-1]
+        kill_all(cluster)
+        for node in cluster.nodes:
+            (partition_directory(cluster, node, "a") / "partition.metadata").unlink()
+        start_all(cluster, in_sync=["a", "b"])
+        assert list(lost(cluster, acknowledged)) == ["a"]
+        stray = f"a-0.{0:032x}-stray"
+        wait_for_finding(cluster, 3, "stray_directory", f"data/{stray}")
+
+        stop_all(cluster)
+        command = ["strays", "restore", str(node_directory(cluster, 3)), stray, "--topic-id", topic_id]
+        assert CliRunner().invoke(app, command).exit_code == 0
+        for node in (1, 2):
+            remove(partition_directory(cluster, node, "a"))
+            remove(broker_directory(cluster, node) / ".kafka_cleanshutdown")
+        start_all(cluster, in_sync=["a", "b"])
         assert lost(cluster, acknowledged) == {}
