@@ -87,6 +87,7 @@ class World:
         self.metadata: list[Any] = []
         self.engine = SimpleNamespace(now=5_000, stop=lambda: None)
         self.hosts: dict[int, None] = {}
+        self.rotten: dict[Any, int] = {}
         self._nodes: dict[int, FakeNode] = {}
         self.history = History()
         self.checker = Checker(self, self.history, stop=False)

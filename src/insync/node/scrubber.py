@@ -18,6 +18,8 @@ from insync.storage.segment import Segment
 from insync.storage.verification import Verification
 
 STEP_BYTES = 1 << 20
+FIRST_PASS_MS = 60_000
+"""After the start: a node that is restarted often verifies its logs all the same."""
 MAX_SKIPPED = 500
 """Logs with nothing to verify that one step may pass over."""
 
@@ -29,7 +31,7 @@ class Scrubber:
         self._wall_offset_ms = config.wall_offset_ms
         self._replicas = replicas
         self._out = out
-        self._due: int | None = now + self._interval_ms if self._rate > 0 else None
+        self._due: int | None = now + min(self._interval_ms, FIRST_PASS_MS) if self._rate > 0 else None
         self._to_do: list[PartitionKey] | None = None  # the logs of the pass under way, the next one last
         self._started_at = now
         self._logs = 0

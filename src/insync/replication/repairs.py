@@ -165,6 +165,7 @@ class Repairs:
                 work.segment.rebuild_index()
                 self._core.out.note("index_rebuilt", partition=replica.partition.name, segment=work.segment.base)
             if not work.damaged:
+                work.segment.broken = False
                 self._core.out.note("batch_sound", partition=replica.partition.name, segment=work.segment.base)
             replica.disturbed(self._core.woken)
         self._finish(now)

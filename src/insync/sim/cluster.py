@@ -73,6 +73,8 @@ class Cluster:
         self.trace = trace or Trace()
         self.stats: Counter[str] = Counter()
         self.violation: InvariantViolation | None = None
+        self.rotten: dict[tuple[Any, int], int] = {}
+        """D6: batches of which a byte was changed on disk, (partition, base offset), and the node that this was on."""
         self._rng = rng
         self._node_factory = node_factory
         self._node_seed = node_seed

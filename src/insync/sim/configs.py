@@ -11,6 +11,7 @@ from insync.quorum.config import QuorumConfig
 from insync.replication.config import ReplicationConfig
 from insync.sim.plan import NodePlan, Plan, Timing
 
+SCRUB_RATE = 1 << 20
 CLUSTER_ID = "insync-simulated-cluster"
 
 
@@ -32,7 +33,9 @@ def node_config(plan: Plan, node: NodePlan) -> NodeConfig:
         recovery_point_checkpoint_interval_ms=timing.checkpoint_ms * 2,
         retention_check_interval_ms=timing.retention_check_ms,
         flush_check_interval_ms=timing.flush_check_ms,
-        scrub_bytes_per_second=0,
+        # Only where something rots, so that the traces of all other runs stay as they are.
+        scrub_bytes_per_second=SCRUB_RATE if any(action.kind == "rot" for action in plan.actions) else 0,
+        scrub_interval_ms=timing.checkpoint_ms,
         metadata_snapshot_records=timing.snapshot_records,
         wall_offset_ms=node.wall_offset_ms,
         quorum=_quorum(timing),

@@ -15,6 +15,7 @@ from insync.sim.disk import SimDisk
 from insync.sim.network import Link
 from insync.sim.operator import Operator
 from insync.sim.plan import Action
+from insync.wire import batch
 
 DATA_CHANNELS = ("fetch", "client")
 CONTROL_CHANNELS = ("heartbeat", "controller", "forward", "metadata", "quorum")
@@ -242,6 +243,35 @@ class Faults:
 
     def _mend_disk(self, node: int) -> None:
         self._cluster.hosts[node].disk.failing = False
+
+    def _do_rot(self, action: Action) -> None:
+        """D6: a byte of a committed batch changes on disk, at one replica only: `value` is (which batch in percent of
+        those committed, which byte in percent of the batch)."""
+        node, partition = self.resolve(action.target), self._operator.partition(str(action.value[0]))
+        if node is None or partition is None or not self._cluster.hosts[node].alive:
+            return
+        replica = self._cluster.node(node).replicas.replicas.get(partition.key)
+        if replica is None:
+            return
+        log = replica.log
+        headers = list(log.iter_headers(log.log_start, log.hwm))
+        headers = [header for header in headers if header.next_offset <= min(log.hwm, self._held(partition, node))]
+        if not headers:
+            return
+        header = headers[int(action.value[1]) * len(headers) // 100]
+        if self._cluster.rotten.setdefault((partition.key, header.base_offset), node) != node:
+            return  # of each batch there has to be an intact copy
+        segment = log.segment_of(header.base_offset)
+        first = batch.HEADER_SIZE - 34  # behind the offsets, by which the checker tells one batch from another
+        at = first + int(action.value[2]) * (header.length - first) // 100
+        self._cluster.hosts[node].disk.rot(segment.paths()[0], segment.locate(header.base_offset) + at)
+        self._cluster.stats["rot"] += 1
+
+    def _held(self, partition: Any, node: int) -> int:
+        """What another live replica has committed."""
+        others = [self._cluster.node(other) for other in partition.replicas if other != node]
+        logs = [other.replicas.replicas.get(partition.key) for other in others if other is not None]
+        return max((replica.log.hwm for replica in logs if replica is not None), default=0)
 
     def _do_clock_jump(self, action: Action) -> None:
         node = self.resolve(action.target)

@@ -210,8 +210,8 @@ class PartitionChecks:
     def _opened(self, ghost: PartitionGhost, broker: int, log: Any) -> None:
         """S2: a crash may have damaged records whose headers are as they were."""
         report = log.recovery
-        if report is None:
-            return
+        if report is None or self._cluster.rotten:
+            return  # D6: rotten bytes are found later, and are sent to nobody
         if report.bytes_cut:
             self._hit("tail_cut")
         offset = log.log_start

@@ -185,6 +185,22 @@ def term_without_records(d: Draw) -> Race:
     )
 
 
+def rotten_segments(d: Draw) -> Race:
+    """Bytes of committed batches change on disk, at leaders and followers, while roles change (D6)."""
+    actions: list[Action] = []
+    at = 300
+    while at < 3_600:
+        target = d.rng.choice((f"leader:{PARTITION}", f"follower:{PARTITION}:0", f"follower:{PARTITION}:1"))
+        actions.append(act(at, "rot", target, 0, PARTITION, d.rng.randrange(100), d.rng.randrange(100)))
+        if d.rng.random() < 0.3:
+            kind = d.rng.choice(("crash", "restart", "pause", "isolate"))
+            value = ("both",) if kind == "isolate" else ()
+            actions.append(act(at + d.rng.randint(1, 60), kind, target, d.rng.randint(5, 300), *value))
+        at += d.rng.randint(40, 250)
+    configs = {"min.insync.replicas": "2", "segment.bytes": str(d.rng.choice((400, 2_000, 100_000)))}
+    return Race(actions=actions, configs=configs, clients=_producers(d, acks=-1) + _readers(), fault_ms=at)
+
+
 def _producers(d: Draw, *, acks: int) -> tuple[ClientPlan, ...]:
     return tuple(
         ClientPlan(
@@ -218,4 +234,7 @@ STORAGE_RACES: tuple[Setting, ...] = (
 
 DAMAGE_RACES: tuple[Setting, ...] = (Setting(1, 3, False, damage_at_rest), Setting(3, 3, False, damage_at_rest))
 
-LATER_RACES: tuple[Setting, ...] = (Setting(1, 2, False, term_without_records),)
+LATER_RACES: tuple[Setting, ...] = (
+    Setting(1, 2, False, term_without_records),
+    Setting(1, 3, False, rotten_segments),
+)

@@ -11,9 +11,12 @@ from typing import Any
 
 from insync.metadata.image import Image
 from insync.metadata.partition import Partition
-from insync.properties import liveness
+from insync.properties import liveness, log_matching
 from insync.properties.liveness import ReplicaState
 from insync.sim.ghost_image import GhostImage
+from insync.wire import batch
+
+READ_BYTES = 1 << 20
 
 
 def why_not_settled(cluster: Any, truth: GhostImage, waiting: list[int]) -> str | None:
@@ -40,6 +43,29 @@ def _partition_reasons(cluster: Any, partition: Partition) -> Iterator[tuple[str
     yield from _reason("L3", liveness.check_settled_isr(partition.name, replicas))
     yield from _reason("L7", liveness.check_reassigned(partition))
     yield from _reason("L6", liveness.check_replicated(partition, replicas))
+    if cluster.rotten:
+        for broker in partition.replicas:
+            yield from _reason("L6", _damage(cluster, broker, partition))
+
+
+def _damage(cluster: Any, broker: int, partition: Partition) -> str | None:
+    """D6: whatever rotted is repaired in the end, and no finding of it is left."""
+    node = cluster.node(broker) if broker in cluster.hosts else None
+    replica = node.replicas.replicas.get(partition.key) if node is not None and node.replicas else None
+    if node is None or replica is None:
+        return None
+    for finding in node.findings.current():
+        if finding.kind.startswith("corrupt"):
+            return f"replica {broker} of {partition.name} reports {finding.kind}: {finding.text}"
+    log = replica.log
+    offset = log.log_start
+    while offset < log.leo:
+        records = log.read(offset, READ_BYTES, limit_offset=log.leo)
+        wrong = log_matching.check_bytes(broker, records, log.hwm)
+        if wrong is not None:
+            return wrong
+        offset = max(offset + 1, *(header.next_offset for _, header in batch.iter_headers(records)))
+    return None
 
 
 def _reason(property_id: str, wrong: str | None) -> Iterator[tuple[str, str]]:

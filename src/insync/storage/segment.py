@@ -40,6 +40,7 @@ class Segment:
         "_path",
         "_since_index",
         "base",
+        "broken",
         "first_timestamp",
         "hints",
         "index",
@@ -58,6 +59,8 @@ class Segment:
         self.size = size
         self.interval = interval
         self.hints: dict[int, int] = {}
+        self.broken = False
+        """D6: its headers do not lead from one batch to the next; to index it anew would not help."""
         self.first_timestamp = self.top_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = -1
         self._since_index = 0
@@ -201,13 +204,15 @@ class Segment:
     def locate(self, offset: int) -> int:
         """The position of the batch that holds `offset`."""
         position = self._walk(self._floor(offset), offset)
-        if position < 0:  # the index misled, or there is no such batch
+        if position < 0 and not self.broken:  # the index misled, or there is no such batch
             known = (self.index, self.times, self.first_timestamp, self.top_timestamp, self.max_timestamp_offset)
             self.rebuild_index()
             position = self._walk(0, offset)
+            if position < 0:
+                # Behind damage nothing can be indexed, and what was known of it is worth more.
+                self.index, self.times, self.first_timestamp, self.top_timestamp, self.max_timestamp_offset = known
+                self.broken = True
         if position < 0:
-            # D6: behind damage nothing can be indexed, and what was known of it is worth more.
-            self.index, self.times, self.first_timestamp, self.top_timestamp, self.max_timestamp_offset = known
             raise CorruptSegmentError(self._path, offset, f"no batch with offset {offset}")
         return position
 
