@@ -79,6 +79,8 @@ class Stop:
 
     clean: bool
     reason: str
+    error: OSError | None = None
+    """What the disk or the operating system said, if that is why."""
     permanent: bool = False
     """Starting the node again would not help before an operator has acted."""
 

@@ -57,7 +57,7 @@ def test_a_write_without_acks_that_fails_closes_the_connection(caplog: pytest.Lo
         world.answer(1, HangUp(1, "acks=0, partition 0: corrupt_message"))
     assert client.ended == "closed"
     assert [record.getMessage() for record in caplog.records] == [
-        "event=connection_closed reason=refused client=('10.0.0.1', 5000) detail='acks=0, partition 0: corrupt_message'"
+        "event=connection_closed reason=refused client=10.0.0.1:5000 detail='acks=0, partition 0: corrupt_message'"
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ import pytest
 from server_harness import PATIENCE_S, eventually
 
 from insync.server import ask
+from insync.server import process as process_module
 
 INSYNC = [sys.executable, "-c", "from insync.cli.main import app; app()"]
 
@@ -179,3 +181,21 @@ def test_up_starts_a_crashed_node_again(tmp_path: Path) -> None:
         _, said = process.communicate(timeout=PATIENCE_S)
     assert "node 1 was ended by signal 9" in said
     assert "node 1 started again" in said
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.ENOSPC, "Free space"),
+        (errno.EMFILE, "limit of open files"),
+        (errno.EROFS, "writable"),
+        (errno.EIO, "disk"),
+    ],
+)
+def test_a_stop_by_the_operating_system_comes_with_what_to_do(number: int, words: str) -> None:
+    error = OSError(number, os.strerror(number), "/data/orders-0/0.log")
+    assert words in process_module.advice_for(error)
+
+
+def test_a_stop_by_a_defect_asks_for_a_report() -> None:
+    assert "report" in process_module.advice_for(None)

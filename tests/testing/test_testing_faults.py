@@ -142,7 +142,10 @@ def test_a_node_whose_disk_is_full_ends_and_the_others_go_on(cluster: Cluster, r
     cluster.fill_disk(victim)
     write(cluster, topic, ["during"])
     cluster.wait_until_ended(victim)
-    assert "No space left on device" in cluster.last_lines_of(victim, 1)
+    last = cluster.last_lines_of(victim, 1)
+    assert "level=ERROR" in last
+    assert "No space left on device" in last
+    assert "Free space" in last
     cluster.free_disk(victim)
     cluster.start(victim)
     assert victim in cluster.wait_for_isr(topic)

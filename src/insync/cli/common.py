@@ -17,16 +17,19 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from insync.cli import client_config
 from insync.client.cluster import Cluster
 from insync.client.errors import BadAddress, ClientError, NoBroker
+from insync.escaping import printable
 
 T = TypeVar("T")
 
 DEFAULT_BOOTSTRAP = "localhost:9092"
 DEFAULT_TIMEOUT = 10.0
 WIDTH_OF_PIPES = 180
+LINES = "\n\t"
 
 Bootstrap = Annotated[
     str,
@@ -40,13 +43,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 
 def wrong(message: str) -> typer.Exit:
     """The arguments make no sense: say why, exit code 2."""
-    typer.echo(f"insync: {message}", err=True)
+    typer.echo(f"insync: {printable(message, keep=LINES)}", err=True)
     return typer.Exit(2)
 
 
 def failed(message: str) -> typer.Exit:
     """It did not work: say why, exit code 1."""
-    typer.echo(f"insync: {message}", err=True)
+    typer.echo(f"insync: {printable(message, keep=LINES)}", err=True)
     return typer.Exit(1)
 
 
@@ -85,16 +88,26 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value))
 
 
+class SafeConsole(Console):
+    """Text that is printed with `markup=False` may contain names from a cluster: a terminal obeys none of them."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        if options.get("markup") is False:
+            objects = tuple([printable(item, keep=LINES) if isinstance(item, str) else item for item in objects])
+        super().print(*objects, **options)
+
+
 def console() -> Console:
     """As wide as the terminal; wide where nobody looks, so that pipes get whole lines."""
     wide = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else WIDTH_OF_PIPES
-    return Console(width=wide, highlight=False)
+    return SafeConsole(width=wide, highlight=False)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    """Cells are shown as they are: neither rich's markup nor a terminal's escape sequences work in them."""
     made = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False)
     for row in rows:
-        made.add_row(*(text(cell) for cell in row))
+        made.add_row(*(Text(printable(text(cell))) for cell in row))
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Annotated
 
@@ -68,7 +69,7 @@ def consume(
                 typer.echo(
                     texts.to_line(
                         consumed.partition, consumed.record, keys=keys, headers=headers, timestamps=timestamps,
-                        offsets=show_offsets, separator=separator,
+                        offsets=show_offsets, separator=separator, terminal=sys.stdout.isatty(),
                     )
                 )  # fmt: skip
             shown += 1

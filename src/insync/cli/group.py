@@ -24,6 +24,7 @@ from insync.client import groups, offsets, topics
 from insync.client.cluster import Cluster
 from insync.client.errors import ClientError, UnknownTopic
 from insync.client.model import Group, Key, Topic
+from insync.escaping import printable
 
 app = typer.Typer(help="Consumer groups.", no_args_is_help=True)
 
@@ -165,7 +166,7 @@ def reset(
         print_json({"group": group, "moved": not dry_run, "partitions": rows})
     else:
         print_table(("topic", "partition", "before", "after"), [list(row.values()) for row in rows])
-        typer.echo("nothing was changed (--dry-run)" if dry_run else f"group '{group}' moved")
+        typer.echo("nothing was changed (--dry-run)" if dry_run else f"group '{printable(group)}' moved")
 
 
 async def _chosen(
@@ -211,7 +212,7 @@ def delete(
         for name in names:
             await groups.delete(cluster, name)
             if not as_json:
-                typer.echo(f"group '{name}' deleted")
+                typer.echo(f"group '{printable(name)}' deleted")
 
     run(bootstrap, timeout, work)
     if as_json:

@@ -9,6 +9,7 @@ from typing import Any
 
 from insync.cli.parsing import iso
 from insync.client.errors import ClientError
+from insync.escaping import printable
 from insync.wire.batch import NewRecord, Record
 
 Json = str | dict[str, str] | None
@@ -50,13 +51,23 @@ def from_json(line: str) -> tuple[NewRecord, int | None]:
 
 
 def to_line(
-    partition: int, record: Record, *, keys: bool, headers: bool, timestamps: bool, offsets: bool, separator: str
+    partition: int,
+    record: Record,
+    *,
+    keys: bool,
+    headers: bool,
+    timestamps: bool,
+    offsets: bool,
+    separator: str,
+    terminal: bool = False,
 ) -> str:
+    """`terminal`: a terminal shows the line, and must not obey what is in the record. Pipes get it unchanged."""
     parts = [iso(record.timestamp_ms)] if timestamps else []
     parts += [f"{partition}:{record.offset}"] if offsets else []
     parts += [",".join(f"{name}={_readable(value)}" for name, value in record.headers) or "-"] if headers else []
     parts += [_readable(record.key)] if keys else []
-    return separator.join([*parts, _readable(record.value)])
+    line = separator.join([*parts, _readable(record.value)])
+    return printable(line, keep="\n\t") if terminal else line
 
 
 def _readable(data: bytes | None) -> str:

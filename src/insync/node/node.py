@@ -298,4 +298,4 @@ class Node:
         """A disk that fails ends the node, and nothing that this step meant to say is said."""
         self.stopped = self.halted = True
         self.out.drain()
-        return [Stop(clean=False, reason=f"disk failed: {error}")]
+        return [Stop(clean=False, reason=f"disk failed: {error}", error=error)]

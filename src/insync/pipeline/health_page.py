@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ def render(found: Health) -> str:
 def _parts(found: Health) -> Iterator[str]:
     totals = found.summary()
     span = f"{_when(found.start_ms)} to {_when(found.end_ms)}, {_lasting(found.seconds)}"
-    yield f'<p class="soft">{found.records:,} records of {found.path}<br>{span}</p>'
+    yield f'<p class="soft">{found.records:,} records of {escape(str(found.path))}<br>{span}</p>'
     yield html.verdict(found.verdict, good=found.sound)
     yield html.cards(_cards(totals))
     yield "<h2>Partitions in trouble</h2>"
@@ -117,7 +118,10 @@ def _elections(found: Health) -> Iterator[str]:
     unclean = [each for each in _of_kind(found, kinds.ELECTION).to_pylist() if each["how"] == "unclean"]
     if unclean:
         yield "<p>Unclean elections, each of which may have lost acknowledged records:</p><ul>"
-        yield "".join(f"<li>{_when(to_ms(each['time']))} {_tell(each)}</li>" for each in unclean[:WORST]) + "</ul>"
+        yield (
+            "".join(f"<li>{_when(to_ms(each['time']))} {escape(_tell(each))}</li>" for each in unclean[:WORST])
+            + "</ul>"
+        )
     yield html.keys(("main", "clean"), ("bad", "unclean"), ("warn", "no leader could be elected"))
 
 

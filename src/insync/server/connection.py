@@ -17,6 +17,7 @@ from collections import deque
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
+from insync.escaping import log_value
 from insync.sansio import Client, HangUp, Message
 from insync.server.peers import node_of
 from insync.wire.codec import RequestHeader
@@ -377,4 +378,5 @@ class Connection(asyncio.Protocol):
     def _say_closed(self, why: str, detail: str) -> None:
         self._closed = self._closed_here = True
         address = self._transport.get_extra_info("peername")
-        log.info("event=connection_closed reason=%s client=%s detail=%r", why, address, detail)
+        client = f"{address[0]}:{address[1]}" if address else "unknown"
+        log.info("event=connection_closed reason=%s client=%s detail=%s", why, client, log_value(detail))

@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from typing import Any
 
+from insync.escaping import log_value
 from insync.sansio import Note
 
 log = logging.getLogger("insync.node")
@@ -19,6 +20,9 @@ QUIET = (
     "elr_changed",
 )
 """Frequent, or only telling for someone who looks into one partition."""
+
+MAX_ITEMS = 100
+"""Of a list in a log line."""
 
 LOUD = (
     "batch_suspected",
@@ -67,6 +71,8 @@ def line(kind: str, fields: dict[str, Any]) -> str:
 
 def _text(value: Any) -> str:
     if isinstance(value, tuple | list):
-        return "[" + ",".join(_text(each) for each in value) + "]"
-    text = str(value)
-    return repr(text) if " " in text or not text else text
+        shown = [_text(item) for item in value[:MAX_ITEMS]]
+        if len(value) > MAX_ITEMS:
+            shown.append(f"...({len(value)} in all)")
+        return "[" + ",".join(shown) + "]"
+    return log_value(value)

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from struct import Struct
 
+from insync.escaping import log_value
 from insync.sansio import Event, Message, PeerLost, Response, Send
 from insync.server.lateness import LOOK_S, Lateness
 from insync.server.network import Network
@@ -193,7 +194,7 @@ class PeerConnection(asyncio.Protocol):
         try:
             await self._peers.network.connect(self.peer, self, *address)
         except OSError as error:
-            log.debug("event=peer_unreachable peer=%d channel=%s error=%r", self.peer, self.channel, str(error))
+            log.debug("event=peer_unreachable peer=%d channel=%s error=%s", self.peer, self.channel, log_value(error))
             self.reset()
 
     def send(self, send: Send) -> None:
@@ -232,7 +233,7 @@ class PeerConnection(asyncio.Protocol):
             while not self._closed and (frame := self._frames.take()) is not None:
                 self._answered(frame)
         except MalformedFrame as error:
-            log.warning("event=bad_answer peer=%d channel=%s error=%r", self.peer, self.channel, str(error))
+            log.warning("event=bad_answer peer=%d channel=%s error=%s", self.peer, self.channel, log_value(error))
             self.reset()
 
     def connection_lost(self, exc: Exception | None) -> None:

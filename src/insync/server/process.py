@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import logging
 import os
 import resource
 import sys
+import time
 from collections.abc import Callable
+from typing import Any
 
 import uvloop
 
 from insync import memory
 from insync.errors import InvariantViolation
+from insync.escaping import log_value, printable
 from insync.server import properties
 from insync.server.properties import Properties, PropertiesError
 from insync.server.server import Server
@@ -46,13 +50,33 @@ def main(path: str, make_server: Callable[[Properties], Server] = Server) -> int
         print(error, file=sys.stderr)
         return CANNOT_START
     except OSError as error:  # a full disk, too many open files: another attempt may succeed
-        print(error, file=sys.stderr)
+        log.error("event=not_started reason=%s advice=%s", log_value(str(error)), log_value(advice_for(error)))
         return FAILED
-    log.info("event=stopped clean=%s reason=%r", str(stop.clean).lower(), stop.reason)
+    if stop.clean:
+        log.info("event=stopped clean=true reason=%s", log_value(stop.reason))
+        return 0
     if stop.permanent:
+        log.error("event=stopped clean=false reason=%s", log_value(stop.reason))
         print(stop.reason, file=sys.stderr)
         return CANNOT_START
-    return 0 if stop.clean else FAILED
+    advice = advice_for(stop.error)
+    log.error("event=stopped clean=false reason=%s advice=%s", log_value(stop.reason), log_value(advice))
+    return FAILED
+
+
+def advice_for(error: OSError | None) -> str:
+    """What an operator can do about a stop that nobody asked for; `error` is what the operating system said."""
+    number = None if error is None else error.errno
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return "Free space on the disk of log.dir, then start the node again."
+    if number in (errno.EMFILE, errno.ENFILE):
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return f"Raise the limit of open files (now {limit}; ulimit -n, LimitNOFILE), then start the node again."
+    if number in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "Make log.dir writable for the user of this process, then start the node again."
+    if error is not None:
+        return "Check the disk of log.dir, then start the node again; what it lacks comes from the other replicas."
+    return "Keep the log and the data directory and report a defect; the node can be started again."
 
 
 def _allow_many_files() -> None:
@@ -63,5 +87,24 @@ def _allow_many_files() -> None:
 
 def _log_to_stderr(node_id: int) -> None:
     level = os.environ.get("INSYNC_LOG", "INFO").upper()
-    form = f"time=%(asctime)s.%(msecs)03dZ level=%(levelname)s node={node_id} %(message)s"
-    logging.basicConfig(level=level, format=form, datefmt="%Y-%m-%dT%H:%M:%S", stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter(node_id))
+    logging.basicConfig(level=level, handlers=[handler])
+
+
+class LineFormatter(logging.Formatter):
+    """One line per message, whatever is in it; the lines of a traceback are indented, so that none looks like a
+    message. Times are UTC, as their Z says."""
+
+    converter = time.gmtime  # type: ignore[assignment]  # typeshed leaves its argument out
+
+    def __init__(self, node_id: int) -> None:
+        form = f"time=%(asctime)s.%(msecs)03dZ level=%(levelname)s node={node_id} %(message)s"
+        super().__init__(form, "%Y-%m-%dT%H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's name
+        return printable(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        lines = super().formatException(ei).split("\n")
+        return "\n".join([f"  {printable(line)}" for line in lines])

@@ -144,7 +144,7 @@ class Runner:
         except InvariantViolation as violation:
             self._violated(violation)
         except OSError as error:
-            self._stop(Stop(False, f"disk failed: {error}"))
+            self._stop(Stop(False, f"disk failed: {error}", error))
         except Exception as error:
             log.exception("event=step_failed")
             self._stop(Stop(False, f"defect: {error!r}"))
