@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from insync.wire import batch
-from insync.wire.errors import ErrorCode
+from insync.wire.errors import ErrorCode, Refusal
 from insync.wire.types import ZERO_UUID
 
 NONE = ErrorCode.none
@@ -286,8 +286,8 @@ def _stored(p: Any, data: bytes, broker: int) -> tuple[ErrorCode, int]:
     if p.leader != broker:
         return ErrorCode.not_leader_or_follower, -1
     header = batch.validate_produce(data, 10_000_000)
-    if isinstance(header, ErrorCode):
-        return header, -1
+    if isinstance(header, Refusal):
+        return header.error, -1
     if header.producer_id >= 0 and header.base_sequence != p.sequences.get(header.producer_id, 0):
         return ErrorCode.out_of_order_sequence_number, -1
     p.sequences[header.producer_id] = header.base_sequence + header.count

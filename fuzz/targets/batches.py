@@ -1,6 +1,7 @@
 """Record batches, as producers, followers, compaction and consumers read them: MalformedBatch, or an error code.
 
-Half of the inputs get a right CRC after the damage, so that what is behind it is seen too.
+Half of the inputs get a right CRC after the damage, so that what is behind it is seen too. Whatever a broker would
+accept from a producer can be read: by our decoder, by compaction, and by kafka-python.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 from random import Random
 
 from crc32c import crc32c
+from kafka.record.default_records import DefaultRecordBatch
 
 from fuzz import generate
 from fuzz.mutate import mutated
 from fuzz.target import Target
 from insync.wire import batch, control, filtering
-from insync.wire.errors import ErrorCode, MalformedBatch, MalformedFrame
+from insync.wire.errors import MalformedBatch, MalformedFrame, Refusal
+from insync.wire.record_check import RecordRules, check_records
 
 _CRC_AT, _CRC_FROM = 17, 21
 
@@ -24,13 +27,25 @@ def run(data: bytes) -> None:
         batch.crc_ok(data, pos, found)
         _records(data, pos)
         _compaction(data, pos, found)
-    if not isinstance(header, ErrorCode):
+    if isinstance(header, batch.BatchHeader):
         stamped = bytearray(data)
         batch.stamp(stamped, 7, 3)
         batch.set_log_append_time(stamped, 1_000)
         filtering.all_have_keys(data, 0, header)
         if not batch.crc_ok(stamped, 0, batch.read_header(stamped)):
             raise AssertionError("a stamped batch has a wrong CRC")
+        _accepted(data, header)
+
+
+def _accepted(data: bytes, header: batch.BatchHeader) -> None:
+    """P5: no consumer gets stuck at a batch that was accepted."""
+    if isinstance(check_records(data, header, RecordRules()), Refusal):
+        return
+    ours = [(r.offset, r.key, r.value, list(r.headers)) for r in batch.records(data)]
+    theirs = [(r.offset, r.key, r.value, r.headers) for r in DefaultRecordBatch(data)]
+    walked = [record.offset for record in filtering.raw_records(data, 0, header)]
+    if ours != theirs or walked != list(range(header.count)):
+        raise AssertionError("an accepted batch is not read alike by all")
 
 
 def _records(data: bytes, pos: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 from node_harness import Net, config, config_request
 
 from insync.replication import produce_server
-from insync.wire import batch
+from insync.wire import batch, record_check
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import produce
 from insync.wire.types import instant_millis, ms
@@ -55,13 +55,104 @@ def test_a_compacted_topic_takes_no_records_that_nobody_can_read() -> None:
     assert send_bytes(net, "t", bytes(data)).error_code is ErrorCode.invalid_record
 
 
+def test_a_refused_record_is_named_with_what_is_wrong_with_it() -> None:
+    """P5: KIP-467. The batch is refused as a whole, other partitions of the request are served."""
+    net = Net().up()
+    net.create("t", cleanup_policy="compact")
+    net.create("u")
+    answer = send(net, "t", KEYED, UNKEYED, KEYED, UNKEYED, compression="zstd")
+    assert answer.error_code is ErrorCode.invalid_record
+    assert [error.batch_index for error in answer.record_errors] == [1, 3]
+    assert all("key" in error.batch_index_error_message for error in answer.record_errors)
+    assert "2 records" in answer.error_message
+    assert net.nodes[1].replicas.replicas[net.partition("t").key].log.leo == 0
+    lines = [
+        produce.TopicProduceData(
+            topic_id=net.partition(name).topic_id,
+            partition_data=(
+                produce.PartitionProduceData(
+                    index=0, records=bytes(batch.build([record], timestamp_ms=net.now))
+                ),
+            ),
+        )
+        for name, record in (("t", UNKEYED), ("u", KEYED))
+    ]  # fmt: skip
+    request = produce.ProduceRequest(acks=-1, timeout=ms(1_000), topic_data=tuple(lines))
+    first, second = net.answered(1, request).responses
+    assert first.partition_responses[0].error_code is ErrorCode.invalid_record
+    assert (second.partition_responses[0].error_code, second.partition_responses[0].base_offset) == (ErrorCode.none, 0)
+
+
 def test_a_compacted_topic_takes_no_batch_of_endless_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    """P5: a small batch may unpack to more keys than a node can look at while others wait."""
+    """P5: a small batch may decompress to more keys than compaction can look at while others wait."""
     monkeypatch.setattr(produce_server, "MAX_KEYS", 3)
     net = Net().up()
     net.create("t", cleanup_policy="compact")
     assert send(net, "t", *[KEYED] * 3, compression="zstd").error_code is ErrorCode.none
-    assert send(net, "t", *[KEYED] * 4, compression="zstd").error_code is ErrorCode.invalid_record
+    assert send(net, "t", *[KEYED] * 4, compression="zstd").error_code is ErrorCode.message_too_large
+
+
+def test_each_record_with_a_bad_timestamp_is_named() -> None:
+    """P5: by its own timestamp, whatever the header says of the batch."""
+    net = Net().up()
+    net.create("t", message_timestamp_before_max_ms="5000")
+    times = (net.now, net.now - 6_000, None, net.now + HOUR + 1)
+    records = [batch.NewRecord(b"k", b"v", (), at) for at in times]
+    answer = send(net, "t", *records)
+    assert answer.error_code is ErrorCode.invalid_timestamp
+    assert [error.batch_index for error in answer.record_errors] == [1, 3]
+
+
+def test_a_wrong_max_timestamp_in_the_header_is_corrected() -> None:
+    """P5: retention and lookups by time go by it; Apache Kafka corrects it too."""
+    net = Net().up()
+    net.create("t")
+    data = batch.build([KEYED, batch.NewRecord(b"k", b"v", (), net.now + 70)], timestamp_ms=net.now)
+    data[35:43] = (net.now + HOUR * 10).to_bytes(8, "big")
+    assert send_bytes(net, "t", resealed(data)).error_code is ErrorCode.none
+    log = net.nodes[1].replicas.replicas[net.partition("t").key].log
+    stored = log.read(0, 1 << 20, limit_offset=log.leo)
+    ((pos, header),) = batch.iter_headers(stored)
+    assert header.max_timestamp == net.now + 70
+    assert batch.crc_ok(stored, pos, header)
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_records_that_no_client_can_read_are_refused(compression: str) -> None:
+    """P5: whatever the CRC says; nothing of them is stored."""
+    net = Net().up()
+    net.create("t")
+    sound = batch.build([KEYED] * 3, timestamp_ms=net.now, compression=compression)
+    garbage = bytearray(sound[:61]) + bytes(range(200, 256))
+    garbage[8:12] = (len(garbage) - 12).to_bytes(4, "big")
+    endless = bytearray(sound)
+    endless[23:27], endless[57:61] = (2**31 - 2).to_bytes(4, "big"), (2**31 - 1).to_bytes(4, "big")
+    short = bytearray(sound)
+    short[23:27], short[57:61] = (1).to_bytes(4, "big"), (2).to_bytes(4, "big")
+    for data in (garbage, endless, short):
+        answer = send_bytes(net, "t", resealed(data))
+        too_many = data is endless and compression != "none"
+        assert answer.error_code is (ErrorCode.message_too_large if too_many else ErrorCode.invalid_record)
+        assert answer.error_message
+    assert net.nodes[1].replicas.replicas[net.partition("t").key].log.leo == 0
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_decompression_bomb_is_refused(compression: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P5: a batch may be 16 times max.message.bytes when decompressed, and 16 MiB in any case."""
+    monkeypatch.setattr(record_check, "LEAST_UNCOMPRESSED", 50_000)
+    net = Net().up()
+    net.create("t", max_message_bytes="10000")
+    fits, bomb = batch.NewRecord(b"k", b"v" * 150_000), batch.NewRecord(b"k", b"v" * 170_000)
+    assert send(net, "t", fits, compression=compression).error_code is ErrorCode.none
+    answer = send(net, "t", bomb, compression=compression)
+    assert answer.error_code is ErrorCode.message_too_large
+    assert "decompressed" in answer.error_message
+
+
+def resealed(data: bytearray) -> bytes:
+    data[17:21] = batch.crc32c(memoryview(data)[21:]).to_bytes(4, "big")
+    return bytes(data)
 
 
 def test_timestamps_too_far_ahead_or_behind_are_refused() -> None:
@@ -147,6 +238,6 @@ def test_what_cannot_be_unpacked_or_is_endless_is_not_compressed_anew(monkeypatc
     damaged = batch.build([LONG], timestamp_ms=net.now, compression="zstd")
     damaged[70] ^= 0xFF
     damaged[17:21] = batch.crc32c(memoryview(damaged)[21:]).to_bytes(4, "big")
-    assert send_bytes(net, "t", bytes(damaged)).error_code is ErrorCode.corrupt_message
+    assert send_bytes(net, "t", bytes(damaged)).error_code is ErrorCode.invalid_record
     monkeypatch.setattr(batch, "MOST_RECOMPRESSED", 4_000)
     assert send(net, "t", LONG, compression="zstd").error_code is ErrorCode.message_too_large

@@ -150,7 +150,35 @@ def test_the_usual_fetch_answer_is_not_declined_and_its_records_are_not_copied(v
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
 def test_the_usual_produce_answer_is_not_declined(version: int) -> None:
     assert fast.produce_response(produced(), version, 1, name_of) is not None
-    assert fast.produce_response(produced(error_message="no"), version, 1, name_of) is None
+    refused = produced(error_message="no")
+    assert fast.produce_response(refused, version, 1, name_of) is not None
+
+
+@pytest.mark.parametrize("version", [8, 9, 11, 12])
+def test_kafka_python_reads_which_records_were_refused_and_why(version: int) -> None:
+    """P5: KIP-467, from version 8 on."""
+    errors = tuple(
+        produce.BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=why)
+        for at, why in ((3, "no key"), (70_000, None), (4, "é" * 100))
+    )
+    pieces = fast.produce_response(refused_batch(errors, "two of them"), version, 5, name_of)
+    assert pieces is not None
+    theirs = TheirProduceResponse.decode(b"".join(pieces)[9 if version >= 9 else 8 :], version=version)
+    line = theirs.responses[0].partition_responses[0]
+    assert [(e.batch_index, e.batch_index_error_message) for e in line.record_errors] == [
+        (3, "no key"), (70_000, None), (4, "é" * 100),
+    ]  # fmt: skip
+    assert line.error_message == "two of them"
+
+
+def refused_batch(
+    errors: tuple[produce.BatchIndexAndErrorMessage, ...], message: str | None
+) -> produce.ProduceResponse:
+    line = produce.PartitionProduceResponse(
+        index=1, error_code=ErrorCode.invalid_record, base_offset=-1, record_errors=errors, error_message=message
+    )
+    topic = produce.TopicProduceResponse(topic_id=TOPIC, partition_responses=(line,))
+    return produce.ProduceResponse(responses=(topic,), throttle_time=ms(0))
 
 
 @pytest.mark.parametrize("version", [4, 9, 10, 11, 12, 16])

@@ -22,16 +22,17 @@ from insync.replication.purgatory import (
     response,
 )
 from insync.replication.replica import Replica
-from insync.storage.config import DELETE, LogConfig
+from insync.storage.config import NEVER, LogConfig
 from insync.storage.producer_state import Duplicate
-from insync.wire import batch, filtering
+from insync.wire import batch
 from insync.wire.batch import BatchHeader, Bytes
-from insync.wire.errors import ErrorCode
+from insync.wire.errors import ErrorCode, Refusal
 from insync.wire.messages import produce as messages
+from insync.wire.record_check import MAX_RECORDS, RecordRules, check_records, max_uncompressed
 from insync.wire.types import instant, millis
 
 MAX_KEYS = 100_000
-"""In one batch for a compacted topic: a megabyte unpacks to many more, if they are all alike."""
+"""Records of one batch for a compacted topic: compaction looks at them one by one."""
 
 NO_ACKS = 0
 ACKS_ALL = -1
@@ -128,9 +129,10 @@ class ProduceServer:
     def _write(self, leader: Leader, records: Bytes | None, answer: PartitionAnswer, now: int) -> int | None:
         """P5, P4: the offset that the high watermark has to reach, or None: refused, nothing of it is stored."""
         log = leader.replica.log
-        header = batch.validate_produce(records or b"", log.config.max_message_bytes)
-        if isinstance(header, ErrorCode):
-            answer.error = header
+        data = records or b""
+        header = batch.validate_produce(data, log.config.max_message_bytes)
+        if isinstance(header, Refusal):
+            answer.refuse(header)
             return None
         if header.producer_id >= 0:
             known = log.producers.check(header)
@@ -139,47 +141,48 @@ class ProduceServer:
                 return None
             if known is not None:
                 return self._acknowledge_again(leader, header, known, answer)
-        refusal = self.refusal(log.config, records or b"", header, now + self._core.config.wall_offset_ms)
-        if refusal is not _NONE:
-            answer.error = refusal
-            return None
-        stored = self._as_stored(log.config, records or b"", header)
-        if isinstance(stored, ErrorCode):
-            answer.error = stored
+        wall = now + self._core.config.wall_offset_ms
+        stored = self._as_stored(log.config, data, header, wall)
+        if isinstance(stored, Refusal):
+            answer.refuse(stored)
             return None
         answer.base_offset = leader.append(stored, header, now)
         if log.config.log_append_time:
-            answer.append_time = instant(now + self._core.config.wall_offset_ms)
+            answer.append_time = instant(wall)
         return answer.base_offset + header.last_offset_delta + 1
 
-    def _as_stored(self, config: LogConfig, records: Bytes, header: BatchHeader) -> bytearray | ErrorCode:
-        """compression.type: in the topic's codec if it has one. The header is made to fit."""
-        codec = config.compression
-        if codec is None or header.codec == codec:
-            return bytearray(records)
-        stored = batch.recompressed(records, header, codec, config.max_message_bytes)
-        if not isinstance(stored, ErrorCode):
-            new = batch.read_header(stored)
-            header.length, header.attributes, header.crc = new.length, new.attributes, new.crc
+    def _as_stored(self, config: LogConfig, data: Bytes, header: BatchHeader, wall: int) -> bytearray | Refusal:
+        """P5: the batch as it goes into the log: its records checked, in the topic's compression.type if it has one,
+        and with the max timestamp that its records have. The header is made to fit."""
+        checked = check_records(data, header, self.record_rules(config, wall))
+        if isinstance(checked, Refusal):
+            return checked
+        codec, max_timestamp = config.compression, checked.max_timestamp
+        if (codec is None or header.codec == codec) and header.max_timestamp == max_timestamp:
+            return bytearray(data)
+        stored = bytearray(data)
+        if codec is not None and header.codec != codec:
+            payload = bytes(data[batch.HEADER_SIZE :]) if checked.payload is None else checked.payload
+            recompressed = batch.recompressed(data, header, payload, codec, config.max_message_bytes)
+            if isinstance(recompressed, Refusal):
+                return recompressed
+            stored = recompressed
+        batch.set_max_timestamp(stored, max_timestamp)
+        new = batch.read_header(stored)
+        header.length, header.attributes, header.crc = new.length, new.attributes, new.crc
+        header.max_timestamp = max_timestamp
         return stored
 
-    def refusal(self, config: LogConfig, records: Bytes, header: BatchHeader, wall: int) -> ErrorCode:
-        """P5: what the topic's settings have against a batch that is sound in itself.
-
-        Timestamps are judged by the header, which a reader goes by as well; keys have to be looked for.
-        """
-        if not config.log_append_time and (
-            header.max_timestamp - wall > config.timestamp_after_max_ms
-            or wall - header.base_timestamp > config.timestamp_before_max_ms
-        ):
-            return ErrorCode.invalid_timestamp
-        if config.cleanup_policy != DELETE and config.compacts and not self.may_be_compacted(records, header):
-            return ErrorCode.invalid_record
-        return _NONE
-
-    def may_be_compacted(self, records: Bytes, header: BatchHeader) -> bool:
-        """Every record has a key; and there are not more of them than can be looked at while others wait."""
-        return header.count <= MAX_KEYS and filtering.all_have_keys(records, 0, header)
+    def record_rules(self, config: LogConfig, wall: int) -> RecordRules:
+        """What the topic demands of each record. Records that get the broker's time may bring any."""
+        any_time = config.log_append_time
+        return RecordRules(
+            max_uncompressed=max_uncompressed(config.max_message_bytes),
+            max_records=MAX_KEYS if config.compacts else MAX_RECORDS,
+            earliest=-NEVER if any_time else wall - config.timestamp_before_max_ms,
+            latest=NEVER if any_time else wall + config.timestamp_after_max_ms,
+            keys=config.compacts,
+        )
 
     def _acknowledge_again(
         self, leader: Leader, header: BatchHeader, known: Duplicate, answer: PartitionAnswer

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from insync.sansio import Outbox
-from insync.wire.errors import ErrorCode
+from insync.wire.errors import ErrorCode, Refusal
 from insync.wire.messages import produce
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _NO_HINT = produce.LeaderIdAndEpoch()
 class PartitionAnswer:
     """One partition's line in a produce answer."""
 
-    __slots__ = ("append_time", "base_offset", "error", "index", "leader_hint", "log_start", "topic_id")
+    __slots__ = ("append_time", "base_offset", "error", "index", "leader_hint", "log_start", "refusal", "topic_id")
 
     def __init__(self, topic_id: UUID | None, index: int) -> None:
         self.topic_id = topic_id
@@ -42,6 +42,11 @@ class PartitionAnswer:
         self.log_start = -1
         self.append_time: datetime | None = None
         self.leader_hint = _NO_HINT
+        self.refusal: Refusal | None = None
+
+    def refuse(self, refusal: Refusal) -> None:
+        self.error = refusal.error
+        self.refusal = refusal
 
 
 class ParkedProduce:
@@ -227,8 +232,18 @@ def _line(answer: PartitionAnswer) -> produce.PartitionProduceResponse:
         base_offset=-1 if refused else answer.base_offset,
         log_append_time=None if refused else answer.append_time,
         log_start_offset=answer.log_start,
-        record_errors=(),
+        record_errors=() if answer.refusal is None else _record_errors(answer.refusal),
+        error_message=None if answer.refusal is None else answer.refusal.message,
         current_leader=answer.leader_hint,
+    )
+
+
+def _record_errors(refusal: Refusal) -> tuple[produce.BatchIndexAndErrorMessage, ...]:
+    return tuple(
+        [
+            produce.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+            for index, message in refusal.records
+        ]
     )
 
 

@@ -1,4 +1,4 @@
-"""Record batches of format 2, as bytes. A broker checks the 61-byte header and the CRC and seldom looks inside.
+"""Record batches of format 2, as bytes: the 61-byte header and the CRC. What is inside is checked by `record_check`.
 
     0 base offset (8)     8 batch length (4)   12 leader epoch (4)   16 magic (1)         17 crc (4)
     21 attributes (2)    23 last offset delta  27 base timestamp     35 max timestamp     43 producer id (8)
@@ -16,7 +16,7 @@ from struct import Struct
 from crc32c import crc32c
 
 from insync.wire import compression as codecs
-from insync.wire.errors import ErrorCode, MalformedBatch
+from insync.wire.errors import ErrorCode, MalformedBatch, Refusal
 from insync.wire.record import NewRecord, Record, append_record, read_records
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "recompressed",
     "records",
     "set_log_append_time",
+    "set_max_timestamp",
     "stamp",
     "validate_produce",
 ]
@@ -41,7 +42,7 @@ Bytes = bytes | bytearray | memoryview
 HEADER_SIZE = 61
 MAGIC = 2
 MOST_RECOMPRESSED = 1 << 24
-"""A batch of more bytes than this is not compressed anew: others wait meanwhile."""
+"""A batch of more uncompressed bytes than this is not compressed anew: the event loop waits meanwhile."""
 
 _LENGTH_FROM = 12
 _CRC_AT = 17
@@ -192,24 +193,34 @@ def set_log_append_time(buf: bytearray, now_ms: int, pos: int = 0) -> None:
     _U32.pack_into(buf, pos + _CRC_AT, crc32c(memoryview(buf)[pos + _CRC_FROM : pos + _LENGTH_FROM + batch_length]))
 
 
-def recompressed(buf: Bytes, header: BatchHeader, codec: int, max_bytes: int) -> bytearray | ErrorCode:
-    """compression.type: the batch in another codec, and so with another length and CRC, or why not."""
-    try:
-        payload = codecs.decompress(header.codec, bytes(memoryview(buf)[HEADER_SIZE : header.length]))
-    except MalformedBatch:
-        return ErrorCode.corrupt_message
+def set_max_timestamp(buf: bytearray, max_timestamp: int, pos: int = 0) -> None:
+    """Correct the header of a batch whose producer got it wrong, as Apache Kafka does; the CRC changes with it."""
+    (batch_length,) = _I32.unpack_from(buf, pos + 8)
+    _I64.pack_into(buf, pos + _MAX_TIMESTAMP_AT, max_timestamp)
+    _U32.pack_into(buf, pos + _CRC_AT, crc32c(memoryview(buf)[pos + _CRC_FROM : pos + _LENGTH_FROM + batch_length]))
+
+
+def recompressed(buf: Bytes, header: BatchHeader, payload: bytes, codec: int, max_bytes: int) -> bytearray | Refusal:
+    """compression.type: the batch in another codec, and so with another length and CRC, or why not.
+
+    `payload`: its records, uncompressed.
+    """
     if len(payload) > MOST_RECOMPRESSED:
-        return ErrorCode.message_too_large
+        return Refusal(
+            ErrorCode.message_too_large,
+            f"The record batch has {len(payload)} bytes uncompressed, more than the {MOST_RECOMPRESSED} that a broker "
+            "compresses. Send smaller batches, or in the topic's compression.type.",
+        )
     batch = bytearray(memoryview(buf)[:HEADER_SIZE])
     batch += codecs.compress(codec, payload)
     _I32.pack_into(batch, 8, len(batch) - _LENGTH_FROM)
     _I16.pack_into(batch, _CRC_FROM, (header.attributes & ~_CODEC_MASK) | codec)
     _U32.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_CRC_FROM:]))
-    return batch if len(batch) <= max_bytes else ErrorCode.message_too_large
+    return batch if len(batch) <= max_bytes else _too_large(len(batch), max_bytes)
 
 
-def validate_produce(buf: Bytes, max_bytes: int) -> BatchHeader | ErrorCode:
-    """P5: exactly one sound batch that a client may write, judged by its header and CRC alone, or why not."""
+def validate_produce(buf: Bytes, max_bytes: int) -> BatchHeader | Refusal:
+    """P5: exactly one batch that a client may write, judged by its header and CRC alone, or why not."""
     size = len(buf)
     if size < HEADER_SIZE:
         return _too_short(buf)
@@ -219,11 +230,13 @@ def validate_produce(buf: Bytes, max_bytes: int) -> BatchHeader | ErrorCode:
     if header.length != size:
         return _wrong_length(header.length, size)
     if size > max_bytes:
-        return ErrorCode.message_too_large
+        return _too_large(size, max_bytes)
     if not crc_ok(buf, 0, header):
-        return ErrorCode.corrupt_message
+        return Refusal(
+            ErrorCode.corrupt_message, f"The CRC of the record batch is not {header.crc}, as its header says."
+        )
     if not client_may_write(header):
-        return ErrorCode.invalid_record
+        return Refusal(ErrorCode.invalid_record, _why_clients_may_not_write(header))
     return header
 
 
@@ -237,26 +250,52 @@ def client_may_write(header: BatchHeader) -> bool:
     return (
         count > 0
         and header.last_offset_delta == count - 1
+        and header.base_offset == 0
         and attributes & (_CONTROL | _LOG_APPEND_TIME) == 0
         and attributes & _CODEC_MASK <= codecs.ZSTD
         and (header.producer_id < 0 or header.base_sequence >= 0)
     )
 
 
-def _too_short(buf: Bytes) -> ErrorCode:
+def _why_clients_may_not_write(header: BatchHeader) -> str:
+    if header.count <= 0 or header.last_offset_delta != header.count - 1:
+        return f"The record batch has {header.count} records and a last offset delta of {header.last_offset_delta}."
+    if header.base_offset != 0:
+        return f"The base offset of a produced record batch is 0, not {header.base_offset}."
+    if header.is_control:
+        return "Clients are not allowed to write control records."
+    if header.is_log_append_time:
+        return "Clients are not allowed to set the timestamp type LogAppendTime."
+    if header.codec > codecs.ZSTD:
+        return f"There is no compression type {header.codec}."
+    return f"The record batch of producer {header.producer_id} has the sequence number {header.base_sequence}."
+
+
+def _too_large(size: int, max_bytes: int) -> Refusal:
+    return Refusal(
+        ErrorCode.message_too_large,
+        f"The record batch has {size} bytes; max.message.bytes of the topic is {max_bytes}.",
+    )
+
+
+def _too_short(buf: Bytes) -> Refusal:
     if len(buf) == 0:
-        return ErrorCode.invalid_record
-    old_format = len(buf) > _MAGIC_AT and buf[_MAGIC_AT] in (0, 1)
-    return ErrorCode.unsupported_for_message_format if old_format else ErrorCode.corrupt_message
+        return Refusal(ErrorCode.invalid_record, "There is no record batch.")
+    if len(buf) > _MAGIC_AT and buf[_MAGIC_AT] in (0, 1):
+        return _wrong_magic(buf[_MAGIC_AT])
+    return Refusal(ErrorCode.corrupt_message, f"A record batch has at least {HEADER_SIZE} bytes, not {len(buf)}.")
 
 
-def _wrong_magic(magic: int) -> ErrorCode:
-    return ErrorCode.unsupported_for_message_format if magic in (0, 1) else ErrorCode.corrupt_message
+def _wrong_magic(magic: int) -> Refusal:
+    error = ErrorCode.unsupported_for_message_format if magic in (0, 1) else ErrorCode.corrupt_message
+    return Refusal(error, f"The record batch has magic {magic}; {MAGIC} is the only format that is served.")
 
 
-def _wrong_length(length: int, size: int) -> ErrorCode:
+def _wrong_length(length: int, size: int) -> Refusal:
     """Bytes after a whole batch are a second batch, which no client may send; anything else is damage."""
-    return ErrorCode.invalid_record if HEADER_SIZE <= length < size else ErrorCode.corrupt_message
+    if HEADER_SIZE <= length < size:
+        return Refusal(ErrorCode.invalid_record, "A produce request has exactly one record batch per partition.")
+    return Refusal(ErrorCode.corrupt_message, f"The record batch says that it has {length} bytes; it has {size}.")
 
 
 def build(

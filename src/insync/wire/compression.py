@@ -4,7 +4,8 @@ gzip and zstd are the plain streams. Snappy comes in xerial's framing: a magic, 
 blocks with big-endian lengths; some clients send one raw block instead, which is read too. LZ4 is the standard frame
 with independent blocks, the only kind that Kafka's Java readers take.
 
-A few kilobytes can stand for gigabytes. What does not fit into `MAX_UNPACKED` is not unpacked, whoever sent it.
+A few kilobytes can stand for gigabytes. What does not fit into the limit that the caller gives, at most `MAX_UNPACKED`,
+is not unpacked.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from struct import Struct
 
 import cramjam
 
-from insync.wire.errors import MalformedBatch
+from insync.wire.errors import BatchTooLargeError, MalformedBatch
 
 MAX_UNPACKED = 1 << 27
 
@@ -42,12 +43,13 @@ def compress(codec: int, data: bytes) -> bytes:
     return _COMPRESS[codec](data)
 
 
-def decompress(codec: int, data: bytes) -> bytes:
-    """MalformedBatch for an unknown codec, and for data that the codec does not accept or that is too large."""
+def decompress(codec: int, data: bytes, limit: int | None = None) -> bytes:
+    """MalformedBatch for an unknown codec and for data that the codec does not accept, BatchTooLargeError for data of
+    more than `limit` bytes."""
     if codec not in range(len(NAMES)):
         raise MalformedBatch(f"unknown compression codec {codec}")
     try:
-        return _DECOMPRESS[codec](data)
+        return _DECOMPRESS[codec](data, MAX_UNPACKED if limit is None else limit)
     except cramjam.DecompressionError as error:
         raise MalformedBatch(f"bad {NAMES[codec]} data: {error}") from error
 
@@ -56,20 +58,24 @@ def _same(data: bytes) -> bytes:
     return data
 
 
+def _uncompressed(data: bytes, limit: int) -> bytes:
+    return data
+
+
 def _gzip(data: bytes) -> bytes:
     return bytes(cramjam.gzip.compress(data))
 
 
-def _gunzip(data: bytes) -> bytes:
-    return _bounded(cramjam.gzip.decompress_into, data)
+def _gunzip(data: bytes, limit: int) -> bytes:
+    return _bounded(cramjam.gzip.decompress_into, data, limit)
 
 
 def _zstd(data: bytes) -> bytes:
     return bytes(cramjam.zstd.compress(data))
 
 
-def _unzstd(data: bytes) -> bytes:
-    return _bounded(cramjam.zstd.decompress_into, data)
+def _unzstd(data: bytes, limit: int) -> bytes:
+    return _bounded(cramjam.zstd.decompress_into, data, limit)
 
 
 def _snappy(data: bytes) -> bytes:
@@ -81,9 +87,9 @@ def _snappy(data: bytes) -> bytes:
     return bytes(out)
 
 
-def _unsnappy(data: bytes) -> bytes:
+def _unsnappy(data: bytes, limit: int) -> bytes:
     if not data.startswith(_XERIAL_MAGIC):
-        return _unsnappy_block(data, MAX_UNPACKED)
+        return _unsnappy_block(data, limit, limit)
     out = bytearray()
     pos = len(_XERIAL_HEADER)
     while pos < len(data):
@@ -93,7 +99,7 @@ def _unsnappy(data: bytes) -> bytes:
         pos += 4
         if not 0 <= length <= len(data) - pos:
             raise MalformedBatch(f"a snappy block of {length} bytes at {pos} reaches past the end")
-        out += _unsnappy_block(data[pos : pos + length], MAX_UNPACKED - len(out))
+        out += _unsnappy_block(data[pos : pos + length], limit - len(out), limit)
         pos += length
     return bytes(out)
 
@@ -113,30 +119,30 @@ def _lz4(data: bytes) -> bytes:
     return bytes(out)
 
 
-def _unlz4(data: bytes) -> bytes:
-    return _bounded(cramjam.lz4.decompress_into, data)
+def _unlz4(data: bytes, limit: int) -> bytes:
+    return _bounded(cramjam.lz4.decompress_into, data, limit)
 
 
-def _bounded(decompress_into: Callable[[bytes, bytearray], int], data: bytes) -> bytes:
+def _bounded(decompress_into: Callable[[bytes, bytearray], int], data: bytes, limit: int) -> bytes:
     """Into a buffer of a likely size, then into larger ones, as long as that is what is wrong."""
-    size = max(_FIRST_BUFFER, _LIKELY_RATIO * len(data))
-    while size < MAX_UNPACKED:
+    size = min(max(_FIRST_BUFFER, _LIKELY_RATIO * len(data)), limit)
+    while True:
         buffer = bytearray(size)
         try:
             return bytes(memoryview(buffer)[: decompress_into(data, buffer)])
         except cramjam.DecompressionError as error:
             if _NO_ROOM not in str(error):
                 raise
-            size *= _LIKELY_RATIO
-    buffer = bytearray(MAX_UNPACKED)
-    return bytes(memoryview(buffer)[: decompress_into(data, buffer)])
+        if size >= limit:
+            raise BatchTooLargeError(limit)
+        size = min(size * _LIKELY_RATIO, limit)
 
 
-def _unsnappy_block(data: bytes, room: int) -> bytes:
+def _unsnappy_block(data: bytes, room: int, limit: int) -> bytes:
     if cramjam.snappy.decompress_raw_len(data) > room:
-        raise MalformedBatch(f"a snappy block of more than {room} bytes")
+        raise BatchTooLargeError(limit)
     return bytes(cramjam.snappy.decompress_raw(data))
 
 
 _COMPRESS: tuple[Callable[[bytes], bytes], ...] = (_same, _gzip, _snappy, _lz4, _zstd)
-_DECOMPRESS: tuple[Callable[[bytes], bytes], ...] = (_same, _gunzip, _unsnappy, _unlz4, _unzstd)
+_DECOMPRESS: tuple[Callable[[bytes, int], bytes], ...] = (_uncompressed, _gunzip, _unsnappy, _unlz4, _unzstd)

@@ -4,13 +4,32 @@ An `ErrorCode` is how an expected failure is told, inside the node as on the wir
 have no answer to give: whoever holds the connection or the file decides what becomes of it.
 """
 
+from dataclasses import dataclass
+
 from kio.schema.errors import ErrorCode
 
-__all__ = ["ErrorCode", "MalformedBatch", "MalformedFrame", "UnknownApi"]
+__all__ = ["BatchTooLargeError", "ErrorCode", "MalformedBatch", "MalformedFrame", "Refusal", "UnknownApi"]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a produced batch is not stored, as its producer is told (KIP-467)."""
+
+    error: ErrorCode
+    message: str
+    records: tuple[tuple[int, str], ...] = ()
+    """The records that are at fault, by their place in the batch."""
 
 
 class MalformedBatch(ValueError):  # noqa: N818  says what the bytes are
     """Records that cannot be decoded: bad compression, lengths that point outside, a wrong count."""
+
+
+class BatchTooLargeError(MalformedBatch):
+    """Records that take more bytes, once decompressed, than are allowed."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"more than {limit} bytes when decompressed")
 
 
 class MalformedFrame(ValueError):  # noqa: N818

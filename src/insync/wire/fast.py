@@ -43,7 +43,7 @@ _ABOUT_IDS = (ErrorCode.unknown_topic_id, ErrorCode.inconsistent_topic_id)
 _PRODUCE_LINES = {
     **dict.fromkeys((3, 4), Struct(">ihqq")),
     **dict.fromkeys((5, 6, 7), Struct(">ihqqq")),
-    8: Struct(">ihqqqih"),
+    8: Struct(">ihqqq"),
     **dict.fromkeys(range(PRODUCE_FLEXIBLE, 14), Struct(">ihqqq")),
 }
 _LEADER = Struct(">bbiib")
@@ -63,15 +63,19 @@ def produce_response(response: Any, version: int, correlation_id: int, name_of: 
         _count(out, len(lines), flexible)
         for line in lines:
             error = line.error_code
-            if line.record_errors or line.error_message is not None or (error in _ABOUT_IDS and version < BY_ID):
+            if error in _ABOUT_IDS and version < BY_ID:
                 return None
             time = -1 if line.log_append_time is None else instant_millis(line.log_append_time)
             if flexible:
                 out += pack(line.index, error, line.base_offset, time, line.log_start_offset)
-                out += b"\x01\x00"  # no record errors, no message
+                if line.record_errors or line.error_message is not None:
+                    _record_errors(out, line, flexible)
+                else:
+                    out += b"\x01\x00"  # no record errors, no message
                 _produce_tags(out, line, version)
             elif version == 8:
-                out += pack(line.index, error, line.base_offset, time, line.log_start_offset, 0, -1)
+                out += pack(line.index, error, line.base_offset, time, line.log_start_offset)
+                _record_errors(out, line, flexible)
             elif version >= 5:
                 out += pack(line.index, error, line.base_offset, time, line.log_start_offset)
             else:
@@ -83,6 +87,26 @@ def produce_response(response: Any, version: int, correlation_id: int, name_of: 
         out.append(0)
     _I32.pack_into(out, 0, len(out) - 4)
     return [out]
+
+
+def _record_errors(out: bytearray, line: Any, flexible: bool) -> None:
+    """KIP-467: the records at fault, then what is wrong with the batch. Older versions have room for neither."""
+    _count(out, len(line.record_errors), flexible)
+    for record in line.record_errors:
+        out += _I32.pack(record.batch_index)
+        _nullable_string(out, record.batch_index_error_message, flexible)
+        if flexible:
+            out.append(0)
+    _nullable_string(out, line.error_message, flexible)
+
+
+def _nullable_string(out: bytearray, text: str | None, flexible: bool) -> None:
+    data = b"" if text is None else text.encode()
+    if flexible:
+        append_uvarint(out, 0 if text is None else len(data) + 1)
+    else:
+        out += _I16.pack(-1 if text is None else len(data))
+    out += data
 
 
 def _produce_tags(out: bytearray, line: Any, version: int) -> None:
