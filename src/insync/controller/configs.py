@@ -7,6 +7,7 @@ raised MinISR late is the concern of `alter_partition.leader_knows_min_isr`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -69,10 +70,10 @@ def _decide(
     overlay: Overlay = {}
     made: list[records.MetadataRecord] = []
     responses = []
-    names = [(entry.resource_type, entry.resource_name) for entry in entries]
+    times_named = Counter((int(entry.resource_type), entry.resource_name) for entry in entries)
     for entry in entries:
         resource = (int(entry.resource_type), entry.resource_name)
-        outcome = _check_resource(ctx, resource) if names.count(resource) == 1 else _REPEATED
+        outcome = _check_resource(ctx, resource) if times_named[resource] == 1 else _REPEATED
         if outcome == OK:
             outcome = _change(ctx, resource, changes(resource, entry), overlay, made)
         responses.append(
