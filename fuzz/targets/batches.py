@@ -16,7 +16,7 @@ from fuzz.mutate import mutated
 from fuzz.target import Target
 from insync.wire import batch, control, filtering
 from insync.wire.errors import MalformedBatch, MalformedFrame, Refusal
-from insync.wire.record_check import RecordRules, check_records
+from insync.wire.record_check import DecompressionBudget, RecordRules, check_records
 
 _CRC_AT, _CRC_FROM = 17, 21
 
@@ -39,7 +39,7 @@ def run(data: bytes) -> None:
 
 def _accepted(data: bytes, header: batch.BatchHeader) -> None:
     """P5: no consumer gets stuck at a batch that was accepted."""
-    if isinstance(check_records(data, header, RecordRules()), Refusal):
+    if isinstance(check_records(data, header, RecordRules(), DecompressionBudget(len(data))), Refusal):
         return
     ours = [(r.offset, r.key, r.value, list(r.headers)) for r in batch.records(data)]
     theirs = [(r.offset, r.key, r.value, r.headers) for r in DefaultRecordBatch(data)]

@@ -150,6 +150,26 @@ def test_a_decompression_bomb_is_refused(compression: str, monkeypatch: pytest.M
     assert "decompressed" in answer.error_message
 
 
+def test_the_batches_of_one_request_decompress_to_no_more_than_the_request_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P5: many small bombs are as bad as a large one; what fits is stored."""
+    monkeypatch.setattr(record_check, "LEAST_OF_REQUEST", 500_000)
+    net = Net().up()
+    names = [f"t{number}" for number in range(4)]
+    for name in names:
+        net.create(name)
+    large = bytes(batch.build([batch.NewRecord(b"k", bytes(200_000))], timestamp_ms=net.now, compression="zstd"))
+    topics = tuple(
+        produce.TopicProduceData(
+            topic_id=net.partition(name).topic_id,
+            partition_data=(produce.PartitionProduceData(index=0, records=large),),
+        )
+        for name in names
+    )
+    response = net.answered(1, produce.ProduceRequest(acks=-1, timeout=ms(1_000), topic_data=topics))
+    errors = [topic.partition_responses[0].error_code for topic in response.responses]
+    assert errors == [ErrorCode.none] * 2 + [ErrorCode.message_too_large] * 2
+
+
 def resealed(data: bytearray) -> bytes:
     data[17:21] = batch.crc32c(memoryview(data)[21:]).to_bytes(4, "big")
     return bytes(data)

@@ -13,14 +13,15 @@ from kafka.record.default_records import DefaultRecordBatch
 from insync.wire import batch, compression, record_walk
 from insync.wire.batch import NewRecord
 from insync.wire.errors import ErrorCode, Refusal
-from insync.wire.record_check import CheckedRecords, RecordRules, check_records, max_uncompressed
+from insync.wire.record_check import CheckedRecords, DecompressionBudget, RecordRules, check_records, max_uncompressed
 
 NOW = 1_700_000_000_123
 MIB = 1 << 20
 
 
 def check(data: bytes | bytearray, **rules: object) -> CheckedRecords | Refusal:
-    return check_records(data, batch.read_header(data), RecordRules(**rules))  # type: ignore[arg-type]
+    budget = DecompressionBudget(len(data))
+    return check_records(data, batch.read_header(data), RecordRules(**rules), budget)  # type: ignore[arg-type]
 
 
 def with_payload(payload: bytes, count: int, codec: str = "none") -> bytes:

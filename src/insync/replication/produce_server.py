@@ -28,7 +28,13 @@ from insync.wire import batch
 from insync.wire.batch import BatchHeader, Bytes
 from insync.wire.errors import ErrorCode, Refusal
 from insync.wire.messages import produce as messages
-from insync.wire.record_check import MAX_RECORDS, RecordRules, check_records, max_uncompressed
+from insync.wire.record_check import (
+    MAX_RECORDS,
+    DecompressionBudget,
+    RecordRules,
+    check_records,
+    max_uncompressed,
+)
 from insync.wire.types import instant, millis
 
 MAX_KEYS = 100_000
@@ -51,12 +57,14 @@ class ProduceServer:
         acks = request.acks
         answers: list[PartitionAnswer] = []
         appended: list[tuple[Replica, int, PartitionAnswer]] = []
+        sizes = [len(data.records or b"") for topic in request.topic_data for data in topic.partition_data]
+        budget = DecompressionBudget(sum(sizes))
         for topic in request.topic_data:
             topic_id = topic.topic_id
             for data in topic.partition_data:
                 answer = PartitionAnswer(topic_id, data.index)
                 answers.append(answer)
-                self._append(topic_id, data, acks, answer, appended, now, internal=internal)
+                self._append(topic_id, data, acks, answer, appended, now, budget, internal=internal)
         if acks == NO_ACKS:
             self._without_answer(answers, token)
         elif acks == ACKS_ALL and appended:
@@ -85,7 +93,8 @@ class ProduceServer:
         answer = PartitionAnswer(*key)
         appended: list[tuple[Replica, int, PartitionAnswer]] = []
         data = messages.PartitionProduceData(index=key[1], records=batch)
-        self._append(key[0], data, ACKS_ALL, answer, appended, now, internal=True)
+        budget = DecompressionBudget(len(batch))
+        self._append(key[0], data, ACKS_ALL, answer, appended, now, budget, internal=True)
         parked = ParkedAppend(on_done, on_committed, deadline, answer)
         waiters = [
             Waiter(replica, required, answer, parked) for replica, required, _ in appended if replica.log.hwm < required
@@ -105,6 +114,7 @@ class ProduceServer:
         answer: PartitionAnswer,
         appended: list[tuple[Replica, int, PartitionAnswer]],
         now: int,
+        budget: DecompressionBudget,
         *,
         internal: bool,
     ) -> None:
@@ -122,11 +132,13 @@ class ProduceServer:
         if error is not _NONE:
             answer.error = error
             return
-        next_offset = self._write(leader, data.records, answer, now)
+        next_offset = self._write(leader, data.records, answer, now, budget)
         if next_offset is not None:
             appended.append((replica, next_offset, answer))
 
-    def _write(self, leader: Leader, records: Bytes | None, answer: PartitionAnswer, now: int) -> int | None:
+    def _write(
+        self, leader: Leader, records: Bytes | None, answer: PartitionAnswer, now: int, budget: DecompressionBudget
+    ) -> int | None:
         """P5, P4: the offset that the high watermark has to reach, or None: refused, nothing of it is stored."""
         log = leader.replica.log
         data = records or b""
@@ -142,7 +154,7 @@ class ProduceServer:
             if known is not None:
                 return self._acknowledge_again(leader, header, known, answer)
         wall = now + self._core.config.wall_offset_ms
-        stored = self._as_stored(log.config, data, header, wall)
+        stored = self._as_stored(log.config, data, header, wall, budget)
         if isinstance(stored, Refusal):
             answer.refuse(stored)
             return None
@@ -151,10 +163,12 @@ class ProduceServer:
             answer.append_time = instant(wall)
         return answer.base_offset + header.last_offset_delta + 1
 
-    def _as_stored(self, config: LogConfig, data: Bytes, header: BatchHeader, wall: int) -> bytearray | Refusal:
+    def _as_stored(
+        self, config: LogConfig, data: Bytes, header: BatchHeader, wall: int, budget: DecompressionBudget
+    ) -> bytearray | Refusal:
         """P5: the batch as it goes into the log: its records checked, in the topic's compression.type if it has one,
         and with the max timestamp that its records have. The header is made to fit."""
-        checked = check_records(data, header, self.record_rules(config, wall))
+        checked = check_records(data, header, self.record_rules(config, wall), budget)
         if isinstance(checked, Refusal):
             return checked
         codec, max_timestamp = config.compression, checked.max_timestamp

@@ -13,7 +13,7 @@ from insync.wire import compression, record_walk
 from insync.wire.batch import HEADER_SIZE, BatchHeader, Bytes
 from insync.wire.errors import BatchTooLargeError, ErrorCode, MalformedBatch, Refusal
 
-__all__ = ["CheckedRecords", "RecordRules", "check_records", "max_uncompressed"]
+__all__ = ["CheckedRecords", "DecompressionBudget", "RecordRules", "check_records", "max_uncompressed"]
 
 SMALLEST_RECORD = 7
 """Bytes of a record with nothing in it."""
@@ -21,6 +21,7 @@ MAX_RECORDS = 1 << 20
 """Of one batch. What a megabyte can decompress to is more, if its records are empty; nothing else is served while a
 broker looks at them."""
 LEAST_UNCOMPRESSED = 1 << 24
+LEAST_OF_REQUEST = 1 << 26
 MOST_EXPANSION = 16
 SHOWN = 3
 """Records that an error message names; all of them are in its `records`."""
@@ -36,6 +37,16 @@ def max_uncompressed(max_message_bytes: int) -> int:
     Producers bound their batches before they compress them, so that real ones stay far below.
     """
     return min(max(LEAST_UNCOMPRESSED, MOST_EXPANSION * max_message_bytes), compression.MAX_UNPACKED)
+
+
+class DecompressionBudget:
+    """What the batches of one request may expand to together: one request with many of them must not block a node for
+    longer than a request of its size may."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, request_bytes: int) -> None:
+        self.left = max(LEAST_OF_REQUEST, MOST_EXPANSION * request_bytes)
 
 
 class RecordRules(NamedTuple):
@@ -57,15 +68,20 @@ class CheckedRecords(NamedTuple):
     """Of the records, whatever the header says; -1 if none of them has one."""
 
 
-def check_records(batch: Bytes, header: BatchHeader, rules: RecordRules) -> CheckedRecords | Refusal:
+def check_records(
+    batch: Bytes, header: BatchHeader, rules: RecordRules, budget: DecompressionBudget
+) -> CheckedRecords | Refusal:
     """Look at every record of `batch`, whose header and CRC are known to be good."""
     if header.count > rules.max_records:
         return _too_many(header, rules)
     data, start, payload = bytes(batch), HEADER_SIZE, None
     if header.codec:
+        limit = min(rules.max_uncompressed, budget.left)
         try:
-            data = payload = compression.decompress(header.codec, data[HEADER_SIZE:], rules.max_uncompressed)
+            data = payload = compression.decompress(header.codec, data[HEADER_SIZE:], limit)
+            budget.left -= len(payload)
         except BatchTooLargeError as error:
+            budget.left -= limit
             return Refusal(ErrorCode.message_too_large, f"The record batch has {error}.")
         except MalformedBatch as error:
             return Refusal(ErrorCode.invalid_record, f"The record batch cannot be decompressed: {error}.")
