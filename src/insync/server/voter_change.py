@@ -8,7 +8,8 @@ A change is made in this order, with all directories locked:
 1. Every old voter's log is read to its end: a damaged or missing one is refused. The one to copy is chosen.
 2. Every node's directory gets `voter-change.json`, the plan. A node that finds it refuses to start.
 3. The metadata log of each new voter is replaced by the copy.
-4. Every node's `quorum-state` gets the new voters, and an epoch above all that were seen: no old vote counts in it.
+4. Every node's `quorum-state` gets the new voters, and an epoch above all that were seen: no old vote counts in it. The
+   new voters' `quorum-offset-checkpoint` records what they hold now (Q8).
 5. `cluster.json` gets the new voters.
 6. The plans are removed.
 
@@ -26,10 +27,10 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from insync.errors import InvariantViolation
-from insync.quorum import snapshot, state_file, voter_set
+from insync.quorum import damage, offset_checkpoint, snapshot, state_file, voter_set
 from insync.quorum.config import METADATA_DIRECTORY
 from insync.quorum.messages import OffsetAndEpoch
+from insync.quorum.offset_checkpoint import DAMAGED, INTACT, CheckpointFile, QuorumCheckpoint
 from insync.quorum.state_file import ElectionState
 from insync.server import cluster_layout
 from insync.server.cluster_layout import Layout, data_directory
@@ -124,7 +125,8 @@ def rebuild_voter(directory: Path, layout: Layout, node_id: int) -> int | None:
     disks.write_atomically(disk, REBUILDING, b"")
     if ran:
         _copy_log(directory, source.node_id, node_id)
-        _write_quorum_state(Path(disk.root), max(replica.epoch for replica in replicas) + 1, layout.voters)
+        epoch = max(replica.epoch for replica in replicas) + 1
+        _write_quorum_state(Path(disk.root), epoch, layout.voters, holds=source.end)
     format_directory(disk.root, cluster_id=layout.cluster_id, node_id=node_id)
     disk.remove(REBUILDING)
     return source.node_id if ran else None
@@ -143,11 +145,14 @@ def inspect(data: Path, node_id: int) -> Replica:
                 raise VoterChangeError(f"{where / name} is damaged. Start and stop the cluster once, so that it heals.")
             start = max(start, snapshot.parse_name(name))
     end = max(_log_end(where, start), start, key=lambda end: (end.epoch, end.offset))
-    try:
-        state = state_file.load(disk, disks.join(METADATA_DIRECTORY, state_file.FILE_NAME))
-    except InvariantViolation as error:
-        raise VoterChangeError(f"{where / state_file.FILE_NAME} is damaged: {error}") from error
-    return Replica(node_id, max(state.epoch, end.epoch), end)
+    checkpoint = CheckpointFile(disk, offset_checkpoint.FILE_NAME).load()
+    if checkpoint is not None and (checkpoint.condition == DAMAGED or damage.is_shorter(end, checkpoint.log_end)):
+        raise VoterChangeError(
+            f"{where} has lost metadata: it ends at offset {end.offset}, and offset {checkpoint.log_end.offset} was "
+            "acknowledged. Start the cluster once, so that the other voters restore it."
+        )
+    seen = 0 if checkpoint is None else checkpoint.epoch
+    return Replica(node_id, max(_persisted_epoch(data), seen, end.epoch), end)
 
 
 def _log_end(where: Path, start: OffsetAndEpoch) -> OffsetAndEpoch:
@@ -200,7 +205,7 @@ def _plan(directory: Path, layout: Layout, wanted: tuple[int, ...]) -> Change:
         check_identity(str(data_directory(directory, member)), member, layout.cluster_id)
         _check_stored(directory, member, layout.voters)
     replicas = [inspect(data_directory(directory, voter), voter) for voter in layout.voters]
-    others = [_persisted_epoch(directory, member) for member in members]
+    others = [_persisted_epoch(data_directory(directory, member)) for member in members]
     source = max(replicas, key=lambda replica: (replica.up_to_date, -replica.node_id))
     epoch = max([*(replica.epoch for replica in replicas), *others]) + 1
     if epoch > MAX_EPOCH:
@@ -208,13 +213,13 @@ def _plan(directory: Path, layout: Layout, wanted: tuple[int, ...]) -> Change:
     return Change(layout.voters, wanted, source.node_id, epoch)
 
 
-def _persisted_epoch(directory: Path, node_id: int) -> int:
+def _persisted_epoch(data: Path) -> int:
     """The epoch that a node has persisted, voter or not."""
-    disk = PosixDisk(str(data_directory(directory, node_id)))
-    try:
-        return state_file.load(disk, disks.join(METADATA_DIRECTORY, state_file.FILE_NAME)).epoch
-    except InvariantViolation as error:
-        raise VoterChangeError(f"{data_directory(directory, node_id)}: {error}") from error
+    path = disks.join(METADATA_DIRECTORY, state_file.FILE_NAME)
+    state, error = state_file.load_if_sound(PosixDisk(str(data)), path)
+    if error:
+        raise VoterChangeError(f"{data / path} is damaged: {error}. Start the cluster once, so that it is restored.")
+    return 0 if state is None else state.epoch
 
 
 def _check_stored(directory: Path, node_id: int, voters: tuple[int, ...]) -> None:
@@ -253,10 +258,11 @@ def _carry_out(directory: Path, layout: Layout, change: Change) -> Layout:
     for voter in change.after:
         if voter != change.source:
             _copy_log(directory, change.source, voter)
+    end = inspect(data_directory(directory, change.source), change.source).end
     for member in _members(directory, layout):
         data = data_directory(directory, member)
         if (data / METADATA_DIRECTORY).is_dir():
-            _write_quorum_state(data, change.epoch, change.after)
+            _write_quorum_state(data, change.epoch, change.after, holds=end if member in change.after else None)
     changed = cluster_layout.with_voters(layout, change.after)
     cluster_layout.save(directory, changed)
     _remove_plans(directory, changed)
@@ -295,10 +301,14 @@ def _copy_log(directory: Path, source: int, target: int) -> None:
         disk.rmtree(_OLD)
 
 
-def _write_quorum_state(data: Path, epoch: int, voters: tuple[int, ...]) -> None:
+def _write_quorum_state(data: Path, epoch: int, voters: tuple[int, ...], holds: OffsetAndEpoch | None) -> None:
+    """`holds`: where the log ends that a voter got; Q8: from now on it may not have less."""
     disk = PosixDisk(str(data))
     path = disks.join(METADATA_DIRECTORY, state_file.FILE_NAME)
     state_file.persist(disk, path, ElectionState(epoch=epoch), voters)
+    if holds is not None:
+        checkpoint = QuorumCheckpoint(condition=INTACT, log_end=holds, epoch=epoch)
+        CheckpointFile(disk, offset_checkpoint.FILE_NAME).store(checkpoint)
 
 
 def _write_plan(directory: Path, node_id: int, change: Change) -> None:
