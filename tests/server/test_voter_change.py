@@ -41,7 +41,9 @@ def entries(*content: tuple[int, bytes]) -> bytes:
 
 def state_of(directory: Path, node_id: int) -> ElectionState:
     disk = PosixDisk(str(data_directory(directory, node_id)))
-    return state_file.load(disk, f"{METADATA_DIRECTORY}/quorum-state")
+    state, error = state_file.load_if_sound(disk, f"{METADATA_DIRECTORY}/quorum-state")
+    assert state is not None, error
+    return state
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ the protocol wants them skipped; such an entity, seldom seen, is read again fiel
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
 from functools import cache
@@ -30,11 +31,12 @@ Read = Callable[[bytes, int], tuple[Any, int]]
 
 def encode(entity: Any) -> bytes:
     out = BytesIO()
-    shared = _SHARED.get(type(entity).__name__)
+    entity_type: Any = type(entity)
+    shared = _SHARED.get(entity_type.__name__)
     if shared is None:
-        entity_writer(type(entity))(out, entity)
+        entity_writer(entity_type)(out, entity)
     else:
-        _sharing_writer(type(entity), *shared)(out, entity)
+        _sharing_writer(entity_type, *shared)(out, entity)
     return out.getvalue()
 
 
@@ -46,19 +48,21 @@ _SHARED = {"CreateTopicsResponse": ("topics", "configs"), "DescribeConfigsRespon
 def _sharing_writer(entity_type: Any, array: str, shared: str) -> Callable[[BytesIO, Any], None]:
     """Like kio's writer, but a tuple that several items share is written once and copied for the others."""
     kinds = {f.name: classify_field(f) for f in fields(entity_type)}
-    item_type: Any = kinds[array].type_  # type: ignore[union-attr]
+    item_type: Any = kinds[array].type_
     if shared not in {f.name: None for f in fields(item_type)}:
-        return entity_writer(entity_type)
+        plain: Callable[[BytesIO, Any], None] = entity_writer(entity_type)
+        return plain
 
     def write(out: BytesIO, entity: Any) -> None:
-        written: dict[int, bytes] = {}
+        recent: deque[tuple[Any, bytes]] = deque(maxlen=8)
 
         def write_shared(out: BytesIO, value: Any, writer: Any) -> None:
-            data = written.get(id(value))
+            data = next((data for known, data in recent if known is value), None)
             if data is None:
                 piece = BytesIO()
                 writer(piece, value)
-                data = written[id(value)] = piece.getvalue()
+                data = piece.getvalue()
+                recent.append((value, data))
             out.write(data)
 
         def write_item(out: BytesIO, item: Any) -> None:
@@ -73,17 +77,18 @@ def _sharing_writer(entity_type: Any, array: str, shared: str) -> Callable[[Byte
 
 def _write_fields(out: BytesIO, entity: Any, others: dict[str, Callable[[BytesIO, Any, Any], None]]) -> None:
     """All fields of an entity; those in `others` by the function there, which is given kio's writer as well."""
-    plain, tagged = _field_writers(type(entity))
+    entity_type: Any = type(entity)
+    plain, tagged = _field_writers(entity_type)
     for name, writer in plain:
         if name in others:
             others[name](out, getattr(entity, name), writer)
         else:
             writer(out, getattr(entity, name))
-    if type(entity).__flexible__:
+    if entity_type.__flexible__:
         present = [(tag, name, writer) for tag, name, writer, absent in tagged if getattr(entity, name) != absent]
-        write_unsigned_varint(out, len(present))  # type: ignore[arg-type]
+        write_unsigned_varint(out, len(present))
         for tag, name, writer in present:
-            write_tagged_field(out, tag, writer, getattr(entity, name))  # type: ignore[arg-type]
+            write_tagged_field(out, tag, writer, getattr(entity, name))
 
 
 @cache
