@@ -8,6 +8,7 @@ from insync.client.errors import ErrorCode
 from insync.client.explain import explain
 from insync.client.facts import PartitionFacts, ReplicaFacts, effective_min_isr
 from insync.client.model import NOBODY, Partition, Reassignment
+from insync.findings import Finding
 
 
 def facts(*replicas: ReplicaFacts, leader: int = 1, isr: tuple[int, ...] = (1, 2), **fields: object) -> PartitionFacts:
@@ -36,6 +37,14 @@ def test_a_fenced_broker() -> None:
     """B4: a fenced broker is in no ISR."""
     told = facts(ReplicaFacts(broker=3, status="fenced"))
     assert "broker 3 is stopped or fenced" in why(told)
+    assert explain(told).state == "degraded"
+
+
+def test_a_replica_with_damaged_batches() -> None:
+    """D6: what its broker reports of it is told, even while it is in the ISR."""
+    finding = Finding("corrupt_batch", "t-0", "warning", "offsets 7 to 9 in t-0/0.log: its CRC does not match")
+    told = facts(ReplicaFacts(broker=3, status="live", end=100, shared=100, findings=(finding,)), isr=(1, 2, 3))
+    assert why(told) == "complete; corrupt batch: offsets 7 to 9 in t-0/0.log: its CRC does not match"
     assert explain(told).state == "degraded"
 
 

@@ -164,6 +164,33 @@ def test_a_range_in_the_growing_segment_is_repaired_once_it_is_closed() -> None:
     assert content(bench.log) == content(intact.log)
 
 
+def test_sectors_that_the_disk_cannot_read_are_repaired_as_well() -> None:
+    """D6: they end neither the walk nor the node."""
+    bench, intact = (Bench(segment_bytes=60_000, index_interval_bytes=4_096) for _ in range(2))
+    for side in (bench, intact):
+        for number in range(80):
+            side.append(value=b"%03d" % number * 300)
+        side.log.set_hwm(side.log.leo)
+        side.log.flush()
+    path = files(bench)[0][0]
+    bench.disk.bad_sectors[path] = (20_480, 24_576)
+    (damaged,) = damaged_ranges(bench.log)
+    assert damaged.start <= 20_480 < 24_576 <= damaged.end < 30_000
+    repair_one_from(bench, intact, damaged)
+    assert content(bench.log) == content(intact.log)
+
+
+def repair_one_from(bench: Bench, intact: Bench, damaged: DamagedRange) -> None:
+    bench.log.damage.add(damaged)
+    replacement = Replacement(bench.log, damaged)
+    while not replacement.complete:
+        assert replacement.add(intact.log.read(replacement.next_offset, 5_000, limit_offset=intact.log.hwm)) is None
+    work = SegmentRepair(bench.log, replacement)
+    work.run()
+    bench.disk.bad_sectors.clear()  # the new file is elsewhere on the disk
+    assert work.finish()
+
+
 def test_only_batches_that_fit_take_the_place_of_damaged_ones() -> None:
     """D6: sound, of the same offsets, and of the leader epoch that the log has for them."""
     bench, intact = filled(), filled().log

@@ -17,7 +17,8 @@ from insync.sansio import Outbox
 from insync.storage.segment import Segment
 from insync.storage.verification import Verification
 
-STEP_BYTES = 1 << 20
+STEP_BYTES = 1 << 18
+"""A job is short, since it shares the interpreter with the event loop."""
 FIRST_PASS_MS = 60_000
 """After the start: a node that is restarted often verifies its logs all the same."""
 MAX_SKIPPED = 500

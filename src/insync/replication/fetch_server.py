@@ -217,7 +217,7 @@ class FetchServer:
     ) -> bytes | ErrorCode:
         """D6: batches that are known to be damaged are sent to nobody; those that may be are verified first."""
         log, offset = replica.log, cached.fetch_offset
-        if log.damage:
+        if log.damage.ranges:
             if log.damage.at(offset) is not None:
                 return damaged_error(log)
             limit = log.damage.limit(offset, limit)

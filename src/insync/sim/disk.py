@@ -22,7 +22,7 @@ from insync.storage.disk import Bytes, SyncLater
 class SimDisk:
     """`full`: no append succeeds. `failing`: no sync succeeds. `sync_ms`: what the simulator charges for a sync."""
 
-    __slots__ = ("_root", "bytes_read", "failing", "full", "sync_ms", "syncs")
+    __slots__ = ("_root", "bad_sectors", "bytes_read", "failing", "full", "sync_ms", "syncs")
 
     def __init__(self) -> None:
         self._root = _Directory()
@@ -31,6 +31,8 @@ class SimDisk:
         self.sync_ms = 0
         self.syncs = 0
         self.bytes_read: dict[str, int] = {}
+        self.bad_sectors: dict[str, tuple[int, int]] = {}
+        """By path, the bytes from a position to another one that cannot be read."""
 
     # --- the Disk protocol -------------------------------------------------------------------------------------------
 
@@ -193,6 +195,9 @@ class SimFile:
         self._data += data
 
     def read(self, pos: int, n: int) -> bytes:
+        bad = self._disk.bad_sectors.get(self._path)
+        if bad is not None and pos < bad[1] and bad[0] < pos + n:
+            raise _error(errno.EIO, self._path)
         reads = self._disk.bytes_read
         data = bytes(memoryview(self._data)[pos : pos + n])
         reads[self._path] = reads.get(self._path, 0) + len(data)
