@@ -103,7 +103,7 @@ class LogLoader:
         if topic_id is None:
             self._reject(directory, None, "partition.metadata, which says whose log it is, is missing or damaged")
             return
-        if end is not None and self._front_is_missing(directory, end):
+        if end is not None and damage is not None and self._front_is_missing(directory, end):
             self._reject(directory, topic_id, "its first segment is missing, so it is not the log that it was")
             return
         log = Log.create_or_open(
