@@ -31,7 +31,7 @@ _LZ4_HEADER = b"\x04\x22\x4d\x18" + b"\x60\x40\x82"
 _LZ4_BLOCK = 64 * 1024
 _LZ4_UNCOMPRESSED = 0x80000000
 
-_FIRST_BUFFER = 64 * 1024
+_FIRST_BUFFER = 16 * 1024
 _LIKELY_RATIO = 8
 _NO_ROOM = "failed to write whole buffer"
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from insync.wire.record import NewRecord, append_record
+
 __all__ = ["COMPILED", "MAX_LISTED", "REASONS", "Walk", "walk", "walk_in_python"]
 
 MAX_LISTED = 1_000
@@ -34,6 +36,8 @@ MAX_TIMESTAMP_BYTES = 7
     BAD_NAME,
     BAD_ATTRIBUTES,
 ) = range(11)
+_WARM_UP = 300
+
 REASONS = (
     "",
     "the batch ends before the record does",
@@ -56,28 +60,47 @@ Walk = Callable[[bytes, int, int, float, float, float, bool], tuple[int, int, in
 latest timestamp delta, unwanted records). `data` may begin with other bytes, up to `start`."""
 
 _LUA = rb"""
-local byte = string.byte
-local MAX_LISTED, MAX_TIMESTAMP_BYTES = ...
+local byte, sub = string.byte, string.sub
+local MAX_LISTED = ...
 
--- value without the zigzag, position after it; nil, status
-local function varint(s, pos, most)
-  local c = byte(s, pos)
+-- A number of at most five bytes, still with its zigzag, and the position after it; nil, status. No loop: one would be
+-- compiled by itself, and the walk would leave and enter compiled code all the time.
+local function varint(s, pos)
+  local a = byte(s, pos)
+  if not a then return nil, 1 end
+  if a < 128 then return a, pos + 1 end
+  local b = byte(s, pos + 1)
+  if not b then return nil, 1 end
+  if b < 128 then return a - 128 + b * 128, pos + 2 end
+  local c = byte(s, pos + 2)
   if not c then return nil, 1 end
-  if c < 128 then return c, pos + 1 end
-  local value, scale, bytes = c - 128, 128, 1
-  repeat
-    pos = pos + 1
-    bytes = bytes + 1
-    c = byte(s, pos)
-    if not c then return nil, 1 end
-    if bytes > most then return nil, 2 end
-    if c < 128 then return value + c * scale, pos + 1 end
-    value = value + (c - 128) * scale
-    scale = scale * 128
-  until false
+  if c < 128 then return a - 128 + (b - 128) * 128 + c * 16384, pos + 3 end
+  local d = byte(s, pos + 3)
+  if not d then return nil, 1 end
+  local low = a - 128 + (b - 128) * 128 + (c - 128) * 16384
+  if d < 128 then return low + d * 2097152, pos + 4 end
+  local e = byte(s, pos + 4)
+  if not e then return nil, 1 end
+  if e < 128 then return low + (d - 128) * 2097152 + e * 268435456, pos + 5 end
+  return nil, byte(s, pos + 5) and 2 or 1
 end
 
-local function is_utf8(s, pos, stop)
+-- The same of at most seven bytes.
+local function timestamp(s, pos)
+  local n, at = varint(s, pos)
+  if n or at == 1 then return n, at end
+  local low = 0
+  for i = 4, 0, -1 do low = low * 128 + byte(s, pos + i) - 128 end
+  local f = byte(s, pos + 5)
+  if f < 128 then return low + f * 2^35, pos + 6 end
+  local g = byte(s, pos + 6)
+  if not g then return nil, 1 end
+  if g < 128 then return low + (f - 128) * 2^35 + g * 2^42, pos + 7 end
+  return nil, byte(s, pos + 7) and 2 or 1
+end
+
+local function is_utf8(s)
+  local pos, stop = 1, #s + 1
   while pos < stop do
     local c = byte(s, pos)
     local more, least, most = 0, 128, 191
@@ -98,73 +121,82 @@ local function is_utf8(s, pos, stop)
   return true
 end
 
--- position after the headers; nil, status
-local function skip_headers(s, pos, stop, count)
-  local n, at
-  for _ = 1, count do
-    n, at = varint(s, pos, 5)
-    if not n then return nil, at end
-    if n % 2 == 1 or at + n / 2 > stop then return nil, 6 end
-    pos = at + n / 2
-    if not is_utf8(s, at, pos) then return nil, 9 end
-    n, at = varint(s, pos, 5)
-    if not n then return nil, at end
-    if n == 1 then
-      pos = at
-    else
-      if n % 2 == 1 or at + n / 2 > stop then return nil, 5 end
-      pos = at + n / 2
-    end
+-- Header keys are few and come again and again.
+local known, known_count = {}, 0
+local function is_name(name)
+  if known[name] then return true end
+  if not is_utf8(name) then return false end
+  if #name <= 100 then
+    if known_count >= 1000 then known, known_count = {}, 0 end
+    known[name], known_count = true, known_count + 1
   end
-  return pos
+  return true
 end
 
+-- One loop for records and their headers.
 return function(s, start, count, earliest, latest, exempt, keys)
-  local pos, size, last = start + 1, #s, -2^52
-  local unwanted, listed = nil, 0
-  for i = 0, count - 1 do
-    local n, at = varint(s, pos, 5)
-    if not n then return at, i, 0 end
-    local stop = at + n / 2
-    if n % 2 == 1 or stop > size + 1 then return 3, i, 0 end
-    local t = byte(s, at)
-    if not t then return 1, i, 0 end
-    if t > 127 then return 10, i, 0 end
-    t, at = varint(s, at + 1, MAX_TIMESTAMP_BYTES)
-    if not t then return at, i, 0 end
-    if t % 2 == 1 then t = -(t + 1) / 2 else t = t / 2 end
-    n, at = varint(s, at, 5)
-    if not n then return at, i, 0 end
-    if n ~= 2 * i then return 4, i, 0 end
-    n, at = varint(s, at, 5)
-    if not n then return at, i, 0 end
-    local keyless = n == 1
-    if not keyless then
-      if n % 2 == 1 or at + n / 2 > stop then return 5, i, 0 end
-      at = at + n / 2
+  local pos, size, last, i, headers, stop = start + 1, #s, -2^52, 0, 0, 0
+  local unwanted, listed, n, at = nil, 0
+  while true do
+    if headers > 0 then
+      n, at = varint(s, pos)
+      if not n then return at, i, 0 end
+      pos = at + n / 2
+      if n % 2 == 1 or pos > stop then return 6, i, 0 end
+      if not is_name(sub(s, at, pos - 1)) then return 9, i, 0 end
+      n, at = varint(s, pos)
+      if not n then return at, i, 0 end
+      pos = at
+      if n ~= 1 then
+        pos = at + n / 2
+        if n % 2 == 1 or pos > stop then return 5, i, 0 end
+      end
+      headers = headers - 1
+    else
+      if i == count then break end
+      n, at = varint(s, pos)
+      if not n then return at, i, 0 end
+      stop = at + n / 2
+      if n % 2 == 1 or stop > size + 1 then return 3, i, 0 end
+      local t = byte(s, at)
+      if not t then return 1, i, 0 end
+      if t > 127 then return 10, i, 0 end
+      t, at = timestamp(s, at + 1)
+      if not t then return at, i, 0 end
+      if t % 2 == 1 then t = -(t + 1) / 2 else t = t / 2 end
+      n, at = varint(s, at)
+      if not n then return at, i, 0 end
+      if n ~= 2 * i then return 4, i, 0 end
+      n, at = varint(s, at)
+      if not n then return at, i, 0 end
+      local keyless = n == 1
+      if not keyless then
+        if n % 2 == 1 or at + n / 2 > stop then return 5, i, 0 end
+        at = at + n / 2
+      end
+      n, at = varint(s, at)
+      if not n then return at, i, 0 end
+      if n ~= 1 then
+        if n % 2 == 1 or at + n / 2 > stop then return 5, i, 0 end
+        at = at + n / 2
+      end
+      n, pos = varint(s, at)
+      if not n then return pos, i, 0 end
+      headers = n / 2
+      if n % 2 == 1 or headers > stop - pos then return 6, i, 0 end
+      if t > last then last = t end
+      local late = (t < earliest or t > latest) and t ~= exempt
+      if late or (keys and keyless) then
+        if listed < MAX_LISTED then
+          unwanted = unwanted or {}
+          listed = listed + 1
+          unwanted[listed] = (keys and keyless) and 2 * i or 2 * i + 1
+        end
+      end
     end
-    n, at = varint(s, at, 5)
-    if not n then return at, i, 0 end
-    if n ~= 1 then
-      if n % 2 == 1 or at + n / 2 > stop then return 5, i, 0 end
-      at = at + n / 2
-    end
-    n, at = varint(s, at, 5)
-    if not n then return at, i, 0 end
-    if n ~= 0 then
-      if n % 2 == 1 or n / 2 > stop - at then return 6, i, 0 end
-      local status
-      at, status = skip_headers(s, at, stop, n / 2)
-      if not at then return status, i, 0 end
-    end
-    if at ~= stop then return 8, i, 0 end
-    pos = stop
-    if t > last then last = t end
-    local late = (t < earliest or t > latest) and t ~= exempt
-    if (late or (keys and keyless)) and listed < MAX_LISTED then
-      unwanted = unwanted or {}
-      listed = listed + 1
-      unwanted[listed] = (keys and keyless) and 2 * i or 2 * i + 1
+    if headers == 0 then
+      if pos ~= stop then return 8, i, 0 end
+      i = i + 1
     end
   end
   if pos ~= size + 1 then return 7, count - 1, 0 end
@@ -180,7 +212,7 @@ def _compiled() -> Walk | None:
         return None
     lua = LuaRuntime(unpack_returned_tuples=True, encoding=None, register_eval=False, register_builtins=False)
     lua.execute(b"collectgarbage('setpause', 110)")  # what was walked is let go of soon
-    check: Any = lua.execute(_LUA, MAX_LISTED, MAX_TIMESTAMP_BYTES)
+    check: Any = lua.execute(_LUA, MAX_LISTED)
 
     def walk(
         data: bytes, start: int, count: int, earliest: float, latest: float, exempt: float, keys: bool
@@ -190,7 +222,22 @@ def _compiled() -> Walk | None:
             return status, int(index), int(last), ()
         return status, int(index), int(last), tuple([(int(n) >> 1, n % 2 == 1) for n in unwanted[0].values()])
 
+    _warm_up(walk)
     return walk
+
+
+def _warm_up(walk: Walk) -> None:
+    """Have the loops compiled now, on many records of the usual shapes.
+
+    LuaJIT gives up for good on a loop that it has tried to compile a few times while it ran only once: a producer of
+    single records would make it walk all batches uncompiled.
+    """
+    for value, headers in ((20, ()), (100, ()), (9_000, ()), (100, (("trace", b"id"), ("n", None)))):
+        payload = bytearray()
+        for index in range(_WARM_UP):
+            key = (None, b"k" * 8, b"k" * 80)[index % 3]
+            append_record(payload, index, index % 1_000, NewRecord(key, bytes(value), headers))
+        walk(bytes(payload), 0, _WARM_UP, -1.0, 1e12, -5.0, False)
 
 
 class _Bad(Exception):  # noqa: N818  a status on its way out
