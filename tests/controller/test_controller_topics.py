@@ -217,4 +217,8 @@ def test_bad_deletions_are_refused() -> None:
     assert delete(cluster, topic_id=UUID(int=5)) is ErrorCode.unknown_topic_id
     assert delete(cluster) is ErrorCode.invalid_request
     assert delete(cluster, name="t", topic_id=cluster.image.topic_ids["t"]) is ErrorCode.invalid_request
+    twice = (delete_topics.DeleteTopicState(name="t", topic_id=None),) * 2
+    request = delete_topics.DeleteTopicsRequest(topics=twice, timeout=ms(1_000))
+    (line,) = cluster.ask("delete_topics", request).responses
+    assert line.error_code is ErrorCode.invalid_request
     assert "t" in cluster.image.topic_ids

@@ -16,6 +16,7 @@ from insync.wire.messages import (
     describe_cluster,
     describe_log_dirs,
     describe_producers,
+    describe_quorum,
     describe_topic_partitions,
     produce,
     update_features,
@@ -200,6 +201,21 @@ def test_features_stay_at_their_level_and_asking_for_it_succeeds() -> None:
         answer = net.answered(1, update_features.UpdateFeaturesRequest(feature_updates=(update,)))
         assert answer.error_code.name == error
     assert net.nodes[1].image.features["metadata.version"] == level
+
+
+def test_only_the_metadata_log_has_a_quorum() -> None:
+    net = Net().up()
+    line = describe_quorum.RequestPartition(partition_index=0)
+    topic = describe_quorum.RequestTopic(topic_name="t", partitions=(line,))
+    answer = net.answered(1, describe_quorum.DescribeQuorumRequest(topics=(topic,)))
+    assert answer.topics[0].partitions[0].error_code is ErrorCode.unknown_topic_or_partition
+
+
+def test_a_page_does_not_begin_before_a_topic() -> None:
+    net = Net().up()
+    net.create("t")
+    (topic,) = described(net, "t", cursor=("t", -1)).topics
+    assert (topic.error_code, topic.partitions) == (ErrorCode.invalid_request, ())
 
 
 def test_a_refused_feature_is_named() -> None:

@@ -245,16 +245,26 @@ def delete(ctx: Context, request: Any, now: int) -> Decision:
     made: Records = []
     seen: dict[UUID, None] = {}
     results = []
-    for entry in request.topics:
+    for entry, twice in _once_each(request.topics):
         topic_id = entry.topic_id if entry.name is None else ctx.image.topic_ids.get(entry.name)
         name = ctx.image.topics.get(topic_id) if topic_id is not None else entry.name
-        error = _deletable(ctx, entry, topic_id, seen)
+        error = ErrorCode.invalid_request if twice else _deletable(ctx, entry, topic_id, seen)
         if error is ErrorCode.none and topic_id is not None:
             seen[topic_id] = None
             made.append(records.RemoveTopicRecord(topic_id=topic_id))
         results.append(delete_messages.DeletableTopicResult(name=name, topic_id=topic_id, error_code=error))
     response = delete_messages.DeleteTopicsResponse(throttle_time=NO_DURATION, responses=tuple(results))
     return Decision(records=tuple(made), response=response)
+
+
+def _once_each(entries: Any) -> list[tuple[Any, bool]]:
+    """Every name or id once, and whether the request has it more than once: then it is refused, as in Kafka."""
+    counts: dict[tuple[str | None, UUID | None], int] = {}
+    for entry in entries:
+        key = (entry.name, entry.topic_id)
+        counts[key] = counts.get(key, 0) + 1
+    first = {(entry.name, entry.topic_id): entry for entry in reversed(entries)}
+    return [(first[key], count > 1) for key, count in counts.items()]
 
 
 def _deletable(ctx: Context, entry: Any, topic_id: UUID | None, seen: dict[UUID, None]) -> ErrorCode:

@@ -55,7 +55,7 @@ def join_refused(member_id: str, error: ErrorCode) -> Message:
         error_code=error,
         generation_id=NO_GENERATION,
         protocol_type=None,
-        protocol_name="",
+        protocol_name=None,
         leader="",
         member_id=member_id,
         members=(),

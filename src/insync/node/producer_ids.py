@@ -28,12 +28,12 @@ class ProducerIds:
         self._retry_at: int | None = None
 
     def init(self, request: Message, token: int, now: int) -> None:
-        """P4: an idempotent producer gets a fresh id, or a higher epoch of the id that it has."""
-        if request.transactional_id is not None:
-            self.out.reply(token, _answer(ErrorCode.transactional_id_authorization_failed, -1, -1))
-            return
-        if request.producer_id >= 0 and 0 <= request.producer_epoch < 32_766:
-            self.out.reply(token, _answer(ErrorCode.none, request.producer_id, request.producer_epoch + 1))
+        """P4: an idempotent producer gets a fresh id, whichever it had: as in Kafka, an id without a transactional id
+        belongs to nobody, so no producer can take over another's.
+        """
+        error = _refusal(request)
+        if error is not None:
+            self.out.reply(token, _answer(error, -1, -1))
             return
         self._waiting.append((token, now + self.config.forward_timeout_ms))
         self._serve(now)
@@ -87,6 +87,13 @@ class ProducerIds:
         self._next = response.producer_id_start
         self._end = response.producer_id_start + response.producer_id_len
         self._serve(now)
+
+
+def _refusal(request: Message) -> ErrorCode | None:
+    half_an_identity = (request.producer_id == -1) != (request.producer_epoch == -1)
+    if half_an_identity or request.transactional_id == "":
+        return ErrorCode.invalid_request
+    return None if request.transactional_id is None else ErrorCode.transactional_id_authorization_failed
 
 
 def _answer(error: ErrorCode, producer_id: int, producer_epoch: int) -> Message:

@@ -29,9 +29,6 @@ _NONE = ErrorCode.none
 Found = tuple[int, int]
 """(offset, timestamp)"""
 
-NamedPartition = tuple[str, int]
-"""(topic, index)"""
-
 
 # --- ListOffsets ---
 
@@ -39,32 +36,21 @@ NamedPartition = tuple[str, int]
 def answer_list_offsets(core: Core, request: list_offsets.ListOffsetsRequest) -> list_offsets.ListOffsetsResponse:
     consumer = request.replica_id < 0
     find = _local_offset if request.replica_id == DEBUG_CONSUMER else _offset
-    duplicates = _duplicates(request)
+    topics: dict[str, dict[int, list_offsets.ListOffsetsPartitionResponse]] = {}
+    for topic in request.topics:
+        lines = topics.setdefault(topic.name, {})
+        for asked in topic.partitions:
+            # A partition that is named more than once is refused, as in Kafka: which answer would be whose?
+            repeated = asked.partition_index in lines
+            line = _refused(asked, ErrorCode.invalid_request) if repeated else find(core, topic.name, asked, consumer)
+            lines[asked.partition_index] = line
     return list_offsets.ListOffsetsResponse(
         throttle_time=NO_DURATION,
         topics=tuple(
-            list_offsets.ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=tuple(
-                    _refused(asked, ErrorCode.invalid_request)
-                    if (topic.name, asked.partition_index) in duplicates
-                    else find(core, topic.name, asked, consumer)
-                    for asked in topic.partitions
-                ),
-            )
-            for topic in request.topics
+            list_offsets.ListOffsetsTopicResponse(name=name, partitions=tuple(lines.values()))
+            for name, lines in topics.items()
         ),
     )
-
-
-def _duplicates(request: list_offsets.ListOffsetsRequest) -> dict[NamedPartition, int]:
-    """Partitions that a request names more than once are refused, as Kafka does: which answer would be whose?"""
-    counts: dict[NamedPartition, int] = {}
-    for topic in request.topics:
-        for asked in topic.partitions:
-            key = (topic.name, asked.partition_index)
-            counts[key] = counts.get(key, 0) + 1
-    return {key: count for key, count in counts.items() if count > 1}
 
 
 def _refused(asked: list_offsets.ListOffsetsPartition, error: ErrorCode) -> list_offsets.ListOffsetsPartitionResponse:

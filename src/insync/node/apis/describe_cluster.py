@@ -30,9 +30,9 @@ def handle(node: Node, request: Message, token: int, now: int) -> None:
     elif kind == _CONTROLLERS and node.config.is_controller:
         answer = _controllers(node)
     elif kind == _CONTROLLERS:
-        answer = _answer(node, kind, -1, (), ErrorCode.mismatched_endpoint_type)
+        answer = _answer(node, _BROKERS, -1, (), ErrorCode.mismatched_endpoint_type)
     else:
-        answer = _answer(node, kind, -1, (), ErrorCode.unsupported_endpoint_type)
+        answer = _answer(node, _BROKERS, -1, (), ErrorCode.unsupported_endpoint_type)
     if request.include_cluster_authorized_operations:
         answer = replace(answer, cluster_authorized_operations=operations.ON_CLUSTER)
     node.out.reply(token, answer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from insync.metadata import topic_names
 from insync.sansio import Message
 from insync.storage.log import Log
 from insync.wire.errors import ErrorCode
@@ -33,7 +34,7 @@ def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:
 def _partition(broker: BrokerRole, topic: str, index: int) -> Message:
     known = broker.publisher.image.find(topic, index)
     if known is None:
-        return _line(index, ErrorCode.unknown_topic_or_partition, ())
+        return _line(index, topic_names.absence(topic), ())
     replica = broker.replicas.replicas.get(known.key)
     if replica is None:
         return _line(index, ErrorCode.not_leader_or_follower, ())

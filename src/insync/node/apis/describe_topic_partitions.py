@@ -28,6 +28,10 @@ MAX_PARTITIONS = 2_000
 
 def handle(node: Node, request: Message, token: int, now: int) -> None:
     image, cursor = node.image, request.cursor
+    if cursor is not None and cursor.partition_index < 0:
+        refused = tuple(_refused(topic.name) for topic in request.topics)
+        node.out.reply(token, api.DescribeTopicPartitionsResponse(throttle_time=NO_DURATION, topics=refused))
+        return
     names = sorted(dict.fromkeys(topic.name for topic in request.topics) or image.topic_ids)
     first = 0
     if cursor is not None:
@@ -38,6 +42,12 @@ def handle(node: Node, request: Message, token: int, now: int) -> None:
     node.out.reply(
         token,
         api.DescribeTopicPartitionsResponse(throttle_time=NO_DURATION, topics=tuple(topics), next_cursor=following),
+    )
+
+
+def _refused(name: str) -> Message:
+    return api.DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.invalid_request, name=name, topic_id=None, is_internal=False, partitions=()
     )
 
 
