@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from insync.client import admin, topics
@@ -32,6 +32,8 @@ class Scene:
     cluster: Cluster
     workload: Workload
     rng: random.Random
+    rotten: dict[int, int] = field(default_factory=dict)
+    """By partition, the node whose log has flipped bits."""
 
     @property
     def topic(self) -> str:
@@ -209,12 +211,18 @@ def slow_disk(scene: Scene) -> str:
 
 def damage(scene: Scene) -> str:
     """A node that is down loses files, or parts of them, while the others go on."""
-    return _damage_one(scene, {**damages.DERIVED, **damages.LOGS})
+    partition = scene.some_partition()
+    node = scene.rng.choice(scene.cluster.isr_of(scene.topic, partition))
+    return _damage_one(scene, {**damages.DERIVED, **damages.LOGS}, partition, node)
 
 
 def bit_rot(scene: Scene) -> str:
-    """The same, with a bit in a log that no size tells of (D6)."""
-    return _damage_one(scene, damages.BIT_ROT)
+    """The same, with a bit in a log that no size tells of (D6). It may not be found before it is read, so of each
+    partition it is always the same node that is hit: the other copies are intact."""
+    partition = scene.some_partition()
+    if scene.rotten.get(partition) not in _replicas(scene, partition):
+        scene.rotten[partition] = scene.rng.choice(scene.cluster.isr_of(scene.topic, partition))
+    return _damage_one(scene, damages.BIT_ROT, partition, scene.rotten[partition])
 
 
 def damage_quorum(scene: Scene) -> str:
@@ -232,16 +240,14 @@ def damage_quorum(scene: Scene) -> str:
 def damage_stopped(scene: Scene) -> str:
     """All nodes are stopped cleanly, one is damaged, all start: its clean stop does not vouch for it (B5, B6)."""
     partition = scene.some_partition()
-    node = scene.rng.choice(scene.cluster.isr_of(scene.topic, partition))
+    node = scene.rng.choice((scene.leader(partition), scene.follower(partition)))
     scene.cluster.stop_all()
     done = _spoil(scene, node, partition, {**damages.DERIVED, **damages.LOGS})
     scene.cluster.mend()
     return f"all nodes stopped, then {done} on node {node}"
 
 
-def _damage_one(scene: Scene, kinds: dict[str, damages.Damage]) -> str:
-    partition = scene.some_partition()
-    node = scene.rng.choice(scene.cluster.isr_of(scene.topic, partition))
+def _damage_one(scene: Scene, kinds: dict[str, damages.Damage], partition: int, node: int) -> str:
     how = _end(scene, node)
     scene.gets_on()
     done = _spoil(scene, node, partition, kinds)
