@@ -246,11 +246,13 @@ class Chaos:
             self.open[self.net.ask(node, commit_request(self.value, group))] = (group, self.value)
 
     def delete(self) -> None:
-        """Its outcome does not matter: from here on less is expected of the group."""
+        """Its outcome does not matter: nothing is expected of the group until a later commit. One that is under way
+        comes before the tombstones."""
         group = self.rng.choice(GROUPS)
         node = self.coordinator(group)
         if node is not None:
             self.acknowledged[group] = -1
+            self.open = {token: commit for token, commit in self.open.items() if commit[0] != group}
             self.net.ask(node, delete_groups.DeleteGroupsRequest(groups_names=(group,)))
 
     def stall(self) -> None:
