@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any, Self
 
 from aiokafka import ConsumerRebalanceListener as AioListener
@@ -28,6 +29,7 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor a
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor as PythonSticky
 from kafka.errors import KafkaError as PythonError
 from kafka.errors import UnknownBrokerIdError
+from kafka.protocol.api_header import ResponseClassRegistry
 
 SESSION_MS = 6_000
 BEAT_MS = 100
@@ -169,9 +171,24 @@ class ConfluentMember(Member):
             self._uncommitted = False
 
 
+@cache
+def _make_response_classes() -> None:
+    """kafka-python 3.0 makes the class of a response when the first one arrives. If two consumers of one process do so
+    at the same time, one of them is left with a class that is gone (ReferenceError), and never reads from that
+    connection again."""
+    for response in tuple(ResponseClassRegistry._response_class_registry.values()):
+        first, last = response.valid_versions
+        for version in range(first, last + 1):
+            response[version]
+
+
 class PythonMember(Member, PythonListener):  # type: ignore[misc]
     strategies = ("range", "roundrobin", "sticky", "cooperative-sticky")
     name = "kafka-python"
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        _make_response_classes()
+        super().__init__(*arguments, **settings)
 
     def _live(self) -> None:
         assignors = [_PYTHON[self.strategy]]
