@@ -147,9 +147,12 @@ def test_a_full_disk_stops_the_node_and_nothing_of_that_step_is_said() -> None:
 def test_what_a_step_meant_to_send_before_its_disk_failed_is_not_sent() -> None:
     """B4: a heartbeat must not vouch for a broker that is about to stop."""
     net = Net().up()
-    net.create("t")
-    later = net.now + config(1).recovery_point_checkpoint_interval_ms
-    net.disks[1].full = True
+    later = net.now + config(1).heartbeat_interval_ms
+
+    def fail(now: int) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    net.nodes[1].broker_role.housekeeping.tick = fail  # type: ignore[union-attr, method-assign]
     effects = net.nodes[1].step(Timer(), later)
     assert [type(effect) for effect in effects] == [Stop]
 
