@@ -294,3 +294,29 @@ def test_a_tick_before_the_deadline_or_again_at_it_does_nothing(role: str) -> No
     bench.effects.clear()
     bench.tick(due)
     assert bench.effects == []
+
+
+@pytest.mark.parametrize("disk_ms", [100, 800])
+def test_a_leader_is_elected_on_a_disk_slower_than_the_election_timeout(disk_ms: int) -> None:
+    """Q4: nothing that a voter says leaves before it is on disk, and nobody gives up while that takes its time."""
+    config = QuorumConfig(election_timeout_ms=150, election_backoff_max_ms=100, fetch_max_wait_ms=150)
+    net = Net(3, config=config, start=False)
+    net.sync_delay = (disk_ms, disk_ms + 20)
+    for peer in net.peers.values():
+        peer.start()
+    last = net.leader().propose(b"written slowly")
+    net.run_until(lambda: all(peer.quorum.hwm > last for peer in net.peers.values()))
+    epoch = net.leader().quorum.epoch
+    net.run(60_000)
+    assert net.leader().quorum.epoch == epoch, "and it stays the leader"
+
+
+def test_election_timeouts_are_as_configured_on_a_fast_disk_and_bounded_on_a_slow_one() -> None:
+    """Q4: one slow write is forgotten after a while."""
+    core = Bench().quorum._core
+    assert core.election_timeout_ms() == core.config.election_timeout_ms
+    core.measured(60_000)
+    assert core.election_timeout_ms() == core.config.election_timeout_max_ms
+    for _ in range(60):
+        core.measured(2)
+    assert core.election_timeout_ms() == core.config.election_timeout_ms
