@@ -329,3 +329,40 @@ def test_a_damaged_timestamp_in_an_index_does_not_expire_a_segment() -> None:
     log = Log.create_or_open(disk, "a-0", topic_id=A, config=config, now=0, recovery_point=20, clean=True)
     log.hwm = log.leo
     assert log.apply_retention(1_700_000_000_000) == 0
+
+
+# --- after an unclean stop --------------------------------------------------------------------------------------------
+
+
+def flushed_log(disk: SimDisk, config: LogConfig = SMALL) -> Log:
+    store, _, _ = started(disk)
+    log = store.create("c", 0, UUID(int=12), config)
+    write(log, 8)
+    log.set_hwm(16)
+    log.flush()
+    store.checkpoint_recovery_points()
+    return log
+
+
+def test_a_first_segment_that_is_missing_after_an_unclean_stop_is_damage() -> None:
+    """B5, B9: a leader without the front of its log would make all replicas start where it does."""
+    disk = SimDisk()
+    flushed_log(disk)
+    disk.remove("data/c-0/" + min(name for name in disk.listdir("data/c-0") if name.endswith(".log")))
+    store, epoch, found = started(disk)
+    assert (store.get(UUID(int=12), 0), epoch) == (None, -1)
+    assert [kind for kind, _ in found] == ["stray_directory"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_segments_that_retention_deleted_before_a_crash_are_not_missed(seed: int) -> None:
+    """B5: the epoch table says where the log starts before a segment goes, whatever the crash keeps."""
+    disk = SimDisk()
+    log = flushed_log(disk, LogConfig(segment_bytes=200, index_interval_bytes=64, retention_bytes=200))
+    assert log.apply_retention(0) > 0
+    disk.lossy_crash(Random(seed))
+    store, _, found = started(disk)
+    after = store.get(UUID(int=12), 0)
+    assert after is not None
+    assert (after.log_start, after.leo) == (log.log_start, 16)
+    assert "stray_directory" not in [kind for kind, _ in found]

@@ -97,6 +97,8 @@ def restore(
             typer.echo(f"set aside {strays.set_aside(disk, target, opening.read_topic_id(disk, target))}")
         data = checkpoints.encode_partition_metadata(identity)
         disks.write_atomically(disk, disks.join(path, checkpoints.PARTITION_METADATA), data)
+        # It is derived from the batches again; an old one may say that the log starts earlier than it does.
+        disks.remove_if_exists(disk, disks.join(path, checkpoints.LEADER_EPOCHS))
         disk.rename(path, target)
         disk.sync_dir(BROKER)
     typer.echo(f"restored {target}")

@@ -65,16 +65,24 @@ def drop_oldest(log: Log, n: int) -> int:
     """Remove the `n` oldest segments; the log start moves up to what is left."""
     if n == 0:
         return 0
-    if log.recovery_point < log.segments[n].base:
+    first = log.segments[n].base
+    if log.recovery_point < first:
         log.flush()  # else a crash could take what is left, and the log would start at 0 again
-    for segment in reversed(log.forget_segments(slice(0, n))):
-        segment.remove()
-    first = log.segments[0].base
-    _drop_snapshots(log, lambda offset: offset < first)
     log.log_start = max(log.log_start, first)
     log.hwm = max(log.hwm, log.log_start)
-    log.epochs.truncate_from_start(log.log_start)
+    record_log_start(log)
+    for segment in reversed(log.forget_segments(slice(0, n))):
+        segment.remove()
+    _drop_snapshots(log, lambda offset: offset < first)
     return n
+
+
+def record_log_start(log: Log) -> None:
+    """Safeguard, B5: the epoch table on disk says where the log starts before a segment below that goes. So a first
+    segment that is missing for another reason is known as damage, even after an unclean stop."""
+    log.epochs.truncate_from_start(log.log_start)
+    if log.epochs.dirty:
+        log.epochs.persist()
 
 
 def _cut_batches(log: Log, offset: int) -> None:

@@ -22,6 +22,7 @@ from insync.storage.checkpoints import NO_BROKER_EPOCH, TopicPartition
 from insync.storage.clean_shutdown import CleanShutdown, LogEnd
 from insync.storage.config import LogConfig
 from insync.storage.disk import Disk
+from insync.storage.epoch_cache import read_checkpoint
 from insync.storage.log import Log
 
 ConfigOf = Callable[[str], LogConfig]
@@ -103,7 +104,7 @@ class LogLoader:
         if topic_id is None:
             self._reject(directory, None, "partition.metadata, which says whose log it is, is missing or damaged")
             return
-        if end is not None and damage is not None and self._front_is_missing(directory, end):
+        if self._front_is_missing(directory, end, damage):
             self._reject(directory, topic_id, "its first segment is missing, so it is not the log that it was")
             return
         log = Log.create_or_open(
@@ -152,10 +153,21 @@ class LogLoader:
         self._findings.report(FILE_REBUILT, directory, f"{text}, and it was written again.", INFO)
         return end.topic_id
 
-    def _front_is_missing(self, directory: str, end: LogEnd) -> bool:
-        """A log without its front is no prefix of any log: it would join an ISR, and its leader would start late."""
+    def _front_is_missing(self, directory: str, end: LogEnd | None, damage: str | None) -> bool:
+        """A log without its front is no prefix of any log: it would join an ISR, and its leader would start late.
+
+        The record of the clean stop says where the first segment starts. Without one, the epoch table does: retention
+        raises its first offset, durably, before it removes a segment.
+        """
+        if end is not None and damage is None:
+            return False
         bases = list(recovery.segment_sizes(self._disk, directory))
-        return bool(bases and end.segments) and bases[0] > end.segments[0][0]
+        if not bases:
+            return False
+        if end is not None:
+            return bool(end.segments) and bases[0] > end.segments[0][0]
+        epochs = read_checkpoint(self._disk, directory)
+        return bool(epochs) and bases[0] > epochs[0][1]
 
     def _reject(self, directory: str, topic_id: UUID | None, cause: str) -> None:
         """B9: a directory without records is what a crash leaves of a new log; any other is set aside."""
