@@ -6,8 +6,7 @@ from random import Random
 
 from fuzz.mutate import mutated
 from fuzz.target import Target
-from insync.errors import InvariantViolation
-from insync.quorum import state_file
+from insync.quorum import offset_checkpoint, state_file
 from insync.server import properties, property_keys
 from insync.storage import checkpoints, clean_shutdown, index, producer_state
 from insync.wire.batch import NewRecord, build, read_header
@@ -43,6 +42,7 @@ def run_checkpoints(data: bytes) -> None:
     checkpoints.decode_partition_metadata(data)
     checkpoints.decode_meta_properties(data)
     clean_shutdown.decode(data)
+    offset_checkpoint.decode(data)
     states = producer_state.decode_snapshot(data)
     if states is not None:
         producer_state.decode_snapshot(states.encode())
@@ -52,9 +52,11 @@ def run_checkpoints(data: bytes) -> None:
             found.encode()
     try:
         state = state_file.decode(data)
-    except InvariantViolation:
+    except state_file.StateFileError:
         return
-    state_file.encode(state)
+    voters = state_file.decode_voters(data) or ()
+    if state_file.decode(state_file.encode(state, voters)) != state:
+        raise AssertionError("what is written is not what is read back")
 
 
 def property_seeds() -> list[bytes]:
@@ -74,7 +76,8 @@ def checkpoint_seeds() -> list[bytes]:
         checkpoints.encode_epochs([(1, 0), (3, 10)]),
         b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ",
         b"#\nnode.id=1\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\nversion=1\ncluster.id=x\n",
-        state_file.encode(state_file.ElectionState(epoch=3, voted_id=2)),
+        state_file.encode(state_file.ElectionState(epoch=3, voted_id=2), (1, 2, 3)),
+        offset_checkpoint.encode(offset_checkpoint.QuorumCheckpoint(epoch=3)).rstrip(),
         states.encode(),
         offsets.encode(),
     ]

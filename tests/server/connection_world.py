@@ -20,7 +20,7 @@ from insync.server.turns import Turns
 from insync.wire import codec
 from insync.wire.edge import Edge
 from insync.wire.errors import ErrorCode
-from insync.wire.messages import fetch, init_producer_id, produce
+from insync.wire.messages import fetch, init_producer_id, metadata, produce
 from insync.wire.types import NO_DURATION, ms
 
 TOPIC_ID = UUID(int=7)
@@ -190,6 +190,14 @@ def records(size: int = 0) -> Any:
     )
     topic = fetch.FetchableTopicResponse(topic_id=TOPIC_ID, partitions=(line,))
     return fetch.FetchResponse(throttle_time=NO_DURATION, error_code=ErrorCode.none, session_id=0, responses=(topic,))
+
+
+def ask_topics() -> Any:
+    return metadata.MetadataRequest(topics=(), include_topic_authorized_operations=False)
+
+
+def topics() -> Any:
+    return metadata.MetadataResponse(throttle_time=NO_DURATION, brokers=(), topics=(), error_code=ErrorCode.none)
 
 
 def write(size: int = 10, acks: int = -1) -> Any:

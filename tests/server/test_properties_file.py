@@ -166,7 +166,7 @@ def test_static_configs_are_described_with_type_default_and_source() -> None:
     assert told["advertised.listeners"] == (2, "PLAINTEXT://[::1]:9092", None)
     assert told["broker.id"] == (3, "3", "-1")
     assert told["num.partitions"] == (3, "1", "1")
-    assert told["broker.session.timeout.ms"] == (3, "2000", "9000")
+    assert told["broker.session.timeout.ms"] == (3, "5000", "9000")
     assert told["leader.imbalance.check.interval.seconds"] == (5, "60", "300")
     assert told["log.retention.hours"] == (3, "24", "168")
     assert told["auto.create.topics.enable"] == (1, "true", "true")

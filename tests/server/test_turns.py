@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable
 from struct import pack
 
-from connection_world import Peer, World, ask_id, new_id, write, written
+from connection_world import Peer, World, ask_id, ask_records, ask_topics, new_id, records, topics, write, written
 
 from insync.sansio import Client, Message
-from insync.server.listener import Answer
+from insync.server.listener import Answer, Question
 from insync.server.turns import CLIENT_SLICE_NS, MIN_TURN_NS, NODE_SLICE_NS, ROUND_NS, Turns
 from insync.wire import codec
 from insync.wire.messages import broker_heartbeat, create_topics
@@ -260,6 +260,23 @@ def test_the_end_of_a_turn_ends_what_a_request_left_for_the_next_one() -> None:
     world.run_turns()
     assert world.more == [True, False]
     assert world.ended == [1]
+
+
+def test_a_question_that_was_held_back_is_asked_though_a_fetch_behind_it_takes_all_room() -> None:
+    """Answers leave in order: the fetch would wait for the question, and the question for room, for ever."""
+    world = World()
+    held: list[Question] = []
+    world.listener.metadata = lambda *question, again: held.append(question)  # type: ignore[method-assign]
+    client = world.connect()
+    client.send(ask_topics())
+    client.send(ask_records())
+    (fetch_token,) = world.asked
+    client.connection.ask_later(held.pop())
+    world.run_turns()
+    _, question_token = world.asked
+    world.answer(fetch_token, records())
+    world.answer(question_token, topics())
+    assert client.received == [1, 2]
 
 
 def test_connections_serve_their_requests_in_turn() -> None:

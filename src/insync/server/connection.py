@@ -162,11 +162,11 @@ class Connection(asyncio.Protocol):
         self._working, taken, more = True, False, False
         self.listener.hold()
         try:
-            while self._has_room():
-                if self._due:
+            while not self._closed:
+                if self._due:  # these have their room; a fetch behind one of them may have taken the rest
                     self.listener.ask(*self._due.popleft())
                 else:
-                    frame = self._frames.take()
+                    frame = self._frames.take() if self._has_room() else None
                     if frame is None:
                         break
                     taken, more = True, self._frames.has_whole
@@ -182,7 +182,7 @@ class Connection(asyncio.Protocol):
             self.listener.release()
         if self._closed:
             return False
-        self._has_rest = self._has_room() and (bool(self._due) or self._frames.has_whole)
+        self._has_rest = bool(self._due) or (self._has_room() and self._frames.has_whole)
         self._account_received()
         self._read_on(taken)
         return self._has_rest
