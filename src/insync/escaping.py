@@ -6,7 +6,7 @@ is not printable is written as Python writes it in a string literal (`\\n`, `\\x
 
 from __future__ import annotations
 
-MAX_SHOWN = 256
+MAX_SHOWN = 1_024
 """Characters of one value in a log line."""
 _NEED_QUOTES = (" ", "=", '"', "'", "\\")
 
