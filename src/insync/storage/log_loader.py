@@ -167,7 +167,7 @@ class LogLoader:
         if end is not None:
             return bool(end.segments) and bases[0] > end.segments[0][0]
         epochs = read_checkpoint(self._disk, directory)
-        return bool(epochs) and bases[0] > epochs[0][1]
+        return epochs is not None and len(epochs) > 0 and bases[0] > epochs[0][1]
 
     def _reject(self, directory: str, topic_id: UUID | None, cause: str) -> None:
         """B9: a directory without records is what a crash leaves of a new log; any other is set aside."""
