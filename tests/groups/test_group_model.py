@@ -174,11 +174,16 @@ class Groups(RuleBasedStateMachine):
             assert self.acknowledged <= self.world.fetched() <= self.last_commit
         assert self.world.fetched() == self.world.reloaded().fetched()
 
+    def _leader_name(self, member_id: str) -> str:
+        """A static leader that restarts has another member id in the same generation."""
+        instances = [consumer.instance for consumer in self.consumers if consumer.instance is not None]
+        return next((name for name in instances if member_id.startswith(f"{name}-")), member_id)
+
     def _joined(self, consumer: Consumer, answer: Any) -> None:
         if answer.error_code is ErrorCode.member_id_required:
             consumer.id = answer.member_id
         elif answer.error_code is NONE:
-            told = (answer.leader, answer.protocol_name)
+            told = (self._leader_name(answer.leader), answer.protocol_name)
             if not answer.skip_assignment:
                 assert self.leaders.setdefault((self.life, answer.generation_id), told) == told
             assert answer.generation_id >= max(self.assigned, default=0)
