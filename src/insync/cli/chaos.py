@@ -103,12 +103,12 @@ def _print_report(report: Report, where: Path | None) -> None:
     kinds = (history.SEND, history.ACK, history.FAIL, history.READ, history.LIST)
     judged = report.verdict
     rows = [
-        [f"{each.topic}-{each.partition}", *(f"{each.events[kind]:,}" for kind in kinds), f"{each.end:,}"]
-        for each in judged.partitions[-report.plan.partitions :]
+        [f"{line.topic}-{line.partition}", *(f"{line.events[kind]:,}" for kind in kinds), f"{line.end:,}"]
+        for line in judged.partitions[-report.plan.partitions :]
     ]
-    if len(judged.partitions) > len(rows):  # of many legs only the last is told by partition
+    if len(judged.partitions) > len(rows):  # with several legs, only the last is listed by partition
         total = [f"{judged.count(kind):,}" for kind in kinds]
-        rows.append(["all legs", *total, f"{sum(each.end for each in judged.partitions):,}"])
+        rows.append(["all legs", *total, f"{sum(partition.end for partition in judged.partitions):,}"])
     typer.echo()
     print_table(columns, rows)
     typer.echo()
@@ -133,17 +133,17 @@ def _print_growth(report: Report) -> None:
     columns = ("node", "samples", "MB at first", "MB at last", "MB/h", "files at first", "files at last", "files/h", "")
     rows = [
         [
-            each.node,
-            each.samples,
-            each.first_mb,
-            each.last_mb,
-            f"{each.mb_per_hour:+.1f}",
-            f"{each.first_descriptors:g}",
-            f"{each.last_descriptors:g}",
-            f"{each.descriptors_per_hour:+.1f}",
-            ("flat" if each.is_flat else "grows") if each.judged else "too short to judge",
+            growth.node,
+            growth.samples,
+            growth.first_mb,
+            growth.last_mb,
+            f"{growth.mb_per_hour:+.1f}",
+            f"{growth.first_descriptors:g}",
+            f"{growth.last_descriptors:g}",
+            f"{growth.descriptors_per_hour:+.1f}",
+            ("flat" if growth.is_flat else "grows") if growth.judged else "too short to judge",
         ]
-        for each in report.growth
+        for growth in report.growth
     ]
     print_table(columns, rows)
     typer.echo()
@@ -153,7 +153,7 @@ def _complaints(report: Report) -> list[str]:
     lines = list(report.verdict.lines())
     more = [f"... and {len(lines) - MOST:,} more"] if len(lines) > MOST else []
     stuck = [f"stuck: {report.stuck}"] if report.stuck else []
-    growing = [f"node {each.node} grows: {each.mb_per_hour:+.1f} MB/h" for each in report.growing]
+    growing = [f"node {node.node} grows: {node.mb_per_hour:+.1f} MB/h" for node in report.growing]
     return lines[:MOST] + more + stuck + growing + [f"a node's code failed: see {log}" for log in report.defects]
 
 
@@ -173,7 +173,7 @@ def _as_dict(report: Report, where: Path | None) -> dict[str, Any]:
             for finding in each.findings
         ],
         "silences": judged.silences,
-        "growth": [resources.as_dict(each) for each in report.growth],
+        "growth": [resources.as_dict(growth) for growth in report.growth],
         "stuck": report.stuck or None,
         "defects": report.defects,
         "directory": None if where is None else str(where),

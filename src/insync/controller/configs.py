@@ -156,7 +156,7 @@ def _is_list(kind: Resource, name: str) -> bool:
 
 
 def _check_value(kind: Resource, name: str, value: str) -> Outcome:
-    """As in Kafka, brokers may be given configs that nobody knows, for what is plugged into them."""
+    """As in Kafka, brokers accept unknown configs: plug-ins may read them."""
     if kind is Resource.TOPIC and name not in configs.TOPIC_KEYS:
         return ErrorCode.invalid_config, f"Unknown topic config name: {name}"
     if kind is Resource.TOPIC or name in configs.KEYS[kind]:

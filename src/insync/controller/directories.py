@@ -65,7 +65,7 @@ def _take_offline(ctx: Context, broker: int, key: PartitionKey, made: list[recor
 
 
 def another_can_lead(ctx: Context, partition: Partition, broker: int) -> bool:
-    """Safeguard, D6: a damaged replica does not make way for nobody, nor for one outside the ISR."""
+    """Safeguard, D6: a damaged leader gives way only to another member of the ISR."""
     return any(member != broker and ctx.may_lead(member) for member in partition.isr)
 
 

@@ -69,7 +69,7 @@ def _answer(
 
 
 def _commit_error(group: Group | None, request: Message, client: Client) -> ErrorCode:
-    """Safeguard, G3: members commit for their own generation only, and nobody else while there are members."""
+    """Safeguard, G3: members commit for their own generation only, and no other client while there are members."""
     if group is None:
         known = client.version < 0 or client.version >= GROUP_ID_NOT_FOUND_FROM
         return ErrorCode.group_id_not_found if known else ErrorCode.illegal_generation

@@ -1,6 +1,6 @@
 """The broker's part in consumer groups: the offsets topic, and which of its partitions are coordinated here.
 
-A broker coordinates the groups of the partitions that it leads. In every leader epoch it reads the partition anew from
+A broker coordinates the groups of the partitions that it leads. In every leader epoch it reads the partition again from
 its log (G1), a piece at a time so that other work goes on. It does so also if it led the epoch before: it may have been
 deposed and elected again between two metadata updates. It begins once everything that the last leader may have
 acknowledged is known to be committed (the high watermark has reached the start of this leader's epoch): nothing that a

@@ -29,7 +29,7 @@ class ProducerIds:
 
     def init(self, request: Message, token: int, now: int) -> None:
         """P4: an idempotent producer gets a fresh id, whichever it had: as in Kafka, an id without a transactional id
-        belongs to nobody, so no producer can take over another's.
+        belongs to no producer yet, so no producer can take over another's.
         """
         error = _refusal(request)
         if error is not None:

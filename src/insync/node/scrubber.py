@@ -2,7 +2,7 @@
 
 One log after the other, one segment after the other, a piece at a time: each piece is read and verified off the event
 loop, and the next one waits so long that the rate is not exceeded. How far a pass has come is not stored; after a
-restart it begins anew. A pass over little data ends soon, and the next one waits for its time.
+restart it begins again. A pass over little data ends soon, and the next one waits for its time.
 
 Notes: scrub_completed(logs, bytes, took_ms).
 """
@@ -124,7 +124,7 @@ class _Place:
 
     def next_segment(self, replica: Replica) -> Segment | None:
         log = replica.log
-        segment = next((each for each in log.segments if each.base >= self._base and each.size), None)
+        segment = next((s for s in log.segments if s.base >= self._base and s.size), None)
         if segment is None or segment.base >= log.hwm or (self.expected >= log.hwm and segment.base == self._base):
             return None
         if segment.base != self._base or self.position > segment.size:

@@ -119,7 +119,7 @@ def _elections(found: Health) -> Iterator[str]:
     if unclean:
         yield "<p>Unclean elections, each of which may have lost acknowledged records:</p><ul>"
         yield (
-            "".join(f"<li>{_when(to_ms(each['time']))} {escape(_tell(each))}</li>" for each in unclean[:WORST])
+            "".join(f"<li>{_when(to_ms(event['time']))} {escape(_tell(event))}</li>" for event in unclean[:WORST])
             + "</ul>"
         )
     yield html.keys(("main", "clean"), ("bad", "unclean"), ("warn", "no leader could be elected"))

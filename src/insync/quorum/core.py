@@ -160,7 +160,7 @@ class Core:
     @property
     def may_campaign(self) -> bool:
         """Q8: a replica that lost synced entries or its vote could help to elect a log without committed entries. A
-        new one may: nobody that holds anything votes for an empty log."""
+        new one may: no voter that holds entries votes for an empty log."""
         return self.condition in (INTACT, NEW)
 
     @property
@@ -292,7 +292,7 @@ class Core:
 
     @property
     def waits_for_disk(self) -> bool:
-        """Nothing that this replica says leaves; whoever waits for others waits longer, and does not despair."""
+        """Requests and answers are held back until the election state is durable; deadlines are postponed."""
         return self._persisting is not None
 
     def measured(self, duration_ms: int) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CHECKPOINT_PATH = offset_checkpoint.FILE_NAME
 ACCEPT_LOSS = "quorum-accept-loss"
-"""An operator makes this file in the data directory of a damaged voter whose lost metadata nobody can restore."""
+"""An operator makes this file in the data directory of a damaged voter whose lost metadata cannot be restored."""
 
 METADATA_DAMAGED = "metadata_damaged"
 NO_INTACT_MAJORITY = "quorum_no_intact_majority"
@@ -43,7 +43,7 @@ def assess(core: Core) -> None:
     latest = core.snapshots.latest
     holds_entries = core.log.leo > 0 or latest is not None
     if checkpoint is None and file.exists():
-        core.damage.append(f"{file.path} is unreadable, so nobody knows how much of the log was acknowledged")
+        core.damage.append(f"{file.path} is unreadable, so it is not known how much of the log was acknowledged")
     if checkpoint is not None and is_shorter(core.log_end(), checkpoint.log_end):
         core.damage.append(
             f"the log ends at offset {core.log.leo} (epoch {core.log_end().epoch}), but offset "
@@ -86,7 +86,7 @@ def newest_election(core: Core, state: ElectionState | None, checkpoint: QuorumC
     return max(known, key=lambda each: (each.epoch, each.voted_id >= 0, each.leader_id >= 0))
 
 
-def settle_condition(core: Core) -> None:
+def record_condition(core: Core) -> None:
     """At the start, once snapshots and log were read: say what is damaged, and remember it until it is restored."""
     if core.disk.exists(ACCEPT_LOSS):
         if core.condition != INTACT:
@@ -146,7 +146,7 @@ def peer_answered(core: Core, voter: int, *, damaged: bool, now: int) -> None:
 
 
 def report_lost_majority(core: Core, now: int) -> None:
-    """Q8: without an intact majority nobody can know what was committed, and the quorum stops."""
+    """Q8: without an intact majority it is not known what was committed, and the quorum stops."""
     own = () if core.may_vote else (core.node_id,)
     damaged = sorted([*core.damaged_peers, *own])
     if len(core.voters) - len(damaged) >= core.majority:

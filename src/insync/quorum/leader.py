@@ -114,7 +114,7 @@ class Leader(Role):
         return True
 
     def postpone(self, by_ms: int) -> None:
-        self.elected_ms += by_ms  # nobody heard of this leader before its election was on disk
+        self.elected_ms += by_ms  # no follower heard of this leader before its election was on disk
 
     # --- appending and committing ------------------------------------------------------------------------------------
 

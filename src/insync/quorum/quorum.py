@@ -69,7 +69,7 @@ class Quorum:
         """Load the snapshot, take up the role that the last uptime left, and begin its timers."""
         core = self._core
         snapshot.open_replica(core, now)
-        damage.settle_condition(core)
+        damage.record_condition(core)
         left = core.election
         if core.voters == (core.node_id,):
             core.become_prospective(now)

@@ -215,7 +215,7 @@ class FetchServer:
     def _sound_records(
         self, cached: CachedPartition, replica: Replica, size: int, limit: int, served: Served
     ) -> bytes | ErrorCode:
-        """D6: batches that are known to be damaged are sent to nobody; those that may be are verified first."""
+        """D6: batches that are known to be damaged are not served; those that may be are verified first."""
         log, offset = replica.log, cached.fetch_offset
         if log.damage.ranges:
             if log.damage.at(offset) is not None:

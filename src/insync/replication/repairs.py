@@ -70,7 +70,7 @@ class Repair:
         """Replicas that answered in this round and have no intact copy."""
         self.failures = 0
         self.sole_leader = False
-        """The controller knows of nobody else who could lead."""
+        """The controller has no other candidate."""
         self.resign_after = now
         self.why = ""
 
@@ -173,7 +173,7 @@ class Repairs:
     # --- handing leadership over -------------------------------------------------------------------------------------
 
     def _should_resign(self, repair: Repair, now: int) -> bool:
-        """D6: not to nobody, and not again and again: where all members are damaged, each of them would."""
+        """D6: only if another member can lead, and not repeatedly: leadership would circulate among damaged members."""
         hopeless = repair.sole_leader or repair.replica.log.damage.irreparable or now < repair.resign_after
         return not hopeless and self._others_in_isr(repair.replica)
 
@@ -213,7 +213,7 @@ class Repairs:
 
     def _fetch_from_next(self, repair: Repair, now: int) -> None:
         replica = repair.replica
-        repair.sole_leader = False  # asked anew in the next round
+        repair.sole_leader = False  # asked again in the next round
         if not repair.sources:
             repair.sources = self._candidates(replica)
             repair.asked.clear()
@@ -276,7 +276,7 @@ class Repairs:
             self._round_failed(repair, now)
 
     def _round_failed(self, repair: Repair, now: int) -> None:
-        """Nobody who is up has it; who is down may."""
+        """No running replica has an intact copy; a stopped one may."""
         partition, damage = repair.replica.partition, repair.replica.log.damage
         others = [broker for broker in partition.replicas if broker != self._core.broker_id]
         damage.irreparable = all(broker in repair.asked for broker in others)
@@ -288,7 +288,7 @@ class Repairs:
         self._report(repair, f"{state} ({repair.why})" if repair.why else state, stuck=True)
         repair.suspects.update(
             dict.fromkeys(known.segment_base for known in damage.ranges)
-        )  # somebody may have mended it
+        )  # it may have been repaired meanwhile
         repair.failures += 1
         self._later(repair, now, self._backoff(repair))
 
@@ -329,7 +329,7 @@ class Repairs:
         ranges = replica.log.damage.ranges
         more = f" (and {len(ranges) - 1} more ranges)" if len(ranges) > 1 else ""
         critical = stuck and (replica.log.damage.irreparable or replica.leader is not None)
-        text = f"{ranges[0]}{more}. Nobody is sent these records; {state}."
+        text = f"{ranges[0]}{more}. These records are not served; {state}."
         self._core.findings.report(CORRUPT_BATCH, replica.partition.name, text, CRITICAL if critical else WARNING)
 
 

@@ -38,7 +38,7 @@ def node_config(properties: Properties, identity: Identity, ports: dict[str, int
     """`ports`: by listener name the port that was really bound."""
     wall_offset = int(time.time() * 1_000) - now_ms()
     parts = properties.settings
-    endpoints = tuple(_endpoint(each, ports) for each in properties.advertised)
+    endpoints = tuple(_endpoint(listener, ports) for listener in properties.advertised)
     return _made(
         NodeConfig,
         parts.get("node", {}),

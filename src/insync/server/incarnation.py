@@ -9,6 +9,6 @@ VARIABLE = "INSYNC_INCARNATION_ID"
 
 
 def given_incarnation() -> UUID | None:
-    """None: nobody has named this process, and it takes a new id."""
+    """None if the supervisor gave no id; the node then draws its own."""
     given = os.environ.get(VARIABLE)
     return UUID(given) if given else None

@@ -65,7 +65,7 @@ def main(path: str, make_server: Callable[[Properties], Server] = Server) -> int
 
 
 def advice_for(error: OSError | None) -> str:
-    """What an operator can do about a stop that nobody asked for; `error` is what the operating system said."""
+    """What an operator can do about an unexpected stop; `error` is what the operating system said."""
     number = None if error is None else error.errno
     if number in (errno.ENOSPC, errno.EDQUOT):
         return "Free space on the disk of log.dir, then start the node again."

@@ -48,7 +48,7 @@ class Server:
         """
         loop = asyncio.get_running_loop()
         self._lock, identity = ownership.take(self.properties)
-        listening = {each.name: sockets.bind(each.host, each.port) for each in self.properties.listeners}
+        listening = {listen.name: sockets.bind(listen.host, listen.port) for listen in self.properties.listeners}
         metrics_socket = self._bind_metrics()
         ports = {name: _port(sock) for name, sock in listening.items()}
         config = assembly.node_config(self.properties, identity, ports)

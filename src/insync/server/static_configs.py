@@ -111,7 +111,7 @@ def _structural(properties: Properties, endpoints: tuple[Endpoint, ...]) -> Iter
     node_id = str(properties.node_id)
     yield StaticConfig(name="node.id", kind=INT, value=node_id, default=None)
     yield StaticConfig(name="broker.id", kind=INT, value=node_id, default="-1")
-    advertised = ",".join(f"{each.name}://{_bracketed(each.host)}:{each.port}" for each in endpoints)
+    advertised = ",".join(f"{endpoint.name}://{_bracketed(endpoint.host)}:{endpoint.port}" for endpoint in endpoints)
     yield StaticConfig(name="advertised.listeners", kind=STRING, value=advertised, default=None)
     for name, kind, default in (*_STRUCTURAL, *_SPELLINGS):
         yield StaticConfig(name=name, kind=kind, value=properties.given.get(name, default), default=default)

@@ -1,7 +1,7 @@
 """`insync up`: starts a local cluster, says how it fares, restarts what crashed, and stops it when told.
 
-A node that cannot start until somebody changes its settings, its directory or its addresses is not started again; when
-none is left, the supervisor ends.
+A node that cannot start until an operator changes its settings, its directory or its addresses is not started again;
+when none is left, the supervisor ends.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ ran out, so that a client that asks now and then hardly notices one that floods.
 turn waits with the others once, before it may be early again: many connections that send a little cannot starve the
 rest. Turns get shorter as more connections wait, so that a round through all of them stays short.
 
-While a class has time left in this iteration and nobody waits, requests are served at once, in the callback that read
-them: a node that is not overloaded has no queue.
+While a class has time left in this iteration and no connection waits, requests are served at once, in the callback that
+read them: a node that is not overloaded has no queue.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Turns:
         return len(self._nodes) + len(self._clients)
 
     def ready(self, connection: Served) -> None:
-        """Requests have arrived: serve them now if there is time and nobody waits, else in a later turn."""
+        """Requests have arrived: serve them now if there is time and the queue is empty, else in a later turn."""
         if connection.is_queued:
             return
         queue = self._nodes if connection.is_node() else self._clients

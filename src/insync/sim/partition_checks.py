@@ -211,7 +211,7 @@ class PartitionChecks:
         """S2: a crash may have damaged records whose headers are as they were."""
         report = log.recovery
         if report is None or self._cluster.rotten:
-            return  # D6: rotten bytes are found later, and are sent to nobody
+            return  # D6: rotten bytes are found later, and are not served
         if report.bytes_cut:
             self._hit("tail_cut")
         offset = log.log_start

@@ -49,7 +49,7 @@ def _partition_reasons(cluster: Any, partition: Partition) -> Iterator[tuple[str
 
 
 def _damage(cluster: Any, broker: int, partition: Partition) -> str | None:
-    """D6: whatever rotted is repaired in the end, and no finding of it is left."""
+    """D6: all rot is repaired in the end, and no finding of it is left."""
     node = cluster.node(broker) if broker in cluster.hosts else None
     replica = node.replicas.replicas.get(partition.key) if node is not None and node.replicas else None
     if node is None or replica is None:

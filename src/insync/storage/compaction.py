@@ -64,7 +64,7 @@ def urgency(log: Log, first_dirty: int, now: int) -> float:
 
 
 def is_sound(header: BatchHeader, buffer: bytes, at: int, next_offset: int) -> bool:
-    """Safeguard, D6: written anew, a damaged batch would get a right CRC; and what lies behind it would be left out."""
+    """Safeguard, D6: rewritten, a damaged batch would get a right CRC; and what lies behind it would be left out."""
     return header.base_offset >= next_offset and batches.crc_ok(buffer, at, header)
 
 

@@ -1,6 +1,6 @@
-"""Which offsets of a log are known to be damaged on disk (D6): nobody is sent them until they are repaired.
+"""Which offsets of a log are known to be damaged on disk (D6): they are not served until they are repaired.
 
-A damaged range is told by offsets, which stay, and by positions in one segment file, which a compaction moves. It runs
+A damaged range is known by offsets, which stay, and by positions in one segment file, which a compaction moves. It runs
 from the end of the last sound batch before it to the start of the first sound batch behind it, so that whatever fills
 it has to fit between these two.
 """
@@ -73,7 +73,7 @@ class Damage:
         return [known for known in self.ranges if known.segment_base == base]
 
     def replace_segment(self, base: int, found: list[DamagedRange]) -> None:
-        """The segment was verified anew."""
+        """The segment was verified again."""
         for known in self.of_segment(base):
             self.remove(known)
         for damaged in found:

@@ -60,7 +60,7 @@ class Segment:
         self.interval = interval
         self.hints: dict[int, int] = {}
         self.broken = False
-        """D6: its headers do not lead from one batch to the next; to index it anew would not help."""
+        """D6: its headers do not lead from one batch to the next; indexing it again would not help."""
         self.first_timestamp = self.top_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = -1
         self._since_index = 0

@@ -60,7 +60,7 @@ class Verdict:
     @property
     def silences(self) -> int:
         """How many partitions were read on by another consumer because the first had fallen silent."""
-        return sum(each.events[SILENT] for each in self.partitions)
+        return sum(partition.events[SILENT] for partition in self.partitions)
 
     def lines(self) -> Iterator[str]:
         """What is wrong, a line each."""

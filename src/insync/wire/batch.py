@@ -42,7 +42,7 @@ Bytes = bytes | bytearray | memoryview
 HEADER_SIZE = 61
 MAGIC = 2
 MOST_RECOMPRESSED = 1 << 24
-"""A batch of more uncompressed bytes than this is not compressed anew: the event loop waits meanwhile."""
+"""A batch of more uncompressed bytes than this is not recompressed: the event loop waits meanwhile."""
 
 _LENGTH_FROM = 12
 _CRC_AT = 17

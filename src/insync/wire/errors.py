@@ -13,7 +13,7 @@ __all__ = ["BatchTooLargeError", "ErrorCode", "MalformedBatch", "MalformedFrame"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a produced batch is not stored, as its producer is told (KIP-467)."""
+    """Why a produced batch is not stored, as the answer to its producer says (KIP-467)."""
 
     error: ErrorCode
     message: str

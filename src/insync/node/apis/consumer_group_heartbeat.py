@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat (68): refused with UNSUPPORTED_VERSION, as Kafka does where the consumer protocol is off.
 
-It is advertised nevertheless (ADR 18): librdkafka waits for a broker that has this API, for ever and without a word,
+It is advertised nevertheless (ADR 18): librdkafka waits without end or message for a broker that has this API,
 while the refusal is a fatal error that the application sees.
 """
 
