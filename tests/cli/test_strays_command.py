@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 from pathlib import Path
 from uuid import UUID
@@ -11,6 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from insync.cli.main import app
+from insync.server.directory_lock import DirectoryLock
 from insync.storage import checkpoints
 from insync.storage.config import LogConfig
 from insync.storage.log_store import LogStore
@@ -53,6 +53,7 @@ def test_a_stray_is_removed_by_its_name(directory: Path) -> None:
     assert (directory / "data" / "orders-0").exists()
     assert strays("remove", directory, STRAY).exit_code == 0
     assert json.loads(strays("list", directory, "--json").stdout) == []
+    assert strays("list", directory).stdout == "no strays\n"
     assert (directory / "data" / "orders-0").exists()
 
 
@@ -86,11 +87,10 @@ def test_a_stray_of_another_topic_is_not_restored_under_a_wrong_id(directory: Pa
 
 def test_strays_of_a_running_node_are_left_alone(directory: Path) -> None:
     """B9: the node holds the lock of its directory."""
-    with (directory / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with DirectoryLock(str(directory)):
         refused = strays("remove", directory, STRAY)
     assert refused.exit_code == 2
-    assert "stop it first" in refused.output
+    assert "Stop that process first" in refused.output
     assert (directory / "data" / STRAY).exists()
 
 

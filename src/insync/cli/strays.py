@@ -6,10 +6,6 @@ log it is. These commands list such directories, remove them, and put one back i
 
 from __future__ import annotations
 
-import fcntl
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
@@ -17,13 +13,15 @@ from uuid import UUID
 import typer
 
 from insync.cli.common import AsJson, print_json, print_table, size, wrong
+from insync.server.directory_lock import DirectoryLock
+from insync.server.startup_error import StartupError
 from insync.storage import checkpoints, opening, strays
 from insync.storage import disk as disks
 from insync.storage.posix import PosixDisk
 
 app = typer.Typer(no_args_is_help=True, help="Log directories of a stopped node that no partition uses.")
 
-BROKER, LOCK = "data", ".lock"
+BROKER = "data"
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The node's log directory, as log.dirs names it.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="As `insync strays list` shows it.")]
@@ -44,6 +42,8 @@ def list_strays(directory: Directory, as_json: AsJson = False) -> None:
     ]
     if as_json:
         print_json(rows)
+    elif not rows:
+        typer.echo("no strays")
     else:
         print_table(
             ("name", "partition", "topic id", "size"),
@@ -110,20 +110,12 @@ def _open(directory: Path) -> PosixDisk:
     return PosixDisk(str(directory))
 
 
-@contextmanager
-def _stopped(directory: Path) -> Iterator[None]:
+def _stopped(directory: Path) -> DirectoryLock:
     """Holds the lock of the directory, so that no node starts meanwhile."""
-    handle = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        raise wrong(f"a running node uses {directory}: stop it first") from error
-    try:
-        yield
-    finally:
-        os.close(handle)
+        return DirectoryLock(str(directory))
+    except StartupError as error:
+        raise wrong(str(error)) from error
 
 
 def _names(disk: PosixDisk) -> list[str]:
