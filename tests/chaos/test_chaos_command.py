@@ -14,7 +14,7 @@ from insync.cli.main import app
 from insync.properties.recorded import Finding
 from insync.testing import campaign, history
 from insync.testing.campaign import Plan, Report, Struck
-from insync.testing.chaos import ON_REQUEST
+from insync.testing.chaos import FAULTS
 from insync.testing.resources import Growth
 from insync.testing.verdict import PartitionVerdict, Verdict, judge
 
@@ -62,12 +62,10 @@ def test_a_run_lasts_as_long_as_it_is_told_to(plans: list[Plan], text: str, seco
     assert (plans[0].seconds, plans[0].keep_histories) == (seconds, False)
 
 
-def test_faults_that_nodes_do_not_survive_yet_are_played_on_request_only(plans: list[Plan]) -> None:
+def test_a_run_without_named_faults_has_all_of_them(plans: list[Plan]) -> None:
     _run()
-    _run("--faults", ",".join(ON_REQUEST))
-    assert "damage" in plans[0].faults
-    assert not set(plans[0].faults) & set(ON_REQUEST)
-    assert plans[1].faults == list(ON_REQUEST)
+    assert plans[0].faults == list(FAULTS)
+    assert {"damage", "damage-stopped", "damage-quorum", "bit-rot", "slow-disk"} <= set(plans[0].faults)
 
 
 def test_nodes_that_grow_are_told_and_exit_with_1(plans: list[Plan], tmp_path: Path) -> None:

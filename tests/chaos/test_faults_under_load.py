@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from insync.testing import Cluster
-from insync.testing.chaos import DEFAULT_FAULTS, Scene, strike
+from insync.testing.chaos import FAULTS, Scene, strike
 from insync.testing.load import Load
 from insync.testing.verdict import Verdict
 from insync.testing.workload import Workload
@@ -46,7 +46,7 @@ def _verdict(cluster: Cluster, fault: str, topic: dict[str, int], path: Path) ->
         return workload.finish()
 
 
-@pytest.mark.parametrize("fault", [each for each in DEFAULT_FAULTS if each not in ("rolling", "reassign")])
+@pytest.mark.parametrize("fault", [each for each in FAULTS if each not in ("rolling", "reassign")])
 def test_what_is_acknowledged_is_there_once_in_order_and_stays(cluster: Cluster, fault: str, tmp_path: Path) -> None:
     """S6, S8, S9, S11, S13 as clients see them, and L5: every write is answered."""
     verdict = _verdict(cluster, fault, REPLICATED, tmp_path)

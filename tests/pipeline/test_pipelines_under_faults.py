@@ -22,7 +22,7 @@ from standalone import until
 from insync.pipeline import archive, archive_verify, lake
 from insync.pipeline.archive import ArchiveOptions
 from insync.testing import Cluster, history
-from insync.testing.chaos import DEFAULT_FAULTS, Scene, strike
+from insync.testing.chaos import FAULTS, Scene, strike
 from insync.testing.load import Load
 from insync.testing.workload import Workload
 
@@ -83,7 +83,7 @@ def test_whoever_reads_has_each_acknowledged_record_once(spark: SparkSession, cl
         queries = [stored(spark, cluster.bootstrap, tmp_path), copied(spark, cluster.bootstrap, tmp_path)]
         for query in queries:
             until(lambda query=query: query.lastProgress, "the first batch")  # type: ignore[misc]
-        for fault in FEW if not ROUNDS else DEFAULT_FAULTS * ROUNDS:
+        for fault in FEW if not ROUNDS else list(FAULTS) * ROUNDS:
             strike(fault, scene)
             assert [query.exception() for query in queries] == [None, None]
         assert workload.finish().ok

@@ -15,7 +15,7 @@ from insync.cli.parsing import duration_s
 from insync.server.profiles import PROFILES
 from insync.testing import campaign, history, resources, verdict
 from insync.testing.campaign import Plan, Report, Struck
-from insync.testing.chaos import DEFAULT_FAULTS, FAULTS
+from insync.testing.chaos import FAULTS
 from insync.testing.cluster import ClusterError
 
 ALL = "all"
@@ -72,7 +72,7 @@ def chaos(
 
 
 def _names(text: str) -> list[str]:
-    names = list(DEFAULT_FAULTS) if text == ALL else [name.strip() for name in text.split(",")]
+    names = list(FAULTS) if text == ALL else [name.strip() for name in text.split(",")]
     for name in names:
         if name not in FAULTS:
             raise wrong(f"no fault is called '{name}'. Known: {', '.join(FAULTS)}")

@@ -339,9 +339,6 @@ FAULTS: dict[str, Fault] = {
     "damage-quorum": damage_quorum,
     "bit-rot": bit_rot,
 }
-ON_REQUEST = ("damage-stopped", "damage-quorum", "bit-rot")
-"""Faults that `all` leaves out: nodes do not survive them yet."""
-DEFAULT_FAULTS = tuple(name for name in FAULTS if name not in ON_REQUEST)
 
 
 def strike(name: str, scene: Scene) -> str:
