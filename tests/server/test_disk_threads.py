@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from insync.server.disk import DiskThreads, ServerDisk
 from insync.storage import disk as disks
@@ -75,6 +78,53 @@ def test_a_write_of_the_loop_is_not_replaced_by_an_older_one(tmp_path: Path) -> 
         assert disks.read_all(disk, "file") == b"new"
 
     _with_threads(tmp_path, story)
+
+
+def test_the_loop_does_not_wait_for_a_replaced_file_to_be_freed(tmp_path: Path) -> None:
+    """The file system frees a file with its last name or descriptor, whichever goes last: here, in the thread."""
+
+    async def story(disk: ServerDisk, threads: DiskThreads) -> None:
+        closed_in: list[int] = []
+
+        def close(fd: int) -> None:
+            closed_in.append(threading.get_ident())
+            os_close(fd)
+
+        await _written(threads, "file", b"old")
+        replaced = os.stat(tmp_path / "file").st_ino
+        publish, os_close = disk.publish, os.close
+        held: list[bool] = []
+
+        def observed(source: str, target: str) -> None:
+            publish(source, target)
+            held.append(replaced in _open_inodes())
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ServerDisk, "publish", lambda self, source, target: observed(source, target))
+            patch.setattr("insync.server.disk.os.close", close)
+            await _written(threads, "file", b"new")
+            threads._writer.submit(int).result()  # what was submitted before has run
+        assert held == [True]
+        assert replaced not in _open_inodes()
+        assert threading.get_ident() not in closed_in
+
+    _with_threads(tmp_path, story)
+
+
+async def _written(threads: DiskThreads, path: str, data: bytes) -> None:
+    done: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+    threads.write(path, data, done.set_result)
+    assert await done is None
+
+
+def _open_inodes() -> list[int]:
+    inodes = []
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            inodes.append(os.fstat(int(fd)).st_ino)
+        except OSError:  # the descriptor that listed the directory
+            continue
+    return inodes
 
 
 def test_a_flush_runs_off_the_loop_and_is_told_on_it(tmp_path: Path) -> None:

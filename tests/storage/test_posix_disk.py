@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -93,6 +94,61 @@ def test_a_short_write_is_carried_on(disk: PosixDisk, monkeypatch: pytest.Monkey
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, bytes(data)[:3], at))
     file.append(b"a long batch")
     assert disks.read_all(disk, "f") == b"a long batch"
+
+
+def test_a_large_file_has_blocks_ahead_of_its_end_until_it_is_closed(disk: PosixDisk) -> None:
+    """An append waits for nothing then; and the size, which recovery reads, is that of what was written."""
+    disk.run_later = _run_at_once
+    small, large = disk.open("small"), disk.open("large")
+    small.append(b"x" * 4_096)
+    for _ in range(5):
+        large.append(b"x" * (1 << 20))
+    assert _allocated(disk, "small") == 4_096
+    assert _allocated(disk, "large") >= large.size + (1 << 19)
+    assert disk.size("large") == large.size == 5 << 20
+    large.append(b"y")
+    reader = disk.open("large")
+    large.append(b"z")
+    reader.close()  # which has not appended: it cuts nothing
+    assert large.read(5 << 20, 10) == b"yz"
+    large.close()
+    assert disk.size("large") == (5 << 20) + 2
+    assert _allocated(disk, "large") < (5 << 20) + (1 << 16)
+
+
+def test_a_file_that_was_cut_has_blocks_ahead_of_its_new_end(disk: PosixDisk) -> None:
+    disk.run_later = _run_at_once
+    file = disk.open("file")
+    for _ in range(8):
+        file.append(b"x" * (1 << 20))
+    file.truncate(3 << 20)
+    assert _allocated(disk, "file") < (3 << 20) + (1 << 16)
+    file.append(b"x" * (1 << 20))
+    assert _allocated(disk, "file") >= (4 << 20) + (1 << 19)
+    file.close()
+
+
+def test_a_file_grows_without_a_thread_to_look_after_it(disk: PosixDisk) -> None:
+    """None is there, or too much waits for it: nothing is allocated, and no descriptor is left."""
+    before = len(os.listdir("/proc/self/fd"))
+    for run_later in (None, lambda job: False):
+        disk.run_later = run_later
+        file = disk.open("file")
+        file.truncate(0)
+        for _ in range(4):
+            file.append(b"x" * (1 << 20))
+        assert _allocated(disk, "file") == 4 << 20
+        file.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def _run_at_once(job: Callable[[], None]) -> bool:
+    job()
+    return True
+
+
+def _allocated(disk: PosixDisk, name: str) -> int:
+    return os.stat(f"{disk.root}/{name}").st_blocks * 512
 
 
 def test_a_log_lives_on_it_through_clean_and_unclean_stops(disk: PosixDisk) -> None:

@@ -1,22 +1,27 @@
 """Slow disk work off the event loop, without letting an old file replace a newer one.
 
 Small files are written under a name of their own and synced in one thread, one write of a file at a time. The rename
-happens back on the loop, where the node's own writes to the same path are known: whoever came later wins. Flushes run
-in a small pool; each is independent of the others, and a log has one under way at a time. So however slow the disk is,
-little waits for it.
+happens back on the loop, where the node's own writes to the same path are known: the later one wins. The file that is
+replaced is held open meanwhile and closed in the thread: the loop would wait while the file system frees it. Flushes
+run in a small pool; each is independent of the others, and a log has one under way at a time. So however slow the disk
+is, little waits for it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Semaphore
 
 from insync.sansio import FlushJob
 from insync.storage import disk as disks
 from insync.storage.posix import PosixDisk
 
 FLUSH_THREADS = 2
+MAX_WAITING_JOBS = 64
+"""A disk that is further behind has enough to do."""
 
 Done = Callable[[OSError | None], None]
 
@@ -42,11 +47,18 @@ class ServerDisk(PosixDisk):
         """A rename that the loop does not count as its own."""
         super().rename(source, target)
 
+    def hold(self, path: str) -> int | None:
+        """A descriptor that keeps a file in existence when another one takes its name."""
+        try:
+            return os.open(self._at(path), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+
 
 class _Write:
-    """`seen`: how often the loop had replaced the file when this was asked for."""
+    """`seen`: how often the loop had replaced the file when this was asked for. `held`: the file that is replaced."""
 
-    __slots__ = ("data", "dones", "path", "seen", "temporary")
+    __slots__ = ("data", "dones", "held", "path", "seen", "temporary")
 
     def __init__(self, path: str, data: bytes, seen: int, dones: list[Done]) -> None:
         self.path = path
@@ -54,6 +66,12 @@ class _Write:
         self.data = data
         self.seen = seen
         self.dones = dones
+        self.held: int | None = None
+
+    def let_go(self) -> None:
+        if self.held is not None:
+            os.close(self.held)
+            self.held = None
 
 
 class DiskThreads:
@@ -64,6 +82,10 @@ class DiskThreads:
         self._loop = loop
         self._flushers = ThreadPoolExecutor(FLUSH_THREADS, "flush")
         self._writer = ThreadPoolExecutor(1, "write")
+        self._helper = ThreadPoolExecutor(1, "write-back")
+        self._may_wait = Semaphore(MAX_WAITING_JOBS)
+        self._closed = False
+        disk.run_later = self.run_later
         self._waiting: dict[str, _Write | None] = {}  # by path, where a write is under way: what follows it
 
     def flush(self, job: FlushJob, done: Done) -> None:
@@ -81,6 +103,13 @@ class DiskThreads:
             write.dones += before.dones
         self._waiting[path] = write
 
+    def run_later(self, job: Callable[[], None]) -> bool:
+        """For work that only saves time: False if there is no room for more of it."""
+        if self._closed or not self._may_wait.acquire(blocking=False):
+            return False
+        self._helper.submit(job).add_done_callback(lambda _: self._may_wait.release())
+        return True
+
     def _begin(self, write: _Write) -> None:
         def ended(error: OSError | None) -> None:
             following = self._waiting.pop(write.path)
@@ -94,25 +123,31 @@ class DiskThreads:
             if error is None and self._disk.times_replaced(write.path) == write.seen:
                 self._publish(write, ended)
             else:
+                write.let_go()
                 ended(error)
 
         def work() -> None:
             disks.write_plainly(self._disk, write.temporary, write.data, sync=True)
+            write.held = self._disk.hold(write.path)
 
         self._writer.submit(self._run, work, written)
 
     def close(self) -> None:
+        self._closed = True
         self._flushers.shutdown(wait=False, cancel_futures=True)
         self._writer.shutdown(wait=False, cancel_futures=True)
+        self._helper.shutdown(wait=False)
 
     def _publish(self, write: _Write, done: Done) -> None:
         try:
             self._disk.publish(write.temporary, write.path)
             sync = self._disk.sync_dir_later(disks.parent(write.path))
         except OSError as error:
+            write.let_go()
             done(error)
         else:
             self._writer.submit(self._run, sync, done)
+            self._writer.submit(write.let_go)
 
     def _run(self, work: Callable[[], None], done: Done) -> None:
         try:

@@ -126,7 +126,7 @@ class FaultyFile(PosixFile):
     __slots__ = ("_disk", "inode")
 
     def __init__(self, disk: FaultyDisk, fd: int) -> None:
-        super().__init__(fd)
+        super().__init__(fd, disk.run_later)
         self._disk = disk
         self.inode = os.fstat(fd).st_ino
 
