@@ -3,7 +3,7 @@
 python bench/cluster.py [--quick] [--without-kafka] [--json FILE] [group...]
 
 Both sides are measured in turns, round after round, each with only its own processes running, by the same client on the
-same machine. Medians count. Groups: startup, load, cpu, failover, partitions; see docs/guides/benchmarks.md.
+same machine. Medians count. Groups: startup, load, tail, cpu, failover, partitions; see docs/guides/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cluster_results import INSYNC, KAFKA, Results
 from cluster_sides import Side, cluster_of, kafka_says
 
 DEFAULT_LOAD = Load()
-GROUPS = ("startup", "load", "cpu", "failover", "partitions")
+GROUPS = ("startup", "load", "tail", "cpu", "failover", "partitions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Effort:
 
 QUICK = Effort(
     rounds=1,
-    load=Load(warm_up_s=4, produce_s=2, latency_s=3),
+    load=Load(warm_up_s=4, produce_s=2, latency_s=3, tail_s=10),
     requests=1_000,
     trials=1,
     counts=(1, 100, 1_000),
@@ -91,6 +91,8 @@ def _visit(name: str, groups: tuple[str, ...], effort: Effort, results: Results,
             cluster_startup.idle_memory(side, results)
         if "load" in groups:
             _load(side, effort.load, results)
+        if "tail" in groups:
+            cluster_load.tail(side, results, effort.load)
         if "cpu" in groups:
             cluster_cpu.measure(side, results, effort.requests)
         if "failover" in groups and first:

@@ -30,6 +30,13 @@ LATENCY = {
     "p99": Row("latency.p99", "produce latency p99", "ms"),
     "p99.9": Row("latency.p99.9", "produce latency p99.9", "ms"),
 }
+TAIL_MB_PER_SECOND = (5, 20, 40)
+TAIL_CUTS = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "worst": 1.0}
+TAIL = {
+    (rate, cut): Row(f"tail.{rate}.{cut}", f"produce latency at {rate} MB/s, {cut}", "ms")
+    for rate in TAIL_MB_PER_SECOND
+    for cut in TAIL_CUTS
+}
 LOADED_NODE = Row("memory.loaded.node", "memory loaded, largest node", "MB")
 LOADED = Row("memory.loaded", "memory loaded, whole cluster", "MB")
 
@@ -41,6 +48,8 @@ class Load:
     warm_up_s: float = 12.0
     produce_s: float = 5.0
     latency_s: float = 6.0
+    tail_s: float = 40.0
+    """Longer than the kernel keeps writes to itself (30 s): the stalls come when it sends them to the disk."""
 
 
 def throughput(side: Side, results: Results, load: Load) -> dict[int, float]:
@@ -68,6 +77,17 @@ def latency(side: Side, results: Results, load: Load, rate: float) -> None:
     results.add(LATENCY_RATE, side.name, half)
     for name, at in (("p50", 500), ("p99", 990), ("p99.9", 999)):
         results.add(LATENCY[name], side.name, cuts[at - 1])
+
+
+def tail(side: Side, results: Results, load: Load) -> None:
+    """At steady rates, with what happens rarely."""
+    topic = "tail"
+    clients.create_topic(side.bootstrap, topic, PARTITIONS)
+    clients.warm_up(side.bootstrap, [(topic, clients.ANY)], LARGE, load.warm_up_s)
+    for rate in TAIL_MB_PER_SECOND:
+        found = sorted(clients.latencies_ms(side.bootstrap, topic, LARGE, rate * 1_000_000 / LARGE, load.tail_s))
+        for name, share in TAIL_CUTS.items():
+            results.add(TAIL[rate, name], side.name, found[min(int(len(found) * share), len(found) - 1)])
 
 
 def memory(side: Side, results: Results) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 ALONE = ("wire", "storage", "replication", "node_produce", "simulator", "scale")
 CLUSTER = "cluster"
-PARTS = tuple(f"{CLUSTER}.{group}" for group in ("startup", "load", "cpu", "failover", "partitions"))
+PARTS = tuple(f"{CLUSTER}.{group}" for group in ("startup", "load", "tail", "cpu", "failover", "partitions"))
 WORST_WAIT = "cluster.worst_wait"
 SPARK = "spark"
 SPARK_PARTS = tuple(f"{SPARK}.{part}" for part in ("decode", "rows", "files", "scale", "campaign"))
