@@ -24,7 +24,7 @@ print(rows / (time.perf_counter() - began))
 _ALONE = """
 import time
 from multiprocessing import Pool
-from insync.pipeline.campaign_seeds import Work, play
+from insync.pipeline.campaign.seeds import Work, play
 def one(seed):
     play(seed, Work())
 with Pool({cores}) as pool:

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from spark_measure import Sample, emptied, measure
 from spark_topics import Load
 
-from insync.pipeline import archive
+from insync.pipeline.archive import job as archive
 from insync.testing import Cluster
 
 

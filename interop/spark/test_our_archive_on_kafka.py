@@ -12,9 +12,11 @@ from spark_data import numbered
 from standalone import until
 
 import apache_kafka
-from insync.pipeline import archive, archive_verify, replay
-from insync.pipeline.archive import ArchiveOptions
-from insync.pipeline.replay import ReplayOptions
+from insync.pipeline.archive import job as archive
+from insync.pipeline.archive import verify as archive_verify
+from insync.pipeline.archive.job import ArchiveOptions
+from insync.pipeline.replay import job as replay
+from insync.pipeline.replay.job import ReplayOptions
 
 PATIENCE_S = 120
 KEYS, ROUNDS = 10, 30

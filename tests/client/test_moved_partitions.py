@@ -14,7 +14,7 @@ from insync.client.consumer import Reader
 from insync.client.errors import ErrorCode, check
 from insync.client.model import Topic
 from insync.client.producer import Producer
-from insync.pipeline import archive_plan
+from insync.pipeline.archive import plan as archive_plan
 from insync.spark.cluster_view import ClusterView
 from insync.spark.options import EARLIEST, LATEST
 from insync.testing import Cluster

@@ -24,7 +24,7 @@ from confluent_kafka import Producer
 from lake_data import table
 from standalone import QUICK_JVM
 
-from insync.pipeline import archive_verify
+from insync.pipeline.archive import verify as archive_verify
 from insync.pipeline.ledger import Ledger
 from insync.testing import Cluster
 

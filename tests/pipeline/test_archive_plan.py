@@ -12,10 +12,11 @@ import pytest
 
 from insync.client.errors import UnknownTopic
 from insync.client.model import Offset, Partition, Topic
-from insync.pipeline import archive_plan, lake
-from insync.pipeline.archive import accepted
-from insync.pipeline.archive_plan import Lost, Plan
-from insync.pipeline.archive_task import Answer
+from insync.pipeline import lake
+from insync.pipeline.archive import plan as archive_plan
+from insync.pipeline.archive.job import accepted
+from insync.pipeline.archive.plan import Lost, Plan
+from insync.pipeline.archive.task import Answer
 from insync.pipeline.ledger import RANGES, File, Ledger, Range
 from insync.spark.options import EARLIEST
 

@@ -15,9 +15,11 @@ from pyspark.sql import SparkSession
 from insync.client import topics
 from insync.client.blocking import Blocking
 from insync.client.errors import ClientError, UnknownTopic
-from insync.pipeline import archive, archive_verify, lake
-from insync.pipeline.archive import ArchiveError, ArchiveOptions, Summary
-from insync.pipeline.archive_plan import Lost
+from insync.pipeline import lake
+from insync.pipeline.archive import job as archive
+from insync.pipeline.archive import verify as archive_verify
+from insync.pipeline.archive.job import ArchiveError, ArchiveOptions, Summary
+from insync.pipeline.archive.plan import Lost
 from insync.pipeline.lake import LakeError
 from insync.pipeline.ledger import Ledger
 from insync.testing import Cluster

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from insync.cli.main import app
 from insync.client import admin
 from insync.client.cluster import Cluster as Client
-from insync.pipeline import health
+from insync.pipeline.health import job as health
 from insync.testing import Cluster
 from insync.wire import batch
 

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 from audit_data import a_batch, ten_batches, write_replica
 
-from insync.pipeline import audit_logs, audit_marks, audit_matching, audit_segments
-from insync.pipeline.audit_findings import Finding
+from insync.pipeline.audit import compared_ranges as audit_marks
+from insync.pipeline.audit import log_matching as audit_matching
+from insync.pipeline.audit import logs as audit_logs
+from insync.pipeline.audit import segments as audit_segments
+from insync.pipeline.audit.findings import Finding
 from insync.spark.log_options import read_options
 from insync.storage import checkpoints
 

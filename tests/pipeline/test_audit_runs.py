@@ -15,8 +15,9 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from insync.cli.main import app
-from insync.pipeline import audit, outputs
-from insync.pipeline.audit import Audit, Options
+from insync.pipeline import outputs
+from insync.pipeline.audit import job as audit
+from insync.pipeline.audit.job import Audit, Options
 from insync.pipeline.outputs import OutputError
 from insync.testing.history import to_line
 

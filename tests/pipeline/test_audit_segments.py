@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from audit_data import a_batch, ten_batches, write_replica
 
-from insync.pipeline import audit_logs, audit_segments
-from insync.pipeline.audit_findings import Finding
-from insync.pipeline.audit_segments import Task
+from insync.pipeline.audit import logs as audit_logs
+from insync.pipeline.audit import segments as audit_segments
+from insync.pipeline.audit.findings import Finding
+from insync.pipeline.audit.segments import Task
 from insync.spark import log_files
 from insync.spark.log_options import read_options
 from insync.wire import batch

@@ -12,8 +12,9 @@ from audit_data import a_history
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from insync.pipeline import audit_history, audit_suspects
-from insync.pipeline.audit_suspects import CODES
+from insync.pipeline.audit import history as audit_history
+from insync.pipeline.audit import prefilter as audit_suspects
+from insync.pipeline.audit.prefilter import CODES
 from insync.testing import history, verdict
 from insync.testing.history import Event
 

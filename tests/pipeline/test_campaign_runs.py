@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from insync.pipeline import campaign
-from insync.pipeline.campaign import Options
-from insync.pipeline.campaign_seeds import Work, play
+from insync.pipeline.campaign import job as campaign
+from insync.pipeline.campaign.job import Options
+from insync.pipeline.campaign.seeds import Work, play
 from insync.sim.probes import PROBES
 
 pytestmark = pytest.mark.xdist_group("spark")

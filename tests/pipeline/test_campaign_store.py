@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from insync.pipeline import campaign, campaign_seeds
-from insync.pipeline.campaign_seeds import Work, play
-from insync.pipeline.campaign_store import Chunks, Store, build_of, chunk_size, file_name, missing, seeds_in
+from insync.pipeline.campaign import job as campaign
+from insync.pipeline.campaign import seeds as campaign_seeds
+from insync.pipeline.campaign.seeds import Work, play
+from insync.pipeline.campaign.store import Chunks, Store, build_of, chunk_size, file_name, missing, seeds_in
 from insync.sim import run
 
 RANGES = st.lists(st.builds(lambda a, n: range(a, a + n), st.integers(0, 60), st.integers(1, 20)), max_size=6)

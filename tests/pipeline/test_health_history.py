@@ -7,10 +7,11 @@ from uuid import UUID
 
 import pytest
 
-from insync.pipeline import health, health_log
-from insync.pipeline.health import Health
-from insync.pipeline.health_page import render
-from insync.pipeline.health_tables import bucket_levels
+from insync.pipeline.health import job as health
+from insync.pipeline.health import metadata_log as health_log
+from insync.pipeline.health.job import Health
+from insync.pipeline.health.page import render
+from insync.pipeline.health.tables import bucket_levels
 from insync.quorum import snapshot
 from insync.quorum.snapshot import OffsetAndEpoch
 from insync.wire import batch, control, metadata_records

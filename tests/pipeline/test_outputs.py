@@ -8,10 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from insync.pipeline import lake, outputs, report_page
+from insync.pipeline import lake, outputs
 from insync.pipeline.lake import LakeError
 from insync.pipeline.ledger import DIRECTORY
 from insync.pipeline.outputs import OutputError
+from insync.pipeline.report import page as report_page
 from insync.pipeline.wording import counted, when
 
 PART = "part-00000-0b1c3a52-8f0e-4d36-9f53-6f3c6b8e9a01-c000.snappy.parquet"

@@ -10,9 +10,11 @@ from typer.testing import CliRunner
 
 from insync.cli.lazy import LazyGroup
 from insync.cli.main import app
-from insync.pipeline import archive, replay, session
+from insync.pipeline import session
+from insync.pipeline.archive import job as archive
 from insync.pipeline.lake import Lake
 from insync.pipeline.ledger import RANGES, Ledger, Range
+from insync.pipeline.replay import job as replay
 
 METADATA = str(Path(__file__).resolve().parent.parent / "data" / "apache-kafka-metadata")
 

@@ -17,8 +17,8 @@ from sink_data import records
 from standalone import Standalone, finished, kill, standalone, started, until
 
 import insync.pipeline
-from insync.pipeline import archive_verify
-from insync.pipeline.campaign_seeds import Work, play
+from insync.pipeline.archive import verify as archive_verify
+from insync.pipeline.campaign.seeds import Work, play
 from insync.pipeline.ledger import Ledger
 from insync.testing import Cluster
 
@@ -85,10 +85,10 @@ def _committed(lake: Path) -> int:
 
 
 def submitted(name: str, *arguments: str, home: Path, master: str = "local[1]", code: int = 0) -> list[str]:
-    """What `spark-submit .../NAME.py ARGUMENTS` prints in the directory `home`. One executor is enough."""
+    """What `spark-submit .../NAME/job.py ARGUMENTS` prints in the directory `home`. One executor is enough."""
     log = home / "driver.log"
     spark = ["--master", master, "--total-executor-cores", "1"]
-    command = [BIN / "spark-submit", *spark, PIPELINES / f"{name}.py", *arguments]
+    command = [BIN / "spark-submit", *spark, PIPELINES / name / "job.py", *arguments]
     with started(command, log) as driver:
         return finished(driver, log, code)
 

@@ -19,8 +19,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from standalone import until
 
-from insync.pipeline import archive, archive_verify, lake
-from insync.pipeline.archive import ArchiveOptions
+from insync.pipeline import lake
+from insync.pipeline.archive import job as archive
+from insync.pipeline.archive import verify as archive_verify
+from insync.pipeline.archive.job import ArchiveOptions
 from insync.testing import Cluster, history
 from insync.testing.chaos import FAULTS, Scene, strike
 from insync.testing.load import Load

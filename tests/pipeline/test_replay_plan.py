@@ -9,13 +9,14 @@ import pyarrow as pa
 import pytest
 
 from insync.columnar.decode import Wanted, decode
-from insync.pipeline import lake, replay_plan
+from insync.pipeline import lake
 from insync.pipeline.lake_writer import DECODED, SCHEMA, RangeWriter
 from insync.pipeline.ledger import RANGES, Ledger, Range
-from insync.pipeline.replay_plan import ReplayError, Selection, Source
-from insync.pipeline.replay_read import pieces
-from insync.pipeline.replay_send import Producer
-from insync.pipeline.replay_task import Batches, Position, Task
+from insync.pipeline.replay import plan as replay_plan
+from insync.pipeline.replay.lake_reader import pieces
+from insync.pipeline.replay.plan import ReplayError, Selection, Source
+from insync.pipeline.replay.sender import Producer
+from insync.pipeline.replay.task import Batches, Position, Task
 
 DAY_MS = 86_400_000
 FIRST_DAY = 20_000 * DAY_MS

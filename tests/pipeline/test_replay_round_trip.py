@@ -10,9 +10,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from insync.pipeline import archive, lake, replay
-from insync.pipeline.archive import ArchiveOptions
-from insync.pipeline.replay import ReplayOptions
+from insync.pipeline import lake
+from insync.pipeline.archive import job as archive
+from insync.pipeline.archive.job import ArchiveOptions
+from insync.pipeline.replay import job as replay
+from insync.pipeline.replay.job import ReplayOptions
 from insync.testing import Cluster
 
 pytestmark = pytest.mark.xdist_group("spark")

@@ -20,10 +20,13 @@ from standalone import QUICK_JVM
 
 from insync.client import topics
 from insync.client.blocking import Blocking
-from insync.pipeline import archive, replay, replay_target, replay_task
-from insync.pipeline.archive import ArchiveOptions
-from insync.pipeline.replay import ReplayError, ReplayOptions, Selection
-from insync.pipeline.replay_state import DIRECTORY
+from insync.pipeline.archive import job as archive
+from insync.pipeline.archive.job import ArchiveOptions
+from insync.pipeline.replay import job as replay
+from insync.pipeline.replay import target as replay_target
+from insync.pipeline.replay import task as replay_task
+from insync.pipeline.replay.job import ReplayError, ReplayOptions, Selection
+from insync.pipeline.replay.state import DIRECTORY
 from insync.testing import Cluster
 
 pytestmark = pytest.mark.xdist_group("spark")

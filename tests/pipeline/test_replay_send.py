@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from insync.pipeline.replay_send import SEQUENCES, Landed, Producer, found_in
+from insync.pipeline.replay.sender import SEQUENCES, Landed, Producer, found_in
 from insync.wire import batch
 
 OURS = Producer(7, 0)

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from insync.pipeline.report_svg import PIECES, SEVERITY, Bar, Mark, folded, thinned
+from insync.pipeline.report.svg import PIECES, SEVERITY, Bar, Mark, folded, thinned
 
 KINDS = st.sampled_from(SEVERITY)
 CUTS = st.lists(st.floats(0, 1), min_size=1, max_size=40)

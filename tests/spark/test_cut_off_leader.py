@@ -13,8 +13,9 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from spark_data import numbered, produce
 
-from insync.pipeline import archive_plan, lake
-from insync.pipeline.archive_task import Task, execute
+from insync.pipeline import lake
+from insync.pipeline.archive import plan as archive_plan
+from insync.pipeline.archive.task import Task, execute
 from insync.pipeline.ledger import RANGES, Ledger
 from insync.spark.options import read_source
 from insync.spark.stream import StreamReader

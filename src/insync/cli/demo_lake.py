@@ -14,9 +14,13 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from insync.columnar import decode
-from insync.pipeline import archive, archive_verify, audit, health, lake
-from insync.pipeline.archive import ArchiveError, ArchiveOptions, Progress
-from insync.pipeline.health_page import render
+from insync.pipeline import lake
+from insync.pipeline.archive import job as archive
+from insync.pipeline.archive import verify as archive_verify
+from insync.pipeline.archive.job import ArchiveError, ArchiveOptions, Progress
+from insync.pipeline.audit import job as audit
+from insync.pipeline.health import job as health
+from insync.pipeline.health.page import render
 from insync.testing import history
 
 EVERY_S = 0.5

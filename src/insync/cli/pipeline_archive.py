@@ -24,12 +24,12 @@ from insync.cli.common import (
 from insync.cli.pipeline import Master, interruptible, need_java, resumable, spark_session, stopped
 from insync.cli.pipeline_progress import bar
 from insync.client.errors import BadAddress, ClientError
-from insync.pipeline import archive as pipeline
-from insync.pipeline import archive_verify
 from insync.pipeline import lake as lakes
-from insync.pipeline.archive import ArchiveError, ArchiveOptions, Progress, Summary
-from insync.pipeline.archive_plan import Lost
-from insync.pipeline.archive_verify import PartitionFacts, Verdict
+from insync.pipeline.archive import job as pipeline
+from insync.pipeline.archive import verify as archive_verify
+from insync.pipeline.archive.job import ArchiveError, ArchiveOptions, Progress, Summary
+from insync.pipeline.archive.plan import Lost
+from insync.pipeline.archive.verify import PartitionFacts, Verdict
 from insync.pipeline.journal import JournalError
 from insync.pipeline.lake import LakeError
 from insync.pipeline.lake_writer import CODECS

@@ -14,8 +14,8 @@ from insync.cli.common import AsJson, console, failed, print_json, print_table, 
 from insync.cli.pipeline import Master, checked, open_session
 from insync.cli.pipeline_progress import progress
 from insync.pipeline import outputs
-from insync.pipeline.audit import Audit, Options, check, frame, node_directories, run
-from insync.pipeline.audit_findings import MEANINGS, Finding
+from insync.pipeline.audit.findings import MEANINGS, Finding
+from insync.pipeline.audit.job import Audit, Options, check, frame, node_directories, run
 from insync.pipeline.executors import reason
 from insync.pipeline.wording import counted
 from insync.spark.options import OptionError

@@ -13,8 +13,8 @@ from insync.cli.pipeline import Master, checked, open_session, resumable
 from insync.cli.pipeline_progress import progress
 from insync.cli.seeds import seed_range
 from insync.pipeline import outputs
-from insync.pipeline.campaign import Options, Summary, run
-from insync.pipeline.campaign_seeds import Work
+from insync.pipeline.campaign.job import Options, Summary, run
+from insync.pipeline.campaign.seeds import Work
 from insync.pipeline.wording import counted
 from insync.sim.mutations import MUTANTS
 from insync.sim.probes import PROBES

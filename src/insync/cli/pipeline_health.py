@@ -11,12 +11,12 @@ import typer
 from insync.cli.common import AsJson, console, duration, print_json, print_table, wrong
 from insync.cli.pipeline import Master, checked, open_session
 from insync.cli.pipeline_progress import progress
-from insync.pipeline import health as pipeline
 from insync.pipeline import outputs
-from insync.pipeline.health import Health, TooEarly
-from insync.pipeline.health_log import NoMetadataLog
-from insync.pipeline.health_page import render
-from insync.pipeline.health_tables import columns
+from insync.pipeline.health import job as pipeline
+from insync.pipeline.health.job import Health, TooEarly
+from insync.pipeline.health.metadata_log import NoMetadataLog
+from insync.pipeline.health.page import render
+from insync.pipeline.health.tables import columns
 from insync.pipeline.wording import counted
 
 SHOWN = 10

@@ -26,11 +26,11 @@ from insync.cli.pipeline import Master, checked, interruptible, need_java, resum
 from insync.cli.pipeline_progress import bar
 from insync.client.errors import BadAddress, ClientError
 from insync.pipeline import outputs
-from insync.pipeline import replay as pipeline
 from insync.pipeline.journal import JournalError
 from insync.pipeline.lake import LakeError
-from insync.pipeline.replay import ReplayError, ReplayOptions, Selection, Summary
-from insync.pipeline.replay_plan import FOREVER
+from insync.pipeline.replay import job as pipeline
+from insync.pipeline.replay.job import ReplayError, ReplayOptions, Selection, Summary
+from insync.pipeline.replay.plan import FOREVER
 from insync.pipeline.wording import counted
 from insync.wire import compression
 

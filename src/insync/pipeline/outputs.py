@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from insync.pipeline.report_page import GENERATOR
+from insync.pipeline.report.page import GENERATOR
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

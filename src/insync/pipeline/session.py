@@ -134,7 +134,7 @@ def runs() -> bool:
 
 
 def submitted(name: str, argv: Sequence[str] | None = None) -> None:
-    """`main` of a pipeline: the same as `insync pipeline NAME ARGS`, for `spark-submit .../NAME.py ARGS`."""
+    """`main` of a pipeline: the same as `insync pipeline NAME ARGS`, for `spark-submit .../NAME/job.py ARGS`."""
     app = import_module("insync.cli.main").app  # by name: the layers below the commands do not depend on them
     app(["pipeline", name, *(sys.argv[1:] if argv is None else argv)])
 

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from insync.pipeline import campaign_store
-from insync.pipeline.campaign_store import Chunks, Store
+from insync.pipeline.campaign import store as campaign_store
+from insync.pipeline.campaign.store import Chunks, Store
 from insync.sim import mutations
 from insync.sim.run import Outcome, run_seed
 from insync.spark.worker import settle

@@ -17,9 +17,9 @@ from insync.client.errors import ClientError
 from insync.client.settings import DEFAULTS, ClientSettings
 from insync.columnar.columns import Columns, columns
 from insync.columnar.encode import Builder
-from insync.pipeline.replay_plan import Selection, Unit
-from insync.pipeline.replay_read import pieces
-from insync.pipeline.replay_send import SEQUENCES, Landed, Producer, Sender
+from insync.pipeline.replay.lake_reader import pieces
+from insync.pipeline.replay.plan import Selection, Unit
+from insync.pipeline.replay.sender import SEQUENCES, Landed, Producer, Sender
 from insync.wire import compression
 
 

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from insync.pipeline import health_history as kinds
-from insync.pipeline import health_log, report_watch
-from insync.pipeline.health_history import Replay
-from insync.pipeline.health_log import Decision
-from insync.pipeline.health_tables import FLAGS, Tables, tables
+from insync.pipeline.health import history as kinds
+from insync.pipeline.health import metadata_log as health_log
+from insync.pipeline.health.history import Replay
+from insync.pipeline.health.metadata_log import Decision
+from insync.pipeline.health.tables import FLAGS, Tables, tables
+from insync.pipeline.report import progress as report_watch
 from insync.pipeline.wording import counted, when
 
 if TYPE_CHECKING:

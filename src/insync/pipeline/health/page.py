@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from insync.pipeline import health_history as kinds
-from insync.pipeline import report_page as html
-from insync.pipeline import report_svg as svg
-from insync.pipeline.health import Health, to_ms
-from insync.pipeline.health_tables import bucket_counts, bucket_levels
+from insync.pipeline.health import history as kinds
+from insync.pipeline.health.job import Health, to_ms
+from insync.pipeline.health.tables import bucket_counts, bucket_levels
+from insync.pipeline.report import page as html
+from insync.pipeline.report import svg
 
 BUCKETS = 240
 WORST = 30

@@ -17,8 +17,8 @@ import numpy as np
 from crc32c import crc32c
 
 from insync.columnar.headers import MAGIC, Headers
-from insync.pipeline import audit_findings as kinds
-from insync.pipeline.audit_findings import MEANINGS, Finding
+from insync.pipeline.audit import findings as kinds
+from insync.pipeline.audit.findings import MEANINGS, Finding
 from insync.spark import log_indexes
 from insync.spark.log_chunks import Chunk, Rest, chunks
 from insync.spark.log_files import Segment

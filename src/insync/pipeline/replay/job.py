@@ -21,14 +21,16 @@ from insync.client.blocking import Blocking
 from insync.client.cluster import Cluster
 from insync.client.errors import ClientError
 from insync.client.settings import DEFAULTS, ClientSettings
-from insync.pipeline import executors, replay_plan, replay_target
+from insync.pipeline import executors
 from insync.pipeline import lake as lakes
 from insync.pipeline.executors import SparkFailed
 from insync.pipeline.ledger import Key, Ledger
-from insync.pipeline.replay_plan import ReplayError, Selection, Source
-from insync.pipeline.replay_state import DIRECTORY, Job, State, name_of
-from insync.pipeline.replay_target import Target
-from insync.pipeline.replay_task import Position, Task, execute, parsed
+from insync.pipeline.replay import plan as replay_plan
+from insync.pipeline.replay import target as replay_target
+from insync.pipeline.replay.plan import ReplayError, Selection, Source
+from insync.pipeline.replay.state import DIRECTORY, Job, State, name_of
+from insync.pipeline.replay.target import Target
+from insync.pipeline.replay.task import Position, Task, execute, parsed
 from insync.pipeline.session import submitted
 from insync.wire import compression
 

@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from insync.client.settings import DEFAULTS, ClientSettings
-from insync.pipeline import archive_plan, lake
+from insync.pipeline import lake
+from insync.pipeline.archive import plan as archive_plan
 from insync.pipeline.lake_writer import checksum
 from insync.pipeline.ledger import File, Key, Ledger, Range
 from insync.pipeline.wording import counted

@@ -17,10 +17,14 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from insync.pipeline import audit_findings, audit_history, audit_lines, audit_logs, report_watch
-from insync.pipeline.audit_findings import Finding
-from insync.pipeline.audit_history import HistoryAudit
-from insync.pipeline.audit_logs import LogAudit
+from insync.pipeline.audit import findings as audit_findings
+from insync.pipeline.audit import history as audit_history
+from insync.pipeline.audit import history_files as audit_lines
+from insync.pipeline.audit import logs as audit_logs
+from insync.pipeline.audit.findings import Finding
+from insync.pipeline.audit.history import HistoryAudit
+from insync.pipeline.audit.logs import LogAudit
+from insync.pipeline.report import progress as report_watch
 from insync.pipeline.session import submitted
 from insync.pipeline.wording import counted
 from insync.spark.log_options import LogOptions, read_options

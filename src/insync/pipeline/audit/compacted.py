@@ -11,9 +11,10 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from insync.pipeline import audit_findings as kinds
-from insync.pipeline import audit_marks, report_watch
-from insync.pipeline.audit_findings import Finding
+from insync.pipeline.audit import compared_ranges as audit_marks
+from insync.pipeline.audit import findings as kinds
+from insync.pipeline.audit.findings import Finding
+from insync.pipeline.report import progress as report_watch
 from insync.spark.log_files import Replica
 from insync.spark.log_options import LogOptions
 

@@ -21,9 +21,11 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from insync.pipeline import audit_lines, audit_suspects, report_watch
-from insync.pipeline.audit_findings import EMPTY, MALFORMED, Finding
-from insync.pipeline.audit_suspects import ACK, CODES, END, FAIL, LIST, LOG, SEND, Events, Suspects
+from insync.pipeline.audit import history_files as audit_lines
+from insync.pipeline.audit import prefilter as audit_suspects
+from insync.pipeline.audit.findings import EMPTY, MALFORMED, Finding
+from insync.pipeline.audit.prefilter import ACK, CODES, END, FAIL, LIST, LOG, SEND, Events, Suspects
+from insync.pipeline.report import progress as report_watch
 from insync.properties import recorded
 from insync.spark.worker import settle
 from insync.testing import history, verdict

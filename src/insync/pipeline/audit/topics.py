@@ -11,9 +11,9 @@ from collections.abc import Iterable
 
 from insync.metadata.configs import TOPIC_KEYS
 from insync.metadata.image import Image
-from insync.pipeline import health_log
-from insync.pipeline.health_history import Replay
-from insync.pipeline.health_log import NoMetadataLog
+from insync.pipeline.health import metadata_log as health_log
+from insync.pipeline.health.history import Replay
+from insync.pipeline.health.metadata_log import NoMetadataLog
 from insync.storage.checkpoints import decode_offsets
 
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from insync.pipeline import health_history as kinds
-from insync.pipeline.health_history import BrokerSpan, Event, Replay, Span
+from insync.pipeline.health import history as kinds
+from insync.pipeline.health.history import BrokerSpan, Event, Replay, Span
 
 _INTS = pa.list_(pa.int32())
 _TIME = pa.timestamp("ms", "UTC")

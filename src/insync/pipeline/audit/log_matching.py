@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from insync.pipeline import audit_findings as kinds
-from insync.pipeline.audit_findings import Finding
+from insync.pipeline.audit import findings as kinds
+from insync.pipeline.audit.findings import Finding
 from insync.properties import log_matching
 from insync.properties.committed_log import CommittedLog
 from insync.properties.history import Fingerprint

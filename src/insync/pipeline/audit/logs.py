@@ -19,12 +19,17 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from insync.pipeline import audit_compacted, audit_marks, audit_matching, audit_segments, audit_topics, report_watch
-from insync.pipeline import audit_findings as kinds
-from insync.pipeline.audit_findings import MEANINGS, Finding
-from insync.pipeline.audit_marks import Compared
-from insync.pipeline.audit_matching import Member, Stretch
-from insync.pipeline.audit_segments import STRETCH_BITS, Facts, Task
+from insync.pipeline.audit import compacted as audit_compacted
+from insync.pipeline.audit import compared_ranges as audit_marks
+from insync.pipeline.audit import findings as kinds
+from insync.pipeline.audit import log_matching as audit_matching
+from insync.pipeline.audit import segments as audit_segments
+from insync.pipeline.audit import topics as audit_topics
+from insync.pipeline.audit.compared_ranges import Compared
+from insync.pipeline.audit.findings import MEANINGS, Finding
+from insync.pipeline.audit.log_matching import Member, Stretch
+from insync.pipeline.audit.segments import STRETCH_BITS, Facts, Task
+from insync.pipeline.report import progress as report_watch
 from insync.spark import log_files
 from insync.spark.log_files import FOREVER, Replica, Segment
 from insync.spark.log_options import END, LogOptions

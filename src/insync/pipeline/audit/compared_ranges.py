@@ -12,8 +12,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from insync.pipeline import audit_findings as kinds
-from insync.pipeline.audit_findings import Finding
+from insync.pipeline.audit import findings as kinds
+from insync.pipeline.audit.findings import Finding
 from insync.spark.log_files import Replica, Segment
 from insync.storage.checkpoints import HIGH_WATERMARKS, LOG_STARTS, decode_offsets
 

@@ -18,9 +18,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from insync.pipeline import campaign_seeds, report_watch
-from insync.pipeline.campaign_seeds import Work
-from insync.pipeline.campaign_store import Chunks, Store, chunk_size, missing, whole
+from insync.pipeline.campaign import seeds as campaign_seeds
+from insync.pipeline.campaign.seeds import Work
+from insync.pipeline.campaign.store import Chunks, Store, chunk_size, missing, whole
+from insync.pipeline.report import progress as report_watch
 from insync.pipeline.session import submitted
 from insync.sim.probes import PROBES
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from insync.pipeline.ledger import File
-from insync.pipeline.replay_plan import Selection, Unit
+from insync.pipeline.replay.plan import Selection, Unit
 
 COLUMNS = ["offset", "timestamp", "key", "value", "headers"]
 _TIMES = pa.timestamp("us", tz="UTC")

@@ -15,9 +15,9 @@ from typing import NamedTuple
 from insync.errors import InvariantViolation
 from insync.metadata.image import Image
 from insync.metadata.partition import NO_LEADER, Partition, PartitionKey
-from insync.pipeline import health_causes as causes
-from insync.pipeline.health_causes import Around
-from insync.pipeline.health_log import Decision
+from insync.pipeline.health import causes
+from insync.pipeline.health.causes import Around
+from insync.pipeline.health.metadata_log import Decision
 from insync.wire import metadata_records as records
 
 SHRINK, EXPAND, ELECTION, NO_LEADER_EVENT = "isr_shrink", "isr_expand", "election", "no_leader"

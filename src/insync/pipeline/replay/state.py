@@ -17,8 +17,8 @@ from typing import Any
 from insync.pipeline.journal import Damaged, Journal
 from insync.pipeline.lake import LakeError, locked
 from insync.pipeline.ledger import Key
-from insync.pipeline.replay_send import Producer
-from insync.pipeline.replay_task import Position
+from insync.pipeline.replay.sender import Producer
+from insync.pipeline.replay.task import Position
 
 DIRECTORY = "_replay"
 JOB, PROGRESS, DONE = "job", "progress", "done"

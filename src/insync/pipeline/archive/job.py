@@ -20,8 +20,9 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import SparkSession
 
 from insync.client.settings import DEFAULTS, ClientSettings
-from insync.pipeline import archive_plan, executors
-from insync.pipeline.archive_task import Answer, Task, execute, parsed
+from insync.pipeline import executors
+from insync.pipeline.archive import plan as archive_plan
+from insync.pipeline.archive.task import Answer, Task, execute, parsed
 from insync.pipeline.executors import SparkFailed
 from insync.pipeline.lake import Lake, LakeError, local_path
 from insync.pipeline.lake_writer import CODECS

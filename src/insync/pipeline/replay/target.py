@@ -11,9 +11,9 @@ from insync.client.errors import UnknownTopic, check
 from insync.client.model import Topic
 from insync.client.offsets import LATEST, told
 from insync.pipeline.ledger import Ledger
-from insync.pipeline.replay_plan import ReplayError, Source
-from insync.pipeline.replay_send import Producer
-from insync.pipeline.replay_state import Job
+from insync.pipeline.replay.plan import ReplayError, Source
+from insync.pipeline.replay.sender import Producer
+from insync.pipeline.replay.state import Job
 from insync.pipeline.wording import counted
 from insync.wire.types import ms
 

@@ -1,0 +1,1 @@
+"""HTML reports in one file, their plots, and the progress of the Spark jobs behind them."""
