@@ -100,6 +100,32 @@ def test_a_damaged_voter_does_not_help_to_forget_what_it_acknowledged(how: str) 
     net.run_until(lambda: condition(damaged) == INTACT)
 
 
+@pytest.mark.parametrize("how", ["flipped", "header flipped", "unreadable"])
+def test_a_leader_whose_log_is_damaged_while_it_leads_sends_none_of_it(how: str) -> None:
+    """Q8, D6: it ends with an error instead, and its next start makes it a damaged voter, which the others restore."""
+    net = committed_net()
+    leader = net.leader()
+    behind = next(peer for peer in net.peers.values() if peer is not leader)
+    behind.stop(lossy=False)
+    position = leader.disk.size(LOG)
+    last = leader.propose(b"one more")
+    net.run_until(lambda: net.hwm > last)
+    leader.quorum.log.active.hints.clear()
+    if how == "unreadable":
+        leader.disk.bad_sectors[LOG] = (position, leader.disk.size(LOG))
+    else:
+        leader.disk.rot(LOG, position + (70 if how == "flipped" else 8))
+    behind.start()
+    with pytest.raises(OSError, match=r"the metadata log is damaged|cannot read|no batch"):
+        net.run(20_000)
+    assert behind.quorum.leo <= last
+    leader.stop(lossy=False)
+    leader.start()
+    assert "metadata_damaged" in kinds(leader)
+    net.run_until(lambda: all(condition(peer) == INTACT for peer in net.peers.values()))
+    assert net.leader().image == [*(b"entry %d" % number for number in range(5)), b"one more"]
+
+
 def test_without_an_intact_majority_nobody_leads_and_every_voter_says_so() -> None:
     """Q8: two of three damaged. The third, intact, says it too; the message names the voters and what to do."""
     net = committed_net()

@@ -70,6 +70,25 @@ def test_truncation_goes_below_the_high_watermark_if_the_epochs_say_so_and_not_t
     assert [note["to_offset"] for note in h[2].notes_of("truncated")] == [3]
 
 
+@pytest.mark.parametrize("position", [8, 16, 23])
+@pytest.mark.parametrize("batch", [0, 1, 2])
+def test_a_truncation_over_a_damaged_header_ends_no_node_and_gives_nothing_up(batch: int, position: int) -> None:
+    """D3, D6: the length, the magic byte or the last offset delta of a batch before, at or behind the cut is damaged.
+    What is damaged below the cut is suspected at once, so that it is repaired."""
+    h = Harness((1, 2))
+    write_log(h, 1, [1, 1])
+    log = write_log(h, 2, [1, 1, 2, 2])
+    log.active.hints.clear()
+    size = log.active.size // 4
+    h[2].disk.rot(log.active.paths()[0], batch * size + position)
+    h.apply(partition(1, 3, replicas=(1, 2), isr=(1,)))
+    h.run()
+    assert [note["to_offset"] for note in h[2].notes_of("truncated")] == [2]
+    assert log.leo == 2
+    suspected = h[2].notes_of("batch_suspected")
+    assert bool(suspected) == (batch < 2)
+
+
 def test_a_deposed_leader_that_wrote_nothing_in_its_epoch_loses_only_that_epoch() -> None:
     """D3: its epoch cache ends with an epoch that has no records; the leader never had it, and nothing is cut."""
     h = Harness((1, 2))

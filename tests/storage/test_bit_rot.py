@@ -306,3 +306,47 @@ def test_the_sound_part_of_a_read_ends_before_the_first_damaged_batch() -> None:
     data[first + 65] ^= 1
     assert sound_prefix(bench.log, bytes(data)) == first
     assert sound_prefix(bench.log, bytes(batch(1)[0])) == 0  # of leader epoch -1
+
+
+@pytest.mark.parametrize("interval", [150, 10_000])
+def test_a_truncation_that_meets_damage_keeps_every_offset_below_it(interval: int) -> None:
+    """D3, D6: the log ends where it was asked to, and what is damaged below that is repaired, not given up: this
+    replica may have acknowledged it."""
+    intact = filled().log
+    whole = content(intact)
+    headers = list(intact.iter_headers(0, intact.leo))
+    sizes = [size for _, size in files(filled())]
+    rng = Random(7)
+    for _ in range(120):
+        index = rng.randrange(len(sizes))
+        bench = filled(interval=interval)
+        path = files(bench)[index][0]
+        start = rng.randrange(sizes[index])
+        for position in range(start, min(start + rng.choice((1, 1, 80, 400)), sizes[index])):
+            bench.disk.rot(path, position, 0xFF)
+        for segment in bench.log.segments:
+            segment.hints.clear()
+        header = rng.choice(headers)
+        bench.log.truncate_to(header.base_offset)
+        assert bench.log.leo == header.base_offset
+        bench.append(1, epoch=9, value=b"new")
+        assert bench.log.leo == header.base_offset + 1
+        bench.log.set_hwm(header.base_offset)
+        repair(bench.log, intact)
+        below = bench.log.read(0, 1 << 20, limit_offset=header.base_offset) if header.base_offset else b""
+        kept = sum(h.length for h in headers if h.next_offset <= header.base_offset)
+        assert content(bench.log).startswith(whole[:kept]), (index, start, header.base_offset)
+        assert whole.startswith(below)
+
+
+def test_a_truncation_names_the_damaged_batch_that_it_passed() -> None:
+    """D6: so that it is repaired at once, and not when the scrub comes by."""
+    bench = filled()
+    headers = list(bench.log.iter_headers(0, bench.log.leo))
+    bench.disk.rot(files(bench)[0][0], 8)  # the length of the first batch
+    for segment in bench.log.segments:
+        segment.hints.clear()
+    assert bench.log.truncate_to(headers[2].base_offset) == 0
+    assert bench.log.truncate_to(headers[1].base_offset) == 0
+    (damaged,) = damaged_ranges(bench.log)
+    assert (damaged.start_offset, damaged.end_offset) == (0, headers[1].base_offset)

@@ -35,6 +35,8 @@ from insync.quorum.role import NoRole, Role
 from insync.quorum.snapshot import SnapshotStore
 from insync.quorum.state_file import ElectionState, PersistElection
 from insync.sansio import Message, Outbox
+from insync.storage import verification
+from insync.storage.damage import CorruptSegmentError
 from insync.storage.disk import Disk
 from insync.storage.flush import LogFlush
 from insync.storage.log import Log
@@ -388,8 +390,21 @@ class Core:
         if self.condition == INTACT and offset < self.checkpoint.log_end.offset:
             epoch = self.log.epochs.epoch_at(offset - 1)
             self.store_checkpoint(log_end=OffsetAndEpoch(offset, max(0, epoch)))
-        self.log.truncate_to(offset)
+        damaged = self.log.truncate_to(offset)
+        if damaged is not None:
+            raise CorruptSegmentError(self.directory, damaged, "the metadata log is damaged; a restart recovers it")
         self.durable = min(self.durable, self.log.leo)
+
+    def read_log(self, offset: int, max_bytes: int, limit_offset: int) -> bytes:
+        """Sound batches from `offset` on. Q8, D6: damaged metadata is neither applied nor sent. A damaged metadata log
+        ends the node: its next start recovers the log, and the other voters restore what it lacks."""
+        records = self.log.read(offset, max_bytes, limit_offset=limit_offset)
+        sound = verification.sound_prefix(self.log, records)
+        if sound == 0 and (records or offset < min(limit_offset, self.log.leo)):
+            raise CorruptSegmentError(
+                self.directory, offset, f"the metadata log is damaged at offset {offset}; a restart recovers it"
+            )
+        return records if sound == len(records) else records[:sound]
 
     def restart_log_at(self, end: OffsetAndEpoch) -> None:
         """Q6: a snapshot stands for everything below `end`; the log goes on from there, empty."""

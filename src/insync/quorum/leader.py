@@ -250,7 +250,7 @@ class Leader(Role):
         self.parked.pop(parked.token, None)
         log, offset = self.core.log, parked.asked.fetch_offset
         limit = max(0, min(parked.asked.partition_max_bytes, self.core.config.fetch_max_bytes))
-        records = log.read(offset, limit, limit_offset=log.leo) if offset < log.leo else b""
+        records = self.core.read_log(offset, limit, log.leo) if offset < log.leo else b""
         self.core.out.reply(parked.token, self._response(parked.replica_id, records=bytes(records)))
 
     def _response(self, replica_id: int, **content: Any) -> Message:

@@ -175,9 +175,7 @@ class Quorum:
             raise InvariantViolation("Q6", f"read of [{from_offset}, {to_offset}) where {known} is there")
         position = from_offset
         while position < to_offset:
-            data = log.read(position, READ_BYTES, limit_offset=to_offset)
-            if not data:
-                raise InvariantViolation("S7", f"nothing at {position}, below the high watermark {self._core.hwm}")
+            data = self._core.read_log(position, READ_BYTES, to_offset)
             for pos, header in batch.iter_headers(data):
                 position = header.next_offset
                 if not header.is_control:

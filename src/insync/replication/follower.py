@@ -61,8 +61,8 @@ def truncate_to_divergence(core: Core, replica: Replica, leader_end: EpochEnd) -
     _truncated(core, replica, offset, "divergence", case)
     if offset < log.log_start:
         log.truncate_fully(offset)
-    else:
-        log.truncate_to(offset)
+    elif (damaged := log.truncate_to(offset)) is not None:
+        core.suspects[replica] = (damaged, "a truncation met it")
     keep_hwm_within(log)
     stuck = log.leo == before and log.last_epoch == last_epoch
     return ErrorCode.offset_out_of_range if stuck else _NONE

@@ -32,7 +32,7 @@ class SimDisk:
         self.syncs = 0
         self.bytes_read: dict[str, int] = {}
         self.bad_sectors: dict[str, tuple[int, int]] = {}
-        """By path, the bytes from a position to another one that cannot be read."""
+        """By path, the bytes from a position to another one that cannot be read; a file that takes its place can be."""
 
     # --- the Disk protocol -------------------------------------------------------------------------------------------
 
@@ -77,6 +77,7 @@ class SimDisk:
         if old not in directory.seen:
             raise _error(errno.ENOENT, source)
         directory.rename(old, new)
+        self.bad_sectors.pop(target, None)
 
     def remove(self, path: str) -> None:
         directory, name = self._place(path)
@@ -205,6 +206,8 @@ class SimFile:
 
     def truncate(self, n: int) -> None:
         self._inode.truncate(n)
+        if n <= self._disk.bad_sectors.get(self._path, (n, n))[0]:
+            self._disk.bad_sectors.pop(self._path, None)  # what is written there now lies elsewhere
 
     def sync(self) -> None:
         self._disk._count_sync(self._path)

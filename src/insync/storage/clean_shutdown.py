@@ -38,7 +38,7 @@ class LogEnd:
     hwm: int
     end_offset: int
     last_batch: int
-    """Where the last batch starts in the last segment that has any; -1 if there is no batch."""
+    """Where the last batch starts in the last segment that has any; -1 if there is no batch, or it is damaged."""
     segments: tuple[tuple[int, int], ...]
     """(base offset, size in bytes) of every segment file."""
     epochs: int
@@ -84,7 +84,8 @@ def _last_batch(segments: list[Segment]) -> int:
     if not filled:
         return -1
     try:
-        return max(position for position, _ in scan.headers(filled[-1].file, filled[-1].last_indexed, filled[-1].size))
+        headers = scan.headers(filled[-1].file, filled[-1].last_indexed, filled[-1].size)
+        return max((position for position, _ in headers), default=-1)
     finally:
         filled[-1].close()
 
@@ -196,9 +197,9 @@ def _find_damaged_end(disk: Disk, directory: str, end: LogEnd) -> str | None:
     if not filled:
         return None
     base, size = filled[-1]
-    file = disk.open(disks.join(directory, file_name(base, LOG)))
+    file = disks.open_file(disk, disks.join(directory, file_name(base, LOG)))
     try:
-        data = file.read(end.last_batch, HEADER_SIZE) if end.last_batch >= 0 else b""
+        data = disks.read_with_gaps(file, end.last_batch, HEADER_SIZE) if end.last_batch >= 0 else b""
     finally:
         file.close()
     if len(data) == HEADER_SIZE:

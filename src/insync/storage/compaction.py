@@ -23,7 +23,7 @@ from collections.abc import Generator, Iterator
 from itertools import pairwise
 
 from insync.storage import scan, swapping
-from insync.storage.disk import SyncLater
+from insync.storage.disk import SyncLater, open_file
 from insync.storage.key_offsets import KeyOffsets
 from insync.storage.log import Log
 from insync.storage.segment import MAX_RELATIVE_OFFSET, Segment
@@ -159,7 +159,7 @@ class Compaction:
         for segment in segments:
             if not self._still_there([segment]):
                 return
-            file = self.log.disk.open(segment.paths()[0])
+            file = open_file(self.log.disk, segment.paths()[0])
             end, next_offset = 0, segment.base
             try:
                 for position, header, buffer, at in scan.batches(file, 0, segment.size):

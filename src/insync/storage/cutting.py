@@ -18,19 +18,24 @@ if TYPE_CHECKING:
     from insync.storage.log import Log
 
 
-def truncate_to(log: Log, offset: int) -> None:
+def truncate_to(log: Log, offset: int) -> int | None:
+    """D6: returns the offset of a damaged batch that stays in the log before the cut, None if there is none."""
     if offset < log.log_start:
         truncate_fully(log, offset)
-        return
+        return None
+    damaged = None
     if offset < log.leo:
-        _cut_batches(log, offset)
+        damaged = _cut_batches(log, offset)
         log.unsettled = True
     if log.leo < log.log_start:
         truncate_fully(log, log.log_start)  # of the batch that held the log start, and was cut, nothing is left
-        return
+        return None
     # Even a cut that removes no batch removes epochs in which this replica led and wrote nothing.
     if log.epochs.truncate_from_end(min(offset, log.leo)):
         log.unsettled = True
+    if damaged is not None:
+        log.roll()  # nothing is appended behind bytes that are no batch
+    return damaged
 
 
 def truncate_fully(log: Log, new_start: int) -> None:
@@ -85,7 +90,7 @@ def record_log_start(log: Log) -> None:
         log.epochs.persist()
 
 
-def _cut_batches(log: Log, offset: int) -> None:
+def _cut_batches(log: Log, offset: int) -> int | None:
     keep = sum(1 for segment in log.segments if segment.base < offset) or 1
     if keep < len(log.segments):
         for segment in log.forget_segments(slice(keep, None)):
@@ -94,14 +99,15 @@ def _cut_batches(log: Log, offset: int) -> None:
         log.reactivate()
         # Durable before the cut goes on below: a segment that came back behind a shorter one would leave a gap.
         log.disk.sync_dir(log.directory)
+    damaged = None
     if offset < log.leo:
-        position = log.active.locate(offset)
-        log.leo = log.active.end_before(position)
+        position, log.leo, damaged = log.active.find_cut(offset, log.leo)
         log.active.truncate(position, log.leo)
     log.cuts += 1
     log.recovery_point = min(log.recovery_point, log.leo)
     log.hwm = min(log.hwm, log.leo)
     _cut_producers(log)
+    return damaged
 
 
 def _cut_producers(log: Log) -> None:

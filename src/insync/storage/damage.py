@@ -7,16 +7,19 @@ it has to fit between these two.
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass, replace
 
-from insync.errors import InvariantViolation
 
+class CorruptSegmentError(OSError):
+    """A segment has no batch where one has to be: its bytes are not those that were written, or cannot be read.
 
-class CorruptSegmentError(InvariantViolation):
-    """No batch can be found where one has to be: bytes of the segment's file are not those that were written."""
+    Where another replica can help it is caught and repaired. Elsewhere it is what every failure of a disk is: it ends
+    the node, and the next start recovers the log.
+    """
 
     def __init__(self, path: str, offset: int, detail: str) -> None:
-        super().__init__("log_readable", f"{path}: {detail}")
+        super().__init__(errno.EIO, detail, path)
         self.path = path
         self.offset = offset
 

@@ -243,9 +243,12 @@ class Log:
 
     # --- cutting -----------------------------------------------------------------------------------------------------
 
-    def truncate_to(self, offset: int) -> None:
-        """D3: the log ends at `offset`, or where the batch that holds it starts; epochs and producers follow."""
-        cutting.truncate_to(self, offset)
+    def truncate_to(self, offset: int) -> int | None:
+        """D3: the log ends at `offset`, or where the batch that holds it starts; epochs and producers follow.
+
+        D6: returns the offset of a damaged batch before the cut that has to be repaired; None if it met none.
+        """
+        return cutting.truncate_to(self, offset)
 
     def truncate_fully(self, new_start: int) -> None:
         """F7: an empty log that starts at `new_start`. Durable on return."""

@@ -98,6 +98,15 @@ class LogLoader:
 
     def _load(self, partition: TopicPartition) -> None:
         directory = self._path(f"{partition[0]}-{partition[1]}")
+        try:
+            self._open(partition, directory)
+        except OSError as error:
+            # A segment that is listed and not found is a symbolic link to nowhere.
+            if not disks.is_read_error(error) and not isinstance(error, FileNotFoundError):
+                raise
+            self._reject(directory, None, f"it cannot be opened ({error})")
+
+    def _open(self, partition: TopicPartition, directory: str) -> None:
         end = self._ends.get(partition) if self._ends is not None else None
         damage = self._find_damage(partition, directory, end)
         topic_id = self._identify(directory, end, damage)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from insync.storage import disk as disks
 from insync.storage import swapping
 from insync.storage.damage import DamagedRange
-from insync.storage.disk import Bytes
+from insync.storage.disk import Bytes, DiskFile
 from insync.storage.log import Log
 from insync.storage.segment import LOG, Segment, file_name
 from insync.wire import batch as batches
@@ -87,7 +87,7 @@ class Replacement:
 class SegmentRepair:
     """One segment with a range replaced: `run` is the job that writes it, `finish` on the log's thread swaps it in."""
 
-    __slots__ = ("_batches", "_cuts", "_damaged", "_log", "_path", "_segment", "_source", "_target", "new")
+    __slots__ = ("_batches", "_cuts", "_damaged", "_known", "_log", "_path", "_segment", "_source", "_target", "new")
 
     def __init__(self, log: Log, replacement: Replacement) -> None:
         damaged = replacement.damaged
@@ -97,12 +97,13 @@ class SegmentRepair:
         self._log = log
         self._cuts = log.cuts
         self._damaged = damaged
+        self._known = log.damage.of_segment(segment.base)
         self._segment = segment
         self._path = disks.join(log.directory, file_name(segment.base, LOG) + ".repair" + swapping.CLEANED)
         self._batches = replacement.batches(ends_segment=damaged.end >= segment.size)
         segment.index_entries(0, 0)  # loaded here and not by the job
         self.new: Segment | None = None
-        self._source, self._target = log.disk.open(segment.paths()[0]), log.disk.open(self._path)
+        self._source, self._target = disks.open_file(log.disk, segment.paths()[0]), log.disk.open(self._path)
 
     def run(self) -> None:
         damaged, source, target = self._damaged, self._source, self._target
@@ -111,20 +112,43 @@ class SegmentRepair:
         )
         try:
             target.truncate(0)
-            _copy(source, target, 0, damaged.start)
+            self._copy(source, target, 0, damaged.start)
             target.append(b"".join([data for data, _ in self._batches]))
-            _copy(source, target, damaged.end, self._segment.size)
+            self._copy(source, target, damaged.end, self._segment.size)
             target.sync()
         finally:
             source.close()
             target.close()
+
+    def _copy(self, source: DiskFile, target: DiskFile, start: int, end: int) -> None:
+        """Other damaged ranges stay damaged; bytes that are not known to be damaged have to be readable."""
+        while start < end and self.new is not None:
+            n = min(_CHUNK, end - start)
+            data = self._read(source, start, n)
+            if len(data) < n:
+                self.new = None
+            target.append(data)
+            start += n
+
+    def _read(self, source: DiskFile, start: int, n: int) -> bytes:
+        """Empty if something cannot be read that is not known to be damaged."""
+        try:
+            return source.read(start, n)
+        except OSError as error:
+            if not disks.is_read_error(error):
+                raise
+        for gap_start, gap_end in disks.unreadable_ranges(source, start, n):
+            if not any(known.start < gap_end and gap_start < known.end for known in self._known):
+                return b""
+        return disks.read_with_gaps(source, start, n)
 
     def abandon(self) -> None:
         """The log is gone, and with it its directory."""
         self.new = None
 
     def finish(self) -> bool:
-        """False if the log was cut, compacted or deleted meanwhile: then nothing is replaced."""
+        """False if the log was cut, compacted or deleted meanwhile, or there is more damage than was known: then
+        nothing is replaced."""
         log = self._log
         if self.new is None or log.cuts != self._cuts or self._segment not in log.segments:
             disks.remove_if_exists(log.disk, self._path)
@@ -137,15 +161,6 @@ class SegmentRepair:
                 log.damage.remove(later)
                 log.damage.add(later.moved(moved))
         return True
-
-
-def _copy(source: disks.DiskFile, target: disks.DiskFile, start: int, end: int) -> None:
-    while start < end:
-        data = source.read(start, min(_CHUNK, end - start))
-        if not data:
-            raise OSError(f"the file ends at {start} instead of {end}")
-        target.append(data)
-        start += len(data)
 
 
 def _placeholder(offset: int, epoch: int) -> BatchHeader:

@@ -36,7 +36,7 @@ def active_expired(log: Log, now: int) -> bool:
     config = log.config
     if not config.deletes or config.retention_ms < 0 or not log.active.size or log.leo > retention_limit(log):
         return False
-    return deletable(log, now) == len(log.segments) - 1 and _expired(log.active.max_timestamp, now, config.retention_ms)
+    return deletable(log, now) == len(log.segments) - 1 and _is_expired(log, len(log.segments) - 1, now)
 
 
 def _by_time(log: Log, now: int) -> int:
@@ -44,7 +44,7 @@ def _by_time(log: Log, now: int) -> int:
         return 0
     limit = below(log, retention_limit(log))
     n = 0
-    while n < limit and _expired(log.segments[n].max_timestamp, now, log.config.retention_ms):
+    while n < limit and _is_expired(log, n, now):
         n += 1
     return n
 
@@ -61,5 +61,9 @@ def _by_size(log: Log) -> int:
     return n
 
 
-def _expired(timestamp: int, now: int, retention_ms: int) -> bool:
-    return timestamp >= 0 and now - timestamp > retention_ms
+def _is_expired(log: Log, n: int, now: int) -> bool:
+    """D6: how old the newest record of a damaged segment is may not be known; the next segment's are not older."""
+    timestamp = log.segments[n].max_timestamp
+    if log.segments[n].broken and n + 1 < len(log.segments):
+        timestamp = max(timestamp, log.segments[n + 1].max_timestamp)
+    return timestamp >= 0 and now - timestamp > log.config.retention_ms

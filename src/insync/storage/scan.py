@@ -1,14 +1,15 @@
 """Walking over the batches of a segment file, in order.
 
 `headers` looks at headers only and reads little more than these; `batches` reads everything. Both stop where the
-bytes cannot be a whole batch any more; whether what they yield is good is the caller's to judge.
+bytes cannot be a whole batch any more, or cannot be read (D6); whether what they yield is good is the caller's to
+judge.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from insync.storage.disk import DiskFile
+from insync.storage.disk import DiskFile, read_with_gaps
 from insync.wire.batch import HEADER_SIZE, MAGIC, BatchHeader, read_header
 
 _HEADER_CHUNK = 4096
@@ -19,7 +20,7 @@ def headers(file: DiskFile, start: int, end: int) -> Iterator[tuple[int, BatchHe
     """(position, header) of the batches in the bytes from `start` to `end`."""
     position = start
     while end - position >= HEADER_SIZE:
-        chunk = file.read(position, min(_HEADER_CHUNK, end - position))
+        chunk = read_with_gaps(file, position, min(_HEADER_CHUNK, end - position))
         at = 0
         while len(chunk) - at >= HEADER_SIZE:
             header = read_header(chunk, at)
@@ -36,7 +37,7 @@ def is_batch(file: DiskFile, position: int, end: int, last_offset: int) -> bool:
     """Whether a batch that ends with `last_offset` can stand at `position`."""
     if end - position < HEADER_SIZE:
         return False
-    header = read_header(file.read(position, HEADER_SIZE))
+    header = read_header(read_with_gaps(file, position, HEADER_SIZE).ljust(HEADER_SIZE, b"\0"))
     return header.magic == MAGIC and header.length <= end - position and header.last_offset == last_offset
 
 
@@ -44,7 +45,7 @@ def batches(file: DiskFile, start: int, end: int) -> Iterator[tuple[int, BatchHe
     """(position, header, buffer, place of the batch in the buffer) of the batches from `start` to `end`."""
     position, want = start, _CHUNK
     while end - position >= HEADER_SIZE:
-        chunk = file.read(position, min(want, end - position))
+        chunk = read_with_gaps(file, position, min(want, end - position))
         want = _CHUNK
         at = 0
         while len(chunk) - at >= HEADER_SIZE:

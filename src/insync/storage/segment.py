@@ -10,13 +10,14 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
 from struct import Struct
+from typing import NamedTuple
 
 from insync.storage import disk as disks
 from insync.storage import scan
 from insync.storage.damage import CorruptSegmentError
 from insync.storage.disk import Bytes, Disk, DiskFile
 from insync.storage.index import OffsetIndex, TimeIndex
-from insync.wire.batch import HEADER_SIZE, MAGIC, BatchHeader, read_header
+from insync.wire.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_ok, read_header
 
 LOG, INDEX, TIME_INDEX, SNAPSHOT = ".log", ".index", ".timeindex", ".snapshot"
 MAX_RELATIVE_OFFSET = 2**31 - 1
@@ -30,6 +31,16 @@ _START = Struct(">qi")  # base offset, length after these twelve bytes
 
 def file_name(offset: int, suffix: str) -> str:
     return f"{offset:020d}{suffix}"
+
+
+class Cut(NamedTuple):
+    """Where a truncation cuts a segment."""
+
+    position: int
+    end_offset: int
+    """At which the log then ends."""
+    damaged_offset: int | None
+    """D6: the batches from this offset up to the end are damaged."""
 
 
 class Segment:
@@ -60,7 +71,8 @@ class Segment:
         self.interval = interval
         self.hints: dict[int, int] = {}
         self.broken = False
-        """D6: its headers do not lead from one batch to the next; indexing it again would not help."""
+        """D6: its headers do not lead from one batch to the next; indexing it again would not help, and its largest
+        timestamp is not known."""
         self.first_timestamp = self.top_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = -1
         self._since_index = 0
@@ -168,7 +180,7 @@ class Segment:
         copy = self._disk.open(self._dropped_path())
         try:
             for position in range(0, self.size, _COPY_BYTES):
-                copy.append(self.file.read(position, min(_COPY_BYTES, self.size - position)))
+                copy.append(disks.read_with_gaps(self.file, position, min(_COPY_BYTES, self.size - position)))
             copy.sync()
         finally:
             copy.close()
@@ -188,13 +200,28 @@ class Segment:
             position = self.locate(offset)
         available = self.size - position
         if available <= max_bytes and limit_offset >= end_offset:
-            self._hint(end_offset, self.size)
-            return self.file.read(position, available)
-        data = self.file.read(position, min(available, max_bytes))
+            data = self._served(position, available, offset)
+            if len(data) == available:
+                self._hint(end_offset, self.size)
+                return data
+        else:
+            data = self._served(position, min(available, max_bytes), offset)
         cut = whole_batches(data, limit_offset)
         if cut:
             return data if cut == len(data) else self._front(data, cut, position)
         return self._first_batch(position, limit_offset) if min_one else b""
+
+    def _served(self, position: int, n: int, offset: int) -> bytes:
+        """D6: bytes as they are on disk, up to the first one that cannot be read; a batch header at least."""
+        try:
+            data = self.file.read(position, n)
+        except OSError as error:
+            if not disks.is_read_error(error):
+                raise
+            data = self.file.read(position, disks.unreadable_ranges(self.file, position, n)[0][0] - position)
+        if len(data) < min(n, _START.size):
+            raise CorruptSegmentError(self._path + LOG, offset, f"cannot read bytes from {position} on")
+        return data
 
     def _front(self, data: bytes, cut: int, position: int) -> bytes:
         if len(data) - cut >= _START.size:
@@ -213,8 +240,80 @@ class Segment:
                 self.index, self.times, self.first_timestamp, self.top_timestamp, self.max_timestamp_offset = known
                 self.broken = True
         if position < 0:
-            raise CorruptSegmentError(self._path, offset, f"no batch with offset {offset}")
+            raise CorruptSegmentError(self._path + LOG, offset, f"no batch with offset {offset}")
         return position
+
+    def find_cut(self, offset: int, end_offset: int) -> Cut:
+        """D3: where the batch that holds `offset` starts; the segment ends at `end_offset`.
+
+        D6: headers may lie, and a cut before the right place would give up records that this replica acknowledged. So
+        the batch has to be sound. If it is not, the sound batches before it tell where it starts, or the batch that
+        starts at `offset` is recognised by its CRC. Without either, the file is cut in the damaged batch: what is left
+        of that stands for the offsets up to `offset`, and has to be repaired.
+        """
+        try:
+            position = self.locate(offset)
+            if self._is_in_place(position, end_offset):
+                return Cut(position, self.end_before(position), None)
+        except CorruptSegmentError:
+            pass
+        position, end = self._sound_end(offset)
+        if end == offset:
+            return Cut(position, offset, None)
+        following = self._search(position, offset)
+        stub = min(position + HEADER_SIZE - 1, self.size)  # too short to be taken for a batch
+        return Cut(stub if following is None else following, offset, end)
+
+    def _is_in_place(self, position: int, end_offset: int) -> bool:
+        """Whether the batch at `position` is sound, its base offset included, which no CRC covers."""
+        header = self.header_at(position)
+        following = position + header.length
+        if following == self.size:
+            in_order = header.next_offset == end_offset
+        else:
+            in_order = header.next_offset <= self.header_at(following).base_offset
+        return in_order and self._is_sound_batch(position)
+
+    def _sound_end(self, offset: int) -> tuple[int, int]:
+        """Position and offset at which the sound batches end that lie right before `offset`, or before damage."""
+        entries = bisect_left(self.index.keys, offset)
+        for entry in reversed(range(entries)):
+            start = self.index.values[entry]
+            header = self.header_at(start)
+            if header.last_offset == self.index.keys[entry] and self._is_sound_batch(start):
+                return self._walk_sound(start, header.base_offset, offset)
+        return self._walk_sound(0, self.base, offset)
+
+    def _walk_sound(self, position: int, end: int, offset: int) -> tuple[int, int]:
+        for at, header, buffer, place in scan.batches(self.file, position, self.size):
+            in_order = header.magic == MAGIC and header.base_offset == end and end <= header.last_offset < offset
+            if not in_order or not crc_ok(buffer, place, header):
+                break
+            position, end = at + header.length, header.next_offset
+        return position, end
+
+    def _search(self, position: int, offset: int) -> int | None:
+        """The position, from `position` on, of the sound batch that starts at `offset`. Of several the last: the base
+        offsets of the others are damaged, and a cut that leaves too much is repaired."""
+        pattern = offset.to_bytes(8, "big")
+        found = None
+        while self.size - position >= HEADER_SIZE:
+            data = disks.read_with_gaps(self.file, position, min(_COPY_BYTES, self.size - position))
+            if len(data) < HEADER_SIZE:
+                break
+            at = data.find(pattern)
+            while at >= 0:
+                if self._is_sound_batch(position + at):
+                    found = position + at
+                at = data.find(pattern, at + 1)
+            position += len(data) - len(pattern) + 1
+        return found
+
+    def _is_sound_batch(self, position: int) -> bool:
+        header = self.header_at(position)
+        if header.magic != MAGIC or not HEADER_SIZE <= header.length <= self.size - position:
+            return False
+        return crc_ok(disks.read_with_gaps(self.file, position, header.length), 0, header)
 
     def end_before(self, position: int) -> int:
         """Where the batches before `position` end; compaction may have left a gap between that and the next batch."""
@@ -267,17 +366,20 @@ class Segment:
         return self.index.keys[first : first + count], self.index.values[first : first + count]
 
     def header_at(self, position: int) -> BatchHeader:
-        return read_header(self.file.read(position, HEADER_SIZE))
+        return read_header(disks.read_with_gaps(self.file, position, HEADER_SIZE).ljust(HEADER_SIZE, b"\0"))
 
     def _plausible(self, header: BatchHeader, offset: int) -> bool:
         return header.magic == MAGIC and self.base <= header.base_offset <= offset
 
     def _first_batch(self, position: int, limit_offset: int) -> bytes:
-        base, length = _START.unpack(self.file.read(position, _START.size))
+        base, length = _START.unpack(self._served(position, _START.size, limit_offset - 1))
         size = _START.size + length
         if not HEADER_SIZE <= size <= self.size - position:
-            raise CorruptSegmentError(self._path, base, f"a batch of {size} bytes at {position}")
-        return b"" if base >= limit_offset else self.file.read(position, size)
+            raise CorruptSegmentError(self._path + LOG, base, f"a batch of {size} bytes at {position}")
+        data = self._served(position, size, base)
+        if len(data) < size:
+            raise CorruptSegmentError(self._path + LOG, base, f"cannot read the batch at {position}")
+        return b"" if base >= limit_offset else data
 
     def _hint(self, offset: int, position: int) -> None:
         """Readers mostly go on where they stopped, or want what was just written."""
@@ -315,7 +417,7 @@ class Segment:
     # --- opening -----------------------------------------------------------------------------------------------------
 
     def open(self) -> DiskFile:
-        self._file = file = self._disk.open(self._path + LOG)
+        self._file = file = disks.open_file(self._disk, self._path + LOG)
         if not self._indexed:
             self._indexed = True
             self._load_indexes()
@@ -340,8 +442,11 @@ class Segment:
 
     def rebuild_index(self) -> None:
         self.reset_index()
+        end = 0
         for position, header in self._headers(0):
             self.note(position, header.length, header.last_offset, header.max_timestamp)
+            end = position + header.length
+        self.broken = end != self.size
 
     def _headers(self, start: int) -> Iterator[tuple[int, BatchHeader]]:
         """The batches from a position on, as far as they can be this segment's; behind damage nothing is known."""

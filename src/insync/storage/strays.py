@@ -42,9 +42,23 @@ def set_aside(disk: Disk, directory: str, topic_id: UUID | None) -> str:
 
 
 def has_records(disk: Disk, directory: str) -> bool:
-    """Whether a segment, or one that recovery has taken out of the log, has bytes in it."""
-    return any(LOG in name and disk.size(disks.join(directory, name)) for name in disk.listdir(directory))
+    """Whether a segment, or one that recovery has taken out of the log, may have bytes in it."""
+    try:
+        return any(LOG in name and disk.size(disks.join(directory, name)) for name in disk.listdir(directory))
+    except OSError:
+        return True  # it cannot be listed, or is no directory: there may be some
 
 
-def size_of(disk: Disk, directory: str) -> int:
-    return sum(disk.size(disks.join(directory, name)) for name in disk.listdir(directory))
+def size_of(disk: Disk, path: str) -> int:
+    """The bytes in a file, or in all files of a directory, as far as they can be seen."""
+    try:
+        return sum(_file_size(disk, disks.join(path, name)) for name in disk.listdir(path))
+    except OSError:
+        return _file_size(disk, path)
+
+
+def _file_size(disk: Disk, path: str) -> int:
+    try:
+        return disk.size(path)
+    except OSError:
+        return 0

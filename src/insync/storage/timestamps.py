@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from insync.storage import scan
+from insync.storage.disk import read_with_gaps
 from insync.storage.segment import Segment
 from insync.wire import batch as batches
 from insync.wire.batch import BatchHeader
@@ -53,7 +54,7 @@ def _candidates(segment: Segment, timestamp: int) -> Iterator[Record]:
         if header.magic != batches.MAGIC or header.base_offset < segment.base:
             return  # D6: behind damage nothing is known
         if header.max_timestamp >= timestamp:
-            yield from _readable(file.read(position, header.length), header)
+            yield from _readable(read_with_gaps(file, position, header.length), header)
 
 
 def _readable(data: bytes, header: BatchHeader) -> Iterator[Record]:

@@ -13,13 +13,12 @@ or deleted: the caller asks `is_current` before it believes the result.
 
 from __future__ import annotations
 
-import errno
 from bisect import bisect_right
 
 from crc32c import crc32c
 
 from insync.storage.damage import DamagedRange
-from insync.storage.disk import DiskFile
+from insync.storage.disk import DiskFile, open_file, read_with_gaps
 from insync.storage.log import Log
 from insync.storage.segment import Segment
 from insync.wire import batch as batches
@@ -32,7 +31,6 @@ MARKS = 1_024
 OVERLAP = "its offsets overlap with those of the batch before"
 _CHUNK = 1 << 20
 _CRC_FROM = 21
-_SECTOR = 4_096
 
 
 class Verification:
@@ -74,7 +72,7 @@ class Verification:
         self._cuts = log.cuts
         self._path = segment.paths()[0]
         self._size = segment.size
-        self._file = log.disk.open(self._path) if segment.size else None  # while it is there for certain
+        self._file = open_file(log.disk, self._path) if segment.size else None  # while it is there for certain
         self._end_offset = log.end_of(segment)
         self._limit_offset = limit_offset
         self._last_offsets, self._marks = segment.index_entries(position, MARKS if budget else segment.size)
@@ -224,24 +222,11 @@ class _Reader:
 
     def _piece(self, position: int, n: int) -> bytes | memoryview:
         if not self._at <= position <= position + n <= self._at + len(self._data):
-            self._data = self._read(position, min(max(n, _CHUNK), self._size - position))
+            self._data = read_with_gaps(self._file, position, min(max(n, _CHUNK), self._size - position))
             self._at = position
             if len(self._data) < n:  # the file was cut meanwhile: what is read proves nothing
                 self._data += bytes(n - len(self._data))
         return memoryview(self._data)[position - self._at : position - self._at + n]
-
-    def _read(self, position: int, n: int) -> bytes:
-        """What the disk cannot read counts as zeros, which are no batch: it is damaged like bytes that changed."""
-        try:
-            return self._file.read(position, n)
-        except OSError as error:
-            if error.errno != errno.EIO:
-                raise
-        if n <= _SECTOR:
-            return bytes(n)
-        ends = [*range((position // _SECTOR + 1) * _SECTOR, position + n, _SECTOR), position + n]
-        starts = [position, *ends[:-1]]
-        return b"".join([self._read(start, end - start) for start, end in zip(starts, ends, strict=True)])
 
 
 def sound_prefix(log: Log, records: bytes) -> int:

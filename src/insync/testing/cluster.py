@@ -13,6 +13,7 @@ a time limit, and every mistake is a `ClusterError` that says what to do.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -144,6 +145,13 @@ class Cluster(Watching):
         """From now on every fsync of this node takes so much longer; 0 ends it."""
         self._node(node)
         self._change(node, fsync_ms=fsync_ms)
+        self._in_force()
+
+    def break_sectors(self, node: int, path: str | os.PathLike[str], start: int, end: int) -> None:
+        """From now on these bytes of a file cannot be read (EIO), until the file is replaced or `mend` is called."""
+        self._node(node)
+        sectors = (*self._processes.faults[node].bad_sectors, (os.fspath(path), start, end))
+        self._change(node, bad_sectors=sectors)
         self._in_force()
 
     # --- all of it ---------------------------------------------------------------------------------------------------

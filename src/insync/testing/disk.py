@@ -1,4 +1,4 @@
-"""A node's disk that can be full or slow, and that notes down what is safe from a power cut.
+"""A node's disk that can be full or slow or have bad sectors, and that notes down what is safe from a power cut.
 
 The notes are one line each, in the order in which things happened, in a file beside the data. Writing them is cheap and
 they need no sync: the process may be killed, the machine lives on. `power_loss` reads them. Files and directories go by
@@ -31,14 +31,17 @@ SYNCED = "synced"  # number
 
 
 class FaultyDisk(ServerDisk):
-    """`full`: no write succeeds, everything else does. `fsync_ms`: how much longer every sync takes."""
+    """`full`: no write succeeds, everything else does. `fsync_ms`: how much longer every sync takes. `bad_sectors`: by
+    inode number, the bytes from a position to another one that cannot be read."""
 
-    __slots__ = ("_journal", "_numbers", "fsync_ms", "full", "lock")
+    __slots__ = ("_broken_paths", "_journal", "_numbers", "bad_sectors", "fsync_ms", "full", "lock")
 
     def __init__(self, root: str, journal: str) -> None:
         super().__init__(root)
         self.full = False
         self.fsync_ms = 0
+        self.bad_sectors: dict[int, tuple[int, int]] = {}
+        self._broken_paths: dict[int, str] = {}
         self.lock = threading.Lock()
         self._numbers = itertools.count(os.getpid() << 32)
         self._journal = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -96,6 +99,13 @@ class FaultyDisk(ServerDisk):
         for number in numbers:
             self.note(SYNCED, number)
 
+    def break_sectors(self, sectors: tuple[tuple[str, int, int], ...]) -> None:
+        """A file that takes the place of a broken one lies elsewhere on the disk, and can be read."""
+        known = {path: inode for inode, path in self._broken_paths.items()}
+        self._broken_paths = {known.get(path, 0) or os.stat(path).st_ino: path for path, _, _ in sectors}
+        places = {path: (start, end) for path, start, end in sectors}
+        self.bad_sectors = {inode: places[path] for inode, path in self._broken_paths.items()}
+
     def wait_for_platter(self) -> None:
         if self.fsync_ms:
             time.sleep(self.fsync_ms / 1_000)
@@ -134,6 +144,12 @@ class FaultyFile(PosixFile):
         if self._disk.full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         super().append(data)
+
+    def read(self, pos: int, n: int) -> bytes:
+        bad = self._disk.bad_sectors.get(self.inode)
+        if bad is not None and pos < bad[1] and bad[0] < pos + n:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return super().read(pos, n)
 
     def truncate(self, n: int) -> None:
         with self._disk.lock:

@@ -19,6 +19,8 @@ class Faults:
     disk_full: bool = False
     fsync_ms: int = 0
     """How much longer every sync takes."""
+    bad_sectors: tuple[tuple[str, int, int], ...] = ()
+    """(path, start, end): bytes of a file, as it is now, that cannot be read."""
 
     @property
     def cut_from(self) -> frozenset[int]:
@@ -33,6 +35,7 @@ def to_line(number: int, faults: Faults) -> bytes:
         "mute_to": sorted(faults.mute_to),
         "disk_full": faults.disk_full,
         "fsync_ms": faults.fsync_ms,
+        "bad_sectors": faults.bad_sectors,
     }
     return json.dumps(told).encode() + b"\n"
 
@@ -44,5 +47,6 @@ def from_line(line: bytes) -> tuple[int, Faults]:
         mute_to=frozenset(told["mute_to"]),
         disk_full=told["disk_full"],
         fsync_ms=told["fsync_ms"],
+        bad_sectors=tuple((path, start, end) for path, start, end in told["bad_sectors"]),
     )
     return told["number"], faults

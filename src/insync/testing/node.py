@@ -70,6 +70,7 @@ class FaultyServer(Server):
             number, self._faults = from_line(line)
             self._disk.full = self._faults.disk_full
             self._disk.fsync_ms = self._faults.fsync_ms
+            self._disk.break_sectors(self._faults.bad_sectors)
             if self._network is not None:
                 self._network.impose(self._faults)
             os.write(STDIN, b"%d\n" % number)

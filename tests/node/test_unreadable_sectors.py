@@ -1,0 +1,189 @@
+"""Bytes that a disk cannot read (EIO), on real nodes over simulated disks (D6).
+
+A bad sector is damage to the batches in it. It is reported, kept from readers and repaired from another replica, and
+the node goes on. A write or a sync that fails still ends the node.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from node_harness import Net, three_brokers
+from test_bit_rot_repair import BATCHES, NO_SCRUB, SCRUB, findings, intact, log_file, log_of, offsets_and_error
+
+from insync.storage import disk as disks
+from insync.storage.disk import SECTOR
+from insync.storage.segment import INDEX
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import list_offsets
+from insync.wire.types import NO_DURATION
+
+MAX_TIMESTAMP = -3
+
+
+def filled(replicas: tuple[int, ...] = (1, 2, 3), **fields: Any) -> Net:
+    """A topic `t` with some batches of three sectors each, on all its replicas, committed."""
+    net = three_brokers(**fields).up()
+    net.create("t", replicas, min_insync_replicas="1")
+    for number in range(BATCHES):
+        net.produce(net.partition("t").leader, "t", b"%d" % number * 3 * SECTOR)
+    net.advance(2_000)
+    return net
+
+
+def break_batch(net: Net, node_id: int, number: int) -> None:
+    """A sector in the middle of a batch cannot be read any more."""
+    size = log_of(net, node_id).active.size // BATCHES
+    start = (number * size // SECTOR + 1) * SECTOR
+    net.disks[node_id].bad_sectors[log_file(net)] = (start, start + SECTOR)
+
+
+def test_a_consumer_that_meets_a_bad_sector_does_not_end_the_node() -> None:
+    """D6: it is asked to try again, another replica leads, and the log is repaired."""
+    net = filled(**NO_SCRUB)
+    break_batch(net, 1, 3)
+    assert offsets_and_error(net, 1, 3) == ([], ErrorCode.kafka_storage_error)
+    net.advance(5_000)
+    assert not net.stops
+    assert net.partition("t").leader == 2
+    assert offsets_and_error(net, 2) == (list(range(BATCHES)), ErrorCode.none)
+    assert intact(net)
+    assert (findings(net, 1), sorted(net.partition("t").isr)) == ([], [1, 2, 3])
+
+
+def test_a_follower_that_is_rebuilt_from_a_leader_with_a_bad_sector_gets_everything() -> None:
+    """D6: the leader hands over to an intact replica, from which both copy."""
+    net = filled(**NO_SCRUB)
+    net.crash(3)
+    net.disks[3].rmtree("data/t-0")
+    net.advance(20_000)
+    break_batch(net, 1, 3)
+    net.start(3)
+    net.advance(30_000)
+    assert not net.stops
+    assert intact(net)
+    assert sorted(net.partition("t").isr) == [1, 2, 3]
+
+
+def test_a_bad_sector_on_a_follower_is_found_by_the_scrub() -> None:
+    """D6"""
+    net = filled(**SCRUB)
+    break_batch(net, 2, 5)
+    net.advance(5_000)
+    assert not net.stops
+    assert intact(net)
+    assert "batch_repaired" in net.kinds(2)
+
+
+def test_the_only_replica_serves_all_but_the_bad_sector() -> None:
+    """D6: the damage is a finding; the records around it are served."""
+    net = filled((1,), **SCRUB)
+    break_batch(net, 1, 3)
+    net.advance(5_000)
+    assert offsets_and_error(net, 1, 0) == ([0, 1, 2], ErrorCode.none)
+    assert offsets_and_error(net, 1, 3) == ([], ErrorCode.corrupt_message)
+    assert offsets_and_error(net, 1, 4) == ([4, 5, 6, 7], ErrorCode.none)
+    assert findings(net, 1) == ["corrupt_batch"]
+    net.disks[1].bad_sectors.clear()
+    net.advance(60_000)
+    assert (findings(net, 1), net.stops) == ([], {})
+
+
+def test_listing_offsets_by_time_passes_over_a_bad_sector() -> None:
+    """D6"""
+    net = filled((1,), **NO_SCRUB)
+    net.disks[1].bad_sectors[log_file(net)] = (0, log_of(net, 1).active.size)
+    for timestamp in (1, MAX_TIMESTAMP):
+        line = list_offsets.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=timestamp)
+        topic = list_offsets.ListOffsetsTopic(name="t", partitions=(line,))
+        request = list_offsets.ListOffsetsRequest(
+            replica_id=-1, isolation_level=0, topics=(topic,), timeout=NO_DURATION
+        )
+        assert net.answered(1, request).topics[0].partitions[0].error_code is ErrorCode.none
+    assert not net.stops
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_broker_with_a_bad_sector_starts_and_is_restored(clean: bool) -> None:
+    """B5, D6: recovery ends the log before the first header that cannot be read, and the broker counts as unclean. What
+    else the sector holds is left to the scrub."""
+    net = filled(**SCRUB)
+    size = log_of(net, 3).active.size
+    if clean:
+        net.shut_down(3)
+        net.advance(20_000)
+    else:
+        net.crash(3)
+    last_batch = size - size // BATCHES
+    net.disks[3].bad_sectors[log_file(net)] = (last_batch // SECTOR * SECTOR, last_batch + SECTOR)
+    net.advance(20_000)
+    net.start(3)
+    net.advance(30_000)
+    assert 3 not in net.stops
+    assert sorted(net.partition("t").isr) == [1, 2, 3]
+    assert intact(net)
+    assert "finding" in net.kinds(3)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "t-0/leader-epoch-checkpoint",
+        "t-0/partition.metadata",
+        "recovery-point-offset-checkpoint",
+        "replication-offset-checkpoint",
+        ".kafka_cleanshutdown",
+    ],
+)
+def test_a_small_file_that_cannot_be_read_is_written_again(name: str) -> None:
+    """B5, D6: it is treated as a damaged one."""
+    net = filled(**NO_SCRUB)
+    net.advance(70_000)
+    net.shut_down(3)
+    net.advance(20_000)
+    disk = net.disks[3]
+    assert disk.exists(f"data/{name}")
+    disk.bad_sectors[f"data/{name}"] = (0, 4_096)
+    net.start(3)
+    net.advance(30_000)
+    assert sorted(net.partition("t").isr) == [1, 2, 3]
+    assert intact(net)
+    net.shut_down(3)
+    net.advance(20_000)
+    assert f"data/{name}" not in disk.bad_sectors, "it was not written again"
+
+
+def test_an_index_that_cannot_be_read_is_rebuilt() -> None:
+    """D6"""
+    net = filled(**NO_SCRUB)
+    net.shut_down(3)
+    net.advance(20_000)
+    disk, path = net.disks[3], log_file(net).replace(".log", INDEX)
+    disks.write_plainly(disk, path, bytes(64))
+    disk.bad_sectors[path] = (0, 64)
+    net.start(3)
+    net.advance(30_000)
+    assert offsets_and_error(net, 3, 4, replica_id=-2) == ([4, 5, 6, 7], ErrorCode.none)
+
+
+def test_a_voter_whose_metadata_log_has_a_bad_sector_is_restored_by_the_others() -> None:
+    """Q8, D6: it does not vote until it holds again what it had acknowledged."""
+    net = three_brokers().up()
+    net.create("t", (1, 2, 3))
+    (name,) = [name for name in net.disks[3].listdir("metadata/__cluster_metadata-0") if name.endswith(".log")]
+    path = f"metadata/__cluster_metadata-0/{name}"
+    net.crash(3)
+    net.disks[3].bad_sectors[path] = (200, 300)
+    net.start(3)
+    assert "metadata_damaged" in findings(net, 3)
+    net.advance(10_000)
+    assert findings(net, 3) == []
+
+
+def test_a_write_that_fails_ends_the_node() -> None:
+    """Only reads are damage to single batches."""
+    net = filled(**NO_SCRUB)
+    net.disks[1].full = True
+    net.produce(1, "t")
+    assert [stop.clean for stop in net.stops.values()] == [False]
