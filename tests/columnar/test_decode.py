@@ -6,6 +6,7 @@ from itertools import accumulate
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -117,6 +118,19 @@ def test_records_that_do_not_add_up_leave_no_row(damage: int) -> None:
     outside = [v for o, v in zip(found["offset"], found["value"], strict=True) if not 4 <= o < 8]
     assert [v for v in outside if v is not None][:4] == [b"v0-0", b"v0-1", b"v0-2", b"v0-3"]
     assert found["offset"][-4:] == [8, 9, 10, 11]
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize("count", [-1, 5, 2**31 - 1])
+def test_a_record_count_that_cannot_be_right_is_not_believed_when_rows_are_counted(count: int, codec: str) -> None:
+    """P5: the batch has a right CRC and four offsets. Counting finds what reading finds."""
+    data = bytearray(_batches(_plain(1, 4), codec))
+    data[57:61] = count.to_bytes(4, "big", signed=True)
+    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
+    counted, read = decode(bytes(data), Wanted(())), decode(bytes(data), Wanted(("value",)))
+    assert (counted.rows, counted.corrupt) == (read.rows, read.corrupt)
+    assert counted.rows <= 4
+    assert len(counted.corrupt) == 1
 
 
 def test_a_length_that_no_batch_has_ends_the_reading() -> None:

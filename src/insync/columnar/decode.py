@@ -26,6 +26,8 @@ from insync.wire.errors import MalformedBatch
 READ_UNCOMMITTED, READ_COMMITTED = "read_uncommitted", "read_committed"
 MOST_BYTES = 1 << 30
 """Of one call, unpacked: an Arrow binary column counts its bytes in 31 bits."""
+MIN_RECORD_BYTES = 7
+"""Length, attributes, timestamp, offset, key, value and headers: a byte each at least."""
 
 _FOREVER = (1 << 63) - 1
 _CRC_FROM = 21
@@ -107,7 +109,7 @@ class _Job:
         crc_ok = self._checked(legible)
         if "crc_ok" not in self._wanted.columns:
             legible, crc_ok = legible.select(crc_ok), crc_ok[crc_ok]
-        if not self._wanted.columns and self._all_inside(legible):
+        if not self._wanted.columns and self._all_inside(legible) and self._are_counts_possible(legible):
             return int(legible.count.sum()), _NOTHING
         return self._columns(legible, crc_ok)
 
@@ -142,6 +144,18 @@ class _Job:
     def _all_inside(self, headers: Headers) -> bool:
         """Whether the headers alone tell how many records there are."""
         return bool(((headers.base_offset >= self._low) & (headers.last_offset < self._high)).all())
+
+    def _are_counts_possible(self, headers: Headers) -> bool:
+        """Whether the record counts in the headers may be believed without walking over the records.
+
+        A count is under the CRC, and brokers compare it with the records when these are produced. What an older broker
+        let in is bounded here: no batch has more records than offsets, or than fit into its bytes. If one claims to,
+        the walk tells what is in it, as it does when columns are asked for.
+        """
+        plain = (headers.attributes & CODEC) == 0
+        fits = ~plain | (headers.count.astype(np.int64) * MIN_RECORD_BYTES <= headers.size - HEADER_SIZE)
+        offsets = headers.last_offset - headers.base_offset + 1
+        return bool(((headers.count >= 0) & (headers.count <= offsets) & fits).all())
 
     def _damaged(self, headers: Headers, i: int, reason: str) -> None:
         self.damaged(int(headers.position[i]), int(headers.base_offset[i]), reason)
