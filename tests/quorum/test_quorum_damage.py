@@ -144,6 +144,25 @@ def test_without_an_intact_majority_nobody_leads_and_every_voter_says_so() -> No
         assert len(told) <= 3, "an ERROR every 30 s is enough"
 
 
+def test_a_quorum_that_has_stopped_asks_and_logs_less_and_less_often() -> None:
+    """Q8: it waits for another voter or for an operator; until then nothing changes, and nothing is said again."""
+    net = committed_net()
+    for node in (1, 2, 3):
+        net[node].stop(lossy=False)
+    for node in (1, 2):
+        truncate(net[node].disk, LOG, 0)
+    for node in (1, 2, 3):
+        net[node].start()
+    net.run(30_000)
+    before = len(net.notes)
+    net.run(60_000)
+    assert len(net.notes) - before <= 3 * 2, "only the ERROR that is repeated every 30 s"
+    write_plainly(net[1].disk, damage.ACCEPT_LOSS, b"")
+    net[1].stop(lossy=False)
+    net[1].start()
+    net.run_until(lambda: all(condition(peer) == INTACT for peer in net.peers.values()))
+
+
 def test_an_operator_may_accept_the_loss() -> None:
     """Q8: with the file that the message names, the voter takes its log as it is."""
     net = committed_net()

@@ -45,6 +45,9 @@ from insync.wire.errors import ErrorCode
 DISK_WRITES_PER_ELECTION = 4
 """From the first vote to the first commit: the candidate's epoch, the vote, the leadership, and the first entry."""
 
+NO_MAJORITY_BACKOFF_MS = 5_000
+"""How long a voter waits at most before it asks again, while there is no intact majority."""
+
 
 class Core:
     __slots__ = (
@@ -75,6 +78,8 @@ class Core:
         "log",
         "no_majority_ms",
         "node_id",
+        "noted_leader",
+        "noted_refusals",
         "out",
         "rng",
         "role",
@@ -122,6 +127,11 @@ class Core:
         """Why this replica counts as damaged, for people."""
         self.damaged_peers: dict[int, None] = {}
         self.no_majority_ms: int | None = None
+        """When it was last said that there is no intact majority; None while there may be one."""
+        self.noted_leader = (-1, NOBODY)
+        """Epoch and id of the leader that was noted last: a voter that doubts its leader comes back to it."""
+        self.noted_refusals: dict[int, tuple[int, bool, str]] = {}
+        """By candidate, the refusal of a vote that was noted last."""
         self.claims_refused = 0
         self.disk_ms = 0
         """How long the slowest of the last writes took until it was durable."""
@@ -207,7 +217,10 @@ class Core:
         return now + 1 + self.rng.randrange(self.election_timeout_ms())
 
     def backoff_deadline(self, now: int, retries: int) -> int:
-        limit = min(max(self.config.election_backoff_max_ms, self.disk_ms), 50 << min(retries, 20))
+        longest = max(self.config.election_backoff_max_ms, self.disk_ms)
+        if self.no_majority_ms is not None:  # Q8: only another voter, or an operator, can end this
+            longest = max(longest, NO_MAJORITY_BACKOFF_MS)
+        limit = min(longest, 50 << min(retries, 20))
         return now + 1 + self.rng.randrange(limit)
 
     # --- transitions -------------------------------------------------------------------------------------------------

@@ -47,25 +47,37 @@ def answer_vote(core: Core, asked: Any, now: int) -> Message:
     if error is not ErrorCode.none:
         return messages.vote_response(core.standing(error), granted=False)
     if not has_right_to_vote(core, asked):
-        core.out.note(
-            "quorum_vote_refused",
-            epoch=asked.replica_epoch,
-            candidate=asked.replica_id,
-            pre_vote=asked.pre_vote,
-            reason=core.condition,
-        )
+        _note_refusal(core, asked, core.condition)
         return messages.vote_response(core.standing(ErrorCode.kafka_storage_error), granted=False)
     if asked.replica_epoch > core.epoch:
         core.become_unattached(asked.replica_epoch, now, core.role.next_deadline() if _waiting(core) else None)
     reason = refusal(core, asked)
-    kind = "quorum_vote_refused" if reason else "quorum_vote_granted"
-    fields = {"reason": reason} if reason else {}
-    core.out.note(kind, epoch=asked.replica_epoch, candidate=asked.replica_id, pre_vote=asked.pre_vote, **fields)
+    if reason:
+        _note_refusal(core, asked, reason)
+    else:
+        core.noted_refusals.pop(asked.replica_id, None)
+        core.out.note(
+            "quorum_vote_granted", epoch=asked.replica_epoch, candidate=asked.replica_id, pre_vote=asked.pre_vote
+        )
     if not reason and not asked.pre_vote:
         if core.condition == NEW and asked.replica_epoch == FIRST_EPOCH:
             core.condition = INTACT  # a majority has never heard of any epoch: this cluster is new
         core.vote_for(asked.replica_id, now)
     return messages.vote_response(core.standing(), granted=not reason)
+
+
+def _note_refusal(core: Core, asked: Any, reason: str) -> None:
+    """Once for each change: a candidate that cannot win asks again and again."""
+    refused = (asked.replica_epoch, asked.pre_vote, reason)
+    if core.noted_refusals.get(asked.replica_id) != refused:
+        core.noted_refusals[asked.replica_id] = refused
+        core.out.note(
+            "quorum_vote_refused",
+            epoch=asked.replica_epoch,
+            candidate=asked.replica_id,
+            pre_vote=asked.pre_vote,
+            reason=reason,
+        )
 
 
 def request_error(core: Core, asked: Any) -> ErrorCode:
@@ -167,7 +179,8 @@ class Campaign(Role):
     def enter(self, now: int) -> None:
         core = self.core
         self.deadline = core.election_deadline(now)
-        core.out.note("quorum_election_started", epoch=core.epoch, pre_vote=self.pre_vote)
+        if core.no_majority_ms is None or not self.pre_vote:  # Q8: else a finding says why there is no leader
+            core.out.note("quorum_election_started", epoch=core.epoch, pre_vote=self.pre_vote)
         for voter in core.other_voters:
             self._ask(voter)
         self._count(now)

@@ -76,7 +76,8 @@ class Follower(Role):
 
     def enter(self, now: int) -> None:
         core = self.core
-        if self.leader_id != NOBODY:
+        if self.leader_id != NOBODY and core.noted_leader != (core.epoch, self.leader_id):
+            core.noted_leader = (core.epoch, self.leader_id)
             core.out.note("quorum_leader", epoch=core.epoch, leader=self.leader_id)
         self.deadline = now + core.config.fetch_timeout_ms
         self._proceed(now)
