@@ -1,7 +1,7 @@
 """One log's directory, damaged: opening it recovers what can be trusted, and then it is a log like any other.
 
 Bytes below the recovery point were synced and are taken as they are; only there may a damaged log turn out to be
-unreadable later (InvariantViolation). From recovery point 0 on nothing may go wrong.
+unreadable later (CorruptSegmentError). From recovery point 0 on nothing may go wrong.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from uuid import UUID
 from fuzz.archive import Files, disk_of, mutated_files, packed, read_tree, unpacked
 from fuzz.mutate import number
 from fuzz.target import Target
-from insync.errors import InvariantViolation
 from insync.sim.disk import SimDisk
 from insync.storage.checkpoints import MAX_OFFSET
 from insync.storage.config import LogConfig
+from insync.storage.damage import CorruptSegmentError
 from insync.storage.log import Log
 from insync.wire import batch
 from insync.wire.batch import NewRecord, build, read_header
@@ -46,7 +46,7 @@ def run(data: bytes) -> None:
         if again.leo != end:
             raise AssertionError(f"closed at {end}, opened at {again.leo}")
         _use(again)
-    except (InvariantViolation, Unreadable):
+    except (CorruptSegmentError, Unreadable):
         if not clean and recovery_point <= 0:
             raise
 

@@ -74,6 +74,8 @@ def advice_for(error: OSError | None) -> str:
         return f"Raise the limit of open files (now {limit}; ulimit -n, LimitNOFILE), then start the node again."
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
         return "Make log.dir writable for the user of this process, then start the node again."
+    if number in (errno.ENOTDIR, errno.EEXIST):
+        return "A file is in the place of a directory of the node: move it out of log.dir, then start the node again."
     if error is not None:
         return "Check the disk of log.dir, then start the node again; what it lacks comes from the other replicas."
     return "Keep the log and the data directory and report a defect; the node can be started again."
