@@ -42,8 +42,37 @@ def test_strays_are_listed_with_partition_topic_and_size(directory: Path) -> Non
     """B9"""
     (row,) = json.loads(strays("list", directory, "--json").stdout)
     assert (row["name"], row["partition"], row["topic_id"]) == (STRAY, "orders-0", str(OLD))
-    assert row["bytes"] == sum(path.stat().st_size for path in (directory / "data" / STRAY).iterdir())
+    files = [path for path in (directory / "data" / STRAY).iterdir() if path.name != "stray.cause"]
+    assert row["bytes"] == sum(path.stat().st_size for path in files)
+    assert row["cause"] == "the metadata names another topic with this name"
     assert "orders-0" in strays("list", directory).stdout
+
+
+def test_everything_that_was_set_aside_is_listed_and_can_be_removed(directory: Path) -> None:
+    """B9: segments that recovery took out of a log and damaged files of the metadata log too. None can be restored as
+    the log of a partition, and no other file can be removed."""
+    dropped = directory / "data" / "orders-0" / "00000000000000000000.log.0-dropped"
+    dropped.write_bytes(b"12345")
+    metadata = directory / "metadata" / "__cluster_metadata-0"
+    metadata.mkdir(parents=True)
+    damaged = metadata / "00000000000000000007-0000000001.checkpoint.damaged"
+    damaged.write_bytes(b"123")
+    rows = {row["name"]: row for row in json.loads(strays("list", directory, "--json").stdout)}
+    names = [f"orders-0/{dropped.name}", f"metadata/__cluster_metadata-0/{damaged.name}"]
+    assert sorted(rows) == sorted([STRAY, *names])
+    assert [(rows[name]["bytes"], rows[name]["partition"]) for name in names] == [
+        (5, "orders-0"),
+        (3, "__cluster_metadata-0"),
+    ]
+    assert all(rows[name]["cause"] for name in names)
+    assert rows[names[0]]["topic_id"] == str(NEW)
+    assert "only a directory can be restored" in strays("restore", directory, names[0]).output
+    assert strays("remove", directory, "orders-0/00000000000000000000.log").exit_code == 2
+    assert strays("remove", directory, names[1]).exit_code == 0
+    assert not damaged.exists()
+    assert strays("remove", directory, "--all").exit_code == 0
+    assert json.loads(strays("list", directory, "--json").stdout) == []
+    assert (directory / "data" / "orders-0" / "00000000000000000000.log").exists()
 
 
 def test_a_stray_is_removed_by_its_name(directory: Path) -> None:

@@ -168,6 +168,9 @@ def test_segments_behind_a_gap_are_kept_for_the_operator(disk: SimDisk) -> None:
     kept = [name for name in disk.listdir("data/a-0") if name.endswith("-dropped")]
     assert len(kept) > 1
     assert disks.read_all(disk, f"data/a-0/{kept[-1]}") == data
+    disk.crash()
+    _, _, found = started(disk)
+    assert found["dropped_segments", "a-0"] == "info", "as long as they are there"
 
 
 def test_a_log_without_its_first_segment_is_set_aside(disk: SimDisk) -> None:

@@ -9,7 +9,8 @@ import pytest
 from crc32c import crc32c
 from storage_bench import Bench, batch, content
 
-from insync.errors import InvariantViolation
+from insync.findings import Findings
+from insync.sansio import Outbox
 from insync.sim.disk import SimDisk
 from insync.storage import checkpoints, clean_shutdown
 from insync.storage import disk as disks
@@ -129,17 +130,34 @@ def test_a_clean_shutdown_file_whose_broker_epoch_cannot_be_is_damaged(value: st
     assert clean_shutdown.take(disk, "data") is None
 
 
-def test_two_directories_of_one_partition_are_both_named() -> None:
-    """Which of them is the replica? Somebody copied one, and knows."""
+@pytest.mark.parametrize("stop", ["clean", "after a checkpoint", "unclean"])
+def test_a_copy_of_a_log_under_another_name_is_set_aside(stop: str) -> None:
+    """B9: the broker's own records say which name is right; without any, the longer log stays."""
     disk = SimDisk()
     store = LogStore(disk, "data", 0)
     store.start()
-    store.create("t", 0, UUID(int=1), LogConfig())
-    store.create("u", 0, UUID(int=2), LogConfig())
-    metadata = disks.read_all(disk, f"data/t-0/{checkpoints.PARTITION_METADATA}")
-    disks.write_plainly(disk, f"data/u-0/{checkpoints.PARTITION_METADATA}", metadata)
-    with pytest.raises(InvariantViolation, match="data/u-0 and data/t-0"):
-        LogStore(disk, "data", 0).start()
+    log = store.create("t", 0, UUID(int=1), LogConfig())
+    for _ in range(2):
+        data, header = batch(2)
+        log.append_as_leader(data, header, 1, 0)
+    log.flush()
+    if stop == "clean":
+        store.close_cleanly(7)
+    elif stop == "after a checkpoint":
+        store.checkpoint_recovery_points()
+    disk.mkdir("data/a-0")
+    for name in disk.listdir("data/t-0"):
+        content = disks.read_all(disk, f"data/t-0/{name}")
+        size = len(content) // 2 if stop == "unclean" and name.endswith(".log") else len(content)
+        disks.write_plainly(disk, f"data/a-0/{name}", content[:size])
+    findings = Findings(Outbox())
+    again = LogStore(disk, "data", 0, findings=findings)
+    again.start()
+    assert {name: again.logs[key].leo for name, key in again.names().items()} == {("t", 0): 4}
+    stray = f"data/a-0.{1:032x}-stray"
+    assert disk.exists(f"{stray}/{FIRST}.log")
+    texts = {finding.subject: finding.text for finding in findings.current() if finding.kind == "stray_directory"}
+    assert "t-0 has the same topic id" in texts[stray]
 
 
 def test_a_directory_numbered_in_another_script_is_no_partition() -> None:

@@ -1,11 +1,13 @@
-"""`insync strays`: log directories of a stopped node that no partition uses (B9).
+"""`insync strays`: what a node has set aside instead of deleting it (B9).
 
-A node sets a directory aside instead of deleting it when no metadata names its partition, or when it cannot tell whose
-log it is. These commands list such directories, remove them, and put one back in its place.
+A directory is set aside when no metadata names its partition, or when the node cannot tell whose log it is; a segment,
+when recovery took it out of a log; a file of the metadata log, when it is damaged. These commands list all of it,
+remove it, and put a directory back in its place.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
@@ -13,13 +15,15 @@ from uuid import UUID
 import typer
 
 from insync.cli.common import AsJson, print_json, print_table, size, wrong
+from insync.quorum.config import METADATA_DIRECTORY
 from insync.server.directory_lock import DirectoryLock
 from insync.server.startup_error import StartupError
 from insync.storage import checkpoints, opening, strays
 from insync.storage import disk as disks
 from insync.storage.posix import PosixDisk
+from insync.storage.strays import SetAside
 
-app = typer.Typer(no_args_is_help=True, help="Log directories of a stopped node that no partition uses.")
+app = typer.Typer(no_args_is_help=True, help="Directories and files that a node has set aside.")
 
 BROKER = "data"
 
@@ -29,16 +33,17 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="As `insync strays lis
 
 @app.command("list")
 def list_strays(directory: Directory, as_json: AsJson = False) -> None:
-    """Show every stray with its partition, topic id and size."""
+    """Show everything that was set aside, with its partition, topic id, size and cause."""
     disk = _open(directory)
     rows: list[dict[str, Any]] = [
         {
             "name": name,
             "partition": _partition(name),
             "topic_id": _topic_id(disk, name),
-            "bytes": strays.size_of(disk, disks.join(BROKER, name)),
+            "bytes": entry.size,
+            "cause": entry.cause,
         }
-        for name in _names(disk)
+        for name, entry in _set_aside(disk).items()
     ]
     if as_json:
         print_json(rows)
@@ -46,8 +51,8 @@ def list_strays(directory: Directory, as_json: AsJson = False) -> None:
         typer.echo("no strays")
     else:
         print_table(
-            ("name", "partition", "topic id", "size"),
-            [[row["name"], row["partition"], row["topic_id"], size(row["bytes"])] for row in rows],
+            ("name", "partition", "topic id", "size", "cause"),
+            [[row["name"], row["partition"], row["topic_id"], size(row["bytes"]), row["cause"]] for row in rows],
         )
 
 
@@ -57,14 +62,16 @@ def remove(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="As `list` shows them.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
 ) -> None:
-    """Delete strays for good. The node must be stopped."""
+    """Delete directories and files that were set aside, for good. The node must be stopped."""
     disk = _open(directory)
     with _stopped(directory):
-        chosen = _names(disk) if every else [_checked(disk, name) for name in names or ()]
+        known = _set_aside(disk)
+        chosen = list(known) if every else [_checked(known, name) for name in names or ()]
         if not chosen and not every:
             raise wrong("name the strays to remove, or --all; `insync strays list` shows them")
         for name in chosen:
-            disk.rmtree(disks.join(BROKER, name))
+            path = directory / known[name].path
+            disk.rmtree(known[name].path) if path.is_dir() and not path.is_symlink() else path.unlink()
             typer.echo(f"removed {name}")
         disk.sync_dir(BROKER)
 
@@ -83,7 +90,10 @@ def restore(
     """
     disk = _open(directory)
     with _stopped(directory):
-        path = disks.join(BROKER, _checked(disk, name))
+        entry = _set_aside(disk)[_checked(_set_aside(disk), name)]
+        if not entry.is_stray:
+            raise wrong(f"{name} is a single file: only a directory can be restored as the log of its partition")
+        path = entry.path
         known = opening.read_topic_id(disk, path)
         identity = _parse_id(topic_id) if topic_id else known
         if identity is None:
@@ -94,11 +104,13 @@ def restore(
             raise wrong(f"{name} is of topic {known}, not {identity}")
         target = disks.join(BROKER, _partition(name))
         if disk.exists(target):
-            typer.echo(f"set aside {strays.set_aside(disk, target, opening.read_topic_id(disk, target))}")
+            cause = f"{name} was restored in its place"
+            typer.echo(f"set aside {strays.set_aside(disk, target, opening.read_topic_id(disk, target), cause)}")
         data = checkpoints.encode_partition_metadata(identity)
         disks.write_atomically(disk, disks.join(path, checkpoints.PARTITION_METADATA), data)
         # It is derived from the batches again; an old one may say that the log starts earlier than it does.
         disks.remove_if_exists(disk, disks.join(path, checkpoints.LEADER_EPOCHS))
+        disks.remove_if_exists(disk, disks.join(path, strays.CAUSE_FILE))
         disk.rename(path, target)
         disk.sync_dir(BROKER)
     typer.echo(f"restored {target}")
@@ -118,23 +130,28 @@ def _stopped(directory: Path) -> DirectoryLock:
         raise wrong(str(error)) from error
 
 
-def _names(disk: PosixDisk) -> list[str]:
-    return [name for name in disk.listdir(BROKER) if strays.is_stray(name)]
+def _set_aside(disk: PosixDisk) -> dict[str, SetAside]:
+    """By the name under which a user refers to it: without `data/`, which all but those of the metadata are in."""
+    entries = strays.list_set_aside(disk, BROKER, METADATA_DIRECTORY)
+    return {entry.path.removeprefix(f"{BROKER}/"): entry for entry in entries}
 
 
-def _checked(disk: PosixDisk, name: str) -> str:
-    if name not in _names(disk):
+def _checked(known: Mapping[str, SetAside], name: str) -> str:
+    if name not in known:
         raise wrong(f"there is no stray {name!r}: `insync strays list` shows them")
     return name
 
 
 def _partition(name: str) -> str:
     """What the directory was called; a topic of more than 210 characters is cut short in it."""
+    if not strays.is_stray(name):
+        return name.rpartition("/")[0].rpartition("/")[2]
     return name.removesuffix(strays.STRAY).rpartition(".")[0]
 
 
 def _topic_id(disk: PosixDisk, name: str) -> str:
-    identity = opening.read_topic_id(disk, disks.join(BROKER, name))
+    directory = name if strays.is_stray(name) else name.partition("/")[0]
+    identity = opening.read_topic_id(disk, disks.join(BROKER, directory))
     return "" if identity is None else str(identity)
 
 

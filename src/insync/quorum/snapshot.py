@@ -20,6 +20,7 @@ from insync.quorum import damage, messages, offset_checkpoint
 from insync.quorum.messages import OffsetAndEpoch
 from insync.sansio import Message
 from insync.storage.disk import Disk, join, read_all, remove_if_exists, write_atomically
+from insync.storage.strays import DAMAGED
 from insync.wire import batch, control
 from insync.wire.errors import MalformedBatch
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from insync.quorum.core import Core
 
 SUFFIX = ".checkpoint"
-DAMAGED = ".damaged"
-"""What the names of files end with that are kept for people, and are not read again."""
 RECORDS_PER_BATCH = 1_000
 
 

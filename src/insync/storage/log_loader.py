@@ -6,7 +6,7 @@ checkpoints, which have no checksums. Without such a record (an unclean stop, or
 
 Everything that is not as it was left becomes a finding: `log_damaged` when synced records are missing, `log_truncated`
 when recovery truncated a log, `file_rebuilt` when a small file was derived again, `stray_directory` when a directory
-cannot be a log of this broker (B9).
+cannot be a log of this broker (B9), `dropped_segments` while segments that recovery took out of a log are kept.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ LOG_DAMAGED = "log_damaged"
 LOG_TRUNCATED = "log_truncated"
 FILE_REBUILT = "file_rebuilt"
 STRAY_DIRECTORY = "stray_directory"
+DROPPED_SEGMENTS = "dropped_segments"
 
 _Offsets = dict[TopicPartition, int]
 
@@ -89,6 +90,7 @@ class LogLoader:
                 report_stray(self._findings, self._disk, self._path(name))
             elif (partition := parse_directory(name)) is not None:
                 self._load(partition)
+        self._reject_copies()
         self._find_missing()
         if shutdown is not None and loaded.clean:
             loaded.broker_epoch = shutdown.broker_epoch
@@ -131,6 +133,7 @@ class LogLoader:
         log.set_hwm(hwm)
         self._loaded.logs[partition] = log
         self._report(partition, log, damage, hwm)
+        report_dropped(self._findings, self._disk, log)
 
     def _find_damage(self, partition: TopicPartition, directory: str, end: LogEnd | None) -> str | None:
         """B5: how this log differs from what the clean stop left; None if it does not, or the stop was unclean."""
@@ -178,11 +181,31 @@ class LogLoader:
         epochs = read_checkpoint(self._disk, directory)
         return epochs is not None and len(epochs) > 0 and bases[0] > epochs[0][1]
 
+    def _reject_copies(self) -> None:
+        """B9: two directories of one partition are a log and a copy of it under another name, which is set aside."""
+        kept: dict[tuple[UUID, int], TopicPartition] = {}
+        for partition in sorted(self._loaded.logs, key=self._trust, reverse=True):
+            log = self._loaded.logs[partition]
+            original = kept.setdefault((log.topic_id, partition[1]), partition)
+            if original != partition:
+                del self._loaded.logs[partition]
+                log.release()
+                self._findings.clear(LOG_DAMAGED, log.name)
+                cause = f"{original[0]}-{original[1]} has the same topic id, and is the log of this partition"
+                self._reject(log.directory, log.topic_id, cause)
+
+    def _trust(self, partition: TopicPartition) -> tuple[bool, bool, int]:
+        """What speaks for the name of a directory: the broker recorded it, or its log is the longer one."""
+        log = self._loaded.logs[partition]
+        recorded = self._ends.get(partition) if self._ends is not None else None
+        was_stopped = recorded is not None and recorded.topic_id == log.topic_id
+        return was_stopped, partition in self._loaded.stored, log.leo
+
     def _reject(self, directory: str, topic_id: UUID | None, cause: str) -> None:
         """B9: a directory without records is what a crash leaves of a new log; any other is set aside."""
         if not strays.has_records(self._disk, directory):
             return
-        stray = strays.set_aside(self._disk, directory, topic_id)
+        stray = strays.set_aside(self._disk, directory, topic_id, cause)
         self._disk.sync_dir(self._root)
         report_stray(self._findings, self._disk, stray, cause)
 
@@ -270,10 +293,22 @@ def report_lost(findings: Findings, partition: TopicPartition, offset: int) -> N
 
 def report_stray(findings: Findings, disk: Disk, directory: str, cause: str = "") -> None:
     """A stray is a finding until an operator removes or restores it."""
+    cause = cause or strays.read_cause(disk, directory)
     why = f" It was set aside because {cause}." if cause else ""
     text = f"{strays.size_of(disk, directory)} bytes that no partition of this broker uses.{why}"
     advice = "With the node stopped, `insync strays` lists, restores and removes such directories."
     findings.report(STRAY_DIRECTORY, directory, f"{text} {advice}")
+
+
+def report_dropped(findings: Findings, disk: Disk, log: Log) -> None:
+    """Segments that recovery took out of a log stay until an operator removes them."""
+    dropped = strays.dropped_segments(disk, log.directory)
+    if dropped:
+        text = (
+            f"{len(dropped)} segments with {sum(segment.size for segment in dropped)} bytes were taken out of the log"
+        )
+        advice = "Once the replica is in sync they are superfluous: `insync strays` lists and removes them."
+        findings.report(DROPPED_SEGMENTS, log.name, f"{text} by recovery and kept. {advice}", INFO)
 
 
 def parse_directory(name: str) -> TopicPartition | None:

@@ -227,11 +227,12 @@ class LogStore:
         del self._names[_name_of(log)]
         self._findings.clear(log_loader.LOG_DAMAGED, log.name)
         self._findings.clear(log_loader.LOG_TRUNCATED, log.name)
+        self._findings.clear(log_loader.DROPPED_SEGMENTS, log.name)
 
     def _clear_way(self, directory: str, topic_id: UUID | None, cause: str) -> None:
         """B9: records are never deleted because nothing claims them."""
         if strays.has_records(self._disk, directory):
-            stray = strays.set_aside(self._disk, directory, topic_id)
+            stray = strays.set_aside(self._disk, directory, topic_id, cause)
             self._renamed = True
             log_loader.report_stray(self._findings, self._disk, stray, cause)
         else:
