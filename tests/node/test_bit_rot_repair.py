@@ -9,7 +9,8 @@ import pytest
 from node_harness import Net, config, fetch_request, three_brokers
 
 from insync.node.config import BROKER
-from insync.replication.config import ReplicationConfig
+from insync.replication import fetch_server
+from insync.replication.config import VERIFY_ALWAYS, VERIFY_FIRST, VERIFY_NEVER, ReplicationConfig
 from insync.storage import disk as disks
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
@@ -180,13 +181,59 @@ def test_a_batch_that_is_damaged_everywhere_is_reported_by_all_and_replaced_by_n
     assert offsets_and_error(net, leader, 3) == ([3, 4, 5, 6, 7, 8], ErrorCode.none)
 
 
-def test_consumers_are_sent_verified_batches_only_if_it_is_asked_for() -> None:
-    """D6: insync.fetch.verify.checksums; the batches before the damaged one are sent."""
-    for verify, expected in ((False, list(range(BATCHES))), (True, [0, 1, 2])):
-        net = filled(**NO_SCRUB, replication=ReplicationConfig(fetch_verify_checksums=verify))
-        rot(net, 1, 3)
-        net.hold = [(1, "controller")]
-        assert offsets_and_error(net, 1) == (expected, ErrorCode.none)
+@pytest.mark.parametrize(
+    ("verify", "restarted", "served"),
+    [
+        (VERIFY_NEVER, True, BATCHES),
+        (VERIFY_FIRST, False, BATCHES),
+        (VERIFY_FIRST, True, 3),
+        (VERIFY_ALWAYS, False, 3),
+    ],
+)
+def test_consumers_are_sent_verified_batches(verify: str, restarted: bool, served: int) -> None:
+    """D6: insync.fetch.verify.checksums; the batches before the damaged one are sent. What a broker has just written
+    need not be verified; what it finds when it starts is, when it is first read."""
+    net = filled((1,), **NO_SCRUB, replication=ReplicationConfig(fetch_verify_checksums=verify))
+    if restarted:
+        net.crash(1)
+        net.start(1)
+        net.advance(15_000)
+    rot(net, 1, 3)
+    net.hold = [(1, "controller")]
+    assert offsets_and_error(net, 1) == (list(range(served)), ErrorCode.none)
+
+
+def test_every_batch_is_verified_once_and_by_one_reader() -> None:
+    """D6: a consumer or the scrub, whichever comes first; and again when its segment was closed meanwhile."""
+    net = filled((1,), **NO_SCRUB)
+    net.crash(1)
+    net.start(1)
+    net.advance(15_000)
+    segment = log_of(net, 1).active
+    assert not segment.is_verified(0, segment.size)
+    offsets_and_error(net, 1, 4)
+    assert segment.is_verified(segment.size // 2, segment.size)
+    assert not segment.is_verified(0, segment.size)
+    offsets_and_error(net, 1)
+    assert segment.is_verified(0, segment.size)
+    before = segment.size
+    net.produce(1, "t")
+    assert segment.is_verified(0, segment.size)
+    log_of(net, 1).roll()
+    segment.close()
+    assert segment.is_verified(0, before)
+    assert not segment.is_verified(0, segment.size)
+
+
+def test_an_answer_verifies_a_bounded_number_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """D6: many tiny batches do not hold up the others; the rest comes with the next fetch."""
+    monkeypatch.setattr(fetch_server, "MAX_VERIFIED_BATCHES", 3)
+    net = filled((1,), **NO_SCRUB)
+    net.crash(1)
+    net.start(1)
+    net.advance(15_000)
+    assert offsets_and_error(net, 1) == ([0, 1, 2], ErrorCode.none)
+    assert offsets_and_error(net, 1, 3) == ([3, 4, 5], ErrorCode.none)
 
 
 def test_any_replica_answers_a_verifying_reader_up_to_its_high_watermark() -> None:

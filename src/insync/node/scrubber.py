@@ -98,6 +98,7 @@ class Scrubber:
             self._place.restart_segment()
         else:
             self._place.passed(work)
+            work.mark_verified()
             if self._replicas.replicas.get(replica.key) is replica and (work.damaged or work.index_is_wrong):
                 offset = work.damaged[0].start_offset if work.damaged else work.segment.base
                 self._replicas.suspect(replica, offset, "scrub", now)

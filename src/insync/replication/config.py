@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+VERIFY_FIRST = "first"
+"""The first read of each batch since the start, or since its segment was closed."""
+VERIFY_ALWAYS, VERIFY_NEVER = "always", "never"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationConfig:
@@ -26,8 +30,8 @@ class ReplicationConfig:
     alter_partition_patience_ms: int = 2_000
     """I3: how long to wait for metadata that an answer has announced before asking the controller once more."""
 
-    fetch_verify_checksums: bool = False
-    """D6: consumers are sent only what was verified. Followers verify what they are sent."""
+    fetch_verify_checksums: str = VERIFY_FIRST
+    """D6: which reads of consumers are verified. Followers verify what they are sent."""
     fetch_max_bytes: int = 57_671_680
     """fetch.max.bytes: in one answer to a consumer, whatever it asks for."""
     max_incremental_fetch_sessions: int = 1_000

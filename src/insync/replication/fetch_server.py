@@ -12,6 +12,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from uuid import UUID
 
+from insync.replication.config import VERIFY_ALWAYS, VERIFY_FIRST
 from insync.replication.core import Core
 from insync.replication.divergence import EpochEnd
 from insync.replication.fetch_session import DEBUG_CONSUMER, NO_SESSION, CachedPartition, Session, SessionCache
@@ -27,6 +28,8 @@ from insync.wire.types import NO_DURATION, millis
 
 READ_COMMITTED = 1
 FEW = 64
+MAX_VERIFIED_BATCHES = 16_384
+"""For one answer: that takes 30 ms. The rest is sent with the next one."""
 MAX_WAIT_MS = 300_000
 """However patient a client says it is: a request under way keeps its connection from counting as idle."""
 _NONE = ErrorCode.none
@@ -48,7 +51,7 @@ class ParkedFetch:
         self.isolation = request.isolation_level
 
 
-Reads = dict[tuple[Log, int, int, int, bool], bytes]
+Reads = dict[tuple[Log, int, int, int, bool], tuple[bytes, int]]
 """What was read of a log a moment ago. Followers that wait side by side want the same, and nothing is written while
 they are answered one after the other."""
 
@@ -56,7 +59,7 @@ they are answered one after the other."""
 class Served:
     """What one pass over the dirty partitions has read."""
 
-    __slots__ = ("answers", "budget", "bytes", "copied", "done", "reads", "told", "urgent")
+    __slots__ = ("answers", "budget", "bytes", "copied", "done", "reads", "told", "unverified_batches", "urgent")
 
     def __init__(self, budget: int, reads: Reads) -> None:
         self.reads = reads
@@ -65,6 +68,8 @@ class Served:
         self.told: list[tuple[CachedPartition, int, int]] = []
         self.budget = budget
         self.bytes = 0
+        self.unverified_batches = MAX_VERIFIED_BATCHES
+        """How many batches may still be verified for this answer."""
         self.copied = 0
         """R6: how many of the bytes count against the throttled rate."""
         self.urgent = False
@@ -222,24 +227,33 @@ class FetchServer:
                 return damaged_error(log)
             limit = log.damage.limit(offset, limit)
         try:
-            records = _records(log, offset, size, limit, served)
+            records, position = _records(log, offset, size, limit, served)
         except CorruptSegmentError:
             self._core.suspects[replica] = (offset, "it cannot be found in its segment")
             return damaged_error(log)
-        if not records or not self._has_to_verify(cached, replica):
+        if not records or not self._has_to_verify(cached, replica, position, len(records)):
             return records
-        sound = verification.sound_prefix(log, records)
-        if sound == len(records):
-            return records
+        if served.unverified_batches <= 0:
+            return b""
+        checked = verification.check_batches(log, records, served.unverified_batches)
+        sound = checked.size
+        served.unverified_batches -= checked.batches
+        log.segment_of(offset).mark_verified(position, position + sound)
+        if not checked.is_damaged:
+            return records if sound == len(records) else records[:sound]
         header = batch.read_header(records, sound) if len(records) - sound >= batch.HEADER_SIZE else None
         bad = offset if header is None or sound == 0 else header.base_offset
         self._core.suspects[replica] = (bad if log.log_start <= bad < log.leo else offset, "its checksum is wrong")
         return records[:sound] if sound else damaged_error(log)
 
-    def _has_to_verify(self, cached: CachedPartition, replica: Replica) -> bool:
+    def _has_to_verify(self, cached: CachedPartition, replica: Replica, position: int, size: int) -> bool:
+        """D6: the first read by a consumer since the start, or since the segment was closed, is verified."""
         if not cached.from_follower:
+            setting = self._core.config.fetch_verify_checksums
+            segment = replica.log.segment_of(cached.fetch_offset)
             return (
-                self._core.config.fetch_verify_checksums
+                (setting == VERIFY_FIRST and not segment.is_verified(position, position + size))
+                or setting == VERIFY_ALWAYS
                 or cached.session_replica == DEBUG_CONSUMER
                 or replica in self._core.suspects
             )
@@ -303,12 +317,14 @@ class FetchServer:
             self._core.out.note("fetch_refused", partition=name, replica=cached.session_replica, error=error.name)
 
 
-def _records(log: Log, offset: int, size: int, limit: int, served: Served) -> bytes:
+def _records(log: Log, offset: int, size: int, limit: int, served: Served) -> tuple[bytes, int]:
+    """Batches, and where they are in their segment."""
     key = (log, offset, size, limit, served.bytes == 0)
-    records = served.reads.get(key)
-    if records is None:
-        records = served.reads[key] = log.read(offset, size, limit_offset=limit, min_one=served.bytes == 0)
-    return records
+    known = served.reads.get(key)
+    if known is None:
+        records = log.read(offset, size, limit_offset=limit, min_one=served.bytes == 0)
+        known = served.reads[key] = (records, log.segment_of(offset).read_position)
+    return known
 
 
 def damaged_error(log: Log) -> ErrorCode:

@@ -157,6 +157,7 @@ class Repairs:
         replica = repair.replica
         self._later(repair, now, 0)
         if work.is_current():
+            work.mark_verified()
             del repair.suspects[base]
             damage = replica.log.damage
             if damage.of_segment(work.segment.base) != work.damaged:

@@ -53,6 +53,14 @@ def truth(text: str) -> bool:
     return text.lower() == "true"
 
 
+def verified_reads(text: str) -> str:
+    """The values of earlier versions are taken too."""
+    chosen = {"true": "always", "false": "never"}.get(text.lower(), text.lower())
+    if chosen not in ("first", "always", "never"):
+        raise BadValue(f"{text!r} is not one of first, always, never")
+    return chosen
+
+
 def words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
@@ -131,7 +139,7 @@ _TABLE: dict[str, tuple[Target, ...]] = {
     "log.cleaner.backoff.ms": (("node", "cleaner_interval_ms", _MS1),),
     "insync.scrub.bytes.per.second": (("node", "scrub_bytes_per_second", whole(0)),),
     "insync.scrub.interval.ms": (("node", "scrub_interval_ms", _MS1),),
-    "insync.fetch.verify.checksums": (("replication", "fetch_verify_checksums", truth),),
+    "insync.fetch.verify.checksums": (("replication", "fetch_verify_checksums", verified_reads),),
     "log.retention.check.interval.ms": (("node", "retention_check_interval_ms", _MS1),),
     # groups
     "group.min.session.timeout.ms": (("groups", "group_min_session_timeout_ms", _MS1),),

@@ -16,6 +16,7 @@ from insync.storage import disk as disks
 from insync.storage import scan
 from insync.storage.damage import CorruptSegmentError
 from insync.storage.disk import Bytes, Disk, DiskFile
+from insync.storage.extents import Extents
 from insync.storage.index import OffsetIndex, TimeIndex
 from insync.wire.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_ok, read_header
 
@@ -50,6 +51,8 @@ class Segment:
         "_indexed",
         "_path",
         "_since_index",
+        "_verified",
+        "_written_from",
         "base",
         "broken",
         "first_timestamp",
@@ -57,6 +60,7 @@ class Segment:
         "index",
         "interval",
         "max_timestamp_offset",
+        "read_position",
         "size",
         "times",
         "top_timestamp",
@@ -76,6 +80,10 @@ class Segment:
         self.first_timestamp = self.top_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = -1
         self._since_index = 0
+        self._verified = Extents()
+        self._written_from = size  # what lies behind was written by this process, and is in the page cache
+        self.read_position = 0
+        """Where what was read last begins."""
         self._indexed = size == 0
         self.index = OffsetIndex(base)
         self.times = TimeIndex(base)
@@ -148,6 +156,8 @@ class Segment:
         """Cut at `position`, where the batch that holds `offset` starts."""
         self.file.truncate(position)
         self.size = position
+        self._verified.truncate(position)
+        self._written_from = min(self._written_from, position)
         self.hints.clear()
         self.index.truncate(offset)
         self.times.truncate(offset)
@@ -198,6 +208,7 @@ class Segment:
         position = self.hints.get(offset, -1)
         if position < 0:
             position = self.locate(offset)
+        self.read_position = position
         available = self.size - position
         if available <= max_bytes and limit_offset >= end_offset:
             data = self._served(position, available, offset)
@@ -222,6 +233,14 @@ class Segment:
         if len(data) < min(n, _START.size):
             raise CorruptSegmentError(self._path + LOG, offset, f"cannot read bytes from {position} on")
         return data
+
+    def is_verified(self, start: int, end: int) -> bool:
+        """D6: whether all batches between these positions were verified in this uptime, or have just been written."""
+        return start >= self._written_from or self._verified.covers(start, min(end, self._written_from))
+
+    def mark_verified(self, start: int, end: int) -> None:
+        if start < end:
+            self._verified.add(start, end)
 
     def _front(self, data: bytes, cut: int, position: int) -> bytes:
         if len(data) - cut >= _START.size:
@@ -432,6 +451,7 @@ class Segment:
         if self._file is not None:
             self._file.close()
             self._file = None
+            self._written_from = self.size  # when it is read next, it may come from the disk
 
     def reset_index(self) -> None:
         self.index = OffsetIndex(self.base)

@@ -14,6 +14,8 @@ or deleted: the caller asks `is_current` before it believes the result.
 from __future__ import annotations
 
 from bisect import bisect_right
+from struct import Struct
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -31,6 +33,8 @@ MARKS = 1_024
 OVERLAP = "its offsets overlap with those of the batch before"
 _CHUNK = 1 << 20
 _CRC_FROM = 21
+_LENGTH_END = 12
+_START = Struct(">qiibIhi")  # base offset, length, leader epoch, magic, CRC, attributes, last offset delta
 
 
 class Verification:
@@ -41,6 +45,7 @@ class Verification:
     """
 
     __slots__ = (
+        "_begin",
         "_budget",
         "_cuts",
         "_end_offset",
@@ -80,6 +85,7 @@ class Verification:
         self._epochs = [epoch for epoch, _ in entries]
         self._epoch_starts = [start for _, start in entries]
         self._budget = budget or self._size * (BATCH_COST + 1) + 1
+        self._begin = position
         self.position = position
         self.expected = segment.base if expected < 0 else expected
         self.cost = 0
@@ -94,6 +100,11 @@ class Verification:
     def is_current(self) -> bool:
         """False if the log changed under the walk, which then proves nothing."""
         return self._log.cuts == self._cuts and self._segment in self._log.segments
+
+    def mark_verified(self) -> None:
+        """For readers: these batches need not be verified again. The log must not have changed (`is_current`)."""
+        if not self.damaged:
+            self._segment.mark_verified(self._begin, self.position)
 
     def run(self) -> None:
         if self._file is None:
@@ -229,20 +240,41 @@ class _Reader:
         return memoryview(self._data)[position - self._at : position - self._at + n]
 
 
-def sound_prefix(log: Log, records: bytes) -> int:
-    """How many bytes of `records`, as read from `log`, are sound batches; the first may start below what was asked."""
-    end = 0
-    expected = -1
-    for at, header in batches.iter_headers(records):
+class Checked(NamedTuple):
+    """What was found in bytes that were read from a log."""
+
+    size: int
+    """Of the sound batches at the front."""
+    batches: int
+    """How many these are."""
+    is_damaged: bool
+    """What follows them is not sound; else it was not looked at."""
+
+
+def check_batches(log: Log, records: bytes, most: int) -> Checked:
+    """Check up to `most` batches of `records`, as read from `log`; the first may start below what was asked."""
+    at, end, expected, count = 0, len(records), -1, 0
+    view, unpack, epoch_at = memoryview(records), _START.unpack_from, log.epochs.epoch_at
+    while at < end and count < most:
+        if end - at < HEADER_SIZE:
+            return Checked(at, count, True)
+        base, length, epoch, magic, crc, _, last_offset_delta = unpack(records, at)
+        following = at + _LENGTH_END + length
         sound = (
-            header.magic == batches.MAGIC
-            and header.base_offset >= expected
-            and header.last_offset_delta >= 0
-            and header.leader_epoch == log.epochs.epoch_at(header.base_offset)
-            and batches.crc_ok(records, at, header)
+            at + HEADER_SIZE <= following <= end
+            and magic == batches.MAGIC
+            and base >= expected
+            and last_offset_delta >= 0
+            and epoch == epoch_at(base)
+            and crc32c(view[at + _CRC_FROM : following]) == crc
         )
         if not sound:
-            return end
-        end = at + header.length
-        expected = header.next_offset
-    return end
+            return Checked(at, count, True)
+        at, expected = following, base + last_offset_delta + 1
+        count += 1
+    return Checked(at, count, False)
+
+
+def sound_prefix(log: Log, records: bytes) -> int:
+    """How many bytes of `records` are sound batches."""
+    return check_batches(log, records, len(records)).size
