@@ -18,7 +18,7 @@ from insync.wire import batch
 
 TIMEOUT_S = 60.0
 """Of every wait; only a defect takes this long."""
-TOPICS = ("scrubbed", "rebuilt")
+TOPICS = ("scrubbed", "rebuilt", "unreadable")
 PLAN = {"partitions": 1, "replication_factor": 3, "min_insync_replicas": 2, "segment_bytes": 20_000}
 
 
@@ -188,3 +188,20 @@ def test_damage_without_an_intact_copy_is_shown_until_it_is_healed(cluster: Clus
     assert "corrupt batch: offsets" in told.replicas[0].why
     flip(path, 2_000)  # as if it was restored from a backup
     wait_until(lambda: findings(cluster) == [], "the finding is cleared")
+
+
+def test_a_bad_sector_of_a_leader_ends_no_node_and_loses_nothing(cluster: Cluster) -> None:
+    """D6: a consumer meets it first, gets all records all the same, and the leader's log is repaired."""
+    topic = "unreadable"
+    writer = Writer(cluster, topic)
+    writer.write(300)
+    acknowledged = writer.finish()
+    leader = cluster.leader_of(topic)
+    pid = cluster.nodes[leader].process.pid  # type: ignore[union-attr]
+    cluster.break_sectors(leader, segments(cluster, leader, topic)[1], 4_096, 8_192)
+    assert read(cluster, topic, len(acknowledged)) == acknowledged
+    wait_until(lambda: bool(lines(cluster, leader, "batch_repaired", topic)), "repaired")
+    wait_until(lambda: not findings(cluster), "all findings cleared")
+    assert is_intact(cluster, topic)
+    assert cluster.nodes[leader].process.pid == pid  # type: ignore[union-attr]
+    cluster.mend()

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from node_harness import Net, config, config_request, three_brokers
 
+from insync import findings
+from insync.node import config as node_config
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import alter_configs, describe_configs, incremental_alter_configs
 
@@ -261,3 +263,23 @@ def test_bad_changes_get_kafkas_errors(
     net = Net().up()
     net.create("t")
     assert alter(net, kind, name, key, value, operation).error_code is error
+
+
+def test_a_broker_passes_on_what_a_controller_reports_of_itself() -> None:
+    """Q8: a client may not reach a controller that is no broker. One that does not answer is an error, not silence."""
+    broker = config(1, voters=(9,), roles=(node_config.BROKER,))
+    net = Net(broker, config(9, voters=(9,), roles=(node_config.CONTROLLER,))).up()
+    net.nodes[9].findings.report("metadata_damaged", "__cluster_metadata", "for the test")
+    resource = describe_configs.DescribeConfigsResource(
+        resource_type=4, resource_name="9", configuration_keys=(findings.CONFIG_KEY,)
+    )
+    request = describe_configs.DescribeConfigsRequest(resources=(resource,))
+    (result,) = net.answered(1, request).results
+    assert result.error_code is ErrorCode.none
+    assert [finding.kind for finding in findings.decode(result.configs[0].value or "")] == ["metadata_damaged"]
+    net.crash(9)
+    token = net.ask(1, request)
+    net.advance(5_000)
+    (result,) = net.answers[token].results
+    assert result.error_code is ErrorCode.request_timed_out
+    assert result.error_message == "Controller 9 does not answer."

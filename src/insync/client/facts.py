@@ -106,10 +106,19 @@ async def gather(cluster: Cluster, name: str, index: int, interval: float = 0.5)
 async def node_findings(cluster: Cluster, broker: int) -> Sequence[Finding]:
     """What a broker reports of itself; NOBODY: whichever answers. Empty if it does not answer, or is not insync's."""
     name = "" if broker == NOBODY else str(broker)
+    return await _findings(cluster, name, through_any=False) or ()
+
+
+async def controller_findings(cluster: Cluster, controller: int) -> Sequence[Finding] | None:
+    """What a controller that is no broker reports of itself, through a broker; None if it does not answer."""
+    return await _findings(cluster, str(controller), through_any=True)
+
+
+async def _findings(cluster: Cluster, name: str, *, through_any: bool) -> Sequence[Finding] | None:
     try:
-        configs = await topics.configs(cluster, name, kind=topics.BROKER, keys=[CONFIG_KEY])
+        configs = await topics.configs(cluster, name, kind=topics.BROKER, keys=[CONFIG_KEY], through_any=through_any)
     except ClientError:
-        return ()
+        return None
     entry = configs.get(CONFIG_KEY)
     return decode(entry.value or "") if entry is not None else ()
 

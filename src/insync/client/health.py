@@ -10,11 +10,12 @@ from insync import findings
 from insync.client import admin, offsets, topics
 from insync.client.cluster import Cluster
 from insync.client.errors import ClientError, ErrorCode, Unsupported, name_of
-from insync.client.facts import MIN_ISR, effective_min_isr, node_findings
+from insync.client.facts import MIN_ISR, controller_findings, effective_min_isr, node_findings
 from insync.client.model import NOBODY, ClusterInfo, LogDir, Partition, QuorumState, Reassignment, Topic
 
 SEVERITIES = ("critical", "warning", "info")
 FULL = 0.95
+VOTERS = "controller.quorum.voters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class Picture:
     """None for a broker that is in the cluster and does not answer."""
     node_findings: Mapping[int, Sequence[findings.Finding]] = field(default_factory=dict)
     """What brokers report of themselves; only insync's do. NOBODY is a broker that answers while none is registered."""
+    controller_findings: Mapping[int, Sequence[findings.Finding] | None] = field(default_factory=dict)
+    """What controllers that are no brokers report of themselves; None for one that no broker reaches."""
     controller_answers: bool = True
 
 
@@ -48,6 +51,8 @@ async def look(cluster: Cluster) -> Picture:
     dirs = await asyncio.gather(*(_log_dirs(cluster, broker) for broker in live))
     asked = live or [NOBODY]
     reported = await asyncio.gather(*(node_findings(cluster, broker) for broker in asked))
+    controllers = await _controllers(cluster, info)
+    of_controllers = await asyncio.gather(*(controller_findings(cluster, node) for node in controllers))
     reassignments, quorum = await asyncio.gather(_reassignments(cluster), _quorum(cluster))
     return Picture(
         info=info,
@@ -57,6 +62,7 @@ async def look(cluster: Cluster) -> Picture:
         quorum=quorum,
         log_dirs=dict(zip(live, dirs, strict=True)),
         node_findings=dict(zip(asked, reported, strict=True)),
+        controller_findings=dict(zip(controllers, of_controllers, strict=True)),
         controller_answers=reassignments is not None,
     )
 
@@ -121,6 +127,12 @@ def _reported(picture: Picture) -> Iterator[Finding]:
             where = finding.subject if broker == NOBODY else f"broker {broker} {finding.subject}"
             yield Finding(severity, finding.kind.replace("_", " "), where, finding.text)
 
+    for controller, own in picture.controller_findings.items():
+        for finding in own or ():
+            severity = finding.severity if finding.severity in SEVERITIES else "warning"
+            where = f"controller {controller} {finding.subject}"
+            yield Finding(severity, finding.kind.replace("_", " "), where, finding.text)
+
 
 def _partition(picture: Picture, topic: Topic, partition: Partition) -> Iterator[Finding]:
     where = f"{topic.name}-{partition.index}"
@@ -138,6 +150,21 @@ def _partition(picture: Picture, topic: Topic, partition: Partition) -> Iterator
     elif partition.leader != partition.preferred:
         text = f"led by {partition.leader} instead of {partition.preferred}"
         yield Finding("info", "leader not preferred", where, text)
+
+
+async def _controllers(cluster: Cluster, info: ClusterInfo) -> list[int]:
+    """The voters that are no brokers, by the configuration of a broker: a quorum that has stopped names none."""
+    brokers = {broker.id: True for broker in info.brokers}
+    live = [broker.id for broker in info.brokers if not broker.fenced]
+    if not live:
+        return []
+    try:
+        configs = await topics.configs(cluster, str(live[0]), kind=topics.BROKER, keys=[VOTERS])
+    except ClientError:
+        return []
+    text = configs[VOTERS].value or "" if VOTERS in configs else ""
+    ids = [entry.partition("@")[0].strip() for entry in text.split(",")]
+    return [int(voter) for voter in ids if voter.isdecimal() and int(voter) not in brokers]
 
 
 async def _log_dirs(cluster: Cluster, broker: int) -> Sequence[LogDir] | None:

@@ -186,15 +186,16 @@ async def grow(cluster: Cluster, name: str, count: int) -> None:
 
 
 async def configs(
-    cluster: Cluster, name: str, *, kind: int = TOPIC, keys: Sequence[str] | None = None
+    cluster: Cluster, name: str, *, kind: int = TOPIC, keys: Sequence[str] | None = None, through_any: bool = False
 ) -> dict[str, Config]:
-    """The configs in force, by name: those in `keys`, or all. A broker's are asked of the broker itself."""
+    """The configs in force, by name: those in `keys`, or all. A broker's are asked of the broker itself, unless any
+    broker can ask it (`through_any`)."""
     values = {
         "resources": [{"resource_type": kind, "resource_name": name, "configuration_keys": keys}],
         "include_synonyms": False,
         "include_documentation": False,
     }
-    if kind == BROKER and name:
+    if kind == BROKER and name and not through_any:
         answer = await cluster.ask_broker(int(name), apis.DESCRIBE_CONFIGS, values)
     else:
         answer = await cluster.ask(apis.DESCRIBE_CONFIGS, values)

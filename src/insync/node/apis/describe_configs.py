@@ -3,6 +3,9 @@
 A topic's value is its own, else this broker's default, the cluster's, that of the node's file, or the built-in one. The
 broker with the empty name is the cluster's defaults: only those that are set. Leaves out: other resources (loggers,
 groups, client metrics).
+
+Controllers that are no brokers may be out of a client's reach. A broker passes a request for the findings of one of
+them on to it.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 KEY = 32
 VERSIONS = (1, 4)
+CHANNEL = "forward"
 
 TOPIC, BROKER, CLUSTER, STATIC, BUILT_IN = range(1, 6)
 """Kafka's numbers of where a value comes from."""
@@ -44,9 +48,44 @@ Described = dict[tuple[object, ...], tuple[Message, ...]]
 
 
 def handle(node: Node, request: Message, token: int, now: int) -> None:
+    controller = _controller_asked_for(node, request)
+    if controller is None:
+        node.out.reply(token, _answer(node, request))
+        return
+
+    def on_response(response: Message | None, now: int) -> None:
+        node.out.reply(token, _unanswered(request) if response is None else response)
+
+    node.out.send(controller, CHANNEL, request, on_response, node.config.quorum.request_timeout_ms)
+
+
+def _controller_asked_for(node: Node, request: Message) -> int | None:
+    """The voter, which is not this node, whose findings and nothing else this request is about."""
+    if node.broker_role is None or len(request.resources) != 1:
+        return None
+    (resource,) = request.resources
+    if resource.resource_type != Resource.BROKER or resource.configuration_keys != (findings.CONFIG_KEY,):
+        return None
+    others = {str(voter): voter for voter in node.config.voters if voter != node.id and voter not in node.image.brokers}
+    return others.get(resource.resource_name)
+
+
+def _unanswered(request: Message) -> Message:
+    (resource,) = request.resources
+    result = api.DescribeConfigsResult(
+        error_code=ErrorCode.request_timed_out,
+        error_message=f"Controller {resource.resource_name} does not answer.",
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=(),
+    )
+    return api.DescribeConfigsResponse(throttle_time=NO_DURATION, results=(result,))
+
+
+def _answer(node: Node, request: Message) -> Message:
     described: Described = {}
     results = tuple(_result(node, resource, request, described) for resource in request.resources)
-    node.out.reply(token, api.DescribeConfigsResponse(throttle_time=NO_DURATION, results=results))
+    return api.DescribeConfigsResponse(throttle_time=NO_DURATION, results=results)
 
 
 def _result(node: Node, resource: Message, request: Message, described: Described) -> Message:
