@@ -42,6 +42,7 @@ class Busy:
 
     def __init__(self, loop: Loop, name: str, *, node: bool = False, cost: int = COST_NS) -> None:
         self.is_queued = False
+        self.debt_ns = self.served_ns = 0
         self.waiting = 0
         self.longest_turn = 0
         self._loop = loop
@@ -139,6 +140,46 @@ def test_connections_that_are_often_idle_do_not_starve_one_that_is_busy() -> Non
                 connection.send(1)
         loop.iterate()
     assert loop.served.count("busy") > 500
+
+
+def test_connections_with_expensive_requests_make_no_round_long() -> None:
+    """A request cannot be interrupted: a connection that takes more than its turn is passed over until that is paid."""
+    loop = Loop()
+    expensive = 20 * NODE_SLICE_NS
+    floods = [Busy(loop, f"flood-{number}", node=True, cost=expensive) for number in range(16)]
+    for flood in floods:
+        flood.send(1_000_000)
+    for _ in range(100):
+        loop.iterate()
+    follower = Busy(loop, "follower", node=True)
+    worst = 0
+    for _ in range(50):
+        follower.send(1)
+        asked = loop.now
+        while follower.waiting:
+            loop.iterate()
+        worst = max(worst, loop.now - asked)
+    assert worst <= 2 * expensive
+    served = [loop.served.count(f"flood-{number}") for number in range(16)]
+    assert min(served) > 0
+
+
+def test_a_connection_that_was_idle_for_as_long_as_it_took_too_much_is_early_again() -> None:
+    loop = Loop()
+    heavy, flood = Busy(loop, "heavy", cost=10 * CLIENT_SLICE_NS), Busy(loop, "flood")
+    flood.send(1_000_000)
+    heavy.send(1)
+    while heavy.waiting:
+        loop.iterate()
+    debt = heavy.debt_ns
+    assert debt >= 9 * CLIENT_SLICE_NS
+    while heavy.is_queued:
+        loop.iterate()
+    loop.now = heavy.served_ns + debt
+    heavy.send(1)
+    before = len(loop.served)
+    loop.iterate()
+    assert loop.served[before] == "heavy"
 
 
 def test_turns_get_shorter_as_more_connections_wait() -> None:

@@ -42,7 +42,11 @@ def answer_list_offsets(core: Core, request: list_offsets.ListOffsetsRequest) ->
         for asked in topic.partitions:
             # A partition that is named more than once is refused, as in Kafka: which answer would be whose?
             repeated = asked.partition_index in lines
-            line = _refused(asked, ErrorCode.invalid_request) if repeated else find(core, topic.name, asked, consumer)
+            line = (
+                refused(asked.partition_index, ErrorCode.invalid_request)
+                if repeated
+                else find(core, topic.name, asked, consumer)
+            )
             lines[asked.partition_index] = line
     return list_offsets.ListOffsetsResponse(
         throttle_time=NO_DURATION,
@@ -53,8 +57,8 @@ def answer_list_offsets(core: Core, request: list_offsets.ListOffsetsRequest) ->
     )
 
 
-def _refused(asked: list_offsets.ListOffsetsPartition, error: ErrorCode) -> list_offsets.ListOffsetsPartitionResponse:
-    return list_offsets.ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error)
+def refused(index: int, error: ErrorCode) -> list_offsets.ListOffsetsPartitionResponse:
+    return list_offsets.ListOffsetsPartitionResponse(partition_index=index, error_code=error)
 
 
 def _offset(
@@ -63,9 +67,9 @@ def _offset(
     leader = leader_by_name(core, topic, asked.partition_index, asked.current_leader_epoch)
     found = leader if isinstance(leader, ErrorCode) else _find(leader, asked.timestamp, consumer)
     if isinstance(found, ErrorCode) or isinstance(leader, ErrorCode):
-        return _refused(asked, found if isinstance(found, ErrorCode) else _NONE)
+        return refused(asked.partition_index, found if isinstance(found, ErrorCode) else _NONE)
     if found is None:
-        return _refused(asked, _NONE)
+        return refused(asked.partition_index, _NONE)
     offset, timestamp = found
     epoch = leader.epoch if asked.timestamp == LATEST else leader.replica.log.epochs.epoch_at(offset)
     return list_offsets.ListOffsetsPartitionResponse(
@@ -87,9 +91,9 @@ def _local_offset(
     log = replica.log
     found = (log.leo, -1) if asked.timestamp == LATEST else _search(log, asked.timestamp, log.leo)
     if isinstance(found, ErrorCode):
-        return _refused(asked, found)
+        return refused(asked.partition_index, found)
     if found is None:
-        return _refused(asked, _NONE)
+        return refused(asked.partition_index, _NONE)
     offset, timestamp = found
     return list_offsets.ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,

@@ -4,6 +4,9 @@ Every request takes a slot in a queue; an answer that is ready waits until those
 
 A connection takes requests while it has room. A request that is not answered at once takes some, and so does an answer
 that has to wait; one that waits for records takes all of it, because what it brings may be as large as a fetch may be.
+A request with many entries reaches the node in parts (see `divided`), and a large one is read from the buffer, decoded
+and handled in separate units of a turn. The next request of the connection waits until all of it has reached the node.
+
 Reading stops while there is no room, while requests that have arrived wait for a turn (see `turns`), or while the
 client does not take its answers: the rest stays in its socket. Bytes that make no sense close the connection, with one
 line in the log.
@@ -18,7 +21,9 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING
 
 from insync.escaping import log_value
+from insync.node import apis
 from insync.sansio import Client, HangUp, Message
+from insync.server.divided import Answer, DividedRequest
 from insync.server.peers import node_of
 from insync.wire.codec import RequestHeader
 from insync.wire.edge import Exchange
@@ -31,12 +36,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("insync.server")
 
+PRODUCE = 0
 FETCH = 1
 METADATA = 3
 MUCH = 1 << 16
 """So many bytes of answers are not held back."""
 READ_AHEAD_BYTES = 1 << 16
 """A connection that waits for its turn reads on until it has this much."""
+LARGE_BYTES = 1 << 20
+"""A request of this size is decoded in a unit of its own: copying it takes a millisecond, a hundred of them 100 ms."""
 NOT_ASKED = 0
 """The token of a request that has not reached the node."""
 
@@ -53,15 +61,16 @@ class Farewell(list[bytes | bytearray]):
 class Slot:
     """One request under way; `buffers` is its answer once there is one, empty if none is due."""
 
-    __slots__ = ("buffers", "connection", "exchange", "size", "started", "token", "weight")
+    __slots__ = ("buffers", "connection", "divided", "exchange", "size", "started", "token", "weight")
 
-    def __init__(self, connection: Connection, exchange: Exchange) -> None:
+    def __init__(self, connection: Connection, exchange: Exchange, size: int) -> None:
         self.connection = connection
         self.exchange = exchange
         self.started = monotonic_ns()
         self.buffers: Pieces | None = None
         self.token = NOT_ASKED
-        self.size = 0  # of the request, if it was not answered at once
+        self.divided: DividedRequest | None = None  # while its parts are handled
+        self.size = size  # of the request
         self.weight = 0  # what it takes of its connection's room
 
     def answer(self, response: Message | HangUp | None) -> None:
@@ -76,7 +85,8 @@ class Connection(asyncio.Protocol):
         self.begun_ns = 0  # since when the request that is coming in is coming in
         self.peer: int | None = None  # the node at the other end, if it is one
         self.has_node_turns = False
-        self.is_queued = False  # kept by the scheduler of turns
+        self.is_queued = False  # this and the next two are kept by the scheduler of turns
+        self.debt_ns = self.served_ns = 0
         self.received = 0  # bytes of requests that are not whole, or not answered
         self.unread = 0  # bytes of answers that the client has not taken, or must not have yet
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # until connection_made
@@ -95,6 +105,9 @@ class Connection(asyncio.Protocol):
         self._first_api = -1
         self._clients: dict[int, Client] = {}  # by the version of the API they spoke
         self._due: deque[Question] = deque()  # questions that were held back and are due now
+        self._dividing: deque[tuple[Slot, Client]] = deque()  # requests with parts that the node has not got yet
+        self._large: bytes | None = None  # a request that is to be decoded in the next unit
+        self._more = False  # the node was told that another request follows
         self._has_rest = False  # requests that have arrived wait for a turn
         self._reading = True
         self._working = False
@@ -123,7 +136,7 @@ class Connection(asyncio.Protocol):
             self._account_received()
             if len(self._frames) >= READ_AHEAD_BYTES and self._frames.has_whole:
                 self._has_rest = True
-                self._read_on(False)
+                self._read_on(taken=False)
         else:
             self.listener.turns.ready(self)
 
@@ -135,8 +148,13 @@ class Connection(asyncio.Protocol):
         self._let_go()
         slots, self._slots = self._slots, deque()
         self.listener.left(self, self._closed_here)
+        self._dividing.clear()
+        self._large = None
         for slot in slots:
-            if slot.buffers is None and slot.token != NOT_ASKED:
+            if slot.buffers is None and slot.divided is not None:
+                for token, request in slot.divided.under_way():
+                    self.listener.abandon(token, request)
+            elif slot.buffers is None and slot.token != NOT_ASKED:
                 self.listener.abandon(slot.token, slot.exchange.request)
 
     def pause_writing(self) -> None:
@@ -159,33 +177,50 @@ class Connection(asyncio.Protocol):
         """Serve requests while there is room for their answers, until the turn is over."""
         if self._working or self._closed:
             return False
-        self._working, taken, more = True, False, False
+        self._working, unread = True, len(self._frames)
         self.listener.hold()
         try:
-            while not self._closed:
-                if self._due:  # these have their room; a fetch behind one of them may have taken the rest
-                    self.listener.ask(*self._due.popleft())
-                else:
-                    frame = self._frames.take() if self._has_room() else None
-                    if frame is None:
-                        break
-                    taken, more = True, self._frames.has_whole
-                    self._request(frame, more)
-                if monotonic_ns() >= until_ns:
-                    break
+            while not self._closed and self._serve_unit() and monotonic_ns() < until_ns:
+                pass
         except MalformedFrame as error:
             self.close("bad_request", str(error))
         finally:
             self._working = False
-            if more:
+            if self._more:
+                self._more = False
                 self.listener.end_turn()  # the turn is over, there was no room for it, or it made no sense
             self.listener.release()
         if self._closed:
             return False
-        self._has_rest = bool(self._due) or (self._has_room() and self._frames.has_whole)
+        self._has_rest = self._has_begun() or (self._has_room() and self._frames.has_whole)
         self._account_received()
-        self._read_on(taken)
+        self._read_on(taken=len(self._frames) < unread)
         return self._has_rest
+
+    def _has_begun(self) -> bool:
+        return bool(self._due or self._dividing or self._large)
+
+    def _serve_unit(self) -> bool:
+        """The least that is done in a turn: one request, one part of a large one, or its decoding. False: nothing is
+        there to be done. Held questions have their room; a fetch behind one of them may have taken the rest."""
+        if self._dividing:
+            slot, client = self._dividing[0]
+            self._ask_part(slot, client)
+        elif self._due:
+            message, slot, client = self._due.popleft()
+            self.ask(message, slot, client, more=False)
+        elif self._large is not None:
+            large, self._large = self._large, None
+            self._request(large)
+        else:
+            frame = self._frames.take() if self._has_room() else None
+            if frame is None:
+                return False
+            if len(frame) >= LARGE_BYTES:
+                self._large = frame
+            else:
+                self._request(frame)
+        return True
 
     def ask_later(self, question: Question) -> None:
         """A question that was held back is due: it is asked in this connection's next turn."""
@@ -197,13 +232,44 @@ class Connection(asyncio.Protocol):
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
-    def _request(self, frame: bytes, more: bool) -> None:
+    def ask(self, message: Message, slot: Slot, client: Client, *, more: bool) -> None:
+        """Hand a request to the node, in parts if it is large."""
+        parts = apis.PARTS.get(slot.exchange.header.api_key)
+        if parts is not None and slot.size >= parts.smallest:
+            requests = parts.divide(message)
+            if len(requests) > 1:
+                slot.divided = DividedRequest(parts, requests, slot.answer)
+                self._dividing.append((slot, client))
+                self._ask_part(slot, client)
+                return
+            message = requests[0]
+        slot.token = self._hand_over(message, slot.answer, client, more=more)
+
+    def _hand_over(self, message: Message, answer: Answer, client: Client, *, more: bool) -> int:
+        """What a produce left for the next request is done by the next produce, or when the turn ends; the requests of
+        other APIs leave it."""
+        if more:
+            self._more = True
+        elif message.__api_key__ == PRODUCE:
+            self._more = False
+        return self.listener.request(message, answer, client, more)
+
+    def _ask_part(self, slot: Slot, client: Client) -> None:
+        divided = slot.divided
+        if divided is not None and divided.has_more:
+            request, answer = divided.next()
+            more = divided.has_more or self._frames.has_whole
+            divided.asked(self._hand_over(request, answer, client, more=more))
+        if divided is None or not divided.has_more:
+            self._dividing.popleft()
+
+    def _request(self, frame: bytes) -> None:
         listener = self.listener
         exchange = listener.edge.receive(frame)
         header = exchange.header
         if not self._greeted:
             self._greet(header)
-        slot = Slot(self, exchange)
+        slot = Slot(self, exchange, len(frame))
         self._slots.append(slot)
         listener.traffic.received(header.api_key, len(frame))
         if exchange.request is None:
@@ -212,16 +278,15 @@ class Connection(asyncio.Protocol):
             listener.metadata(exchange.request, slot, self._client(header.api_version), again=self._oriented)
             self._oriented = True
         else:
-            slot.token = listener.request(exchange.request, slot.answer, self._client(header.api_version), more)
+            self.ask(exchange.request, slot, self._client(header.api_version), more=self._frames.has_whole)
         if slot.buffers is None:
-            self._waits(slot, len(frame))
+            self._waits(slot)
 
-    def _waits(self, slot: Slot, size: int) -> None:
+    def _waits(self, slot: Slot) -> None:
         """It was not answered at once: until it is, it is held in memory, and takes room."""
-        slot.size = size
-        slot.weight = self._room if slot.exchange.header.api_key == FETCH else self._least + size
+        slot.weight = self._room if slot.exchange.header.api_key == FETCH else self._least + slot.size
         self._weight += slot.weight
-        self._under_way += size
+        self._under_way += slot.size
 
     def _greet(self, header: RequestHeader) -> None:
         self._greeted = True
@@ -317,7 +382,7 @@ class Connection(asyncio.Protocol):
 
     # --- room --------------------------------------------------------------------------------------------------------
 
-    def _read_on(self, taken: bool) -> None:
+    def _read_on(self, *, taken: bool) -> None:
         """Or not, if there is no room or enough to do. Slowness of a request counts only while it is read."""
         if self._closed:
             return
@@ -334,7 +399,7 @@ class Connection(asyncio.Protocol):
                 self._transport.pause_reading()
 
     def _account_received(self) -> None:
-        size = self._under_way + len(self._frames)
+        size = self._under_way + len(self._frames) + (len(self._large) if self._large else 0)
         if size != self.received:
             before, self.received = self.received, size
             if not self.listener.budget_received.change(before, size):

@@ -164,7 +164,7 @@ class Listener:
 
     def ask(self, message: Message, slot: Slot, client: Client) -> None:
         if not slot.connection.closed:
-            slot.token = self.request(message, slot.answer, client, False)
+            slot.connection.ask(message, slot, client, more=False)
 
     def _unsettled(self) -> bool:
         now, alive = asyncio.get_running_loop().time(), self.known_brokers()

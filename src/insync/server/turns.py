@@ -13,6 +13,10 @@ ran out, so that a client that asks now and then hardly notices one that floods.
 turn waits with the others once, before it may be early again: many connections that send a little cannot starve the
 rest. Turns get shorter as more connections wait, so that a round through all of them stays short.
 
+What takes longer than a turn cannot be interrupted, so it is paid back: a connection that used more than its turn is
+passed over until rounds, or the time in which it is idle, have made up for it. Connections whose requests are expensive
+therefore cannot make a round long for the others.
+
 While a class has time left in this iteration and no connection waits, requests are served at once, in the callback that
 read them: a node that is not overloaded has no queue.
 """
@@ -30,6 +34,8 @@ NODE_SLICE_NS = 10 * MS
 """What each class may use of one iteration of the loop."""
 ROUND_NS = 40 * MS
 """What a round through all waiting connections should take."""
+FORGIVEN_NS = MS
+"""A turn may end so much late: requests are served as a whole."""
 MIN_TURN_NS = MS // 2
 """Turns are not shorter than this: what is written in one turn reaches followers together."""
 
@@ -38,7 +44,10 @@ class Served(Protocol):
     """A connection, as the scheduler sees it."""
 
     is_queued: bool
-    """Kept by the scheduler."""
+    debt_ns: int
+    """What it used beyond its turns."""
+    served_ns: int
+    """When it was served last. All three are kept by the scheduler."""
 
     def is_node(self) -> bool:
         """Whether its turns are those of nodes."""
@@ -71,9 +80,11 @@ class TurnQueue:
     def turn_ns(self) -> int:
         return max(MIN_TURN_NS, min(self.slice_ns, ROUND_NS // (len(self) + 1)))
 
-    def add(self, connection: Served) -> None:
+    def add(self, connection: Served, now_ns: int) -> None:
+        if connection.debt_ns and now_ns - connection.served_ns >= connection.debt_ns:
+            connection.debt_ns = 0
         connection.is_queued = True
-        self._early.append(connection)
+        (self._late if connection.debt_ns else self._early).append(connection)
 
     def add_late(self, connection: Served) -> None:
         connection.is_queued = True
@@ -81,17 +92,35 @@ class TurnQueue:
 
     def serve_next(self, clock: Callable[[], int]) -> None:
         is_early = bool(self._early)
-        connection = (self._early if is_early else self._late).popleft()
+        connection = self._early.popleft() if is_early else self._next_late()
         connection.is_queued = False
         if self.serve(connection, clock) or (is_early and self._late):
             self.add_late(connection)
 
+    def _next_late(self) -> Served:
+        """The first that owes nothing, else the one that owes least. Those that are passed over have paid a turn."""
+        turn_ns, late = self.turn_ns, self._late
+        for _ in range(len(late)):
+            connection = late.popleft()
+            if not connection.debt_ns:
+                return connection
+            connection.debt_ns = max(0, connection.debt_ns - turn_ns)
+            late.append(connection)
+        connection = min(late, key=lambda waiting: waiting.debt_ns)
+        late.remove(connection)
+        return connection
+
     def serve(self, connection: Served, clock: Callable[[], int]) -> bool:
         began = clock()
+        turn_ns = min(self.turn_ns, self.slice_ns - self.used_ns)
         try:
-            return connection.serve(began + min(self.turn_ns, self.slice_ns - self.used_ns))
+            return connection.serve(began + turn_ns)
         finally:
-            self.used_ns += clock() - began
+            connection.served_ns = now = clock()
+            used_ns = now - began
+            self.used_ns += used_ns
+            if used_ns > turn_ns + FORGIVEN_NS:
+                connection.debt_ns += used_ns - turn_ns
 
 
 class Turns:
@@ -117,7 +146,7 @@ class Turns:
             return
         queue = self._nodes if connection.is_node() else self._clients
         if self._is_serving or len(queue) or not queue.has_time:
-            queue.add(connection)
+            queue.add(connection, self._clock())
             self._schedule()
             return
         self._is_serving = True
@@ -133,7 +162,7 @@ class Turns:
     def ready_later(self, connection: Served) -> None:
         """The connection can go on, but what is under way ends first."""
         if not connection.is_queued:
-            (self._nodes if connection.is_node() else self._clients).add(connection)
+            (self._nodes if connection.is_node() else self._clients).add(connection, self._clock())
             self._schedule()
 
     def _schedule(self) -> None:

@@ -66,6 +66,7 @@ from insync.node.apis import (
     update_features,
     vote,
 )
+from insync.node.parts import Parts
 from insync.wire import messages
 
 
@@ -134,6 +135,8 @@ _ALL = {**ANY, **BROKER, **CONTROLLER, **FORWARDED}
 
 ABANDONED = {key: module for key, module in _ALL.items() if hasattr(module, "abandon")}
 """Whose requests may be parked at a broker for long, and need not be once nobody waits for their answers."""
+PARTS: dict[int, Parts] = {key: module.PARTS for key, module in _ALL.items() if hasattr(module, "PARTS")}
+"""How large requests are divided. What a controller decides is divided where it is forwarded."""
 FETCH = fetch.KEY
 BETWEEN_NODES = frozenset(
     (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from insync.node.parts import Parts, without_repeats
 from insync.sansio import Message
 
 if TYPE_CHECKING:
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
 
 KEY = 42
 VERSIONS = (0, 2)
+
+PARTS = Parts(asked=("groups_names",), answered=("results",), limit=25, without_repeats=without_repeats("groups_names"))
 
 
 def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from insync.node.parts import Parts
 from insync.sansio import Message
 
 if TYPE_CHECKING:
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
 
 KEY = 21
 VERSIONS = (0, 2)
+
+PARTS = Parts(asked=("topics", "partitions"), answered=("topics", "partitions"), keys=("name",), limit=100)
 
 
 def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:

@@ -20,6 +20,7 @@ from insync.metadata.configs import ConfigKey, Resource
 from insync.metadata.image import CLUSTER_DEFAULTS, Image
 from insync.node import node_state
 from insync.node.config import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING, UNKNOWN, NodeConfig, StaticConfig
+from insync.node.parts import Parts, without_repeats
 from insync.sansio import Message
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import describe_configs as api
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 KEY = 32
 VERSIONS = (1, 4)
 CHANNEL = "forward"
+
+PARTS = Parts(asked=("resources",), answered=("results",), limit=200, without_repeats=without_repeats("resources"))
 
 TOPIC, BROKER, CLUSTER, STATIC, BUILT_IN = range(1, 6)
 """Kafka's numbers of where a value comes from."""

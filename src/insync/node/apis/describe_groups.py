@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from insync.node.parts import Parts, without_repeats
 from insync.sansio import Message
 
 if TYPE_CHECKING:
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
 
 KEY = 15
 VERSIONS = (0, 6)
+
+PARTS = Parts(asked=("groups",), answered=("groups",), limit=50, without_repeats=without_repeats("groups"))
 
 
 def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:

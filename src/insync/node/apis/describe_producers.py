@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from insync.metadata import topic_names
+from insync.node.parts import Parts
 from insync.sansio import Message
 from insync.storage.log import Log
 from insync.wire.errors import ErrorCode
@@ -16,6 +18,23 @@ if TYPE_CHECKING:
 
 KEY = 61
 VERSIONS = (0, 0)
+
+
+def _without_repeats(request: Message) -> Message:
+    topics: dict[str, dict[int, None]] = {}
+    for topic in request.topics:
+        topics.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+    distinct = tuple(api.TopicRequest(name=name, partition_indexes=tuple(indexes)) for name, indexes in topics.items())
+    return replace(request, topics=distinct)
+
+
+PARTS = Parts(
+    asked=("topics", "partition_indexes"),
+    answered=("topics", "partitions"),
+    keys=("name",),
+    limit=100,
+    without_repeats=_without_repeats,
+)
 
 _NO_COORDINATOR = -1
 

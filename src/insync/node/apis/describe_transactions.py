@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from insync.node.parts import Parts
 from insync.sansio import Message
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import describe_transactions as api
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 KEY = 65
 VERSIONS = (0, 0)
+
+PARTS = Parts(asked=("transactional_ids",), answered=("transaction_states",), limit=500)
 
 
 def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:

@@ -9,6 +9,7 @@ from uuid import UUID
 from insync.metadata import topic_names
 from insync.metadata.image import Image
 from insync.metadata.partition import NO_LEADER, Partition
+from insync.node.parts import Parts, without_repeats
 from insync.sansio import Message
 from insync.wire import operations
 from insync.wire.errors import ErrorCode
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 KEY = 3
 VERSIONS = (0, 13)
+
+PARTS = Parts(asked=("topics",), answered=("topics",), limit=200, without_repeats=without_repeats("topics"))
 
 
 def handle(node: Node, request: Message, token: int, now: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from insync.node.parts import Parts, without_repeats
 from insync.sansio import Message
 
 if TYPE_CHECKING:
@@ -11,6 +12,15 @@ if TYPE_CHECKING:
 
 KEY = 9
 VERSIONS = (1, 9)
+
+PARTS = Parts(
+    asked=("groups", "topics", "partition_indexes"),
+    answered=("groups", "topics", "partitions"),
+    keys=("group_id", "name"),
+    limit=500,
+    whole=100,
+    without_repeats=without_repeats("groups"),
+)
 
 
 def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:
