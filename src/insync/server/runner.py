@@ -39,6 +39,8 @@ from insync.sansio import (
 )
 from insync.server.disk import DiskThreads
 from insync.server.lateness import LOOK_S, Lateness
+from insync.server.loopback import Loopback
+from insync.server.turns import Turns
 
 log = logging.getLogger("insync.server")
 
@@ -80,6 +82,7 @@ class Runner:
         self.stopped: asyncio.Future[Stop] = loop.create_future()
         self.peers: Peers | None = None
         self.outgoing: Outgoing | None = None
+        self._loopback: Loopback | None = None
         self._threads = threads
         self._notes = notes
         self._answers: dict[int, Answer] = {}
@@ -101,6 +104,10 @@ class Runner:
     @property
     def unanswered(self) -> int:
         return len(self._answers)
+
+    def take_turns(self, turns: Turns) -> None:
+        """What the node asks itself waits for its turn among the requests of others."""
+        self._loopback = Loopback(turns, self._ask_myself)
 
     def start(self) -> None:
         self._guarded(lambda: self.node.start(now_ms()))
@@ -202,7 +209,10 @@ class Runner:
 
     def _send(self, effect: Send) -> None:
         if effect.peer == self.node.id:
-            self.loop.call_soon(self._ask_myself, effect)
+            if self._loopback is None:
+                self.loop.call_soon(self._ask_myself, effect)
+            else:
+                self._loopback.send(effect)
         elif self.peers is not None:
             self.peers.send(effect)
 

@@ -57,9 +57,11 @@ class Server:
         node = assembly.node(config, disk)
         runner = Runner(node, threads, self.notes, loop)
         peers = runner.peers = Peers(node.id, self._address_of(node), runner.step, loop, network)
+        turns = Turns(loop.call_soon)
+        runner.take_turns(turns)
         listener = runner.outgoing = Listener(
             limits=assembly.limits(self.properties),
-            turns=Turns(loop.call_soon),
+            turns=turns,
             request=runner.request,
             end_turn=runner.end_turn,
             abandon=runner.abandon,
