@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from insync.wire import codec, frames
-from insync.wire.edge.convert import convert
+from insync.wire.convert import convert
 from insync.wire.errors import ErrorCode
 from insync.wire.fast_metadata import FEW, LOWEST, metadata_response
 from insync.wire.messages import metadata as api

@@ -18,6 +18,7 @@ from insync.wire import entities
 from insync.wire.errors import MalformedFrame, UnknownApi
 from insync.wire.messages import get_replica_log_info
 from insync.wire.varint import read_uvarint
+from insync.wire.writing import encode_as
 
 _REQUEST = Struct(">hhih")
 _I32 = Struct(">i")
@@ -92,9 +93,11 @@ def request_body(frame: bytes, header: RequestHeader, pos: int) -> tuple[Any, in
     return cls, _skip_tags(frame, pos) if cls.__header_schema__.__flexible__ else pos
 
 
-def encode_response(msg: Any, correlation_id: int) -> bytes:
+def encode_response(msg: Any, correlation_id: int, target: Any = None) -> bytes:
+    """In the version of class `target`, by default the message's own."""
+    cls = target or type(msg)
     head = _I32.pack(correlation_id)
-    return head + (b"\x00" if msg.__header_schema__.__flexible__ else b"") + entities.encode(msg)
+    return head + (b"\x00" if cls.__header_schema__.__flexible__ else b"") + encode_as(msg, cls)
 
 
 def read_correlation_id(frame: bytes) -> int:

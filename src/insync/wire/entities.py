@@ -1,4 +1,4 @@
-"""Entities of any schema to bytes and back: kio does the work, this makes it safe and tolerant.
+"""Entities of any schema to bytes and back: `writing` writes, kio reads, and this makes it safe and tolerant.
 
 Bytes are skimmed first (see `skim`). kio's reader knows no mercy for tagged fields that it has never heard of, though
 the protocol wants them skipped; such an entity, seldom seen, is read again field by field in Python.
@@ -6,105 +6,28 @@ the protocol wants them skipped; such an entity, seldom seen, is read again fiel
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from dataclasses import MISSING, Field, fields
+from dataclasses import Field, fields
 from functools import cache
-from io import BytesIO
 from typing import Any
 
-from kio.serial import entity_reader, entity_writer
+from kio.serial import entity_reader
 from kio.serial._implicit_defaults import get_tagged_field_default
 from kio.serial._introspect import EntityField, EntityTupleField, classify_field, is_optional
 from kio.serial._parse import get_field_reader
-from kio.serial._serialize import get_field_writer
 from kio.serial.errors import SerialError
-from kio.serial.writers import compact_array_writer, legacy_array_writer, write_tagged_field, write_unsigned_varint
 
 from insync.wire.errors import MalformedFrame
 from insync.wire.skim import skim
 from insync.wire.varint import read_uvarint
+from insync.wire.writing import encode_as
 
 Read = Callable[[bytes, int], tuple[Any, int]]
 """(data, position) -> (value, position after it)."""
 
 
 def encode(entity: Any) -> bytes:
-    out = BytesIO()
-    entity_type: Any = type(entity)
-    shared = _SHARED.get(entity_type.__name__)
-    if shared is None:
-        entity_writer(entity_type)(out, entity)
-    else:
-        _sharing_writer(entity_type, *shared)(out, entity)
-    return out.getvalue()
-
-
-_SHARED = {"CreateTopicsResponse": ("topics", "configs"), "DescribeConfigsResponse": ("results", "configs")}
-"""Messages with an array of items, many of which have the very same tuple in one field: it is encoded once."""
-
-
-@cache
-def _sharing_writer(entity_type: Any, array: str, shared: str) -> Callable[[BytesIO, Any], None]:
-    """Like kio's writer, but a tuple that several items share is written once and copied for the others."""
-    kinds = {f.name: classify_field(f) for f in fields(entity_type)}
-    item_type: Any = kinds[array].type_
-    if shared not in {f.name: None for f in fields(item_type)}:
-        plain: Callable[[BytesIO, Any], None] = entity_writer(entity_type)
-        return plain
-
-    def write(out: BytesIO, entity: Any) -> None:
-        recent: deque[tuple[Any, bytes]] = deque(maxlen=8)
-
-        def write_shared(out: BytesIO, value: Any, writer: Any) -> None:
-            data = next((data for known, data in recent if known is value), None)
-            if data is None:
-                piece = BytesIO()
-                writer(piece, value)
-                data = piece.getvalue()
-                recent.append((value, data))
-            out.write(data)
-
-        def write_item(out: BytesIO, item: Any) -> None:
-            _write_fields(out, item, {shared: write_shared})
-
-        array_writer = compact_array_writer if entity_type.__flexible__ else legacy_array_writer
-        items = array_writer(write_item)
-        _write_fields(out, entity, {array: lambda out, value, _: items(out, value)})
-
-    return write
-
-
-def _write_fields(out: BytesIO, entity: Any, others: dict[str, Callable[[BytesIO, Any, Any], None]]) -> None:
-    """All fields of an entity; those in `others` by the function there, which is given kio's writer as well."""
-    entity_type: Any = type(entity)
-    plain, tagged = _field_writers(entity_type)
-    for name, writer in plain:
-        if name in others:
-            others[name](out, getattr(entity, name), writer)
-        else:
-            writer(out, getattr(entity, name))
-    if entity_type.__flexible__:
-        present = [(tag, name, writer) for tag, name, writer, absent in tagged if getattr(entity, name) != absent]
-        write_unsigned_varint(out, len(present))
-        for tag, name, writer in present:
-            write_tagged_field(out, tag, writer, getattr(entity, name))
-
-
-@cache
-def _field_writers(entity_type: Any) -> tuple[list[tuple[str, Any]], list[tuple[int, str, Any, Any]]]:
-    """(name, writer) of the plain fields; (tag, name, writer, value that is not written) of the tagged ones."""
-    plain: list[tuple[str, Any]] = []
-    tagged: list[tuple[int, str, Any, Any]] = []
-    for f in fields(entity_type):
-        tag = f.metadata.get("tag")
-        writer = get_field_writer(f, entity_type.__flexible__, is_request_header=False, is_tag=tag is not None)
-        if tag is None:
-            plain.append((f.name, writer))
-        else:
-            absent = get_tagged_field_default(f) if f.default is MISSING else f.default
-            tagged.append((tag, f.name, writer, absent))
-    return plain, sorted(tagged)
+    return encode_as(entity, type(entity))
 
 
 def decode(entity_type: Any, data: bytes, pos: int = 0, *, fills: bool = True) -> Any:

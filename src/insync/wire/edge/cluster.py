@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from insync.wire import operations
-from insync.wire.edge.convert import convert, item_type
+from insync.wire.convert import convert, item_type
 from insync.wire.edge.exchange import Exchange, TopicNames
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import delete_topics, list_offsets
@@ -22,6 +22,7 @@ _UPGRADE = 1
 _SAFE_DOWNGRADE = 2
 _UNDERSTOOD_SINCE = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 """Special timestamps of ListOffsets, and the version that brought each."""
+_OFFSET_NOT_AVAILABLE_SINCE = 5
 
 
 # --- ListOffsets ---
@@ -29,18 +30,21 @@ _UNDERSTOOD_SINCE = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 
 def downgrade_list_offsets(response: Any, target: Any, exchange: Exchange, names: TopicNames) -> Any:
     version = target.__version__
-    asked = {
+    special = {
         (topic.name, partition.partition_index): partition.timestamp
         for topic in exchange.asked.topics
         for partition in topic.partitions
+        if partition.timestamp < 0 and version < _UNDERSTOOD_SINCE.get(partition.timestamp, version + 1)
     }
+    if not special and version >= _OFFSET_NOT_AVAILABLE_SINCE:
+        return response
     topics = tuple(
         [
             replace(
                 topic,
                 partitions=tuple(
                     [
-                        _offset_line(line, asked.get((topic.name, line.partition_index), 0), version)
+                        _offset_line(line, (topic.name, line.partition_index) in special, version)
                         for line in topic.partitions
                     ]
                 ),
@@ -48,15 +52,15 @@ def downgrade_list_offsets(response: Any, target: Any, exchange: Exchange, names
             for topic in response.topics
         ]
     )
-    return convert(replace(response, topics=topics), target)
+    return replace(response, topics=topics)
 
 
-def _offset_line(line: Any, timestamp: int, version: int) -> Any:
-    if timestamp < 0 and version < _UNDERSTOOD_SINCE.get(timestamp, version + 1):
+def _offset_line(line: Any, is_unknown: bool, version: int) -> Any:
+    if is_unknown:
         return list_offsets.ListOffsetsPartitionResponse(
             partition_index=line.partition_index, error_code=ErrorCode.unsupported_version
         )
-    if line.error_code is ErrorCode.offset_not_available and version < 5:  # trap 14
+    if line.error_code is ErrorCode.offset_not_available and version < _OFFSET_NOT_AVAILABLE_SINCE:  # trap 14
         return replace(line, error_code=ErrorCode.leader_not_available)
     return line
 

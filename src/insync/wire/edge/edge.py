@@ -76,7 +76,7 @@ class Edge:
                 return pieces
         if header.api_key == API_VERSIONS:
             return self._cached(exchange, response)
-        return frames.framed(codec.encode_response(self.downgrade(exchange, response), header.correlation_id))
+        return frames.framed(translate.encode(response, exchange, self._names))
 
     def downgrade(self, exchange: Exchange, response: Any) -> Any:
         """The node's answer in the version of the client's request."""

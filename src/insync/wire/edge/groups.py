@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from insync.wire.edge.convert import convert, item_type
+from insync.wire.convert import convert, item_type
 from insync.wire.edge.exchange import Exchange, TopicNames
 from insync.wire.errors import ErrorCode
 from insync.wire.types import millis

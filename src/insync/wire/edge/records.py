@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from insync.wire.edge.convert import convert, converter, item_type
+from insync.wire.convert import convert, converter, item_type
 from insync.wire.edge.exchange import Exchange, TopicNames
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch, produce

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from insync.wire import codec
+from insync.wire.convert import convert
 from insync.wire.edge import cluster, groups, records
-from insync.wire.edge.convert import convert
 from insync.wire.edge.exchange import Exchange, TopicNames
 
 Upgrade = Callable[[Any, Any, Exchange, TopicNames], Any]
@@ -50,10 +50,21 @@ def upgrade(exchange: Exchange, asked: Any, canonical: Any, names: TopicNames) -
         exchange.request = special(asked, canonical, exchange, names) if special else convert(asked, canonical)
 
 
+def encode(response: Any, exchange: Exchange, names: TopicNames) -> bytes:
+    """The frame's content: the node's answer in the version of the client's request."""
+    target = codec.response_type(exchange.header.api_key, exchange.header.api_version)
+    told = _translated(response, target, exchange, names)
+    return codec.encode_response(told, exchange.header.correlation_id, target)
+
+
 def downgrade(response: Any, exchange: Exchange, names: TopicNames) -> Any:
     """The node's answer in the version of the client's request."""
     target = codec.response_type(exchange.header.api_key, exchange.header.api_version)
-    if type(response) is target:
-        return response
-    special = _DOWNGRADES.get(response.__api_key__)
-    return special(response, target, exchange, names) if special else convert(response, target)
+    return convert(_translated(response, target, exchange, names), target)
+
+
+def _translated(response: Any, target: Any, exchange: Exchange, names: TopicNames) -> Any:
+    """In the words of the client's version. What only fields have to be added to or removed from stays as it is: that
+    is done on the way to bytes."""
+    special = None if type(response) is target else _DOWNGRADES.get(response.__api_key__)
+    return special(response, target, exchange, names) if special else response
