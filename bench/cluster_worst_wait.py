@@ -1,6 +1,6 @@
 """How long a quiet client and a broker's heartbeat wait while one client floods a node, by what it floods it with.
 
-python bench/cluster_worst_wait.py [--quick] [--topics N] [--json FILE] [flood...]
+python bench/cluster_worst_wait.py [--quick] [--topics N] [--json FILE] [name...]
 
 Three nodes in the fast profile. Every flood goes to one node, which leads the probe's partition and is the active
 controller. The first table has a row per flood, the second one per request that is expensive by itself, sent once.
@@ -127,7 +127,7 @@ def main() -> None:
         rows, document = [], []
         base: Waits | None = None
         for name, work in FLOODS.items():
-            if arguments.floods and name != "nothing" and not any(word in name for word in arguments.floods):
+            if name != "nothing" and not _is_wanted(name, arguments.names):
                 continue
             waits, answered = _measure(stage, work, seconds)
             base = base or waits
@@ -135,9 +135,9 @@ def main() -> None:
             document.append({"flood": name, "waits_ms": waits.by_name})
             print("   ", *rows[-1], flush=True)
         table("worst wait of others during a flood, ms", COLUMNS, rows)
-        if not arguments.floods:
-            once = [_once(stage, name, request(stage)) for name, request in ONCE.items()]
-            table(f"one request, {stage.topics:,} topics, ms", ("", "answered in", *ASKED), once)
+        wanted = {name: request for name, request in ONCE.items() if _is_wanted(name, arguments.names)}
+        once = [_once(stage, name, request(stage)) for name, request in wanted.items()]
+        table(f"one request, {stage.topics:,} topics, ms", ("", "answered in", *ASKED), once)
     if arguments.json:
         arguments.json.write_text(json.dumps(document) + "\n")
 
@@ -151,12 +151,16 @@ COLUMNS = (
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="cluster_worst_wait", description=__doc__)
-    parser.add_argument("floods", nargs="*", help="parts of names; all by default")
+    parser.add_argument("names", nargs="*", metavar="name", help="parts of rows' names; all by default")
     parser.add_argument("--quick", action="store_true", help="a second and a half per flood")
     parser.add_argument("--without-kafka", action="store_true", help="(ours is measured alone in any case)")
     parser.add_argument("--topics", type=int, default=1_000, help="besides one of 1,000 partitions")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample to this file")
     return parser.parse_args()
+
+
+def _is_wanted(name: str, words: list[str]) -> bool:
+    return not words or any(word in name for word in words)
 
 
 def _idle(stop: Event) -> int:

@@ -5,6 +5,7 @@ Notes: group_deleted(group).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -29,10 +30,12 @@ def listed(group: Group) -> Message:
     )
 
 
-def matches(group: Group, request: Message) -> bool:
-    states = [state.lower() for state in request.states_filter]
-    types = [kind.lower() for kind in request.types_filter]
-    return (not states or group.state.lower() in states) and (not types or CLASSIC in types)
+def matcher(request: Message) -> Callable[[Group], bool]:
+    """Whether a group is one that ListGroups asks for."""
+    states = {state.lower() for state in request.states_filter}
+    types = {kind.lower() for kind in request.types_filter}
+    has_type = not types or CLASSIC in types
+    return lambda group: has_type and (not states or group.state.lower() in states)
 
 
 def missing(group_id: str, client: Client) -> Message:

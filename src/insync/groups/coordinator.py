@@ -207,6 +207,7 @@ class Coordinator:
     def list(self, request: Message, token: int) -> None:
         """All or nothing: a list that leaves out groups because they are being loaded would mislead."""
         loading = any(not shard.ready for shard in self.shards.values())
+        matches = administration.matcher(request)
         groups = (
             ()
             if loading
@@ -214,7 +215,7 @@ class Coordinator:
                 administration.listed(group)
                 for shard in self.shards.values()
                 for group in shard.groups.values()
-                if administration.matches(group, request)
+                if matches(group)
             )
         )
         error = ErrorCode.coordinator_load_in_progress if loading else ErrorCode.none

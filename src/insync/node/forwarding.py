@@ -80,7 +80,8 @@ class Forwarding:
         answers: list[Message] = []
 
         def answered(answer: Message, now: int) -> None:
-            answers.append(answer)
+            last = answers[-1] if answers else None
+            answers.append(api.share(answer, last) if hasattr(api, "share") else answer)
             if len(answers) == len(parts):
                 on_answer(api.merge(answers), now)
             else:

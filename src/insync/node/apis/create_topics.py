@@ -41,6 +41,20 @@ def merge(answers: list[Message]) -> Message:
     return api.CreateTopicsResponse(throttle_time=NO_DURATION, topics=topics)
 
 
+def share(answer: Message, last: Message | None) -> Message:
+    """`answer` with the same tuples for equal configs: they are encoded once (see `wire.writing`). Most topics have the
+    configs of the topic before them, perhaps in the part before, `last`."""
+    configs = last.topics[-1].configs if last is not None and last.topics else None
+    topics = []
+    for topic in answer.topics:
+        if topic.configs == configs:
+            topics.append(replace(topic, configs=configs))
+        else:
+            topics.append(topic)
+            configs = topic.configs
+    return replace(answer, topics=tuple(topics))
+
+
 def decide(controller: Controller, request: Message, now: int) -> Decision:
     return controller.create_topics(request, now)
 

@@ -22,10 +22,12 @@ VERSIONS = (1, 4)
 
 
 def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:
+    asked = None if request.topics is None else _by_topic(request.topics)
     topics: dict[str, list[Replica]] = {}
     for replica in broker.replicas.replicas.values():
-        if _asked(request.topics, replica):
-            topics.setdefault(replica.partition.topic, []).append(replica)
+        partition = replica.partition
+        if asked is None or partition.index in asked.get(partition.topic, ()):
+            topics.setdefault(partition.topic, []).append(replica)
     result = api.DescribeLogDirsResult(
         error_code=ErrorCode.none,
         log_dir=broker.config.log_dir,
@@ -37,12 +39,12 @@ def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:
     )
 
 
-def _asked(topics: Sequence[Message] | None, replica: Replica) -> bool:
-    """Null asks for everything."""
-    partition = replica.partition
-    return topics is None or any(
-        topic.topic == partition.topic and partition.index in topic.partitions for topic in topics
-    )
+def _by_topic(topics: Sequence[Message]) -> dict[str, set[int]]:
+    """A topic may be named more than once."""
+    asked: dict[str, set[int]] = {}
+    for topic in topics:
+        asked.setdefault(topic.topic, set()).update(topic.partitions)
+    return asked
 
 
 def _topic(name: str, replicas: list[Replica]) -> Message:

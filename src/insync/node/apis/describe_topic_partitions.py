@@ -60,7 +60,7 @@ def _page(image: Image, names: list[str], first: int, room: int) -> tuple[list[M
         topics.append(_topic(image, name, partitions[:room]))
         if len(partitions) > room:
             return topics, api.ResponseCursor(topic_name=name, partition_index=partitions[room].index)
-        room -= len(partitions)
+        room = max(0, room - max(1, len(partitions)))  # a topic without partitions takes the place of one
         first = 0
     return topics, None
 

@@ -29,6 +29,9 @@ STATES = (
     "PrepareEpochFence",
 )
 
+MAX_PATTERN = 4_096
+"""Characters: compiling an expression takes microseconds for each."""
+
 _RE2_ONLY = re.compile(r"\\[pPQzC]")
 """Escapes that Kafka's regular expressions (RE2) have and Python's do not."""
 
@@ -48,7 +51,11 @@ def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:
 
 def _pattern_error(pattern: str | None) -> ErrorCode:
     """Null and empty match every transaction."""
-    if not pattern or _RE2_ONLY.search(pattern):
+    if not pattern:
+        return ErrorCode.none
+    if len(pattern) > MAX_PATTERN:
+        return ErrorCode.invalid_regular_expression
+    if _RE2_ONLY.search(pattern):
         return ErrorCode.none
     try:
         re.compile(pattern)
