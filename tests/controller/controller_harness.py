@@ -8,7 +8,7 @@ from uuid import UUID
 
 from insync.controller.config import ControllerConfig
 from insync.controller.controller import Controller
-from insync.controller.decision import Decision
+from insync.controller.decision import Decision, Slices
 from insync.metadata.image import Image
 from insync.metadata.partition import Partition
 from insync.sansio import Note, Outbox, Send
@@ -44,7 +44,17 @@ class Cluster:
 
     # --- the node's part ---------------------------------------------------------------------------------------------
 
-    def submit(self, decision: Decision) -> None:
+    def submit(self, change: Decision | Slices) -> Any:
+        """All slices at once, with nothing in between; returns the response of the last."""
+        response = None
+        for decision in [change] if isinstance(change, Decision) else change:
+            self._carry_out(decision)
+            response = decision.response
+            if decision.rest is not None:
+                self.submit(decision.rest)
+        return response
+
+    def _carry_out(self, decision: Decision) -> None:
         self.decisions.append(decision)
         for record in decision.records:
             decoded = metadata_records.decode(metadata_records.encode(record))
@@ -54,9 +64,7 @@ class Cluster:
 
     def ask(self, handler: str, request: Any) -> Any:
         self.controller.next_offset = len(self.log)
-        decision = getattr(self.controller, handler)(request, self.now)
-        self.submit(decision)
-        return decision.response
+        return self.submit(getattr(self.controller, handler)(request, self.now))
 
     def tick(self, after: int = 0) -> None:
         self.now += after

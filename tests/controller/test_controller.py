@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from controller_harness import CLUSTER, Cluster
@@ -30,10 +31,10 @@ def test_a_decision_changes_nothing_until_it_is_replayed() -> None:
     cluster = Cluster().up(1, 2)
     cluster.topic((1, 2))
     before = cluster.partition()
-    submitted: list[Decision] = []
+    submitted: list[Any] = []
     cluster.controller._submit = submitted.append
     cluster.controller.tick(cluster.now + 60_000)
-    assert len(submitted) == 2
+    assert len([list(change) for change in submitted]) == 1
     assert cluster.partition() == before
 
 

@@ -34,8 +34,23 @@ class Log:
         for offset in range(start, end):
             yield offset, 3, self.payloads[offset]
 
-    def write_snapshot(self, payloads: list[bytes], offset: int, epoch: int) -> None:
-        self.snapshots.append((payloads, offset, epoch))
+    def begin_snapshot(self, offset: int, epoch: int) -> Builder:
+        return Builder(offset, epoch)
+
+    def write_snapshot(self, builder: Builder) -> None:
+        self.snapshots.append((builder.payloads, builder.offset, builder.epoch))
+
+
+class Builder:
+    """Keeps the payloads of a snapshot as they come."""
+
+    def __init__(self, offset: int, epoch: int) -> None:
+        self.offset = offset
+        self.epoch = epoch
+        self.payloads: list[bytes] = []
+
+    def add(self, payloads: list[bytes]) -> None:
+        self.payloads += payloads
 
 
 def topic(topic_id: UUID = TOPIC_ID, name: str = "t") -> Any:
@@ -139,6 +154,7 @@ def test_a_loaded_snapshot_replaces_the_image_and_is_news_once() -> None:
     later = caught_up(Log().write(topic(), partition(1, replicas=(2, 1))))
     payloads = [records.encode(each) for each in later.image.to_records()]
     publisher.load_snapshot(payloads, 100, 7)
+    publisher.finish_loading()
     assert publisher.image.summed_up_to == publisher.image.copy().summed_up_to == 99
     log = Log()
     log.hwm = 100
@@ -152,6 +168,7 @@ def test_partitions_that_a_snapshot_no_longer_has_are_forgotten() -> None:
     publisher = caught_up(Log().write(topic(), partition(0), partition(1)))
     later = caught_up(Log().write(topic(), partition(1, replicas=(2, 1))))
     publisher.load_snapshot([records.encode(each) for each in later.image.to_records()], 100, 7)
+    publisher.finish_loading()
     mine, gone = publisher.merged(publisher.image.take_changes())
     assert [(p.index, p.replicas) for p in mine] == [(1, (2, 1))]
     assert gone == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from quorum_net import CLUSTER, DIRECTORY, open_log
@@ -107,6 +108,13 @@ class Bench:
             each.on_done(self.now)
         self.collect()
         return len(syncs)
+
+    def write_snapshot(self, payloads: Sequence[bytes], offset: int, epoch: int) -> None:
+        builder = self.quorum.begin_snapshot(offset, epoch)
+        if builder is not None:
+            builder.add(payloads)
+            self.quorum.write_snapshot(builder)
+            self.collect()
 
     def tick(self, now: int | None = None) -> None:
         """At `now`, or when it is due."""

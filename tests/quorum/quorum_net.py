@@ -114,7 +114,10 @@ class Peer:
         assert self.image == expected, f"snapshot of {self.id} at {offset} is not the committed prefix"
 
     def snapshot(self) -> None:
-        self.do(lambda: self.quorum.write_snapshot(self.image, self.applied, 0))
+        builder = self.quorum.begin_snapshot(self.applied, 0)
+        if builder is not None:
+            builder.add(self.image)
+            self.do(lambda: self.quorum.write_snapshot(builder))
 
 
 class Net:

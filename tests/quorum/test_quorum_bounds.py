@@ -142,7 +142,7 @@ def test_a_fetch_of_a_negative_number_of_bytes_is_answered(tmp_path: Path, size:
     request = messages.fetch_request(CLUSTER, 7, bench.quorum.epoch, OffsetAndEpoch(1, bench.quorum.epoch), 0, config)
     token = bench._ask(bench.quorum.handle_fetch, request)
     assert bench.fetched(token).error_code is ErrorCode.none
-    bench.quorum.write_snapshot([b"image"], bench.quorum.hwm, 1)
+    bench.write_snapshot([b"image"], bench.quorum.hwm, 1)
     named = OffsetAndEpoch(bench.quorum.hwm, 1)
     piece = messages.fetch_snapshot_request(CLUSTER, 7, bench.quorum.epoch, named, 0, size)
     token = bench._ask(bench.quorum.handle_fetch_snapshot, piece)

@@ -377,7 +377,7 @@ def test_a_damaged_snapshot_is_replaced_by_an_older_one_and_the_log() -> None:
         bench.quorum.propose([b"a%d" % number], bench.now)
         bench.collect()
         bench.sync()
-        bench.quorum.write_snapshot([b"image %d" % number], bench.quorum.hwm, 1)
+        bench.write_snapshot([b"image %d" % number], bench.quorum.hwm, 1)
     newest = f"{DIRECTORY}/{bench.quorum.hwm:020d}-{1:010d}.checkpoint"
     bench.disk.crash()
     flip(bench.disk, newest, 100)

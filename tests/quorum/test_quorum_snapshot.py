@@ -44,7 +44,7 @@ def piece(bench: Bench, replica: int, named: OffsetAndEpoch, at: int, epoch: int
 def test_a_snapshot_file_is_framed_by_header_and_footer() -> None:
     """Q6: Kafka's name and Kafka's batches."""
     bench = sole()
-    bench.quorum.write_snapshot(PAYLOADS, commit(bench, b"a"), 1)
+    bench.write_snapshot(PAYLOADS, commit(bench, b"a"), 1)
     name = f"{DIRECTORY}/00000000000000000002-0000000001.checkpoint"
     found = read_all(bench.disk, name)
     kinds = [header.is_control for _, header in batch.iter_headers(found)]
@@ -60,7 +60,7 @@ def test_a_snapshot_is_as_old_as_the_last_entry_that_it_stands_for() -> None:
     commit(bench, b"a")
     bench.now += 5_000
     offset = commit(bench, b"b")
-    bench.quorum.write_snapshot(PAYLOADS, offset, 1)
+    bench.write_snapshot(PAYLOADS, offset, 1)
     found = read_all(bench.disk, f"{DIRECTORY}/{offset:020d}-0000000001.checkpoint")
     header = control.control_message(next(batch.records(found, 0)))
     assert header is not None
@@ -93,9 +93,9 @@ def test_a_snapshot_that_is_cut_off_or_damaged_does_not_count() -> None:
 def test_writing_a_snapshot_prunes_the_log_and_older_snapshots() -> None:
     """Q6: replay is bounded."""
     bench = sole()
-    bench.quorum.write_snapshot([b"1"], commit(bench, b"a", b"b"), 1)
+    bench.write_snapshot([b"1"], commit(bench, b"a", b"b"), 1)
     assert bench.quorum.log.log_start == 3
-    bench.quorum.write_snapshot([b"2"], commit(bench, b"c"), 1)
+    bench.write_snapshot([b"2"], commit(bench, b"c"), 1)
     assert bench.quorum.log.log_start == 4
     assert [name for name in bench.disk.listdir(DIRECTORY) if name.endswith(".checkpoint")] == [
         "00000000000000000004-0000000001.checkpoint"
@@ -109,7 +109,7 @@ def test_the_log_reaches_back_to_the_oldest_kept_snapshot() -> None:
     bench = sole(QuorumConfig(snapshots_kept=2))
     starts = []
     for number in range(3):
-        bench.quorum.write_snapshot([b"s"], commit(bench, b"%d" % number), 1)
+        bench.write_snapshot([b"s"], commit(bench, b"%d" % number), 1)
         starts.append(bench.quorum.log.log_start)
     assert starts == [0, 2, 3]
     answer = bench.fetched(bench.fetch(9, 1, (3, 1)))
@@ -123,17 +123,17 @@ def test_a_snapshot_holds_committed_records_and_whole_batches_only() -> None:
     commit(bench, b"a", b"b")
     bench.quorum.propose([b"c"], bench.now)
     with pytest.raises(InvariantViolation, match="Q6"):
-        bench.quorum.write_snapshot([b"x"], 4, 1)
+        bench.write_snapshot([b"x"], 4, 1)
     with pytest.raises(InvariantViolation, match="Q6"):
-        bench.quorum.write_snapshot([b"x"], 2, 1)
+        bench.write_snapshot([b"x"], 2, 1)
 
 
 def test_an_older_snapshot_than_the_newest_is_not_written() -> None:
     """Q6: it would say nothing new."""
     bench = sole()
     offset = commit(bench, b"a")
-    bench.quorum.write_snapshot([b"new"], offset, 1)
-    bench.quorum.write_snapshot([b"old"], offset, 1)
+    bench.write_snapshot([b"new"], offset, 1)
+    bench.write_snapshot([b"old"], offset, 1)
     assert Bench(1, (1,), disk=bench.disk).told[0] == ("snapshot", ([b"new"], offset, 1))
 
 
@@ -143,7 +143,7 @@ def test_a_snapshot_is_named_after_the_last_entry_even_if_that_is_a_control_reco
     commit(bench, b"a")
     again = sole(disk=bench.disk)
     assert (again.quorum.epoch, again.quorum.hwm) == (2, 3)
-    again.quorum.write_snapshot([b"a"], 3, 1)
+    again.write_snapshot([b"a"], 3, 1)
     assert again.disk.exists(f"{DIRECTORY}/00000000000000000003-0000000002.checkpoint")
 
 
@@ -151,7 +151,7 @@ def test_a_restart_loads_the_snapshot_and_goes_on_with_the_log() -> None:
     """Q6: nothing below the snapshot is read again."""
     bench = sole()
     offset = commit(bench, b"a")
-    bench.quorum.write_snapshot([b"image"], offset, 1)
+    bench.write_snapshot([b"image"], offset, 1)
     commit(bench, b"b")
     bench.disk.lossy_crash(random.Random(1))
     again = Bench(1, (1,), disk=bench.disk, config=SMALL)
@@ -165,9 +165,9 @@ def test_a_damaged_snapshot_is_passed_over_for_an_older_one() -> None:
     """Q6: the log still reaches back to it."""
     bench = sole(QuorumConfig(snapshots_kept=2))
     first = commit(bench, b"a")
-    bench.quorum.write_snapshot([b"first"], first, 1)
+    bench.write_snapshot([b"first"], first, 1)
     second = commit(bench, b"b")
-    bench.quorum.write_snapshot([b"second"], second, 1)
+    bench.write_snapshot([b"second"], second, 1)
     bench.disk.corrupt_tail(f"{DIRECTORY}/{second:020d}-0000000001.checkpoint", random.Random(1))
     again = sole(QuorumConfig(snapshots_kept=2), bench.disk)
     assert again.told[0] == ("snapshot", ([b"first"], first, 1))
@@ -178,7 +178,7 @@ def test_a_log_that_starts_above_zero_without_a_snapshot_is_set_aside() -> None:
     """Q6, Q8: what was before is nowhere; a sole voter cannot be restored and does not lead."""
     bench = sole()
     offset = commit(bench, b"a")
-    bench.quorum.write_snapshot([b"image"], offset, 1)
+    bench.write_snapshot([b"image"], offset, 1)
     bench.quorum.log.truncate_fully(offset)
     bench.disk.remove(f"{DIRECTORY}/{offset:020d}-0000000001.checkpoint")
     again = Bench(1, (1,), disk=bench.disk)
@@ -191,7 +191,7 @@ def test_a_reader_below_the_log_start_is_sent_to_the_snapshot() -> None:
     """Q6: and so is one with an empty log, or one that ends at the log start in another epoch."""
     bench = sole()
     offset = commit(bench, b"a", b"b")
-    bench.quorum.write_snapshot([b"image"], offset, 1)
+    bench.write_snapshot([b"image"], offset, 1)
     again = sole(disk=bench.disk)
     epoch = again.quorum.epoch
     for end in [(0, 0), (2, 1), (offset, 2), (offset + 5, 0)]:
@@ -204,7 +204,7 @@ def test_a_snapshot_is_served_in_pieces() -> None:
     """Q6: of the size that is asked for and allowed."""
     bench = sole()
     named = OffsetAndEpoch(commit(bench, b"a"), 1)
-    bench.quorum.write_snapshot(PAYLOADS, named.offset, 1)
+    bench.write_snapshot(PAYLOADS, named.offset, 1)
     collected = b""
     size = 1
     while len(collected) < size:
@@ -220,7 +220,7 @@ def test_a_snapshot_request_that_cannot_be_served_says_why() -> None:
     """Q6: an unknown snapshot, a place outside it, another epoch."""
     bench = sole()
     named = OffsetAndEpoch(commit(bench, b"a"), 1)
-    bench.quorum.write_snapshot(PAYLOADS, named.offset, 1)
+    bench.write_snapshot(PAYLOADS, named.offset, 1)
     for answer, error in [
         (piece(bench, 9, OffsetAndEpoch(1, 1), 0), ErrorCode.snapshot_not_found),
         (piece(bench, 9, named, 1_000_000), ErrorCode.position_out_of_range),
@@ -327,7 +327,7 @@ def test_the_log_stays_small_however_many_snapshots_are_written() -> None:
     sizes = []
     for number in range(12):
         offset = commit(bench, *(b"%d-%d" % (number, each) for each in range(50)))
-        bench.quorum.write_snapshot([b"image"], offset, 1)
+        bench.write_snapshot([b"image"], offset, 1)
         sizes.append(bench.quorum.log.size_bytes)
     assert sizes[-1] <= sizes[2]
     assert len(bench.quorum.log.segments) <= 3

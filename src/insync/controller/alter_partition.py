@@ -68,9 +68,12 @@ def _accept(
     builder = ctx.builder(partition)
     builder.isr = _proposed(proposal)
     builder.recovering = proposal.leader_recovery_state == records.RECOVERING
-    record = ctx.build(builder) or withdrawn(partition)
+    record = ctx.build(builder)
+    if record is None:
+        record = withdrawn(partition)
+        builder.after = partition.changed_by(record)
     made.append(record)
-    partition = partition.changed_by(record)
+    partition = builder.after
     if partition.leader != sender:  # the ISR was accepted, and with it a reassignment that ends this leader's term
         return _refused(partition.index, ErrorCode.new_leader_elected)
     return alter_partition.ResponsePartition(
@@ -144,7 +147,7 @@ def recovery_state_is_possible(partition: Partition, proposal: Proposal) -> bool
 
 
 def members_are_eligible(ctx: Context, proposal: Proposal) -> bool:
-    return all(eligibility.may_join_isr(ctx.image, member.broker_id) for member in proposal.new_isr_with_epochs)
+    return all(ctx.may_join_isr(member.broker_id) for member in proposal.new_isr_with_epochs)
 
 
 def member_epochs_are_current(ctx: Context, partition: Partition, proposal: Proposal) -> bool:

@@ -25,6 +25,8 @@ class ControllerConfig:
     proactive_window_ms: int = 2_000
     """How long a proactive recovery gathers answers."""
     producer_id_block: int = 1_000
+    max_slice_records: int = 200
+    """A change of more partitions is decided in slices of this size, one per step."""
     features: tuple[tuple[str, int], ...] = FEATURES
     cluster_defaults: tuple[tuple[str, str], ...] = ()
     """Topic configs, under the broker's names, that a new cluster starts with. Those on which controllers and brokers

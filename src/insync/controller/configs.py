@@ -1,19 +1,20 @@
 """Changing configs, and what a changed MinISR does to the ELR (E8).
 
-The ELR is derived again in the same batch as the config: a MinISR that the ISR now meets empties it; a raised one adds
-nobody, because who is in neither ISR nor ELR may have missed records while the HWM moved. That a leader may learn of a
-raised MinISR late is the concern of `alter_partition.leader_knows_min_isr`.
+The ELR is derived again before the config changes, or in the same batch: a MinISR that the ISR now meets empties it; a
+raised one adds no replica, because one that is in neither ISR nor ELR may have missed records while the HWM moved. That
+a leader may learn of a raised MinISR late is the concern of `alter_partition.leader_knows_min_isr`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
+from uuid import UUID
 
 from insync.controller.context import Context
-from insync.controller.decision import Decision
+from insync.controller.decision import Decision, Slices
 from insync.controller.partition_change import PartitionChangeBuilder
 from insync.controller.reassignment import OK, Outcome
 from insync.metadata import apache_broker_keys, configs, topic_names
@@ -37,14 +38,19 @@ def problem(resource: Resource, name: str, value: str | None) -> str | None:
     return configs.problem(configs.KEYS[resource], name, value)
 
 
-def alter(ctx: Context, request: Any, now: int) -> Decision:
+def alter(ctx: Context, request: Any, now: int) -> Slices:
     """IncrementalAlterConfigs."""
-    made, responses = _decide(ctx, request.resources, lambda _resource, entry: tuple(entry.configs), messages)
-    response = messages.IncrementalAlterConfigsResponse(throttle_time=NO_DURATION, responses=responses)
-    return Decision(records=() if request.validate_only else made, response=response)
+
+    def changes(_resource: ConfigResource, entry: Any) -> tuple[Any, ...]:
+        return tuple(entry.configs)
+
+    def answer(responses: tuple[Any, ...]) -> Any:
+        return messages.IncrementalAlterConfigsResponse(throttle_time=NO_DURATION, responses=responses)
+
+    yield from _decide(ctx, request, changes, messages, answer)
 
 
-def replace_all(ctx: Context, request: Any, now: int) -> Decision:
+def replace_all(ctx: Context, request: Any, now: int) -> Slices:
     """AlterConfigs: what is named is set, what is not named goes back to its default."""
 
     def changes(resource: ConfigResource, entry: Any) -> tuple[Any, ...]:
@@ -55,18 +61,39 @@ def replace_all(ctx: Context, request: Any, now: int) -> Decision:
             *(messages.AlterableConfig(name=name, config_operation=DELETE, value=None) for name in dropped),
         )
 
-    made, responses = _decide(ctx, request.resources, changes, replace_messages)
-    response = replace_messages.AlterConfigsResponse(throttle_time=NO_DURATION, responses=responses)
-    return Decision(records=() if request.validate_only else made, response=response)
+    def answer(responses: tuple[Any, ...]) -> Any:
+        return replace_messages.AlterConfigsResponse(throttle_time=NO_DURATION, responses=responses)
+
+    yield from _decide(ctx, request, changes, replace_messages, answer)
 
 
 Changes = Callable[[ConfigResource, Any], tuple[Any, ...]]
 
 
 def _decide(
+    ctx: Context, request: Any, changes: Changes, answers: ModuleType, answer: Callable[[tuple[Any, ...]], Any]
+) -> Slices:
+    """E8: the ELRs that a lower MinISR makes obsolete are emptied before the leaders hear of it, in whatever many
+    slices. Once a leader goes by the new value, its HWM moves on without the members of the ELR."""
+    while True:
+        made, overlay, responses = _records(ctx, request.resources, changes, answers)
+        if request.validate_only:
+            yield Decision(response=answer(responses))
+            return
+        elrs = _derive_elrs(ctx, overlay, reassigning=False)
+        if len(elrs) < ctx.slice_records:
+            # R2: what completes a reassignment goes by the new MinISR, so it does not come before it.
+            made += [*elrs, *_derive_elrs(ctx, overlay, reassigning=True)]
+            yield Decision(records=tuple(made), response=answer(responses))
+            return
+        yield Decision(records=tuple(elrs))
+        ctx.cause = "configs change"
+
+
+def _records(
     ctx: Context, entries: Sequence[Any], changes: Changes, answers: ModuleType
-) -> tuple[tuple[records.MetadataRecord, ...], tuple[Any, ...]]:
-    """The records for all resources together, and an answer for each of them."""
+) -> tuple[list[records.MetadataRecord], Overlay, tuple[Any, ...]]:
+    """The records for all resources together, the configs that they make, and an answer per resource."""
     overlay: Overlay = {}
     made: list[records.MetadataRecord] = []
     responses = []
@@ -84,8 +111,7 @@ def _decide(
                 resource_name=entry.resource_name,
             )
         )
-    made += _derive_elrs(ctx, overlay)
-    return tuple(made), tuple(responses)
+    return made, overlay, tuple(responses)
 
 
 _REPEATED: Outcome = (ErrorCode.invalid_request, "The resource is named more than once.")
@@ -182,19 +208,38 @@ def _edited(old: str, change: str, operation: int) -> str:
 # --- E8 --------------------------------------------------------------------------------------------------------------
 
 
-def _derive_elrs(ctx: Context, overlay: Overlay) -> list[records.PartitionChangeRecord]:
-    made = []
-    for topic, topic_id in ctx.image.topic_ids.items():
-        if (int(Resource.TOPIC), topic) not in overlay and CLUSTER_DEFAULTS not in overlay:
-            continue
-        min_isr = int(ctx.image.config_with(topic, configs.MIN_ISR, overlay))  # type: ignore[arg-type]
-        if min_isr == ctx.image.min_isr(topic):
-            continue
+def _derive_elrs(ctx: Context, overlay: Overlay, *, reassigning: bool) -> list[records.PartitionChangeRecord]:
+    """Of the partitions that are being reassigned, or of one slice of the others."""
+    made: list[records.PartitionChangeRecord] = []
+    for topic_id, min_isr in _changed_min_isrs(ctx.image, overlay):
         for partition in ctx.image.partitions[topic_id].values():
+            if len(made) >= ctx.slice_records and not reassigning:
+                return made
+            if partition.reassigning != reassigning:
+                continue
+            if not (partition.elr or partition.last_known_elr or reassigning):
+                continue  # nothing depends on MinISR
             record = ctx.build(PartitionChangeBuilder(partition, min_isr, ctx.may_lead))
             if record is not None:
                 made.append(record)
     return made
+
+
+def _changed_min_isrs(image: Image, overlay: Overlay) -> Iterator[tuple[UUID, int]]:
+    """Topics whose MinISR the overlay changes, with the new one."""
+    topic = int(Resource.TOPIC)
+    names = list(image.topic_ids) if CLUSTER_DEFAULTS in overlay else [name for kind, name in overlay if kind == topic]
+    default = (_min_isr(image, "", {}), _min_isr(image, "", overlay))
+    for name in names:
+        resource = (topic, name)
+        has_own = resource in overlay or resource in image.configs
+        before, after = (_min_isr(image, name, {}), _min_isr(image, name, overlay)) if has_own else default
+        if before != after:
+            yield image.topic_ids[name], after
+
+
+def _min_isr(image: Image, topic: str, overlay: Overlay) -> int:
+    return int(image.config_with(topic, configs.MIN_ISR, overlay))  # type: ignore[arg-type]
 
 
 # --- describing ------------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ class Contact:
 
 
 class Context:
-    __slots__ = ("cause", "config", "contacts", "image", "next_offset", "out", "rng")
+    __slots__ = ("cause", "config", "contacts", "draining", "image", "leaving", "next_offset", "out", "rng")
 
     def __init__(self, config: ControllerConfig, rng: Random, out: Outbox) -> None:
         self.config = config
@@ -53,6 +53,14 @@ class Context:
         self.cause = ""
         """Of the change that is being worked out, for whoever reads the log."""
         self.contacts: dict[int, Contact] = {}
+        self.leaving: dict[int, None] = {}
+        """Brokers that are being fenced or unregistered, in slices: they may not lead or join an ISR any more."""
+        self.draining: dict[int, None] = {}
+        """B7: brokers in controlled shutdown whose leaderships are being moved, in slices."""
+
+    @property
+    def slice_records(self) -> int:
+        return self.config.max_slice_records
 
     def contact(self, broker_id: int, now: int) -> Contact:
         contact = self.contacts.get(broker_id)
@@ -61,7 +69,10 @@ class Context:
         return contact
 
     def may_lead(self, broker_id: int) -> bool:
-        return eligibility.may_lead(self.image, broker_id)
+        return broker_id not in self.leaving and eligibility.may_lead(self.image, broker_id)
+
+    def may_join_isr(self, broker_id: int) -> bool:
+        return broker_id not in self.leaving and eligibility.may_join_isr(self.image, broker_id)
 
     def unclean_election(self, topic: str) -> bool:
         return bool(self.image.config(topic, configs.UNCLEAN_ELECTION))
@@ -79,7 +90,8 @@ class Context:
         """Work the change out, and note what is worth knowing of it."""
         record = builder.build()
         if record is not None:
-            self._note(builder, builder.before.changed_by(record))
+            builder.after = builder.before.changed_by(record)
+            self._note(builder, builder.after)
         return record
 
     def _note(self, builder: PartitionChangeBuilder, after: Partition) -> None:

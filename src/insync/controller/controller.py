@@ -1,15 +1,17 @@
 """The active controller's brain: requests in, decisions out, on the pending image (Q2, Q3).
 
 The node asks one handler at a time, appends the decision's records as one batch, replays them here at once, and answers
-when they are committed. A controller that lost its leadership is deactivated: its pending image goes, and with it every
-decision that was not committed. What nobody asked for (fencing, recoveries, rebalancing) goes through `submit`, which
-must append and replay before it returns.
+when they are committed. A handler of a large change returns slices, and the node takes one per step (`decision`). A
+controller that lost its leadership is deactivated: its pending image goes, and with it every decision that was not
+committed. What no request asked for (fencing, recoveries, rebalancing) goes through `submit`, which must append and
+replay the first slice before it returns.
 
 `next_offset` is the end of the metadata log; the node keeps it right before each call, and `replay` moves it along.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +28,10 @@ from insync.controller import (
 )
 from insync.controller.config import ControllerConfig
 from insync.controller.context import Contact, Context
-from insync.controller.decision import Decision
+from insync.controller.decision import Decision, Slices
 from insync.controller.recovery import Recoveries
 from insync.metadata.image import CLUSTER_DEFAULTS, Image
+from insync.metadata.partition import PartitionKey
 from insync.sansio import Outbox
 from insync.wire import metadata_records as records
 
@@ -44,9 +47,21 @@ _WAKES_RECOVERY = (
 
 
 class Controller:
-    __slots__ = ("_ctx", "_now", "_rebalance_at", "_recoveries", "_stirred", "_submit", "active", "epoch")
+    __slots__ = (
+        "_ctx",
+        "_leaderless",
+        "_now",
+        "_rebalance_at",
+        "_recoveries",
+        "_stirred",
+        "_submit",
+        "active",
+        "epoch",
+    )
 
-    def __init__(self, config: ControllerConfig, rng: Random, out: Outbox, submit: Callable[[Decision], None]) -> None:
+    def __init__(
+        self, config: ControllerConfig, rng: Random, out: Outbox, submit: Callable[[Decision | Slices], None]
+    ) -> None:
         self.active = False
         self.epoch = -1
         self._ctx = Context(config, rng, out)
@@ -56,6 +71,8 @@ class Controller:
         self._rebalance_at = 0
         self._stirred = False
         """Something changed that may let a leaderless partition have a leader."""
+        self._leaderless: deque[PartitionKey] = deque()
+        """Partitions without a leader that are still to be looked at since then."""
 
     @property
     def image(self) -> Image:
@@ -82,13 +99,19 @@ class Controller:
         self._recoveries.reset()
         self._rebalance_at = now + self._ctx.config.rebalance_interval_ms
         self._stirred = True
+        self._leaderless.clear()
         if image.empty:
             self._submit(Decision(records=tuple(_first_records(self._ctx.config))))
+        unfinished = topics.incomplete(image)
+        if unfinished is not None:
+            self._submit(unfinished)
 
     def deactivate(self) -> None:
         self.active = False
         self._ctx.image = Image()
         self._ctx.contacts = {}
+        self._ctx.leaving = {}
+        self._ctx.draining = {}
         self._recoveries.reset()
 
     def replay(self, record: records.MetadataRecord, offset: int) -> None:
@@ -104,29 +127,28 @@ class Controller:
         if not self.active:
             return
         self._now = now
-        for broker in heartbeats.expired(self._ctx, now):
-            if self.active and not self._ctx.image.brokers[broker.id].fenced:
-                cause = heartbeats.silence_of(self._ctx, broker.id, now)
-                self._submit(Decision(records=tuple(broker_registry.fence(self._ctx, broker, cause))))
-        if self.active:
-            self._find_leaders(now)
+        expired = heartbeats.expired(self._ctx, now)
+        if expired:  # the others, and the elections that follow, have steps of their own
+            cause = heartbeats.silence_of(self._ctx, expired[0].id, now)
+            self._submit(broker_registry.fence(self._ctx, expired[0], cause))
+            return
+        self._find_leaders(now)
         if self.active and self._ctx.config.rebalance_interval_ms > 0 and self._rebalance_at <= now:
             self._rebalance_at = now + self._ctx.config.rebalance_interval_ms
-            self._ctx.cause = "preferred leaders lead again"
-            self._offer(elections.rebalance(self._ctx))
+            self._submit(elections.rebalance(self._ctx))
 
     def _find_leaders(self, now: int) -> None:
-        if self._stirred:
+        if self._stirred and not self._leaderless:
             self._stirred = False
+            self._leaderless.extend(partition.key for partition in self._ctx.image.leaderless())
+        if self._leaderless:
             self._ctx.cause = "there is no other leader"
-            self._offer(elections.elect_uncleanly_where_allowed(self._ctx))
+            decision = elections.elect_leaderless(self._ctx, self._leaderless)
+            if decision is not None:
+                self._submit(decision)
         if self.active:
             self._ctx.cause = "recovery"
             self._recoveries.tick(now)
-
-    def _offer(self, decision: Decision | None) -> None:
-        if decision is not None:
-            self._submit(decision)
 
     def next_deadline(self) -> int | None:
         if not self.active:
@@ -134,7 +156,7 @@ class Controller:
         times = [heartbeats.next_expiry(self._ctx), self._recoveries.next_deadline]
         if self._ctx.config.rebalance_interval_ms > 0:
             times.append(self._rebalance_at)
-        if self._stirred and self._ctx.image.has_leaderless:
+        if self._leaderless or (self._stirred and self._ctx.image.has_leaderless):
             times.append(self._now)
         return min((time for time in times if time is not None), default=None)
 
@@ -148,11 +170,11 @@ class Controller:
 
     # --- requests ------------------------------------------------------------------------------------------------
 
-    def register_broker(self, request: Any, now: int) -> Decision:
+    def register_broker(self, request: Any, now: int) -> Decision | Slices:
         self._ctx.cause = "a broker registers"
         return broker_registry.register(self._ctx, request, now)
 
-    def unregister_broker(self, request: Any, now: int) -> Decision:
+    def unregister_broker(self, request: Any, now: int) -> Slices:
         self._ctx.cause = "a broker is unregistered"
         return broker_registry.unregister(self._ctx, request, now)
 
@@ -168,13 +190,13 @@ class Controller:
         self._ctx.cause = "its replica is damaged"
         return directories.assign(self._ctx, request, now)
 
-    def create_topics(self, request: Any, now: int) -> Decision:
+    def create_topics(self, request: Any, now: int) -> Slices:
         return topics.create(self._ctx, request, now)
 
     def delete_topics(self, request: Any, now: int) -> Decision:
         return topics.delete(self._ctx, request, now)
 
-    def create_partitions(self, request: Any, now: int) -> Decision:
+    def create_partitions(self, request: Any, now: int) -> Slices:
         self._ctx.cause = "partitions are added"
         return topics.add_partitions(self._ctx, request, now)
 
@@ -185,15 +207,15 @@ class Controller:
     def list_partition_reassignments(self, request: Any, now: int) -> Decision:
         return reassignment.listing(self._ctx, request, now)
 
-    def elect_leaders(self, request: Any, now: int) -> Decision:
+    def elect_leaders(self, request: Any, now: int) -> Slices:
         self._ctx.cause = "an election is asked for"
         return elections.elect(self._ctx, request, now)
 
-    def incremental_alter_configs(self, request: Any, now: int) -> Decision:
+    def incremental_alter_configs(self, request: Any, now: int) -> Slices:
         self._ctx.cause = "configs change"
         return configs.alter(self._ctx, request, now)
 
-    def alter_configs(self, request: Any, now: int) -> Decision:
+    def alter_configs(self, request: Any, now: int) -> Slices:
         self._ctx.cause = "configs change"
         return configs.replace_all(self._ctx, request, now)
 

@@ -3,10 +3,16 @@
 Decide, then replay: a handler changes nothing itself. The records are appended as one batch; replaying them on the
 pending image is what makes the next decision see this one (Q3). The answer leaves when the last record is committed
 (Q2); a decision without records read the pending image, so its answer waits for what was pending then.
+
+A change of thousands of partitions would keep the controller from heartbeats and from the quorum. It is decided in
+slices (ADR 21): an iterator of decisions, one per step, each made on the pending image of its own step. Other decisions
+come in between, and the controller may be deposed after any slice. So every slice leaves a valid state, and what is
+left to do follows from the image and the next request, never from the slices themselves.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,4 +23,10 @@ from insync.wire.metadata_records import MetadataRecord
 class Decision:
     records: tuple[MetadataRecord, ...] = ()
     response: Any = None
-    """A kio response, or None when nobody asked (the controller's own doing)."""
+    """A kio response, or None when no request asked for the change."""
+    rest: Slices | None = None
+    """What follows in later steps. The answer does not wait for it."""
+
+
+Slices = Iterator[Decision]
+"""The answer is the response of the last decision."""

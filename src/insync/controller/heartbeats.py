@@ -6,17 +6,17 @@ records. Offsets in heartbeats are those of the last metadata record that the br
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from insync.controller import broker_registry, eligibility
 from insync.controller.context import Contact, Context
-from insync.controller.decision import Decision
+from insync.controller.decision import Decision, Slices
 from insync.metadata.broker import Broker
+from insync.wire import metadata_records as records
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import broker_heartbeat
 from insync.wire.types import NO_DURATION
-
-Records = broker_registry.Records
 
 
 def heartbeat(ctx: Context, request: Any, now: int) -> Decision:
@@ -29,9 +29,10 @@ def heartbeat(ctx: Context, request: Any, now: int) -> Decision:
     contact.metadata_offset = request.current_metadata_offset
     if broker.fenced:
         return _while_fenced(ctx, broker, request)
+    if broker.id in ctx.leaving:  # B4: the fencing is under way; only a heartbeat after it may end it
+        return _answer(broker, request, [], fenced=False)
     if request.want_fence:
-        made = broker_registry.fence(ctx, broker, "it asks for it")
-        return _answer(broker, request, made, fenced=True, stop=request.want_shut_down)
+        return _fence(ctx, broker, request, "it asks for it")
     if request.want_shut_down:
         return _while_stopping(ctx, broker, contact, request)
     return _answer(broker, request, [], fenced=False)
@@ -52,18 +53,27 @@ def has_read_own_registration(broker: Broker, request: Any) -> bool:
 
 def _while_stopping(ctx: Context, broker: Broker, contact: Contact, request: Any) -> Decision:
     """B7: first hand everything over, then wait until the others know."""
-    leads = ctx.image.leads_any(broker.id)
-    if leads:
-        made = broker_registry.begin_controlled_shutdown(ctx, broker)
-        contact.shutdown_offset = ctx.next_offset + len(made) - 1
-        return _answer(broker, request, made, fenced=False)
+    if broker.id in ctx.draining:
+        return _answer(broker, request, [], fenced=False)
+    if ctx.image.leads_any(broker.id):
+        slices = broker_registry.begin_controlled_shutdown(ctx, broker)
+        made = next(slices).records
+        return _answer(broker, request, made, fenced=False, rest=slices if broker.id in ctx.draining else None)
     if broker.in_controlled_shutdown:
         if contact.shutdown_offset is None:  # an earlier controller began it: all it wrote is in this log
             contact.shutdown_offset = ctx.next_offset - 1
         if not others_have_read(ctx, broker.id, contact.shutdown_offset):
             return _answer(broker, request, [], fenced=False)
-    made = broker_registry.fence(ctx, broker, "it has shut down")
-    return _answer(broker, request, made, fenced=True, stop=True)
+    return _fence(ctx, broker, request, "it has shut down")
+
+
+def _fence(ctx: Context, broker: Broker, request: Any, cause: str) -> Decision:
+    """B4, B7: a broker that is to stop may do so once the last slice has fenced it: a later heartbeat tells it."""
+    slices = broker_registry.fence(ctx, broker, cause)
+    made = next(slices).records
+    if broker.id in ctx.leaving:
+        return _answer(broker, request, made, fenced=False, rest=slices)
+    return _answer(broker, request, made, fenced=True, stop=request.want_shut_down)
 
 
 def others_have_read(ctx: Context, broker_id: int, offset: int) -> bool:
@@ -110,7 +120,8 @@ def silence_of(ctx: Context, broker_id: int, now: int) -> str:
 
 
 def _unfenced(ctx: Context) -> list[Broker]:
-    return [broker for broker in ctx.image.brokers.values() if not broker.fenced]
+    """Without those that are being fenced."""
+    return [broker for broker in ctx.image.brokers.values() if not broker.fenced and broker.id not in ctx.leaving]
 
 
 def _deadline(ctx: Context, broker_id: int) -> int:
@@ -118,10 +129,18 @@ def _deadline(ctx: Context, broker_id: int) -> int:
     return 0 if contact is None else contact.heard_at + ctx.config.session_timeout_ms
 
 
-def _answer(broker: Broker, request: Any, made: Records, *, fenced: bool, stop: bool = False) -> Decision:
+def _answer(
+    broker: Broker,
+    request: Any,
+    made: Sequence[records.MetadataRecord],
+    *,
+    fenced: bool,
+    stop: bool = False,
+    rest: Slices | None = None,
+) -> Decision:
     caught_up = request.current_metadata_offset >= broker.registration_offset
     response = _response(ErrorCode.none, caught_up, fenced, stop)
-    return Decision(records=tuple(made), response=response)
+    return Decision(records=tuple(made), response=response, rest=rest)
 
 
 def _response(

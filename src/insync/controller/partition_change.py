@@ -32,6 +32,7 @@ class PartitionChangeBuilder:
 
     __slots__ = (
         "adding",
+        "after",
         "before",
         "chosen",
         "completed",
@@ -55,6 +56,7 @@ class PartitionChangeBuilder:
     ) -> None:
         """`min_isr` is the configured one: how many replicas there are is seen here (H1)."""
         self.before = partition
+        self.after = partition
         self.min_isr = min_isr
         self.eligible = eligible
         self.election = election

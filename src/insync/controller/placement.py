@@ -6,14 +6,21 @@ leaders have been around once, so that the load of a lost broker spreads over al
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from insync.metadata.image import Image
 
 
-def place(image: Image, count: int, replication_factor: int, start: int) -> list[tuple[int, ...]] | None:
-    """Replicas of partitions `start`, `start` + 1 ...; None when there are too few brokers, or none that can lead."""
+def place(
+    image: Image, count: int, replication_factor: int, start: int, leaving: Container[int] = ()
+) -> list[tuple[int, ...]] | None:
+    """Replicas of partitions `start`, `start` + 1 ...; None when there are too few brokers, or none that can lead.
+
+    Brokers that are `leaving` count as fenced.
+    """
     ids = sorted(image.brokers)
-    active = [broker for broker in ids if image.brokers[broker].active]
-    fenced = [broker for broker in ids if image.brokers[broker].fenced]
+    active = [broker for broker in ids if image.brokers[broker].active and broker not in leaving]
+    fenced = [broker for broker in ids if image.brokers[broker].fenced or broker in leaving]
     if not active or replication_factor > len(active) + len(fenced):
         return None
     return [_stripe(active, fenced, replication_factor, start + index) for index in range(count)]

@@ -15,7 +15,7 @@ leader, strategy, possible_loss=True).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -23,6 +23,7 @@ from uuid import UUID
 from insync.controller.context import Context
 from insync.controller.decision import Decision
 from insync.metadata import configs
+from insync.metadata.configs import Resource
 from insync.metadata.partition import Partition, PartitionKey
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import get_replica_log_info as messages
@@ -73,14 +74,17 @@ class Recoveries:
         self.next_deadline = None
 
     def tick(self, now: int) -> None:
+        if not self._ctx.image.has_leaderless:
+            self._running = {}
+            self.next_deadline = None
+            return
         self._refresh(now)
         self._settle(now)
-        self._ask(now)
-        self._plan(now)
+        self._plan(now, self._ask(now))
 
-    def _plan(self, now: int) -> None:
+    def _plan(self, now: int, unanswered: Iterable[int]) -> None:
         """When to look again: a broker may be asked again, or a window closes. The rest comes with a changed image."""
-        times = [self._busy_until[broker] for broker in self._unanswered() if broker in self._busy_until]
+        times = [self._busy_until[broker] for broker in unanswered if broker in self._busy_until]
         times += [self._window_end(one) for one in self._running.values() if one.strategy == "proactive"]
         times += [self._patience_end(one) for one in self._running.values() if one.complete_at is not None]
         self.next_deadline = min((time for time in times if time > now), default=None)
@@ -90,8 +94,9 @@ class Recoveries:
     def _refresh(self, now: int) -> None:
         """Start what is due and drop what a new leader, or any other change of the partition, has overtaken."""
         running: dict[PartitionKey, Recovery] = {}
+        default = str(self._ctx.image.config("", configs.RECOVERY_STRATEGY))
         for partition in self._ctx.image.leaderless():
-            strategy = self._strategy(partition)
+            strategy = self._strategy(partition, default)
             if strategy is None:
                 continue
             recovery = self._running.get(partition.key)
@@ -104,8 +109,10 @@ class Recoveries:
         """I6: a decision must not be based on a partition that has changed since the question."""
         return recovery.partition_epoch == partition.partition_epoch
 
-    def _strategy(self, partition: Partition) -> str | None:
-        strategy = str(self._ctx.image.config(partition.topic, configs.RECOVERY_STRATEGY))
+    def _strategy(self, partition: Partition, default: str) -> str | None:
+        strategy = default
+        if (Resource.TOPIC, partition.topic) in self._ctx.image.configs:
+            strategy = str(self._ctx.image.config(partition.topic, configs.RECOVERY_STRATEGY))
         if strategy == "balanced" and not partition.isr and not partition.elr and partition.last_known_elr:
             return strategy
         return strategy if strategy == "proactive" else None
@@ -126,12 +133,15 @@ class Recoveries:
 
     # --- asking --------------------------------------------------------------------------------------------------
 
-    def _ask(self, now: int) -> None:
-        for broker, keys in self._unanswered().items():
+    def _ask(self, now: int) -> Iterable[int]:
+        """The brokers whose answers are missing."""
+        unanswered = self._unanswered()
+        for broker, keys in unanswered.items():
             if self._busy_until.get(broker, now) > now:
                 continue
             self._busy_until[broker] = now + self._ctx.config.recovery_timeout_ms
             self._send(broker, keys[: messages.MAX_PARTITIONS])
+        return unanswered
 
     def _unanswered(self) -> dict[int, list[PartitionKey]]:
         wanted: dict[int, list[PartitionKey]] = {}
@@ -169,7 +179,7 @@ class Recoveries:
             self._take(broker, epochs, response)
         self._refresh(now)
         self._settle(now)
-        self._plan(now)
+        self._plan(now, self._unanswered())
 
     def _take(self, broker: int, epochs: dict[PartitionKey, int], response: Any) -> None:
         for topic in response.topic_partition_log_info_list:

@@ -5,7 +5,7 @@ Everything here is frozen: a change makes a new registration with a partition ep
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from uuid import UUID
 
 from insync.wire.metadata_records import LEADER_UNCHANGED, RECOVERING, RECOVERY_UNCHANGED, PartitionChangeRecord
@@ -51,8 +51,10 @@ class Partition:
     def changed_by(self, change: PartitionChangeRecord) -> Partition:
         """M2: this registration after a change record. Naming any leader, even the same, starts a new leader epoch."""
         leader_named = change.leader != LEADER_UNCHANGED
-        return replace(
-            self,
+        return Partition(  # not `replace`, which takes twice as long
+            topic_id=self.topic_id,
+            topic=self.topic,
+            index=self.index,
             replicas=_either(change.replicas, self.replicas),
             isr=_either(change.isr, self.isr),
             leader=change.leader if leader_named else self.leader,

@@ -46,6 +46,12 @@ class PartitionMap:
         _mark(self.reassigning, partition.key, partition.reassigning)
         partitions[partition.index] = partition
 
+    def sort_topic(self, topic_id: UUID) -> None:
+        """Partitions in the order of their numbers, in whatever order they were created."""
+        partitions = self.by_topic[topic_id]
+        if len(partitions) > 1:
+            self.by_topic[topic_id] = dict(sorted(partitions.items()))
+
     def remove_topic(self, topic_id: UUID) -> tuple[PartitionKey, ...]:
         removed = self.by_topic.pop(topic_id, {})
         for partition in removed.values():

@@ -5,6 +5,7 @@ Configs stand before topics: a MinISR that comes after its topic's partitions wo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from insync.metadata.broker import Broker
@@ -16,18 +17,23 @@ if TYPE_CHECKING:
 
 
 def to_records(image: Image) -> list[records.MetadataRecord]:
-    made: list[records.MetadataRecord] = [
-        records.FeatureLevelRecord(name=name, feature_level=level) for name, level in sorted(image.features.items())
-    ]
-    made += [broker_record(image.brokers[broker_id]) for broker_id in sorted(image.brokers)]
-    made += _config_records(image)
+    return list(iter_records(image))
+
+
+def iter_records(image: Image) -> Iterator[records.MetadataRecord]:
+    """The image must not change before the end."""
+    for name, level in sorted(image.features.items()):
+        yield records.FeatureLevelRecord(name=name, feature_level=level)
+    for broker_id in sorted(image.brokers):
+        yield broker_record(image.brokers[broker_id])
+    yield from _config_records(image)
     for name, topic_id in sorted(image.topic_ids.items()):
-        made.append(records.TopicRecord(name=name, topic_id=topic_id))
+        yield records.TopicRecord(name=name, topic_id=topic_id)
         partitions = image.partitions.get(topic_id, {})
-        made += [partition_record(partitions[index]) for index in sorted(partitions)]
+        for index in sorted(partitions):
+            yield partition_record(partitions[index])
     if image.next_producer_id:
-        made.append(records.ProducerIdsRecord(broker_id=-1, next_producer_id=image.next_producer_id))
-    return made
+        yield records.ProducerIdsRecord(broker_id=-1, next_producer_id=image.next_producer_id)
 
 
 def broker_record(broker: Broker) -> records.RegisterBrokerRecord:

@@ -66,6 +66,8 @@ class NodeConfig:
     scrub_interval_ms: int = 3_600_000
     """From the start of one pass over all logs to the start of the next, at least."""
     metadata_snapshot_records: int = 20_000
+    metadata_apply_records: int = 500
+    """Committed metadata records that one step applies, or encodes for a snapshot."""
 
     auto_create_topics: bool = True
     """Topics that clients ask for and that do not exist are made, unless the client says not to."""

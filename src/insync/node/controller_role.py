@@ -5,6 +5,9 @@ answer, for the quorum to commit it. An answer without records also waits for wh
 tell of a state that a deposed controller's successor never sees. Losing leadership drops the pending image and refuses
 every waiting answer (Q2).
 
+A change that comes in slices is carried out one slice per step, by turns with other such changes. Requests and
+heartbeats are served in between.
+
 Notes: controller_active, controller_inactive.
 """
 
@@ -16,7 +19,7 @@ from random import Random
 from types import ModuleType
 
 from insync.controller.controller import Controller
-from insync.controller.decision import Decision
+from insync.controller.decision import Decision, Slices
 from insync.metadata.image import Image
 from insync.node.config import NodeConfig
 from insync.quorum.quorum import Quorum
@@ -25,6 +28,8 @@ from insync.wire import metadata_records
 from insync.wire.errors import ErrorCode
 
 Answer = Callable[[Message], None]
+WhenCommitted = Callable[[ErrorCode | None, Message | None], None]
+"""(why it was not committed, else None; the response of the last slice)."""
 
 
 class ControllerRole:
@@ -34,7 +39,10 @@ class ControllerRole:
         self.now = 0  # of the step under way
         self.controller = Controller(config.controller, rng, out, self.submit)
         self._epoch = -1  # of the term in which the controller was activated
-        self._waiting: deque[tuple[int, Callable[[ErrorCode | None], None]]] = deque()
+        self._applied = 0  # by this node: the offset of the next committed record
+        self._waiting: deque[tuple[int, WhenCommitted, Message | None]] = deque()
+        self._slices: deque[tuple[Slices, WhenCommitted | None]] = deque()
+        self._slice_is_next = False  # by turns with what the controller does of its own accord
 
     @property
     def active(self) -> bool:
@@ -50,22 +58,60 @@ class ControllerRole:
             answer(api.refuse(request, ErrorCode.not_controller))
             return
         self.controller.next_offset = self.quorum.leo
-        decision = api.decide(self.controller, request, now)
 
-        def when_committed(error: ErrorCode | None) -> None:
-            answer(decision.response if error is None else api.refuse(request, error))
+        def when_committed(error: ErrorCode | None, response: Message | None) -> None:
+            answer(response if error is None else api.refuse(request, error))
 
-        self._carry_out(decision, when_committed)
+        parts = api.split(request) if hasattr(api, "split") else [request]
+        if len(parts) > 1:
+            self._begin(self._decide_parts(api, parts), when_committed)
+        else:
+            self._begin(api.decide(self.controller, request, now), when_committed)
 
-    def submit(self, decision: Decision) -> None:
-        """A change that the controller makes of its own accord; nobody waits for it."""
+    def _decide_parts(self, api: ModuleType, parts: list[Message]) -> Slices:
+        """A large request as several smaller ones; their answers make one."""
+        responses = []
+        for part in parts:
+            change = api.decide(self.controller, part, self.now)
+            for decision in [change] if isinstance(change, Decision) else change:
+                yield Decision(records=decision.records, rest=decision.rest)
+                response = decision.response
+            responses.append(response)
+        yield Decision(response=api.merge(responses))
+
+    def submit(self, change: Decision | Slices) -> None:
+        """A change that the controller makes of its own accord; no answer waits for it."""
         if self.active:
+            self._begin(change, None)
+
+    def _begin(self, change: Decision | Slices, when_committed: WhenCommitted | None) -> None:
+        if isinstance(change, Decision):
+            self._carry_out(change, when_committed)
+        else:
+            self._carry_out_slice(change, when_committed)
+
+    def _carry_out_slice(self, slices: Slices, when_committed: WhenCommitted | None) -> None:
+        """Q3: each slice is decided on the state that all earlier decisions left, of other changes too."""
+        decision = next(slices, None)
+        if decision is None:
+            return
+        if decision.response is None:
             self._carry_out(decision, None)
+            if self.active:
+                self._slices.append((slices, when_committed))
+            elif when_committed is not None:
+                when_committed(ErrorCode.not_controller, None)
+        else:
+            self._carry_out(decision, when_committed)
 
     def tick(self, now: int) -> None:
         if self.active:
             self.controller.next_offset = self.quorum.leo
-            self.controller.tick(now)
+            self._slice_is_next = bool(self._slices) and not self._slice_is_next
+            if self._slice_is_next:
+                self._carry_out_slice(*self._slices.popleft())
+            else:
+                self.controller.tick(now)
 
     def peer_lost(self, peer: int, now: int) -> None:
         if self.active:
@@ -77,7 +123,9 @@ class ControllerRole:
             self.controller.held_up(late_ms, now)
 
     def next_deadline(self) -> int | None:
-        return self.controller.next_deadline() if self.active else None
+        if not self.active:
+            return None
+        return self.now if self._slices else self.controller.next_deadline()
 
     def activate_when_ready(self, image: Image, applied: int, now: int) -> None:
         """Lead once the record that opens this term is committed and applied: then the image is the whole log."""
@@ -88,10 +136,12 @@ class ControllerRole:
         self.out.note("controller_active", epoch=self.quorum.epoch, offset=applied)
         self.controller.activate(image.copy(), self.quorum.epoch, now)
 
-    def committed(self, hwm: int) -> None:
-        """Q2: answer everything that is now on a majority."""
-        while self._waiting and self._waiting[0][0] < hwm:
-            self._waiting.popleft()[1](None)
+    def committed(self, applied: int) -> None:
+        """Q2: answer everything that is on a majority and applied here: a client that asks this node next sees it."""
+        self._applied = applied
+        while self._waiting and self._waiting[0][0] < applied:
+            _, when_committed, response = self._waiting.popleft()
+            when_committed(None, response)
 
     def step_down_if_deposed(self) -> None:
         """Q2: what was decided and not committed vanishes with its term."""
@@ -99,21 +149,27 @@ class ControllerRole:
             return
         self.controller.deactivate()
         waiting, self._waiting = self._waiting, deque()
+        slices, self._slices = self._slices, deque()
         self.out.note("controller_inactive", epoch=self._epoch, dropped=len(waiting))
-        for _, when_committed in waiting:
-            when_committed(ErrorCode.not_controller)
+        for _, when_committed, _ in waiting:
+            when_committed(ErrorCode.not_controller, None)
+        for _, when_complete in slices:
+            if when_complete is not None:
+                when_complete(ErrorCode.not_controller, None)
 
-    def _carry_out(self, decision: Decision, when_committed: Callable[[ErrorCode | None], None] | None) -> None:
+    def _carry_out(self, decision: Decision, when_committed: WhenCommitted | None) -> None:
         if decision.records:
             base = self.quorum.leo
             self.quorum.propose([metadata_records.encode(record) for record in decision.records], self.now)
             for index, record in enumerate(decision.records):
                 self.controller.replay(record, base + index)
             self.controller.next_offset = self.quorum.leo
+        if decision.rest is not None and self.active:
+            self._slices.append((decision.rest, None))
         if when_committed is None:
             return
         last = self.quorum.leo - 1
-        if last < self.quorum.hwm:
-            when_committed(None)
+        if last < self._applied:
+            when_committed(None, decision.response)
         else:
-            self._waiting.append((last, when_committed))
+            self._waiting.append((last, when_committed, decision.response))

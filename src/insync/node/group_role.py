@@ -86,7 +86,7 @@ class GroupRole:
     # --- which partitions are coordinated here -----------------------------------------------------------------------
 
     def metadata_changed(self, changes: Changes, now: int) -> None:
-        topic_id = self._image().topic_ids.get(OFFSETS_TOPIC)
+        topic_id = self._image().complete_topic(OFFSETS_TOPIC)
         if topic_id != self._topic_id or any(key[0] == topic_id for key in (*changes.partitions, *changes.deleted)):
             self.refresh(now)
         gone = dict.fromkeys(name for name in changes.deleted_topics.values() if name not in self._image().topic_ids)
@@ -96,7 +96,7 @@ class GroupRole:
     def refresh(self, now: int) -> None:
         """G1: load every partition that this broker leads once in each leader epoch; unload those it does not lead."""
         image = self._image()
-        topic_id = image.topic_ids.get(OFFSETS_TOPIC)
+        topic_id = image.complete_topic(OFFSETS_TOPIC)
         if topic_id != self._topic_id:
             self._let_go(tuple(self.coordinator.shards))
             self._topic_id = topic_id
@@ -205,7 +205,7 @@ class GroupRole:
         if key_type != GROUP_KEYS:
             return _nobody(key, ErrorCode.invalid_request)
         image = self._image()
-        topic_id = image.topic_ids.get(OFFSETS_TOPIC)
+        topic_id = image.complete_topic(OFFSETS_TOPIC)
         if topic_id is None:
             return _nobody(key, ErrorCode.coordinator_not_available)
         partitions = image.partitions[topic_id]

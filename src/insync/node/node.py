@@ -60,7 +60,10 @@ class Node:
         self._due: int | None = None  # the deadline that a driver was last told
         self._ticked_at = now
         self._marks: tuple[object, ...] = ()  # of the quorum, when it was last followed
-        self.publisher = Publisher(config.node_id, config.metadata_snapshot_records, config.topic_defaults)
+        self.publisher = Publisher(
+            config.node_id, config.metadata_snapshot_records, config.topic_defaults, config.metadata_apply_records
+        )
+        self._apply_at: int | None = None  # committed metadata is left to be applied
         log = Log.create_or_open(
             disk, METADATA_DIRECTORY, topic_id=METADATA_TOPIC_ID, config=LogConfig(retention_ms=-1), now=now
         )
@@ -89,6 +92,7 @@ class Node:
 
     def start(self, now: int) -> list[Effect]:
         self.quorum.start(now)
+        self.publisher.finish_loading()
         self._leader = (self.quorum.epoch, self.quorum.leader_id)  # known from before: it is no change of controller
         if self.broker_role:
             self.broker_role.lifecycle.start(now)
@@ -109,6 +113,8 @@ class Node:
     def next_deadline(self) -> int | None:
         """Asked after every step by every driver."""
         first = self.quorum.next_deadline()
+        if self._apply_at is not None and (first is None or self._apply_at < first):
+            first = self._apply_at
         times = self.broker_role.deadlines() if self.broker_role else ()
         if self.controller_role:
             times = (*times, self.controller_role.next_deadline())
@@ -254,14 +260,15 @@ class Node:
     def _settle(self, now: int) -> None:
         """Most events leave the quorum as it was."""
         marks = self.quorum.marks()
-        if marks != self._marks:
+        if marks != self._marks or self._apply_at is not None:
             self._marks = marks
             self._follow_quorum(now)
+            self._apply_at = now if self.publisher.has_more(self.quorum) else None
         if self.broker_role:
             self.broker_role.publish_first(now)
 
     def _follow_quorum(self, now: int) -> None:
-        """Let what the quorum decided take effect: first who leads, then what is committed (Q2)."""
+        """Let what the quorum decided take effect: first who leads, then what is committed (Q2), a part per step."""
         quorum, role, broker = self.quorum, self.controller_role, self.broker_role
         if role:
             role.step_down_if_deposed()
@@ -275,9 +282,9 @@ class Node:
             self.described_topics.clear()
             if broker:
                 broker.metadata_changed(self.publisher.image.take_changes(), now)
-            self.publisher.maybe_snapshot(quorum)
+        self.publisher.maybe_snapshot(quorum)
         if role:
-            role.committed(quorum.hwm)
+            role.committed(self.publisher.applied)
             role.activate_when_ready(self.publisher.image, self.publisher.applied, now)
 
     def _stop_cleanly(self, now: int) -> None:

@@ -2,23 +2,40 @@
 
 A broker keeps the metadata log on disk and continues from it. Its replicas take up their roles only once the broker has
 seen its own registration (B3): by then it has been fenced out of whatever its last uptime led.
+
+No step applies more than `apply_records` records, encodes more of them for a snapshot, or decodes more of one. What
+reads the image in between sees a prefix of the log; the records of a change are ordered so that every prefix is valid
+(`controller.decision`). A snapshot that is being loaded replaces the image when it is whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 
 from insync.metadata import snapshot
 from insync.metadata.changes import Changes
 from insync.metadata.image import Image
 from insync.metadata.partition import Partition, PartitionKey
 from insync.quorum.quorum import Quorum
+from insync.quorum.snapshot import SnapshotBuilder
 from insync.wire import metadata_records
+from insync.wire.metadata_records import MetadataRecord
 
 
 class Publisher:
-    def __init__(self, node_id: int, snapshot_records: int, defaults: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        snapshot_records: int,
+        defaults: Mapping[str, str] | None = None,
+        apply_records: int = 500,
+    ) -> None:
         self.image = Image(defaults)
+        self._apply_records = apply_records
+        self._reader: Iterator[tuple[int, int, bytes]] | None = None  # of committed records, from `applied` on
+        self._loading: _Loading | None = None
+        self._writing: tuple[Iterator[MetadataRecord], SnapshotBuilder] | None = None
         self.applied = 0  # offset of the next record to apply
         self._node_id = node_id
         self._snapshot_records = snapshot_records
@@ -26,38 +43,80 @@ class Publisher:
         self._forgotten: list[PartitionKey] = []  # partitions that a loaded snapshot no longer has
         self._last_epoch = 0
         self._snapshot_at = 0
+        self._read_to = 0  # where `_reader` ends
 
-    def load_snapshot(self, payloads: list[bytes], offset: int, epoch: int) -> None:
-        """Q6: the state as of `offset` replaces whatever this node had."""
-        before = self.image
-        self.image = Image(before.defaults)
-        for payload in payloads:
-            self.image.apply(metadata_records.decode(payload), offset - 1)
-        self.image.summed_up_to = offset - 1
-        self._forgotten = [p.key for p in before.partitions_of(self._node_id) if self.image.partition(p.key) is None]
-        self.applied, self._last_epoch, self._snapshot_at = offset, epoch, offset
-        self.fresh = True
+    def load_snapshot(self, payloads: Iterable[bytes], offset: int, epoch: int) -> None:
+        """Q6: the state as of `offset` replaces whatever this node had, once `catch_up` has decoded it."""
+        self._loading = _Loading(Image(self.image.defaults), iter(payloads), offset, epoch)
+        self._reader = None
+        self._writing = None
+
+    def has_more(self, quorum: Quorum) -> bool:
+        """Whether another step has something to apply, or to encode."""
+        return self.applied < quorum.hwm or self._loading is not None or self._writing is not None
 
     def catch_up(self, quorum: Quorum) -> bool:
-        """Apply what is committed, in order (Q7). True if there is news, a snapshot's included."""
-        hwm = quorum.hwm
-        if hwm <= self.applied:
-            fresh, self.fresh = self.fresh, False
+        """Apply what is committed, in order (Q7), or a part of it. True if there is news, a snapshot's included."""
+        if self._loading is not None and not self._load(self._apply_records):
+            return False
+        fresh, self.fresh = self.fresh, False
+        if quorum.hwm <= self.applied:
             return fresh
-        self.fresh = False
-        for offset, epoch, payload in quorum.read_committed(self.applied, hwm):
+        if self._reader is None:
+            self._reader = quorum.read_committed(self.applied, quorum.hwm)
+            self._read_to = quorum.hwm
+        count = 0
+        for offset, epoch, payload in islice(self._reader, self._apply_records):
             self.image.apply(metadata_records.decode(payload), offset)
             self._last_epoch = epoch
-        self.applied = hwm
+            self.applied = offset + 1
+            count += 1
+        if count < self._apply_records:  # control records are not among them
+            self._reader = None
+            self.applied = self._read_to
+        return True
+
+    def finish_loading(self) -> None:
+        """Before a node serves, nothing is kept waiting."""
+        if self._loading is not None:
+            self._load(None)
+
+    def _load(self, limit: int | None) -> bool:
+        """Q6: True once the snapshot is the image."""
+        loading, before = self._loading, self.image
+        if loading is None:
+            return True
+        count = 0
+        for payload in islice(loading.payloads, limit):
+            loading.image.apply(metadata_records.decode(payload), loading.offset - 1)
+            count += 1
+        if count == limit:
+            return False
+        self.image, self._loading = loading.image, None
+        self.image.summed_up_to = loading.offset - 1
+        self._forgotten += [p.key for p in before.partitions_of(self._node_id) if self.image.partition(p.key) is None]
+        self.applied, self._last_epoch, self._snapshot_at = loading.offset, loading.epoch, loading.offset
+        self.fresh = True
         return True
 
     def maybe_snapshot(self, quorum: Quorum) -> None:
-        """Q6: a snapshot now and then bounds what a restart or a newcomer must replay."""
-        if self.applied - self._snapshot_at < self._snapshot_records:
-            return
-        payloads = [metadata_records.encode(record) for record in snapshot.to_records(self.image)]
-        quorum.write_snapshot(payloads, self.applied, self._last_epoch)
-        self._snapshot_at = self.applied
+        """Q6: a snapshot now and then bounds what a restart or a newcomer must replay. It is taken of a copy, which
+        shares all partitions with the image, and is written when all of it is encoded."""
+        if self._writing is None:
+            due = self.applied - self._snapshot_at >= self._snapshot_records
+            if not due or self.applied != quorum.hwm or self._loading is not None:
+                return
+            builder = quorum.begin_snapshot(self.applied, self._last_epoch)
+            self._snapshot_at = self.applied
+            if builder is None:
+                return
+            self._writing = (snapshot.iter_records(self.image.copy_for_snapshot()), builder)
+        rest, builder = self._writing
+        payloads = [metadata_records.encode(record) for record in islice(rest, self._apply_records)]
+        builder.add(payloads)
+        if len(payloads) < self._apply_records:
+            self._writing = None
+            quorum.write_snapshot(builder)
 
     def merged(self, changes: Changes) -> tuple[list[Partition], list[PartitionKey]]:
         """Q7: of everything that happened to a partition, only where it stands now; and what is no longer here."""
@@ -79,3 +138,15 @@ class Publisher:
     def assigned(self) -> list[Partition]:
         """Every partition with a replica on this broker."""
         return list(self.image.partitions_of(self._node_id))
+
+
+class _Loading:
+    """A snapshot that is not the image yet."""
+
+    __slots__ = ("epoch", "image", "offset", "payloads")
+
+    def __init__(self, image: Image, payloads: Iterator[bytes], offset: int, epoch: int) -> None:
+        self.image = image
+        self.payloads = payloads
+        self.offset = offset
+        self.epoch = epoch

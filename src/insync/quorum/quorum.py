@@ -181,9 +181,13 @@ class Quorum:
                 if not header.is_control:
                     yield from _payloads(data, pos, header.leader_epoch, from_offset, to_offset)
 
-    def write_snapshot(self, payloads: Sequence[bytes], offset: int, epoch: int) -> None:
-        """Store the image that all records below `offset` make; nothing happens if there is a newer one (Q6)."""
-        snapshot.write(self._core, payloads, OffsetAndEpoch(offset, epoch))
+    def begin_snapshot(self, offset: int, epoch: int) -> snapshot.SnapshotBuilder | None:
+        """For the image that all records below `offset` make; None if there is a newer one (Q6)."""
+        return snapshot.begin(self._core, OffsetAndEpoch(offset, epoch))
+
+    def write_snapshot(self, builder: snapshot.SnapshotBuilder) -> None:
+        """Its payloads are complete. It counts once it is on disk."""
+        snapshot.write(self._core, builder)
 
     # --- requests ----------------------------------------------------------------------------------------------------
 

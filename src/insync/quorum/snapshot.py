@@ -10,7 +10,7 @@ quorum_snapshot_refused(offset, epoch).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -67,7 +67,20 @@ class SnapshotStore:
 
     def store(self, snapshot: OffsetAndEpoch, data: bytes | bytearray) -> None:
         write_atomically(self._disk, self._path(snapshot), data)
-        self.ids = sorted([*(each for each in self.ids if each != snapshot), snapshot])
+        self.add(snapshot)
+
+    def store_later(self, snapshot: OffsetAndEpoch, data: bytes | bytearray) -> WriteSnapshot:
+        """Off the event loop; `add` or `discard` follows."""
+        return WriteSnapshot(self._disk, self._path(snapshot), data)
+
+    def add(self, snapshot: OffsetAndEpoch) -> None:
+        """Its file is written."""
+        self.ids = sorted([*(known for known in self.ids if known != snapshot), snapshot])
+
+    def discard(self, snapshot: OffsetAndEpoch) -> None:
+        """Its file is written, and superseded by now."""
+        if snapshot not in self.ids:
+            self._remove(snapshot)
 
     def keep(self, count: int) -> None:
         """Forget all but the newest `count`."""
@@ -87,6 +100,51 @@ class SnapshotStore:
 
     def _path(self, snapshot: OffsetAndEpoch) -> str:
         return join(self._directory, f"{snapshot.offset:020d}-{snapshot.epoch:010d}{SUFFIX}")
+
+
+class WriteSnapshot:
+    """Disk work off the event loop."""
+
+    __slots__ = ("_data", "_disk", "_path")
+
+    def __init__(self, disk: Disk, path: str, data: bytes | bytearray) -> None:
+        self._disk = disk
+        self._path = path
+        self._data = data
+
+    def run(self) -> None:
+        write_atomically(self._disk, self._path, self._data)
+
+
+class SnapshotBuilder:
+    """A snapshot that is being encoded. Payloads may be added over many steps."""
+
+    __slots__ = ("_data", "_next_offset", "_timestamp_ms", "count", "id")
+
+    def __init__(self, snapshot: OffsetAndEpoch, timestamp_ms: int) -> None:
+        self.id = snapshot
+        self.count = 0
+        self._timestamp_ms = timestamp_ms
+        self._data = control.snapshot_header_batch(
+            last_contained_timestamp_ms=timestamp_ms, leader_epoch=snapshot.epoch, timestamp_ms=timestamp_ms
+        )
+        self._next_offset = 1
+
+    def add(self, payloads: Iterable[bytes]) -> None:
+        rest = iter(payloads)
+        while part := [batch.NewRecord(None, payload) for payload in islice(rest, RECORDS_PER_BATCH)]:
+            self._data += batch.build(
+                part, base_offset=self._next_offset, leader_epoch=self.id.epoch, timestamp_ms=self._timestamp_ms
+            )
+            self._next_offset += len(part)
+            self.count += len(part)
+
+    def finish(self) -> bytearray:
+        """The whole file."""
+        self._data += control.snapshot_footer_batch(
+            base_offset=self._next_offset, leader_epoch=self.id.epoch, timestamp_ms=self._timestamp_ms
+        )
+        return self._data
 
 
 class Download:
@@ -159,21 +217,36 @@ def _set_log_aside(core: Core) -> None:
     log.set_hwm(0)
 
 
-def write(core: Core, payloads: Sequence[bytes], snapshot: OffsetAndEpoch) -> None:
-    """Store the image at a committed offset, then drop what it and its predecessor make superfluous.
+def begin(core: Core, snapshot: OffsetAndEpoch) -> SnapshotBuilder | None:
+    """A snapshot of the image at a committed offset; None if there is a newer one.
 
     The last entry may be a control record of a later epoch than the last payload: the log knows, its reader does not.
     """
     latest = core.snapshots.latest
     if latest is not None and snapshot.offset <= latest.offset:
-        return
+        return None
     covers_only_committed(core, snapshot.offset)
-    snapshot = OffsetAndEpoch(snapshot.offset, max(snapshot.epoch, core.log.epochs.epoch_at(snapshot.offset - 1)))
-    core.snapshots.store(snapshot, encode(payloads, snapshot, last_timestamp(core, snapshot.offset)))
     core.log.roll()  # only whole segments can be dropped
+    snapshot = OffsetAndEpoch(snapshot.offset, max(snapshot.epoch, core.log.epochs.epoch_at(snapshot.offset - 1)))
+    return SnapshotBuilder(snapshot, last_timestamp(core, snapshot.offset))
+
+
+def write(core: Core, builder: SnapshotBuilder) -> None:
+    """Store it, then drop what it and its predecessor make superfluous. The log may have moved on, or been replaced by
+    a snapshot from the leader, since the snapshot was begun."""
+    job = core.snapshots.store_later(builder.id, builder.finish())
+    core.out.sync(job, lambda _now: _written(core, builder))
+
+
+def _written(core: Core, builder: SnapshotBuilder) -> None:
+    snapshot, latest = builder.id, core.snapshots.latest
+    if latest is not None and snapshot.offset <= latest.offset:
+        core.snapshots.discard(snapshot)
+        return
+    core.snapshots.add(snapshot)
     _prune(core)
     core.store_checkpoint()
-    core.out.note("quorum_snapshot_written", offset=snapshot.offset, epoch=snapshot.epoch, records=len(payloads))
+    core.out.note("quorum_snapshot_written", offset=snapshot.offset, epoch=snapshot.epoch, records=builder.count)
 
 
 def last_timestamp(core: Core, offset: int) -> int:
@@ -223,17 +296,9 @@ def _prune(core: Core) -> None:
 
 
 def encode(payloads: Sequence[bytes], snapshot: OffsetAndEpoch, timestamp_ms: int) -> bytearray:
-    epoch = snapshot.epoch
-    data = control.snapshot_header_batch(
-        last_contained_timestamp_ms=timestamp_ms, leader_epoch=epoch, timestamp_ms=timestamp_ms
-    )
-    offset = 1
-    rest = iter(payloads)
-    while part := [batch.NewRecord(None, payload) for payload in islice(rest, RECORDS_PER_BATCH)]:
-        data += batch.build(part, base_offset=offset, leader_epoch=epoch, timestamp_ms=timestamp_ms)
-        offset += len(part)
-    data += control.snapshot_footer_batch(base_offset=offset, leader_epoch=epoch, timestamp_ms=timestamp_ms)
-    return data
+    builder = SnapshotBuilder(snapshot, timestamp_ms)
+    builder.add(payloads)
+    return builder.finish()
 
 
 def decode(data: bytes | bytearray) -> list[bytes] | None:

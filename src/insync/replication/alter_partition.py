@@ -25,7 +25,7 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import alter_partition
 
 CHANNEL = "controller"
-MAX_PROPOSALS = 10_000
+MAX_PROPOSALS = 500
 """In one request, which has a limit; the others follow when it is answered."""
 RECOVERED = 0
 

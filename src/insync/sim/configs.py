@@ -37,6 +37,7 @@ def node_config(plan: Plan, node: NodePlan) -> NodeConfig:
         scrub_bytes_per_second=SCRUB_RATE if any(action.kind == "rot" for action in plan.actions) else 0,
         scrub_interval_ms=timing.checkpoint_ms,
         metadata_snapshot_records=timing.snapshot_records,
+        metadata_apply_records=timing.apply_records,
         wall_offset_ms=node.wall_offset_ms,
         quorum=_quorum(timing),
         controller=_controller(timing),
@@ -68,6 +69,7 @@ def _controller(timing: Timing) -> ControllerConfig:
         recovery_timeout_ms=timing.recovery_wait_ms * 3,
         proactive_window_ms=timing.recovery_wait_ms,
         producer_id_block=5,
+        max_slice_records=timing.slice_records,
     )
 
 

@@ -94,6 +94,9 @@ class Timing:
     flush_check_ms: int = 100
     retention_check_ms: int = 500
     snapshot_records: int = 40
+    slice_records: int = 1
+    apply_records: int = 2
+    """So few that changes of the metadata are decided and applied in slices in every run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """BrokerRegistration (62): one uptime of one broker gets its epoch (B1, B2). Between nodes only."""
 
 from insync.controller.controller import Controller
-from insync.controller.decision import Decision
+from insync.controller.decision import Decision, Slices
 from insync.sansio import Message
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import broker_registration as api
@@ -10,7 +10,7 @@ from insync.wire.types import NO_DURATION
 KEY = 62
 
 
-def decide(controller: Controller, request: Message, now: int) -> Decision:
+def decide(controller: Controller, request: Message, now: int) -> Decision | Slices:
     return controller.register_broker(request, now)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from insync.controller.controller import Controller
-from insync.controller.decision import Decision
+from insync.controller.decision import Slices
 from insync.sansio import Message
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import create_topics as api
@@ -55,7 +55,7 @@ def share(answer: Message, last: Message | None) -> Message:
     return replace(answer, topics=tuple(topics))
 
 
-def decide(controller: Controller, request: Message, now: int) -> Decision:
+def decide(controller: Controller, request: Message, now: int) -> Slices:
     return controller.create_topics(request, now)
 
 

@@ -32,7 +32,7 @@ def handle(node: Node, request: Message, token: int, now: int) -> None:
         refused = tuple(_refused(topic.name) for topic in request.topics)
         node.out.reply(token, api.DescribeTopicPartitionsResponse(throttle_time=NO_DURATION, topics=refused))
         return
-    names = sorted(dict.fromkeys(topic.name for topic in request.topics) or image.topic_ids)
+    names = sorted(dict.fromkeys(topic.name for topic in request.topics) or _complete_topics(image))
     first = 0
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
@@ -43,6 +43,10 @@ def handle(node: Node, request: Message, token: int, now: int) -> None:
         token,
         api.DescribeTopicPartitionsResponse(throttle_time=NO_DURATION, topics=tuple(topics), next_cursor=following),
     )
+
+
+def _complete_topics(image: Image) -> list[str]:
+    return [name for name, topic_id in image.topic_ids.items() if topic_id not in image.incomplete_topics]
 
 
 def _refused(name: str) -> Message:
@@ -66,12 +70,12 @@ def _page(image: Image, names: list[str], first: int, room: int) -> tuple[list[M
 
 
 def _partitions(image: Image, name: str, first: int) -> list[Partition]:
-    topic_id = image.topic_ids.get(name)
+    topic_id = image.complete_topic(name)
     return [] if topic_id is None else [p for p in image.partitions[topic_id].values() if p.index >= first]
 
 
 def _topic(image: Image, name: str, partitions: list[Partition]) -> Message:
-    topic_id = image.topic_ids.get(name)
+    topic_id = image.complete_topic(name)
     return api.DescribeTopicPartitionsResponseTopic(
         error_code=topic_names.absence(name) if topic_id is None else ErrorCode.none,
         name=name,

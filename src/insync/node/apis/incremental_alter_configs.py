@@ -1,8 +1,8 @@
 """IncrementalAlterConfigs (44): dynamic configs; a new MinISR re-derives the ELR (E8)."""
 
 from insync.controller.controller import Controller
-from insync.controller.decision import Decision
-from insync.node import config_answers
+from insync.controller.decision import Slices
+from insync.node import config_answers, request_parts
 from insync.sansio import Message
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import incremental_alter_configs as api
@@ -12,7 +12,16 @@ KEY = 44
 VERSIONS = (0, 1)
 
 
-def decide(controller: Controller, request: Message, now: int) -> Decision:
+def split(request: Message) -> list[Message]:
+    return request_parts.split_flat(request, "resources", lambda entry: (entry.resource_type, entry.resource_name))
+
+
+def merge(answers: list[Message]) -> Message:
+    lines = tuple(line for answer in answers for line in answer.responses)
+    return api.IncrementalAlterConfigsResponse(throttle_time=NO_DURATION, responses=lines)
+
+
+def decide(controller: Controller, request: Message, now: int) -> Slices:
     return controller.incremental_alter_configs(request, now)
 
 

@@ -50,7 +50,8 @@ def handle(node: Node, request: Message, token: int, now: int) -> None:
 
 def _topics(node: Node, request: Message, now: int) -> list[Message]:
     if request.topics is None:
-        return [_known(node, topic_id, name) for topic_id, name in node.image.topics.items()]
+        image = node.image
+        return [_known(node, i, name) for i, name in image.topics.items() if i not in image.incomplete_topics]
     if request.allow_auto_topic_creation and node.broker_role is not None:
         missing = [asked.name for asked in request.topics if asked.name and asked.name not in node.image.topic_ids]
         node.broker_role.topic_creation.wanted(missing, now)
@@ -65,10 +66,10 @@ def _with_operations(topics: list[Message], asked: bool) -> tuple[Message, ...]:
 
 def _asked(node: Node, topic_id: UUID | None, name: str | None) -> Message:
     if name is not None:
-        found = node.image.topic_ids.get(name)
+        found = node.image.complete_topic(name)
         return _known(node, found, name) if found else _absent(topic_names.absence(name), None, name)
     known = node.image.topics.get(topic_id) if topic_id is not None else None
-    if topic_id is None or known is None:
+    if topic_id is None or known is None or topic_id in node.image.incomplete_topics:
         return _absent(ErrorCode.unknown_topic_id, topic_id, None)
     return _known(node, topic_id, known)
 

@@ -1,7 +1,7 @@
 """UnregisterBroker (64): forget a broker that will not come back (I5)."""
 
 from insync.controller.controller import Controller
-from insync.controller.decision import Decision
+from insync.controller.decision import Slices
 from insync.sansio import Message
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import unregister_broker as api
@@ -11,7 +11,7 @@ KEY = 64
 VERSIONS = (0, 0)
 
 
-def decide(controller: Controller, request: Message, now: int) -> Decision:
+def decide(controller: Controller, request: Message, now: int) -> Slices:
     return controller.unregister_broker(request, now)
 
 
