@@ -36,6 +36,8 @@ class Cluster:
         self.out = Outbox()
         self.log: list[Any] = []
         self.decisions: list[Decision] = []
+        self.by_slice = False
+        self.slices: list[Slices] = []
         self.now = 1_000
         self.controller = Controller(
             ControllerConfig(cluster_id=CLUSTER, **config), random.Random(7), self.out, self.submit
@@ -45,14 +47,28 @@ class Cluster:
     # --- the node's part ---------------------------------------------------------------------------------------------
 
     def submit(self, change: Decision | Slices) -> Any:
-        """All slices at once, with nothing in between; returns the response of the last."""
+        """All slices at once, or with `by_slice` the first one alone; returns the response of the last."""
         response = None
-        for decision in [change] if isinstance(change, Decision) else change:
+        slices = iter([change]) if isinstance(change, Decision) else change
+        for decision in slices:
             self._carry_out(decision)
             response = decision.response
-            if decision.rest is not None:
+            if decision.rest is not None and self.by_slice:
+                self.slices.append(decision.rest)
+            elif decision.rest is not None:
                 self.submit(decision.rest)
+            if self.by_slice and response is None:
+                self.slices.append(slices)
+                break
         return response
+
+    def append(self, *made: metadata_records.MetadataRecord) -> None:
+        self._carry_out(Decision(records=made))
+
+    def next_slice(self) -> Any:
+        """Of the oldest change that is under way; returns its response with the last one."""
+        self.controller.next_offset = len(self.log)
+        return self.submit(self.slices.pop(0))
 
     def _carry_out(self, decision: Decision) -> None:
         self.decisions.append(decision)
@@ -82,6 +98,7 @@ class Cluster:
                 image.apply(record, whole.offset)
             image.summed_up_to = whole.offset
         self.controller.deactivate()
+        self.slices.clear()
         self.controller.activate(image, self.controller.epoch + 1, self.now)
 
     @property

@@ -8,6 +8,7 @@ from node_harness import Net, config, create_request, three_voters
 
 from insync.node import apis
 from insync.node.config import CONTROLLER
+from insync.quorum.config import METADATA_DIRECTORY
 from insync.sansio import Request
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import allocate_producer_ids, list_partition_reassignments
@@ -143,3 +144,35 @@ def test_losing_leadership_is_noted_with_what_was_dropped() -> None:
     net.advance(20_000)
     (inactive,) = [note for at, note in net.notes if at == old and note.kind == "controller_inactive"]
     assert inactive.fields["dropped"] >= 1
+
+
+def test_topics_that_come_and_go_leave_nothing_behind_in_memory() -> None:
+    """Q6: neither in the pending image, nor in that of a node that is no broker."""
+    net = Net(config(1), config(2, roles=(CONTROLLER,), voters=(1,))).up()
+    for number in range(5):
+        net.create(f"t{number}")
+        net.delete(f"t{number}")
+    net.advance(2_000)
+    pending = net.nodes[1].controller_role.controller.image
+    for image in (pending, net.nodes[1].image, net.nodes[2].image):
+        assert image.offset == pending.offset
+        assert not image.take_changes()
+        assert (image.topics, image.configs, image.partitions) == ({}, {}, {})
+
+
+def test_the_metadata_log_is_trimmed_and_two_snapshots_are_kept_while_topics_come_and_go() -> None:
+    """Q6: log, snapshots and what a restart replays are bounded, however many topics there were."""
+    net = Net(config(1, metadata_snapshot_records=20, metadata_apply_records=3)).up()
+    for number in range(40):
+        net.answered(1, create_request(f"t{number}"))
+        net.delete(f"t{number}")
+        net.advance(10)
+    node = net.nodes[1]
+    names = net.disks[1].listdir(METADATA_DIRECTORY)
+    assert len([name for name in names if name.endswith(".checkpoint")]) == 2
+    assert len([name for name in names if name.endswith(".log")]) <= 3
+    assert node.quorum.leo > 120
+    assert node.quorum.leo - node.quorum.log.log_start <= 50
+    net.restart(1)
+    net.advance(5_000)
+    assert net.nodes[1].image.topics == {}

@@ -219,3 +219,56 @@ def test_replicas_take_up_their_roles_only_after_their_broker_saw_its_registrati
     net.advance(15_000)
     (replica,) = net.nodes[2].replicas.replicas.values()
     assert replica.partition == net.nodes[1].image.find("t", 0)
+
+
+# --- slices ----------------------------------------------------------------------------------------------------------
+
+
+def test_committed_records_are_applied_some_at_a_time_and_in_order() -> None:
+    """Q7: what reads the image in between sees a prefix of the log."""
+    log = Log().write(topic(), *(partition(index) for index in range(1, 7)), partition(0))
+    publisher = Publisher(1, 1_000, apply_records=3)
+    seen = []
+    while publisher.has_more(log):  # type: ignore[arg-type]
+        assert publisher.catch_up(log)  # type: ignore[arg-type]
+        seen.append((publisher.applied, publisher.image.complete_topic("t") is not None))
+    assert seen == [(3, False), (6, False), (8, True)]
+    assert list(publisher.image.partitions[TOPIC_ID]) == list(range(7))
+
+
+def test_a_snapshot_in_slices_is_of_the_image_at_its_beginning() -> None:
+    """Q6: changes that come meanwhile are not in it."""
+    log = Log().write(topic(), *(partition(index) for index in (1, 2, 3, 0)))
+    publisher = Publisher(1, 5, apply_records=2)
+    while publisher.applied < log.hwm:
+        publisher.catch_up(log)  # type: ignore[arg-type]
+    publisher.maybe_snapshot(log)  # type: ignore[arg-type]
+    log.write(change(leader=2), records.RemoveTopicRecord(topic_id=TOPIC_ID))
+    while publisher.has_more(log):  # type: ignore[arg-type]
+        publisher.catch_up(log)  # type: ignore[arg-type]
+        publisher.maybe_snapshot(log)  # type: ignore[arg-type]
+    assert publisher.image.topics == {}
+    ((payloads, offset, _),) = log.snapshots
+    assert offset == 5
+    again = Image()
+    for payload in payloads:
+        again.apply(records.decode(payload), offset - 1)
+    assert [p.leader_epoch for p in again.all_partitions()] == [0] * 4
+
+
+def test_a_snapshot_is_loaded_in_slices_and_replaces_the_image_when_it_is_whole() -> None:
+    """Q6"""
+    publisher = Publisher(1, 1_000, apply_records=2)
+    publisher.catch_up(Log().write(topic(), partition(0)))  # type: ignore[arg-type]
+    before = publisher.image
+    later = caught_up(Log().write(topic(name="other"), *(partition(index) for index in range(4))))
+    publisher.load_snapshot([records.encode(record) for record in later.image.to_records()], 100, 7)
+    log = Log()
+    log.hwm = 100
+    assert not publisher.catch_up(log)  # type: ignore[arg-type]
+    assert publisher.image is before
+    assert publisher.has_more(log)  # type: ignore[arg-type]
+    assert not publisher.catch_up(log)  # type: ignore[arg-type]
+    assert publisher.catch_up(log)  # type: ignore[arg-type]
+    assert (publisher.applied, list(publisher.image.topic_ids)) == (100, ["other"])
+    assert not publisher.has_more(log)  # type: ignore[arg-type]

@@ -333,3 +333,19 @@ def test_the_log_stays_small_however_many_snapshots_are_written() -> None:
     assert len(bench.quorum.log.segments) <= 3
     assert len([name for name in bench.disk.listdir(DIRECTORY) if name.endswith(".log")]) <= 3
     assert sole(disk=bench.disk).quorum.leo >= offset
+
+
+def test_a_snapshot_that_is_superseded_while_it_is_written_is_discarded() -> None:
+    """Q6: the newer one stands for more of the log, which may be gone below it."""
+    bench = sole()
+    first = bench.quorum.begin_snapshot(commit(bench, b"a"), 1)
+    second = bench.quorum.begin_snapshot(commit(bench, b"b"), 1)
+    assert first is not None
+    assert second is not None
+    bench.quorum.write_snapshot(second)
+    bench.quorum.write_snapshot(first)
+    bench.collect()
+    assert bench.quorum._core.snapshots.ids == [second.id]
+    assert [name for name in bench.disk.listdir(DIRECTORY) if name.endswith(".checkpoint")] == [
+        f"{second.id.offset:020d}-{second.id.epoch:010d}.checkpoint"
+    ]

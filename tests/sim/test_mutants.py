@@ -16,6 +16,7 @@ QUICK = {
     "joins-below-hwm": ("S3", "S5", "S4", "S1"),
     "unclean-keeps-elr": ("S5",),
     "registers-unfenced": ("S5",),
+    "fenced-before-its-replicas": ("S5",),
     "fenced-electable": ("S5",),
     "elr-kept-at-min-isr": ("S4", "S3"),
     "elr-not-filled": ("S10", "S9"),

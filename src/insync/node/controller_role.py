@@ -164,6 +164,7 @@ class ControllerRole:
             for index, record in enumerate(decision.records):
                 self.controller.replay(record, base + index)
             self.controller.next_offset = self.quorum.leo
+            self.controller.image.take_changes()  # the pending image has no reader of changes; they would pile up
         if decision.rest is not None and self.active:
             self._slices.append((decision.rest, None))
         if when_committed is None:

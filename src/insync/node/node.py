@@ -280,8 +280,9 @@ class Node:
                 broker.lifecycle.tick(now)
         if self.publisher.catch_up(quorum):
             self.described_topics.clear()
+            changes = self.publisher.image.take_changes()
             if broker:
-                broker.metadata_changed(self.publisher.image.take_changes(), now)
+                broker.metadata_changed(changes, now)
         self.publisher.maybe_snapshot(quorum)
         if role:
             role.committed(self.publisher.applied)

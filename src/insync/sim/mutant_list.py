@@ -181,6 +181,12 @@ LIST: tuple[Mutant, ...] = (
         ("controller.broker_registry:expel_unclean", patches.elr_only),
     ),
     _mutant(
+        "fenced-before-its-replicas",
+        "B4",
+        "taking a broker out of every ISR, in slices, before the record that fences it",
+        ("controller.broker_registry:fence", patches.fenced_first),
+    ),
+    _mutant(
         "fenced-electable",
         "E2",
         "electing only unfenced replicas",

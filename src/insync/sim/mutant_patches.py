@@ -43,6 +43,24 @@ def elr_only(original: Any) -> Any:
     return expel_unclean
 
 
+def fenced_first(original: Any) -> Any:
+    """The record that fences the broker comes with the first slice, and not with the last."""
+
+    def fence(ctx: Any, broker: Any, cause: str) -> Any:
+        from insync.controller.decision import Decision
+        from insync.wire import metadata_records as records
+
+        fencing = records.BrokerRegistrationChangeRecord(
+            broker_id=broker.id, broker_epoch=broker.epoch, fenced=records.FENCED
+        )
+        slices = original(ctx, broker, cause)
+        yield Decision(records=(fencing, *next(slices).records))
+        for decision in slices:
+            yield Decision(records=decision.records)
+
+    return fence
+
+
 def clean_file_first(_original: Any) -> Any:
     def close_cleanly(self: Any, broker_epoch: int) -> None:
         from insync.storage import clean_shutdown

@@ -1,0 +1,146 @@
+"""Large requests in parts: nothing is lost or doubled by the division, and no step decides more than a part."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from node_harness import CLUSTER, Net, config, create_request
+
+from insync.controller.config import ControllerConfig
+from insync.node import request_parts
+from insync.node.apis import alter_partition, alter_partition_reassignments, delete_topics, elect_leaders
+from insync.node.config import CONTROLLER
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import alter_partition as alter_messages
+from insync.wire.messages import alter_partition_reassignments as reassign_messages
+from insync.wire.messages import delete_topics as delete_messages
+from insync.wire.messages import elect_leaders as elect_messages
+from insync.wire.types import ms
+
+COUNT = 450
+
+
+def reassignment(*lines: tuple[str, int]) -> Any:
+    topics: dict[str, list[Any]] = {}
+    for name, index in lines:
+        topics.setdefault(name, []).append(
+            reassign_messages.ReassignablePartition(partition_index=index, replicas=(1,))
+        )
+    return reassign_messages.AlterPartitionReassignmentsRequest(
+        timeout=ms(1_000),
+        allow_replication_factor_change=True,
+        topics=tuple(
+            reassign_messages.ReassignableTopic(name=name, partitions=tuple(entries))
+            for name, entries in topics.items()
+        ),
+    )
+
+
+def test_partitions_of_a_topic_are_divided_and_their_answers_joined() -> None:
+    lines = [("a", index) for index in range(COUNT)] + [("b", 0)]
+    parts = alter_partition_reassignments.split(reassignment(*lines))
+    sizes = [sum(len(topic.partitions) for topic in part.topics) for part in parts]
+    assert (sum(sizes), max(sizes)) == (len(lines), request_parts.MAX_ITEMS)
+    answers = [
+        reassign_messages.AlterPartitionReassignmentsResponse(
+            throttle_time=ms(0),
+            error_code=ErrorCode.none,
+            error_message=None,
+            responses=tuple(
+                reassign_messages.ReassignableTopicResponse(
+                    name=topic.name,
+                    partitions=tuple(
+                        reassign_messages.ReassignablePartitionResponse(
+                            partition_index=line.partition_index, error_code=ErrorCode.none, error_message=None
+                        )
+                        for line in topic.partitions
+                    ),
+                )
+                for topic in part.topics
+            ),
+        )
+        for part in parts
+    ]
+    merged = alter_partition_reassignments.merge(answers)
+    assert [(t.name, line.partition_index) for t in merged.responses for line in t.partitions] == lines
+
+
+def test_what_is_named_twice_stays_in_one_part() -> None:
+    lines = [("a", 7), *(("a", index) for index in range(COUNT))]
+    parts = alter_partition_reassignments.split(reassignment(*lines))
+    where = [
+        n for n, part in enumerate(parts) for t in part.topics for line in t.partitions if line.partition_index == 7
+    ]
+    assert where == [0, 0]
+
+
+@pytest.mark.parametrize("count", [1, request_parts.MAX_ITEMS])
+def test_small_requests_are_not_divided(count: int) -> None:
+    request = delete_messages.DeleteTopicsRequest(
+        topics=tuple(delete_messages.DeleteTopicState(name=f"t{n}", topic_id=None) for n in range(count)),
+        timeout=ms(1_000),
+    )
+    assert delete_topics.split(request) == [request]
+    everything = elect_messages.ElectLeadersRequest(election_type=0, topic_partitions=None, timeout=ms(1_000))
+    assert elect_leaders.split(everything) == [everything]
+
+
+def test_an_error_of_one_part_of_alter_partition_is_that_of_the_request() -> None:
+    """I4: a stale broker epoch refuses the whole request."""
+    topic = alter_messages.ResponseTopic(topic_id=UUID(int=1), partitions=())
+    fine = alter_messages.AlterPartitionResponse(throttle_time=ms(0), error_code=ErrorCode.none, topics=(topic,))
+    stale = alter_messages.AlterPartitionResponse(
+        throttle_time=ms(0), error_code=ErrorCode.stale_broker_epoch, topics=()
+    )
+    assert alter_partition.merge([fine, stale]) is stale
+
+
+def small_slices() -> Net:
+    controller = ControllerConfig(cluster_id=CLUSTER, rebalance_interval_ms=0, max_slice_records=3)
+    return Net(config(1, controller=controller, metadata_apply_records=4))
+
+
+def appended(net: Net) -> list[int]:
+    """From now on: how many records each step of node 1 appends to the metadata log."""
+    node, sizes = net.nodes[1], []
+    step = node.step
+
+    def watched(event: Any, now: int) -> Any:
+        before = node.quorum.leo
+        effects = step(event, now)
+        sizes.append(node.quorum.leo - before)
+        return effects
+
+    node.step = watched  # type: ignore[method-assign]
+    return sizes
+
+
+def test_heartbeats_are_answered_between_the_slices_and_the_topic_appears_at_once() -> None:
+    """Q3, B4: no step appends more than a slice, and the client is answered when all of it is applied."""
+    net = small_slices().up()
+    sizes = appended(net)
+    token = net.ask(1, create_request("big", partitions=40))
+    beats = net.nodes[1].lifecycle
+    assert token not in net.answers
+    assert net.nodes[1].image.complete_topic("big") is None
+    net.advance(beats.config.heartbeat_interval_ms)
+    assert [line.error_code for line in net.answers[token].topics] == [ErrorCode.none]
+    assert len(net.nodes[1].image.partitions[net.nodes[1].image.complete_topic("big")]) == 40
+    assert max(sizes) == 3
+    assert not net.nodes[1].lifecycle.fenced
+
+
+def test_a_controller_that_is_asked_directly_decides_a_request_in_parts() -> None:
+    """Q3: clients may ask controllers without a broker between them."""
+    net = Net(config(1, roles=(CONTROLLER,))).up()
+    request = delete_messages.DeleteTopicsRequest(
+        topics=tuple(delete_messages.DeleteTopicState(name=f"t{n}", topic_id=None) for n in range(COUNT)),
+        timeout=ms(1_000),
+    )
+    token = net.ask(1, request)
+    assert token not in net.answers
+    net.advance(100)
+    assert [line.name for line in net.answers[token].responses] == [f"t{n}" for n in range(COUNT)]
+    assert {line.error_code for line in net.answers[token].responses} == {ErrorCode.unknown_topic_or_partition}
