@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
+from pathlib import Path
 from struct import pack
 from uuid import UUID
 
@@ -17,6 +20,7 @@ from insync.storage import disk as disks
 from insync.storage.config import LogConfig
 from insync.storage.damage import CorruptSegmentError
 from insync.storage.log_store import LogStore
+from insync.storage.posix import PosixDisk
 from insync.storage.segment import whole_batches
 from insync.wire import batch as batches
 from insync.wire import filtering
@@ -164,3 +168,70 @@ def test_a_directory_numbered_in_another_script_is_no_partition() -> None:
     disk = SimDisk()
     disk.mkdir("data/t-²")
     assert LogStore(disk, "data", 0).start() == checkpoints.NO_BROKER_EPOCH
+
+
+def _a_file(directory: Path) -> None:
+    shutil.rmtree(directory)
+    directory.write_bytes(b"junk")
+
+
+def _a_link_to_nowhere(directory: Path) -> None:
+    shutil.rmtree(directory)
+    directory.symlink_to("/nonexistent/t-0")
+
+
+def _a_directory_for_a_segment(directory: Path) -> None:
+    (directory / f"{FIRST}.log").unlink()
+    (directory / f"{FIRST}.log").mkdir()
+
+
+def _a_link_for_a_segment(directory: Path) -> None:
+    (directory / f"{FIRST}.log").unlink()
+    (directory / f"{FIRST}.log").symlink_to("/nonexistent/x.log")
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [_a_file, _a_link_to_nowhere, _a_directory_for_a_segment, _a_link_for_a_segment],
+    ids=lambda odd: odd.__name__,
+)
+@pytest.mark.parametrize("clean", [True, False])
+def test_what_cannot_be_opened_as_a_log_is_set_aside(tmp_path: Path, odd: Callable[[Path], None], clean: bool) -> None:
+    """B9, B5: the other logs are opened, the start is unclean, and the finding says why. It can be made again."""
+    disk = PosixDisk(str(tmp_path))
+    store = LogStore(disk, "data", 0)
+    store.start()
+    for number, topic in enumerate("tu"):
+        data, header = batch(2)
+        log = store.create(topic, 0, UUID(int=number + 1), LogConfig())
+        log.append_as_leader(data, header, 1, 0)
+    store.close_cleanly(7)
+    if not clean:
+        (tmp_path / "data" / clean_shutdown.FILE).unlink()
+    odd(tmp_path / "data" / "t-0")
+    findings = Findings(Outbox())
+    again = LogStore(disk, "data", 0, findings=findings)
+    assert again.start() == checkpoints.NO_BROKER_EPOCH
+    assert {name: again.logs[key].leo for name, key in again.names().items()} == {("u", 0): 2}
+    (stray,) = [finding for finding in findings.current() if finding.kind == "stray_directory"]
+    assert "It was set aside because" in stray.text
+    assert again.create("t", 0, UUID(int=1), LogConfig()).leo == 0
+    again.close_cleanly(8)
+    assert LogStore(disk, "data", 0).start() == 8
+
+
+def test_a_renamed_directory_is_known_by_its_topic_id_and_reported() -> None:
+    """B9"""
+    disk = SimDisk()
+    store = LogStore(disk, "data", 0)
+    store.start()
+    data, header = batch(2)
+    store.create("t", 0, UUID(int=1), LogConfig()).append_as_leader(data, header, 1, 0)
+    store.close_cleanly(7)
+    disk.rename("data/t-0", "data/T-0")
+    findings = Findings(Outbox())
+    again = LogStore(disk, "data", 0, findings=findings)
+    again.start()
+    assert again.create("t", 0, UUID(int=1), LogConfig()).leo == 2
+    texts = [finding.text for finding in findings.current() if finding.kind == "misnamed_directory"]
+    assert texts == ["the log of t-0 is in data/T-0. Stop the node and rename this directory to t-0."]

@@ -32,6 +32,7 @@ LOG_TRUNCATED = "log_truncated"
 FILE_REBUILT = "file_rebuilt"
 STRAY_DIRECTORY = "stray_directory"
 DROPPED_SEGMENTS = "dropped_segments"
+MISNAMED_DIRECTORY = "misnamed_directory"
 
 _Offsets = dict[TopicPartition, int]
 
@@ -298,6 +299,13 @@ def report_stray(findings: Findings, disk: Disk, directory: str, cause: str = ""
     text = f"{strays.size_of(disk, directory)} bytes that no partition of this broker uses.{why}"
     advice = "With the node stopped, `insync strays` lists, restores and removes such directories."
     findings.report(STRAY_DIRECTORY, directory, f"{text} {advice}")
+
+
+def report_misnamed(findings: Findings, log: Log, name: str) -> None:
+    """A directory that was renamed is known by its topic id, and is used where it is."""
+    findings.clear(LOG_DAMAGED, log.name)
+    text = f"the log of {name} is in {log.directory}. Stop the node and rename this directory to {name}."
+    findings.report(MISNAMED_DIRECTORY, log.directory, text)
 
 
 def report_dropped(findings: Findings, disk: Disk, log: Log) -> None:

@@ -102,6 +102,8 @@ class LogStore:
         """The log of this partition, made if there is none; a log of another topic of that name is set aside."""
         log = self.logs.get((topic_id, index))
         if log is not None:
+            if log.name != f"{topic}-{index}":
+                log_loader.report_misnamed(self._findings, log, f"{topic}-{index}")
             return log
         name = (topic, index)
         if name in self._names:

@@ -124,6 +124,8 @@ class FaultyDisk(ServerDisk):
         yield (number := self.number())
         self.note(SYNCING_NAMES, number, os.stat(directory).st_ino)
         for name in names:
+            if not os.path.exists(f"{directory}/{name}"):
+                continue  # a symbolic link to nowhere
             stat = os.stat(f"{directory}/{name}")
             yield (number := self.number())
             self.note(SYNCING, number, stat.st_ino, stat.st_size)
