@@ -66,14 +66,24 @@ class Parts:
 
     def divide(self, request: Message) -> tuple[Message, ...]:
         """The request itself if one part holds all of it, else the parts in order."""
+        items = getattr(request, self.asked[0])
+        if not items or (len(items) == 1 and self._is_single(items[0])):  # as most requests are
+            return (request,)
         request = self.without_repeats(request)
         items = getattr(request, self.asked[0])
-        if not items or self.is_small(items):
+        if self.is_small(items):
             return (request,)
         return tuple([part for part, _ in self._pieces(request, self.asked)])
 
+    def _is_single(self, item: Any) -> bool:
+        """Whether there is one entry only, which cannot be divided."""
+        if len(self.asked) != 2:
+            return len(self.asked) == 1
+        entries = getattr(item, self.asked[1])
+        return entries is not None and len(entries) == 1
+
     def is_small(self, items: Any) -> bool:
-        """Whether one part holds all of it. Most requests have one or two items: this is all that it costs them."""
+        """Whether one part holds all of it."""
         room = self.limit
         for item in items:
             room -= self._weight(item, self.asked[1:])
