@@ -94,9 +94,8 @@ class Timing:
     flush_check_ms: int = 100
     retention_check_ms: int = 500
     snapshot_records: int = 40
-    slice_records: int = 1
-    apply_records: int = 2
-    """So few that changes of the metadata are decided and applied in slices in every run."""
+    slice_records: int = 200
+    apply_records: int = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,6 +132,8 @@ def _timing(rng: random.Random) -> Timing:
         rebalance_ms=rng.choice((0, 0, 700)),
         fetch_sessions=rng.choice((1_000, 1_000, 1)),
         snapshot_records=rng.choice((15, 40, 1_000)),
+        slice_records=1 if session > 500 else 3,
+        apply_records=2,  # so few that every run decides and applies changes of the metadata in slices
     )
 
 
