@@ -92,6 +92,10 @@ class NoPeers:
     def dropped(self, peer: int) -> None: ...
 
 
+START_NS = 1 << 62
+"""A clock that stands still, in the future: however slow the machine is, a turn that has begun has time left."""
+
+
 class World:
     """`asked`: by token, what the node has yet to answer."""
 
@@ -104,7 +108,7 @@ class World:
         self._soon: deque[Callable[[], None]] = deque()
         self.listener = Listener(
             limits=Limits(**limits),
-            turns=Turns(self._soon.append),
+            turns=Turns(self._soon.append, lambda: START_NS),
             request=self._request,
             end_turn=self._end_turn,
             abandon=lambda token, _message: self.abandoned.append(token),

@@ -31,8 +31,9 @@ NOBODY_S = 5.0
 """How long a question for metadata waits at a node that knows of no broker yet."""
 
 
-MAX_NODE_CONNECTIONS = 16
-"""Connections of one node that are served as a node's: fewer are enough, and any client may claim to be one."""
+MAX_NODE_CONNECTIONS = 10
+"""Connections of one node that are served as a node's. A node needs eight (a channel each); any client may claim to be
+one, and gets what is left."""
 
 
 class Listener:

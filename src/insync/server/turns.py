@@ -11,7 +11,9 @@ alike, because any client may call itself a node.
 Within a class the order is that of fq_codel (RFC 8290). A connection that was idle is served before those whose turn
 ran out, so that a client that asks now and then hardly notices one that floods. A connection that had such an early
 turn waits with the others once, before it may be early again: many connections that send a little cannot starve the
-rest. Turns get shorter as more connections wait, so that a round through all of them stays short.
+rest. Turns get shorter as more connections wait, so that a round through all of them stays short. Connections that were
+never served wait apart, and take turns with the others one by one: many that open at once delay those that are there
+by one request each time, not by all of theirs.
 
 What takes longer than a turn cannot be interrupted, so it is paid back: a connection that used more than its turn is
 passed over until rounds, or the time in which it is idle, have made up for it. Connections whose requests are expensive
@@ -47,7 +49,7 @@ class Served(Protocol):
     debt_ns: int
     """What it used beyond its turns."""
     served_ns: int
-    """When it was served last. All three are kept by the scheduler."""
+    """When it was served last, 0 if it never was. All three are kept by the scheduler."""
 
     def is_node(self) -> bool:
         """Whether its turns are those of nodes."""
@@ -61,16 +63,18 @@ class Served(Protocol):
 class TurnQueue:
     """The connections of one class that wait for a turn."""
 
-    __slots__ = ("_early", "_late", "slice_ns", "used_ns")
+    __slots__ = ("_early", "_late", "_new", "_new_is_next", "slice_ns", "used_ns")
 
     def __init__(self, slice_ns: int) -> None:
         self.slice_ns = slice_ns
         self.used_ns = 0  # in this iteration of the loop
         self._early: deque[Served] = deque()
+        self._new: deque[Served] = deque()
         self._late: deque[Served] = deque()
+        self._new_is_next = True
 
     def __len__(self) -> int:
-        return len(self._early) + len(self._late)
+        return len(self._early) + len(self._new) + len(self._late)
 
     @property
     def has_time(self) -> bool:
@@ -84,31 +88,45 @@ class TurnQueue:
         if connection.debt_ns and now_ns - connection.served_ns >= connection.debt_ns:
             connection.debt_ns = 0
         connection.is_queued = True
-        (self._late if connection.debt_ns else self._early).append(connection)
+        queue = self._late if connection.debt_ns else self._early if connection.served_ns else self._new
+        queue.append(connection)
 
     def add_late(self, connection: Served) -> None:
         connection.is_queued = True
         self._late.append(connection)
 
     def serve_next(self, clock: Callable[[], int]) -> None:
-        is_early = bool(self._early)
-        connection = self._early.popleft() if is_early else self._next_late()
+        is_late, passed_over = False, 0
+        if self._early:
+            connection = self._early.popleft()
+        elif self._new and (self._new_is_next or not self._late):
+            connection = self._new.popleft()
+            self._new_is_next = False
+        else:
+            connection, passed_over = self._next_late()
+            is_late = self._new_is_next = True
         connection.is_queued = False
-        if self.serve(connection, clock) or (is_early and self._late):
+        used_before_ns = self.used_ns
+        has_more = self.serve(connection, clock)
+        for _ in range(passed_over):
+            self._late[-1].debt_ns = max(0, self._late[-1].debt_ns - (self.used_ns - used_before_ns))
+            self._late.rotate()
+        self._late.rotate(-passed_over)
+        if has_more or (not is_late and self._late):
             self.add_late(connection)
 
-    def _next_late(self) -> Served:
-        """The first that owes nothing, else the one that owes least. Those that are passed over have paid a turn."""
-        turn_ns, late = self.turn_ns, self._late
-        for _ in range(len(late)):
+    def _next_late(self) -> tuple[Served, int]:
+        """The first that owes nothing, with the number of those that were passed over and are the last now. They pay
+        what it will use. If all owe, the one that owes least."""
+        late = self._late
+        for passed_over in range(len(late)):
             connection = late.popleft()
             if not connection.debt_ns:
-                return connection
-            connection.debt_ns = max(0, connection.debt_ns - turn_ns)
+                return connection, passed_over
             late.append(connection)
         connection = min(late, key=lambda waiting: waiting.debt_ns)
         late.remove(connection)
-        return connection
+        return connection, 0
 
     def serve(self, connection: Served, clock: Callable[[], int]) -> bool:
         began = clock()
