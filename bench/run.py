@@ -2,8 +2,9 @@
 
 Numbers depend on the machine; what counts are the ratios within one run. `cluster` is a cluster of real processes with
 Apache Kafka beside it, where its jars are; `cluster.startup` and the like are parts of it. Measured only when they are
-named: `cluster.worst_wait`, which floods a node with every API and tells how long others wait, and `spark`, which needs
-a Java runtime; `spark.rows` and the like are parts of it. The options are for these.
+named: `cluster.worst_wait`, which floods a node with every API and tells how long others wait; `large_requests`,
+`metadata_steps` and `metadata_churn`, which look at requests with many entries and at big metadata changes; `spark`,
+which needs a Java runtime, and its parts, such as `spark.rows`. The options are for clusters and Spark.
 """
 
 from __future__ import annotations
@@ -14,18 +15,19 @@ import sys
 from pathlib import Path
 
 ALONE = ("wire", "storage", "replication", "node_produce", "simulator", "scale")
+ALONE_IF_NAMED = ("large_requests", "metadata_steps", "metadata_churn")
 CLUSTER = "cluster"
 PARTS = tuple(f"{CLUSTER}.{group}" for group in ("startup", "load", "tail", "cpu", "failover", "partitions"))
 WORST_WAIT = "cluster.worst_wait"
 SPARK = "spark"
 SPARK_PARTS = tuple(f"{SPARK}.{part}" for part in ("decode", "rows", "files", "scale", "campaign"))
-BENCHMARKS = (*ALONE, CLUSTER, *PARTS, WORST_WAIT, SPARK, *SPARK_PARTS)
+BENCHMARKS = (*ALONE, *ALONE_IF_NAMED, CLUSTER, *PARTS, WORST_WAIT, SPARK, *SPARK_PARTS)
 
 
 def main() -> int:
     arguments = _arguments()
     names = arguments.names or [*ALONE, CLUSTER]
-    failed = [name for name in ALONE if name in names and not _run(name)]
+    failed = [name for name in (*ALONE, *ALONE_IF_NAMED) if name in names and not _run(name)]
     for whole, parts in ((CLUSTER, PARTS), (SPARK, SPARK_PARTS)):
         groups = [name.partition(".")[2] for name in names if name in parts and whole not in names]
         if (whole in names or groups) and not _run(whole, *_options(arguments), *groups):
