@@ -37,7 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "explain.explain",
         "Why is a replica not in the ISR, why do writes fail, what would an unclean election lose?",
     ),
-    "strays": ("strays.app", "Log directories of a stopped node that no partition uses."),
+    "strays": ("strays.app", "Directories and files that a node has set aside."),
     "top": ("top.top", "Watch a cluster."),
     "chaos": (
         "chaos.chaos",
