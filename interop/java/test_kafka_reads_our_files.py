@@ -12,6 +12,7 @@ import pytest
 from kafka_tools import CLASSES, PATIENCE_S, Tools, lines_of, properties, run
 
 from insync.server.local_cluster import LocalCluster
+from insync.testing import Cluster
 
 RECORDS = 30_000
 SEGMENT = ("--config", "segment.bytes=1048576")
@@ -100,12 +101,20 @@ def test_committed_offsets_and_groups(cluster: LocalCluster, tools: Tools) -> No
     assert '{"type":"2","data":{"group":"dumping"}} payload: {"version":"3","data":{"protocolType":"consumer"' in text
 
 
+def test_the_first_leader_of_the_metadata_log() -> None:
+    """Q4. In a cluster of its own: a snapshot takes the place of the oldest records."""
+    with Cluster(brokers=1) as own:
+        own.stop(1)
+        (directory,) = own.nodes[1].directory.rglob("__cluster_metadata-0")
+        text = dump(sorted(directory.glob("*.log")), "--cluster-metadata-decoder")
+    assert re.search(r'LeaderChange: {"version":0,"leaderId":1,"voters":\[{"voterId":1}\]', text)
+
+
 def test_the_metadata_log_and_its_snapshots(cluster: LocalCluster, tools: Tools) -> None:
     """Q5, Q6."""
     tools.create("wide", "--partitions", "40")
     eventually(lambda: len(files(cluster, "__cluster_metadata-0", ".checkpoint")) > 0)
     text = dump(files(cluster, "__cluster_metadata-0", ".log"), "--cluster-metadata-decoder")
-    assert re.search(r'LeaderChange: {"version":0,"leaderId":\d,"voters":\[{"voterId":1},', text)
     assert '{"type":"TOPIC_RECORD","version":0,"data":{"name":"wide"' in text
     written = [int(stamp) for stamp in lines_of(r"baseOffset: .* CreateTime: (\d+) ", text)]
     assert abs(written[-1] - time.time() * 1000) < 600_000
