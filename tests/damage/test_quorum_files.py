@@ -41,7 +41,7 @@ def metadata_log(cluster: Cluster, node: int) -> list[Path]:
 def snapshots(cluster: Cluster, node: int) -> list[Path]:
     """All of them: the log before the oldest one is gone."""
     found = sorted(metadata_directory(cluster, node).glob("*.checkpoint"))
-    assert len(found) == 2
+    assert len(found) >= 2  # one more if the stop came before the oldest was dropped
     return found
 
 
