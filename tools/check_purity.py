@@ -164,7 +164,7 @@ class _Visitor(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Assert(self, node: ast.Assert) -> None:
-        self.report(node, "assert", "it vanishes under python -O; raise InvariantViolation with the property's name")
+        self.report(node, "assert", "it vanishes under python -O; raise InvariantError with the property's name")
         self.generic_visit(node)
 
     # --- the order of sets ---

@@ -1,7 +1,7 @@
 """Every rule of docs/protocol/rules.md is enforced somewhere and tested somewhere; this says which are not.
 
 Code cites a rule by its id: in a comment (`# I2: ...`), a docstring, or a string that opens with it, as
-`InvariantViolation("S7", ...)` does. The simulator and the command line enforce nothing, so what they cite does not
+`InvariantError("S7", ...)` does. The simulator and the command line enforce nothing, so what they cite does not
 count. A test cites a rule in the docstring of the test or its class, or in a comment; a module's docstring is a table
 of contents, not a test. A range such as H1-H3 cites its two ends only, so that every id can be found by grep.
 """

@@ -1,6 +1,6 @@
 """Metadata records and snapshots: what a node makes of a metadata log whose CRCs are right and whose content is not.
 
-Decoding raises MalformedFrame and nothing else; an image that is told the impossible raises InvariantViolation. What an
+Decoding raises MalformedFrame and nothing else; an image that is told the impossible raises InvariantError. What an
 image has become can be told by the records of a snapshot (Q6).
 """
 
@@ -15,7 +15,7 @@ from fuzz.archive import mutated_files, packed, unpacked
 from fuzz.mutate import mutated, varint
 from fuzz.target import Target
 from fuzz.targets import common
-from insync.errors import InvariantViolation
+from insync.errors import InvariantError
 from insync.metadata import snapshot as image_records
 from insync.metadata.image import Image
 from insync.node.publisher import Publisher
@@ -33,7 +33,7 @@ def run_records(data: bytes) -> None:
     for offset, payload in enumerate(unpacked(data).values()):
         try:
             image.apply(metadata_records.decode(payload), offset)
-        except (MalformedFrame, InvariantViolation):
+        except (MalformedFrame, InvariantError):
             continue
     told = image_records.to_records(image)
     again = Image()
@@ -48,7 +48,7 @@ def run_snapshot(data: bytes) -> None:
     if payloads is not None:
         try:
             Publisher(1, 100).load_snapshot(payloads, 100, 1)
-        except (MalformedFrame, InvariantViolation):
+        except (MalformedFrame, InvariantError):
             return
 
 

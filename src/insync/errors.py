@@ -1,10 +1,10 @@
-"""What can go wrong that is not an answer to a client: a broken invariant stops the node that sees it."""
+"""The exception that stops a node: a broken invariant. Failures that a client may see are returned as `ErrorCode`s."""
 
 from __future__ import annotations
 
 
-class InvariantViolation(Exception):  # noqa: N818  the protocol's word
-    """A named property of the protocol does not hold; carrying on could lose data."""
+class InvariantError(Exception):
+    """A named property of the protocol does not hold. Going on could lose data, so the node stops."""
 
     def __init__(self, name: str, detail: str) -> None:
         super().__init__(f"{name}: {detail}")

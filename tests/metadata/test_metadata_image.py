@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from insync.errors import InvariantViolation
+from insync.errors import InvariantError
 from insync.metadata.image import Image
 from insync.metadata.partition import NO_LEADER, Partition
 from insync.wire import metadata_records as records
@@ -84,29 +84,29 @@ def test_recovery_state_and_reassignment_are_part_of_a_partition() -> None:
 
 def test_a_change_of_a_partition_that_is_not_there_stops_the_node() -> None:
     """S7: the log and the image have parted."""
-    with pytest.raises(InvariantViolation, match="S7"):
+    with pytest.raises(InvariantError, match="S7"):
         built(change(T, 9, leader=1))
-    with pytest.raises(InvariantViolation, match="S7"):
+    with pytest.raises(InvariantError, match="S7"):
         built(records.FenceBrokerRecord(id=9, epoch=0))
 
 
 def test_a_topic_that_is_not_there_stops_the_node() -> None:
     """S7: neither its partitions nor its removal mean anything."""
     nobody = UUID(int=99)
-    with pytest.raises(InvariantViolation, match="S7"):
+    with pytest.raises(InvariantError, match="S7"):
         built(records.RemoveTopicRecord(topic_id=nobody))
-    with pytest.raises(InvariantViolation, match="S7"):
+    with pytest.raises(InvariantError, match="S7"):
         built(records.TopicRecord(name="x", topic_id=None))  # type: ignore[arg-type]
-    with pytest.raises(InvariantViolation, match="S7"):
+    with pytest.raises(InvariantError, match="S7"):
         built(records.PartitionRecord(partition_id=0, topic_id=nobody, replicas=(1,), isr=(1,)))
 
 
 def test_an_epoch_that_no_message_could_tell_is_refused() -> None:
     """S7, M2: the change before it stays."""
     image = built(new_partition(T, 2, (1, 2), partition_epoch=2**31 - 1))
-    with pytest.raises(InvariantViolation, match=r"S7.*t-2"):
+    with pytest.raises(InvariantError, match=r"S7.*t-2"):
         image.apply(change(T, 2, isr=(1,)), 10)
-    with pytest.raises(InvariantViolation, match=r"S7.*t-3"):
+    with pytest.raises(InvariantError, match=r"S7.*t-3"):
         image.apply(new_partition(T, 3, (1, 2), leader_epoch=2**31), 11)
     partition = image.find("t", 2)
     assert partition is not None

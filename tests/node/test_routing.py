@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from node_harness import Net, config, create_request, fetch_request, produce_request, three_brokers
 
-from insync.errors import InvariantViolation
+from insync.errors import InvariantError
 from insync.node import apis
 from insync.node.config import BROKER, CONTROLLER
 from insync.quorum.quorum import Quorum
@@ -170,10 +170,10 @@ def test_a_broken_invariant_is_not_taken_for_a_failed_disk(monkeypatch: pytest.M
     net = Net().up()
 
     def broken(quorum: Quorum, now: int) -> None:
-        raise InvariantViolation("S7", "for the test")
+        raise InvariantError("S7", "for the test")
 
     monkeypatch.setattr(Quorum, "tick", broken)
-    with pytest.raises(InvariantViolation, match="S7"):
+    with pytest.raises(InvariantError, match="S7"):
         net.step(1, Timer())
 
 

@@ -6,7 +6,7 @@ import pytest
 from quorum_bench import Bench, data, fetch_answer
 from quorum_net import Net
 
-from insync.errors import InvariantViolation
+from insync.errors import InvariantError
 from insync.quorum import leader as leaders
 from insync.quorum import messages
 from insync.quorum.config import QuorumConfig
@@ -170,7 +170,7 @@ def test_a_resigned_leader_commits_nothing() -> None:
     token = bench.fetch(2, 1, (2, 1))
     assert bench.fetched(token).error_code is ErrorCode.not_leader_or_follower
     assert bench.quorum.hwm == 0
-    with pytest.raises(InvariantViolation, match="Q1"):
+    with pytest.raises(InvariantError, match="Q1"):
         bench.quorum.propose([b"b"], bench.now)
 
 

@@ -8,7 +8,7 @@ import pytest
 from quorum_bench import Bench, data, fetch_answer
 from quorum_net import DIRECTORY, Net
 
-from insync.errors import InvariantViolation
+from insync.errors import InvariantError
 from insync.quorum import messages, snapshot
 from insync.quorum.config import QuorumConfig
 from insync.quorum.messages import OffsetAndEpoch, Standing
@@ -100,7 +100,7 @@ def test_writing_a_snapshot_prunes_the_log_and_older_snapshots() -> None:
     assert [name for name in bench.disk.listdir(DIRECTORY) if name.endswith(".checkpoint")] == [
         "00000000000000000004-0000000001.checkpoint"
     ]
-    with pytest.raises(InvariantViolation, match="Q6"):
+    with pytest.raises(InvariantError, match="Q6"):
         list(bench.quorum.read_committed(3, 4))
 
 
@@ -122,9 +122,9 @@ def test_a_snapshot_holds_committed_records_and_whole_batches_only() -> None:
     bench = sole()
     commit(bench, b"a", b"b")
     bench.quorum.propose([b"c"], bench.now)
-    with pytest.raises(InvariantViolation, match="Q6"):
+    with pytest.raises(InvariantError, match="Q6"):
         bench.write_snapshot([b"x"], 4, 1)
-    with pytest.raises(InvariantViolation, match="Q6"):
+    with pytest.raises(InvariantError, match="Q6"):
         bench.write_snapshot([b"x"], 2, 1)
 
 

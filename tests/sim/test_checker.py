@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from checker_world import KEY, FakeLog, World, recovered, three_replicas
 
-from insync.errors import InvariantViolation
+from insync.errors import InvariantError
 from insync.properties.history import Acked, Fingerprint, ListedOffset, Read, Sent
 from insync.quorum import messages
 from insync.quorum.config import QuorumConfig
@@ -41,7 +41,7 @@ def test_with_stop_the_first_violation_ends_the_run() -> None:
     world = three_replicas()
     world.checker._stop = True
     world.replicate(1, 1)
-    with pytest.raises(InvariantViolation, match="S3"):
+    with pytest.raises(InvariantError, match="S3"):
         world.commit_data(6)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from insync.errors import InvariantViolation
+from insync.errors import InvariantError
 from insync.sansio import DiskFailed, Outbox, PeerLost, Request, Response, Shutdown, Synced, Timer
 from insync.sim.cluster import Cluster
 from insync.sim.disk import SimDisk
@@ -56,7 +56,7 @@ class Echo:
     def _request(self, event: Request, now: int) -> None:
         self.log.append((now, f"asked {event.request}"))
         if event.request == "break":
-            raise InvariantViolation("S1", "broken on request")
+            raise InvariantError("S1", "broken on request")
         if event.request == "write":
             file = self.disk.open("f")
             file.append(b"12345678")
@@ -234,7 +234,7 @@ def test_an_invariant_that_an_observer_finds_broken_ends_the_run() -> None:
     engine, made, witness = cluster()
 
     def complain(node_id: int, event: Any, effects: list[Any]) -> None:
-        raise InvariantViolation("S2", "seen from outside")
+        raise InvariantError("S2", "seen from outside")
 
     witness.after_step = complain  # type: ignore[method-assign]
     engine.run_until(1_000_000)

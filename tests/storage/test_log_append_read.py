@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from storage_bench import Bench, batch, content, shape
 
-from insync.errors import InvariantViolation
+from insync.errors import InvariantError
 from insync.storage.log import Log
 from insync.wire import batch as batches
 from insync.wire.errors import ErrorCode
@@ -44,7 +44,7 @@ def test_a_follower_refuses_records_for_another_offset(bench: Bench) -> None:
     """F5"""
     bench.append(2)
     records = content(bench.log)
-    with pytest.raises(InvariantViolation, match="F5"):
+    with pytest.raises(InvariantError, match="F5"):
         bench.log.append_as_follower(records)
 
 
@@ -52,7 +52,7 @@ def test_a_follower_refuses_an_epoch_older_than_its_newest(bench: Bench) -> None
     """D1"""
     bench.append(1, epoch=5)
     late = batches.build([batches.NewRecord(None, b"x")], base_offset=1, leader_epoch=4, timestamp_ms=0)
-    with pytest.raises(InvariantViolation, match="D1"):
+    with pytest.raises(InvariantError, match="D1"):
         bench.log.append_as_follower(late)
 
 
@@ -133,7 +133,7 @@ def test_reading_below_the_first_segment_is_a_callers_bug() -> None:
     bench = Bench()
     bench.log.truncate_fully(10)
     bench.append()
-    with pytest.raises(InvariantViolation, match="log_start"):
+    with pytest.raises(InvariantError, match="log_start"):
         bench.log.read(5, 100, limit_offset=11)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from insync.errors import InvariantViolation
+from insync.errors import InvariantError
 from insync.metadata import configs, snapshot
 from insync.metadata.broker import Broker, Endpoint, Feature
 from insync.metadata.changes import Changes
@@ -278,7 +278,7 @@ class Image:
         key = (record.topic_id, record.partition_id)
         partition = self._map.get(key)
         if partition is None:
-            raise InvariantViolation("S7", f"a change of the unknown partition {key} at offset {offset}")
+            raise InvariantError("S7", f"a change of the unknown partition {key} at offset {offset}")
         self._put_partition(partition.changed_by(record))
 
     def _clear_elr(self, record: records.ClearElrRecord, offset: int) -> None:
@@ -330,13 +330,13 @@ class Image:
     def _name_of(self, topic_id: UUID, offset: int) -> str:
         name = self.topics.get(topic_id)
         if name is None:
-            raise InvariantViolation("S7", f"the unknown topic {topic_id} at offset {offset}")
+            raise InvariantError("S7", f"the unknown topic {topic_id} at offset {offset}")
         return name
 
     def _broker(self, broker_id: int) -> Broker:
         broker = self.brokers.get(broker_id)
         if broker is None:
-            raise InvariantViolation("S7", f"a change of broker {broker_id}, which is not registered")
+            raise InvariantError("S7", f"a change of broker {broker_id}, which is not registered")
         return broker
 
     def _put_broker(self, broker: Broker) -> None:
@@ -345,7 +345,7 @@ class Image:
 
     def _put_partition(self, partition: Partition) -> None:
         if max(partition.leader_epoch, partition.partition_epoch) > LAST_EPOCH:
-            raise InvariantViolation("S7", f"{partition.name} has used up its epochs")
+            raise InvariantError("S7", f"{partition.name} has used up its epochs")
         self._map.put(partition)
         self._changes.partition_changed(partition.key)
 
@@ -353,7 +353,7 @@ class Image:
 def _id_in(record: records.TopicRecord | records.PartitionRecord, offset: int) -> UUID:
     topic_id: UUID | None = record.topic_id  # the zero one reads as None
     if topic_id is None:
-        raise InvariantViolation("S7", f"a topic without an id at offset {offset}")
+        raise InvariantError("S7", f"a topic without an id at offset {offset}")
     return one_uuid(topic_id)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from insync.errors import InvariantViolation
+from insync.errors import InvariantError
 from insync.findings import Findings
 from insync.quorum import bounds, damage, state_file
 from insync.quorum.config import NOBODY, QuorumConfig, QuorumListener
@@ -256,7 +256,7 @@ class Core:
 
     def become_candidate(self, now: int, retries: int) -> None:
         if not self.may_campaign:
-            raise InvariantViolation("Q8", f"damaged voter {self.node_id} stands for election")
+            raise InvariantError("Q8", f"damaged voter {self.node_id} stands for election")
         self.record(ElectionState(epoch=self.epoch + 1, voted_id=self.node_id), now)
         self.become(Candidate(self, retries), now)
 
@@ -276,7 +276,7 @@ class Core:
         if state == self.election:
             return
         if state.epoch < self.epoch:
-            raise InvariantViolation("Q4", f"epoch {state.epoch} after epoch {self.epoch}")
+            raise InvariantError("Q4", f"epoch {state.epoch} after epoch {self.epoch}")
         if state.epoch > self.epoch:
             self.claims_refused = 0
         self.election = state
@@ -399,7 +399,7 @@ class Core:
     def cut_to(self, offset: int) -> None:
         """Drop the log from `offset` on."""
         if not self.keeps_committed(offset):
-            raise InvariantViolation("S7", f"asked to cut the metadata log to {offset}, below its mark {self.hwm}")
+            raise InvariantError("S7", f"asked to cut the metadata log to {offset}, below its mark {self.hwm}")
         if self.condition == INTACT and offset < self.checkpoint.log_end.offset:
             epoch = self.log.epochs.epoch_at(offset - 1)
             self.store_checkpoint(log_end=OffsetAndEpoch(offset, max(0, epoch)))

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from insync.errors import InvariantViolation
+from insync.errors import InvariantError
 from insync.findings import Findings
 from insync.quorum import bounds, damage, describe, election, messages, snapshot
 from insync.quorum.config import QuorumConfig, QuorumListener
@@ -151,7 +151,7 @@ class Quorum:
         """Append one batch and return the offset of its last record (Q2: it counts once `on_committed` passes that)."""
         role = self._core.role
         if not isinstance(role, Leader):
-            raise InvariantViolation("Q1", f"node {self._core.node_id} proposes as {role.name}")
+            raise InvariantError("Q1", f"node {self._core.node_id} proposes as {role.name}")
         return role.propose(payloads, now)
 
     def resign(self, now: int) -> None:
@@ -172,7 +172,7 @@ class Quorum:
         log = self._core.log
         if from_offset < log.log_start or to_offset > self._core.hwm:
             known = f"[{log.log_start}, {self._core.hwm})"
-            raise InvariantViolation("Q6", f"read of [{from_offset}, {to_offset}) where {known} is there")
+            raise InvariantError("Q6", f"read of [{from_offset}, {to_offset}) where {known} is there")
         position = from_offset
         while position < to_offset:
             data = self._core.read_log(position, READ_BYTES, to_offset)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from insync.errors import InvariantViolation
+from insync.errors import InvariantError
 from insync.quorum import damage, messages, offset_checkpoint
 from insync.quorum.messages import OffsetAndEpoch
 from insync.sansio import Message
@@ -257,10 +257,10 @@ def last_timestamp(core: Core, offset: int) -> int:
 def covers_only_committed(core: Core, offset: int) -> None:
     """Q6: a snapshot holds committed records only, and whole batches, as a reader goes on from it with the next one."""
     if offset > core.hwm:
-        raise InvariantViolation("Q6", f"a snapshot at {offset} above the high watermark {core.hwm}")
+        raise InvariantError("Q6", f"a snapshot at {offset} above the high watermark {core.hwm}")
     following = core.log.read(offset, batch.HEADER_SIZE, limit_offset=core.log.leo)
     if following and batch.read_header(following).base_offset != offset:
-        raise InvariantViolation("Q6", f"a snapshot at {offset}, inside a batch")
+        raise InvariantError("Q6", f"a snapshot at {offset}, inside a batch")
 
 
 def install(core: Core, download: Download, now: int) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 import uvloop
 
 from insync import memory
-from insync.errors import InvariantViolation
+from insync.errors import InvariantError
 from insync.escaping import log_value, printable
 from insync.server import properties
 from insync.server.properties import Properties, PropertiesError
@@ -46,7 +46,7 @@ def main(path: str, make_server: Callable[[Properties], Server] = Server) -> int
         log.info("event=setting_without_effect key=%s", key)
     try:
         stop = uvloop.run(make_server(settings).run())
-    except (StartupError, InvariantViolation, MalformedFrame) as error:  # it cannot begin with these files
+    except (StartupError, InvariantError, MalformedFrame) as error:  # it cannot begin with these files
         print(error, file=sys.stderr)
         return CANNOT_START
     except OSError as error:  # a full disk, too many open files: another attempt may succeed

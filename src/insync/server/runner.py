@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from insync.errors import InvariantViolation
+from insync.errors import InvariantError
 from insync.node.node import Node
 from insync.sansio import (
     UNKNOWN_CLIENT,
@@ -121,7 +121,7 @@ class Runner:
         self._answers[token] = answer
         try:
             effects = self.node.step(Request(token, message, client, more), now_ms())
-        except InvariantViolation as violation:
+        except InvariantError as violation:
             self._violated(violation)
             return token
         except Exception:  # a defect, met by one request: that connection ends, the others are served
@@ -148,7 +148,7 @@ class Runner:
     def _guarded(self, act: Callable[[], list[Effect]]) -> None:
         try:
             effects = act()
-        except InvariantViolation as violation:
+        except InvariantError as violation:
             self._violated(violation)
         except OSError as error:
             self._stop(Stop(False, f"disk failed: {error}", error))
@@ -250,7 +250,7 @@ class Runner:
             self.node.stopped = True
             self.stopped.set_result(effect)
 
-    def _violated(self, violation: InvariantViolation) -> None:
+    def _violated(self, violation: InvariantError) -> None:
         log.critical("event=invariant_violated property=%s detail=%r", violation.name, violation.detail)
         self._stop(Stop(False, f"invariant violated: {violation}"))
 

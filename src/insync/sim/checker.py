@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from insync.errors import InvariantViolation
+from insync.errors import InvariantError
 from insync.metadata.broker import Broker
 from insync.metadata.changes import Changes
 from insync.properties import metadata_matching
@@ -148,7 +148,7 @@ class Checker:
         """L1-L7: why the cluster has not come to rest yet; None when it has."""
         try:
             self.clients.check()
-        except InvariantViolation as violation:
+        except InvariantError as violation:
             self.cluster.engine.stop()
             return str(violation)
         return why_not_settled(self.cluster, self.truth, self.clients.waiting())
@@ -156,7 +156,7 @@ class Checker:
     def _violated(self, property_id: str, detail: str, partition: str) -> None:
         self.violations.append(Violation(property_id, detail, partition, int(self.cluster.engine.now) // 1_000))
         if self._stop:
-            raise InvariantViolation(property_id, f"{partition}: {detail}" if partition else detail)
+            raise InvariantError(property_id, f"{partition}: {detail}" if partition else detail)
 
     # --- metadata ------------------------------------------------------------------------------------------------
 

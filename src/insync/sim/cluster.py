@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from insync.errors import InvariantViolation
+from insync.errors import InvariantError
 from insync.node.broker_role import DIRECTORY as DATA
 from insync.sansio import (
     DiskFailed,
@@ -72,7 +72,7 @@ class Cluster:
         self.observers: Sequence[Observer] = ()
         self.trace = trace or Trace()
         self.stats: Counter[str] = Counter()
-        self.violation: InvariantViolation | None = None
+        self.violation: InvariantError | None = None
         self.rotten: dict[tuple[Any, int], int] = {}
         """D6: batches of which a byte was changed on disk, (partition, base offset), and the node that this was on."""
         self._rng = rng
@@ -122,7 +122,7 @@ class Cluster:
         except OSError as error:
             self._disk_failed(host, error)
             return
-        except InvariantViolation as violation:
+        except InvariantError as violation:
             self._violated(host, violation)
             return
         for observer in self.observers:
@@ -205,7 +205,7 @@ class Cluster:
             return
         try:
             effects = host.node.step(event, host.clock.now_ms(self.engine.now))
-        except InvariantViolation as violation:
+        except InvariantError as violation:
             self._violated(host, violation)
             return
         except OSError as error:
@@ -219,7 +219,7 @@ class Cluster:
         try:
             for observer in self.observers:
                 observer.after_step(host.id, event, effects)
-        except InvariantViolation as violation:
+        except InvariantError as violation:
             self._violated(host, violation)
             return
         carriers = self._carriers
@@ -235,7 +235,7 @@ class Cluster:
         elif host.alive:
             host.arm(self.engine, self._fire)
 
-    def _violated(self, host: Host, violation: InvariantViolation) -> None:
+    def _violated(self, host: Host, violation: InvariantError) -> None:
         if self.violation is None:
             self.violation = violation
             self._mark(f"violation {violation.name} at {host.id}")

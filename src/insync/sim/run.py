@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from insync.errors import InvariantViolation
+from insync.errors import InvariantError
 from insync.node.node import Node
 from insync.properties.history import History
 from insync.properties.violation import Violation
@@ -167,7 +167,7 @@ def _fault_phase(world: World) -> bool:
 
 def _finish(world: World) -> None:
     """The checker's last look; what it finds, it keeps."""
-    with contextlib.suppress(InvariantViolation):
+    with contextlib.suppress(InvariantError):
         world.checker.finish()
 
 

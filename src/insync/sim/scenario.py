@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 
-from insync.errors import InvariantViolation
+from insync.errors import InvariantError
 from insync.sim import mutations, picture, scenario_clients, scenario_faults
 from insync.sim.plan import TopicPlan
 from insync.sim.scenario_stage import Stage, StepError
@@ -102,7 +102,7 @@ class Player:
         """A last look at every log; a violation that nobody expected is a failure."""
         stage = self.stage
         if stage.built and not stage.failed and not self._violation:
-            with contextlib.suppress(InvariantViolation):
+            with contextlib.suppress(InvariantError):
                 stage.world.checker.finish()
             self._look()
         if self._violation not in ("", "expected"):

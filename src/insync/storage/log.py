@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from uuid import UUID
 
-from insync.errors import InvariantViolation
+from insync.errors import InvariantError
 from insync.storage import closing, cutting, opening, recovery, retention, strays, timestamps
 from insync.storage import disk as disks
 from insync.storage.config import LogConfig
@@ -211,9 +211,9 @@ class Log:
     def check_position(self, header: BatchHeader) -> None:
         """F5: a follower appends at its end, never below it, and no epoch older than its newest (D1)."""
         if header.base_offset < self.leo:
-            raise InvariantViolation("F5", f"{self.directory}: batch at {header.base_offset}, log ends at {self.leo}")
+            raise InvariantError("F5", f"{self.directory}: batch at {header.base_offset}, log ends at {self.leo}")
         if header.leader_epoch < self.epochs.last_epoch and self.epochs.last_start < self.leo:
-            raise InvariantViolation(
+            raise InvariantError(
                 "D1", f"{self.directory}: epoch {header.leader_epoch} after {self.epochs.last_epoch} at {self.leo}"
             )
 
@@ -305,7 +305,7 @@ class Log:
         if offset >= active.base:
             return active.read(offset, self.leo, max_bytes, limit_offset, min_one)
         if offset < self._bases[0]:
-            raise InvariantViolation("read_above_log_start", f"{self.directory}: {offset} < {self._bases[0]}")
+            raise InvariantError("read_above_log_start", f"{self.directory}: {offset} < {self._bases[0]}")
         number = bisect_right(self._bases, offset) - 1
         segment = self.warm(self.segments[number])
         return segment.read(offset, self._bases[number + 1], max_bytes, limit_offset, min_one)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
-from insync.errors import InvariantViolation
+from insync.errors import InvariantError
 from insync.findings import Findings
 from insync.sansio import Outbox
 from insync.storage import checkpoints, clean_shutdown, closing, log_loader, strays
@@ -243,9 +243,7 @@ class LogStore:
     def _add(self, name: TopicPartition, log: Log) -> None:
         key = (log.topic_id, name[1])
         if key in self.logs:
-            raise InvariantViolation(
-                "one_log", f"{log.directory} and {self.logs[key].directory} are the same partition"
-            )
+            raise InvariantError("one_log", f"{log.directory} and {self.logs[key].directory} are the same partition")
         self.logs[key] = log
         self._names[name] = key
         log.on_offsets_lowered = self._write_offsets

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from insync.errors import InvariantViolation
+from insync.errors import InvariantError
 from insync.metadata.image import Image
 from insync.metadata.partition import NO_LEADER, Partition, PartitionKey
 from insync.pipeline.health import causes
@@ -123,7 +123,7 @@ class Replay:
             try:
                 self._record(record)
                 self.applied += 1
-            except InvariantViolation:
+            except InvariantError:
                 self.skipped += 1
 
     def _clock(self, decision: Decision) -> None:
