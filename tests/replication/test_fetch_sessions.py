@@ -15,6 +15,7 @@ from replication_harness import (
     records,
 )
 
+from insync.replication import fetch_server
 from insync.sansio import Send
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
@@ -228,6 +229,38 @@ def test_limits_hold_except_for_the_first_batch_of_the_first_partition_with_data
     answer = h.fetched(1, h.fetch(1, again))
     assert answer is not None
     assert [(line.partition_index, len(line.records)) for line in answer.responses[0].partitions] == [(1, SIZE)]
+
+
+def test_an_answer_to_a_follower_has_records_of_a_limited_number_of_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F1: an answer is appended in one step, so it is bounded; what did not fit comes first in the next answer."""
+    monkeypatch.setattr(fetch_server, "MAX_PARTITIONS_WITH_RECORDS", 2)
+    h = Harness((1, 2))
+    for broker in (1, 2):
+        h[broker].manager.apply([partition(replicas=(1, 2), isr=(1, 2), index=index) for index in range(5)], [], 0)
+    for index in range(5):
+        h.write(1, index=index)
+    answered = []
+    for _ in range(4):
+        request = pending_fetch(h, 2)
+        response = serve(h, request)
+        lines = response.responses[0].partitions
+        answered.append([line.partition_index for line in lines if line.records])
+        h.write(1, index=0)  # a busy partition does not keep the others waiting
+        request.on_response(response, h.now)
+    assert answered == [[0, 1], [2, 3], [4, 0], [0]]
+    assert [h[2].replica(index).log.leo for index in range(1, 5)] == [1, 1, 1, 1]
+
+
+def test_an_answer_to_a_consumer_has_as_many_partitions_as_its_bytes_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """H5: without a session, a client could not be told which partitions come next."""
+    monkeypatch.setattr(fetch_server, "MAX_PARTITIONS_WITH_RECORDS", 2)
+    h = Harness((1,))
+    h[1].manager.apply([partition(replicas=(1,), isr=(1,), index=index) for index in range(4)], [], 0)
+    for index in range(4):
+        h.write(1, index=index)
+    answer = h.fetched(1, h.fetch(1, consumer_request(*(fetch_partition(0, index=index) for index in range(4)))))
+    assert answer is not None
+    assert [len(line.records) for line in answer.responses[0].partitions] == [SIZE] * 4
 
 
 def test_a_new_request_in_a_session_releases_the_one_that_is_parked() -> None:

@@ -424,5 +424,6 @@ def test_only_some_connections_count_as_those_of_one_node() -> None:
     admitted = [peer for peer in claimed if peer.connection.is_node()]
     assert len(admitted) == MAX_NODE_CONNECTIONS
     assert connected(world, heartbeat(), "insync-node-3").connection.is_node()
+    assert connected(world, ask_records(), "insync-node-2").connection.is_node(), "another API is another channel"
     admitted[0].go()
     assert connected(world, heartbeat(), "insync-node-2").connection.is_node()

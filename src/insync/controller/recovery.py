@@ -23,7 +23,6 @@ from uuid import UUID
 from insync.controller.context import Context
 from insync.controller.decision import Decision
 from insync.metadata import configs
-from insync.metadata.configs import Resource
 from insync.metadata.partition import Partition, PartitionKey
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import get_replica_log_info as messages
@@ -94,10 +93,12 @@ class Recoveries:
     def _refresh(self, now: int) -> None:
         """Start what is due and drop what a new leader, or any other change of the partition, has overtaken."""
         running: dict[PartitionKey, Recovery] = {}
-        default = str(self._ctx.image.config("", configs.RECOVERY_STRATEGY))
+        strategies: dict[str, str] = {}  # by topic: thousands of partitions without a leader may be of one topic
         for partition in self._ctx.image.leaderless():
-            strategy = self._strategy(partition, default)
+            strategy = strategies.get(partition.topic)
             if strategy is None:
+                strategy = strategies[partition.topic] = self._strategy(partition.topic)
+            if not is_applicable(strategy, partition):
                 continue
             recovery = self._running.get(partition.key)
             if recovery is None or not self.is_current(recovery, partition) or recovery.strategy != strategy:
@@ -109,13 +110,8 @@ class Recoveries:
         """I6: a decision must not be based on a partition that has changed since the question."""
         return recovery.partition_epoch == partition.partition_epoch
 
-    def _strategy(self, partition: Partition, default: str) -> str | None:
-        strategy = default
-        if (Resource.TOPIC, partition.topic) in self._ctx.image.configs:
-            strategy = str(self._ctx.image.config(partition.topic, configs.RECOVERY_STRATEGY))
-        if strategy == "balanced" and not partition.isr and not partition.elr and partition.last_known_elr:
-            return strategy
-        return strategy if strategy == "proactive" else None
+    def _strategy(self, topic: str) -> str:
+        return str(self._ctx.image.config(topic, configs.RECOVERY_STRATEGY))
 
     def _start(self, partition: Partition, strategy: str, now: int) -> Recovery:
         recovery = Recovery(partition, strategy, now)
@@ -276,3 +272,10 @@ class Recoveries:
 
     def _window_end(self, recovery: Recovery) -> int:
         return recovery.started_at + self._ctx.config.proactive_window_ms
+
+
+def is_applicable(strategy: str, partition: Partition) -> bool:
+    """E6: `balanced` waits until no candidate is left, `proactive` does not, and `manual` starts nothing."""
+    if strategy == "balanced":
+        return not partition.isr and not partition.elr and bool(partition.last_known_elr)
+    return strategy == "proactive"

@@ -30,6 +30,8 @@ READ_COMMITTED = 1
 FEW = 64
 MAX_VERIFIED_BATCHES = 16_384
 """For one answer: that takes 30 ms. The rest is sent with the next one."""
+MAX_PARTITIONS_WITH_RECORDS = 200
+"""In one answer to a follower: reading and appending that many takes 10 ms. The others come first in the next one."""
 MAX_WAIT_MS = 300_000
 """However patient a client says it is: a request under way keeps its connection from counting as idle."""
 _NONE = ErrorCode.none
@@ -59,15 +61,28 @@ they are answered one after the other."""
 class Served:
     """What one pass over the dirty partitions has read."""
 
-    __slots__ = ("answers", "budget", "bytes", "copied", "done", "reads", "told", "unverified_batches", "urgent")
+    __slots__ = (
+        "answers",
+        "budget",
+        "bytes",
+        "copied",
+        "done",
+        "partitions_left",
+        "reads",
+        "told",
+        "unverified_batches",
+        "urgent",
+    )
 
-    def __init__(self, budget: int, reads: Reads) -> None:
+    def __init__(self, budget: int, reads: Reads, partitions: int) -> None:
         self.reads = reads
         self.answers: list[tuple[UUID, fetch.PartitionData]] = []
         self.done: list[CachedPartition] = []
         self.told: list[tuple[CachedPartition, int, int]] = []
         self.budget = budget
         self.bytes = 0
+        self.partitions_left = partitions
+        """How many more may have records in this answer."""
         self.unverified_batches = MAX_VERIFIED_BATCHES
         """How many batches may still be verified for this answer."""
         self.copied = 0
@@ -157,8 +172,10 @@ class FetchServer:
     # --- one pass ---
 
     def _serve(self, parked: ParkedFetch, now: int, reads: Reads, *, arriving: bool) -> Served:
-        served = Served(parked.max_bytes, reads)
-        for cached in list(parked.session.dirty):
+        session = parked.session
+        most = MAX_PARTITIONS_WITH_RECORDS if session.replica_id >= 0 else len(session.partitions)
+        served = Served(parked.max_bytes, reads, most)
+        for cached in list(session.dirty):
             replica = self._core.replicas.get(cached.key)
             if replica is None:
                 self._refuse(cached, unhosted(self._core, cached.key[0], cached.key[1]), None, served)
@@ -203,8 +220,10 @@ class FetchServer:
                 if isinstance(read, ErrorCode):
                     return read
                 records = read
-            served.bytes += len(records)
-            served.budget -= len(records)
+            if records:
+                served.bytes += len(records)
+                served.partitions_left -= 1
+                served.budget = served.budget - len(records) if served.partitions_left else 0
             if throttled:
                 served.copied += len(records)
         if cached.fetch_offset >= limit or records:

@@ -102,7 +102,7 @@ class Connection(asyncio.Protocol):
         self._greeted = False
         self._oriented = False  # has asked for metadata before
         self._client_id = ""
-        self._first_api = -1
+        self.first_api = -1
         self._clients: dict[int, Client] = {}  # by the version of the API they spoke
         self._due: deque[Question] = deque()  # questions that were held back and are due now
         self._dividing: deque[tuple[Slot, Client]] = deque()  # requests with parts that the node has not got yet
@@ -170,7 +170,7 @@ class Connection(asyncio.Protocol):
 
     def is_node(self) -> bool:
         if self.peer is not None and not self.has_node_turns:
-            self.has_node_turns = self.listener.admit_to_node_turns(self.peer, self._first_api)
+            self.has_node_turns = self.listener.admit_to_node_turns(self.peer, self.first_api)
         return self.has_node_turns
 
     def serve(self, until_ns: int) -> bool:
@@ -291,7 +291,7 @@ class Connection(asyncio.Protocol):
     def _greet(self, header: RequestHeader) -> None:
         self._greeted = True
         self._client_id = header.client_id or ""
-        self._first_api = header.api_key
+        self.first_api = header.api_key
         self.peer = node_of(header.client_id)
         if self.peer is not None:
             self.listener.peer_joined(self.peer)

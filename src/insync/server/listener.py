@@ -31,9 +31,10 @@ NOBODY_S = 5.0
 """How long a question for metadata waits at a node that knows of no broker yet."""
 
 
-MAX_NODE_CONNECTIONS = 10
-"""Connections of one node that are served as a node's. A node needs eight (a channel each); any client may claim to be
-one, and gets what is left."""
+MAX_NODE_CONNECTIONS = 3
+"""Connections of one node that begin with the same API and are served with a node's priority. A node opens at most two
+(replication and the quorum both fetch); the third allows for one that has died unnoticed. Any client may claim to be a
+node, so the rest are served as clients."""
 
 
 class Listener:
@@ -53,7 +54,7 @@ class Listener:
         """`known_brokers`: the ids of those that the cluster counts as alive."""
         self.limits = limits
         self.turns = turns
-        self._node_connections: Counter[int] = Counter()  # by node, those with a node's turns
+        self._node_connections: Counter[tuple[int, int]] = Counter()  # by node and first API
         self.traffic = traffic
         self.edge = edge
         self.budget_received = Budget(limits.received_bytes)
@@ -101,7 +102,8 @@ class Listener:
         self.connections.pop(connection, None)
         if connection.peer is None:
             return
-        self._node_connections[connection.peer] -= connection.has_node_turns
+        if connection.has_node_turns:
+            self._node_connections[connection.peer, connection.first_api] -= 1
         if by_us:
             self._peers.left(connection.peer)
         else:
@@ -114,11 +116,11 @@ class Listener:
         """Whether a connection that says it is this node's is served as one."""
         if (
             first_api not in apis.BETWEEN_NODES
-            or self._node_connections[peer] >= MAX_NODE_CONNECTIONS
+            or self._node_connections[peer, first_api] >= MAX_NODE_CONNECTIONS
             or not self._peers.knows(peer)
         ):
             return False
-        self._node_connections[peer] += 1
+        self._node_connections[peer, first_api] += 1
         return True
 
     # --- answers that leave together ---------------------------------------------------------------------------------
