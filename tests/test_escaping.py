@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from insync.cli import common, records
+from insync.cli import common, exits, records
 from insync.escaping import MAX_SHOWN, log_value, printable
 from insync.server.notes import line
 from insync.server.process import LineFormatter
@@ -54,7 +54,7 @@ def test_tables_and_messages_show_names_as_they_are(capsys: pytest.CaptureFixtur
     """Neither markup nor escape sequences work in a name."""
     common.print_table(("group",), [["[red]x[/red]\x1b[31m"]])
     common.console().print("[bold]y\x1b[0m", markup=False)
-    common.failed("no group 'z\x1b[2J'")
+    exits.failure("no group 'z\x1b[2J'")
     shown = capsys.readouterr()
     assert "[red]x[/red]\\x1b[31m" in shown.out
     assert "[bold]y\\x1b[0m" in shown.out

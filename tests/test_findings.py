@@ -6,9 +6,9 @@ from node_harness import Net
 from test_api_configs import BROKER, ask
 
 from insync import findings
-from insync.client import health
 from insync.client.model import ClusterInfo
 from insync.findings import Finding, Findings
+from insync.ops import health
 from insync.sansio import Note, Outbox
 
 

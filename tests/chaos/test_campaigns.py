@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 import pytest
 
+from insync.chaos import campaign
+from insync.chaos.campaign import Plan, Report
+from insync.cluster.cluster import ClusterError
+from insync.history.verdict import PartitionVerdict, Verdict
 from insync.properties.recorded import Finding
-from insync.testing import campaign
-from insync.testing.campaign import Plan, Report
-from insync.testing.cluster import ClusterError
-from insync.testing.verdict import PartitionVerdict, Verdict
 
 BAD = Verdict((PartitionVerdict("chaos", 0, Counter(send=1, ack=1), 1, (Finding("lost", "S9", 0, "gone"),)),))
 GOOD = Verdict((PartitionVerdict("chaos", 0, Counter(send=1, ack=1), 1, ()),))

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from insync.chaos import campaign
+from insync.chaos.campaign import Plan, Report, Struck
+from insync.chaos.faults import FAULTS
+from insync.chaos.resources import Growth
 from insync.cli.main import app
+from insync.history import history_file
+from insync.history.verdict import PartitionVerdict, Verdict, judge
 from insync.properties.recorded import Finding
-from insync.testing import campaign, history
-from insync.testing.campaign import Plan, Report, Struck
-from insync.testing.chaos import FAULTS
-from insync.testing.resources import Growth
-from insync.testing.verdict import PartitionVerdict, Verdict, judge
 
 LOST = Finding("lost", "S9", 41, "1 records acknowledged at 41 are not committed")
 
@@ -120,7 +121,7 @@ def test_a_real_cluster_is_broken_and_its_history_can_be_judged_again(tmp_path: 
         [],
         ["kill-leader"],
     )
-    verdict = judge(history.read(tmp_path / campaign.HISTORY))
+    verdict = judge(history_file.read(tmp_path / campaign.HISTORY))
     assert verdict.ok
     assert verdict.count("ack") == told["events"]["ack"] > 100
     assert (tmp_path / "nodes" / "node-1" / "node.log").exists()

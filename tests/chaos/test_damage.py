@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from insync.testing import damage
-from insync.testing.disk import JOURNAL
+from insync.chaos import damage
+from insync.cluster.disk import JOURNAL
 
 PARTITION = "chaos-0"
 BROKER = "data/data"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from insync.chaos.faults import FAULTS, Scene, strike
+from insync.chaos.workload.load import Load
+from insync.chaos.workload.workload import Workload
+from insync.history.verdict import Verdict
 from insync.testing import Cluster
-from insync.testing.chaos import FAULTS, Scene, strike
-from insync.testing.load import Load
-from insync.testing.verdict import Verdict
-from insync.testing.workload import Workload
 
 PARTITIONS = 3
 REPLICATED = {"partitions": PARTITIONS, "replication_factor": 3, "min_insync_replicas": 2}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from insync.testing.history import Event, HistoryWriter
-from insync.testing.load import Tally, origin_of, value_of
+from insync.chaos.workload.load import Tally, origin_of, value_of
+from insync.history.history_file import Event, HistoryWriter
 
 
 @pytest.mark.parametrize("size", [0, 1, 8, 100, 4_000])

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from insync.testing import resources
-from insync.testing.resources import ResourceSampler, Sample, measure_growth
+from insync.chaos import resources
+from insync.chaos.resources import ResourceSampler, Sample, measure_growth
 
 HOUR = 3_600
 

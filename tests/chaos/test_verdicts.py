@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from insync.testing import history
-from insync.testing.history import Event, HistoryError, HistoryWriter
-from insync.testing.verdict import Verdict, judge
+from insync.history import history_file
+from insync.history.history_file import Event, HistoryError, HistoryWriter
+from insync.history.verdict import Verdict, judge
 
 TOPIC = "orders"
 RECORDS = 10
@@ -246,7 +246,7 @@ def test_a_history_comes_back_from_its_file_as_it_was(tmp_path: Path) -> None:
     events = _good()
     with HistoryWriter(tmp_path / "history.jsonl") as writer:
         writer.write(*events)
-    assert list(history.read(writer.path)) == events
+    assert list(history_file.read(writer.path)) == events
     assert "epoch" not in writer.path.read_text().splitlines()[0]  # a send has none
 
 
@@ -255,6 +255,6 @@ def test_a_history_comes_back_from_its_file_as_it_was(tmp_path: Path) -> None:
 )
 def test_a_line_that_is_no_event_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "history.jsonl"
-    path.write_text(history.to_line(_good()[0]) + line + "\n")
+    path.write_text(history_file.to_line(_good()[0]) + line + "\n")
     with pytest.raises(HistoryError, match=r"history.jsonl:2: "):
-        list(history.read(path))
+        list(history_file.read(path))

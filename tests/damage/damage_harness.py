@@ -25,9 +25,9 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from insync.client import health
 from insync.client.blocking import Blocking
 from insync.findings import Finding
+from insync.ops import health
 from insync.testing import Cluster
 
 TIMEOUT_S = 60.0

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from insync.client import explain, facts, health
 from insync.client.blocking import Blocking
 from insync.findings import Finding
+from insync.ops import explain, facts, health
 from insync.testing import Cluster
 from insync.wire import batch
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from struct import pack
 
+from insync.history.history_file import Event
 from insync.storage import checkpoints
-from insync.testing.history import Event
 from insync.wire import batch
 from insync.wire.batch import NewRecord
 

@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from insync.cli.main import app
+from insync.history.history_file import to_line
 from insync.pipeline import outputs
 from insync.pipeline.audit import job as audit
 from insync.pipeline.audit.job import Audit, Options
 from insync.pipeline.outputs import OutputError
-from insync.testing.history import to_line
 
 pytestmark = pytest.mark.xdist_group("spark")
 

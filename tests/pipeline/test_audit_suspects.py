@@ -12,11 +12,11 @@ from audit_data import a_history
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from insync.history import history_file, verdict
+from insync.history.history_file import Event
 from insync.pipeline.audit import history as audit_history
 from insync.pipeline.audit import prefilter as audit_suspects
 from insync.pipeline.audit.prefilter import CODES
-from insync.testing import history, verdict
-from insync.testing.history import Event
 
 NUMBERS = ("time", "offset", "epoch", "producer", "sequence", "crc", "started")
 
@@ -165,7 +165,7 @@ def test_the_sieve_lets_nothing_pass_that_the_judge_objects_to(data: st.DataObje
         field = data.draw(st.sampled_from(["drop", "time", "offset", "crc", "epoch", "started", "sequence"]))
         if field == "drop":
             del events[at]
-        elif events[at].kind in (history.LOG, history.READ, history.LIST) or field in ("time", "offset"):
+        elif events[at].kind in (history_file.LOG, history_file.READ, history_file.LIST) or field in ("time", "offset"):
             events[at] = replace(events[at], **{field: data.draw(st.integers(-1, 2_500))})
     columns, _ = audit_history.columns_of(table(events))
     columns, malformed = audit_history._consistent(columns)

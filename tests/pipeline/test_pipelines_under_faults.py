@@ -19,14 +19,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from standalone import until
 
+from insync.chaos.faults import FAULTS, Scene, strike
+from insync.chaos.workload.load import Load
+from insync.chaos.workload.workload import Workload
+from insync.history import history_file
 from insync.pipeline import lake
 from insync.pipeline.archive import job as archive
 from insync.pipeline.archive import verify as archive_verify
 from insync.pipeline.archive.job import ArchiveOptions
-from insync.testing import Cluster, history
-from insync.testing.chaos import FAULTS, Scene, strike
-from insync.testing.load import Load
-from insync.testing.workload import Workload
+from insync.testing import Cluster
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -128,4 +129,4 @@ def contents(spark: SparkSession, bootstrap: str, topic: str) -> list[tuple[int,
 
 def acknowledgements(spark: SparkSession, path: Path) -> DataFrame:
     events = spark.read.schema("kind string, topic string, partition int, offset long").json(str(path))
-    return events.where(f"kind = '{history.ACK}' and offset >= 0").select(*WHERE)
+    return events.where(f"kind = '{history_file.ACK}' and offset >= 0").select(*WHERE)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from insync.chaos.faults import ask
 from insync.client import admin
 from insync.testing import Cluster
-from insync.testing.chaos import ask
 
 FSYNC_MS = 50
 """In the profile `fast`, an election timeout is 150 ms, and an election takes several fsyncs."""

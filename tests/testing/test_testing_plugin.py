@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-import insync.testing.cluster  # noqa: F401  once, and not again in every suite that runs here
+import insync.cluster.cluster  # noqa: F401  once, and not again in every suite that runs here
 
 pytest_plugins = ["pytester"]
 

@@ -10,13 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
-from insync.cli.common import AsJson, console, empty_directory, failed, print_json, print_table, wrong
+from insync.chaos import campaign, resources
+from insync.chaos.campaign import Plan, Report, Struck
+from insync.chaos.faults import FAULTS
+from insync.cli.common import AsJson, console, empty_directory, print_json, print_table
+from insync.cli.exits import failure, usage_error
 from insync.cli.parsing import duration_s
+from insync.cluster.cluster import ClusterError
+from insync.history import history_file, verdict
 from insync.server.profiles import PROFILES
-from insync.testing import campaign, history, resources, verdict
-from insync.testing.campaign import Plan, Report, Struck
-from insync.testing.chaos import FAULTS
-from insync.testing.cluster import ClusterError
 
 ALL = "all"
 MOST = 40
@@ -54,12 +56,12 @@ def chaos(
         keep_histories=keep is not None,
     )
     if importlib.util.find_spec("confluent_kafka") is None:
-        raise failed("this needs a client that insync does not bring along: pip install confluent-kafka")
+        raise failure("this needs a client that insync does not bring along: pip install confluent-kafka")
     directory = _directory(keep)
     try:
         report = campaign.run(plan, directory, say=lambda struck: None if as_json else _tell(struck))
     except ClusterError as error:
-        raise failed(f"{error}; everything is in {directory}") from error
+        raise failure(f"{error}; everything is in {directory}") from error
     if report.ok and keep is None:
         shutil.rmtree(directory)
     where = directory if directory.exists() else None
@@ -75,13 +77,13 @@ def _names(text: str) -> list[str]:
     names = list(FAULTS) if text == ALL else [name.strip() for name in text.split(",")]
     for name in names:
         if name not in FAULTS:
-            raise wrong(f"no fault is called '{name}'. Known: {', '.join(FAULTS)}")
+            raise usage_error(f"no fault is called '{name}'. Known: {', '.join(FAULTS)}")
     return names
 
 
 def _profile(name: str) -> str:
     if name not in PROFILES:
-        raise wrong(f"'{name}' is not one of {', '.join(PROFILES)}")
+        raise usage_error(f"'{name}' is not one of {', '.join(PROFILES)}")
     return name
 
 
@@ -100,7 +102,7 @@ def _tell(struck: Struck) -> None:
 
 def _print_report(report: Report, where: Path | None) -> None:
     columns = ("partition", "sent", "acknowledged", "failed", "read", "end told", "log end")
-    kinds = (history.SEND, history.ACK, history.FAIL, history.READ, history.LIST)
+    kinds = (history_file.SEND, history_file.ACK, history_file.FAIL, history_file.READ, history_file.LIST)
     judged = report.verdict
     rows = [
         [f"{line.topic}-{line.partition}", *(f"{line.events[kind]:,}" for kind in kinds), f"{line.end:,}"]
@@ -166,7 +168,7 @@ def _as_dict(report: Report, where: Path | None) -> dict[str, Any]:
             {"name": each.name, "told": each.told, "at": round(each.at, 3), "seconds": round(each.seconds, 3)}
             for each in report.struck
         ],
-        "events": {kind: judged.count(kind) for kind in history.KINDS},
+        "events": {kind: judged.count(kind) for kind in history_file.KINDS},
         "findings": [
             {"topic": each.topic, "partition": each.partition, **finding._asdict()}
             for each in judged.partitions

@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from insync import java_properties
+from insync.cli.exits import usage_error
+
 if TYPE_CHECKING:
     from insync.client.settings import ClientSettings
 
@@ -71,8 +74,6 @@ def _with(parameters: list[inspect.Parameter], option: inspect.Parameter) -> lis
 
 
 def _read(file: Path) -> ClientSettings:
-    from insync import java_properties
-    from insync.cli.common import wrong
     from insync.client.errors import BadSetting
     from insync.client.setting_names import EVERYWHERE, READING
     from insync.client.settings import ClientSettings, tell
@@ -80,11 +81,11 @@ def _read(file: Path) -> ClientSettings:
     try:
         values = java_properties.parse(file.read_text())
     except OSError as error:
-        raise wrong(f"--client-config {file}: {error.strerror}") from None
+        raise usage_error(f"--client-config {file}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise wrong(f"--client-config {file} is no text file") from None
+        raise usage_error(f"--client-config {file} is no text file") from None
     tell(log, values, used=(*EVERYWHERE, *READING))
     try:
         return ClientSettings.of(values)
     except BadSetting as error:
-        raise wrong(f"--client-config {file}: {error}") from None
+        raise usage_error(f"--client-config {file}: {error}") from None

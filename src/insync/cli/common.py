@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from insync.cli import client_config
+from insync.cli.exits import LINE_CHARACTERS, failure, usage_error
 from insync.client.cluster import Cluster
 from insync.client.errors import BadAddress, ClientError, NoBroker
 from insync.escaping import printable
@@ -29,7 +30,6 @@ T = TypeVar("T")
 DEFAULT_BOOTSTRAP = "localhost:9092"
 DEFAULT_TIMEOUT = 10.0
 WIDTH_OF_PIPES = 180
-LINES = "\n\t"
 
 Bootstrap = Annotated[
     str,
@@ -39,18 +39,6 @@ Bootstrap = Annotated[
 ]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to keep trying.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-
-
-def wrong(message: str) -> typer.Exit:
-    """The arguments make no sense: say why, exit code 2."""
-    typer.echo(f"insync: {printable(message, keep=LINES)}", err=True)
-    return typer.Exit(2)
-
-
-def failed(message: str) -> typer.Exit:
-    """It did not work: say why, exit code 1."""
-    typer.echo(f"insync: {printable(message, keep=LINES)}", err=True)
-    return typer.Exit(1)
 
 
 def run(bootstrap: str, timeout: float, work: Callable[[Cluster], Awaitable[T]]) -> T:
@@ -63,9 +51,9 @@ def run(bootstrap: str, timeout: float, work: Callable[[Cluster], Awaitable[T]])
     try:
         return asyncio.run(session())
     except BadAddress as error:
-        raise wrong(str(error)) from None
+        raise usage_error(str(error)) from None
     except ClientError as error:
-        raise failed(reason(error)) from None
+        raise failure(reason(error)) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
@@ -79,7 +67,7 @@ def reason(error: Exception) -> str:
 def empty_directory(path: Path) -> Path:
     """Made if need be; what is in another one is not touched."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise wrong(f"--keep {path}: {path} is not empty" if path.is_dir() else f"--keep {path}: that is a file")
+        raise usage_error(f"--keep {path}: {path} is not empty" if path.is_dir() else f"--keep {path}: that is a file")
     path.mkdir(parents=True, exist_ok=True)
     return path.resolve()
 
@@ -93,7 +81,9 @@ class SafeConsole(Console):
 
     def print(self, *objects: Any, **options: Any) -> None:
         if options.get("markup") is False:
-            objects = tuple([printable(item, keep=LINES) if isinstance(item, str) else item for item in objects])
+            objects = tuple(
+                [printable(item, keep=LINE_CHARACTERS) if isinstance(item, str) else item for item in objects]
+            )
         super().print(*objects, **options)
 
 

@@ -9,16 +9,8 @@ from typing import Annotated
 import typer
 
 from insync.cli import records as texts
-from insync.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT,
-    AsJson,
-    Bootstrap,
-    Timeout,
-    print_json,
-    run,
-    wrong,
-)
+from insync.cli.common import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout, print_json, run
+from insync.cli.exits import usage_error
 from insync.cli.parsing import moment, numbers
 from insync.client import offsets, topics
 from insync.client.cluster import Cluster
@@ -49,9 +41,9 @@ def consume(
     """Read a topic from the beginning, an offset or a time. With --json one object per line."""
     wanted = numbers(partition, "partitions") if partition else []
     if since and start != "beginning":
-        raise wrong("--from and --since both say where to begin: give one of them")
+        raise usage_error("--from and --since both say where to begin: give one of them")
     if start not in ("beginning", "end") and not start.removeprefix("-").isdecimal():
-        raise wrong(f"--from {start}: write beginning, end, an offset, or -N for the last N records")
+        raise usage_error(f"--from {start}: write beginning, end, an offset, or -N for the last N records")
     since_ms = moment(since, time.time_ns() // 1_000_000) if since else None
     isolation = offsets.READ_COMMITTED if committed else offsets.READ_UNCOMMITTED
 

@@ -20,15 +20,16 @@ import typer
 from rich.padding import Padding
 from rich.rule import Rule
 
-from insync.cli.common import console, empty_directory, failed, table
+from insync.chaos.workload.workload import Load, Workload
+from insync.cli.common import console, empty_directory, table
+from insync.cli.exits import failure
 from insync.cli.pipeline import checked, need_java, open_session
 from insync.client import admin, topics
 from insync.client.cluster import Cluster as Client
 from insync.client.errors import check
-from insync.testing import history
-from insync.testing.cluster import Cluster
-from insync.testing.verdict import Verdict
-from insync.testing.workload import Load, Workload
+from insync.cluster.cluster import Cluster
+from insync.history import history_file
+from insync.history.verdict import Verdict
 
 if TYPE_CHECKING:
     from insync.cli.demo_lake import Aftermath
@@ -149,7 +150,7 @@ def _kill_the_leader(demo: Demo) -> tuple[int, int]:
     """(partition that lost its leader, when)."""
     demo.chapter("kill -9 of a leader")
     victim = demo.cluster.leader_of(TOPIC)
-    when = history.now()
+    when = history_file.now()
     demo.cluster.kill(victim)
     demo.say(f"[red]node {victim}, leader of {TOPIC}-0, is dead[/red]")
     successor = demo.cluster.wait_for_leader(TOPIC, other_than=victim)
@@ -211,8 +212,8 @@ def _longest_pause(path: Path, partition: int, killed: int) -> float:
     """Seconds without an acknowledgement on the partition, from the kill on."""
     acks = [
         event.time
-        for event in history.read(path)
-        if event.kind == history.ACK and event.partition == partition and event.time >= killed
+        for event in history_file.read(path)
+        if event.kind == history_file.ACK and event.partition == partition and event.time >= killed
     ]
     times = [killed, *sorted(acks)]
     return max((after - before for before, after in itertools.pairwise(times)), default=0) / 1e9
@@ -221,11 +222,11 @@ def _longest_pause(path: Path, partition: int, killed: int) -> float:
 def _summary(demo: Demo, verdict: Verdict, pause: float, ok: bool) -> None:
     count, after = verdict.count, demo.after
     rows: list[tuple[str, str]] = [
-        ("records sent", f"{count(history.SEND):,}"),
-        ("acknowledged", f"{count(history.ACK):,}"),
-        ("refused", f"{count(history.FAIL):,}"),
-        ("read by consumers", f"{count(history.READ):,}"),
-        ("in the log at the end", f"{count(history.LOG):,}"),
+        ("records sent", f"{count(history_file.SEND):,}"),
+        ("acknowledged", f"{count(history_file.ACK):,}"),
+        ("refused", f"{count(history_file.FAIL):,}"),
+        ("read by consumers", f"{count(history_file.READ):,}"),
+        ("in the log at the end", f"{count(history_file.LOG):,}"),
         *(after.figures() if after else ()),
         ("longest pause of writes after kill -9", f"{pause * 1_000:,.0f} ms"),
         ("lost", f"{count('lost') + (after.missing if after else 0):,}"),
@@ -248,7 +249,7 @@ def _need_client() -> None:
     try:
         import confluent_kafka  # noqa: F401
     except ImportError:
-        raise failed("the demo writes with a stock client: pip install confluent-kafka") from None
+        raise failure("the demo writes with a stock client: pip install confluent-kafka") from None
 
 
 def _check_report(report: Path) -> None:
@@ -264,5 +265,5 @@ def _need_spark() -> None:
         import numba  # noqa: F401
         import pyspark  # noqa: F401
     except ImportError:
-        raise failed("the demo archives on Spark: pip install 'insync[spark]', or add --without-spark") from None
+        raise failure("the demo archives on Spark: pip install 'insync[spark]', or add --without-spark") from None
     need_java()

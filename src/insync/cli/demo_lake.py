@@ -14,6 +14,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from insync.columnar import decode
+from insync.history import history_file
 from insync.pipeline import lake
 from insync.pipeline.archive import job as archive
 from insync.pipeline.archive import verify as archive_verify
@@ -21,7 +22,6 @@ from insync.pipeline.archive.job import ArchiveError, ArchiveOptions, Progress
 from insync.pipeline.audit import job as audit
 from insync.pipeline.health import job as health
 from insync.pipeline.health.page import render
-from insync.testing import history
 
 EVERY_S = 0.5
 PATIENCE_S = 120.0
@@ -120,7 +120,7 @@ class Aftermath:
         events = self._spark.read.schema("kind string, topic string, partition int, offset long").json(
             str(self._directory / "history.jsonl")
         )
-        acknowledged = events.where(f"kind = '{history.ACK}' and offset >= 0").select(*where)
+        acknowledged = events.where(f"kind = '{history_file.ACK}' and offset >= 0").select(*where)
         self.twice = rows.count() - rows.distinct().count()
         self.missing = acknowledged.join(rows, where, "left_anti").count()
 

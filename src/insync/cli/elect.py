@@ -12,12 +12,11 @@ from insync.cli.common import (
     AsJson,
     Bootstrap,
     Timeout,
-    failed,
     print_json,
     print_table,
     run,
-    wrong,
 )
+from insync.cli.exits import failure, usage_error
 from insync.client import admin, topics
 from insync.client.cluster import Cluster
 from insync.client.errors import ErrorCode, name_of
@@ -36,7 +35,7 @@ def elect(
 ) -> None:
     """Make the first replica of each partition its leader. --unclean is for partitions without a complete one."""
     if unclean and (not topic or partition < 0):
-        raise wrong("--unclean loses records: name the topic and the partition, and see `insync explain` first")
+        raise usage_error("--unclean loses records: name the topic and the partition, and see `insync explain` first")
 
     async def work(cluster: Cluster) -> tuple[admin.Results, dict[Key, int]]:
         if topic and partition >= 0:
@@ -57,7 +56,7 @@ def elect(
     else:
         typer.echo("every partition has its preferred leader")
     if refused:
-        raise failed(f"{len(refused)} of {len(rows)} elections were refused")
+        raise failure(f"{len(refused)} of {len(rows)} elections were refused")
 
 
 async def _wanted(cluster: Cluster, topic: str, partition: int, unclean: bool) -> list[Key]:

@@ -18,11 +18,11 @@ from insync.cli.common import (
     print_table,
     run,
 )
-from insync.client import explain as reasons
-from insync.client import facts as live
-from insync.client.explain import Explanation
-from insync.client.facts import PartitionFacts
 from insync.client.model import NOBODY
+from insync.ops import explain as reasons
+from insync.ops import facts as live
+from insync.ops.explain import Explanation
+from insync.ops.facts import PartitionFacts
 
 
 def explain(

@@ -17,8 +17,8 @@ from insync.cli.common import (
     print_json,
     print_table,
     run,
-    wrong,
 )
+from insync.cli.exits import usage_error
 from insync.cli.parsing import moment, numbers
 from insync.client import groups, offsets, topics
 from insync.client.cluster import Cluster
@@ -143,11 +143,11 @@ def reset(
 ) -> None:
     """Move a group that has no members running: to the beginning, the end, an offset or a time."""
     if bool(to) == bool(since):
-        raise wrong("say where to: either --to beginning|end|OFFSET|+N|-N or --since TIME")
+        raise usage_error("say where to: either --to beginning|end|OFFSET|+N|-N or --since TIME")
     if to and to not in ("beginning", "end") and not to.lstrip("+-").isdecimal():
-        raise wrong(f"--to {to}: write beginning, end, an offset, or +N/-N")
+        raise usage_error(f"--to {to}: write beginning, end, an offset, or +N/-N")
     if partition and not topic:
-        raise wrong("--partition needs --topic")
+        raise usage_error("--partition needs --topic")
     wanted = numbers(partition, "partitions") if partition else []
     since_ms = moment(since, time.time_ns() // 1_000_000) if since else None
 

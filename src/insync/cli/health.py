@@ -19,9 +19,9 @@ from insync.cli.common import (
     print_table,
     run,
 )
-from insync.client import health as checks
 from insync.client.cluster import Cluster
-from insync.client.health import Finding, Picture
+from insync.ops import health as checks
+from insync.ops.health import Finding, Picture
 
 PAUSE = 0.2
 

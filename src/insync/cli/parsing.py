@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from insync.cli.common import wrong
+from insync.cli.exits import usage_error
 
 _AGO = re.compile(r"(\d+)(ms|s|m|h|d)")
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -17,7 +17,7 @@ def numbers(value: str, what: str) -> list[int]:
     """`1,2,3`"""
     parts = [part.strip() for part in value.split(",")]
     if not all(part.isdecimal() for part in parts):
-        raise wrong(f"'{value}' is not a list of {what}: write numbers with commas, such as 1,2,3")
+        raise usage_error(f"'{value}' is not a list of {what}: write numbers with commas, such as 1,2,3")
     return [int(part) for part in parts]
 
 
@@ -27,7 +27,7 @@ def pairs(values: Sequence[str], what: str) -> dict[str, str]:
     for value in values:
         key, equals, rest = value.partition("=")
         if not equals or not key:
-            raise wrong(f"'{value}' is not a {what}: write NAME=VALUE")
+            raise usage_error(f"'{value}' is not a {what}: write NAME=VALUE")
         found[key] = rest
     return found
 
@@ -38,7 +38,7 @@ def duration_s(value: str) -> float:
         return float(value)
     if parts := _AGO.fullmatch(value):
         return int(parts[1]) * _UNITS[parts[2]] / 1_000
-    raise wrong(f"'{value}' is not a duration: write 90s, 60m or 8h")
+    raise usage_error(f"'{value}' is not a duration: write 90s, 60m or 8h")
 
 
 def moment(value: str, now_ms: int) -> int:
@@ -50,7 +50,7 @@ def moment(value: str, now_ms: int) -> int:
     try:
         read = datetime.fromisoformat(value)
     except ValueError:
-        raise wrong(f"'{value}' is not a time: write 2026-11-15T12:00:00, 15m (ago), or milliseconds") from None
+        raise usage_error(f"'{value}' is not a time: write 2026-11-15T12:00:00, 15m (ago), or milliseconds") from None
     aware = read if read.tzinfo else read.astimezone()
     return (aware - _EPOCH) // timedelta(milliseconds=1)
 

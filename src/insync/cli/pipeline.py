@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from insync.cli.common import wrong
+from insync.cli.exits import usage_error
 from insync.cli.lazy import LazyGroup
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def _a_master(value: str | None) -> str | None:
     try:
         session.check_master(value)
     except session.NoSpark as error:
-        raise wrong(str(error)) from None
+        raise usage_error(str(error)) from None
     return value
 
 
@@ -54,7 +54,7 @@ class _Pipelines(LazyGroup):
             return super().load(module)
         except ModuleNotFoundError as error:
             if error.name and error.name.partition(".")[0] in ("pyspark", "pyarrow", "numba", "pandas", "numpy"):
-                raise wrong(f"pipelines need {error.name}: pip install 'insync[spark]'") from None
+                raise usage_error(f"pipelines need {error.name}: pip install 'insync[spark]'") from None
             raise
         except KeyboardInterrupt:  # what a pipeline needs takes its time to load
             typer.echo("insync: stopped before it began", err=True)
@@ -114,7 +114,7 @@ def checked() -> Iterator[None]:
     try:
         yield
     except OutputError as error:
-        raise wrong(str(error)) from None
+        raise usage_error(str(error)) from None
 
 
 def need_java() -> None:
@@ -124,7 +124,7 @@ def need_java() -> None:
     try:
         session.need_java()
     except session.NoSpark as error:
-        raise wrong(str(error)) from None
+        raise usage_error(str(error)) from None
 
 
 def open_session(master: str | None, name: str, **conf: str) -> SparkSession:
@@ -134,7 +134,7 @@ def open_session(master: str | None, name: str, **conf: str) -> SparkSession:
     try:
         return quiet_session(master, f"insync {name}", **conf)
     except NoSpark as error:
-        raise wrong(str(error)) from None
+        raise usage_error(str(error)) from None
 
 
 @contextmanager

@@ -9,18 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from insync.cli import client_config
-from insync.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    AsJson,
-    Bootstrap,
-    console,
-    failed,
-    print_json,
-    print_table,
-    reason,
-    size,
-    wrong,
-)
+from insync.cli.common import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, console, print_json, print_table, reason, size
+from insync.cli.exits import failure, usage_error
 from insync.cli.pipeline import Master, interruptible, need_java, resumable, spark_session, stopped
 from insync.cli.pipeline_progress import bar
 from insync.client.errors import BadAddress, ClientError
@@ -61,7 +51,7 @@ def archive(
         _verify(lake, "" if offline else bootstrap, timeout, as_json)
         return
     if offline:
-        raise wrong("--offline goes with --verify: to archive, the brokers must be asked")
+        raise usage_error("--offline goes with --verify: to archive, the brokers must be asked")
     options = ArchiveOptions(
         bootstrap=bootstrap,
         lake=str(lake),
@@ -80,7 +70,7 @@ def archive(
         pipeline.check(options)
         lakes.check(options.lake)
     except (ArchiveError, LakeError) as error:
-        raise wrong(str(error)) from None
+        raise usage_error(str(error)) from None
     with resumable():
         summary = _archive(options, master, as_json)
     if as_json:
@@ -105,9 +95,9 @@ def _archive(options: ArchiveOptions, master: str | None, as_json: bool) -> Summ
 
             return pipeline.run(spark, options, on_progress=told, stop=stop)
     except BadAddress as error:
-        raise wrong(str(error)) from None
+        raise usage_error(str(error)) from None
     except (ClientError, LakeError, JournalError, ArchiveError, Lost) as error:
-        raise failed(reason(error)) from None
+        raise failure(reason(error)) from None
 
 
 def _verify(lake: Path, bootstrap: str, timeout: float, as_json: bool) -> None:
@@ -122,9 +112,9 @@ def _verify(lake: Path, bootstrap: str, timeout: float, as_json: bool) -> None:
                 on_file=lambda done, total: progress.update(task, completed=done, total=total),
             )
     except BadAddress as error:
-        raise wrong(str(error)) from None
+        raise usage_error(str(error)) from None
     except (ClientError, LakeError, JournalError) as error:
-        raise failed(reason(error)) from None
+        raise failure(reason(error)) from None
     if as_json:
         print_json({"ok": verdict.ok, **asdict(verdict)})
     else:

@@ -10,16 +10,17 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from insync.cli.common import AsJson, console, failed, print_json, print_table, size, wrong
+from insync.cli.common import AsJson, console, print_json, print_table, size
+from insync.cli.exits import failure, usage_error
 from insync.cli.pipeline import Master, checked, open_session
 from insync.cli.pipeline_progress import progress
+from insync.history import verdict
 from insync.pipeline import outputs
 from insync.pipeline.audit.findings import MEANINGS, Finding
 from insync.pipeline.audit.job import Audit, Options, check, frame, node_directories, run
 from insync.pipeline.executors import reason
 from insync.pipeline.wording import counted
 from insync.spark.options import OptionError
-from insync.testing import verdict
 
 SHOWN = 40
 """Findings that are told one by one; --json and --out have all."""
@@ -73,9 +74,9 @@ def _check(options: Options) -> None:
     try:
         check(options)
     except (OptionError, ValueError) as error:
-        raise wrong(str(error)) from None
+        raise usage_error(str(error)) from None
     except OSError as error:
-        raise failed(f"{error.filename} cannot be read: {error.strerror}") from None
+        raise failure(f"{error.filename} cannot be read: {error.strerror}") from None
 
 
 def _run(spark: SparkSession, options: Options, *, quiet: bool) -> Audit:
@@ -83,9 +84,9 @@ def _run(spark: SparkSession, options: Options, *, quiet: bool) -> Audit:
         with progress(quiet=quiet) as tell:
             return run(spark, options, tell)
     except (OptionError, ValueError) as error:
-        raise wrong(str(error)) from None
+        raise usage_error(str(error)) from None
     except (PySparkException, Py4JError) as error:
-        raise failed(f"Spark: {reason(str(error))}") from None
+        raise failure(f"Spark: {reason(str(error))}") from None
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -94,10 +95,10 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _options(logs: list[str], history: list[str], brokers: str, **names: tuple[str, ...]) -> Options:
     if not logs and not history:
-        raise wrong("nothing to audit: name log directories, or a history with --history")
+        raise usage_error("nothing to audit: name log directories, or a history with --history")
     ids = _names(brokers)
     if not all(each.isdecimal() for each in ids):
-        raise wrong(f"--brokers {brokers}: broker ids with commas between them")
+        raise usage_error(f"--brokers {brokers}: broker ids with commas between them")
     return Options(
         logs=tuple(directory for path in logs for directory in node_directories(path)),
         histories=tuple(history),

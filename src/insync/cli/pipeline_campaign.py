@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from insync.cli.common import AsJson, console, print_json, print_table, wrong
+from insync.cli.common import AsJson, console, print_json, print_table
+from insync.cli.exits import usage_error
 from insync.cli.pipeline import Master, checked, open_session, resumable
 from insync.cli.pipeline_progress import progress
 from insync.cli.seeds import seed_range
@@ -40,7 +41,7 @@ def campaign(
     """
     wanted = seed_range(seeds)
     if mutant and mutant not in MUTANTS:
-        raise wrong(f"no mutant is called '{mutant}'. Known: {', '.join(MUTANTS)}")
+        raise usage_error(f"no mutant is called '{mutant}'. Known: {', '.join(MUTANTS)}")
     with checked():
         outputs.check_directory("--out", out)
     options = Options(wanted, out, Work(steps, mutant), chunk)

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from insync.cli.common import AsJson, console, duration, print_json, print_table, wrong
+from insync.cli.common import AsJson, console, duration, print_json, print_table
+from insync.cli.exits import usage_error
 from insync.cli.pipeline import Master, checked, open_session
 from insync.cli.pipeline_progress import progress
 from insync.pipeline import outputs
@@ -44,9 +45,9 @@ def health(
         with progress(quiet=as_json) as tell:
             found = pipeline.read(paths, min_isr=min_isr or None, until_ms=end, tell=tell)
     except NoMetadataLog as error:
-        raise wrong(str(error)) from None
+        raise usage_error(str(error)) from None
     except TooEarly as error:
-        raise wrong(f"--until {until}: {error}") from None
+        raise usage_error(f"--until {until}: {error}") from None
     if html is not None:
         html.write_text(render(found), encoding="utf-8")
     if out:
@@ -76,7 +77,7 @@ def _end(text: str) -> int | None:
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
-        raise wrong(f"--until {text}: 'now', or a time such as 2026-11-16T08:30:00") from None
+        raise usage_error(f"--until {text}: 'now', or a time such as 2026-11-16T08:30:00") from None
     return pipeline.to_ms(when if when.tzinfo else when.replace(tzinfo=UTC))
 
 

@@ -10,17 +10,8 @@ from typing import Annotated
 import typer
 
 from insync.cli import client_config
-from insync.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    AsJson,
-    Bootstrap,
-    console,
-    failed,
-    print_json,
-    print_table,
-    reason,
-    wrong,
-)
+from insync.cli.common import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, console, print_json, print_table, reason
+from insync.cli.exits import failure, usage_error
 from insync.cli.parsing import moment, numbers
 from insync.cli.pipeline import Master, checked, interruptible, need_java, resumable, spark_session, stopped
 from insync.cli.pipeline_progress import bar
@@ -81,7 +72,7 @@ def replay(
     try:
         pipeline.check_options(options)
     except ReplayError as error:
-        raise wrong(str(error)) from None
+        raise usage_error(str(error)) from None
     if options.state:
         with checked():
             outputs.check_directory("--state", options.state)
@@ -100,7 +91,7 @@ def _targets(topics: list[str]) -> dict[str, str]:
     for text in topics:
         name, equals, target = text.partition("=")
         if not name or (equals and not target):
-            raise wrong(f"'{text}' is not a topic: write TOPIC, or TOPIC=TARGET to write it to another one")
+            raise usage_error(f"'{text}' is not a topic: write TOPIC, or TOPIC=TARGET to write it to another one")
         found[name] = target or name
     return found
 
@@ -119,9 +110,9 @@ def _replay(options: ReplayOptions, master: str | None, as_json: bool) -> Summar
 
             return pipeline.run(spark, options, on_progress=told, stop=stop)
     except BadAddress as error:
-        raise wrong(str(error)) from None
+        raise usage_error(str(error)) from None
     except (ClientError, LakeError, JournalError, ReplayError) as error:
-        raise failed(reason(error)) from None
+        raise failure(reason(error)) from None
 
 
 def _print(summary: Summary) -> None:

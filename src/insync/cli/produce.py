@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from insync.cli import records as texts
-from insync.cli.common import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout, print_json, run, wrong
+from insync.cli.common import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout, print_json, run
+from insync.cli.exits import usage_error
 from insync.cli.parsing import moment, pairs
 from insync.client import topics
 from insync.client.cluster import Cluster
@@ -50,9 +51,9 @@ def produce(
 ) -> None:
     """Write records to a topic, idempotently when acks=all; says where they are once they are acknowledged."""
     if acks not in ACKS:
-        raise wrong(f"--acks {acks}: choose all, 1 or 0")
+        raise usage_error(f"--acks {acks}: choose all, 1 or 0")
     if compression not in NAMES:
-        raise wrong(f"--compression {compression}: choose one of {', '.join(NAMES)}")
+        raise usage_error(f"--compression {compression}: choose one of {', '.join(NAMES)}")
     headers = tuple((n, v.encode()) for n, v in pairs(header or [], "header").items())
     stamp = moment(timestamp, _now()) if timestamp else None
 

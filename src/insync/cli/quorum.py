@@ -14,12 +14,11 @@ from insync.cli.common import (
     Bootstrap,
     Timeout,
     console,
-    failed,
     print_json,
     print_table,
     run,
-    wrong,
 )
+from insync.cli.exits import failure, usage_error
 from insync.cli.parsing import iso
 from insync.client import admin
 from insync.client.model import QuorumReplica, QuorumState
@@ -70,11 +69,11 @@ def set_voters(
 
     ids = [voter.strip() for voter in voters.split(",")]
     if not all(voter.isdecimal() for voter in ids):
-        raise wrong(f"{voters!r} is not a list of node ids such as 1,2,3")
+        raise usage_error(f"{voters!r} is not a list of node ids such as 1,2,3")
     try:
         change(data.resolve(), [int(voter) for voter in ids], typer.echo)
     except (StartupError, OSError) as error:
-        raise failed(str(error)) from None
+        raise failure(str(error)) from None
 
 
 def _row(state: QuorumState, replica: QuorumReplica, role: str) -> dict[str, Any]:

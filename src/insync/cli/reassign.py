@@ -19,19 +19,19 @@ from insync.cli.common import (
     Timeout,
     console,
     duration,
-    failed,
     print_json,
     print_table,
     run,
     size,
-    wrong,
 )
+from insync.cli.exits import failure, usage_error
 from insync.cli.parsing import numbers
-from insync.client import admin, offsets, plan, progress, throttle, topics
+from insync.client import admin, offsets, topics
 from insync.client.cluster import Cluster
 from insync.client.errors import ClientError, ErrorCode, name_of
 from insync.client.model import Key, Topic
-from insync.client.progress import Progress
+from insync.ops.reassignment import plan, progress, throttle
+from insync.ops.reassignment.progress import Progress
 
 app = typer.Typer(help="Move partitions to other brokers.", no_args_is_help=True)
 
@@ -104,11 +104,11 @@ def read_plan(file: Path) -> dict[Key, list[int]]:
             for entry in document["partitions"]
         }
     except OSError as error:
-        raise wrong(f"cannot read {file}: {error.strerror}") from None
+        raise usage_error(f"cannot read {file}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise wrong(f"{file} is not a plan as `insync reassign plan --json` prints it: {error!r}") from None
+        raise usage_error(f"{file} is not a plan as `insync reassign plan --json` prints it: {error!r}") from None
     if not found:
-        raise wrong(f"{file} moves nothing: there is no need to start it")
+        raise usage_error(f"{file} moves nothing: there is no need to start it")
     return found
 
 
@@ -223,7 +223,7 @@ def _report(results: admin.Results, done: str, as_json: bool) -> None:
         for (topic, index), (code, message) in sorted(refused.items()):
             console().print(f"{topic}-{index}: {name_of(code)} {message}", style="red", markup=False)
     if refused:
-        raise failed(f"{len(refused)} of {len(results)} partitions were refused")
+        raise failure(f"{len(refused)} of {len(results)} partitions were refused")
 
 
 def _said(message: str) -> dict[str, str]:

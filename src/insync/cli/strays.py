@@ -14,7 +14,8 @@ from uuid import UUID
 
 import typer
 
-from insync.cli.common import AsJson, print_json, print_table, size, wrong
+from insync.cli.common import AsJson, print_json, print_table, size
+from insync.cli.exits import usage_error
 from insync.quorum.config import METADATA_DIRECTORY
 from insync.server.directory_lock import DirectoryLock
 from insync.server.startup_error import StartupError
@@ -68,7 +69,7 @@ def remove(
         known = _set_aside(disk)
         chosen = list(known) if every else [_checked(known, name) for name in names or ()]
         if not chosen and not every:
-            raise wrong("name the strays to remove, or --all; `insync strays list` shows them")
+            raise usage_error("name the strays to remove, or --all; `insync strays list` shows them")
         for name in chosen:
             path = directory / known[name].path
             disk.rmtree(known[name].path) if path.is_dir() and not path.is_symlink() else path.unlink()
@@ -92,16 +93,16 @@ def restore(
     with _stopped(directory):
         entry = _set_aside(disk)[_checked(_set_aside(disk), name)]
         if not entry.is_stray:
-            raise wrong(f"{name} is a single file: only a directory can be restored as the log of its partition")
+            raise usage_error(f"{name} is a single file: only a directory can be restored as the log of its partition")
         path = entry.path
         known = opening.read_topic_id(disk, path)
         identity = _parse_id(topic_id) if topic_id else known
         if identity is None:
-            raise wrong(
+            raise usage_error(
                 f"{name} does not say which topic it is of: give --topic-id, as `insync topic describe` shows it"
             )
         if known is not None and known != identity:
-            raise wrong(f"{name} is of topic {known}, not {identity}")
+            raise usage_error(f"{name} is of topic {known}, not {identity}")
         target = disks.join(BROKER, _partition(name))
         if disk.exists(target):
             cause = f"{name} was restored in its place"
@@ -118,7 +119,7 @@ def restore(
 
 def _open(directory: Path) -> PosixDisk:
     if not (directory / BROKER).is_dir():
-        raise wrong(f"{directory} has no directory {BROKER!r}: give what log.dirs names in the node's properties")
+        raise usage_error(f"{directory} has no directory {BROKER!r}: give what log.dirs names in the node's properties")
     return PosixDisk(str(directory))
 
 
@@ -127,7 +128,7 @@ def _stopped(directory: Path) -> DirectoryLock:
     try:
         return DirectoryLock(str(directory))
     except StartupError as error:
-        raise wrong(str(error)) from error
+        raise usage_error(str(error)) from error
 
 
 def _set_aside(disk: PosixDisk) -> dict[str, SetAside]:
@@ -138,7 +139,7 @@ def _set_aside(disk: PosixDisk) -> dict[str, SetAside]:
 
 def _checked(known: Mapping[str, SetAside], name: str) -> str:
     if name not in known:
-        raise wrong(f"there is no stray {name!r}: `insync strays list` shows them")
+        raise usage_error(f"there is no stray {name!r}: `insync strays list` shows them")
     return name
 
 
@@ -161,5 +162,5 @@ def _parse_id(text: str) -> UUID:
     except ValueError:
         found = checkpoints.decode_uuid(text)
         if found is None:
-            raise wrong(f"{text!r} is no topic id") from None
+            raise usage_error(f"{text!r} is no topic id") from None
         return found

@@ -16,8 +16,8 @@ from insync.cli.common import (
     print_json,
     print_table,
     run,
-    wrong,
 )
+from insync.cli.exits import usage_error
 from insync.cli.parsing import numbers, pairs
 from insync.client import topics
 from insync.client.cluster import Cluster
@@ -48,9 +48,9 @@ def create(
     """Create a topic."""
     for count, what in ((partitions, "--partitions"), (replication, "--replication")):
         if count < 1 and count != -1:
-            raise wrong(f"{what} {count}: needs to be 1 or more")
+            raise usage_error(f"{what} {count}: needs to be 1 or more")
     if assign and (partitions, replication) != (-1, -1):
-        raise wrong(
+        raise usage_error(
             "--assign says how many partitions and replicas there are: leave out --partitions and --replication"
         )
     configs = pairs(config or [], "config")
@@ -177,7 +177,7 @@ def alter(
     """Add partitions, set configs, or take them back."""
     changes: dict[str, str | None] = {**pairs(config or [], "config"), **dict.fromkeys(reset or [])}
     if not partitions and not changes:
-        raise wrong("nothing to alter: give --partitions, --config or --reset")
+        raise usage_error("nothing to alter: give --partitions, --config or --reset")
 
     async def work(cluster: Cluster) -> None:
         if changes:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from insync.testing.cluster import Cluster, ClusterError
+    from insync.cluster.cluster import Cluster, ClusterError
 
 __all__ = ["Cluster", "ClusterError"]
 
@@ -20,6 +20,6 @@ __all__ = ["Cluster", "ClusterError"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from insync.testing import cluster
+    from insync.cluster import cluster
 
     return getattr(cluster, name)

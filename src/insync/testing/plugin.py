@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from insync.testing.cluster import Cluster
+    from insync.cluster.cluster import Cluster
 
 MARKER = "insync"
 WISHES = ("brokers", "controllers", "profile", "topics", "settings", "directory")
@@ -40,7 +40,7 @@ def insync_cluster(request: pytest.FixtureRequest, insync_cluster_factory: Calla
 @pytest.fixture
 def insync_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cluster]]:
     """`factory(brokers=1, topics=["a"])`: a running cluster, which ends with the test."""
-    from insync.testing.cluster import Cluster
+    from insync.cluster.cluster import Cluster
 
     made: list[Cluster] = request.node.stash.setdefault(_made, [])
 
@@ -64,7 +64,7 @@ def insync_session_options() -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def insync_session_cluster(request: pytest.FixtureRequest, insync_session_options: dict[str, Any]) -> Iterator[Cluster]:
     """One cluster for all tests. After each test that uses it, whatever it broke is mended; its topics stay."""
-    from insync.testing.cluster import Cluster
+    from insync.cluster.cluster import Cluster
 
     with Cluster(**insync_session_options) as cluster:
         request.config.stash[_shared] = cluster
@@ -93,7 +93,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 def _clusters_of(item: pytest.Item) -> list[Cluster]:
     """Those that the test was given, by these fixtures or its own, and those that it made."""
-    module = sys.modules.get("insync.testing.cluster")
+    module = sys.modules.get("insync.cluster.cluster")
     if module is None:
         return []
     given = [value for value in getattr(item, "funcargs", {}).values() if isinstance(value, module.Cluster)]

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from insync.history import history_file, verdict
 from insync.pipeline.audit import history_files as audit_lines
 from insync.pipeline.audit import prefilter as audit_suspects
 from insync.pipeline.audit.findings import EMPTY, MALFORMED, Finding
@@ -28,7 +29,6 @@ from insync.pipeline.audit.prefilter import ACK, CODES, END, FAIL, LIST, LOG, SE
 from insync.pipeline.report import progress as report_watch
 from insync.properties import recorded
 from insync.spark.worker import settle
-from insync.testing import history, verdict
 
 DDL = (
     "kind string, time bigint, client string, topic string, partition int, offset bigint, epoch int, producer bigint, "
@@ -90,10 +90,12 @@ def load(spark: SparkSession, path: str) -> DataFrame:
         found = spark.read.parquet(path)
         missing = [name for name in ("kind", "time", "topic", "partition") if name not in found.columns]
         if missing:
-            raise ValueError(f"{path} has no column '{missing[0]}': a history has {', '.join(history.COLUMNS)}")
+            raise ValueError(f"{path} has no column '{missing[0]}': a history has {', '.join(history_file.COLUMNS)}")
         types = dict(part.split() for part in DDL.split(", "))
-        given = [f.col(name) if name in found.columns else f.lit(None) for name in history.COLUMNS]
-        columns = (column.cast(types[name]).alias(name) for name, column in zip(history.COLUMNS, given, strict=True))
+        given = [f.col(name) if name in found.columns else f.lit(None) for name in history_file.COLUMNS]
+        columns = (
+            column.cast(types[name]).alias(name) for name, column in zip(history_file.COLUMNS, given, strict=True)
+        )
         return found.select(*columns, file)
     schema = f"{DDL}, _corrupt string"
     return spark.read.schema(schema).option("columnNameOfCorruptRecord", "_corrupt").json(path).select("*", file)
@@ -103,13 +105,13 @@ def audit(
     spark: SparkSession, frame: DataFrame, tell: report_watch.Tell = report_watch.silent, *, name: str = ""
 ) -> HistoryAudit:
     """`name`: of the history, for a finding that is about all of it."""
-    columns = [f.col(name) for name in history.COLUMNS if name not in ("kind", "client", "error")]
-    seen = f.when(f.col("kind").isin(history.READ, history.LIST, history.RESET), f.col("client"))
+    columns = [f.col(name) for name in history_file.COLUMNS if name not in ("kind", "client", "error")]
+    seen = f.when(f.col("kind").isin(history_file.READ, history_file.LIST, history_file.RESET), f.col("client"))
     damaged = f.col("_corrupt").isNotNull() if "_corrupt" in frame.columns else f.lit(False)
-    unknown = damaged | f.col("kind").isNull() | ~f.col("kind").isin(*history.KINDS)
+    unknown = damaged | f.col("kind").isNull() | ~f.col("kind").isin(*history_file.KINDS)
     rows = frame.withColumn("code", f.when(unknown, f.lit(-1)).otherwise(_code()).cast("tinyint"))
     odd = unknown | f.col("topic").isNull() | f.col("partition").isNull()
-    event = f.to_json(f.struct(*history.COLUMNS))
+    event = f.to_json(f.struct(*history_file.COLUMNS))
     text = f.when(damaged, f.col("_corrupt")).otherwise(event) if "_corrupt" in frame.columns else event
     file = f.col("_file") if "_file" in frame.columns else f.lit(None).cast("string")
     narrow = rows.select(
@@ -350,10 +352,10 @@ def _neighbourhoods(offsets: list[int]) -> list[tuple[int, int]]:
     return found
 
 
-def _as_events(topic: str, partition: int, events: Events, names: list[str]) -> Iterator[history.Event]:
+def _as_events(topic: str, partition: int, events: Events, names: list[str]) -> Iterator[history_file.Event]:
     columns = ("kind", "time", "client", "offset", "epoch", "producer", "sequence", "crc", "started")
     for kind, time, client, *rest in zip(*(getattr(events, name).tolist() for name in columns), strict=True):
-        yield history.Event(history.KINDS[kind], time, names[client], topic, partition, *rest)
+        yield history_file.Event(history_file.KINDS[kind], time, names[client], topic, partition, *rest)
 
 
 def _what_is_wrong(row: dict[str, Any]) -> tuple[str, str | None, str | None]:

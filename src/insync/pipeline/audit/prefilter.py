@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from insync.testing import history
+from insync.history import history_file
 
-CODES = {kind: code for code, kind in enumerate(history.KINDS)}
-SEND, ACK, FAIL, READ, LIST = (CODES[kind] for kind in history.KINDS[:5])
-LOG, END = CODES[history.LOG], CODES[history.END]
+CODES = {kind: code for code, kind in enumerate(history_file.KINDS)}
+SEND, ACK, FAIL, READ, LIST = (CODES[kind] for kind in history_file.KINDS[:5])
+LOG, END = CODES[history_file.LOG], CODES[history_file.END]
 UNKNOWN = -1
 
 

@@ -1,0 +1,5 @@
+"""What operators ask of a cluster: is it healthy, why is a partition not, and how does a reassignment proceed?
+
+Everything is asked over the Kafka protocol through `insync.client`, so it works for any Kafka cluster. Gathering facts
+and drawing conclusions are separate: `facts` and `health.look` ask, `explain` and `health.judge` are pure.
+"""
