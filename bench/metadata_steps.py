@@ -28,7 +28,7 @@ from insync.node import lifecycle
 from insync.node.config import BROKER, CONTROLLER, NodeConfig
 from insync.node.node import Node
 from insync.sansio import Effect, Event, Message, Reply, Request, Response, Send, Sync, Synced, Timer, WriteFile
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage.disk import write_atomically
 from insync.wire.messages import (
     alter_partition,

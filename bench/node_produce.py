@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from common import Rig, produce_request, table, typical_us
 
 from insync.sansio import Request
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage.disk import Disk
 from insync.storage.posix import PosixDisk
 

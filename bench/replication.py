@@ -12,7 +12,7 @@ from insync.metadata.partition import Partition
 from insync.replication.config import ReplicationConfig
 from insync.replication.manager import ReplicaManager
 from insync.sansio import Outbox, Reply
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage.config import LogConfig
 from insync.storage.log_store import LogStore
 from insync.wire import batch

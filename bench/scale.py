@@ -19,7 +19,7 @@ from common import table, typical_us
 
 from insync.node.node import Node
 from insync.sansio import Effect, Event, Request, Response
-from insync.sim.plan import ClientPlan, NodePlan, Plan, Timing, TopicPlan
+from insync.sim.plans.plan import ClientPlan, NodePlan, Plan, Timing, TopicPlan
 from insync.sim.run import World
 from insync.wire.messages.fetch import FetchRequest
 

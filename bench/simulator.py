@@ -21,9 +21,10 @@ from common import table
 from insync.node.node import Node
 from insync.properties.history import Fingerprint, History
 from insync.sansio import Effect, Event
-from insync.sim.checker import Checker
-from insync.sim.cluster import Cluster
-from insync.sim.plan import ClientPlan, NodePlan, Plan, TopicPlan
+from insync.sim.checks.checker import Checker
+from insync.sim.engine.cluster import Cluster
+from insync.sim.plans.plan import ClientPlan, NodePlan, Plan, TopicPlan
+from insync.sim.plans.swarm import draw_plan
 from insync.sim.run import World, run_plan
 
 AIM = 5_000
@@ -44,7 +45,7 @@ def speed_and_memory(seeds: int) -> None:
     rows: list[tuple[int, int, float, float, int]] = []
     steps, spent = 0, 0.0
     for seed in range(seeds):
-        outcome = run_plan(Plan.from_seed(seed))
+        outcome = run_plan(draw_plan(seed))
         if outcome.violation is not None:  # worth knowing, but not what is measured here
             print(f"seed {seed}: {outcome.violation}")
         steps += outcome.steps
@@ -114,7 +115,7 @@ class TimedChecker(Checker):
 def split(seeds: int) -> None:
     began = time.perf_counter()
     for seed in range(seeds):
-        run_plan(Plan.from_seed(seed), checker_factory=_checker, node_factory=TimedNode)
+        run_plan(draw_plan(seed), checker_factory=_checker, node_factory=TimedNode)
     total = time.perf_counter() - began
     rest = total - Stopwatch.node - Stopwatch.checker
     rows = [

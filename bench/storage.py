@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from uuid import UUID
 
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage.config import LogConfig
 from insync.storage.disk import Disk
 from insync.storage.log import Log

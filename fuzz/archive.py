@@ -6,7 +6,7 @@ from random import Random
 from struct import pack, unpack_from
 
 from fuzz.mutate import mutated
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage import disk as disks
 
 Files = dict[str, bytes]

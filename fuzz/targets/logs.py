@@ -14,7 +14,7 @@ from uuid import UUID
 from fuzz.archive import Files, disk_of, mutated_files, packed, read_tree, unpacked
 from fuzz.mutate import number
 from fuzz.target import Target
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage.checkpoints import MAX_OFFSET
 from insync.storage.config import LogConfig
 from insync.storage.damage import CorruptSegmentError

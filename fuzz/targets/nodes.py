@@ -17,7 +17,7 @@ from fuzz.mutate import mutated
 from fuzz.one_node import OneNode
 from fuzz.target import Target
 from fuzz.targets import common
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.wire import codec
 from insync.wire.errors import MalformedFrame
 from insync.wire.frames import FrameBuffer

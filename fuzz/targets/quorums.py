@@ -18,7 +18,7 @@ from insync.quorum import snapshot as snapshots
 from insync.quorum.config import QuorumConfig
 from insync.quorum.messages import OffsetAndEpoch, Standing
 from insync.sansio import Request, Response, Send
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.wire import control
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot, vote

@@ -15,7 +15,7 @@ from fuzz.one_node import OneNode
 from fuzz.target import Target
 from fuzz.targets import common, nodes
 from insync.metadata.configs import Resource
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.wire import codec
 from insync.wire.errors import MalformedFrame
 from insync.wire.messages import incremental_alter_configs as messages

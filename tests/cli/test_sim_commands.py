@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from insync.cli.main import app
-from insync.sim.probes import PROBES
+from insync.sim.checks.probes import PROBES
 
 run = CliRunner().invoke
 

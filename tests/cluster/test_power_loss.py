@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from insync.cluster import power_loss
 from insync.cluster.disk import JOURNAL, FaultyDisk
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage import disk as disks
 from insync.storage import posix
 from insync.storage.disk import Disk

@@ -32,7 +32,7 @@ from insync.sansio import (
     Timer,
     WriteFile,
 )
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage.disk import write_atomically
 from insync.wire import batch
 from insync.wire.messages import create_topics, delete_topics, fetch, incremental_alter_configs, metadata, produce

@@ -7,7 +7,7 @@ from node_harness import Net, three_brokers
 
 from insync.metadata.partition import Partition
 from insync.quorum.quorum import Quorum
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage import disk as disks
 
 DATA = "data"

@@ -13,7 +13,7 @@ from fuzz.targets import common
 from fuzz.targets.nodes import prepared
 
 from insync.node import apis
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.wire import codec
 from insync.wire.errors import ErrorCode, MalformedFrame
 from insync.wire.messages import (

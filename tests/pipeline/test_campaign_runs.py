@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from insync.pipeline.campaign import job as campaign
 from insync.pipeline.campaign.job import Options
 from insync.pipeline.campaign.seeds import Work, play
-from insync.sim.probes import PROBES
+from insync.sim.checks.probes import PROBES
 
 pytestmark = pytest.mark.xdist_group("spark")
 

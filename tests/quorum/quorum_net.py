@@ -14,7 +14,7 @@ from typing import Any
 from insync.quorum.config import QuorumConfig
 from insync.quorum.quorum import Quorum
 from insync.sansio import Note, Outbox, Reply, Send, Sync
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage.config import LogConfig
 from insync.storage.log import Log
 from insync.wire.messages import begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot, vote

@@ -11,7 +11,7 @@ from quorum_net import DIRECTORY, Net, Peer
 from insync.quorum import damage, offset_checkpoint
 from insync.quorum.messages import OffsetAndEpoch
 from insync.quorum.offset_checkpoint import INTACT, NEW, QuorumCheckpoint
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage.disk import read_all, write_plainly
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch

@@ -8,7 +8,7 @@ import pytest
 
 from insync.quorum import state_file
 from insync.quorum.state_file import ElectionState
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage.disk import write_plainly
 
 

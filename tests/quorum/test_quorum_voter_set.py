@@ -6,7 +6,7 @@ from quorum_bench import Bench
 from quorum_net import DIRECTORY
 
 from insync.quorum import state_file, voter_set
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage.disk import write_atomically
 
 STATE = f"{DIRECTORY}/quorum-state"

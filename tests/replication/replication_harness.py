@@ -14,7 +14,7 @@ from insync.replication.manager import ReplicaManager
 from insync.replication.replica import Replica
 from insync.replication.throttle import NO_RATES, NO_THROTTLE, Rates, Throttle
 from insync.sansio import Note, Outbox, Reply, Send
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage.config import LogConfig
 from insync.storage.log_store import LogStore
 from insync.wire import batch

@@ -10,7 +10,7 @@ from uuid import UUID
 from insync.metadata.image import Image
 from insync.properties.history import History
 from insync.sansio import Effect, Event, Timer
-from insync.sim.checker import Checker
+from insync.sim.checks.checker import Checker
 from insync.wire import metadata_records as records
 
 TOPIC = UUID(int=7)

@@ -12,7 +12,7 @@ from insync.properties.history import Acked, Fingerprint, ListedOffset, Read, Se
 from insync.quorum import messages
 from insync.quorum.config import QuorumConfig
 from insync.sansio import Message, Reply, Request, Stop
-from insync.sim.checker import Checker
+from insync.sim.checks.checker import Checker
 from insync.wire import metadata_records as records
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import list_offsets

@@ -8,9 +8,9 @@ import sys
 
 SEED = 11
 CODE = f"""
-from insync.sim.plan import Plan
+from insync.sim.plans.swarm import draw_plan
 from insync.sim.run import run_plan
-outcome = run_plan(Plan.from_seed({SEED}))
+outcome = run_plan(draw_plan({SEED}))
 print(outcome.trace_hash, outcome.steps, sorted(outcome.stats.items()), sorted(outcome.probes.items()), hash("insync"))
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from insync.sim.engine import Engine, NodeClock
+from insync.sim.engine.engine import Engine, NodeClock
 
 
 def test_things_happen_in_order_of_time_and_then_of_asking() -> None:

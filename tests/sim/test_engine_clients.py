@@ -8,13 +8,13 @@ from typing import Any
 from uuid import UUID
 
 from insync.properties.history import Acked, Failed, History, ListedOffset, Read, Sent
-from insync.sim.client import Client
-from insync.sim.connection import Connection
-from insync.sim.consumer import Consumer, Lister
-from insync.sim.engine import Engine
-from insync.sim.network import Network
-from insync.sim.plan import ClientPlan
-from insync.sim.producer import Producer
+from insync.sim.engine.connection import Connection
+from insync.sim.engine.engine import Engine
+from insync.sim.engine.network import Network
+from insync.sim.plans.plan import ClientPlan
+from insync.sim.workload.client import Client
+from insync.sim.workload.consumer import Consumer, Lister
+from insync.sim.workload.producer import Producer
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch, init_producer_id, list_offsets, metadata, produce

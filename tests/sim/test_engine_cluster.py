@@ -10,10 +10,10 @@ import pytest
 
 from insync.errors import InvariantError
 from insync.sansio import DiskFailed, Outbox, PeerLost, Request, Response, Shutdown, Synced, Timer
-from insync.sim.cluster import Cluster
-from insync.sim.disk import SimDisk
-from insync.sim.engine import Engine, NodeClock
-from insync.sim.network import Network
+from insync.sim.engine.cluster import Cluster
+from insync.sim.engine.disk import SimDisk
+from insync.sim.engine.engine import Engine, NodeClock
+from insync.sim.engine.network import Network
 
 
 class Echo:

@@ -10,13 +10,13 @@ from uuid import UUID
 import pytest
 
 from insync.metadata.partition import Partition
-from insync.sim.cluster import Cluster
-from insync.sim.disk import SimDisk
-from insync.sim.engine import Engine
-from insync.sim.faults import Faults
-from insync.sim.network import Network
-from insync.sim.operator import Operator
-from insync.sim.plan import Action
+from insync.sim.engine.cluster import Cluster
+from insync.sim.engine.disk import SimDisk
+from insync.sim.engine.engine import Engine
+from insync.sim.engine.network import Network
+from insync.sim.plans.plan import Action
+from insync.sim.workload.faults import Faults
+from insync.sim.workload.operator import Operator
 
 PARTITION = Partition(
     topic_id=UUID(int=7),

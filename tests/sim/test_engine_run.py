@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from insync.properties.history import History
-from insync.sim.cluster import Cluster
-from insync.sim.plan import Action, Plan
+from insync.sim.engine.cluster import Cluster
+from insync.sim.plans.plan import Action
+from insync.sim.plans.swarm import draw_plan
 from insync.sim.run import World, run_plan
 
 
@@ -44,7 +45,7 @@ class Lookout:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_run_comes_to_rest_and_acknowledges_records(seed: int) -> None:
-    outcome = run_plan(Plan.from_seed(seed))
+    outcome = run_plan(draw_plan(seed))
     assert outcome.violation is None
     assert outcome.steps > 300
     assert outcome.stats["acked"] > 0
@@ -52,8 +53,8 @@ def test_a_run_comes_to_rest_and_acknowledges_records(seed: int) -> None:
 
 def test_one_seed_is_one_run_under_any_hash_seed() -> None:
     code = (
-        "from insync.sim.plan import Plan\nfrom insync.sim.run import run_plan\n"
-        "print([run_plan(Plan.from_seed(s)).trace_hash for s in (2, 3)])"
+        "from insync.sim.plans.swarm import draw_plan\nfrom insync.sim.run import run_plan\n"
+        "print([run_plan(draw_plan(s)).trace_hash for s in (2, 3)])"
     )
     outputs = [
         subprocess.run(
@@ -68,7 +69,7 @@ def test_one_seed_is_one_run_under_any_hash_seed() -> None:
 
 
 def test_checkers_and_sinks_do_not_change_the_run() -> None:
-    plan = Plan.from_seed(4)
+    plan = draw_plan(4)
     lines: list[str] = []
     plain = run_plan(plan, checker_factory=Lookout)
     watched = run_plan(plan, checker_factory=Lookout, trace_sink=lambda _t, line: lines.append(line))
@@ -77,7 +78,7 @@ def test_checkers_and_sinks_do_not_change_the_run() -> None:
 
 
 def test_a_run_can_be_cut_short() -> None:
-    plan = Plan.from_seed(1)
+    plan = draw_plan(1)
     whole = run_plan(plan, checker_factory=Lookout)
     short = run_plan(plan.cut_to(500), checker_factory=Lookout)
     assert short.steps < whole.steps
@@ -90,7 +91,7 @@ def test_the_actions_of_a_plan_are_carried_out() -> None:
         Action(at_ms=900, kind="lossy_crash", target="2", duration_ms=300),
         Action(at_ms=1_500, kind="restart", target="3", duration_ms=50),
     )
-    world = World(Plan.from_seed(1, actions=actions), checker_factory=Lookout)
+    world = World(draw_plan(1, actions=actions), checker_factory=Lookout)
     world.start()
     world.faults.schedule(world.plan.actions, world.plan.setup_ms)
     world.advance(5_000)
@@ -101,7 +102,7 @@ def test_the_actions_of_a_plan_are_carried_out() -> None:
 
 
 def test_operators_change_the_cluster() -> None:
-    topic = Plan.from_seed(1).topics[0].name
+    topic = draw_plan(1).topics[0].name
     actions = (
         Action(at_ms=100, kind="create_topic", target="n1", value=(2, 1)),
         Action(at_ms=100, kind="grow_topic", target=topic, value=(5,)),
@@ -109,7 +110,7 @@ def test_operators_change_the_cluster() -> None:
         Action(at_ms=700, kind="reassign", target="n1-0", value=(2,)),
         Action(at_ms=1_300, kind="reassign", target="n1-0", value=(3,)),
     )
-    world = World(Plan.from_seed(1, actions=actions), checker_factory=Lookout)
+    world = World(draw_plan(1, actions=actions), checker_factory=Lookout)
     world.start()
     world.faults.schedule(world.plan.actions, world.plan.setup_ms)
     world.advance(4_000)
@@ -127,6 +128,6 @@ def test_a_cluster_that_does_not_come_to_rest_is_a_violation() -> None:
         def settled(self) -> str | None:
             return "L4: never content"
 
-    outcome = run_plan(Plan.from_seed(1, actions=(), fault_ms=200, settle_ms=600), checker_factory=Never)
+    outcome = run_plan(draw_plan(1, actions=(), fault_ms=200, settle_ms=600), checker_factory=Never)
     assert outcome.violation is not None
     assert outcome.violation.property == "L4"

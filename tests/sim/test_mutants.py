@@ -2,9 +2,9 @@
 
 import pytest
 
-from insync.sim import mutations
-from insync.sim.mutations import MUTANTS
-from insync.sim.plan import Plan
+from insync.sim.mutants.catalogue import CATALOGUE, MUTANTS, apply_mutant
+from insync.sim.mutants.hunt import find_catching_seed
+from insync.sim.plans.swarm import draw_plan
 from insync.sim.run import run_plan
 
 QUICK = {
@@ -27,14 +27,14 @@ QUICK = {
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_removed_safeguard_is_noticed_by_a_property_that_fits(name: str) -> None:
-    found = mutations.hunt_one(MUTANTS[name], range(60))
+    found = find_catching_seed(MUTANTS[name], range(60))
     assert found.caught, f"{name}: nobody noticed"
     assert found.property in QUICK[name], (found.property, found.detail)
 
 
 def test_a_stale_epoch_table_is_noticed_by_the_race_that_looks_for_it() -> None:
     """D1: chance alone took more than a thousand seeds."""
-    found = mutations.hunt_one(MUTANTS["epoch-checkpoint-kept-stale"], range(12, 150, 16))
+    found = find_catching_seed(MUTANTS["epoch-checkpoint-kept-stale"], range(12, 150, 16))
     assert found.property == "S3", found
 
 
@@ -42,7 +42,7 @@ def test_a_mutant_is_gone_when_its_block_ends() -> None:
     from insync.replication import high_watermark
 
     before = high_watermark.enough_in_sync
-    with mutations.applied(MUTANTS["hwm-below-min-isr"]):
+    with apply_mutant(MUTANTS["hwm-below-min-isr"]):
         assert high_watermark.enough_in_sync is not before
     assert high_watermark.enough_in_sync is before
 
@@ -50,7 +50,7 @@ def test_a_mutant_is_gone_when_its_block_ends() -> None:
 @pytest.mark.parametrize("name", MUTANTS)
 def test_every_mutant_names_a_safeguard_that_exists(name: str) -> None:
     """A renamed function would leave a mutant that removes nothing."""
-    with mutations.applied(MUTANTS[name]):
+    with apply_mutant(MUTANTS[name]):
         pass
     assert MUTANTS[name].removes
     assert MUTANTS[name].rule
@@ -58,9 +58,9 @@ def test_every_mutant_names_a_safeguard_that_exists(name: str) -> None:
 
 def test_there_are_enough_mutants_and_their_names_are_unique() -> None:
     assert len(MUTANTS) >= 25
-    assert len(mutations.LIST) == len(MUTANTS)
+    assert len(CATALOGUE) == len(MUTANTS)
 
 
 def test_without_a_mutant_the_same_seeds_hold() -> None:
     """What the hunt finds is the mutant's doing."""
-    assert all(run_plan(Plan.from_seed(seed)).violation is None for seed in range(3))
+    assert all(run_plan(draw_plan(seed)).violation is None for seed in range(3))

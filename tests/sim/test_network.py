@@ -6,9 +6,10 @@ import random
 from typing import Any
 
 from insync.sansio import Send
-from insync.sim.connection import Connection, Latency
-from insync.sim.engine import Engine
-from insync.sim.network import Network
+from insync.sim.engine.connection import Connection
+from insync.sim.engine.engine import Engine
+from insync.sim.engine.network import Network
+from insync.sim.plans.plan import Latency
 
 
 class Box:

@@ -9,21 +9,22 @@ from collections import Counter
 
 import pytest
 
-from insync.sim import operations, sequences
-from insync.sim.faults import Faults
-from insync.sim.operator import Operator
-from insync.sim.plan import Plan
+from insync.sim.plans import fault_patterns, operations
+from insync.sim.plans.plan import Plan
+from insync.sim.plans.swarm import draw_plan
+from insync.sim.workload.faults import Faults
+from insync.sim.workload.operator import Operator
 
 SEEDS = range(400)
 
 
 @pytest.fixture(scope="module")
 def plans() -> list[Plan]:
-    return [Plan.from_seed(seed) for seed in SEEDS]
+    return [draw_plan(seed) for seed in SEEDS]
 
 
 def test_one_seed_is_one_plan(plans: list[Plan]) -> None:
-    assert Plan.from_seed(7) == plans[7]
+    assert draw_plan(7) == plans[7]
     assert len({plan.to_json() for plan in plans}) == len(plans)
 
 
@@ -33,11 +34,11 @@ def test_a_plan_survives_json(plans: list[Plan]) -> None:
 
 
 def test_overrides_replace_what_the_seed_gave() -> None:
-    assert Plan.from_seed(3, actions=(), fault_ms=1).fault_ms == 1
+    assert draw_plan(3, actions=(), fault_ms=1).fault_ms == 1
 
 
 def test_the_hash_seed_has_no_say() -> None:
-    code = "from insync.sim.plan import Plan; print([Plan.from_seed(s).to_json() for s in range(5)])"
+    code = "from insync.sim.plans.swarm import draw_plan; print([draw_plan(s).to_json() for s in range(5)])"
     outputs = [
         subprocess.run(
             [sys.executable, "-c", code],
@@ -115,7 +116,7 @@ def test_actions_are_in_order_and_inside_the_fault_phase(plans: list[Plan]) -> N
 
 
 def test_every_motif_has_a_weight() -> None:
-    for motif, weight in [*sequences.FAULTS.values(), *operations.OPERATIONS.values()]:
+    for motif, weight in [*fault_patterns.FAULTS.values(), *operations.OPERATIONS.values()]:
         assert callable(motif)
         assert weight > 0
 

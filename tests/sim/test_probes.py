@@ -9,7 +9,7 @@ import pytest
 from checker_world import FakeLog, three_replicas
 
 from insync.sansio import Effect, Event, Note, Reply, Request, Response, Send, Stop, Timer
-from insync.sim.probes import PROBES, Probes
+from insync.sim.checks.probes import PROBES, Probes
 from insync.wire.errors import ErrorCode
 from insync.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from insync.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from insync.replication import high_watermark
-from insync.sim import scenario_steps
-from insync.sim.mutations import MUTANTS
-from insync.sim.scenario import ScenarioError, play
+from insync.sim.mutants.catalogue import MUTANTS
+from insync.sim.scenario.player import ScenarioError, play
+from insync.sim.scenario.steps import STEPS
 
 FILES = sorted((Path(__file__).parents[1] / "scenarios").glob("*.scenario"))
 START = "cluster brokers=3 controllers=1\ntopic t replicas=1,2,3 min.insync.replicas=2\n"
@@ -42,7 +42,7 @@ def test_no_golden_output_is_left_over() -> None:
 
 def test_the_text_is_the_same_under_any_hash_seed() -> None:
     file = next(file for file in FILES if file.stem == "balanced_recovery_after_power_loss")
-    program = "import sys; from insync.sim.scenario import play; print(play(open(sys.argv[1]).read()).text)"
+    program = "import sys; from insync.sim.scenario.player import play; print(play(open(sys.argv[1]).read()).text)"
     texts = [
         subprocess.run(
             [sys.executable, "-c", program, str(file)],
@@ -168,9 +168,9 @@ def test_a_scenario_begins_with_its_cluster() -> None:
 
 
 def test_every_step_says_how_it_is_written() -> None:
-    for name, step in scenario_steps.STEPS.items():
+    for name, step in STEPS.items():
         assert step.usage.split()[0] == name
-        assert step.run.__module__.startswith("insync.sim.scenario")
+        assert step.run.__module__.startswith("insync.sim.scenario.")
 
 
 def test_the_safeguards_that_scenarios_do_without_exist() -> None:

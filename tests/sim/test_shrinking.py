@@ -2,19 +2,20 @@
 
 import itertools
 
-from insync.sim import mutations, shrinking
-from insync.sim.mutations import MUTANTS
-from insync.sim.plan import Plan
+from insync.sim import shrinking
+from insync.sim.mutants.catalogue import MUTANTS, apply_mutant
+from insync.sim.mutants.hunt import find_catching_seed
+from insync.sim.narration.narrator import Story
+from insync.sim.plans.swarm import draw_plan
 from insync.sim.run import run_plan
-from insync.sim.story import Story
 
 
 def test_a_failing_plan_shrinks_to_fewer_actions_that_break_the_same_property() -> None:
     mutant = MUTANTS["unclean-keeps-elr"]
-    seed = mutations.hunt_one(mutant, range(60)).seed
-    plan = Plan.from_seed(seed)
+    seed = find_catching_seed(mutant, range(60)).seed
+    plan = draw_plan(seed)
     ticks = itertools.count()
-    with mutations.applied(mutant):
+    with apply_mutant(mutant):
         broken = run_plan(plan).violation
         assert broken is not None
         small = shrinking.Shrinker(broken.property, 400, lambda: next(ticks)).shrink(plan)
@@ -32,8 +33,8 @@ def test_a_failing_plan_shrinks_to_fewer_actions_that_break_the_same_property() 
 
 def test_shrinking_stops_when_the_time_is_up() -> None:
     mutant = MUTANTS["read-past-hwm"]
-    seed = mutations.hunt_one(mutant, range(60)).seed
+    seed = find_catching_seed(mutant, range(60)).seed
     shrinker = shrinking.Shrinker("S8", 0.0, lambda: 1.0)
-    with mutations.applied(mutant):
-        shrinker.shrink(Plan.from_seed(seed))
+    with apply_mutant(mutant):
+        shrinker.shrink(draw_plan(seed))
     assert shrinker.attempts <= 2

@@ -10,9 +10,9 @@ import pytest
 
 from insync.sansio import Message, Send
 from insync.sim import run
-from insync.sim.connection import Connection
-from insync.sim.network import Network
-from insync.sim.plan import Plan
+from insync.sim.engine.connection import Connection
+from insync.sim.engine.network import Network
+from insync.sim.plans.swarm import draw_plan
 from insync.wire import codec
 
 CLIENT = "round-trip"
@@ -46,7 +46,7 @@ def _with(send: Send, request: Any) -> Send:
 
 @pytest.mark.parametrize("seed", [1, 4])
 def test_a_run_over_bytes_is_the_same_run(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = Plan.from_seed(seed)
+    plan = draw_plan(seed)
     objects = run.run_plan(plan)
     monkeypatch.setattr(run, "Network", ByteNetwork)
     monkeypatch.setattr(ByteNetwork, "carried", Counter())

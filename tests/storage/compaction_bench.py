@@ -7,7 +7,7 @@ from typing import Any
 
 from storage_bench import Bench
 
-from insync.sim.disk import SimDisk, SimFile
+from insync.sim.engine.disk import SimDisk, SimFile
 from insync.storage.compaction import Compaction
 from insync.storage.log import Log
 from insync.wire import batch as batches

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage.config import LogConfig
 from insync.storage.disk import Disk
 from insync.storage.log import Log

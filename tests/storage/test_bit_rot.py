@@ -9,7 +9,7 @@ import pytest
 from compaction_bench import MortalDisk, ProcessDiedError, compacted, put, records
 from storage_bench import Bench, batch, content, shape
 
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage import disk as disks
 from insync.storage.damage import CorruptSegmentError, DamagedRange
 from insync.storage.log import Log

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage import checkpoints
 from insync.storage import disk as disks
 

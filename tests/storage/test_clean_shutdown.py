@@ -12,7 +12,7 @@ from storage_bench import batch
 
 from insync.findings import Findings
 from insync.sansio import Outbox
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage import checkpoints, clean_shutdown
 from insync.storage import disk as disks
 from insync.storage.clean_shutdown import CleanShutdown, LogEnd

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from storage_bench import batch, content, shape
 
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage.config import LogConfig
 from insync.storage.flush import LogFlush
 from insync.storage.log import Log

@@ -14,7 +14,7 @@ from storage_bench import Bench, batch, content
 
 from insync.findings import Findings
 from insync.sansio import Outbox
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage import checkpoints, clean_shutdown
 from insync.storage import disk as disks
 from insync.storage.config import LogConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage.epoch_cache import EpochCache, read_checkpoint
 
 

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from storage_bench import TOPIC_ID, Bench, batch, shape
 
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage.config import LogConfig
 from insync.storage.log_store import LogStore
 

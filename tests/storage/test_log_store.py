@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from storage_bench import batch
 
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage import disk as disks
 from insync.storage.config import LogConfig
 from insync.storage.log import Log

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from insync.sim.disk import SimDisk
+from insync.sim.engine.disk import SimDisk
 from insync.storage import disk as disks
 
 

@@ -17,8 +17,8 @@ from insync.pipeline import outputs
 from insync.pipeline.campaign.job import Options, Summary, run
 from insync.pipeline.campaign.seeds import Work
 from insync.pipeline.wording import counted
-from insync.sim.mutations import MUTANTS
-from insync.sim.probes import PROBES
+from insync.sim.checks.probes import PROBES
+from insync.sim.mutants.catalogue import MUTANTS
 
 SHOWN = 20
 """Violations that the table names; --json and the files have more."""

@@ -17,12 +17,14 @@ from rich.table import Table
 
 from insync.cli import sim_demo
 from insync.cli.seeds import complain, one_seed, over_processes, seed_range
-from insync.sim import mutations, scenario, shrinking
-from insync.sim.mutant_list import Mutant
-from insync.sim.plan import Plan
-from insync.sim.probes import PROBES
+from insync.sim import shrinking
+from insync.sim.checks.probes import PROBES
+from insync.sim.mutants.catalogue import MUTANTS, Mutant, apply_mutant
+from insync.sim.mutants.hunt import HuntResult, hunt_mutants, markdown_table
+from insync.sim.narration.narrator import Story
+from insync.sim.plans.swarm import draw_plan
 from insync.sim.run import Outcome, run_plan, run_seed
-from insync.sim.story import Story
+from insync.sim.scenario import player
 
 app = typer.Typer(help="The deterministic simulator: the same node code, under faults.", no_args_is_help=True)
 app.command(name="demo")(sim_demo.demo)
@@ -113,7 +115,7 @@ def replay(
     """Run one seed again and tell what happened."""
     number = one_seed(seed)
     story = None if as_json else Story(typer.echo, verbose=verbose)
-    outcome = run_plan(Plan.from_seed(number), story=story)
+    outcome = run_plan(draw_plan(number), story=story)
     if as_json:
         typer.echo(json.dumps(_as_json(outcome)))
     else:
@@ -144,8 +146,8 @@ def shrink(
     """Make a failing seed small enough to read, and tell it as a story."""
     number = one_seed(seed)
     chosen = _mutants([mutant])[0] if mutant else None
-    with mutations.applied(chosen):
-        plan = Plan.from_seed(number)
+    with apply_mutant(chosen):
+        plan = draw_plan(number)
         first = run_plan(plan)
         if first.violation is None:
             raise complain(
@@ -173,14 +175,14 @@ def mutants(
     rows = []
     with _progress(quiet=as_json or markdown) as progress:
         bar = progress.add_task("mutants", total=len(chosen))
-        for caught in mutations.hunt(chosen, wanted, jobs):
+        for caught in hunt_mutants(chosen, wanted, jobs):
             rows.append(caught)
             progress.advance(bar)
     rows.sort(key=lambda row: [m.name for m in chosen].index(row.name))
     if as_json:
         typer.echo(json.dumps({"mutants": [row.as_dict() for row in rows]}))
     elif markdown:
-        typer.echo(mutations.markdown_table(rows))
+        typer.echo(markdown_table(rows))
     else:
         _print_mutants(rows)
     if any(not row.caught for row in rows):
@@ -189,13 +191,13 @@ def mutants(
 
 def _mutants(names: list[str]) -> list[Mutant]:
     for name in names:
-        if name not in mutations.MUTANTS:
-            known = ", ".join(mutations.MUTANTS)
+        if name not in MUTANTS:
+            known = ", ".join(MUTANTS)
             raise complain(f"no mutant is called '{name}'. Known: {known}")
-    return [mutations.MUTANTS[name] for name in names or mutations.MUTANTS]
+    return [MUTANTS[name] for name in names or MUTANTS]
 
 
-def _print_mutants(rows: list[mutations.Caught]) -> None:
+def _print_mutants(rows: list[HuntResult]) -> None:
     table = Table("mutant", "safeguard removed", "caught by", "seed")
     for row in rows:
         table.add_row(row.name, row.removes, row.property or "NOT CAUGHT", str(row.seed) if row.caught else "-")
@@ -212,8 +214,8 @@ def play(files: Annotated[list[Path], typer.Argument(help="Scenario files to pla
         if not file.is_file():
             raise complain(f"no scenario file at {file}")
         try:
-            result = scenario.play(file.read_text(), name=file.name)
-        except scenario.ScenarioError as error:
+            result = player.play(file.read_text(), name=file.name)
+        except player.ScenarioError as error:
             raise complain(str(error)) from None
         typer.echo(result.text)
         failed = failed or not result.ok

@@ -16,10 +16,10 @@ from rich.text import Text
 
 from insync.cli.sim_demo_chapters import CHAPTERS, TOLD, Chapter
 from insync.properties import SAFETY
-from insync.sim import picture
-from insync.sim.scenario import Player
-from insync.sim.scenario_clients import SentBatch
-from insync.sim.scenario_stage import FIRST_CONTROLLER, Happening, Stage
+from insync.sim.narration import picture
+from insync.sim.scenario.client_steps import SentBatch
+from insync.sim.scenario.player import Player
+from insync.sim.scenario.stage import FIRST_CONTROLLER, Happening, Stage
 
 PARTITION = "orders-0"
 WIDTH = 100

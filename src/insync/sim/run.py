@@ -21,16 +21,17 @@ from insync.errors import InvariantError
 from insync.node.node import Node
 from insync.properties.history import History
 from insync.properties.violation import Violation
-from insync.sim.checker import Checker
-from insync.sim.clients import Workload
-from insync.sim.cluster import Cluster, NodeFactory, Observer
-from insync.sim.configs import node_config
-from insync.sim.engine import Engine, NodeClock
-from insync.sim.faults import Faults
-from insync.sim.network import Network
-from insync.sim.operator import Operator
-from insync.sim.plan import Plan
-from insync.sim.trace import Sink, Trace
+from insync.sim.checks.checker import Checker
+from insync.sim.engine.cluster import Cluster, NodeFactory, Observer
+from insync.sim.engine.engine import Engine, NodeClock
+from insync.sim.engine.network import Network
+from insync.sim.engine.node_config import node_config
+from insync.sim.engine.trace import Sink, Trace
+from insync.sim.plans.plan import Plan
+from insync.sim.plans.swarm import draw_plan
+from insync.sim.workload.faults import Faults
+from insync.sim.workload.operator import Operator
+from insync.sim.workload.workload import Workload
 
 CheckerFactory = Callable[[Cluster, History], Any]
 
@@ -211,7 +212,7 @@ def _outcome(world: World, violation: Violation | None, cpu_seconds: float) -> O
 
 def run_seed(seed: int, max_steps: int = 0) -> Outcome:
     """For those who run many: what breaks the code itself is this seed's violation, and the other seeds go on."""
-    plan = Plan.from_seed(seed)
+    plan = draw_plan(seed)
     try:
         return run_plan(plan.cut_to(max_steps) if max_steps else plan)
     except Exception as error:

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from insync.sim.plan import Plan
+from insync.sim.plans.plan import Plan
 from insync.sim.run import run_plan
 
 TOO_LATE_MS = 200

@@ -23,7 +23,7 @@ from insync.pipeline.campaign.seeds import Work
 from insync.pipeline.campaign.store import Chunks, Store, chunk_size, missing, whole
 from insync.pipeline.report import progress as report_watch
 from insync.pipeline.session import submitted
-from insync.sim.probes import PROBES
+from insync.sim.checks.probes import PROBES
 
 MOST_FAILURES = 1_000
 """Violations that a summary names; the files have all."""

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from insync.pipeline.campaign import store as campaign_store
 from insync.pipeline.campaign.store import Chunks, Store
-from insync.sim import mutations
+from insync.sim.mutants.catalogue import MUTANTS, apply_mutant
 from insync.sim.run import Outcome, run_seed
 from insync.spark.worker import settle
 
@@ -62,7 +62,7 @@ class Work:
 
 
 def play(seed: int, work: Work) -> dict[str, Any]:
-    with mutations.applied(mutations.MUTANTS[work.mutant] if work.mutant else None):
+    with apply_mutant(MUTANTS[work.mutant] if work.mutant else None):
         return _row(run_seed(seed, work.steps))
 
 

@@ -1,0 +1,114 @@
+"""Why a simulated cluster has not come to rest (L1-L7), in the order in which things have to come right.
+
+Left out are partitions that wait for a person: no leader, ISR and ELR empty, strategy manual and unclean elections off.
+With `balanced` or `proactive` a recovery has to end, because after healing every broker answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from insync.metadata.image import Image
+from insync.metadata.partition import Partition
+from insync.properties import liveness, log_matching
+from insync.properties.liveness import ReplicaState
+from insync.sim.checks.ghost_image import GhostImage
+from insync.wire import batch
+
+READ_BYTES = 1 << 20
+
+
+def why_not_settled(cluster: Any, truth: GhostImage, waiting: list[int]) -> str | None:
+    """The first reason, with the id of the property that is not met yet."""
+    return next((f"{name}: {reason}" for name, reason in _reasons(cluster, truth, waiting)), None)
+
+
+def _reasons(cluster: Any, truth: GhostImage, waiting: list[int]) -> Iterator[tuple[str, str]]:
+    image = truth.image
+    nodes = [(node_id, cluster.node(node_id)) for node_id in cluster.hosts]
+    yield from _reason("L1", liveness.check_running({n: _state(node) for n, node in nodes}))
+    yield from _reason("L2", liveness.check_unfenced({n: _fenced(image, n) for n, node in nodes if node.lifecycle}))
+    yield from _reason("L4", liveness.check_metadata({n: node.publisher.applied for n, node in nodes}, truth.log.end))
+    for node_id, node in nodes:
+        yield from _reason("L4", _different(node_id, node.image, image))
+    for partition in image.all_partitions():
+        if not _waits_for_operator(truth, partition):
+            yield from _partition_reasons(cluster, partition)
+    yield from _reason("L5", liveness.check_answered(waiting))
+
+
+def _partition_reasons(cluster: Any, partition: Partition) -> Iterator[tuple[str, str]]:
+    replicas = [state for broker in partition.replicas if (state := _replica_state(cluster, broker, partition))]
+    yield from _reason("L3", liveness.check_settled_isr(partition.name, replicas))
+    yield from _reason("L7", liveness.check_reassigned(partition))
+    yield from _reason("L6", liveness.check_replicated(partition, replicas))
+    if cluster.rotten:
+        for broker in partition.replicas:
+            yield from _reason("L6", _damage(cluster, broker, partition))
+
+
+def _damage(cluster: Any, broker: int, partition: Partition) -> str | None:
+    """D6: all rot is repaired in the end, and no finding of it is left."""
+    node = cluster.node(broker) if broker in cluster.hosts else None
+    replica = node.replicas.replicas.get(partition.key) if node is not None and node.replicas else None
+    if node is None or replica is None:
+        return None
+    for finding in node.findings.current():
+        if finding.kind.startswith("corrupt"):
+            return f"replica {broker} of {partition.name} reports {finding.kind}: {finding.text}"
+    log = replica.log
+    offset = log.log_start
+    while offset < log.leo:
+        records = log.read(offset, READ_BYTES, limit_offset=log.leo)
+        wrong = log_matching.check_bytes(broker, records, log.hwm)
+        if wrong is not None:
+            return wrong
+        offset = max(offset + 1, *(header.next_offset for _, header in batch.iter_headers(records)))
+    return None
+
+
+def _reason(property_id: str, wrong: str | None) -> Iterator[tuple[str, str]]:
+    if wrong:
+        yield property_id, wrong
+
+
+def _state(node: Any) -> str:
+    if node is None:
+        return "down"
+    return str(node.lifecycle.state) if node.lifecycle else "running"
+
+
+def _fenced(image: Image, node_id: int) -> bool:
+    broker = image.brokers.get(node_id)
+    return broker is None or broker.fenced
+
+
+def _replica_state(cluster: Any, broker: int, partition: Partition) -> ReplicaState | None:
+    node = cluster.node(broker) if broker in cluster.hosts else None
+    replica = node.replicas.replicas.get(partition.key) if node is not None and node.replicas else None
+    if replica is None:
+        return None
+    leader = replica.leader
+    return ReplicaState(
+        broker=broker,
+        leo=replica.log.leo,
+        hwm=replica.log.hwm,
+        leader_epoch=replica.partition.leader_epoch,
+        pending_isr_change=leader is not None and leader.state.maximal_isr != leader.state.isr,
+    )
+
+
+def _waits_for_operator(truth: GhostImage, partition: Partition) -> bool:
+    topic = partition.topic
+    return liveness.waits_for_operator(
+        partition, strategy=truth.strategy(topic), unclean_enabled=truth.unclean_enabled(topic)
+    )
+
+
+def _different(node_id: int, image: Image, truth: Image) -> str | None:
+    """L4: the same offset has to mean the same state."""
+    for name in ("brokers", "topics", "configs", "features", "partitions"):
+        if getattr(image, name) != getattr(truth, name):
+            return f"node {node_id} has applied everything and has other {name}"
+    return None

@@ -1,0 +1,67 @@
+"""One simulated TCP connection, who is at its ends, and how long bytes take."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from insync.sansio import Message, Send
+
+
+class Endpoint(Protocol):
+    """A process on the network: a node or a client."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def generation(self) -> int:
+        """One more for each start of the process."""
+
+    @property
+    def alive(self) -> bool: ...
+    @property
+    def dark(self) -> bool:
+        """The machine is off: it refuses nothing, it is silent."""
+
+    def on_request(self, connection: Connection, correlation: int, request: Message) -> None: ...
+    def on_response(self, send: Send, response: Message | None) -> None: ...
+    def on_peer_lost(self, peer: int) -> None: ...
+
+
+class Connection:
+    """One TCP connection; `outstanding` are the requests that its source still waits for."""
+
+    __slots__ = (
+        "backward",
+        "channel",
+        "dst",
+        "dst_generation",
+        "forward",
+        "held_backward",
+        "held_forward",
+        "last_backward",
+        "last_forward",
+        "next_correlation",
+        "open",
+        "outstanding",
+        "src",
+        "src_generation",
+        "watch_at",
+    )
+
+    def __init__(self, src: int, dst: int, channel: str, src_generation: int, ready_at: int) -> None:
+        self.src = src
+        self.dst = dst
+        self.channel = channel
+        self.src_generation = src_generation
+        self.dst_generation = -1
+        self.open = True
+        self.next_correlation = 0
+        self.outstanding: dict[int, tuple[int, Send]] = {}
+        self.forward: deque[tuple[int, Message]] = deque()
+        self.backward: deque[tuple[int, Message]] = deque()
+        self.held_forward = 0
+        self.held_backward = 0
+        self.last_forward = ready_at
+        self.last_backward = 0
+        self.watch_at = 0

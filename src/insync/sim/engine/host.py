@@ -1,0 +1,157 @@
+"""One machine with one process: what is outside of a node and belongs to it alone.
+
+The disk and the clock outlive the process; the node, its timers and the requests it has yet to answer do not. A paused
+process is a zombie in waiting: bytes pile up in its sockets and its clock goes on; when it wakes it handles all of it,
+late, before or after it notices what time it is.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from insync.sansio import Effect, Event, Message, PeerLost, Request, Response, Send, Timer
+from insync.sim.engine.connection import Connection
+from insync.sim.engine.disk import SimDisk
+from insync.sim.engine.engine import Engine, NodeClock
+from insync.sim.engine.network import Network
+
+LATE_TIMER_US = 200
+"""A deadline that is past already fires this much later, so that a node cannot stop time by asking for it again."""
+
+
+class NodeLike(Protocol):
+    """What the simulator needs of a node to run it; observers look further inside."""
+
+    def start(self, now: int) -> list[Effect]: ...
+    def step(self, event: Event, now: int) -> list[Effect]: ...
+    def next_deadline(self) -> int | None: ...
+
+
+class Host:
+    """An endpoint of the network; `run_step` is the cluster's."""
+
+    def __init__(
+        self, node_id: int, config: Any, disk: SimDisk, clock: NodeClock, run_step: Callable[[Host, Event], None]
+    ) -> None:
+        self.id = node_id
+        self.config = config
+        self.disk = disk
+        self.clock = clock
+        self.node: Any = None
+        self.generation = 0
+        self.dark = False
+        self.paused = False
+        self.stopping = False
+        self.outage = 0
+        self.disk_delay_us = 0
+        self.written_at = 0
+        self.tokens: dict[int, tuple[Connection, int]] = {}
+        self._backlog: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._run_step = run_step
+        self._next_token = 0
+        self._timer_at = 0
+        self._timer_sequence = 0
+
+    @property
+    def alive(self) -> bool:
+        return self.node is not None
+
+    def begin(self, node: NodeLike) -> None:
+        self.node = node
+        self.generation += 1
+        self.dark = self.paused = self.stopping = False
+        self._forget()
+
+    def end(self, *, dark: bool) -> None:
+        self.node = None
+        self.dark = dark
+        self.paused = self.stopping = False
+        self._forget()
+
+    def _forget(self) -> None:
+        self.tokens.clear()
+        self._backlog.clear()
+        self._timer_at = 0
+        self._timer_sequence += 1
+
+    # --- what reaches the process ------------------------------------------------------------------------------------
+
+    def deliver(self, event: Event) -> None:
+        if self.paused:
+            self._backlog.append((self._run_step, (self, event)))
+        elif self.node is not None:
+            self._run_step(self, event)
+
+    def when_awake(self, action: Callable[..., None], *args: Any) -> None:
+        """Work of the process itself, such as a finished fsync: it waits while the process is stopped."""
+        if self.paused:
+            self._backlog.append((action, args))
+        else:
+            action(*args)
+
+    def on_request(self, connection: Connection, correlation: int, request: Message) -> None:
+        self._next_token = token = self._next_token + 1
+        self.tokens[token] = (connection, correlation)
+        self.deliver(Request(token, request))
+
+    def on_response(self, send: Send, response: Message | None) -> None:
+        self.deliver(Response(send, response))
+
+    def on_peer_lost(self, peer: int) -> None:
+        self.deliver(PeerLost(peer))
+
+    def reply(self, network: Network, token: int, response: Message | None) -> None:
+        connection, correlation = self.tokens.pop(token)  # a second answer to one request is a defect: KeyError
+        if response is None:
+            network.refuse_to_reply(connection, correlation)
+        else:
+            network.reply(connection, correlation, response)
+
+    # --- pausing -----------------------------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self, engine: Engine, rng: random.Random, fire: Callable[[Host, int], None]) -> None:
+        """Handle what piled up; a coin says whether the process looks at its clock or at its sockets first."""
+        self.paused = False
+        if rng.random() < 0.5:
+            self._run_step(self, Timer())
+        while self._backlog and self.node is not None:
+            action, args = self._backlog.popleft()
+            action(*args)
+        self.rearm(engine, fire)
+
+    # --- its timer ---------------------------------------------------------------------------------------------------
+
+    def rearm(self, engine: Engine, fire: Callable[[Host, int], None]) -> None:
+        self._timer_at = 0
+        self.arm(engine, fire)
+
+    def arm(self, engine: Engine, fire: Callable[[Host, int], None]) -> None:
+        """Keep one timer in the agenda, no later than the node's next deadline."""
+        node = self.node
+        if node is None or self.paused:
+            return
+        deadline = node.next_deadline()
+        if deadline is None:
+            return
+        at = self.clock.sim_time_of(deadline)
+        if at <= engine.now:
+            at = engine.now + LATE_TIMER_US
+        if self._timer_at and self._timer_at <= at:
+            return
+        self._timer_at = at
+        self._timer_sequence += 1
+        engine.at(at, fire, self, self._timer_sequence)
+
+    def timer_is_due(self, sequence: int, engine: Engine) -> bool:
+        """False for a timer that was replaced, or when the node has meanwhile moved its deadline further away."""
+        if sequence != self._timer_sequence or self.node is None or self.paused:
+            return False
+        self._timer_at = 0
+        deadline = self.node.next_deadline()
+        return deadline is not None and self.clock.sim_time_of(deadline) <= engine.now

@@ -1,0 +1,1 @@
+"""The protocol with one safeguard removed, to prove that the simulator notices."""

@@ -1,0 +1,366 @@
+"""The safeguards that can be taken out, one by one, and what is left when they are.
+
+A patch is the place of one attribute, `package.module:name`, and a function from the original to what replaces it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from insync.sim.mutants import patches
+
+Patch = tuple[str, Callable[[Any], Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    name: str
+    removes: str
+    rule: str
+    patches: tuple[Patch, ...]
+
+
+def _mutant(name: str, rule: str, removes: str, *patches: Patch) -> Mutant:
+    return Mutant(name=name, rule=rule, removes=removes, patches=patches)
+
+
+_UNCHECKED_ENDS: tuple[Patch, ...] = (
+    ("storage.clean_shutdown:find_damage", patches.always(None)),
+    ("storage.recovery:find_other_end", patches.always(None)),
+)
+"""A start that trusts the clean-shutdown file; else it would find the logs shorter than recorded."""
+
+CATALOGUE: tuple[Mutant, ...] = (
+    # divergence
+    _mutant(
+        "truncate-to-hwm",
+        "D4",
+        "truncation by leader epochs (the follower cuts to its high watermark instead)",
+        ("replication.fetcher:Fetchers.add", patches.truncate_to_hwm_first),
+    ),
+    _mutant(
+        "exact-epoch-only",
+        "D2",
+        "the leader's look-up of the largest epoch not above the one asked",
+        ("replication.divergence:end_of", patches.exact_epoch_only),
+    ),
+    _mutant(
+        "leader-end-only",
+        "D3",
+        "the minimum with the follower's own end of the epoch",
+        ("replication.divergence:lower_end", lambda _o: lambda own_end, leader_end, own_leo: min(leader_end, own_leo)),
+    ),
+    # fetching
+    _mutant(
+        "fetch-epoch-unchecked",
+        "F3",
+        "the leader-epoch check on Fetch",
+        ("replication.leader:leader_epoch_error", patches.always(None)),
+    ),
+    _mutant(
+        "old-uptime-fetch",
+        "F4",
+        "the refusal of a fetch from an earlier uptime of the follower",
+        ("replication.leader:is_older_uptime", patches.always(False)),
+        ("replication.isr:same_uptime", patches.always(True)),
+        ("controller.eligibility:member_epoch_is_current", patches.always(True)),
+    ),
+    _mutant(
+        "late-answers",
+        "F6",
+        "dropping late fetch answers (by epoch, by offset)",
+        ("replication.fetcher:is_of_this_epoch", patches.always(True)),
+        ("replication.fetcher:is_at_leo", patches.always(True)),
+        ("replication.follower:continues_log", patches.always(True)),
+        ("storage.log:Log.check_position", patches.always(None)),
+    ),
+    _mutant(
+        "unclamped-hwm",
+        "F5",
+        "keeping a follower's high watermark within its own log",
+        ("replication.high_watermark:follower_hwm", lambda _o: lambda answered, own_leo: answered),
+        ("storage.log:Log.set_hwm", patches.unclamped),
+    ),
+    # high watermark
+    _mutant(
+        "hwm-over-isr",
+        "H1",
+        "the maximal ISR (the high watermark counts the committed ISR)",
+        ("replication.high_watermark:replication_quorum", patches.committed_isr),
+        ("replication.high_watermark:waits_for_joiner", patches.always(False)),
+    ),
+    _mutant(
+        "hwm-below-min-isr",
+        "H1",
+        "the gate that keeps the high watermark while ISR < MinISR",
+        ("replication.high_watermark:enough_in_sync", patches.always(True)),
+    ),
+    _mutant(
+        "stale-hwm-told",
+        "H4",
+        "ListOffsets waiting until HWM >= LESO",
+        ("replication.offsets:may_tell_hwm", patches.always(True)),
+    ),
+    _mutant(
+        "read-past-hwm",
+        "H5",
+        "consumers reading below the high watermark only",
+        ("replication.fetch_server:readable_end", patches.to_leo),
+    ),
+    # ISR
+    _mutant("joins-below-leso", "I2", "the LEO >= LESO check", ("replication.isr:reached_leso", patches.always(True))),
+    _mutant("joins-below-hwm", "I2", "the LEO >= HWM check", ("replication.isr:reached_hwm", patches.always(True))),
+    _mutant(
+        "joins-without-fetch",
+        "I2",
+        "the check for a fetch in this leader epoch",
+        ("replication.isr:fetched_in_this_epoch", patches.always(True)),
+    ),
+    _mutant(
+        "followers-not-reset",
+        "T1",
+        "forgetting follower state on (re-)election",
+        ("replication.leader:Leader.reset_followers", patches.always(None)),
+    ),
+    _mutant(
+        "maximal-isr-given-up",
+        "I3",
+        "keeping the maximal ISR while the outcome of a proposal is unknown, also by withdrawing it",
+        ("replication.alter_partition:proves_not_applied", patches.always(True)),
+        ("replication.alter_partition:may_yet_be_applied", patches.always(False)),
+    ),
+    _mutant(
+        "refusal-ends-doubt",
+        "I3",
+        "withdrawing a refused proposal of which an unanswered copy may still arrive",
+        ("replication.alter_partition:may_yet_be_applied", patches.always(False)),
+    ),
+    _mutant(
+        "older-metadata", "M3", "ignoring older partition epochs", ("replication.isr:is_newer", patches.always(True))
+    ),
+    # the controller
+    _mutant(
+        "member-epoch-unchecked",
+        "I4",
+        "the broker epoch of each proposed ISR member",
+        ("controller.eligibility:member_epoch_is_current", patches.always(True)),
+    ),
+    _mutant(
+        "ineligible-members",
+        "I4",
+        "the controller's eligibility check of ISR members",
+        ("controller.eligibility:may_join_isr", patches.always(True)),
+    ),
+    _mutant(
+        "ineligible-everywhere",
+        "I2",
+        "the eligibility checks on the leader and on the controller",
+        ("controller.eligibility:may_join_isr", patches.always(True)),
+        ("replication.isr:not_fenced", patches.always(True)),
+        ("replication.isr:not_shutting_down", patches.always(True)),
+    ),
+    _mutant(
+        "partition-epoch-unchecked",
+        "I6",
+        "comparing the partition epoch of a proposal",
+        ("controller.alter_partition:partition_epoch_is_current", patches.always(True)),
+    ),
+    _mutant(
+        "unclean-keeps-elr",
+        "B6",
+        "removing an uncleanly restarted broker from the ELR",
+        ("controller.broker_registry:expel_unclean", lambda _o: lambda ctx, broker_id: []),
+    ),
+    _mutant(
+        "registers-unfenced",
+        "B2",
+        "fencing the earlier uptime before a new registration",
+        ("controller.broker_registry:earlier_uptime_is_over", patches.always(True)),
+        ("controller.broker_registry:expel_unclean", patches.elr_only),
+    ),
+    _mutant(
+        "fenced-before-its-replicas",
+        "B4",
+        "taking a broker out of every ISR, in slices, before the record that fences it",
+        ("controller.broker_registry:fence", patches.fenced_first),
+    ),
+    _mutant(
+        "fenced-electable",
+        "E2",
+        "electing only unfenced replicas",
+        ("controller.eligibility:may_lead", patches.always(True)),
+    ),
+    _mutant(
+        "elr-kept-at-min-isr",
+        "E4",
+        "emptying the ELR when ISR >= MinISR",
+        ("controller.partition_change:PartitionChangeBuilder.elr_is_obsolete", patches.always(False)),
+    ),
+    _mutant(
+        "elr-not-filled",
+        "E3",
+        "moving a leaving ISR member to the ELR below MinISR",
+        ("controller.partition_change:PartitionChangeBuilder.joins_elr", patches.always(())),
+    ),
+    _mutant(
+        "recovery-impatient",
+        "E6",
+        "balanced recovery waiting for every last-known-ELR member",
+        ("controller.recovery:Recoveries.heard_from_all", patches.one_answer_is_enough),
+    ),
+    _mutant(
+        "min-isr-raised-unseen",
+        "E8",
+        "waiting until a leader knows the raised MinISR before the ELR relies on it",
+        ("controller.alter_partition:leader_knows_min_isr", patches.always(True)),
+    ),
+    _mutant(
+        "reassignment-below-min-isr",
+        "R2",
+        "completing a reassignment only with MinISR members left",
+        ("controller.partition_change:PartitionChangeBuilder.reassignment_keeps_min_isr", patches.always(True)),
+    ),
+    _mutant(
+        "completion-keeps-epoch",
+        "M2",
+        "the new leader epoch of a completed reassignment",
+        ("controller.partition_change:PartitionChangeBuilder._complete_reassignment", patches.same_leader_epoch),
+    ),
+    # storage
+    _mutant(
+        "clean-file-before-flush",
+        "B5",
+        "flushing every log before the clean-shutdown file is written",
+        ("storage.log_store:LogStore.close_cleanly", patches.clean_file_first),
+        *_UNCHECKED_ENDS,
+    ),
+    _mutant(
+        "clean-file-kept",
+        "B5",
+        "removing the clean-shutdown file at start",
+        ("storage.clean_shutdown:take", patches.read_and_keep),
+        *_UNCHECKED_ENDS,
+    ),
+    _mutant(
+        "clean-file-vouches-for-damage",
+        "B5",
+        "comparing every log with what the clean stop recorded",
+        ("storage.clean_shutdown:find_damage", patches.always(None)),
+        ("storage.log_loader:LogLoader._find_missing", patches.always(None)),
+    ),
+    _mutant(
+        "epoch-checkpoint-unsynced",
+        "D1",
+        "syncing the leader-epoch checkpoint",
+        ("storage.epoch_cache:EpochCache.persist", patches.persist_unsynced),
+        ("storage.closing:close_all", patches.epochs_closed_unsynced),
+    ),
+    _mutant(
+        "epoch-checkpoint-kept-stale",
+        "D1",
+        "taking epochs that an opened log leaves out off the disk too",
+        ("storage.recovery:correct_checkpoint", patches.always(None)),
+    ),
+    _mutant("crc-unchecked", "P5", "the CRC of batches", ("wire.batch:crc_ok", patches.always(True))),
+    _mutant(
+        "retention-past-hwm",
+        "H5",
+        "keeping what is above the high watermark from retention",
+        ("storage.retention:retention_limit", lambda _o: lambda log: log.leo),
+    ),
+    _mutant(
+        "sequences-not-rebuilt",
+        "P4",
+        "rebuilding producer sequences from the log",
+        ("storage.producer_state:ProducerStates.rebuild", patches.always(None)),
+    ),
+    _mutant(
+        "duplicates-appended",
+        "P4",
+        "recognising a batch that was appended before",
+        ("storage.producer_state:ProducerStates.check", patches.always(None)),
+    ),
+    # the quorum
+    _mutant(
+        "vote-not-persisted",
+        "Q4",
+        "persisting a vote",
+        ("quorum.state_file:PersistElection.run", patches.always(None)),
+        ("quorum.damage:newest_election", patches.forgotten_vote),
+    ),
+    _mutant(
+        "two-votes-per-epoch",
+        "Q4",
+        "granting one vote per epoch",
+        ("quorum.election:one_vote_per_epoch", patches.always(True)),
+    ),
+    _mutant(
+        "any-log-elected",
+        "Q4",
+        "voting only for a log at least as up to date",
+        ("quorum.election:log_is_up_to_date", patches.always(True)),
+    ),
+    _mutant(
+        "old-epochs-counted",
+        "Q5",
+        "committing only through an entry of the leader's own epoch",
+        ("quorum.leader:covers_own_epoch", patches.always(True)),
+    ),
+    _mutant(
+        "leader-never-resigns",
+        "Q5",
+        "resigning when no majority of voters fetches",
+        ("quorum.leader:Leader.majority_heard_until", patches.never),
+    ),
+    _mutant(
+        "metadata-cut-below-hwm",
+        "Q2",
+        "never truncating the metadata log below its high watermark",
+        ("quorum.core:Core.keeps_committed", patches.always(True)),
+        ("quorum.core:Core.cut_to", patches.cut_below_hwm),
+    ),
+    _mutant(
+        "unsynced-acknowledged",
+        "Q4",
+        "syncing metadata before acknowledging it",
+        ("quorum.core:Core.acknowledged", lambda _o: lambda self: self.log.leo),
+    ),
+    _mutant(
+        "damaged-voter-votes",
+        "Q8",
+        "refusing votes while the log is damaged",
+        ("quorum.damage:is_shorter", patches.always(False)),
+    ),
+)
+
+MUTANTS: dict[str, Mutant] = {mutant.name: mutant for mutant in CATALOGUE}
+
+
+@contextmanager
+def apply_mutant(mutant: Mutant | None) -> Iterator[None]:
+    """The safeguard is gone inside the block, and back after it."""
+    undo: list[tuple[Any, str, Any]] = []
+    try:
+        for path, make in mutant.patches if mutant else ():
+            owner, name = _resolve(path)
+            original = owner.__dict__[name]
+            undo.append((owner, name, original))
+            setattr(owner, name, make(original))
+        yield
+    finally:
+        for owner, name, original in reversed(undo):
+            setattr(owner, name, original)
+
+
+def _resolve(path: str) -> tuple[Any, str]:
+    """`package.module:name` or `package.module:Class.name` as the thing that holds the name, and the name."""
+    module, _, rest = path.partition(":")
+    *owners, name = rest.split(".")
+    owner: Any = importlib.import_module(f"insync.{module}")
+    for each in owners:
+        owner = getattr(owner, each)
+    return owner, name

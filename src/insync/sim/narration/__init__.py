@@ -1,0 +1,1 @@
+"""A run and its partitions as text for people."""

@@ -1,0 +1,1 @@
+"""Plans as data (`plan`), and the generators that draw one from a seed (`swarm`)."""

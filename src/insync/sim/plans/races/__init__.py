@@ -1,0 +1,1 @@
+"""Races that chance seldom produces: each is a few timed actions with drawn moments."""

@@ -1,0 +1,224 @@
+"""From one seed to one plan (swarm testing).
+
+A run that does everything at once does nothing deeply, so each seed draws a few kinds of trouble and leaves the others
+out. Some runs are calm, a few are brutal. Small clusters are the most frequent: what breaks needs few nodes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from typing import Any
+
+from insync.sim.plans import directed
+from insync.sim.plans.draw import UNCLEAN_STRATEGIES, Draw, FaultPattern
+from insync.sim.plans.fault_patterns import FAULTS
+from insync.sim.plans.operations import OPERATIONS
+from insync.sim.plans.plan import Action, ClientPlan, Latency, NodePlan, Plan, Timing, TopicPlan
+from insync.sim.plans.races.race import TOPIC, Setting
+
+FIRST_CONTROLLER = 101
+"""Controllers with a process of their own have ids from here on."""
+
+_SHAPES: tuple[tuple[int, int, bool, int], ...] = (
+    (1, 3, False, 20),
+    (3, 3, True, 18),
+    (3, 3, False, 12),
+    (1, 3, True, 12),
+    (1, 4, False, 7),
+    (3, 4, True, 6),
+    (3, 5, False, 5),
+    (1, 2, False, 5),
+    (1, 5, True, 4),
+    (5, 5, True, 3),
+    (5, 3, False, 3),
+    (1, 1, True, 2),
+    (3, 7, False, 1),
+    (1, 6, False, 1),
+)
+"""(controllers, brokers, combined, weight)."""
+
+
+def draw_plan(seed: int, **overrides: Any) -> Plan:
+    """The plan of that seed, with some of its fields replaced."""
+    rng = random.Random(f"insync plan {seed}")
+    setting = directed.choose(seed)
+    plan = _swarm(seed, rng) if setting is None else _directed(seed, rng, setting)
+    return dataclasses.replace(plan, **overrides)
+
+
+def _directed(seed: int, rng: random.Random, setting: Setting) -> Plan:
+    """A race that is looked for, in the cluster that it needs."""
+    nodes = _roles(rng, setting.controllers, setting.brokers, setting.combined)
+    brokers = tuple(n.node_id for n in nodes if "broker" in n.roles)
+    voters = tuple(n.node_id for n in nodes if "controller" in n.roles)
+    drawn = _topic(rng, TOPIC, len(brokers))
+    draws = Draw(rng, brokers, voters, (drawn,), _timing(rng))
+    race = setting.race(draws)
+    topic = TopicPlan(
+        name=TOPIC,
+        partitions=1,
+        replication_factor=min(len(brokers), race.replication_factor),
+        configs=tuple((dict(drawn.configs) | race.configs).items()),
+    )
+    return Plan(
+        seed=seed,
+        nodes=nodes,
+        topics=(topic,),
+        clients=race.clients or _clients(rng),
+        timing=draws.timing,
+        latency=_latency(rng),
+        disk_us=rng.choice(((50, 500), (100, 3_000), (200, 20_000))),
+        actions=tuple(sorted(race.actions, key=lambda action: action.at_ms)),
+        fault_ms=race.fault_ms,
+    )
+
+
+def _swarm(seed: int, rng: random.Random) -> Plan:
+    nodes = _nodes(rng)
+    brokers = tuple(n.node_id for n in nodes if "broker" in n.roles)
+    voters = tuple(n.node_id for n in nodes if "controller" in n.roles)
+    timing = _timing(rng)
+    topics = _topics(rng, len(brokers))
+    fault_ms = rng.choice((4_000, 5_000, 6_000, 8_000))
+    return Plan(
+        seed=seed,
+        nodes=nodes,
+        topics=topics,
+        clients=_clients(rng),
+        timing=timing,
+        latency=_latency(rng),
+        disk_us=rng.choice(((50, 500), (100, 3_000), (200, 20_000))),
+        actions=_actions(rng, Draw(rng, brokers, voters, topics, timing), fault_ms),
+        fault_ms=fault_ms,
+    )
+
+
+def _nodes(rng: random.Random) -> tuple[NodePlan, ...]:
+    controllers, brokers, combined, _ = rng.choices(_SHAPES, [shape[3] for shape in _SHAPES])[0]
+    return _roles(rng, controllers, brokers, combined)
+
+
+def _roles(rng: random.Random, controllers: int, brokers: int, combined: bool) -> tuple[NodePlan, ...]:
+    roles: dict[int, tuple[str, ...]] = {}
+    for broker in range(1, brokers + 1):
+        roles[broker] = ("broker", "controller") if combined and broker <= controllers else ("broker",)
+    if not combined:
+        roles.update({FIRST_CONTROLLER + i: ("controller",) for i in range(controllers)})
+    skewed = rng.random() < 0.4
+    return tuple(
+        NodePlan(
+            node_id=node,
+            roles=role,
+            skew_ms=rng.randint(0, 100_000) if skewed else 0,
+            drift_ppm=rng.randint(-20_000, 20_000) if skewed else 0,
+            wall_offset_ms=1_700_000_000_000 + (rng.randint(-3_000, 3_000) if skewed else 0),
+        )
+        for node, role in roles.items()
+    )
+
+
+def _timing(rng: random.Random) -> Timing:
+    session = rng.choice((500, 700, 1_000))
+    election = rng.choice((150, 200, 300))
+    return Timing(
+        heartbeat_ms=rng.choice((100, 150, 200)),
+        session_ms=session,
+        lag_ms=rng.choice((300, 400, 600)),
+        election_ms=election,
+        quorum_fetch_ms=election * 2,
+        fetch_wait_ms=rng.choice((60, 100, 150)),
+        request_ms=rng.choice((600, 900, 1_500)),
+        recovery_wait_ms=rng.choice((100, 300)),
+        rebalance_ms=rng.choice((0, 0, 700)),
+        fetch_sessions=rng.choice((1_000, 1_000, 1)),
+        snapshot_records=rng.choice((15, 40, 1_000)),
+        slice_records=1 if session > 500 else 3,
+        apply_records=2,  # so few that every run decides and applies changes of the metadata in slices
+    )
+
+
+def _topics(rng: random.Random, brokers: int) -> tuple[TopicPlan, ...]:
+    return tuple(_topic(rng, f"t{i}", brokers) for i in range(rng.choice((1, 1, 2))))
+
+
+def _topic(rng: random.Random, name: str, brokers: int) -> TopicPlan:
+    factor = min(brokers, rng.choice((3, 3, 3, 3, 3, 2, 1, 4, 5)))
+    min_isr = min(factor, rng.choice((2, 2, 2, 2, 1, 1, 3)))
+    configs = {
+        "min.insync.replicas": str(min_isr),
+        "unclean.recovery.strategy": rng.choice(UNCLEAN_STRATEGIES),
+    }
+    flush = rng.random()
+    if flush < 0.2:
+        configs["flush.messages"] = rng.choice(("1", "3"))
+    elif flush < 0.4:
+        configs["flush.ms"] = rng.choice(("50", "300"))
+    if rng.random() < 0.4:
+        configs["segment.bytes"] = rng.choice(("400", "1000", "4000"))
+        if rng.random() < 0.5:
+            configs["retention.bytes"] = rng.choice(("800", "3000"))
+        if rng.random() < 0.3:
+            configs["retention.ms"] = rng.choice(("500", "2000"))
+    if rng.random() < 0.06:
+        configs["unclean.leader.election.enable"] = "true"
+    if rng.random() < 0.1:
+        configs["message.timestamp.type"] = "LogAppendTime"
+    return TopicPlan(
+        name=name, partitions=rng.choice((1, 1, 1, 2, 3)), replication_factor=factor, configs=tuple(configs.items())
+    )
+
+
+def _clients(rng: random.Random) -> tuple[ClientPlan, ...]:
+    kinds = (
+        ["producer"] * rng.choice((1, 2, 2, 3)) + ["consumer"] * rng.choice((1, 1, 2)) + ["lister"] * rng.choice((0, 1))
+    )
+    return tuple(_client(rng, -2 - i, kind) for i, kind in enumerate(kinds))
+
+
+def _client(rng: random.Random, client_id: int, kind: str) -> ClientPlan:
+    if kind != "producer":
+        return ClientPlan(client_id=client_id, kind=kind, every_ms=rng.choice((80, 150, 300)))
+    acks = rng.choice((-1, -1, -1, -1, 1, 1, 0))
+    idempotent = acks == -1 and rng.random() < 0.6
+    return ClientPlan(
+        client_id=client_id,
+        kind=kind,
+        every_ms=rng.choice((30, 60, 120)),
+        acks=acks,
+        idempotent=idempotent,
+        max_records=rng.choice((1, 3)),
+        in_flight=rng.choice((1, 2, 4)),
+        value_bytes=rng.choice((0, 0, 40)),
+    )
+
+
+def _latency(rng: random.Random) -> Latency:
+    return rng.choice(
+        (
+            Latency(base_us=100, jitter_us=400, spike_every=0),
+            Latency(base_us=300, jitter_us=3_000, spike_every=300, spike_us=60_000),
+            Latency(base_us=1_000, jitter_us=12_000, spike_every=80, spike_us=150_000),
+        )
+    )
+
+
+def _actions(rng: random.Random, draw_from: Draw, fault_ms: int) -> tuple[Action, ...]:
+    """A swarm: some kinds of trouble, each by its weight; calm, lively or brutal."""
+    kinds = _some(rng, FAULTS, rng.choice((1, 2, 3, 5, 8)))
+    if rng.random() < 0.5:
+        kinds += _some(rng, OPERATIONS, rng.choice((1, 2, 3)))
+    count = rng.choice((0, 1, 2, 3, 4, 5, 6, 8, 10, 14))
+    actions: list[Action] = []
+    for _ in range(count):
+        motif = rng.choices([kind[0] for kind in kinds], [kind[1] for kind in kinds])[0]
+        actions += motif(draw_from, rng.randint(0, fault_ms * 3 // 4))
+    kept = [action for action in actions if action.at_ms <= fault_ms]
+    return tuple(sorted(kept, key=lambda action: action.at_ms))
+
+
+def _some(
+    rng: random.Random, patterns: dict[str, tuple[FaultPattern, int]], count: int
+) -> list[tuple[FaultPattern, int]]:
+    names = rng.sample(list(patterns), min(count, len(patterns)))
+    return [patterns[name] for name in names]

@@ -1,0 +1,1 @@
+"""Scripted scenarios: a simulated cluster driven by hand, one step per line."""

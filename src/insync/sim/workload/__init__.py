@@ -1,0 +1,1 @@
+"""What acts on a simulated cluster: clients, an operator, faults."""

@@ -1,0 +1,351 @@
+"""Carries out the actions of a plan, and undoes each when its time is over.
+
+A target is resolved at the moment: "the leader of t0-0" is whoever the cluster believes leads it then. An action whose
+target does not exist, or is already down, does nothing; that keeps a plan valid when other actions are left out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from insync.quorum.config import METADATA_DIRECTORY
+from insync.sim.engine.cluster import Cluster
+from insync.sim.engine.disk import SimDisk
+from insync.sim.engine.network import Link
+from insync.sim.plans.plan import Action
+from insync.sim.workload.operator import Operator
+from insync.wire import batch
+
+DATA_CHANNELS = ("fetch", "client")
+CONTROL_CHANNELS = ("heartbeat", "controller", "forward", "metadata", "quorum")
+"""Everything that a node says to a controller."""
+
+
+class Faults:
+    """`schedule` an action list, `heal` everything at the end."""
+
+    def __init__(self, cluster: Cluster, operator: Operator, voters: tuple[int, ...]) -> None:
+        self._cluster = cluster
+        self._network = cluster.network
+        self._engine = cluster.engine
+        self._operator = operator
+        self._voters = voters
+        self._next_rule = 0
+        self._healed = False
+        self._names: dict[str, int] = {}
+
+    def schedule(self, actions: Iterable[Action], from_ms: int) -> None:
+        for action in actions:
+            self._engine.at((from_ms + action.at_ms) * 1_000, self.carry_out, action)
+
+    def carry_out(self, action: Action) -> None:
+        if self._healed:
+            return
+        self._cluster.trace.mark(self._engine.now, f"action {action}")
+        method: Callable[[Action], None] | None = getattr(self, f"_do_{action.kind}", None)
+        if method is not None:
+            method(action)
+        else:
+            self._operator.carry_out(action)
+
+    def heal(self) -> None:
+        """All faults end: links open, disks have room, clocks are true, everyone runs."""
+        self._healed = True
+        self._network.lift_all()
+        for host in self._cluster.hosts.values():
+            host.disk.full = host.disk.failing = False
+            host.disk_delay_us = 0
+            host.clock.set_drift(self._engine.now, 0)
+            self._cluster.resume(host.id)
+            self._cluster.start(host.id)
+
+    # --- processes ---------------------------------------------------------------------------------------------------
+
+    def _do_crash(self, action: Action) -> None:
+        self._take_down(action, lossy=False, corrupt=False)
+
+    def _do_lossy_crash(self, action: Action) -> None:
+        self._take_down(action, lossy=True, corrupt=False)
+
+    def _do_corrupt_crash(self, action: Action) -> None:
+        self._take_down(action, lossy=True, corrupt=True)
+
+    def _take_down(self, action: Action, *, lossy: bool, corrupt: bool) -> None:
+        node = self.resolve(action.target)
+        if node is not None and self._cluster.hosts[node].alive:
+            self._cluster.crash(node, lossy=lossy, corrupt=corrupt)
+            self._start_later(node, action.duration_ms)
+
+    def _do_damage_metadata(self, action: Action) -> None:
+        """The process dies, and synced bytes of its metadata are gone when it is back (Q8)."""
+        node = self.resolve(action.target)
+        if node is not None and self._cluster.hosts[node].alive:
+            self._cluster.crash(node)
+            damage_metadata(self._cluster.hosts[node].disk, str(action.value[0]))
+            self._start_later(node, action.duration_ms)
+
+    def _do_power_off(self, action: Action) -> None:
+        """The machine loses its power, whether its process still runs or has stopped before."""
+        node = self.resolve(action.target)
+        if node is not None:
+            self._cluster.crash(node, lossy=True)
+            self._start_later(node, action.duration_ms)
+
+    def _do_damage(self, action: Action) -> None:
+        """The node ends, if it still runs, and comes back with damaged files: `value` is the partition and the kind."""
+        node = self.resolve(action.target)
+        if node is not None:
+            self._cluster.crash(node)
+            self._cluster.damage(node, *map(str, action.value))
+            self._start_later(node, action.duration_ms)
+
+    def _do_power_loss(self, action: Action) -> None:
+        """Every machine at once; they come back one after another, `value[0]` ms apart."""
+        apart = int(action.value[0]) if action.value else 0
+        for i, node in enumerate(self._cluster.hosts):
+            self._cluster.crash(node, lossy=True)
+            self._start_later(node, action.duration_ms + i * apart)
+
+    def _start_later(self, node: int, delay_ms: int) -> None:
+        outage = self._cluster.hosts[node].outage
+        self._engine.after(delay_ms * 1_000, self._start, node, outage)
+
+    def _start(self, node: int, outage: int) -> None:
+        if self._cluster.hosts[node].outage == outage:
+            self._cluster.start(node)
+
+    def _do_restart(self, action: Action) -> None:
+        """A controlled shutdown (B7), and a start once it is down."""
+        node = self.resolve(action.target)
+        if node is not None and self._cluster.hosts[node].alive:
+            self._cluster.shut_down(node)
+            self._await_down(node, self._cluster.hosts[node].generation, action.duration_ms)
+
+    def _await_down(self, node: int, generation: int, downtime_ms: int) -> None:
+        host = self._cluster.hosts[node]
+        if host.generation != generation:
+            return
+        if host.alive:
+            self._engine.after(20_000, self._await_down, node, generation, downtime_ms)
+        else:
+            self._start_later(node, downtime_ms)
+
+    def _do_pause(self, action: Action) -> None:
+        node = self.resolve(action.target)
+        if node is not None:
+            self._cluster.pause(node)
+            generation = self._cluster.hosts[node].generation
+            self._engine.after(action.duration_ms * 1_000, self._resume, node, generation)
+
+    def _resume(self, node: int, generation: int) -> None:
+        if self._cluster.hosts[node].generation == generation:
+            self._cluster.resume(node)
+
+    # --- links -------------------------------------------------------------------------------------------------------
+
+    def _do_isolate(self, action: Action) -> None:
+        node = self.resolve(action.target)
+        if node is not None:
+            others = [other for other in self._network.endpoints if other != node and other >= 0]
+            self._block(_links([node], others, str(action.value[0])), action.duration_ms)
+
+    def _do_isolate_from_controllers(self, action: Action) -> None:
+        """Its peers and clients still reach it, no controller does: it becomes a leader that was replaced."""
+        node = self.resolve(action.target)
+        if node is None:
+            return
+        pairs = _links([node], [voter for voter in self._voters if voter != node], str(action.value[0]))
+        links: list[Link] = [(src, dst, channel) for src, dst in pairs for channel in CONTROL_CHANNELS]
+        self._block(links, action.duration_ms)
+
+    def _do_cut(self, action: Action) -> None:
+        node, other = self.resolve(action.target), self.resolve(str(action.value[0]))
+        if node is not None and other is not None and node != other:
+            direction = str(action.value[1]) if len(action.value) > 1 else "both"
+            self._block(_links([node], [other], direction), action.duration_ms)
+
+    def _do_hold(self, action: Action) -> None:
+        """One channel between two nodes, or between a node and all controllers: held back, not lost."""
+        node, (other, channel, direction) = self.resolve(action.target), map(str, action.value)
+        others = self._voters if other == "controllers" else (self.resolve(other),)
+        if node is not None:
+            pairs = _links([node], [each for each in others if each is not None and each != node], direction)
+            self._block([(src, dst, channel) for src, dst in pairs], action.duration_ms)
+
+    def _do_split(self, action: Action) -> None:
+        side = [int(node) for node in action.value]
+        rest = [node for node in self._cluster.hosts if node not in side]
+        self._block(_links(side, rest, "both"), action.duration_ms)
+
+    def _do_no_fetching(self, action: Action) -> None:
+        """Nobody can copy from anybody; everything else works."""
+        nodes = list(self._cluster.hosts)
+        links: list[Link] = [(a, b, "fetch") for a in nodes for b in nodes if a != b]
+        self._block(links, action.duration_ms)
+
+    def _do_stale_metadata(self, action: Action) -> None:
+        """It hears nothing new of the metadata log; its own requests to the controller pass."""
+        node = self.resolve(action.target)
+        if node is not None:
+            pairs = _links([node], [voter for voter in self._voters if voter != node], "both")
+            self._block([(src, dst, "metadata") for src, dst in pairs], action.duration_ms)
+
+    def _do_slow_links(self, action: Action) -> None:
+        node = self.resolve(action.target)
+        if node is not None:
+            others = [other for other in self._network.endpoints if other != node]
+            rule = self._rule()
+            self._network.slow(rule, _links([node], others, "both"), int(action.value[0]) * 1_000)
+            self._engine.after(action.duration_ms * 1_000, self._network.lift, rule)
+
+    def _do_reset(self, action: Action) -> None:
+        node = self.resolve(action.target)
+        if node is not None:
+            self._network.reset_all_of(node)
+
+    def _block(self, links: Iterable[Link], duration_ms: int) -> None:
+        rule = self._rule()
+        self._network.block(rule, links)
+        self._engine.after(duration_ms * 1_000, self._network.lift, rule)
+
+    def _rule(self) -> int:
+        self._next_rule += 1
+        return self._next_rule
+
+    # --- disks and clocks --------------------------------------------------------------------------------------------
+
+    def _do_slow_disk(self, action: Action) -> None:
+        node = self.resolve(action.target)
+        if node is not None:
+            self._cluster.hosts[node].disk_delay_us += int(action.value[0]) * 1_000
+            self._engine.after(action.duration_ms * 1_000, self._fast_disk, node, int(action.value[0]) * 1_000)
+
+    def _fast_disk(self, node: int, extra_us: int) -> None:
+        host = self._cluster.hosts[node]
+        host.disk_delay_us = max(0, host.disk_delay_us - extra_us)
+
+    def _do_full_disk(self, action: Action) -> None:
+        node = self.resolve(action.target)
+        if node is not None:
+            self._cluster.hosts[node].disk.full = True
+            self._engine.after(action.duration_ms * 1_000, self._make_room, node)
+
+    def _make_room(self, node: int) -> None:
+        self._cluster.hosts[node].disk.full = False
+
+    def _do_failing_disk(self, action: Action) -> None:
+        """No sync succeeds: the node halts at the first that it asks for, and again whenever it is started."""
+        node = self.resolve(action.target)
+        if node is not None:
+            self._cluster.hosts[node].disk.failing = True
+            self._engine.after(action.duration_ms * 1_000, self._mend_disk, node)
+
+    def _mend_disk(self, node: int) -> None:
+        self._cluster.hosts[node].disk.failing = False
+
+    def _do_rot(self, action: Action) -> None:
+        """D6: a byte of a committed batch changes on disk, at one replica only: `value` is (which batch in percent of
+        those committed, which byte in percent of the batch)."""
+        node, partition = self.resolve(action.target), self._operator.partition(str(action.value[0]))
+        if node is None or partition is None or not self._cluster.hosts[node].alive:
+            return
+        replica = self._cluster.node(node).replicas.replicas.get(partition.key)
+        if replica is None:
+            return
+        log = replica.log
+        headers = list(log.iter_headers(log.log_start, log.hwm))
+        headers = [header for header in headers if header.next_offset <= min(log.hwm, self._held(partition, node))]
+        if not headers:
+            return
+        header = headers[int(action.value[1]) * len(headers) // 100]
+        if self._cluster.rotten.setdefault((partition.key, header.base_offset), node) != node:
+            return  # of each batch there has to be an intact copy
+        segment = log.segment_of(header.base_offset)
+        first = batch.HEADER_SIZE - 34  # behind the offsets, by which the checker tells one batch from another
+        at = first + int(action.value[2]) * (header.length - first) // 100
+        self._cluster.hosts[node].disk.rot(segment.paths()[0], segment.locate(header.base_offset) + at)
+        self._cluster.stats["rot"] += 1
+
+    def _held(self, partition: Any, node: int) -> int:
+        """What another live replica has committed."""
+        others = [self._cluster.node(other) for other in partition.replicas if other != node]
+        logs = [other.replicas.replicas.get(partition.key) for other in others if other is not None]
+        return max((replica.log.hwm for replica in logs if replica is not None), default=0)
+
+    def _do_clock_jump(self, action: Action) -> None:
+        node = self.resolve(action.target)
+        if node is not None:
+            self._cluster.jump_clock(node, int(action.value[0]))
+
+    def _do_clock_drift(self, action: Action) -> None:
+        node = self.resolve(action.target)
+        if node is not None:
+            self._cluster.hosts[node].clock.set_drift(self._engine.now, int(action.value[0]))
+            self._engine.after(action.duration_ms * 1_000, self._true_clock, node)
+
+    def _true_clock(self, node: int) -> None:
+        self._cluster.hosts[node].clock.set_drift(self._engine.now, 0)
+
+    # --- targets -----------------------------------------------------------------------------------------------------
+
+    def _do_name(self, action: Action) -> None:
+        """From now on `value[0]` means the node that `target` means now, whatever becomes of it."""
+        node = self.resolve(action.target)
+        if node is not None:
+            self._names[str(action.value[0])] = node
+
+    def resolve(self, target: str) -> int | None:
+        """The node that `target` means right now, or None if there is none."""
+        if target == "active-controller":
+            return self.active_controller()
+        role, _, rest = target.partition(":")
+        if not rest:
+            node = int(target) if target.isdigit() else self._names.get(target)
+            return node if node in self._cluster.hosts else None
+        if role == "other-voter":
+            known = [self.resolve(each) for each in rest.split(":")]
+            return next((voter for voter in self._voters if voter not in known), None)
+        name, _, index = rest.partition(":")
+        partition = self._operator.partition(name)
+        if partition is None:
+            return None
+        if role == "leader":
+            return partition.leader if partition.leader in self._cluster.hosts else None
+        followers = [b for b in partition.replicas if b != partition.leader and b in self._cluster.hosts]
+        return followers[int(index or 0) % len(followers)] if followers else None
+
+    def active_controller(self) -> int | None:
+        leaders = [node for node in self._cluster.nodes() if _leads_quorum(node)]
+        return max(leaders, key=lambda node: int(node.quorum.epoch)).id if leaders else None
+
+
+def damage_metadata(disk: SimDisk, what: str) -> None:
+    """`log-tail`, `log`, `snapshots`, `quorum-state` or `directory`."""
+    if what == "directory":
+        disk.rmtree(METADATA_DIRECTORY)
+        return
+    suffix = ".checkpoint" if what == "snapshots" else ".log"
+    for name in disk.listdir(METADATA_DIRECTORY):
+        path = f"{METADATA_DIRECTORY}/{name}"
+        if what == name:
+            disk.remove(path)
+        elif what != "quorum-state" and name.endswith(suffix):
+            file = disk.open(path)
+            file.truncate(max(0, file.size - 1) if what == "log-tail" else file.size // 2)
+            file.sync()
+
+
+def _leads_quorum(node: Any) -> bool:
+    quorum = getattr(node, "quorum", None)
+    return quorum is not None and bool(quorum.is_leader)
+
+
+def _links(side: list[int], others: list[int], direction: str) -> list[tuple[int, int]]:
+    """Seen from `side`: "out" blocks what it says, "in" what it hears."""
+    links: list[tuple[int, int]] = []
+    if direction in ("both", "out"):
+        links += [(a, b) for a in side for b in others]
+    if direction in ("both", "in"):
+        links += [(b, a) for a in side for b in others]
+    return links

@@ -1,0 +1,175 @@
+"""The operator: sends Kafka's admin requests to some broker or controller until somebody gives a real answer.
+
+An answer may be lost after the change was made, so a retry can be told that it is done already; that is as good.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from insync.metadata.partition import Partition
+from insync.sansio import Message
+from insync.sim.engine.cluster import Cluster
+from insync.sim.plans.plan import Action, TopicPlan
+from insync.sim.workload.client import Client
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import (
+    alter_partition_reassignments,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    elect_leaders,
+    incremental_alter_configs,
+)
+from insync.wire.types import ms
+
+OPERATOR_ID = -1
+RETRY_MS = 120
+PREFERRED, UNCLEAN = 0, 1
+TOPIC_RESOURCE = 2
+SET = 0
+
+TRY_AGAIN = (
+    ErrorCode.not_controller,
+    ErrorCode.request_timed_out,
+    ErrorCode.network_exception,
+    ErrorCode.invalid_replication_factor,
+    ErrorCode.invalid_replica_assignment,
+    ErrorCode.unknown_topic_or_partition,
+    ErrorCode.unknown_server_error,
+)
+
+
+class Operator(Client):
+    """`carry_out` an operator action of the plan."""
+
+    def __init__(
+        self, cluster: Cluster, rng: random.Random, brokers: tuple[int, ...], voters: tuple[int, ...], timeout_ms: int
+    ) -> None:
+        super().__init__(OPERATOR_ID, cluster.network, rng, brokers, timeout_ms)
+        self.outcomes: list[tuple[str, str]] = []
+        self._cluster = cluster
+        self._voters = voters
+
+    def carry_out(self, action: Action) -> None:
+        self._attempt(str(action), self.request(action), 10)
+
+    def creation(self, topic: TopicPlan) -> Message:
+        return _create_request(topic)
+
+    def request(self, action: Action) -> Message:
+        request: Message = getattr(self, f"_{action.kind}")(action)
+        return request
+
+    def errors_of(self, response: Message | None) -> tuple[ErrorCode, ...]:
+        """Every error code in an admin answer."""
+        return (ErrorCode.network_exception,) if response is None else tuple(_errors(response))
+
+    def create(self, topic: TopicPlan) -> None:
+        self._attempt(f"create {topic.name}", self.creation(topic), 200)
+
+    def _attempt(self, what: str, request: Message, left: int) -> None:
+        def on_response(response: Message | None, _now: int) -> None:
+            errors = self.errors_of(response)
+            if left > 0 and any(error in TRY_AGAIN for error in errors):
+                self.later(RETRY_MS, self._attempt, what, request, left - 1)
+            else:
+                self.outcomes.append((what, ",".join(error.name for error in errors)))
+
+        # Mostly through a broker, which passes it on; sometimes straight to a controller, as kafka-tools can.
+        through_broker = self.rng.random() < 0.7
+        self.ask(self.rng.choice(self.brokers if through_broker else self._voters), request, on_response)
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def _create_topic(self, action: Action) -> Message:
+        partitions, factor = int(action.value[0]), int(action.value[1])
+        return _create_request(TopicPlan(name=action.target, partitions=partitions, replication_factor=factor))
+
+    def _delete_topic(self, action: Action) -> Message:
+        topic = delete_topics.DeleteTopicState(name=action.target, topic_id=None)
+        return delete_topics.DeleteTopicsRequest(topics=(topic,), timeout=ms(1_000))
+
+    def _grow_topic(self, action: Action) -> Message:
+        topic = create_partitions.CreatePartitionsTopic(
+            name=action.target, count=int(action.value[0]), assignments=None
+        )
+        return create_partitions.CreatePartitionsRequest(topics=(topic,), timeout=ms(1_000), validate_only=False)
+
+    def _reassign(self, action: Action) -> Message:
+        return _reassignment(action.target, tuple(int(node) for node in action.value))
+
+    def _cancel_reassign(self, action: Action) -> Message:
+        return _reassignment(action.target, None)
+
+    def _elect_preferred(self, action: Action) -> Message:
+        return _election(action.target, PREFERRED)
+
+    def _elect_unclean(self, action: Action) -> Message:
+        return _election(action.target, UNCLEAN)
+
+    def _set_config(self, action: Action) -> Message:
+        name, value = action.value
+        config = incremental_alter_configs.AlterableConfig(name=str(name), config_operation=SET, value=str(value))
+        resource = incremental_alter_configs.AlterConfigsResource(
+            resource_type=TOPIC_RESOURCE, resource_name=action.target, configs=(config,)
+        )
+        return incremental_alter_configs.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+
+    # --- looking -----------------------------------------------------------------------------------------------------
+
+    def partition(self, name: str) -> Partition | None:
+        """The newest metadata that any running node has applied of "topic-index"."""
+        topic, _, index = name.rpartition("-")
+        found: Partition | None = None
+        for node in self._cluster.nodes():
+            partition: Partition | None = node.image.find(topic, int(index))
+            if partition is not None and (found is None or partition.partition_epoch > found.partition_epoch):
+                found = partition
+        return found
+
+
+def _create_request(topic: TopicPlan) -> Message:
+    configs = tuple(create_topics.CreatableTopicConfig(name=name, value=value) for name, value in topic.configs)
+    creatable = create_topics.CreatableTopic(
+        name=topic.name,
+        num_partitions=-1 if topic.replicas else topic.partitions,
+        replication_factor=-1 if topic.replicas else topic.replication_factor,
+        assignments=tuple(
+            create_topics.CreatableReplicaAssignment(partition_index=index, broker_ids=topic.replicas)
+            for index in range(topic.partitions if topic.replicas else 0)
+        ),
+        configs=configs,
+    )
+    return create_topics.CreateTopicsRequest(topics=(creatable,), timeout=ms(1_000), validate_only=False)
+
+
+def _reassignment(name: str, replicas: tuple[int, ...] | None) -> Message:
+    topic, _, index = name.rpartition("-")
+    api = alter_partition_reassignments
+    partition = api.ReassignablePartition(partition_index=int(index), replicas=replicas)
+    return api.AlterPartitionReassignmentsRequest(
+        timeout=ms(1_000), topics=(api.ReassignableTopic(name=topic, partitions=(partition,)),)
+    )
+
+
+def _election(name: str, election_type: int) -> Message:
+    topic, _, index = name.rpartition("-")
+    return elect_leaders.ElectLeadersRequest(
+        election_type=election_type,
+        topic_partitions=(elect_leaders.TopicPartitions(topic=topic, partitions=(int(index),)),),
+        timeout=ms(1_000),
+    )
+
+
+def _errors(response: Any) -> list[ErrorCode]:
+    """Every error code in an admin answer, however deep its schema puts it."""
+    found: list[ErrorCode] = []
+    error = getattr(response, "error_code", None)
+    if error is not None:
+        found.append(error)
+    for name in ("topics", "responses", "results", "replica_election_results", "partitions", "partition_result"):
+        for child in getattr(response, name, None) or ():
+            found += _errors(child)
+    return found
