@@ -19,6 +19,7 @@ from pathlib import Path
 RULES = Path("docs/protocol/rules.md")
 SOURCE = Path("src/insync")
 TESTS = Path("tests")
+SCENARIOS = Path("src/insync/sim/scenario/library")
 ENFORCES_NOTHING = ("sim", "cli", "console", "testing")
 
 DEFINED = re.compile(r"\*\*([A-Z]\d+)\*\*")
@@ -74,8 +75,8 @@ def missing(root: Path = Path()) -> list[str]:
     for path in sorted((root / TESTS).rglob("*")):
         if path.suffix == ".py":
             tested |= cited_in_test(path.read_text(encoding="utf-8"))
-        elif path.suffix in (".txt", ".scenario"):
-            tested |= cited_in_scenario(path.read_text(encoding="utf-8"))
+    for path in sorted((root / SCENARIOS).glob("*.scenario")):
+        tested |= cited_in_scenario(path.read_text(encoding="utf-8"))
     problems += [f"no rules are defined in {RULES}"] if not rules else []
     problems += [f"{rule} is not cited by enforcing code" for rule in rules if rule not in enforced]
     problems += [f"{rule} is not cited by a test" for rule in rules if rule not in tested]

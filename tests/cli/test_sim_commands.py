@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from insync.cli.main import app
 from insync.sim.checks.probes import PROBES
+from insync.sim.scenario import library
 
 run = CliRunner().invoke
 
@@ -96,6 +97,18 @@ def test_scenarios_are_played(tmp_path: Path) -> None:
     assert run(app, ["sim", "scenario", str(file)]).exit_code == 1
 
 
+def test_a_scenario_of_the_library_is_played_by_its_name() -> None:
+    result = run(app, ["sim", "scenario", "divergence_a"])
+    assert result.exit_code == 0, result.output
+    assert result.stdout == (Path(library.__file__).parent / "divergence_a.golden").read_text()
+
+
+def test_the_scenarios_of_the_library_are_listed() -> None:
+    result = run(app, ["sim", "scenario", "--list"])
+    assert result.exit_code == 0, result.output
+    assert [line.partition(":")[0] for line in result.stdout.splitlines()] == library.list_scenarios()
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -108,6 +121,7 @@ def test_scenarios_are_played(tmp_path: Path) -> None:
         (["mutants", "no-such-mutant"], "no mutant is called"),
         (["shrink", "0", "--mutant", "no-such-mutant"], "no mutant is called"),
         (["scenario", "/nowhere/at/all"], "no scenario file"),
+        (["scenario"], "no scenario given"),
     ],
 )
 def test_wrong_input_gets_a_clear_complaint_and_exit_code_2(arguments: list[str], complaint: str) -> None:

@@ -11,10 +11,11 @@ import pytest
 
 from insync.replication import high_watermark
 from insync.sim.mutants.catalogue import MUTANTS
+from insync.sim.scenario import library
 from insync.sim.scenario.player import ScenarioError, play
 from insync.sim.scenario.steps import STEPS
 
-FILES = sorted((Path(__file__).parents[1] / "scenarios").glob("*.scenario"))
+FILES = sorted(Path(library.__file__).parent.glob("*.scenario"))
 START = "cluster brokers=3 controllers=1\ntopic t replicas=1,2,3 min.insync.replicas=2\n"
 
 

@@ -58,7 +58,7 @@ def test_a_module_docstring_of_tests_is_no_test(tree: Path) -> None:
 
 def test_a_scenario_cites_rules_in_its_comments(tree: Path) -> None:
     _write(tree, "tests/node/test_node.py", "")
-    _write(tree, "tests/scenarios/one.txt", "# X1, X2: two replicas\ncluster X1\n")
+    _write(tree, "src/insync/sim/scenario/library/one.scenario", "# X1, X2: two replicas\ncluster X1\n")
     assert check_rules.missing(tree) == []
 
 

@@ -24,7 +24,7 @@ from insync.sim.mutants.hunt import HuntResult, hunt_mutants, markdown_table
 from insync.sim.narration.narrator import Story
 from insync.sim.plans.swarm import draw_plan
 from insync.sim.run import Outcome, run_plan, run_seed
-from insync.sim.scenario import player
+from insync.sim.scenario import library, player
 
 app = typer.Typer(help="The deterministic simulator: the same node code, under faults.", no_args_is_help=True)
 app.command(name="demo")(sim_demo.demo)
@@ -207,20 +207,40 @@ def _print_mutants(rows: list[HuntResult]) -> None:
 
 
 @app.command(name="scenario")
-def play(files: Annotated[list[Path], typer.Argument(help="Scenario files to play.")]) -> None:
+def play(
+    scenarios: Annotated[
+        list[str] | None, typer.Argument(help="Names of scenarios that ship with insync, or scenario files.")
+    ] = None,
+    list_names: bool = typer.Option(False, "--list", help="List the scenarios that ship with insync."),
+) -> None:
     """Play scripted scenarios and print what happens. Exit code 1 if an expectation fails."""
+    if list_names:
+        for name in library.list_scenarios():
+            typer.echo(f"{name}: {library.read_scenario(name).splitlines()[0].lstrip('# ')}")
+        return
+    if not scenarios:
+        raise complain("no scenario given: name a file, or one of those that --list prints")
     failed = False
-    for file in files:
-        if not file.is_file():
-            raise complain(f"no scenario file at {file}")
+    for scenario in scenarios:
         try:
-            result = player.play(file.read_text(), name=file.name)
+            played = player.play(_read_scenario(scenario), name=Path(scenario).name)
         except player.ScenarioError as error:
             raise complain(str(error)) from None
-        typer.echo(result.text)
-        failed = failed or not result.ok
+        typer.echo(played.text)
+        failed = failed or not played.ok
     if failed:
         raise typer.Exit(1)
+
+
+def _read_scenario(name: str) -> str:
+    """A file of that name comes before a scenario of the library."""
+    if Path(name).is_file():
+        return Path(name).read_text(encoding="utf-8")
+    try:
+        return library.read_scenario(name)
+    except KeyError:
+        known = ", ".join(library.list_scenarios())
+        raise complain(f"no scenario file at {name}, and no scenario of that name ships with insync: {known}") from None
 
 
 def _progress(*, quiet: bool) -> Progress:
