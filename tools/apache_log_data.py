@@ -2,7 +2,7 @@
 
     make apache-kafka && .venv/bin/python tools/apache_log_data.py
 
-What is in them is described in the README beside them, and tested by tests/spark/test_log_source_apache.py.
+What is in them is described in the README beside them, and tested by tests/logdir/test_apache_directories.py.
 """
 
 from __future__ import annotations

@@ -7,8 +7,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from sink_data import Planted, delete_records, failing, records, rows
 
 import apache_kafka
-from insync.spark import log_files, log_rows, sink_task
-from insync.spark.log_options import read_options
+from insync.logdir.files import plan_segments
+from insync.logdir.options import END, ReadOptions
+from insync.logdir.rows import read_segment
+from insync.spark import sink_task
 from insync.spark.sink_fence import Fenced
 from insync.spark.sink_identity import Fence
 from insync.spark.sink_options import SinkOptions
@@ -60,10 +62,9 @@ def test_our_batches_of_every_codec_lie_on_kafkas_disk_as_we_made_them(
     for codec, name in enumerate(compression.NAMES):
         made = SinkOptions(options.bootstrap, topic=options.topic, codec=codec)
         sink_task.write(rows(1_000), made, Fence(name), 0)
-    plan = log_files.plan(
-        read_options({"path": str(apache.nodes[1].directory / "data"), "topics": str(options.topic), "bound": "end"})
-    )
+    path = str(apache.nodes[1].directory / "data")
+    plan = plan_segments(ReadOptions(paths=(path,), topics=(str(options.topic),), bound=END))
     columns = ("codec", "value")
-    found = [row for segment in plan for batch in log_rows.read(segment, columns) for row in batch.to_pylist()]
+    found = [row for segment in plan for batch in read_segment(segment, columns) for row in batch.to_pylist()]
     for name in compression.NAMES:
         assert sorted(row["value"] for row in found if row["codec"] == name) == sorted(b"v%d" % i for i in range(1_000))

@@ -10,6 +10,7 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from insync.columnar.buffers import rows_without_columns
 from insync.columnar.decode import TYPES, Corrupt, Decoded, Wanted, decode
 from insync.wire import batch, compression
 from insync.wire.batch import NewRecord
@@ -196,3 +197,8 @@ def test_aborted_transactions_are_passed_over_and_markers_are_no_rows() -> None:
 def test_an_unknown_column_is_named() -> None:
     with pytest.raises(ValueError, match="no column 'valu'; there are key, value"):
         Wanted(("valu",))
+
+
+def test_a_count_has_rows_without_columns() -> None:
+    rows = rows_without_columns(17)
+    assert (rows.num_rows, rows.num_columns) == (17, 0)

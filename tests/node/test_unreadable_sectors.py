@@ -14,7 +14,7 @@ from test_bit_rot_repair import BATCHES, NO_SCRUB, SCRUB, findings, intact, log_
 
 from insync.storage import disk as disks
 from insync.storage.disk import SECTOR
-from insync.storage.segment import INDEX
+from insync.storage.file_names import INDEX
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import list_offsets
 from insync.wire.types import NO_DURATION

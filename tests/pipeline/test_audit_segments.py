@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from audit_data import a_batch, ten_batches, write_replica
 
+from insync.logdir.files import list_replicas
 from insync.pipeline.audit import logs as audit_logs
 from insync.pipeline.audit import segments as audit_segments
 from insync.pipeline.audit.findings import Finding
 from insync.pipeline.audit.segments import Task
-from insync.spark import log_files
 from insync.spark.log_options import read_options
 from insync.wire import batch
 
@@ -20,7 +20,7 @@ APACHE = Path(__file__).resolve().parent.parent / "data" / "apache-kafka-logs"
 
 def findings(root: Path, *, compacted: bool = False) -> list[Finding]:
     options = read_options({"path": str(root / "broker-1")})
-    tasks = audit_logs.plan(options, log_files.replicas(options), ["orders"] if compacted else [])
+    tasks = audit_logs.plan(options, list_replicas(options), ["orders"] if compacted else [])
     facts = [audit_segments.check(task) for task in tasks]
     return [each for one in facts for each in one.findings] + list(audit_logs.between_segments(tasks, facts))
 
@@ -130,7 +130,7 @@ def test_digests_do_not_depend_on_where_segments_begin(tmp_path: Path) -> None:
     cells = []
     for root in (tmp_path / "a", tmp_path / "b"):
         options = read_options({"path": str(root / "broker-1")})
-        tasks: list[Task] = audit_logs.plan(options, log_files.replicas(options), [])
+        tasks: list[Task] = audit_logs.plan(options, list_replicas(options), [])
         cells.append(audit_logs.digests(tasks, [audit_segments.check(task) for task in tasks]))
     assert cells[0] == cells[1]
     assert cells[0]
@@ -139,7 +139,7 @@ def test_digests_do_not_depend_on_where_segments_begin(tmp_path: Path) -> None:
 def test_nothing_is_wrong_with_logs_that_apache_kafka_wrote() -> None:
     """All codecs, transaction markers, log append time, a compacted topic, two epochs; two replicas of each."""
     options = read_options({"path": str(APACHE / "broker-*")})
-    replicas = log_files.replicas(options)
+    replicas = list_replicas(options)
     tasks = audit_logs.plan(options, replicas, ["compacted"])
     facts = [audit_segments.check(task) for task in tasks]
     assert [finding for each in facts for finding in each.findings] == []

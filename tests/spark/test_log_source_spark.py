@@ -100,7 +100,7 @@ def test_damage_fails_the_query_or_comes_as_rows(spark: SparkSession, tmp_path: 
         ("size long", {}, "there is no column 'size'"),
         ("offset int", {}, "the schema has column 'offset' as int: it is bigint"),
         ("", {"bond": "end"}, "unknown option 'bond' ('end')"),
-        ("", {"topics": "nope"}, "option 'topics' names 'nope'"),
+        ("", {"topics": "nope"}, "topic 'nope' is in none of the log directories"),
     ],
 )
 def test_a_mistake_is_told_by_its_name(spark: SparkSession, schema: str, options: dict[str, str], message: str) -> None:

@@ -43,8 +43,3 @@ def test_the_newest_epoch_counts_only_what_is_wanted() -> None:
     assert rows.newest_epoch(data, 3) == 7
     assert rows.newest_epoch(data, 2) == 3
     assert rows.newest_epoch(b"", 2) == -1
-
-
-def test_a_count_has_rows_without_columns() -> None:
-    assert rows.no_columns(17).num_rows == 17
-    assert rows.no_columns(17).num_columns == 0

@@ -120,3 +120,8 @@ def _readable(names: pa.Array) -> pa.Array:
 
 def _numpy_type(name: str) -> Any:
     return TYPES[name].to_pandas_dtype()
+
+
+def rows_without_columns(count: int) -> pa.RecordBatch:
+    """For a query that only counts: `count` rows of nothing."""
+    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), count, [None], children=[]))

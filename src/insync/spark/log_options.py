@@ -7,12 +7,9 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from insync.logdir.options import END, FAIL, HWM, ROWS, ReadOptions
 from insync.spark.client_options import OptionError, unknown
-
-HWM, END = "hwm", "end"
-FAIL, ROWS = "fail", "rows"
 
 _NAMES = (
     *("path", "paths", "brokers", "topics", "bound", "corrupt", "includeControl"),
@@ -21,38 +18,20 @@ _NAMES = (
 _KNOWN = {name.lower(): name for name in _NAMES}
 
 
-@dataclass(frozen=True, slots=True)
-class LogOptions:
-    paths: tuple[str, ...]
-    """Log directories; globs are already spelled out."""
-    brokers: tuple[int, ...] = ()
-    """The broker of each path; without it, the meta.properties files tell."""
-    topics: tuple[str, ...] = ()
-    """All but the metadata log, if none is named."""
-    start: int | None = None
-    end: int | None = None
-    start_time: int | None = None
-    """ms. As in Kafka: from the first record on that is not older."""
-    end_time: int | None = None
-    bound: str = HWM
-    corrupt: str = FAIL
-    include_control: bool = False
-
-
-def read_options(options: Mapping[str, str]) -> LogOptions:
+def read_options(options: Mapping[str, str]) -> ReadOptions:
     values = {name.lower(): value for name, value in options.items()}
     for name, value in values.items():
         if name not in _KNOWN:
             raise unknown(name, repr(value), _NAMES)
     paths = _paths(values)
-    found = LogOptions(
+    found = ReadOptions(
         paths=paths,
         brokers=_brokers(values, len(paths)),
         topics=tuple(dict.fromkeys(name.strip() for name in values.get("topics", "").split(",") if name.strip())),
-        start=_number(values, "startingoffset"),
-        end=_number(values, "endingoffset"),
-        start_time=_number(values, "startingtimestamp"),
-        end_time=_number(values, "endingtimestamp"),
+        start_offset=_number(values, "startingoffset"),
+        end_offset=_number(values, "endingoffset"),
+        start_time_ms=_number(values, "startingtimestamp"),
+        end_time_ms=_number(values, "endingtimestamp"),
         bound=_one_of(values, "bound", (HWM, END)),
         corrupt=_one_of(values, "corrupt", (FAIL, ROWS)),
         include_control=_one_of(values, "includecontrol", ("false", "true")) == "true",
@@ -61,10 +40,10 @@ def read_options(options: Mapping[str, str]) -> LogOptions:
     return found
 
 
-def _not_twice(options: LogOptions) -> None:
-    if options.start is not None and options.start_time is not None:
+def _not_twice(options: ReadOptions) -> None:
+    if options.start_offset is not None and options.start_time_ms is not None:
         raise OptionError("give 'startingOffset' or 'startingTimestamp', not both")
-    if options.end is not None and options.end_time is not None:
+    if options.end_offset is not None and options.end_time_ms is not None:
         raise OptionError("give 'endingOffset' or 'endingTimestamp', not both")
 
 

@@ -16,10 +16,11 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from insync.spark import log_files, schemas
-from insync.spark.log_columns import COLUMNS
-from insync.spark.log_files import Segment
-from insync.spark.log_options import LogOptions, read_options
+from insync.logdir.columns import COLUMNS
+from insync.logdir.files import Segment, plan_segments
+from insync.logdir.options import ReadOptions
+from insync.spark import schemas
+from insync.spark.log_options import read_options
 
 NAME = "insync-log"
 
@@ -44,17 +45,18 @@ class SegmentTask(InputPartition):
 
 
 class LogReader(DataSourceReader):
-    def __init__(self, options: LogOptions, columns: tuple[str, ...]) -> None:
+    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [SegmentTask(segment) for segment in log_files.plan(self._options)]
+        return [SegmentTask(segment) for segment in plan_segments(self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        from insync.spark import log_rows, worker  # in executors only: the decoder is slow to load
+        from insync.logdir.rows import read_segment  # in executors only: the decoder is slow to load
+        from insync.spark import worker
 
         if not isinstance(partition, SegmentTask):
             return iter(())  # Spark's own, where there is nothing to read
         worker.settle()
-        return log_rows.read(partition.segment, self._columns)
+        return read_segment(partition.segment, self._columns)

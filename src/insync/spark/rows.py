@@ -16,7 +16,7 @@ from insync.client.blocking import Blocking, Stalled
 from insync.client.errors import ClientError, ErrorCode, Refused, UnknownTopic
 from insync.client.model import Topic
 from insync.client.settings import ClientSettings
-from insync.columnar.buffers import TYPES
+from insync.columnar.buffers import TYPES, rows_without_columns
 from insync.columnar.decode import Decoded, Wanted, decode
 from insync.columnar.headers import CODEC, CONTROL, scan
 from insync.spark import triage, worker
@@ -198,12 +198,7 @@ def as_rows(batch: pa.RecordBatch, rows: int, task: Task) -> pa.RecordBatch:
         else batch.column(name)
         for name in task.columns
     ]
-    return pa.RecordBatch.from_arrays(arrays, list(task.columns)) if arrays else no_columns(rows)
-
-
-def no_columns(rows: int) -> pa.RecordBatch:
-    """For a count: as many rows, and nothing in them."""
-    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None], children=[]))
+    return pa.RecordBatch.from_arrays(arrays, list(task.columns)) if arrays else rows_without_columns(rows)
 
 
 _clients: dict[tuple[str, float, ClientSettings], Blocking] = {}

@@ -20,7 +20,8 @@ from insync.storage import checkpoints, recovery, scan
 from insync.storage import disk as disks
 from insync.storage.checkpoints import NO_BROKER_EPOCH, TopicPartition, plausible_offset
 from insync.storage.disk import Disk
-from insync.storage.segment import LOG, SNAPSHOT, Segment, file_name
+from insync.storage.file_names import LOG, SNAPSHOT, file_name
+from insync.storage.segment import Segment
 from insync.wire.batch import HEADER_SIZE, MAGIC, read_header
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from insync.storage import cutting
 from insync.storage import disk as disks
 from insync.storage.disk import Disk
 from insync.storage.epoch_cache import EpochCache
-from insync.storage.segment import SNAPSHOT, file_name
+from insync.storage.file_names import SNAPSHOT, file_name
 
 if TYPE_CHECKING:
     from insync.storage.log import Log

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from insync.storage import disk as disks
 from insync.storage import recovery
-from insync.storage.segment import SNAPSHOT, file_name
+from insync.storage.file_names import SNAPSHOT, file_name
 
 if TYPE_CHECKING:
     from insync.storage.log import Log

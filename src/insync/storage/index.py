@@ -14,8 +14,17 @@ from struct import Struct
 
 from insync.storage.disk import Disk
 
-_OFFSET_ENTRY = Struct(">ii")
-_TIME_ENTRY = Struct(">qi")
+OFFSET_ENTRY = Struct(">ii")
+TIME_ENTRY = Struct(">qi")
+
+
+def decode_entries(data: bytes, entry: Struct, key_base: int = 0, value_base: int = 0) -> tuple[array[int], array[int]]:
+    """Keys and values of whole entries, each with its base added."""
+    keys, values = array("q"), array("q")
+    for key, value in entry.iter_unpack(data):
+        keys.append(key + key_base)
+        values.append(value + value_base)
+    return keys, values
 
 
 class SparseIndex:
@@ -74,21 +83,20 @@ class SparseIndex:
         if len(data) % self.entry.size:
             return False
         key_base, value_base = (self.base, 0) if self.key_is_offset else (0, self.base)
-        for key, value in self.entry.iter_unpack(data):
-            self.add(key + key_base, value + value_base)
+        self.keys, self.values = decode_entries(data, self.entry, key_base, value_base)
         self.saved = len(self)
         return _rising(self.keys) and _rising(self.values)
 
 
 class OffsetIndex(SparseIndex):
     __slots__ = ()
-    entry = _OFFSET_ENTRY
+    entry = OFFSET_ENTRY
     key_is_offset = True
 
 
 class TimeIndex(SparseIndex):
     __slots__ = ()
-    entry = _TIME_ENTRY
+    entry = TIME_ENTRY
     key_is_offset = False
 
 

@@ -23,6 +23,7 @@ from insync.storage.clean_shutdown import CleanShutdown, LogEnd
 from insync.storage.config import LogConfig
 from insync.storage.disk import Disk
 from insync.storage.epoch_cache import read_checkpoint
+from insync.storage.file_names import parse_directory
 from insync.storage.log import Log
 
 ConfigOf = Callable[[str], LogConfig]
@@ -317,9 +318,3 @@ def report_dropped(findings: Findings, disk: Disk, log: Log) -> None:
         )
         advice = "Once the replica is in sync they are superfluous: `insync strays` lists and removes them."
         findings.report(DROPPED_SEGMENTS, log.name, f"{text} by recovery and kept. {advice}", INFO)
-
-
-def parse_directory(name: str) -> TopicPartition | None:
-    """The partition that a directory of this name is for; None if it is not the name of a log's directory."""
-    topic, dash, index = name.rpartition("-")
-    return (topic, int(index)) if dash and topic and index.isdecimal() and index.isascii() else None

@@ -10,9 +10,10 @@ from insync.storage import disk as disks
 from insync.storage.config import LogConfig
 from insync.storage.disk import Disk, SyncLater
 from insync.storage.epoch_cache import EpochCache
+from insync.storage.file_names import SNAPSHOT, file_name
 from insync.storage.producer_state import ProducerStates
 from insync.storage.recovery import OpenedLog
-from insync.storage.segment import SNAPSHOT, Segment, file_name
+from insync.storage.segment import Segment
 
 if TYPE_CHECKING:
     from insync.storage.log import Log

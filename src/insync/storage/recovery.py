@@ -21,12 +21,13 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from insync.storage import checkpoints, producer_state, scan
 from insync.storage import disk as disks
+from insync.storage import producer_state, scan
 from insync.storage.disk import Disk
 from insync.storage.epoch_cache import EpochCache, read_checkpoint
+from insync.storage.file_names import INDEX, LOG, SNAPSHOT, TIME_INDEX, file_name, parse_file_name
 from insync.storage.producer_state import ProducerStates
-from insync.storage.segment import INDEX, LOG, MAX_RELATIVE_OFFSET, SNAPSHOT, TIME_INDEX, Segment, file_name
+from insync.storage.segment import MAX_RELATIVE_OFFSET, Segment
 from insync.wire import batch as batches
 from insync.wire.batch import BatchHeader
 
@@ -353,10 +354,10 @@ def _remove_snapshot(files: _Files, offset: int) -> None:
 def _list(disk: Disk, directory: str, interval: int) -> _Files:
     files = _Files(disk, directory, interval)
     for name in disk.listdir(directory):
-        if (offset := _offset_in(name, LOG)) is not None:
+        if (offset := parse_file_name(name, LOG)) is not None:
             size = disk.size(disks.join(directory, name))
             files.segments.append(Segment(disk, directory, offset, size, interval))
-        elif (offset := _offset_in(name, SNAPSHOT)) is not None:
+        elif (offset := parse_file_name(name, SNAPSHOT)) is not None:
             files.snapshots.append(offset)
     return files
 
@@ -365,14 +366,6 @@ def _remove_orphans(files: _Files) -> None:
     """Indexes whose segment is gone, and temporary files of writes that a crash cut short."""
     bases = {segment.base: True for segment in files.segments}
     for name in files.disk.listdir(files.directory):
-        orphan = any(name.endswith(kind) and _offset_in(name, kind) not in bases for kind in (INDEX, TIME_INDEX))
+        orphan = any(name.endswith(kind) and parse_file_name(name, kind) not in bases for kind in (INDEX, TIME_INDEX))
         if orphan or name.endswith(disks.TEMPORARY):
             files.disk.remove(disks.join(files.directory, name))
-
-
-def _offset_in(name: str, suffix: str) -> int | None:
-    """The offset that a file of this kind is named after; None for a file of another kind."""
-    digits = name.removesuffix(suffix)
-    if digits == name or len(digits) != 20 or not digits.isdecimal() or not digits.isascii():
-        return None
-    return int(digits) if checkpoints.plausible_offset(int(digits)) else None

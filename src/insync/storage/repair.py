@@ -14,8 +14,9 @@ from insync.storage import disk as disks
 from insync.storage import swapping
 from insync.storage.damage import DamagedRange
 from insync.storage.disk import Bytes, DiskFile
+from insync.storage.file_names import LOG, file_name
 from insync.storage.log import Log
-from insync.storage.segment import LOG, Segment, file_name
+from insync.storage.segment import Segment
 from insync.wire import batch as batches
 from insync.wire import filtering
 from insync.wire.batch import HEADER_SIZE, BatchHeader

@@ -17,21 +17,15 @@ from insync.storage import scan
 from insync.storage.damage import CorruptSegmentError
 from insync.storage.disk import Bytes, Disk, DiskFile
 from insync.storage.extents import Extents
+from insync.storage.file_names import DROPPED, INDEX, LOG, TIME_INDEX
 from insync.storage.index import OffsetIndex, TimeIndex
 from insync.wire.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_ok, read_header
 
-LOG, INDEX, TIME_INDEX, SNAPSHOT = ".log", ".index", ".timeindex", ".snapshot"
 MAX_RELATIVE_OFFSET = 2**31 - 1
 NO_TIMESTAMP = -1
-DROPPED = "-dropped"
-"""What the name of a segment ends with that recovery took out of the log although it had been synced."""
 _COPY_BYTES = 1 << 20
 _MAX_HINTS = 64
 _START = Struct(">qi")  # base offset, length after these twelve bytes
-
-
-def file_name(offset: int, suffix: str) -> str:
-    return f"{offset:020d}{suffix}"
 
 
 class Cut(NamedTuple):

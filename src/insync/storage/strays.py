@@ -16,7 +16,7 @@ from uuid import UUID
 
 from insync.storage import disk as disks
 from insync.storage.disk import Disk
-from insync.storage.segment import DROPPED, LOG
+from insync.storage.file_names import DROPPED, LOG
 
 DELETE, STRAY = "-delete", "-stray"
 DAMAGED = ".damaged"

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from insync.storage import disk as disks
 from insync.storage.disk import Disk
-from insync.storage.segment import INDEX, LOG, TIME_INDEX, Segment, file_name
+from insync.storage.file_names import INDEX, LOG, TIME_INDEX, file_name, parse_file_name
+from insync.storage.segment import Segment
 
 if TYPE_CHECKING:
     from insync.storage.log import Log
@@ -50,8 +51,8 @@ def finish(disk: Disk, directory: str, name: str) -> None:
     """Remove what the swap file stands for, then give it its place. Done again from the start after a crash."""
     base, end = int(name[:20]), int(name[21:41])
     for old in disk.listdir(directory):
-        offset = _offset_of(old)
-        superseded = offset is not None and base <= offset < end
+        offsets = [parse_file_name(old, suffix) for suffix in (LOG, INDEX, TIME_INDEX)]
+        superseded = any(offset is not None and base <= offset < end for offset in offsets)
         if superseded and old != file_name(base, LOG):  # that one goes when the new one takes its name
             disk.remove(disks.join(directory, old))
     disk.sync_dir(directory)
@@ -68,10 +69,3 @@ def settle(disk: Disk, directory: str) -> None:
     for name in names:
         if _SWAP_NAME.fullmatch(name):
             finish(disk, directory, name)
-
-
-def _offset_of(name: str) -> int | None:
-    """Of a segment or one of its indexes."""
-    digits, _, suffix = name.partition(".")
-    known = "." + suffix in (LOG, INDEX, TIME_INDEX) and len(digits) == 20 and digits.isascii() and digits.isdigit()
-    return int(digits) if known else None

@@ -11,12 +11,12 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
+from insync.logdir.files import Replica
+from insync.logdir.options import ReadOptions
 from insync.pipeline.audit import compared_ranges as audit_marks
 from insync.pipeline.audit import findings as kinds
 from insync.pipeline.audit.findings import Finding
 from insync.pipeline.report import progress as report_watch
-from insync.spark.log_files import Replica
-from insync.spark.log_options import LogOptions
 
 COLUMNS = (
     "broker int, topic string, partition int, offset bigint, leader_epoch int, key binary, value binary, "
@@ -27,7 +27,7 @@ MOST = 1_000
 
 def compare(
     spark: SparkSession,
-    options: LogOptions,
+    options: ReadOptions,
     replicas: Sequence[Replica],
     topics: Sequence[str],
     tell: report_watch.Tell = report_watch.silent,
@@ -48,7 +48,7 @@ def compare(
     return [_finding(row[0], row[1], row[2], row[5]) for row in found]
 
 
-def committed(options: LogOptions, replicas: Sequence[Replica]) -> LogOptions:
+def committed(options: ReadOptions, replicas: Sequence[Replica]) -> ReadOptions:
     """Without the directories of which nobody knows what is committed."""
     unknown = audit_marks.without_marks(replicas)
     kept = [

@@ -12,9 +12,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from insync.logdir.files import Replica, Segment
 from insync.pipeline.audit import findings as kinds
 from insync.pipeline.audit.findings import Finding
-from insync.spark.log_files import Replica, Segment
 from insync.storage.checkpoints import HIGH_WATERMARKS, LOG_STARTS, decode_offsets
 
 _CONSEQUENCES = {

@@ -17,6 +17,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from insync.logdir.options import ReadOptions
 from insync.pipeline.audit import findings as audit_findings
 from insync.pipeline.audit import history as audit_history
 from insync.pipeline.audit import history_files as audit_lines
@@ -27,7 +28,7 @@ from insync.pipeline.audit.logs import LogAudit
 from insync.pipeline.report import progress as report_watch
 from insync.pipeline.session import submitted
 from insync.pipeline.wording import counted
-from insync.spark.log_options import LogOptions, read_options
+from insync.spark.log_options import read_options
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Audit:
         }
 
 
-def log_options(options: Options) -> LogOptions:
+def log_options(options: Options) -> ReadOptions:
     values = {"path": json.dumps(list(options.logs)), "topics": ",".join(options.topics)}
     if options.brokers:
         values["brokers"] = ",".join(map(str, options.brokers))

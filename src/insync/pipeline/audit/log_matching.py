@@ -14,15 +14,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from insync.logdir import indexes
+from insync.logdir.chunks import Chunk, read_chunks
+from insync.logdir.files import NO_LIMIT, Segment
+from insync.logdir.indexes import EMPTY, IndexFileError
 from insync.pipeline.audit import findings as kinds
 from insync.pipeline.audit.findings import Finding
 from insync.properties import log_matching
 from insync.properties.committed_log import CommittedLog
 from insync.properties.history import Fingerprint
-from insync.spark import log_indexes
-from insync.spark.log_chunks import Chunk, chunks
-from insync.spark.log_files import FOREVER, Segment
-from insync.spark.log_indexes import EMPTY, BadIndex
 from insync.wire import batch
 from insync.wire.errors import MalformedBatch
 
@@ -80,10 +80,10 @@ class _View:
 
     def _read(self, segment: Segment, start: int, end: int) -> None:
         try:
-            index = log_indexes.offsets(segment.stem, segment.base)
-        except BadIndex:
+            index = indexes.read_offset_index(segment.stem, segment.base)
+        except IndexFileError:
             index = EMPTY
-        for piece in chunks(segment.path, index.floor(start, 0)):
+        for piece in read_chunks(segment.path, index.floor(start, 0)):
             if not isinstance(piece, Chunk) or piece.headers.base_offset[0] >= end:
                 return
             headers = piece.headers.select((piece.headers.base_offset >= start) & (piece.headers.last_offset < end))
@@ -167,7 +167,7 @@ def _differences(stretch: Stretch, truth: _Truth, view: _View) -> Iterator[Findi
             known = truth.holes_end(known)
         elif held is None:
             after = view.following(known)
-            end = min(hwm, truth.log.end, FOREVER if after is None else after.base_offset)
+            end = min(hwm, truth.log.end, NO_LIMIT if after is None else after.base_offset)
             yield _missing(stretch, truth, view, known, end)
             known = end
         else:

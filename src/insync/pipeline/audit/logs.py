@@ -19,6 +19,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from insync.logdir.files import NO_LIMIT, Replica, Segment, list_replicas, plan_segments
+from insync.logdir.options import END, ReadOptions
 from insync.pipeline.audit import compacted as audit_compacted
 from insync.pipeline.audit import compared_ranges as audit_marks
 from insync.pipeline.audit import findings as kinds
@@ -30,9 +32,6 @@ from insync.pipeline.audit.findings import MEANINGS, Finding
 from insync.pipeline.audit.log_matching import Member, Stretch
 from insync.pipeline.audit.segments import STRETCH_BITS, Facts, Task
 from insync.pipeline.report import progress as report_watch
-from insync.spark import log_files
-from insync.spark.log_files import FOREVER, Replica, Segment
-from insync.spark.log_options import END, LogOptions
 
 Key = tuple[str, int]
 Cell = tuple[str, int, int, int]
@@ -62,7 +61,7 @@ class LogAudit:
 
 def audit(
     spark: SparkSession,
-    options: LogOptions,
+    options: ReadOptions,
     also_compacted: Sequence[str] = (),
     tell: report_watch.Tell = report_watch.silent,
 ) -> LogAudit:
@@ -96,14 +95,14 @@ def audit(
     return found
 
 
-def replicas_of(options: LogOptions) -> list[Replica]:
-    return log_files.replicas(_to_the_end(options))
+def replicas_of(options: ReadOptions) -> list[Replica]:
+    return list_replicas(_to_the_end(options))
 
 
-def plan(options: LogOptions, replicas: Sequence[Replica], compacted: Iterable[str]) -> list[Task]:
+def plan(options: ReadOptions, replicas: Sequence[Replica], compacted: Iterable[str]) -> list[Task]:
     edges: dict[Key, set[int]] = {}
     own = {(each.broker, each.topic, each.partition): each for each in replicas}
-    segments = log_files.plan(_to_the_end(options))
+    segments = plan_segments(_to_the_end(options))
     for each in audit_marks.compared(replicas, segments):
         edges.setdefault((each.topic, each.partition), set()).update((each.start, each.hwm))
     tasks = []
@@ -122,9 +121,9 @@ def unmarked(tasks: Sequence[Task], replicas: Sequence[Replica]) -> int:
     return sum(who in held and not compared[who].hwm for who in unknown)
 
 
-def _to_the_end(options: LogOptions) -> LogOptions:
+def _to_the_end(options: ReadOptions) -> ReadOptions:
     """Each log by itself is checked to its end; only the comparison stops at high watermarks."""
-    return LogOptions(options.paths, options.brokers, options.topics, bound=END)
+    return ReadOptions(paths=options.paths, brokers=options.brokers, topics=options.topics, bound=END)
 
 
 # --- one log ---------------------------------------------------------------------------------------------------------
@@ -228,13 +227,13 @@ def _touched(damages: dict[tuple[int, str, int], list[Finding]], replica: Compar
 
 def _bounds(edges: tuple[int, ...], interval: int, cell: int) -> tuple[int, int]:
     low = edges[interval - 1] if interval else 0
-    high = edges[interval] if interval < len(edges) else FOREVER
+    high = edges[interval] if interval < len(edges) else NO_LIMIT
     return max(low, cell << STRETCH_BITS), min(high, (cell + 1) << STRETCH_BITS)
 
 
 def _member(replica: Compared, segments: dict[tuple[int, str, int], list[Segment]], start: int, end: int) -> Member:
     own = segments.get((replica.broker, replica.topic, replica.partition), [])
-    following = [*(each.base for each in own[1:]), FOREVER]
+    following = [*(each.base for each in own[1:]), NO_LIMIT]
     chosen = [each for each, after in zip(own, following, strict=True) if after > start and each.base < end]
     return Member(replica.broker, replica.hwm, tuple(chosen), replica.marked)
 

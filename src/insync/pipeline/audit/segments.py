@@ -17,13 +17,15 @@ import numpy as np
 from crc32c import crc32c
 
 from insync.columnar.headers import MAGIC, Headers
+from insync.logdir import indexes
+from insync.logdir.chunks import Chunk, TrailingBytes, read_chunks
+from insync.logdir.files import Segment
+from insync.logdir.indexes import EMPTY, Index, IndexFileError
 from insync.pipeline.audit import findings as kinds
 from insync.pipeline.audit.findings import MEANINGS, Finding
-from insync.spark import log_indexes
-from insync.spark.log_chunks import Chunk, Rest, chunks
-from insync.spark.log_files import Segment
-from insync.spark.log_indexes import EMPTY, BadIndex, Index
 from insync.storage.checkpoints import LEADER_EPOCHS, decode_epochs
+from insync.storage.file_names import INDEX, TIME_INDEX
+from insync.storage.index import OFFSET_ENTRY
 
 STRETCH_BITS = 16
 MOST_FINDINGS = 1_000
@@ -73,13 +75,13 @@ class _Check:
 
     def run(self) -> Facts:
         segment, facts = self._segment, self._facts
-        offsets = self._index(log_indexes.offsets)
-        times = self._index(log_indexes.times)
+        offsets = self._index(indexes.read_offset_index)
+        times = self._index(indexes.read_time_index)
         self._epochs = self._epoch_starts()
         try:
             facts.size = os.path.getsize(segment.path)
-            for piece in chunks(segment.path, 0):
-                if isinstance(piece, Rest):
+            for piece in read_chunks(segment.path, 0):
+                if isinstance(piece, TrailingBytes):
                     self._rest(piece)
                 else:
                     self._chunk(piece, offsets, times)
@@ -188,7 +190,7 @@ class _Check:
     def _index(self, load: Any) -> Index:
         try:
             found: Index = load(self._segment.stem, self._segment.base)
-        except BadIndex as bad:
+        except IndexFileError as bad:
             self._find(kinds.INDEX, self._segment.base, bad.path, bad.position, bad.reason)
             return EMPTY
         except OSError as error:
@@ -203,16 +205,16 @@ class _Check:
         keys, places = offsets.keys[first:after], offsets.values[first:after]
         at = np.searchsorted(chunk.headers.position, places - chunk.position, side="right") - 1
         wrong = (chunk.headers.position[at] + chunk.position != places) | (chunk.headers.base_offset[at] > keys)
-        file = self._segment.stem + log_indexes.OFFSETS
+        file = self._segment.stem + INDEX
         for i in np.flatnonzero(wrong):
             detail = f"offset {keys[i]} is said to be at {places[i]}, where no such batch begins"
-            self._find(kinds.INDEX, int(keys[i]), file, int(first + i) * log_indexes.OFFSET_ENTRY_SIZE, detail)
+            self._find(kinds.INDEX, int(keys[i]), file, int(first + i) * OFFSET_ENTRY.size, detail)
 
     def _beyond(self, offsets: Index) -> None:
         for i in np.flatnonzero(offsets.values >= max(self._facts.size, 1)):
             detail = f"offset {offsets.keys[i]} is said to be at {offsets.values[i]}, behind the end of the segment"
-            position = int(i) * log_indexes.OFFSET_ENTRY_SIZE
-            self._find(kinds.INDEX, int(offsets.keys[i]), self._segment.stem + log_indexes.OFFSETS, position, detail)
+            position = int(i) * OFFSET_ENTRY.size
+            self._find(kinds.INDEX, int(offsets.keys[i]), self._segment.stem + INDEX, position, detail)
 
     def _time_index(self, chunk: Chunk, times: Index) -> None:
         """An entry names the largest timestamp so far, and an offset of the batch that has it."""
@@ -224,7 +226,7 @@ class _Check:
         at = np.searchsorted(base, times.values[mine], side="right") - 1
         stamps = times.keys[mine]
         wrong = (headers.max_timestamp[at] != stamps) | (so_far[at] != stamps)
-        file = self._segment.stem + log_indexes.TIMES
+        file = self._segment.stem + TIME_INDEX
         for j in np.flatnonzero(wrong):
             detail = (
                 f"{stamps[j]} is said to be the largest timestamp up to offset {times.values[mine[j]]}, "
@@ -234,9 +236,9 @@ class _Check:
 
     # --- telling -----------------------------------------------------------------------------------------------------
 
-    def _rest(self, rest: Rest) -> None:
+    def _rest(self, rest: TrailingBytes) -> None:
         """What is cut off at the end of the newest segment was about to be written, unless the HWM covers it."""
-        facts, newest = self._facts, self._segment.reach >= 0
+        facts, newest = self._facts, self._segment.required_end >= 0
         if not newest or facts.next < self._task.hwm:
             self._find(kinds.UNREADABLE, facts.next, self._segment.path, rest.position, rest.reason)
 

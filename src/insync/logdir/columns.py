@@ -1,4 +1,4 @@
-"""The columns of `format("insync-log")`. Apart from what makes them: whoever plans need not load the decoder."""
+"""The columns of a record, by name the type as Spark writes it. Planning needs them without loading the decoder."""
 
 from __future__ import annotations
 
@@ -26,4 +26,3 @@ COLUMNS = {
     "crc_ok": "boolean",
     "error": "string",
 }
-"""Names and types, as Spark writes them."""

@@ -1,7 +1,7 @@
-"""A segment file in pieces of whole batches.
+"""A segment file in chunks of whole batches.
 
-Files are read, not mapped: a broker that cuts a mapped file would kill the process that looks at it. A running broker
-appends while we read; how long the file is, is asked once.
+Files are read, not mapped: a broker that truncates a mapped file would kill the process that maps it. A running broker
+appends while we read, so the size of the file is taken once.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from insync.columnar.headers import MAGIC, Headers, scan
 from insync.wire.batch import HEADER_SIZE
 
 CHUNK_BYTES = 4 << 20
-"""40,000 records of 100 bytes: the size of batch that Spark likes best."""
-_LENGTH_FROM = 12
+"""40,000 records of 100 bytes: the size of Arrow batch that suits Spark best."""
+_LENGTH_END = 12  # base offset and batch length; the length counts what follows
 _MAGIC_AT = 16
 
 
@@ -36,40 +36,47 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
-    """What lies behind the last whole batch and is no whole batch: the last thing that is told of a file."""
+class TrailingBytes:
+    """Bytes after the last whole batch that are not a whole batch. Nothing of a file comes after them."""
 
     position: int
     size: int
     reason: str
 
 
-def chunks(path: str, position: int, limit: int | None = None) -> Iterator[Chunk | Rest]:
-    """From a batch's position on, up to `limit` (a batch's position) or the end of the file."""
+def read_chunks(path: str, position: int, limit: int | None = None) -> Iterator[Chunk | TrailingBytes]:
+    """From the position of a batch up to `limit` (also the position of a batch) or the end of the file."""
     with open(path, "rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         size = size if limit is None else min(size, limit)
         buffer = bytearray(min(CHUNK_BYTES, max(size - position, 0)))
         while position < size:
             view = _read(file, buffer, position, min(len(buffer), size - position))
-            headers, used, broken = scan(_numbers(view))
+            headers, used, broken = scan(_as_array(view))
             if len(headers):
                 yield Chunk(position, view[:used], headers)
                 position += used
                 continue
             needed = _batch_size(view)
-            if broken or needed > size - position:
-                yield Rest(position, size - position, _reason(broken, needed, size - position))
+            left = size - position
+            if broken:
+                reason = f"not a valid batch length ({needed} bytes); the {left} bytes from there on are not read"
+                yield TrailingBytes(position, left, reason)
+                return
+            if needed > left:
+                reason = f"the file ends within a batch: {left} bytes of at least {needed}"
+                yield TrailingBytes(position, left, reason)
                 return
             buffer = bytearray(needed)
 
 
-def headers_of(data: memoryview) -> Headers:
-    return scan(_numbers(data))[0]
+def scan_headers(data: memoryview) -> Headers:
+    return scan(_as_array(data))[0]
 
 
-def begins_batch(path: str, position: int, low: int, high: int) -> bool:
-    """Whether a batch with a first offset from `low` to `high` can be at a position. No file, no objection."""
+def has_batch_at(path: str, position: int, low: int, high: int) -> bool:
+    """Whether a batch with a base offset from `low` to `high` can start at `position`. True if the file is unreadable:
+    the reader of the file reports that."""
     try:
         with open(path, "rb", buffering=0) as file:
             file.seek(position)
@@ -90,19 +97,13 @@ def _read(file: Any, buffer: bytearray, position: int, count: int) -> memoryview
     return view[:done]
 
 
-def _numbers(view: memoryview) -> Any:
-    numbers = np.frombuffer(view, np.uint8)
-    numbers.flags.writeable = False
-    return numbers
+def _as_array(view: memoryview) -> Any:
+    array = np.frombuffer(view, np.uint8)
+    array.flags.writeable = False
+    return array
 
 
 def _batch_size(view: memoryview) -> int:
     if len(view) < HEADER_SIZE:
         return HEADER_SIZE
-    return _LENGTH_FROM + int.from_bytes(view[8:_LENGTH_FROM], "big", signed=True)
-
-
-def _reason(broken: bool, needed: int, left: int) -> str:
-    if broken:
-        return f"a length that no batch has ({needed} bytes); the {left} bytes from there on are not read"
-    return f"the file ends within a batch, of which there are {left} bytes instead of {needed} or more"
+    return _LENGTH_END + int.from_bytes(view[8:_LENGTH_END], "big", signed=True)

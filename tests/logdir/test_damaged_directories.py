@@ -1,4 +1,4 @@
-"""`insync-log` on logs that are damaged, torn, or still being written; and options that make no sense."""
+"""Logs that are damaged, torn or still being written, and directories that are not log directories."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from insync.spark import log_files, log_rows
-from insync.spark.log_options import read_options
-from insync.spark.log_rows import DamagedLog
-from insync.spark.options import OptionError
+from insync.logdir.files import Segment, plan_segments
+from insync.logdir.options import END, ROWS, LogDirectoryError, ReadOptions
+from insync.logdir.rows import DamagedLogError, read_segment
 from insync.wire import batch
 
 PER_BATCH = 10
@@ -36,15 +35,17 @@ def _batch(base: int) -> bytes:
     return bytes(batch.build(records, timestamp_ms=1_700_000_000_000 + base, base_offset=base, leader_epoch=0))
 
 
-def rows(root: Path, columns: str = "offset error crc_ok batch_position", **options: str) -> list[tuple[Any, ...]]:
-    found = []
-    for segment in log_files.plan(read_options({"path": str(root), **options})):
-        for each in log_rows.read(segment, tuple(columns.split())):
-            found += [tuple(row.values()) for row in each.to_pylist()]
-    return found
+def plan(root: Path, **options: Any) -> list[Segment]:
+    return plan_segments(ReadOptions(paths=(str(root),), **options))
 
 
-def offsets(root: Path, **options: str) -> list[int]:
+def rows(root: Path, columns: str = "offset error crc_ok batch_position", **options: Any) -> list[tuple[Any, ...]]:
+    names = tuple(columns.split())
+    batches = (batch for segment in plan(root, **options) for batch in read_segment(segment, names))
+    return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+
+
+def offsets(root: Path, **options: Any) -> list[int]:
     return [offset for (offset,) in rows(root, "offset", **options)]
 
 
@@ -66,36 +67,38 @@ def test_a_wrong_checksum_is_an_error_that_names_file_and_position(tmp_path: Pat
     root = log_directory(tmp_path)
     at = start_of(root, 3)
     change(root / "t-0" / f"{SEGMENT}.log", at + 70, b"\xff")
-    with pytest.raises(DamagedLog, match=rf"{SEGMENT}\.log at position {at}: the checksum is wrong .broker 7, t-0."):
+    with pytest.raises(
+        DamagedLogError, match=rf"{SEGMENT}\.log at position {at}: the checksum is wrong .broker 7, t-0."
+    ):
         rows(root)
 
 
-def test_a_damaged_batch_becomes_one_row_if_asked_for(tmp_path: Path) -> None:
+def test_a_damaged_batch_becomes_one_row_on_request(tmp_path: Path) -> None:
     root = log_directory(tmp_path)
     at = start_of(root, 3)
     change(root / "t-0" / f"{SEGMENT}.log", at + 70, b"\xff")
-    found = rows(root, corrupt="rows")
+    found = rows(root, corrupt=ROWS)
     assert [row[0] for row in found if row[2]] == [*range(30), *range(40, 200)]
     (damage,) = [row for row in found if not row[2]]
     assert (damage[0], damage[3]) == (30, at)
     assert damage[1].endswith(f"{SEGMENT}.log at position {at}: the checksum is wrong")
 
 
-def test_damage_that_is_not_read_is_not_told(tmp_path: Path) -> None:
+def test_damage_outside_the_selection_is_not_reported(tmp_path: Path) -> None:
     root = log_directory(tmp_path)
     change(root / "t-0" / f"{SEGMENT}.log", start_of(root, 3) + 70, b"\xff")
-    assert offsets(root, startingOffset="40") == list(range(40, 200))
+    assert offsets(root, start_offset=40) == list(range(40, 200))
 
 
-def test_nothing_can_be_read_behind_a_wrong_length(tmp_path: Path) -> None:
+def test_nothing_can_be_read_after_a_wrong_length(tmp_path: Path) -> None:
     root = log_directory(tmp_path, segments=2, hwm=400)
     at = start_of(root, 5)
     change(root / "t-0" / f"{SEGMENT}.log", at + 8, bytes(4))
-    found = rows(root, corrupt="rows")
+    found = rows(root, corrupt=ROWS)
     assert [row[0] for row in found if row[2]] == [*range(50), *range(200, 400)]
     (damage,) = [row for row in found if not row[2]]
     assert (damage[0], damage[3]) == (50, at)
-    assert "a length that no batch has" in damage[1]
+    assert "not a valid batch length" in damage[1]
 
 
 def test_a_batch_at_the_wrong_offset_is_damage(tmp_path: Path) -> None:
@@ -103,34 +106,34 @@ def test_a_batch_at_the_wrong_offset_is_damage(tmp_path: Path) -> None:
     root = log_directory(tmp_path)
     at = start_of(root, 5)
     change(root / "t-0" / f"{SEGMENT}.log", at, (20).to_bytes(8, "big"))
-    with pytest.raises(DamagedLog, match=f"at position {at}: a batch with the offset 20 behind offset 49"):
+    with pytest.raises(DamagedLogError, match=f"at position {at}: a batch with offset 20 after offset 49"):
         rows(root)
 
 
 @pytest.mark.parametrize("cut", [1, 30, 70])
-def test_a_torn_end_above_the_high_watermark_is_no_damage(tmp_path: Path, cut: int) -> None:
+def test_a_torn_end_above_the_high_watermark_is_not_damage(tmp_path: Path, cut: int) -> None:
     root = log_directory(tmp_path, hwm=185)
     log = root / "t-0" / f"{SEGMENT}.log"
     os.truncate(log, log.stat().st_size - cut)
     assert offsets(root) == list(range(185))
-    assert offsets(root, bound="end") == list(range(190))
+    assert offsets(root, bound=END) == list(range(190))
 
 
-def test_zeros_behind_the_last_batch_are_no_damage(tmp_path: Path) -> None:
+def test_zeros_after_the_last_batch_are_not_damage(tmp_path: Path) -> None:
     root = log_directory(tmp_path)
     with open(root / "t-0" / f"{SEGMENT}.log", "ab") as log:
         log.write(bytes(100_000))
-    assert offsets(root, bound="end") == list(range(200))
+    assert offsets(root, bound=END) == list(range(200))
 
 
 def test_a_torn_end_below_the_high_watermark_is_damage(tmp_path: Path) -> None:
     root = log_directory(tmp_path)
     log = root / "t-0" / f"{SEGMENT}.log"
     os.truncate(log, log.stat().st_size - 1)
-    with pytest.raises(DamagedLog, match=f"at position {start_of(root, 19)}: the file ends within a batch"):
+    with pytest.raises(DamagedLogError, match=f"at position {start_of(root, 19)}: the file ends within a batch"):
         rows(root)
     os.truncate(log, start_of(root, 19))
-    with pytest.raises(DamagedLog, match="the log ends at offset 190, below 200"):
+    with pytest.raises(DamagedLogError, match="the log ends at offset 190, below 200"):
         rows(root)
 
 
@@ -138,7 +141,7 @@ def test_a_torn_end_of_a_closed_segment_is_damage(tmp_path: Path) -> None:
     root = log_directory(tmp_path, segments=2, hwm=400)
     log = root / "t-0" / f"{SEGMENT}.log"
     os.truncate(log, log.stat().st_size - 1)
-    found = rows(root, corrupt="rows", bound="end")
+    found = rows(root, corrupt=ROWS, bound=END)
     assert [row[0] for row in found if row[2]] == [*range(190), *range(200, 400)]
     assert [row[0] for row in found if not row[2]] == [190]
 
@@ -146,134 +149,115 @@ def test_a_torn_end_of_a_closed_segment_is_damage(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        (f"{SEGMENT}.index", bytes(11), "index at position 8: 11 bytes are no whole number of entries"),
+        (f"{SEGMENT}.index", bytes(11), "index at position 8: 11 bytes are not a whole number of entries"),
         (f"{SEGMENT}.timeindex", bytes(13), "timeindex at position 12: 13 bytes"),
         (f"{SEGMENT}.index", b"\0\0\0\5\0\0\0\5\0\0\0\4\0\0\0\6", "index at position 8: an entry that is not above"),
-        (f"{SEGMENT}.index", b"\0\0\0\5\0\0\0\5", "index at position 0: offset 5 is said to be at 5, where no such"),
+        (f"{SEGMENT}.index", b"\0\0\0\5\0\0\0\5", "index at position 0: the entry puts offset 5 at position 5"),
     ],
 )
-def test_a_damaged_index_is_told_and_passed_over(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_a_damaged_index_is_reported_and_not_used(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     root = log_directory(tmp_path)
     (root / "t-0" / name).write_bytes(content)
-    with pytest.raises(DamagedLog, match=message):
+    with pytest.raises(DamagedLogError, match=message):
         rows(root)
-    found = rows(root, corrupt="rows")
+    found = rows(root, corrupt=ROWS)
     assert sorted(row[0] for row in found if row[2]) == list(range(200))
     (damage,) = [row for row in found if not row[2]]
     assert damage[0] is None
     assert message in damage[1]
 
 
-def test_an_index_that_misleads_is_not_followed(tmp_path: Path) -> None:
+def test_an_index_with_a_wrong_position_is_not_followed(tmp_path: Path) -> None:
     root = log_directory(tmp_path)
     entry = (10).to_bytes(4, "big") + (start_of(root, 4) + 7).to_bytes(4, "big")
     (root / "t-0" / f"{SEGMENT}.index").write_bytes(entry)
-    found = rows(root, corrupt="rows", startingOffset="15")
+    found = rows(root, corrupt=ROWS, start_offset=15)
     assert [row[0] for row in found if row[2]] == list(range(15, 200))
-    assert any("where no such batch begins" in row[1] for row in found if not row[2])
+    assert any("where no such batch starts" in row[1] for row in found if not row[2])
 
 
-def test_a_segment_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_an_unreadable_segment_is_named(tmp_path: Path) -> None:
     root = log_directory(tmp_path, segments=2, hwm=400)
     log = root / "t-0" / f"{SEGMENT}.log"
-    planned = log_files.plan(read_options({"path": str(root), "corrupt": "rows"}))
+    segments = plan(root, corrupt=ROWS)
     log.unlink()
     log.mkdir()
-    found = [row for segment in planned for each in log_rows.read(segment) for row in each.to_pylist()]
+    found = [row for segment in segments for batch in read_segment(segment) for row in batch.to_pylist()]
     assert [row["offset"] for row in found if row["crc_ok"]] == list(range(200, 400))
     (damage,) = [row for row in found if not row["crc_ok"]]
     assert damage["error"] == f"{log} at position 0: cannot be read: Is a directory"
     assert (damage["broker"], damage["topic"], damage["partition"], damage["segment"]) == (7, "t", 0, log.name)
 
 
-def test_the_high_watermark_bounds_what_is_read(tmp_path: Path) -> None:
+def test_reading_stops_at_the_high_watermark(tmp_path: Path) -> None:
     root = log_directory(tmp_path, hwm=137)
     assert offsets(root) == list(range(137))
-    assert offsets(root, bound="end") == list(range(200))
+    assert offsets(root, bound=END) == list(range(200))
 
 
-def test_a_partition_without_a_high_watermark_has_nothing_to_read(tmp_path: Path) -> None:
+def test_a_partition_without_a_high_watermark_has_no_rows(tmp_path: Path) -> None:
     root = log_directory(tmp_path)
     (root / "replication-offset-checkpoint").write_text("0\n0\n")
     assert offsets(root) == []
 
 
-def test_what_lies_below_the_start_of_the_log_is_deleted(tmp_path: Path) -> None:
+def test_records_below_the_log_start_are_not_read(tmp_path: Path) -> None:
     root = log_directory(tmp_path, segments=2, hwm=400)
     (root / "log-start-offset-checkpoint").write_text("0\n1\nt 0 215\n")
     assert offsets(root) == list(range(215, 400))
 
 
-def test_directories_that_are_being_deleted_are_no_partitions(tmp_path: Path) -> None:
+def test_directories_pending_delete_are_not_partitions(tmp_path: Path) -> None:
     root = log_directory(tmp_path)
     (root / "t-1.0123456789abcdef0123456789abcdef-delete").mkdir()
     (root / "notes").mkdir()
     assert offsets(root) == list(range(200))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"path": "/nowhere"}, "option 'path' names '/nowhere': there is no such directory"),
-        ({"path": "/nowhere/*"}, "option 'path' names '/nowhere/\\*'"),
-        ({"path": "[1]"}, "option 'path' is '\\[1\\]': write"),
-        ({"path": ""}, "option 'path' is missing"),
-        ({"bound": "hw"}, "option 'bound' is 'hw': hwm or end"),
-        ({"corrupt": "skip"}, "option 'corrupt' is 'skip': fail or rows"),
-        ({"includeControl": "yes"}, "option 'includeControl' is 'yes': false or true"),
-        ({"startingOffset": "latest"}, "option 'startingOffset' is 'latest': a whole number"),
-        ({"endingTimestamp": "-1"}, "option 'endingTimestamp' is '-1'"),
-        ({"startingOffset": "1", "startingTimestamp": "1"}, "'startingOffset' or 'startingTimestamp', not both"),
-        ({"endingOffset": "1", "endingTimestamp": "1"}, "'endingOffset' or 'endingTimestamp', not both"),
-        ({"brokers": "one"}, "option 'brokers' is 'one'"),
-        ({"brokers": "1,2"}, "option 'brokers' is '1,2': 2 ids, and option 'path' names 1"),
-        ({"topic": "t"}, "unknown option 'topic' \\('t'\\)"),
-        ({"topics": "t,u"}, "option 'topics' names 'u'"),
-    ],
-)
-def test_a_mistake_names_option_and_value(tmp_path: Path, options: dict[str, str], message: str) -> None:
-    root = log_directory(tmp_path)
-    with pytest.raises(OptionError, match=message):
-        log_files.plan(read_options({"path": str(root)} | options))
-
-
-def test_a_directory_that_says_not_whose_it_is_needs_an_id(tmp_path: Path) -> None:
+def test_a_directory_without_meta_properties_needs_a_broker_id(tmp_path: Path) -> None:
     root = log_directory(tmp_path / "copy")
     (root / "meta.properties").unlink()
-    with pytest.raises(OptionError, match="give the ids with option 'brokers'"):
+    with pytest.raises(LogDirectoryError, match="give the ids with 'brokers'"):
         rows(root)
-    assert {broker for (broker,) in rows(root, "broker", brokers="12")} == {12}
+    assert {broker for (broker,) in rows(root, "broker", brokers=(12,))} == {12}
 
 
-def test_a_directory_of_something_else_is_told_from_an_empty_log_directory(tmp_path: Path) -> None:
+def test_an_empty_log_directory_differs_from_any_other_directory(tmp_path: Path) -> None:
     root = log_directory(tmp_path / "node")
-    for options in ({}, {"brokers": "12"}):
-        with pytest.raises(OptionError, match=r"that is no log directory, .* such as orders-0; '.*/node' is one"):
+    for options in ({}, {"brokers": (12,)}):
+        with pytest.raises(
+            LogDirectoryError, match=r"is not a log directory: .* such as orders-0\. Did you mean '.*/node'\?"
+        ):
             rows(tmp_path, **options)
     (root / "notes").mkdir()
-    with pytest.raises(OptionError, match=r"such as orders-0$"):
-        rows(root / "notes", brokers="12")
+    with pytest.raises(LogDirectoryError, match=r"such as orders-0\.$"):
+        rows(root / "notes", brokers=(12,))
     (root / "notes" / "meta.properties").write_text("#\nnode.id=7\n")
     assert rows(root / "notes") == []
 
 
+def test_a_missing_topic_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LogDirectoryError, match="topic 'u' is in none of the log directories"):
+        plan(log_directory(tmp_path), topics=("t", "u"))
+
+
 @pytest.mark.parametrize("content", [None, b"", b"0\n2\nt 0 5\n"])
-def test_missing_high_watermarks_are_told(tmp_path: Path, content: bytes | None) -> None:
+def test_missing_high_watermarks_are_an_error(tmp_path: Path, content: bytes | None) -> None:
     root = log_directory(tmp_path)
     path = root / "replication-offset-checkpoint"
     path.unlink() if content is None else path.write_bytes(content)
-    with pytest.raises(OptionError, match="replication-offset-checkpoint is missing or damaged"):
+    with pytest.raises(LogDirectoryError, match="replication-offset-checkpoint is missing or damaged"):
         rows(root)
-    assert offsets(root, bound="end") == list(range(200))
+    assert offsets(root, bound=END) == list(range(200))
 
 
 def test_batches_larger_than_a_chunk_are_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("insync.spark.log_chunks.CHUNK_BYTES", 100)
+    monkeypatch.setattr("insync.logdir.chunks.CHUNK_BYTES", 100)
     assert offsets(log_directory(tmp_path)) == list(range(200))
 
 
 def test_rows_are_counted_without_a_column(tmp_path: Path) -> None:
     root = log_directory(tmp_path)
     change(root / "t-0" / f"{SEGMENT}.log", start_of(root, 3) + 70, b"\xff")
-    planned = log_files.plan(read_options({"path": str(root), "corrupt": "rows", "endingOffset": "125"}))
-    assert [each.num_rows for segment in planned for each in log_rows.read(segment, ())] == [115, 1]
+    segments = plan(root, corrupt=ROWS, end_offset=125)
+    assert [batch.num_rows for segment in segments for batch in read_segment(segment, ())] == [115, 1]
