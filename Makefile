@@ -33,6 +33,7 @@ check: setup ## Lint, types, import contracts, purity of the core, rules cited b
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_purity.py
 	$(BIN)/python tools/check_pins.py
+	$(BIN)/python tools/check_message_stub.py
 	$(BIN)/python tools/check_rules.py
 
 test: setup check ## Everything that must hold before a change is pushed: check, then the tests

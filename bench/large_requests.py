@@ -27,6 +27,7 @@ from insync.sansio import Effect, Event
 from insync.server.process import GC_THRESHOLD
 from insync.storage.posix import PosixDisk
 from insync.wire import batch, codec
+from insync.wire.apis import SERVED
 from insync.wire.edge import Edge
 from insync.wire.messages import (
     create_acls,
@@ -73,7 +74,7 @@ class Stage:
     def __init__(self, rig: Rig, entries: int) -> None:
         self.rig = rig
         self.entries = entries
-        self.edge = Edge(apis.TYPES, apis.SERVED, Names(rig))
+        self.edge = Edge(apis.TYPES, SERVED, Names(rig))
         self.steps = _timed(rig)
 
     @property

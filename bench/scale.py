@@ -21,7 +21,7 @@ from insync.node.node import Node
 from insync.sansio import Effect, Event, Request, Response
 from insync.sim.plans.plan import ClientPlan, NodePlan, Plan, Timing, TopicPlan
 from insync.sim.run import World
-from insync.wire.messages.fetch import FetchRequest
+from insync.wire.messages import fetch
 
 COUNTS = (10, 100, 1_000)
 BROKERS = (1, 2, 3)
@@ -57,7 +57,7 @@ class FetchTimedNode(Node):
         asked = (
             event.request if isinstance(event, Request) else event.send.request if isinstance(event, Response) else None
         )
-        if isinstance(asked, FetchRequest):
+        if isinstance(asked, fetch.FetchRequest):
             self.took.append(time.perf_counter() - began)
         return effects
 

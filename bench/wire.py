@@ -18,6 +18,7 @@ from kio.serial import entity_reader
 
 from insync.node import apis
 from insync.wire import codec, entities
+from insync.wire.apis import SERVED
 from insync.wire.edge import Edge
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch, produce
@@ -36,7 +37,7 @@ class OneTopic:
 
 
 def main() -> None:
-    edge = Edge(apis.TYPES, apis.SERVED, OneTopic())
+    edge = Edge(apis.TYPES, SERVED, OneTopic())
     print(f"{'':34}{'edge us':>10}{'kio us':>10}{'ratio':>8}")
     for count in (1, 10, 100):
         for name, asked, answer in (

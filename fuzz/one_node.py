@@ -34,6 +34,7 @@ from insync.sansio import (
 )
 from insync.sim.engine.disk import SimDisk
 from insync.storage.disk import write_atomically
+from insync.wire.apis import SERVED
 from insync.wire.edge import Edge, Exchange
 
 CLUSTER = "fuzz"
@@ -51,7 +52,7 @@ class OneNode:
         self.ignored: dict[int, None] = {}
         """Tokens of requests whose answers nobody reads."""
         self.node = Node(_config(voters), disk, Random(1), self.now)
-        self.edge = Edge(apis.TYPES, apis.SERVED, NodeTopicNames(self.node))
+        self.edge = Edge(apis.TYPES, SERVED, NodeTopicNames(self.node))
         self.stop: Stop | None = None
         self.unanswered: dict[int, Exchange] = {}
         self.answers: list[bytes] = []

@@ -11,6 +11,7 @@ from fuzz.generate import Pool
 from insync.metadata import configs
 from insync.node import apis
 from insync.wire import codec
+from insync.wire.apis import SERVED
 from insync.wire.batch import NewRecord, build
 from insync.wire.edge.edge import LOWEST_PRODUCE
 from insync.wire.messages import describe_quorum
@@ -55,7 +56,7 @@ def request_types() -> list[Any]:
     """Of every API that a node takes, every version that it takes."""
     found = []
     for key, canonical in apis.TYPES.items():
-        low, high = apis.SERVED.get(key, (canonical.__version__, canonical.__version__))
+        low, high = SERVED.get(key, (canonical.__version__, canonical.__version__))
         low = max(low, LOWEST_PRODUCE) if key == 0 else low
         found += [codec.request_type(key, version) for version in range(low, high + 1)]
     return found

@@ -12,6 +12,7 @@ from fuzz.target import Target
 from fuzz.targets import common
 from insync.node import apis
 from insync.wire import entities
+from insync.wire.apis import SERVED
 from insync.wire.edge import Edge
 from insync.wire.errors import MalformedFrame
 
@@ -27,7 +28,7 @@ class _Names:
         return "t" if topic_id == common.TOPIC else None
 
 
-_EDGE = Edge(apis.TYPES, apis.SERVED, _Names())
+_EDGE = Edge(apis.TYPES, SERVED, _Names())
 
 
 def run(data: bytes) -> None:

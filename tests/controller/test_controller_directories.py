@@ -8,9 +8,12 @@ from controller_harness import Cluster
 
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import assign_replicas_to_dirs as api
+from insync.wire.types import LOST_DIRECTORY
 
 
-def assign(cluster: Cluster, broker: int, *, directory: UUID = api.LOST, index: int = 0, epoch: int = 0) -> ErrorCode:
+def assign(
+    cluster: Cluster, broker: int, *, directory: UUID = LOST_DIRECTORY, index: int = 0, epoch: int = 0
+) -> ErrorCode:
     """What the controller says of the one partition that is asked for, or of the request."""
     topic_id = cluster.partition().topic_id
     topic = api.RequestTopic(topic_id=topic_id, partitions=(api.RequestPartition(partition_index=index),))

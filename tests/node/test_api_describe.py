@@ -6,10 +6,10 @@ from typing import Any
 
 from node_harness import Net, config, three_brokers
 
-from insync.node import apis
 from insync.node.config import BROKER, CONTROLLER
 from insync.quorum.config import QuorumConfig
 from insync.wire import batch, codec
+from insync.wire.apis import SERVED
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import (
     api_versions,
@@ -46,8 +46,8 @@ def test_api_versions_lists_what_is_served_in_order_and_the_features_in_force() 
     answer = net.answered(1, request)
     keys = [line.api_key for line in answer.api_keys]
     assert keys == sorted(keys)
-    assert {18: (0, 4), 3: (0, 13), 75: (0, 0), 33: (0, 2)}.items() <= apis.SERVED.items()
-    assert {line.api_key: (line.min_version, line.max_version) for line in answer.api_keys} == apis.SERVED
+    assert {18: (0, 4), 3: (0, 13), 75: (0, 0), 33: (0, 2)}.items() <= SERVED.items()
+    assert {line.api_key: (line.min_version, line.max_version) for line in answer.api_keys} == SERVED
     assert {f.name: f.max_version_level for f in answer.finalized_features} == net.nodes[1].image.features
     assert {f.name: (f.min_version, f.max_version) for f in answer.supported_features} == {
         name: (level, level) for name, level in net.nodes[1].image.features.items()
@@ -57,7 +57,7 @@ def test_api_versions_lists_what_is_served_in_order_and_the_features_in_force() 
 
 def test_calls_between_nodes_are_not_advertised() -> None:
     """WIRE.md: never advertise what is not for clients: votes, heartbeats, envelopes, telemetry."""
-    assert not [key for key in (52, 53, 54, 56, 58, 59, 62, 63, 67, 71, 72, 93) if key in apis.SERVED]
+    assert not [key for key in (52, 53, 54, 56, 58, 59, 62, 63, 67, 71, 72, 93) if key in SERVED]
 
 
 def test_describe_cluster_names_live_brokers_and_one_of_them_as_controller() -> None:

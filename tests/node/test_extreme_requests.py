@@ -15,6 +15,7 @@ from fuzz.targets.nodes import prepared
 from insync.node import apis
 from insync.sim.engine.disk import SimDisk
 from insync.wire import codec
+from insync.wire.apis import SERVED
 from insync.wire.errors import ErrorCode, MalformedFrame
 from insync.wire.messages import (
     begin_quorum_epoch,
@@ -30,8 +31,8 @@ QUORUM = tuple(
     module.__name__.rpartition(".")[2] for module in (vote, begin_quorum_epoch, end_quorum_epoch, fetch_snapshot)
 )
 APIS = {
-    apis.TYPES[key].__name__.removesuffix("Request"): codec.request_type(key, apis.SERVED[key][1])
-    if key in apis.SERVED
+    apis.TYPES[key].__name__.removesuffix("Request"): codec.request_type(key, SERVED[key][1])
+    if key in SERVED
     else apis.TYPES[key]
     for key in apis.TYPES
     if apis._ALL[key].__name__.rpartition(".")[2] not in QUORUM

@@ -18,6 +18,7 @@ from insync.server.listener import Answer, Listener
 from insync.server.traffic import Traffic
 from insync.server.turns import Turns
 from insync.wire import codec
+from insync.wire.apis import SERVED
 from insync.wire.edge import Edge
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch, init_producer_id, metadata, produce
@@ -115,7 +116,7 @@ class World:
             peers=NoPeers(),  # type: ignore[arg-type]
             known_brokers=lambda: [1],
             traffic=Traffic(),
-            edge=Edge(apis.TYPES, apis.SERVED, Names()),
+            edge=Edge(apis.TYPES, SERVED, Names()),
         )
 
     def _request(self, message: Message, answer: Answer, client: Client, more: bool) -> int:

@@ -11,11 +11,7 @@ from checker_world import FakeLog, three_replicas
 from insync.sansio import Effect, Event, Note, Reply, Request, Response, Send, Stop, Timer
 from insync.sim.checks.probes import PROBES, Probes
 from insync.wire.errors import ErrorCode
-from insync.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
-from insync.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
-from insync.wire.messages.broker_registration import BrokerRegistrationResponse
-from insync.wire.messages.fetch import FetchResponse
-from insync.wire.messages.produce import ProduceResponse
+from insync.wire.messages import alter_partition, alter_partition_reassignments, broker_registration, fetch, produce
 from insync.wire.types import ms
 
 
@@ -129,7 +125,7 @@ def test_an_unclean_registration_that_empties_an_elr_is_recognised() -> None:
 def test_a_reassignment_completed_in_its_request_is_told_apart() -> None:
     """R3: nothing to wait for."""
     done: list[Effect] = [note("reassignment_completed")]
-    request = AlterPartitionReassignmentsRequest(timeout=ms(0), topics=())
+    request = alter_partition_reassignments.AlterPartitionReassignmentsRequest(timeout=ms(0), topics=())
     assert seen(done) == {"reassignment_completed": 1}
     assert seen(done, Request(1, request)) == {"reassignment_completed_at_once": 1}
 
@@ -153,17 +149,17 @@ def test_answers_hit_probes_by_their_errors() -> None:
     """B2, F1, P2, I4: refusals that leave no note."""
     refused = SimpleNamespace(error_code=ErrorCode.not_enough_replicas)
     topic = SimpleNamespace(partition_responses=(refused,))
-    assert seen([answer(ProduceResponse, responses=(topic,))]) == {"not_enough_replicas": 1}
-    stale = answer(AlterPartitionResponse, error_code=ErrorCode.stale_broker_epoch, topics=())
+    assert seen([answer(produce.ProduceResponse, responses=(topic,))]) == {"not_enough_replicas": 1}
+    stale = answer(alter_partition.AlterPartitionResponse, error_code=ErrorCode.stale_broker_epoch, topics=())
     assert seen([stale]) == {"refused_stale_broker_epoch": 1}
-    lost = answer(FetchResponse, error_code=ErrorCode.fetch_session_id_not_found)
+    lost = answer(fetch.FetchResponse, error_code=ErrorCode.fetch_session_id_not_found)
     assert seen([lost]) == {"fetch_session_lost": 1}
-    twice = answer(BrokerRegistrationResponse, error_code=ErrorCode.duplicate_broker_registration)
+    twice = answer(broker_registration.BrokerRegistrationResponse, error_code=ErrorCode.duplicate_broker_registration)
     assert seen([twice]) == {"duplicate_registration_refused": 1}
 
 
 def alter_partition_answer(response: Any) -> Response:
-    request = AlterPartitionRequest(broker_id=1, broker_epoch=1, topics=())
+    request = alter_partition.AlterPartitionRequest(broker_id=1, broker_epoch=1, topics=())
     return Response(Send(100, "controller", request, lambda response, now: None, 1), response)
 
 

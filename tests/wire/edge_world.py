@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from typing import Any
 from uuid import UUID
 
-from kio.static.constants import EntityType
-
-from insync.wire import codec, messages
+from insync.wire import codec
+from insync.wire.apis import APIS
 from insync.wire.edge import Edge, Exchange
 from insync.wire.errors import UnknownApi
 
 TOPIC = UUID("11111111-2222-3333-4444-555555555555")
 OTHER = UUID("66666666-7777-8888-9999-aaaaaaaaaaaa")
 
-_MODULES = [importlib.import_module(f"{messages.__name__}.{m.name}") for m in pkgutil.iter_modules(messages.__path__)]
-TYPES: dict[int, Any] = {
-    cls.__api_key__: cls
-    for module in _MODULES
-    for cls in vars(module).values()
-    if getattr(cls, "__type__", None) is EntityType.request
-}
+TYPES: dict[int, Any] = {api.key: codec.request_type(api.key, api.pinned) for api in APIS.values()}
 
 
 def _known(key: int, version: int) -> bool:

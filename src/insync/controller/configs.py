@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from types import ModuleType
 from typing import Any
 from uuid import UUID
 
@@ -71,7 +70,7 @@ Changes = Callable[[ConfigResource, Any], tuple[Any, ...]]
 
 
 def _decide(
-    ctx: Context, request: Any, changes: Changes, answers: ModuleType, answer: Callable[[tuple[Any, ...]], Any]
+    ctx: Context, request: Any, changes: Changes, answers: Any, answer: Callable[[tuple[Any, ...]], Any]
 ) -> Slices:
     """E8: the ELRs that a lower MinISR makes obsolete are emptied before the leaders hear of it, in whatever many
     slices. Once a leader goes by the new value, its HWM moves on without the members of the ELR."""
@@ -91,7 +90,7 @@ def _decide(
 
 
 def _records(
-    ctx: Context, entries: Sequence[Any], changes: Changes, answers: ModuleType
+    ctx: Context, entries: Sequence[Any], changes: Changes, answers: Any
 ) -> tuple[list[records.MetadataRecord], Overlay, tuple[Any, ...]]:
     """The records for all resources together, the configs that they make, and an answer per resource."""
     overlay: Overlay = {}

@@ -17,7 +17,7 @@ from insync.metadata.partition import Partition, PartitionKey
 from insync.wire import metadata_records as records
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import assign_replicas_to_dirs as api
-from insync.wire.types import NO_DURATION, uuid_of
+from insync.wire.types import LOST_DIRECTORY, NO_DURATION, uuid_of
 
 
 def assign(ctx: Context, request: Any, now: int) -> Decision:
@@ -33,7 +33,7 @@ def assign(ctx: Context, request: Any, now: int) -> Decision:
             for asked in topic.partitions:
                 key = (uuid_of(topic.topic_id), asked.partition_index)
                 error = _check(ctx, request.broker_id, key)
-                if error is ErrorCode.none and directory.id_ == api.LOST and key not in changed:
+                if error is ErrorCode.none and directory.id_ == LOST_DIRECTORY and key not in changed:
                     changed[key] = None
                     error = _take_offline(ctx, request.broker_id, key, made)
                 lines.append(api.ResponsePartition(partition_index=asked.partition_index, error_code=error))

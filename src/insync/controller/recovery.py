@@ -25,6 +25,7 @@ from insync.controller.decision import Decision
 from insync.metadata import configs
 from insync.metadata.partition import Partition, PartitionKey
 from insync.wire.errors import ErrorCode
+from insync.wire.get_replica_log_info import MAX_PARTITIONS
 from insync.wire.messages import get_replica_log_info as messages
 from insync.wire.types import uuid_of
 
@@ -136,7 +137,7 @@ class Recoveries:
             if self._busy_until.get(broker, now) > now:
                 continue
             self._busy_until[broker] = now + self._ctx.config.recovery_timeout_ms
-            self._send(broker, keys[: messages.MAX_PARTITIONS])
+            self._send(broker, keys[:MAX_PARTITIONS])
         return unanswered
 
     def _unanswered(self) -> dict[int, list[PartitionKey]]:

@@ -11,12 +11,12 @@ sessions are a convenience, of which consumers get what is left.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from insync.metadata.partition import PartitionKey
 from insync.replication.core import Core
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
+from insync.wire.types import ZERO_UUID
 
 if TYPE_CHECKING:
     from insync.replication.fetch_server import ParkedFetch
@@ -108,7 +108,7 @@ class Session:
     def take(self, topics: tuple[fetch.FetchTopic, ...]) -> None:
         """What a request names is fetched now and in every later round, until it is forgotten."""
         for topic in topics:
-            topic_id: UUID = topic.topic_id
+            topic_id = topic.topic_id or ZERO_UUID
             for asked in topic.partitions:
                 key = (topic_id, asked.partition)
                 cached = self.partitions.get(key)
@@ -119,8 +119,9 @@ class Session:
 
     def forget(self, topics: tuple[fetch.ForgottenTopic, ...]) -> None:
         for topic in topics:
+            topic_id = topic.topic_id or ZERO_UUID
             for index in topic.partitions:
-                cached = self.partitions.pop((topic.topic_id, index), None)
+                cached = self.partitions.pop((topic_id, index), None)
                 if cached is not None:
                     self.dirty.pop(cached, None)
                     cached.close()

@@ -18,7 +18,7 @@ from insync.replication.fetch_session import INITIAL_EPOCH, MAX_EPOCH, NO_SESSIO
 from insync.replication.replica import Replica
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
-from insync.wire.types import ms
+from insync.wire.types import ZERO_UUID, ms
 
 CHANNEL = "fetch"
 CORRUPT_FETCH = "corrupt_fetch"
@@ -185,8 +185,9 @@ class Fetcher:
         else:
             self._continue_session(response.session_id)
             for topic in response.responses:
+                topic_id = topic.topic_id or ZERO_UUID
                 for answer in topic.partitions:
-                    self._take((topic.topic_id, answer.partition_index), answer, now)
+                    self._take((topic_id, answer.partition_index), answer, now)
         self._finish(now)
 
     def _take(self, key: PartitionKey, answer: fetch.PartitionData, now: int) -> None:

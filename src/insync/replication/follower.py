@@ -89,7 +89,7 @@ def keep_hwm_within(log: Log) -> None:
     log.set_hwm(high_watermark.follower_hwm(log.hwm, log.leo))
 
 
-def _append(log: Log, records: bytes) -> ErrorCode:
+def _append(log: Log, records: batch.Bytes) -> ErrorCode:
     """F5: exactly at the LEO, with the leader's offsets and epochs."""
     header = batch.read_header(records)
     if header.base_offset < log.leo == log.log_start:

@@ -14,6 +14,7 @@ from insync.replication.leader import Leader
 from insync.replication.replica import Replica
 from insync.storage.log import Log
 from insync.wire.errors import ErrorCode
+from insync.wire.get_replica_log_info import MAX_PARTITIONS
 from insync.wire.messages import get_replica_log_info, list_offsets, offset_for_leader_epoch
 from insync.wire.types import NO_DURATION
 
@@ -177,7 +178,7 @@ def answer_get_replica_log_info(
     core: Core, request: get_replica_log_info.GetReplicaLogInfoRequest
 ) -> get_replica_log_info.GetReplicaLogInfoResponse:
     """E6: how far each log goes, for the controller to choose by; any role answers."""
-    room = get_replica_log_info.MAX_PARTITIONS
+    room = MAX_PARTITIONS
     truncated = False
     topics = []
     for topic in request.topic_partitions or ():

@@ -26,7 +26,7 @@ from insync.storage.repair import Replacement, SegmentRepair
 from insync.storage.verification import Verification
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import assign_replicas_to_dirs, fetch
-from insync.wire.types import ms
+from insync.wire.types import LOST_DIRECTORY, ms
 
 if TYPE_CHECKING:
     from insync.replication.replica import Replica
@@ -193,7 +193,7 @@ class Repairs:
         topic_id, index = repair.replica.key
         partition = assign_replicas_to_dirs.RequestPartition(partition_index=index)
         topic = assign_replicas_to_dirs.RequestTopic(topic_id=topic_id, partitions=(partition,))
-        directory = assign_replicas_to_dirs.RequestDirectory(id_=assign_replicas_to_dirs.LOST, topics=(topic,))
+        directory = assign_replicas_to_dirs.RequestDirectory(id_=LOST_DIRECTORY, topics=(topic,))
         request = assign_replicas_to_dirs.AssignReplicasToDirsRequest(
             broker_id=self._core.broker_id, broker_epoch=self._core.cluster.broker_epoch, directories=(directory,)
         )

@@ -25,6 +25,7 @@ from insync.server.properties import Properties
 from insync.server.runner import Runner
 from insync.server.traffic import Traffic
 from insync.server.turns import Turns
+from insync.wire.apis import SERVED
 from insync.wire.edge import Edge
 
 log = logging.getLogger("insync.server")
@@ -68,7 +69,7 @@ class Server:
             peers=peers,
             known_brokers=lambda: [broker.id for broker in node.image.brokers.values() if not broker.fenced],
             traffic=self.traffic,
-            edge=Edge(apis.TYPES, apis.SERVED, NodeTopicNames(node)),
+            edge=Edge(apis.TYPES, SERVED, NodeTopicNames(node)),
         )
         self._stop_when_told(loop, runner)
         runner.start()

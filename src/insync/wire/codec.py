@@ -14,9 +14,8 @@ from typing import Any
 
 from kio.index import UnknownAPIKey, UnknownEntity, load_request_schema, load_response_schema
 
-from insync.wire import entities
+from insync.wire import entities, get_replica_log_info
 from insync.wire.errors import MalformedFrame, UnknownApi
-from insync.wire.messages import get_replica_log_info
 from insync.wire.varint import read_uvarint
 from insync.wire.writing import encode_as
 

@@ -11,7 +11,7 @@ from insync.wire.messages import offset_commit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OldOffsetCommitRequest(offset_commit.OffsetCommitRequest):  # type: ignore[misc]  # kio is Any to mypy
+class OldOffsetCommitRequest(offset_commit.OffsetCommitRequest):
     """OffsetCommit of versions 2 to 4."""
 
     retention_ms: i64 = field(metadata={"kafka_type": "int64", "tag": 10_000}, default=i64(-1))

@@ -17,11 +17,14 @@ ZERO_UUID = UUID(int=0)
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = UUID(int=1)
 
+LOST_DIRECTORY = UUID(int=1)
+"""Kafka's DirectoryId.LOST: the replica is in a log directory that has failed (D6)."""
+
 NO_DURATION = timedelta(0)
 """For `throttle_time`."""
 
 _MILLISECOND = timedelta(milliseconds=1)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @lru_cache(maxsize=256)
@@ -38,12 +41,12 @@ def millis(duration: timedelta) -> int:
 
 def instant(milliseconds: int) -> datetime | None:
     """A wall-clock time for a kio field; negative means none (on the wire -1)."""
-    return None if milliseconds < 0 else _EPOCH + ms(milliseconds)
+    return None if milliseconds < 0 else EPOCH + ms(milliseconds)
 
 
 def instant_millis(moment: datetime | None) -> int:
     """A kio instant as milliseconds since 1970, -1 if there is none."""
-    return -1 if moment is None else (moment - _EPOCH) // _MILLISECOND
+    return -1 if moment is None else (moment - EPOCH) // _MILLISECOND
 
 
 @lru_cache(maxsize=1 << 14)

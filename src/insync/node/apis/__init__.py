@@ -68,6 +68,7 @@ from insync.node.apis import (
 )
 from insync.node.parts import Parts
 from insync.wire import messages
+from insync.wire.apis import APIS
 
 
 def _by_key(*modules: ModuleType) -> dict[int, ModuleType]:
@@ -157,8 +158,8 @@ class _RequestTypes(Mapping[int, type[Any]]):
     def __getitem__(self, key: int) -> type[Any]:
         found = self._found.get(key)
         if found is None:
-            name = _ALL[key].__name__.rpartition(".")[2]
-            found = self._found[key] = getattr(getattr(messages, name), name.title().replace("_", "") + "Request")
+            api = APIS[_ALL[key].__name__.rpartition(".")[2]]
+            found = self._found[key] = getattr(getattr(messages, api.name), f"{api.class_prefix}Request")
         return found
 
     def __contains__(self, key: object) -> bool:
@@ -173,8 +174,3 @@ class _RequestTypes(Mapping[int, type[Any]]):
 
 TYPES: Mapping[int, type[Any]] = _RequestTypes()
 """By API key: the class of request that the node takes."""
-
-SERVED: dict[int, tuple[int, int]] = {
-    key: module.VERSIONS for key, module in sorted(_ALL.items()) if hasattr(module, "VERSIONS")
-}
-"""By API key, in order: the versions that clients may speak, as ApiVersions tells them. Other APIs are for nodes."""

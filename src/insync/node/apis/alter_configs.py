@@ -9,7 +9,6 @@ from insync.wire.messages import alter_configs as api
 from insync.wire.types import NO_DURATION
 
 KEY = 33
-VERSIONS = (0, 2)
 
 
 def split(request: Message) -> list[Message]:

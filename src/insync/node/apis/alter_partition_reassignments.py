@@ -11,7 +11,6 @@ from insync.wire.messages import alter_partition_reassignments as api
 from insync.wire.types import NO_DURATION
 
 KEY = 45
-VERSIONS = (0, 1)
 
 
 def split(request: Message) -> list[Message]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from insync.controller.config import FEATURES
-from insync.node import apis
 from insync.sansio import Message
+from insync.wire.apis import SERVED
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import api_versions as api
 from insync.wire.types import NO_DURATION
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from insync.node.node import Node
 
 KEY = 18
-VERSIONS = (0, 4)
 
 
 def handle(node: Node, request: Message, token: int, now: int) -> None:
@@ -25,8 +24,7 @@ def handle(node: Node, request: Message, token: int, now: int) -> None:
         api.ApiVersionsResponse(
             error_code=ErrorCode.none,
             api_keys=tuple(
-                api.ApiVersion(api_key=key, min_version=low, max_version=high)
-                for key, (low, high) in apis.SERVED.items()
+                api.ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in SERVED.items()
             ),
             throttle_time=NO_DURATION,
             supported_features=tuple(

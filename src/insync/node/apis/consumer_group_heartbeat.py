@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
 KEY = 68
-VERSIONS = (0, 1)
 
 NOT_SUPPORTED = "The consumer group protocol (KIP-848) is not supported. Set group.protocol=classic."
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from insync.node.node import Node
 
 KEY = 30
-VERSIONS = (1, 3)
 
 
 def handle(node: Node, request: Message, token: int, now: int) -> None:

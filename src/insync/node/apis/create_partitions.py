@@ -9,7 +9,6 @@ from insync.wire.messages import create_partitions as api
 from insync.wire.types import NO_DURATION
 
 KEY = 37
-VERSIONS = (0, 3)
 
 
 def split(request: Message) -> list[Message]:

@@ -10,7 +10,6 @@ from insync.wire.messages import create_topics as api
 from insync.wire.types import NO_DURATION
 
 KEY = 19
-VERSIONS = (2, 7)
 
 PART_TOPICS = 50
 PART_PARTITIONS = 500

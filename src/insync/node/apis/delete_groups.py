@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
 KEY = 42
-VERSIONS = (0, 2)
 
 PARTS = Parts(asked=("groups_names",), answered=("results",), limit=25, without_repeats=without_repeats("groups_names"))
 

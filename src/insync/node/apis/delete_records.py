@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
 KEY = 21
-VERSIONS = (0, 2)
 
 PARTS = Parts(asked=("topics", "partitions"), answered=("topics", "partitions"), keys=("name",), limit=100)
 

@@ -9,7 +9,6 @@ from insync.wire.messages import delete_topics as api
 from insync.wire.types import NO_DURATION
 
 KEY = 20
-VERSIONS = (1, 6)
 
 
 def split(request: Message) -> list[Message]:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from insync.node.node import Node
 
 KEY = 29
-VERSIONS = (1, 3)
 
 NO_AUTHORIZER = "No Authorizer is configured."
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from insync.node.node import Node
 
 KEY = 60
-VERSIONS = (0, 2)
 
 _BROKERS, _CONTROLLERS = 1, 2
 

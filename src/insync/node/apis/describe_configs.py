@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from insync.node.node import Node
 
 KEY = 32
-VERSIONS = (1, 4)
 CHANNEL = "forward"
 
 PARTS = Parts(asked=("resources",), answered=("results",), limit=200, without_repeats=without_repeats("resources"))

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
 KEY = 15
-VERSIONS = (0, 6)
 
 PARTS = Parts(asked=("groups",), answered=("groups",), limit=50, without_repeats=without_repeats("groups"))
 

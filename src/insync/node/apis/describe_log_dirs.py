@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
 KEY = 35
-VERSIONS = (1, 4)
 
 
 def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
 KEY = 61
-VERSIONS = (0, 0)
 
 
 def _without_repeats(request: Message) -> Message:

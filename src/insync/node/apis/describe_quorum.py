@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from insync.node.node import Node
 
 KEY = 55
-VERSIONS = (0, 2)
 
 
 def handle(node: Node, request: Message, token: int, now: int) -> None:

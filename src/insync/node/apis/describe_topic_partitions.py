@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from insync.node.node import Node
 
 KEY = 75
-VERSIONS = (0, 0)
 
 MAX_PARTITIONS = 2_000
 

@@ -8,13 +8,12 @@ from insync.node.parts import Parts
 from insync.sansio import Message
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import describe_transactions as api
-from insync.wire.types import NO_DURATION, instant
+from insync.wire.types import EPOCH, NO_DURATION
 
 if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
 KEY = 65
-VERSIONS = (0, 0)
 
 PARTS = Parts(asked=("transactional_ids",), answered=("transaction_states",), limit=500)
 
@@ -30,7 +29,7 @@ def _missing(transactional_id: str) -> Message:
         transactional_id=transactional_id,
         transaction_state="",
         transaction_timeout=NO_DURATION,
-        transaction_start_time=instant(0),
+        transaction_start_time=EPOCH,
         producer_id=0,
         producer_epoch=0,
         topics=(),

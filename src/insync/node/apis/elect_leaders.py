@@ -11,7 +11,6 @@ from insync.wire.messages import elect_leaders as api
 from insync.wire.types import NO_DURATION
 
 KEY = 43
-VERSIONS = (0, 2)
 
 
 def split(request: Message) -> list[Message]:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from insync.node.node import Node
 
 KEY = 1
-VERSIONS = (4, 18)
 """Version 18 adds the high watermark that a replica knows (KIP-1166): a leader of the metadata quorum need not be told,
 it remembers what it sent (`quorum.leader`). So nodes speak version 17 to each other, which older nodes know too.
 """

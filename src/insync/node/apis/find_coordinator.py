@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
 KEY = 10
-VERSIONS = (0, 6)
 
 PARTS = Parts(asked=("coordinator_keys",), answered=("coordinators",), limit=500)
 

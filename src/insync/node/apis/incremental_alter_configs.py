@@ -9,7 +9,6 @@ from insync.wire.messages import incremental_alter_configs as api
 from insync.wire.types import NO_DURATION
 
 KEY = 44
-VERSIONS = (0, 1)
 
 
 def split(request: Message) -> list[Message]:

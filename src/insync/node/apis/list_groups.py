@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
 KEY = 16
-VERSIONS = (0, 5)
 
 
 def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:

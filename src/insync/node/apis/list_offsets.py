@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
 KEY = 2
-VERSIONS = (1, 11)
 
 SEARCH_WEIGHT = 10
 """A timestamp is looked for in indexes and segments."""

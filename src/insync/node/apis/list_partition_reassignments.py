@@ -8,7 +8,6 @@ from insync.wire.messages import list_partition_reassignments as api
 from insync.wire.types import NO_DURATION
 
 KEY = 46
-VERSIONS = (0, 0)
 
 
 def decide(controller: Controller, request: Message, now: int) -> Decision:

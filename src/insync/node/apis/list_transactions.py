@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
 KEY = 66
-VERSIONS = (0, 2)
 
 STATES = (
     "Empty",

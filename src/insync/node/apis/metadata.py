@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from insync.node.node import Node
 
 KEY = 3
-VERSIONS = (0, 13)
 
 PARTS = Parts(asked=("topics",), answered=("topics",), limit=200, without_repeats=without_repeats("topics"))
 

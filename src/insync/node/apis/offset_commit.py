@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
 KEY = 8
-VERSIONS = (2, 9)
 
 PARTS = Parts(asked=("topics", "partitions"), answered=("topics", "partitions"), keys=("name",), limit=2_000)
 """A commit of up to 2,000 partitions is one batch, all or nothing. Kafka refuses what does not fit into one batch."""

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
 KEY = 9
-VERSIONS = (1, 9)
 
 PARTS = Parts(
     asked=("groups", "topics", "partition_indexes"),

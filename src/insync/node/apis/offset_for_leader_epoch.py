@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from insync.node.broker_role import BrokerRole
 
 KEY = 23
-VERSIONS = (2, 4)
 
 PARTS = Parts(asked=("topics", "partitions"), answered=("topics", "partitions"), keys=("topic",), limit=500)
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 KEY = 0
 ADMINISTRATOR = "__admin_client"
 """The only client that may write to the brokers' own topics, as in Kafka; others would break groups with it."""
-VERSIONS = (0, 13)  # 0 to 2 are for show: see edge.LOWEST_PRODUCE
 
 CODEC_AT, CODEC_MASK = 22, 0b111
 """Where a batch says how its records are compressed."""

@@ -8,7 +8,6 @@ from insync.wire.messages import unregister_broker as api
 from insync.wire.types import NO_DURATION
 
 KEY = 64
-VERSIONS = (0, 0)
 
 
 def decide(controller: Controller, request: Message, now: int) -> Slices:

@@ -13,7 +13,6 @@ from insync.wire.messages import update_features as api
 from insync.wire.types import NO_DURATION
 
 KEY = 57
-VERSIONS = (0, 2)
 
 
 def decide(controller: Controller, request: Message, now: int) -> Decision:

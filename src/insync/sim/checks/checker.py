@@ -25,11 +25,7 @@ from insync.sim.checks.partition_checks import PartitionChecks
 from insync.sim.checks.probes import Probes
 from insync.wire import codec
 from insync.wire.errors import ErrorCode
-from insync.wire.messages.elect_leaders import ElectLeadersRequest
-from insync.wire.messages.envelope import EnvelopeRequest
-from insync.wire.messages.fetch import FetchRequest
-from insync.wire.messages.fetch_snapshot import FetchSnapshotRequest
-from insync.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from insync.wire.messages import elect_leaders, envelope, fetch, fetch_snapshot, list_offsets
 from insync.wire.types import METADATA_TOPIC_ID
 
 LATEST = -1
@@ -104,7 +100,7 @@ class Checker:
         seen = self._seen[node_id]
         quorum = node.quorum
         asked = _request_of(event)
-        if type(asked) is ElectLeadersRequest:
+        if type(asked) is elect_leaders.ElectLeadersRequest:
             self.truth.operator_asked(asked, seen.leo, quorum.leo)
         if quorum.hwm != seen.hwm or quorum.leo < seen.leo or (quorum.epoch, quorum.leader_id) != seen.leader:
             self._metadata_moved(node, seen)
@@ -115,7 +111,7 @@ class Checker:
             self._metadata_applied(node, seen)
         for replica in node.changed:
             self.partitions.replica_changed(node, replica)
-        if type(asked) is ListOffsetsRequest:
+        if type(asked) is list_offsets.ListOffsetsRequest:
             self._offsets_listed(node, asked, effects)
         if self.clients.history.pending:
             self.clients.check()
@@ -123,10 +119,12 @@ class Checker:
             seen.clean = seen.clean or any(isinstance(effect, Stop) and effect.clean for effect in effects)
         self.probes.after_step(node, event, asked, effects)
 
-    def _offsets_listed(self, node: Any, asked: ListOffsetsRequest, effects: list[Effect]) -> None:
+    def _offsets_listed(self, node: Any, asked: list_offsets.ListOffsetsRequest, effects: list[Effect]) -> None:
         latest = [(t.name, p.partition_index) for t in asked.topics for p in t.partitions if p.timestamp == LATEST]
         for answer in [
-            e.response for e in effects if isinstance(e, Reply) and isinstance(e.response, ListOffsetsResponse)
+            e.response
+            for e in effects
+            if isinstance(e, Reply) and isinstance(e.response, list_offsets.ListOffsetsResponse)
         ]:
             for topic in answer.topics:
                 for told in topic.partitions:
@@ -233,9 +231,9 @@ class Checker:
 def _metadata_follower(asked: Any, epoch: int) -> int | None:
     """Who asks for metadata of that quorum epoch, records or a snapshot."""
     kind = type(asked)
-    if kind is FetchRequest and [topic.topic_id for topic in asked.topics] == [METADATA_TOPIC_ID]:
+    if kind is fetch.FetchRequest and [topic.topic_id for topic in asked.topics] == [METADATA_TOPIC_ID]:
         replica = int(asked.replica_state.replica_id)
-    elif kind is FetchSnapshotRequest:
+    elif kind is fetch_snapshot.FetchSnapshotRequest:
         replica = int(asked.replica_id)
     else:
         return None
@@ -247,4 +245,4 @@ def _request_of(event: Event) -> Message | None:
     if type(event) is not Request:
         return None
     request = event.request
-    return codec.decode_request(request.request_data)[1] if type(request) is EnvelopeRequest else request
+    return codec.decode_request(request.request_data)[1] if type(request) is envelope.EnvelopeRequest else request

@@ -13,14 +13,7 @@ from typing import Any
 
 from insync.sansio import Effect, Event, Message, Note, Reply, Response, Stop
 from insync.wire.errors import ErrorCode
-from insync.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
-from insync.wire.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-)
-from insync.wire.messages.broker_registration import BrokerRegistrationResponse
-from insync.wire.messages.fetch import FetchResponse
-from insync.wire.messages.produce import ProduceResponse
+from insync.wire.messages import alter_partition, alter_partition_reassignments, broker_registration, fetch, produce
 
 PROBES: dict[str, str] = {
     # in sync
@@ -206,7 +199,7 @@ class Probes:
                 self._stopped(effect)  # type: ignore[arg-type]
         if notes:
             self._notes(node, asked, notes)
-        if type(event) is Response and type(event.send.request) is AlterPartitionRequest:
+        if type(event) is Response and type(event.send.request) is alter_partition.AlterPartitionRequest:
             self._alter_partition_answer(event.response)
 
     def _stopped(self, stop: Stop) -> None:
@@ -268,7 +261,7 @@ class Probes:
             self.hit("shutdown_moved_leaders")
 
     def _reassignment_completed(self, node: Any, asked: Message | None, notes: dict[str, list[dict[str, Any]]]) -> None:
-        at_once = type(asked) is AlterPartitionReassignmentsRequest
+        at_once = type(asked) is alter_partition_reassignments.AlterPartitionReassignmentsRequest
         self.hit("reassignment_completed_at_once" if at_once else "reassignment_completed")
 
     def _controller_active(self, node: Any, asked: Message | None, notes: dict[str, list[dict[str, Any]]]) -> None:
@@ -336,9 +329,9 @@ _TOGETHER: dict[str, Callable[[Probes, Any, Message | None, dict[str, list[dict[
 }
 
 _REPLIES: dict[type[Any], Callable[[Probes, Any], None]] = {
-    AlterPartitionResponse: Probes._reply_alter_partition,
-    AlterPartitionReassignmentsResponse: Probes._reply_reassignments,
-    BrokerRegistrationResponse: Probes._reply_registration,
-    FetchResponse: Probes._reply_fetch,
-    ProduceResponse: Probes._reply_produce,
+    alter_partition.AlterPartitionResponse: Probes._reply_alter_partition,
+    alter_partition_reassignments.AlterPartitionReassignmentsResponse: Probes._reply_reassignments,
+    broker_registration.BrokerRegistrationResponse: Probes._reply_registration,
+    fetch.FetchResponse: Probes._reply_fetch,
+    produce.ProduceResponse: Probes._reply_produce,
 }
