@@ -19,7 +19,7 @@ from insync.errors import InvariantError
 from insync.metadata import snapshot as image_records
 from insync.metadata.image import Image
 from insync.node.publisher import Publisher
-from insync.quorum import snapshot
+from insync.quorum import snapshot_store
 from insync.quorum.messages import OffsetAndEpoch
 from insync.wire import batch, metadata_records
 from insync.wire.errors import MalformedFrame
@@ -44,7 +44,7 @@ def run_records(data: bytes) -> None:
 
 
 def run_snapshot(data: bytes) -> None:
-    payloads = snapshot.decode(data)
+    payloads = snapshot_store.decode(data)
     if payloads is not None:
         try:
             Publisher(1, 100).load_snapshot(payloads, 100, 1)
@@ -58,7 +58,7 @@ def record_seeds() -> list[bytes]:
 
 
 def snapshot_seeds() -> list[bytes]:
-    return [bytes(snapshot.encode(_life(), OffsetAndEpoch(100, 1), 1_000))]
+    return [bytes(snapshot_store.encode(_life(), OffsetAndEpoch(100, 1), 1_000))]
 
 
 def mutate_records(data: bytes, rng: Random) -> bytes:

@@ -14,9 +14,9 @@ from typing import Any
 from fuzz.one_node import CLUSTER, OneNode
 from fuzz.target import Target
 from insync.quorum import messages
-from insync.quorum import snapshot as snapshots
+from insync.quorum import snapshot_store as snapshots
 from insync.quorum.config import QuorumConfig
-from insync.quorum.messages import OffsetAndEpoch, Standing
+from insync.quorum.messages import LeaderInfo, OffsetAndEpoch
 from insync.sansio import Request, Response, Send
 from insync.sim.engine.disk import SimDisk
 from insync.wire import control
@@ -86,9 +86,9 @@ class Conversation:
     def voter(self) -> int:
         return self.rng.choice((2, 2, 3, 3, 1, -1, 99, 2**31 - 1))
 
-    def standing(self, peer: int) -> Standing:
+    def standing(self, peer: int) -> LeaderInfo:
         leader = self.rng.choice((peer, peer, peer, -1, self.voter()))
-        return Standing(self.epoch(), leader, self.rng.choice(ERRORS))
+        return LeaderInfo(self.epoch(), leader, self.rng.choice(ERRORS))
 
     def size(self) -> int:
         return self.rng.choice((1 << 20, 1 << 20, 200, 0, -1, 2**31 - 1, -(2**31)))
@@ -166,7 +166,7 @@ class Conversation:
             made[self.rng.randrange(len(made))] ^= 1 << self.rng.randrange(8)
         return bytes(made)
 
-    def _snapshot_piece(self, request: Any, standing: Standing) -> Any:
+    def _snapshot_piece(self, request: Any, standing: LeaderInfo) -> Any:
         asked = request.topics[0].partitions[0]
         named = OffsetAndEpoch(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
         content = bytes(snapshots.encode([], named, 1)) if 0 <= named.epoch < 2**31 else b""

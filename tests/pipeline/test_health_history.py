@@ -12,8 +12,8 @@ from insync.pipeline.health import metadata_log as health_log
 from insync.pipeline.health.job import Health
 from insync.pipeline.health.page import render
 from insync.pipeline.health.tables import bucket_levels
-from insync.quorum import snapshot
-from insync.quorum.snapshot import OffsetAndEpoch
+from insync.quorum import snapshot_store
+from insync.quorum.messages import OffsetAndEpoch
 from insync.wire import batch, control, metadata_records
 from insync.wire.batch import NewRecord
 from insync.wire.metadata_records import (
@@ -179,7 +179,7 @@ def test_a_cluster_that_was_stopped_is_judged_by_how_it_was_before(tmp_path: Pat
 def test_what_was_before_the_log_comes_from_a_snapshot(tmp_path: Path) -> None:
     path = write_log(tmp_path, [(10, [change(isr=(1, 2))]), (20, [change(isr=(1, 2, 3))])], base=50)
     payloads = [metadata_records.encode(record) for record in BEGINNING]
-    made = snapshot.encode(payloads, OffsetAndEpoch(50, 1), START)
+    made = snapshot_store.encode(payloads, OffsetAndEpoch(50, 1), START)
     (path / f"{50:020d}-{1:010d}.checkpoint").write_bytes(made)
     found = health.read([path])
     assert (found.from_snapshot, found.summary()["isr_shrinks"], found.summary()["under_replicated_s"]) == (True, 1, 10)
@@ -235,7 +235,7 @@ def test_a_history_cannot_end_before_it_begins(tmp_path: Path) -> None:
 def test_a_history_that_begins_with_a_snapshot_cannot_end_before_that(tmp_path: Path) -> None:
     path = write_log(tmp_path, [(10, [change(isr=(1, 2))])], base=50)
     payloads = [metadata_records.encode(record) for record in BEGINNING]
-    made = snapshot.encode(payloads, OffsetAndEpoch(50, 1), START)
+    made = snapshot_store.encode(payloads, OffsetAndEpoch(50, 1), START)
     (path / f"{50:020d}-{1:010d}.checkpoint").write_bytes(made)
     with pytest.raises(health.TooEarly, match="the log begins at"):
         health.read([path], until_ms=START - 1)

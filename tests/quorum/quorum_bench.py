@@ -58,7 +58,7 @@ class Bench:
 
     def intact(self) -> Bench:
         """A voter that took part in the first election of its cluster."""
-        self.quorum._core.condition = INTACT
+        self.quorum._state.damage.condition = INTACT
         return self
 
     # --- listener ----------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class Bench:
             self.tick()
             for _ in ("pre-vote", "vote"):
                 asked = self.sends(vote.VoteRequest)[0]
-                standing = messages.Standing(self.quorum.epoch, -1, vote_error())
+                standing = messages.LeaderInfo(self.quorum.epoch, -1, vote_error())
                 self.answer(asked, messages.vote_response(standing, granted=True))
         assert self.quorum.is_leader
         self.sync()
@@ -185,4 +185,4 @@ def data(base: int, epoch: int, *payloads: bytes) -> bytes:
 
 
 def fetch_answer(leader: int, epoch: int, **content: Any) -> Any:
-    return messages.fetch_response(messages.Standing(epoch, leader, messages.ErrorCode.none), **content)
+    return messages.fetch_response(messages.LeaderInfo(epoch, leader, messages.ErrorCode.none), **content)

@@ -12,7 +12,7 @@ from quorum_net import CLUSTER
 from insync.quorum import messages
 from insync.quorum.bounds import MAX_ANSWERED_EPOCH_STEP, MAX_EPOCH_STEP
 from insync.quorum.config import QuorumConfig
-from insync.quorum.messages import OffsetAndEpoch, Standing
+from insync.quorum.messages import LeaderInfo, OffsetAndEpoch
 from insync.storage.posix import PosixDisk
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
@@ -51,7 +51,7 @@ def test_an_epoch_that_elections_can_have_reached_is_taken_over() -> None:
 def answer_pre_vote(bench: Bench, epoch: int, leader: int) -> None:
     bench.tick()
     asked = bench.sends(vote.VoteRequest)[0]
-    bench.answer(asked, messages.vote_response(Standing(epoch, leader, ErrorCode.fenced_leader_epoch), granted=False))
+    bench.answer(asked, messages.vote_response(LeaderInfo(epoch, leader, ErrorCode.fenced_leader_epoch), granted=False))
 
 
 def test_the_epoch_of_an_answer_may_be_further_ahead_but_not_out_of_reach() -> None:
@@ -118,7 +118,7 @@ def test_a_snapshot_larger_than_it_is_said_to_be_is_not_collected() -> None:
     for size in (2_000, 10, -1):
         bench.answer(bench.follow(2, 4) if size == 2_000 else retried(bench), fetch_answer(2, 4, snapshot=named))
         asked = bench.sends(fetch_snapshot.FetchSnapshotRequest)[-1]
-        standing = Standing(4, 2, ErrorCode.none)
+        standing = LeaderInfo(4, 2, ErrorCode.none)
         piece = messages.fetch_snapshot_response(standing, named, size=size, position=0, chunk=b"x" * 100)
         bench.answer(asked, piece)
         assert not bench.sends(fetch_snapshot.FetchSnapshotRequest)

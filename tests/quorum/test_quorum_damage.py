@@ -16,7 +16,7 @@ from insync.storage.disk import read_all, write_plainly
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
 
-CHECKPOINT = damage.CHECKPOINT_PATH
+CHECKPOINT = offset_checkpoint.FILE_NAME
 STATE = f"{DIRECTORY}/quorum-state"
 LOG = f"{DIRECTORY}/{0:020d}.log"
 
@@ -45,12 +45,12 @@ def flip(disk: SimDisk, path: str, position: int) -> None:
 
 
 def condition(peer: Peer) -> str:
-    found: str = peer.quorum._core.condition
+    found: str = peer.quorum._state.damage.condition
     return found
 
 
 def kinds(peer: Peer) -> list[str]:
-    return [finding.kind for finding in peer.quorum._core.findings.current()]
+    return [finding.kind for finding in peer.quorum._state.findings.current()]
 
 
 LOG_DAMAGES = {
@@ -71,7 +71,7 @@ def test_a_voter_with_a_damaged_log_is_restored_by_the_leader_and_votes_again(ho
     damaged.stop(lossy=False)
     LOG_DAMAGES[how](damaged.disk)
     damaged.start()
-    assert not damaged.quorum._core.may_campaign
+    assert not damaged.quorum._state.damage.may_campaign
     assert "metadata_damaged" in kinds(damaged)
     net.run_until(lambda: condition(damaged) == INTACT)
     assert kinds(damaged) == []
@@ -284,7 +284,7 @@ def test_an_unreadable_checkpoint_is_damage_and_a_missing_one_is_an_upgrade() ->
         bench.sync()
         bench.disk.crash()
         action(bench.disk)
-        assert Bench(disk=bench.disk).quorum._core.condition == expected
+        assert Bench(disk=bench.disk).quorum._state.damage.condition == expected
 
 
 def test_a_torn_tail_that_was_never_acknowledged_is_no_damage() -> None:
@@ -295,7 +295,7 @@ def test_a_torn_tail_that_was_never_acknowledged_is_no_damage() -> None:
         bench.sync()
         bench.answer(bench.sends(fetch.FetchRequest)[-1], fetch_answer(2, 1, records=data(1, 1, b"b" * 200), hwm=1))
         bench.disk.lossy_crash(random.Random(seed), corrupt=True)
-        assert Bench(disk=bench.disk).quorum._core.condition == INTACT
+        assert Bench(disk=bench.disk).quorum._state.damage.condition == INTACT
 
 
 def test_a_truncation_that_a_leader_asked_for_is_no_damage() -> None:
@@ -308,7 +308,7 @@ def test_a_truncation_that_a_leader_asked_for_is_no_damage() -> None:
         bench.answer(bench.follow(3, 2), fetch_answer(3, 2, diverging=OffsetAndEpoch(1, 1)))
         assert bench.quorum.leo == 1
         bench.disk.lossy_crash(random.Random(seed))
-        assert Bench(disk=bench.disk).quorum._core.condition == INTACT
+        assert Bench(disk=bench.disk).quorum._state.damage.condition == INTACT
 
 
 def test_a_new_voter_votes_for_an_empty_log_only() -> None:
@@ -410,9 +410,9 @@ def test_a_voter_without_a_usable_snapshot_is_restored_from_the_leader() -> None
 def test_new_is_what_a_voter_without_any_file_is() -> None:
     """Q8: until it has taken part in an election, or was brought up to date by a leader."""
     bench = Bench()
-    assert bench.quorum._core.condition == NEW
+    assert bench.quorum._state.damage.condition == NEW
     bench.answer(bench.follow(2, 3), fetch_answer(2, 3, records=data(0, 1, b"a") + data(1, 3, b"b"), hwm=1))
     bench.sync()
-    assert bench.quorum._core.condition == NEW, "nothing of the leader's own epoch is committed yet"
+    assert bench.quorum._state.damage.condition == NEW, "nothing of the leader's own epoch is committed yet"
     bench.answer(bench.sends(fetch.FetchRequest)[-1], fetch_answer(2, 3, hwm=2))
-    assert bench.quorum._core.condition == INTACT
+    assert bench.quorum._state.damage.condition == INTACT

@@ -140,7 +140,7 @@ def test_a_doubting_voter_follows_again_when_the_leader_alone_answers() -> None:
     bench.answer(bench.follow(2, 4), fetch_answer(2, 4, hwm=0))
     bench.tick(bench.now + 2_000)
     asked = next(send for send in bench.sends(vote.VoteRequest) if send.peer == 2)
-    bench.answer(asked, messages.vote_response(messages.Standing(4, 2, ErrorCode.none), granted=False))
+    bench.answer(asked, messages.vote_response(messages.LeaderInfo(4, 2, ErrorCode.none), granted=False))
     assert (bench.quorum.role, bench.quorum.leader_id) == ("follower", 2)
 
 
@@ -149,12 +149,12 @@ def test_a_late_answer_to_an_old_round_counts_for_nothing() -> None:
     bench = Bench()
     bench.tick()
     for send in bench.sends(vote.VoteRequest)[:1]:
-        bench.answer(send, messages.vote_response(messages.Standing(0, -1, ErrorCode.none), granted=True))
+        bench.answer(send, messages.vote_response(messages.LeaderInfo(0, -1, ErrorCode.none), granted=True))
     old = bench.sends(vote.VoteRequest)
     assert bench.quorum.role == "candidate"
     bench.vote(3, 7)
     for send in old:
-        bench.answer(send, messages.vote_response(messages.Standing(1, -1, ErrorCode.none), granted=True))
+        bench.answer(send, messages.vote_response(messages.LeaderInfo(1, -1, ErrorCode.none), granted=True))
     assert (bench.quorum.role, bench.quorum.epoch) == ("unattached", 7)
 
 
@@ -164,7 +164,7 @@ def test_a_candidate_that_loses_waits_and_asks_again() -> None:
     bench.tick()
     bench.answer(bench.sends(vote.VoteRequest)[0], granted(0))
     for send in bench.sends(vote.VoteRequest):
-        bench.answer(send, messages.vote_response(messages.Standing(1, -1, ErrorCode.none), granted=False))
+        bench.answer(send, messages.vote_response(messages.LeaderInfo(1, -1, ErrorCode.none), granted=False))
     assert (bench.quorum.role, bench.quorum.epoch) == ("unattached", 1)
     assert bench.now < (bench.quorum.next_deadline() or 0) <= bench.now + 1_001
     bench.tick()
@@ -172,7 +172,7 @@ def test_a_candidate_that_loses_waits_and_asks_again() -> None:
 
 
 def granted(epoch: int) -> object:
-    return messages.vote_response(messages.Standing(epoch, -1, ErrorCode.none), granted=True)
+    return messages.vote_response(messages.LeaderInfo(epoch, -1, ErrorCode.none), granted=True)
 
 
 def test_a_second_leader_of_one_epoch_is_refused() -> None:
@@ -313,10 +313,11 @@ def test_a_leader_is_elected_on_a_disk_slower_than_the_election_timeout(disk_ms:
 
 def test_election_timeouts_are_as_configured_on_a_fast_disk_and_bounded_on_a_slow_one() -> None:
     """Q4: one slow write is forgotten after a while."""
-    core = Bench().quorum._core
-    assert core.election_timeout_ms() == core.config.election_timeout_ms
-    core.measured(60_000)
-    assert core.election_timeout_ms() == core.config.election_timeout_max_ms
+    state = Bench().quorum._state
+    timeouts = state.timeouts
+    assert timeouts.election_timeout_ms() == state.config.election_timeout_ms
+    timeouts.record_write(60_000)
+    assert timeouts.election_timeout_ms() == state.config.election_timeout_max_ms
     for _ in range(60):
-        core.measured(2)
-    assert core.election_timeout_ms() == core.config.election_timeout_ms
+        timeouts.record_write(2)
+    assert timeouts.election_timeout_ms() == state.config.election_timeout_ms

@@ -6,7 +6,7 @@ from quorum_bench import Bench, data, fetch_answer
 from quorum_net import Net
 
 from insync.quorum import messages
-from insync.quorum.messages import OffsetAndEpoch, Standing
+from insync.quorum.messages import LeaderInfo, OffsetAndEpoch
 from insync.sansio import Send
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
@@ -18,7 +18,7 @@ def position(send: Send) -> tuple[int, int]:
 
 
 def refused(error: ErrorCode, epoch: int, leader: int) -> object:
-    return messages.fetch_response(Standing(epoch, leader, error))
+    return messages.fetch_response(LeaderInfo(epoch, leader, error))
 
 
 def test_a_follower_fetches_on_only_after_its_append_is_synced() -> None:
@@ -104,12 +104,12 @@ def test_a_sync_that_began_before_a_cut_proves_nothing() -> None:
     bench = Bench()
     bench.answer(bench.follow(2, 3), fetch_answer(2, 3, records=data(0, 3, b"a") + data(1, 3, b"b"), hwm=0))
     bench.begin(3, 4)
-    core = bench.quorum._core
-    core.cut_to(1)
-    core.log.append_as_follower(data(1, 4, b"x"))
+    state = bench.quorum._state
+    state.truncate_to(1)
+    state.log.append_as_follower(data(1, 4, b"x"))
     bench.sync()
     assert bench.sends(fetch.FetchRequest) == []
-    assert core.acknowledged() < 2
+    assert state.acknowledged() < 2
     bench.sync()
     assert [position(send) for send in bench.sends(fetch.FetchRequest)] == [(2, 4)]
 

@@ -55,7 +55,7 @@ def test_a_leader_that_has_not_synced_commits_with_the_others_alone() -> None:
     bench = Bench(1, FIVE)
     bench.tick()
     for _ in ("pre-vote", "vote"):
-        standing = messages.Standing(bench.quorum.epoch, -1, ErrorCode.none)
+        standing = messages.LeaderInfo(bench.quorum.epoch, -1, ErrorCode.none)
         for send in bench.sends(vote.VoteRequest)[:2]:
             bench.answer(send, messages.vote_response(standing, granted=True))
     assert bench.quorum.is_leader
@@ -293,7 +293,7 @@ def test_a_leader_that_hears_of_a_later_epoch_steps_down() -> None:
     """S12: there is one leader per epoch, and the later epoch is the one that counts."""
     bench = Bench().lead()
     sent = bench.sends(begin_quorum_epoch.BeginQuorumEpochRequest)
-    standing = messages.Standing(6, -1, ErrorCode.fenced_leader_epoch)
+    standing = messages.LeaderInfo(6, -1, ErrorCode.fenced_leader_epoch)
     bench.answer(sent[0], messages.begin_response(standing))
     assert (bench.quorum.role, bench.quorum.epoch) == ("unattached", 6)
 
@@ -316,7 +316,7 @@ def test_what_people_read_of_the_quorum_is_in_the_time_of_day() -> None:
     config = QuorumConfig(wall_offset_ms=1_700_000_000_000, addresses={2: ("two", 9093), 1: ("one", 9093)})
     bench = Bench(config=config).lead()
     bench.fetch(2, 1, (1, 1))
-    answer = bench.quorum.description(bench.now)
+    answer = bench.quorum.describe(bench.now)
     leader, caught_up, unknown = answer.topics[0].partitions[0].current_voters
     wall = 1_700_000_000_000 + bench.now
     assert (leader.last_fetch_timestamp, leader.last_caught_up_timestamp) == (-1, wall)

@@ -9,13 +9,13 @@ from quorum_bench import data
 
 from insync.quorum import messages
 from insync.quorum.config import QuorumConfig
-from insync.quorum.messages import OffsetAndEpoch, Standing
+from insync.quorum.messages import LeaderInfo, OffsetAndEpoch
 from insync.wire import codec
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot, vote
 
 END = OffsetAndEpoch(41, 3)
-STANDING = Standing(4, 2, ErrorCode.fenced_leader_epoch)
+LEADER_INFO = LeaderInfo(4, 2, ErrorCode.fenced_leader_epoch)
 
 REQUESTS = [
     messages.vote_request("c", 1, 2, 4, END, pre_vote=True),
@@ -25,17 +25,17 @@ REQUESTS = [
     messages.fetch_snapshot_request("c", 9, 4, END, 100, 200),
 ]
 RESPONSES = [
-    (vote.VoteRequest, messages.vote_response(STANDING, granted=True)),
-    (begin_quorum_epoch.BeginQuorumEpochRequest, messages.begin_response(STANDING)),
-    (end_quorum_epoch.EndQuorumEpochRequest, messages.end_response(STANDING)),
+    (vote.VoteRequest, messages.vote_response(LEADER_INFO, granted=True)),
+    (begin_quorum_epoch.BeginQuorumEpochRequest, messages.begin_response(LEADER_INFO)),
+    (end_quorum_epoch.EndQuorumEpochRequest, messages.end_response(LEADER_INFO)),
     (
         fetch.FetchRequest,
-        messages.fetch_response(STANDING, hwm=5, log_start=1, diverging=END, records=data(5, 4, b"x")),
+        messages.fetch_response(LEADER_INFO, hwm=5, log_start=1, diverging=END, records=data(5, 4, b"x")),
     ),
-    (fetch.FetchRequest, messages.fetch_response(STANDING, snapshot=END)),
+    (fetch.FetchRequest, messages.fetch_response(LEADER_INFO, snapshot=END)),
     (
         fetch_snapshot.FetchSnapshotRequest,
-        messages.fetch_snapshot_response(STANDING, END, size=9, position=3, chunk=b"half a ba"),
+        messages.fetch_snapshot_response(LEADER_INFO, END, size=9, position=3, chunk=b"half a ba"),
     ),
 ]
 
@@ -45,7 +45,7 @@ def test_requests_survive_the_wire(request_: Any) -> None:
     """Q4: as they are."""
     _, read = codec.decode_request(codec.encode_request(request_, 7, "node-1"))
     assert read == request_
-    assert messages.only(read.topics) is not None
+    assert messages.metadata_partition(read.topics) is not None
 
 
 @pytest.mark.parametrize(("kind", "response"), RESPONSES, ids=lambda each: getattr(type(each), "__name__", ""))
@@ -53,9 +53,9 @@ def test_responses_survive_the_wire(kind: Any, response: Any) -> None:
     """Q4: as they are, with the sender's standing."""
     _, read = codec.decode_response(codec.encode_response(response, 7), kind)
     assert read == response
-    answer = messages.only(read.responses if hasattr(read, "responses") else read.topics)
+    answer = messages.metadata_partition(read.responses if hasattr(read, "responses") else read.topics)
     assert answer is not None
-    assert messages.standing_in(answer) == STANDING
+    assert messages.read_leader_info(answer) == LEADER_INFO
 
 
 def test_a_message_about_another_partition_is_not_ours() -> None:
@@ -70,6 +70,6 @@ def test_a_message_about_another_partition_is_not_ours() -> None:
         )
         return begin_quorum_epoch.RequestTopic(topic_name=name, partitions=partitions)
 
-    assert messages.only((topic("__cluster_metadata", 0),)) is not None
+    assert messages.metadata_partition((topic("__cluster_metadata", 0),)) is not None
     for topics in [(topic("__cluster_metadata", 1),), (topic("other", 0),), (topic("__cluster_metadata", 0, 0),), ()]:
-        assert messages.only(topics) is None
+        assert messages.metadata_partition(topics) is None

@@ -9,9 +9,9 @@ from quorum_bench import Bench, data, fetch_answer
 from quorum_net import DIRECTORY, Net
 
 from insync.errors import InvariantError
-from insync.quorum import messages, snapshot
+from insync.quorum import messages, snapshot_store
 from insync.quorum.config import QuorumConfig
-from insync.quorum.messages import OffsetAndEpoch, Standing
+from insync.quorum.messages import LeaderInfo, OffsetAndEpoch
 from insync.storage.disk import read_all
 from insync.wire import batch, control
 from insync.wire.errors import ErrorCode
@@ -51,7 +51,7 @@ def test_a_snapshot_file_is_framed_by_header_and_footer() -> None:
     first, last = (control.control_type(next(batch.records(found, pos))) for pos in (0, batch_at(found, -1)))
     assert kinds == [True, False, True]
     assert (first, last) == (control.SNAPSHOT_HEADER, control.SNAPSHOT_FOOTER)
-    assert snapshot.decode(found) == PAYLOADS
+    assert snapshot_store.decode(found) == PAYLOADS
 
 
 def test_a_snapshot_is_as_old_as_the_last_entry_that_it_stands_for() -> None:
@@ -74,20 +74,20 @@ def batch_at(buffer: bytes, number: int) -> int:
 def test_many_payloads_make_many_batches() -> None:
     """Q6: a large image need not fit one batch."""
     many = [b"%d" % each for each in range(2_500)]
-    found = snapshot.encode(many, OffsetAndEpoch(9, 1), 0)
+    found = snapshot_store.encode(many, OffsetAndEpoch(9, 1), 0)
     assert [header.count for _, header in batch.iter_headers(found)] == [1, 1_000, 1_000, 500, 1]
-    assert snapshot.decode(found) == many
-    assert snapshot.decode(snapshot.encode([], OffsetAndEpoch(9, 1), 0)) == []
+    assert snapshot_store.decode(found) == many
+    assert snapshot_store.decode(snapshot_store.encode([], OffsetAndEpoch(9, 1), 0)) == []
 
 
 def test_a_snapshot_that_is_cut_off_or_damaged_does_not_count() -> None:
     """Q6: without its footer it stands for nothing."""
-    whole = snapshot.encode(PAYLOADS, OffsetAndEpoch(9, 1), 0)
+    whole = snapshot_store.encode(PAYLOADS, OffsetAndEpoch(9, 1), 0)
     flipped = bytearray(whole)
     flipped[200] ^= 1
     footer = batch_at(whole, -1)
     for broken in (whole[:-1], whole[:footer], flipped, whole[batch_at(whole, 1) :], b""):
-        assert snapshot.decode(bytes(broken)) is None
+        assert snapshot_store.decode(bytes(broken)) is None
 
 
 def test_writing_a_snapshot_prunes_the_log_and_older_snapshots() -> None:
@@ -213,7 +213,7 @@ def test_a_snapshot_is_served_in_pieces() -> None:
         assert 0 < len(answer.unaligned_records) <= 100  # type: ignore[attr-defined]
         collected += answer.unaligned_records  # type: ignore[attr-defined]
         size = answer.size  # type: ignore[attr-defined]
-    assert snapshot.decode(collected) == PAYLOADS
+    assert snapshot_store.decode(collected) == PAYLOADS
 
 
 def test_a_snapshot_request_that_cannot_be_served_says_why() -> None:
@@ -262,11 +262,11 @@ def test_a_voter_whose_log_is_replaced_by_a_snapshot_votes_by_the_snapshots_epoc
 
 def install(bench: Bench, send: object, named: OffsetAndEpoch, content: bytes | None = None) -> None:
     """Answer a follower's fetch with a snapshot and feed it in pieces."""
-    content = bytes(snapshot.encode(PAYLOADS, named, 0)) if content is None else content
+    content = bytes(snapshot_store.encode(PAYLOADS, named, 0)) if content is None else content
     bench.answer(send, fetch_answer(2, 4, snapshot=named))  # type: ignore[arg-type]
     while asked := bench.sends(fetch_snapshot.FetchSnapshotRequest):
         at = asked[0].request.topics[0].partitions[0].position
-        standing = Standing(4, 2, ErrorCode.none)
+        standing = LeaderInfo(4, 2, ErrorCode.none)
         chunk = content[at : at + 100]
         bench.answer(
             asked[0], messages.fetch_snapshot_response(standing, named, size=len(content), position=at, chunk=chunk)
@@ -290,7 +290,7 @@ def test_a_snapshot_replaces_a_log_that_parted_and_the_follower_goes_on_behind_i
 def test_a_damaged_download_is_not_installed() -> None:
     """Q6: the follower asks again."""
     bench = Bench(config=SMALL)
-    content = bytearray(snapshot.encode(PAYLOADS, OffsetAndEpoch(50, 3), 0))
+    content = bytearray(snapshot_store.encode(PAYLOADS, OffsetAndEpoch(50, 3), 0))
     content[150] ^= 1
     install(bench, bench.follow(2, 4), OffsetAndEpoch(50, 3), bytes(content))
     assert bench.quorum.leo == 0
@@ -305,7 +305,7 @@ def test_a_crash_between_the_file_and_the_cut_is_made_good_at_the_next_start() -
     bench.answer(bench.follow(2, 1), fetch_answer(2, 1, records=data(0, 1, b"a", b"b"), hwm=0))
     bench.sync()
     named = OffsetAndEpoch(50, 3)
-    bench.quorum._core.snapshots.store(named, snapshot.encode(PAYLOADS, named, 0))
+    bench.quorum._state.snapshots.store(named, snapshot_store.encode(PAYLOADS, named, 0))
     bench.disk.lossy_crash(random.Random(5))
     again = Bench(disk=bench.disk, config=SMALL)
     assert (again.quorum.leo, again.quorum.log.log_start, again.quorum.hwm) == (50, 50, 50)
@@ -345,7 +345,7 @@ def test_a_snapshot_that_is_superseded_while_it_is_written_is_discarded() -> Non
     bench.quorum.write_snapshot(second)
     bench.quorum.write_snapshot(first)
     bench.collect()
-    assert bench.quorum._core.snapshots.ids == [second.id]
+    assert bench.quorum._state.snapshots.ids == [second.id]
     assert [name for name in bench.disk.listdir(DIRECTORY) if name.endswith(".checkpoint")] == [
         f"{second.id.offset:020d}-{second.id.epoch:010d}.checkpoint"
     ]

@@ -58,5 +58,5 @@ def test_a_file_that_cannot_be_read_is_known_as_damaged(content: bytes) -> None:
 def test_a_replica_that_never_ran_has_no_state() -> None:
     """Q4: which is not the same as a damaged one."""
     disk = SimDisk()
-    state_file.anchor(disk, "a/b")
+    state_file.make_directory_durable(disk, "a/b")
     assert state_file.load_if_sound(disk, "a/b/quorum-state") == (None, "")

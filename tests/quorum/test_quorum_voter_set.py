@@ -16,7 +16,7 @@ VERSION_1 = b'{"leaderId":1,"leaderEpoch":1,"votedId":1,"votedDirectoryId":"AAAA
 def test_a_new_directory_names_no_voters() -> None:
     """B9: nothing contradicts the settings of a node that has never run."""
     assert voter_set.stored_voters(SimDisk(), DIRECTORY) is None
-    assert not voter_set.contradicts(None, (1, 2))
+    assert not voter_set.is_contradiction(None, (1, 2))
 
 
 def test_a_vote_is_stored_with_the_voters_among_which_it_counts() -> None:
@@ -37,6 +37,6 @@ def test_the_log_names_the_voters_where_the_vote_does_not() -> None:
 
 def test_only_the_ids_of_voters_count() -> None:
     """B9: in whatever order they are listed."""
-    assert not voter_set.contradicts((1, 2, 3), (3, 2, 1))
-    assert voter_set.contradicts((1, 2, 3), (1, 2))
-    assert voter_set.contradicts((1,), (1, 2, 3))
+    assert not voter_set.is_contradiction((1, 2, 3), (3, 2, 1))
+    assert voter_set.is_contradiction((1, 2, 3), (1, 2))
+    assert voter_set.is_contradiction((1,), (1, 2, 3))

@@ -29,7 +29,7 @@ def earlier_release(
         )
         if named:
             disk = PosixDisk(str(data))
-            state_file.anchor(disk, METADATA_DIRECTORY)
+            state_file.make_directory_durable(disk, METADATA_DIRECTORY)
             state_file.persist(disk, f"{METADATA_DIRECTORY}/quorum-state", ElectionState(epoch=3), named)
 
 

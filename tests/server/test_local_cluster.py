@@ -45,7 +45,7 @@ def voted(directory: Path, *nodes: int, voters: tuple[int, ...] = (1, 2, 3)) -> 
     """As if these had taken part in an election."""
     for node in nodes:
         disk = PosixDisk(str(data_directory(directory, node)))
-        state_file.anchor(disk, METADATA_DIRECTORY)
+        state_file.make_directory_durable(disk, METADATA_DIRECTORY)
         state_file.persist(disk, f"{METADATA_DIRECTORY}/quorum-state", ElectionState(epoch=2), voters)
 
 

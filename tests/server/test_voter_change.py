@@ -57,7 +57,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         data = data_directory(tmp_path, node_id)
         format_directory(str(data), cluster_id="c", node_id=node_id)
         disk = PosixDisk(str(data))
-        state_file.anchor(disk, METADATA_DIRECTORY)
+        state_file.make_directory_durable(disk, METADATA_DIRECTORY)
         log_file(tmp_path, node_id).write_bytes(entries(*log))
         epoch = 6 if node_id == 3 else 4
         state_file.persist(disk, f"{METADATA_DIRECTORY}/quorum-state", ElectionState(epoch=epoch, voted_id=3), OLD)

@@ -252,14 +252,14 @@ class Node:
                 self.broker_role.replicas_changed(self.changed)
             if self.broker_role.finished and not self.stopped:
                 self._stop_cleanly(now)
-        refusal = self.quorum.refusal or (self.broker_role.lifecycle.refusal if self.broker_role else "")
+        refusal = self.quorum.cluster_mismatch or (self.broker_role.lifecycle.refusal if self.broker_role else "")
         if refusal and not self.stopped:
             return self._stop_refused(refusal)
         return self.out.drain()
 
     def _settle(self, now: int) -> None:
         """Most events leave the quorum as it was."""
-        marks = self.quorum.marks()
+        marks = self.quorum.change_token()
         if marks != self._marks or self._apply_at is not None:
             self._marks = marks
             self._follow_quorum(now)

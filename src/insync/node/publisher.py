@@ -18,7 +18,7 @@ from insync.metadata.changes import Changes
 from insync.metadata.image import Image
 from insync.metadata.partition import Partition, PartitionKey
 from insync.quorum.quorum import Quorum
-from insync.quorum.snapshot import SnapshotBuilder
+from insync.quorum.snapshot_store import SnapshotBuilder
 from insync.wire import metadata_records
 from insync.wire.metadata_records import MetadataRecord
 

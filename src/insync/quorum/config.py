@@ -1,4 +1,4 @@
-"""What one voter or observer of the metadata quorum is told from outside: timeouts, sizes and a listener."""
+"""What one voter or observer of the metadata quorum is given: timeouts, sizes and a listener."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PARTITION = 0
 METADATA_DIRECTORY = f"metadata/{METADATA_TOPIC}-{PARTITION}"
 """Where a node keeps the log, its snapshots and `quorum-state`, under its log directory."""
 
-NOBODY = -1
+NO_NODE = -1
 """No leader known, or no vote given."""
 
 QUORUM_CHANNEL = "quorum"
@@ -26,7 +26,7 @@ class QuorumConfig:
 
     election_timeout_ms: int = 1_000
     election_timeout_max_ms: int = 10_000
-    """However slow the disk is, no voter waits longer than this before it stands for election."""
+    """The longest time that a voter waits before it stands for election, however slow its disk is."""
     election_backoff_max_ms: int = 1_000
     fetch_timeout_ms: int = 2_000
     request_timeout_ms: int = 2_000
@@ -35,15 +35,15 @@ class QuorumConfig:
     fetch_max_bytes: int = 1 << 20
     snapshot_chunk_bytes: int = 1 << 20
     snapshot_max_bytes: int = 1 << 30
-    """A snapshot that is said to be larger is not downloaded."""
+    """Larger snapshots are not downloaded."""
     snapshots_kept: int = 2
     """The log reaches back to the oldest kept snapshot, so that a reader slightly behind needs no snapshot."""
     observer_session_ms: int = 300_000
 
     wall_offset_ms: int = 0
-    """Wall-clock milliseconds = monotonic `now` + this; records and descriptions carry them for people to read."""
+    """Wall-clock milliseconds = monotonic `now` + this. Only timestamps for people are made from it."""
     addresses: Mapping[int, tuple[str, int]] = field(default_factory=dict)
-    """Where voters listen, for those who ask; may be empty."""
+    """Where voters listen, for DescribeQuorum; may be empty."""
 
     @property
     def check_quorum_ms(self) -> int:
@@ -56,14 +56,15 @@ class QuorumConfig:
 
 
 class QuorumListener(Protocol):
-    """Who acts on what the quorum agreed. Called synchronously; it may propose, or resign, from within."""
+    """Acts on what the quorum committed. It is called synchronously, and may propose or resign from within."""
 
     def on_leader(self, epoch: int, leader_id: int, now: int) -> None:
-        """A new leader or epoch; -1 is no leader. One's own leadership is told only once all that earlier leaders left
-        is committed and was passed to `on_committed`, so that an active controller misses no decision (Q3)."""
+        """There is a new leader or epoch; -1 is no leader. This node's own leadership is announced only once all
+        entries of earlier leaders are committed and were passed to `on_committed`, so that an active controller misses
+        no decision (Q3)."""
 
     def on_committed(self, hwm: int, now: int) -> None:
         """Everything below `hwm` is committed; read it with `Quorum.read_committed`."""
 
     def on_snapshot(self, payloads: list[bytes], offset: int, epoch: int, now: int) -> None:
-        """Forget everything and start from these records: they stand for the whole log below `offset`."""
+        """Drop everything and start from these records, which stand for the whole log below `offset`."""

@@ -1,4 +1,4 @@
-"""What a replica finds when it opens its files: all that it once held, or less (Q8).
+"""Whether a replica still holds all that it once held, and which other voters do not (Q8).
 
 A damaged voter follows a leader like any other, but it neither votes nor stands for election until that leader has
 committed an entry of its own epoch and the voter holds everything up to there, and no less than it once acknowledged.
@@ -13,21 +13,16 @@ quorum_loss_accepted(condition, damage), quorum_voter_restored(epoch, offset), q
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from insync.findings import CRITICAL, WARNING
-from insync.quorum import offset_checkpoint, state_file
+from insync.findings import CRITICAL, WARNING, Findings
+from insync.quorum.durable_outbox import DurableOutbox
 from insync.quorum.messages import OffsetAndEpoch
 from insync.quorum.offset_checkpoint import DAMAGED, INTACT, NEW, QuorumCheckpoint
 from insync.quorum.state_file import ElectionState
-from insync.storage.disk import remove_if_exists
 
-if TYPE_CHECKING:
-    from insync.quorum.core import Core
-
-CHECKPOINT_PATH = offset_checkpoint.FILE_NAME
 ACCEPT_LOSS = "quorum-accept-loss"
-"""An operator makes this file in the data directory of a damaged voter whose lost metadata cannot be restored."""
+"""An operator creates this file in the data directory of a damaged voter whose lost metadata cannot be restored."""
 
 METADATA_DAMAGED = "metadata_damaged"
 NO_INTACT_MAJORITY = "quorum_no_intact_majority"
@@ -35,136 +30,165 @@ SUBJECT = "__cluster_metadata"
 REPEAT_MS = 30_000
 
 
-def assess(core: Core) -> None:
-    """Set the election state, the checkpoint and the reasons for which this replica counts as damaged."""
-    file = core.checkpoint_file
-    checkpoint = file.load()
-    state, state_error = state_file.load_if_sound(core.disk, core.state_path)
-    latest = core.snapshots.latest
-    holds_entries = core.log.leo > 0 or latest is not None
-    if checkpoint is None and file.exists():
-        core.damage.append(f"{file.path} is unreadable, so it is not known how much of the log was acknowledged")
-    if checkpoint is not None and is_shorter(core.log_end(), checkpoint.log_end):
-        core.damage.append(
-            f"the log ends at offset {core.log.leo} (epoch {core.log_end().epoch}), but offset "
-            f"{checkpoint.log_end.offset} (epoch {checkpoint.log_end.epoch}) was acknowledged"
-        )
-    if state is None and (state_error or holds_entries or (checkpoint is not None and checkpoint.epoch > 0)):
-        _vote_lost(core, checkpoint, state_error or "the file is missing")
-    if checkpoint is not None and checkpoint.condition == DAMAGED and not core.damage:
-        core.damage.append("it was found damaged at an earlier start and is not restored yet")
-    never_ran = checkpoint is None and state is None and not holds_entries and not core.damage
-    if core.damage:
-        core.condition = DAMAGED
-    elif never_ran or (checkpoint is not None and checkpoint.condition == NEW):
-        core.condition = NEW
-    core.checkpoint = checkpoint or QuorumCheckpoint(condition=core.condition)
-    core.election = newest_election(core, state, checkpoint)
-
-
 def is_shorter(end: OffsetAndEpoch, acknowledged: OffsetAndEpoch) -> bool:
     """Q8: a log of a later epoch may be shorter, because its leader had it truncated."""
     return (end.epoch, end.offset) < (acknowledged.epoch, acknowledged.offset)
-
-
-def _vote_lost(core: Core, checkpoint: QuorumCheckpoint | None, error: str) -> None:
-    if checkpoint is None and len(core.voters) > 1:
-        core.damage.append(f"{core.state_path}: {error}, so a vote may be forgotten")
-    else:
-        core.out.note("quorum_state_rebuilt", path=core.state_path, error=error)
-
-
-def newest_election(core: Core, state: ElectionState | None, checkpoint: QuorumCheckpoint | None) -> ElectionState:
-    """Q4: the newest epoch that anything here tells of, and a vote in it if one is known."""
-    latest = core.snapshots.latest
-    written = max(core.log.last_epoch, 0 if latest is None else latest.epoch)
-    known = [ElectionState(epoch=written)]
-    if state is not None:
-        known.append(state)
-    if checkpoint is not None:
-        known.append(ElectionState(epoch=checkpoint.epoch, voted_id=checkpoint.voted_id))
-    return max(known, key=lambda each: (each.epoch, each.voted_id >= 0, each.leader_id >= 0))
-
-
-def record_condition(core: Core) -> None:
-    """At the start, once snapshots and log were read: say what is damaged, and remember it until it is restored."""
-    if core.disk.exists(ACCEPT_LOSS):
-        if core.condition != INTACT:
-            core.out.note("quorum_loss_accepted", condition=core.condition, damage="; ".join(core.damage))
-        core.condition = INTACT
-        core.damage.clear()
-        core.store_checkpoint(condition=INTACT, log_end=core.log_end(), hwm=0)
-        remove_if_exists(core.disk, ACCEPT_LOSS)
-    elif core.condition == INTACT:
-        core.store_checkpoint(condition=INTACT, log_end=max_end(core.checkpoint.log_end, core.durable_end()))
-    else:
-        core.store_checkpoint(condition=core.condition)
-    if core.condition == DAMAGED:
-        _report_damage(core)
 
 
 def max_end(first: OffsetAndEpoch, second: OffsetAndEpoch) -> OffsetAndEpoch:
     return second if is_shorter(first, second) else first
 
 
-def _report_damage(core: Core) -> None:
-    consequence = (
-        "This voter does not vote until a leader has restored its log."
-        if core.is_voter
-        else "It is fetched again from the controllers."
-    )
-    text = f"The metadata log of node {core.node_id} is damaged: {'; '.join(core.damage)}. {consequence}"
-    core.findings.report(METADATA_DAMAGED, SUBJECT, text, CRITICAL if core.is_voter else WARNING)
+def newest_election(
+    logged_epoch: int, stored: ElectionState | None, checkpoint: QuorumCheckpoint | None
+) -> ElectionState:
+    """Q4: the newest epoch in any file of this replica, and the vote in it if one is known."""
+    known = [ElectionState(epoch=logged_epoch)]
+    if stored is not None:
+        known.append(stored)
+    if checkpoint is not None:
+        known.append(ElectionState(epoch=checkpoint.epoch, voted_id=checkpoint.voted_id))
+    return max(known, key=lambda state: (state.epoch, state.voted_id >= 0, state.leader_id >= 0))
 
 
-def restore_if_caught_up(core: Core, now: int) -> None:
-    """Q8: has the leader that we follow given back all that this replica may ever have acknowledged?"""
-    if core.condition == INTACT:
-        return
-    end, held = core.log_end(), core.checkpoint.log_end
-    epoch_start = core.log.epochs.last_start if core.log.last_epoch >= 0 else -1
-    if end.epoch != core.epoch or core.hwm <= epoch_start or is_shorter(end, held) or core.durable < end.offset:
-        return
-    was, core.condition = core.condition, INTACT
-    core.damage.clear()
-    core.store_checkpoint(condition=INTACT, log_end=end, hwm=max(core.checkpoint.hwm, core.hwm))
-    core.findings.clear(METADATA_DAMAGED, SUBJECT)
-    if was == DAMAGED:
-        core.out.note("quorum_voter_restored", epoch=core.epoch, offset=end.offset)
+class Damage:
+    """The condition of one replica, why it counts as damaged, and the voters known to be damaged."""
 
+    __slots__ = ("_findings", "_no_majority_noted_ms", "_node_id", "_out", "_voters", "condition", "peers", "reasons")
 
-# --- the others ------------------------------------------------------------------------------------------------------
+    def __init__(self, node_id: int, voters: Sequence[int], findings: Findings, out: DurableOutbox) -> None:
+        self._node_id = node_id
+        self._voters = voters
+        self._findings = findings
+        self._out = out
+        self.condition = INTACT
+        self.reasons: list[str] = []
+        """Why this replica counts as damaged, for people."""
+        self.peers: dict[int, None] = {}
+        """Other voters that answered that they cannot vote."""
+        self._no_majority_noted_ms: int | None = None
 
+    @property
+    def may_vote(self) -> bool:
+        """Q8: for any candidate. A new voter votes for an empty log only."""
+        return self.condition == INTACT
 
-def peer_answered(core: Core, voter: int, *, damaged: bool, now: int) -> None:
-    """A voter said whether it can vote."""
-    if damaged:
-        core.damaged_peers[voter] = None
-    else:
-        core.damaged_peers.pop(voter, None)
-    report_lost_majority(core, now)
+    @property
+    def may_campaign(self) -> bool:
+        """Q8: a replica that lost synced entries or its vote could help to elect a log without committed entries. A
+        new one may campaign: no voter that holds entries votes for an empty log."""
+        return self.condition in (INTACT, NEW)
 
+    # --- this replica ------------------------------------------------------------------------------------------------
 
-def report_lost_majority(core: Core, now: int) -> None:
-    """Q8: without an intact majority it is not known what was committed, and the quorum stops."""
-    own = () if core.may_vote else (core.node_id,)
-    damaged = sorted([*core.damaged_peers, *own])
-    if len(core.voters) - len(damaged) >= core.majority:
-        clear_lost_majority(core)
-        return
-    names = ", ".join(map(str, damaged))
-    text = (
-        f"The controller quorum has no intact majority: voters {names} of {', '.join(map(str, core.voters))} "
-        "lost metadata or were replaced, and wait for a leader. Start the other voters, or restore the data "
-        f"directory of a damaged voter from a copy. If that is impossible, create the file {ACCEPT_LOSS} in the data "
-        "directory of the voter with the longest metadata log and restart it: what it lacks is lost."
-    )
-    core.findings.report(NO_INTACT_MAJORITY, SUBJECT, text, CRITICAL)
-    if core.no_majority_ms is None or now - core.no_majority_ms >= REPEAT_MS:
-        core.no_majority_ms = now
-        core.out.note("quorum_no_intact_majority", damaged=damaged, text=text)
+    def assess(
+        self,
+        *,
+        log_end: OffsetAndEpoch,
+        holds_entries: bool,
+        checkpoint: QuorumCheckpoint | None,
+        unreadable_checkpoint: str,
+        stored: ElectionState | None,
+        state_path: str,
+        state_error: str,
+    ) -> None:
+        """Compare the log with what the other files say it held. `unreadable_checkpoint` is the path of a checkpoint
+        without a good line, else empty; `state_error` is what is wrong with quorum-state, empty if it is missing."""
+        if unreadable_checkpoint:
+            self.reasons.append(
+                f"{unreadable_checkpoint} is unreadable, so it is not known how much of the log was acknowledged"
+            )
+        if checkpoint is not None and is_shorter(log_end, checkpoint.log_end):
+            self.reasons.append(
+                f"the log ends at offset {log_end.offset} (epoch {log_end.epoch}), but offset "
+                f"{checkpoint.log_end.offset} (epoch {checkpoint.log_end.epoch}) was acknowledged"
+            )
+        if stored is None and (state_error or holds_entries or (checkpoint is not None and checkpoint.epoch > 0)):
+            error = state_error or "the file is missing"
+            if checkpoint is None and len(self._voters) > 1:
+                self.reasons.append(f"{state_path}: {error}, so a vote may be forgotten")
+            else:
+                self._out.note("quorum_state_rebuilt", path=state_path, error=error)
+        if checkpoint is not None and checkpoint.condition == DAMAGED and not self.reasons:
+            self.reasons.append("it was found damaged at an earlier start and is not restored yet")
+        if self.reasons:
+            self.condition = DAMAGED
+        elif checkpoint is not None:
+            self.condition = checkpoint.condition
+        elif stored is None and not holds_entries:
+            self.condition = NEW
 
+    def add(self, reason: str) -> None:
+        self.reasons.append(reason)
+        self.condition = DAMAGED
 
-def clear_lost_majority(core: Core) -> None:
-    core.no_majority_ms = None
-    core.findings.clear(NO_INTACT_MAJORITY, SUBJECT)
+    def accept_loss(self) -> None:
+        """An operator decided that what this replica lacks is lost."""
+        if self.condition != INTACT:
+            self._out.note("quorum_loss_accepted", condition=self.condition, damage="; ".join(self.reasons))
+        self.condition = INTACT
+        self.reasons.clear()
+
+    def report(self) -> None:
+        """Tell operators if this replica is damaged."""
+        if self.condition != DAMAGED:
+            return
+        is_voter = self._node_id in self._voters
+        consequence = (
+            "This voter does not vote until a leader has restored its log."
+            if is_voter
+            else "It is fetched again from the controllers."
+        )
+        text = f"The metadata log of node {self._node_id} is damaged: {'; '.join(self.reasons)}. {consequence}"
+        self._findings.report(METADATA_DAMAGED, SUBJECT, text, CRITICAL if is_voter else WARNING)
+
+    def mark_restored(self, epoch: int, offset: int) -> None:
+        """Q8: a leader has given back all that this replica may ever have acknowledged."""
+        was_damaged = self.condition == DAMAGED
+        self.condition = INTACT
+        self.reasons.clear()
+        self._findings.clear(METADATA_DAMAGED, SUBJECT)
+        if was_damaged:
+            self._out.note("quorum_voter_restored", epoch=epoch, offset=offset)
+
+    # --- the other voters --------------------------------------------------------------------------------------------
+
+    @property
+    def has_lost_majority(self) -> bool:
+        """Whether the finding says so; it may be that a majority is merely not heard from yet."""
+        return self._no_majority_noted_ms is not None
+
+    def record_peer(self, voter: int, *, damaged: bool, now: int) -> None:
+        """A voter answered whether it can vote."""
+        if damaged:
+            self.peers[voter] = None
+        else:
+            self.peers.pop(voter, None)
+        self.report_lost_majority(now)
+
+    def report_lost_majority(self, now: int) -> None:
+        """Q8: without an intact majority it is not known what was committed, and the quorum stops."""
+        damaged = sorted([*self.peers, *(() if self.may_vote else (self._node_id,))])
+        if len(self._voters) - len(damaged) >= len(self._voters) // 2 + 1:
+            self._clear_lost_majority()
+            return
+        names = ", ".join(map(str, damaged))
+        text = (
+            f"The controller quorum has no intact majority: voters {names} of {', '.join(map(str, self._voters))} "
+            "lost metadata or were replaced, and wait for a leader. Start the other voters, or restore the data "
+            f"directory of a damaged voter from a copy. If that is impossible, create the file {ACCEPT_LOSS} in the "
+            "data directory of the voter with the longest metadata log and restart it: what it lacks is lost."
+        )
+        self._findings.report(NO_INTACT_MAJORITY, SUBJECT, text, CRITICAL)
+        if self._no_majority_noted_ms is None or now - self._no_majority_noted_ms >= REPEAT_MS:
+            self._no_majority_noted_ms = now
+            self._out.note("quorum_no_intact_majority", damaged=damaged, text=text)
+
+    def on_leader_heard(self) -> None:
+        """There is a leader, so a majority is intact."""
+        self.peers.clear()
+        self._clear_lost_majority()
+
+    def _clear_lost_majority(self) -> None:
+        self._no_majority_noted_ms = None
+        self._findings.clear(NO_INTACT_MAJORITY, SUBJECT)

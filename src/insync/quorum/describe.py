@@ -1,68 +1,67 @@
-"""DescribeQuorum: what the leader knows of its voters and observers. Only a leader can tell."""
+"""DescribeQuorum: what the leader knows of its voters and observers. Other replicas name the leader only."""
 
 from __future__ import annotations
 
 from insync.quorum.config import PARTITION
-from insync.quorum.core import Core
 from insync.quorum.leader import Leader, Progress
+from insync.quorum.state import RaftState
 from insync.sansio import Message
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import describe_quorum
 from insync.wire.types import METADATA_TOPIC
 
 LISTENER = "CONTROLLER"
-"""Voters are named without one; this is what Kafka's examples call it."""
+"""The configuration names no listener for voters; this is the name in Kafka's examples."""
 
 
-def describe(core: Core, now: int) -> Message:
-    role = core.role
-    leads = isinstance(role, Leader)
+def describe(state: RaftState, now: int) -> Message:
+    leader = state.role if isinstance(state.role, Leader) else None
     partition = describe_quorum.ResponsePartition(
         partition_index=PARTITION,
-        error_code=ErrorCode.none if leads else ErrorCode.not_leader_or_follower,
+        error_code=ErrorCode.not_leader_or_follower if leader is None else ErrorCode.none,
         error_message=None,
-        leader_id=core.leader_id,
-        leader_epoch=core.epoch,
-        high_watermark=core.hwm if leads else -1,
-        current_voters=_voters(core, role, now) if isinstance(role, Leader) else (),
-        observers=_observers(core, role, now) if isinstance(role, Leader) else (),
+        leader_id=state.leader_id,
+        leader_epoch=state.epoch,
+        high_watermark=-1 if leader is None else state.hwm,
+        current_voters=() if leader is None else _voters(state, leader, now),
+        observers=() if leader is None else _observers(state, leader, now),
     )
     topic = describe_quorum.ResponseTopic(topic_name=METADATA_TOPIC, partitions=(partition,))
     return describe_quorum.DescribeQuorumResponse(
-        error_code=ErrorCode.none, error_message=None, topics=(topic,), nodes=_nodes(core)
+        error_code=ErrorCode.none, error_message=None, topics=(topic,), nodes=_nodes(state)
     )
 
 
-def _nodes(core: Core) -> tuple[Message, ...]:
+def _nodes(state: RaftState) -> tuple[Message, ...]:
     return tuple(
         describe_quorum.Node(node_id=voter, listeners=(describe_quorum.Listener(name=LISTENER, host=host, port=port),))
-        for voter, (host, port) in sorted(core.config.addresses.items())
+        for voter, (host, port) in sorted(state.config.addresses.items())
     )
 
 
-def _voters(core: Core, leader: Leader, now: int) -> tuple[Message, ...]:
+def _voters(state: RaftState, leader: Leader, now: int) -> tuple[Message, ...]:
     own = Progress()
-    own.leo, own.caught_up_ms = core.log.leo, now
-    return tuple(_state(core, voter, leader.voters.get(voter, own)) for voter in core.voters)
+    own.leo, own.caught_up_ms = state.log.leo, now
+    return tuple(_replica_state(state, voter, leader.voters.get(voter, own)) for voter in state.voters)
 
 
-def _observers(core: Core, leader: Leader, now: int) -> tuple[Message, ...]:
+def _observers(state: RaftState, leader: Leader, now: int) -> tuple[Message, ...]:
     """Those that fetched lately; the others are forgotten."""
-    oldest = now - core.config.observer_session_ms
-    for replica_id in [each for each, progress in leader.observers.items() if progress.fetch_ms < oldest]:
+    oldest = now - state.config.observer_session_ms
+    for replica_id in [observer for observer, progress in leader.observers.items() if progress.fetch_ms < oldest]:
         del leader.observers[replica_id]
-    return tuple(_state(core, each, leader.observers[each]) for each in sorted(leader.observers))
+    return tuple(_replica_state(state, observer, leader.observers[observer]) for observer in sorted(leader.observers))
 
 
-def _state(core: Core, replica_id: int, progress: Progress) -> Message:
+def _replica_state(state: RaftState, replica_id: int, progress: Progress) -> Message:
     return describe_quorum.ReplicaState(
         replica_id=replica_id,
         replica_directory_id=None,
         log_end_offset=progress.leo,
-        last_fetch_timestamp=_moment(core, progress.fetch_ms),
-        last_caught_up_timestamp=_moment(core, progress.caught_up_ms),
+        last_fetch_timestamp=_timestamp(state, progress.fetch_ms),
+        last_caught_up_timestamp=_timestamp(state, progress.caught_up_ms),
     )
 
 
-def _moment(core: Core, when: int) -> int:
-    return core.wall(when) if when >= 0 else -1
+def _timestamp(state: RaftState, when: int) -> int:
+    return state.wall_clock_ms(when) if when >= 0 else -1

@@ -1,4 +1,4 @@
-"""Elections: who may ask for votes, who grants them, and what a voter is while there is no leader (Q4, KIP-996).
+"""Elections: how votes are asked for and granted, and the roles of a voter while there is no leader (Q4, KIP-996).
 
     unattached --timeout--> prospective --majority of pre-votes--> candidate (epoch + 1) --majority of votes--> leader
         ^                        |                                     |
@@ -12,28 +12,25 @@ its epoch and is on disk before the answer leaves.
 Notes: quorum_election_started(epoch, pre_vote), quorum_vote_granted(epoch, candidate, pre_vote),
 quorum_vote_refused(epoch, candidate, pre_vote, reason).
 
-A damaged voter (Q8, `damage`) asks for pre-votes only to find the leader and the other damaged voters, and answers all
-requests for votes with KAFKA_STORAGE_ERROR.
+A damaged voter (Q8, `damage`) asks for pre-votes only to find the leader and the other damaged voters, and answers
+every request for a vote with KAFKA_STORAGE_ERROR.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from insync.quorum import bounds, damage, messages
-from insync.quorum.config import NOBODY, QUORUM_CHANNEL
+from insync.quorum import bounds, messages
+from insync.quorum.config import NO_NODE, QUORUM_CHANNEL
 from insync.quorum.messages import OffsetAndEpoch
 from insync.quorum.offset_checkpoint import INTACT, NEW
-from insync.quorum.role import Role
+from insync.quorum.state import RaftState, Role, Transitions
 from insync.quorum.state_file import ElectionState
 from insync.sansio import Message
 from insync.storage.checkpoints import MAX_OFFSET
 from insync.wire.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from insync.quorum.core import Core
 
 FIRST_EPOCH = 1
 
@@ -41,99 +38,91 @@ FIRST_EPOCH = 1
 # --- granting --------------------------------------------------------------------------------------------------------
 
 
-def answer_vote(core: Core, asked: Any, now: int) -> Message:
-    """Decide one Vote request, and remember a real vote before it is told."""
-    error = request_error(core, asked)
+def answer_vote(state: RaftState, transitions: Transitions, request: Any, now: int) -> Message:
+    """Decide one Vote request. A real vote is recorded before the answer leaves."""
+    error = request_error(state, request)
     if error is not ErrorCode.none:
-        return messages.vote_response(core.standing(error), granted=False)
-    if not has_right_to_vote(core, asked):
-        _note_refusal(core, asked, core.condition)
-        return messages.vote_response(core.standing(ErrorCode.kafka_storage_error), granted=False)
-    if asked.replica_epoch > core.epoch:
-        core.become_unattached(asked.replica_epoch, now, core.role.next_deadline() if _waiting(core) else None)
-    reason = refusal(core, asked)
+        return messages.vote_response(state.leader_info(error), granted=False)
+    if not has_right_to_vote(state, request):
+        _note_refusal(state, request, state.damage.condition)
+        return messages.vote_response(state.leader_info(ErrorCode.kafka_storage_error), granted=False)
+    if request.replica_epoch > state.epoch:
+        deadline = state.role.next_deadline() if _is_waiting_to_campaign(state) else None
+        transitions.become_unattached(request.replica_epoch, now, deadline)
+    reason = refusal(state, request)
     if reason:
-        _note_refusal(core, asked, reason)
+        _note_refusal(state, request, reason)
     else:
-        core.noted_refusals.pop(asked.replica_id, None)
-        core.out.note(
-            "quorum_vote_granted", epoch=asked.replica_epoch, candidate=asked.replica_id, pre_vote=asked.pre_vote
+        state.noted_refusals.pop(request.replica_id, None)
+        state.out.note(
+            "quorum_vote_granted", epoch=request.replica_epoch, candidate=request.replica_id, pre_vote=request.pre_vote
         )
-    if not reason and not asked.pre_vote:
-        if core.condition == NEW and asked.replica_epoch == FIRST_EPOCH:
-            core.condition = INTACT  # a majority has never heard of any epoch: this cluster is new
-        core.vote_for(asked.replica_id, now)
-    return messages.vote_response(core.standing(), granted=not reason)
+    if not reason and not request.pre_vote:
+        if state.damage.condition == NEW and request.replica_epoch == FIRST_EPOCH:
+            state.damage.condition = INTACT  # a majority has never heard of any epoch: this cluster is new
+        transitions.vote_for(request.replica_id, now)
+    return messages.vote_response(state.leader_info(), granted=not reason)
 
 
-def _note_refusal(core: Core, asked: Any, reason: str) -> None:
-    """Once for each change: a candidate that cannot win asks again and again."""
-    refused = (asked.replica_epoch, asked.pre_vote, reason)
-    if core.noted_refusals.get(asked.replica_id) != refused:
-        core.noted_refusals[asked.replica_id] = refused
-        core.out.note(
+def _note_refusal(state: RaftState, request: Any, reason: str) -> None:
+    """Noted once until it changes: a candidate that cannot win asks again and again."""
+    refused = (request.replica_epoch, request.pre_vote, reason)
+    if state.noted_refusals.get(request.replica_id) != refused:
+        state.noted_refusals[request.replica_id] = refused
+        state.out.note(
             "quorum_vote_refused",
-            epoch=asked.replica_epoch,
-            candidate=asked.replica_id,
-            pre_vote=asked.pre_vote,
+            epoch=request.replica_epoch,
+            candidate=request.replica_id,
+            pre_vote=request.pre_vote,
             reason=reason,
         )
 
 
-def request_error(core: Core, asked: Any) -> ErrorCode:
-    newest = asked.replica_epoch if asked.pre_vote else asked.replica_epoch - 1
-    if asked.last_offset < 0 or not 0 <= asked.last_offset_epoch <= newest:
+def request_error(state: RaftState, request: Any) -> ErrorCode:
+    newest = request.replica_epoch if request.pre_vote else request.replica_epoch - 1
+    if request.last_offset < 0 or not 0 <= request.last_offset_epoch <= newest:
         return ErrorCode.invalid_request
-    if asked.replica_epoch < core.epoch:
+    if request.replica_epoch < state.epoch:
         return ErrorCode.fenced_leader_epoch
-    if not core.is_voter or asked.replica_id not in core.other_voters:
+    if not state.is_voter or request.replica_id not in state.other_voters:
         return ErrorCode.inconsistent_voter_set
-    if not bounds.epoch_in_range(core.epoch, asked.replica_epoch) or asked.last_offset > MAX_OFFSET:
-        core.refuse_claim(asked.replica_epoch, asked.replica_id, "epoch_out_of_range")
+    if not bounds.is_epoch_in_range(state.epoch, request.replica_epoch) or request.last_offset > MAX_OFFSET:
+        state.refuse_claim(request.replica_epoch, request.replica_id, "epoch_out_of_range")
         return ErrorCode.invalid_request
     return ErrorCode.none
 
 
-def has_right_to_vote(core: Core, asked: Any) -> bool:
-    """Q8: a damaged voter has none. A new one may have been replaced: it helps to elect an empty log only, which in a
-    cluster that holds anything finds no majority."""
-    return core.may_vote or (core.condition == NEW and asked.last_offset == 0)
+def has_right_to_vote(state: RaftState, request: Any) -> bool:
+    """Q8: a damaged voter has none. A new one may have been replaced: it votes for an empty log only, which gets no
+    majority in a cluster that holds anything."""
+    return state.damage.may_vote or (state.damage.condition == NEW and request.last_offset == 0)
 
 
-def refusal(core: Core, asked: Any) -> str:
-    """Why the asker does not get this vote; empty if it does."""
-    if asked.pre_vote and core.role.refuses_pre_votes():
+def refusal(state: RaftState, request: Any) -> str:
+    """Why the candidate does not get this vote; empty if it does."""
+    if request.pre_vote and state.role.refuses_pre_votes():
         return "has_leader"
-    if not asked.pre_vote and not one_vote_per_epoch(core.election, asked.replica_id):
+    if not request.pre_vote and not one_vote_per_epoch(state.election, request.replica_id):
         return "voted_or_led"
-    if not log_is_up_to_date(core, OffsetAndEpoch(asked.last_offset, asked.last_offset_epoch)):
+    if not log_is_up_to_date(state, OffsetAndEpoch(request.last_offset, request.last_offset_epoch)):
         return "log_behind"
     return ""
 
 
 def one_vote_per_epoch(state: ElectionState, candidate: int) -> bool:
     """Q4: no second candidate gets a vote in an epoch, and none at all in an epoch that has its leader."""
-    return state.leader_id == NOBODY and state.voted_id in (NOBODY, candidate)
+    return state.leader_id == NO_NODE and state.voted_id in (NO_NODE, candidate)
 
 
-def log_is_up_to_date(core: Core, theirs: OffsetAndEpoch) -> bool:
+def log_is_up_to_date(state: RaftState, theirs: OffsetAndEpoch) -> bool:
     """Q4: the later last epoch wins, then the longer log; so no elected log lacks a committed entry."""
-    ours = core.log_end()
+    ours = state.log_end()
     return (theirs.epoch, theirs.offset) >= (ours.epoch, ours.offset)
 
 
-def wins_pre_vote(granted: int, majority: int) -> bool:
-    """Q4: nobody raises the epoch unless a majority would vote for it."""
-    return granted >= majority
-
-
-def wins_vote(granted: int, majority: int) -> bool:
-    return granted >= majority
-
-
-def _waiting(core: Core) -> bool:
-    """A voter that waits for its own turn keeps its timer, or a hopeless candidate could put it off for ever."""
-    return isinstance(core.role, Unattached | Campaign)
+def _is_waiting_to_campaign(state: RaftState) -> bool:
+    """A voter that waits for its own turn keeps its timer, or a hopeless candidate could delay it forever."""
+    return isinstance(state.role, Unattached | Campaign)
 
 
 # --- roles -----------------------------------------------------------------------------------------------------------
@@ -146,8 +135,8 @@ class Unattached(Role):
 
     name = "unattached"
 
-    def __init__(self, core: Core, deadline: int, retries: int) -> None:
-        super().__init__(core)
+    def __init__(self, state: RaftState, transitions: Transitions, deadline: int, retries: int) -> None:
+        super().__init__(state, transitions)
         self.deadline = deadline
         self.retries = retries
 
@@ -156,88 +145,93 @@ class Unattached(Role):
 
     def tick(self, now: int) -> None:
         if now >= self.deadline:
-            self.core.become_prospective(now, self.retries)
+            self.transitions.become_prospective(now, self.retries)
 
     def next_deadline(self) -> int | None:
         return self.deadline
 
 
 class Campaign(Role):
-    """A voter that asks all others once. Silence is no verdict; the round ends by majority or by time."""
+    """A voter that asks all others once. A missing answer counts as neither yes nor no; the round ends by majority or
+    timeout."""
 
     __slots__ = ("deadline", "granted", "refused", "retries")
 
     pre_vote = False
 
-    def __init__(self, core: Core, retries: int) -> None:
-        super().__init__(core)
+    def __init__(self, state: RaftState, transitions: Transitions, retries: int) -> None:
+        super().__init__(state, transitions)
         self.retries = retries
         self.deadline = 0
-        self.granted: dict[int, None] = {core.node_id: None}
+        self.granted: dict[int, None] = {state.node_id: None}
         self.refused: dict[int, None] = {}
 
     def enter(self, now: int) -> None:
-        core = self.core
-        self.deadline = core.election_deadline(now)
-        if core.no_majority_ms is None or not self.pre_vote:  # Q8: else a finding says why there is no leader
-            core.out.note("quorum_election_started", epoch=core.epoch, pre_vote=self.pre_vote)
-        for voter in core.other_voters:
+        state = self.state
+        self.deadline = state.timeouts.election_deadline(now)
+        if not (self.pre_vote and state.damage.has_lost_majority):  # Q8: then a finding says why there is no leader
+            state.out.note("quorum_election_started", epoch=state.epoch, pre_vote=self.pre_vote)
+        for voter in state.other_voters:
             self._ask(voter)
         self._count(now)
 
     def _ask(self, voter: int) -> None:
-        core = self.core
+        state = self.state
         request = messages.vote_request(
-            core.cluster_id, voter, core.node_id, core.epoch, core.log_end(), pre_vote=self.pre_vote
+            state.cluster_id, voter, state.node_id, state.epoch, state.log_end(), pre_vote=self.pre_vote
         )
-        core.out.send(voter, QUORUM_CHANNEL, request, partial(self._answered, voter), core.request_timeout_ms())
+        on_response = partial(self._on_vote_response, voter)
+        state.out.send(voter, QUORUM_CHANNEL, request, on_response, state.timeouts.request_timeout_ms())
 
-    def _answered(self, voter: int, response: Message | None, now: int) -> None:
-        self.core.check_cluster(voter, response)
-        answer = None if response is None else messages.only(response.topics)
-        if not self.current or answer is None:
+    def _on_vote_response(self, voter: int, response: Message | None, now: int) -> None:
+        self.state.check_cluster_id(voter, response)
+        answer = None if response is None else messages.metadata_partition(response.topics)
+        if not self.is_current or answer is None:
             return
-        standing = messages.standing_in(answer)
-        if self.core.learn(standing.epoch, standing.leader_id, now):
+        info = messages.read_leader_info(answer)
+        if self.transitions.learn(info.epoch, info.leader_id, now):
             return
-        if standing.leader_id == voter and standing.epoch == self.core.epoch:
-            self.core.become_follower(standing.epoch, voter, now)  # the leader itself answers: it is alive after all
+        if info.leader_id == voter and info.epoch == self.state.epoch:
+            self.transitions.become_follower(info.epoch, voter, now)  # the leader itself answered, so it is alive
             return
-        damaged = standing.error is ErrorCode.kafka_storage_error
-        damage.peer_answered(self.core, voter, damaged=damaged, now=now)
-        if standing.error is ErrorCode.none or damaged:
+        damaged = info.error is ErrorCode.kafka_storage_error
+        self.state.damage.record_peer(voter, damaged=damaged, now=now)
+        if info.error is ErrorCode.none or damaged:
             (self.granted if answer.vote_granted and not damaged else self.refused)[voter] = None
             self._count(now)
 
     def _count(self, now: int) -> None:
         if self.has_won():
-            self.won(now)
-        elif len(self.refused) > len(self.core.voters) - self.core.majority:
-            self.lost(now)
+            self.on_won(now)
+        elif len(self.refused) > len(self.state.voters) - self.state.majority:
+            self.on_lost(now)
 
     def postpone(self, by_ms: int) -> None:
         self.deadline += by_ms
 
     def tick(self, now: int) -> None:
         if now >= self.deadline:
-            self.timed_out(now)
+            self.on_timeout(now)
 
     def next_deadline(self) -> int | None:
         return self.deadline
 
     def has_won(self) -> bool:
+        """Q4: no voter raises the epoch unless a majority would vote for it, and none leads without a majority."""
+        return len(self.granted) >= self.state.majority
+
+    def on_won(self, now: int) -> None:
         raise NotImplementedError
 
-    def won(self, now: int) -> None:
-        raise NotImplementedError
+    def on_lost(self, now: int) -> None:
+        """A majority refused: try again later, with longer pauses after each defeat."""
+        state = self.state
+        has_majority = not state.damage.has_lost_majority
+        deadline = state.timeouts.backoff_deadline(now, self.retries, has_majority=has_majority)
+        self.transitions.become_unattached(state.epoch, now, deadline, self.retries + 1)
 
-    def lost(self, now: int) -> None:
-        """A majority said no: try again a little later, and later still the more often it happens."""
-        core = self.core
-        core.become_unattached(core.epoch, now, core.backoff_deadline(now, self.retries), self.retries + 1)
-
-    def timed_out(self, now: int) -> None:
-        self.lost(now)
+    def on_timeout(self, now: int) -> None:
+        self.on_lost(now)
 
 
 class Prospective(Campaign):
@@ -248,20 +242,18 @@ class Prospective(Campaign):
     name = "prospective"
     pre_vote = True
 
-    def has_won(self) -> bool:
-        return wins_pre_vote(len(self.granted), self.core.majority)
+    def on_won(self, now: int) -> None:
+        self.transitions.become_candidate(now, self.retries)
 
-    def won(self, now: int) -> None:
-        self.core.become_candidate(now, self.retries)
-
-    def lost(self, now: int) -> None:
-        if self.core.leader_id != NOBODY:
-            self.core.become_follower(self.core.epoch, self.core.leader_id, now)  # the others still hear from it
+    def on_lost(self, now: int) -> None:
+        leader_id = self.state.leader_id
+        if leader_id != NO_NODE:
+            self.transitions.become_follower(self.state.epoch, leader_id, now)  # the others still hear from it
         else:
-            super().lost(now)
+            super().on_lost(now)
 
-    def timed_out(self, now: int) -> None:
-        self.core.become_prospective(now, self.retries)
+    def on_timeout(self, now: int) -> None:
+        self.transitions.become_prospective(now, self.retries)
 
 
 class Recovering(Prospective):
@@ -272,7 +264,7 @@ class Recovering(Prospective):
     name = "recovering"
 
     def enter(self, now: int) -> None:
-        damage.report_lost_majority(self.core, now)
+        self.state.damage.report_lost_majority(now)
         super().enter(now)
 
     def has_won(self) -> bool:
@@ -286,44 +278,41 @@ class Candidate(Campaign):
 
     name = "candidate"
 
-    def has_won(self) -> bool:
-        return wins_vote(len(self.granted), self.core.majority)
-
-    def won(self, now: int) -> None:
-        self.core.become_leader(tuple(self.granted), now)
+    def on_won(self, now: int) -> None:
+        self.transitions.become_leader(tuple(self.granted), now)
 
 
 class Resigned(Role):
-    """A leader that gave up or restarted: it writes and commits nothing more in this epoch, and has no vote left."""
+    """A leader that gave up or restarted: it no longer writes or commits in this epoch, and has no vote left in it."""
 
     __slots__ = ("deadline", "successors")
 
     name = "resigned"
 
-    def __init__(self, core: Core, successors: Sequence[int]) -> None:
-        super().__init__(core)
+    def __init__(self, state: RaftState, transitions: Transitions, successors: Sequence[int]) -> None:
+        super().__init__(state, transitions)
         self.successors = tuple(successors)
         self.deadline = 0
 
     def enter(self, now: int) -> None:
-        core = self.core
-        self.deadline = core.election_deadline(now)
-        request = messages.end_request(core.cluster_id, core.node_id, core.epoch, self.successors)
-        for voter in core.other_voters:
-            core.out.send(voter, QUORUM_CHANNEL, request, self._answered, core.config.request_timeout_ms)
+        state = self.state
+        self.deadline = state.timeouts.election_deadline(now)
+        request = messages.end_request(state.cluster_id, state.node_id, state.epoch, self.successors)
+        for voter in state.other_voters:
+            state.out.send(voter, QUORUM_CHANNEL, request, self._on_response, state.config.request_timeout_ms)
 
-    def _answered(self, response: Message | None, now: int) -> None:
-        answer = None if response is None else messages.only(response.topics)
-        if self.current and answer is not None:
-            standing = messages.standing_in(answer)
-            self.core.learn(standing.epoch, standing.leader_id, now)
+    def _on_response(self, response: Message | None, now: int) -> None:
+        answer = None if response is None else messages.metadata_partition(response.topics)
+        if self.is_current and answer is not None:
+            info = messages.read_leader_info(answer)
+            self.transitions.learn(info.epoch, info.leader_id, now)
 
     def postpone(self, by_ms: int) -> None:
         self.deadline += by_ms
 
     def tick(self, now: int) -> None:
         if now >= self.deadline:
-            self.core.become_prospective(now)
+            self.transitions.become_prospective(now)
 
     def next_deadline(self) -> int | None:
         return self.deadline

@@ -2,7 +2,7 @@
 
 A voter fetches from where its synced log ends, so a fetch offset acknowledges everything below it. The leader counts
 its own log only as far as it is synced too. Entries of earlier epochs are committed only together with one of its own;
-the leader-change record, which opens each epoch, sees to it that there is one at once.
+each epoch begins with a leader-change record, so that there is one at once.
 
 A fetch that finds nothing new is parked until there are records, until the high watermark is above the one last sent to
 that replica, or until its time is up.
@@ -13,21 +13,18 @@ Findings: `voter_lost_entries`. Notes: quorum_leader(epoch, leader).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from insync.quorum import damage, messages
+from insync.quorum import messages
 from insync.quorum.config import QUORUM_CHANNEL
 from insync.quorum.messages import OffsetAndEpoch
-from insync.quorum.role import Role
+from insync.quorum.state import RaftState, Role, Transitions
 from insync.sansio import Message
 from insync.wire import batch, control
 from insync.wire.errors import ErrorCode
 from insync.wire.types import millis
 
-if TYPE_CHECKING:
-    from insync.quorum.core import Core
-
-FOREVER = 1 << 62
+NO_DEADLINE = 1 << 62
 MAX_OBSERVERS = 1_000
 VOTER_LOST_ENTRIES = "voter_lost_entries"
 
@@ -46,15 +43,13 @@ class Progress:
         self.sent_hwm = -1
 
 
-class Parked:
-    """A fetch that waits."""
+class ParkedFetch:
+    __slots__ = ("deadline", "partition", "replica_id", "token")
 
-    __slots__ = ("asked", "deadline", "replica_id", "token")
-
-    def __init__(self, token: int, replica_id: int, asked: Any, deadline: int) -> None:
+    def __init__(self, token: int, replica_id: int, partition: Any, deadline: int) -> None:
         self.token = token
         self.replica_id = replica_id
-        self.asked = asked
+        self.partition = partition
         self.deadline = deadline
 
 
@@ -64,51 +59,63 @@ def majority_offset(offsets: Sequence[int], majority: int) -> int:
 
 
 def covers_own_epoch(offset: int, epoch_start: int) -> bool:
-    """Q5: an entry of an earlier epoch may be on a majority and yet be overwritten; one of our own may not."""
+    """Q5: an entry of an earlier epoch may be on a majority and yet be overwritten; one of the leader's own may not."""
     return offset > epoch_start
 
 
 class Leader(Role):
-    __slots__ = ("begin_at", "elected_ms", "epoch_start", "established", "granted_by", "observers", "parked", "voters")
+    __slots__ = (
+        "begin_at",
+        "elected_ms",
+        "epoch_start",
+        "granted_by",
+        "is_established",
+        "observers",
+        "parked",
+        "voters",
+    )
 
     name = "leader"
     is_leader = True
 
-    def __init__(self, core: Core, granted_by: Sequence[int]) -> None:
-        super().__init__(core)
+    def __init__(self, state: RaftState, transitions: Transitions, granted_by: Sequence[int]) -> None:
+        super().__init__(state, transitions)
         self.granted_by = tuple(granted_by)
-        self.epoch_start = core.log.leo
-        self.established = False
-        """Whether something of this epoch, and so everything before it, is committed."""
+        self.epoch_start = state.log.leo
+        self.is_established = False
+        """Whether an entry of this epoch, and so everything before it, is committed."""
         self.elected_ms = 0
         self.begin_at = 0
-        self.voters = {voter: Progress() for voter in core.other_voters}
+        self.voters = {voter: Progress() for voter in state.other_voters}
         self.observers: dict[int, Progress] = {}
-        self.parked: dict[int, Parked] = {}
+        self.parked: dict[int, ParkedFetch] = {}
 
     def enter(self, now: int) -> None:
-        core = self.core
-        core.out.note("quorum_leader", epoch=core.epoch, leader=core.node_id)
+        state = self.state
+        state.out.note("quorum_leader", epoch=state.epoch, leader=state.node_id)
         self.elected_ms = now
-        core.log.assign_epoch(core.epoch, self.epoch_start)
-        opening = control.leader_change_batch(
-            leader_id=core.node_id,
-            voters=core.voters,
+        state.log.assign_epoch(state.epoch, self.epoch_start)
+        leader_change = control.leader_change_batch(
+            leader_id=state.node_id,
+            voters=state.voters,
             granting_voters=self.granted_by,
             base_offset=self.epoch_start,
-            leader_epoch=core.epoch,
-            timestamp_ms=core.wall(now),
+            leader_epoch=state.epoch,
+            timestamp_ms=state.wall_clock_ms(now),
         )
-        self._append(opening, now)
+        self._append(leader_change, now)
         self._begin_epoch(now)
 
     def leave(self, now: int) -> None:
-        answer = messages.fetch_response(self.core.standing(ErrorCode.not_leader_or_follower))
+        answer = messages.fetch_response(self.state.leader_info(ErrorCode.not_leader_or_follower))
         for token in self.parked:
-            self.core.out.reply(token, answer)
+            self.state.out.reply(token, answer)
         self.parked.clear()
         for voter in self.voters:
-            self.core.findings.clear(VOTER_LOST_ENTRIES, f"voter {voter}")
+            self.state.findings.clear(VOTER_LOST_ENTRIES, f"voter {voter}")
+
+    def may_announce_leader(self) -> bool:
+        return self.is_established
 
     def refuses_pre_votes(self) -> bool:
         return True
@@ -119,209 +126,211 @@ class Leader(Role):
     # --- appending and committing ------------------------------------------------------------------------------------
 
     def propose(self, payloads: Sequence[bytes], now: int) -> int:
-        """Append one batch; the offset of its last record. It is committed when the high watermark passes that."""
+        """Append one batch and return the offset of its last record, which is committed once the high watermark is
+        above it."""
         entries = [batch.NewRecord(None, payload) for payload in payloads]
-        return self._append(batch.build(entries, timestamp_ms=self.core.wall(now)), now) + len(entries) - 1
+        return self._append(batch.build(entries, timestamp_ms=self.state.wall_clock_ms(now)), now) + len(entries) - 1
 
     def _append(self, data: bytearray, now: int) -> int:
-        core = self.core
-        base = core.log.append_as_leader(data, batch.read_header(data), core.epoch, now)
-        core.request_sync(now)
+        state = self.state
+        base = state.log.append_as_leader(data, batch.read_header(data), state.epoch, now)
+        state.request_sync(now)
         self._serve_parked(now)
         return base
 
-    def on_durable(self, now: int) -> None:
-        self.advance(now)
+    def on_durable(self, took_ms: int, now: int) -> None:
+        self._advance_hwm(now)
 
-    def advance(self, now: int) -> None:
-        """Move the high watermark as far as a majority allows, and tell those who wait for it."""
-        core = self.core
-        offset = self.committable()
-        if offset <= core.hwm or not covers_own_epoch(offset, self.epoch_start):
+    def _advance_hwm(self, now: int) -> None:
+        """Commit as far as a majority allows, and answer the fetches that wait for it."""
+        state = self.state
+        offsets = [state.acknowledged(), *(progress.leo for progress in self.voters.values())]
+        offset = majority_offset(offsets, state.majority)
+        if offset <= state.hwm or not covers_own_epoch(offset, self.epoch_start):
             return
-        core.advance_hwm(offset, now)
-        if self.current and not self.established:
-            self.established = True
-            core.damaged_peers.clear()
-            damage.clear_lost_majority(core)
-            core.announce(now)
-        if self.current:
+        state.advance_hwm(offset, now)
+        if self.is_current and not self.is_established:
+            self.is_established = True
+            state.damage.on_leader_heard()
+            state.announce(now)
+        if self.is_current:
             self._serve_parked(now)
-
-    def committable(self) -> int:
-        offsets = [self.core.acknowledged(), *(progress.leo for progress in self.voters.values())]
-        return majority_offset(offsets, self.core.majority)
 
     # --- fetches -----------------------------------------------------------------------------------------------------
 
-    def fetch(self, request: Any, asked: Any, token: int, now: int) -> None:
-        """Serve one fetch of this epoch: note what the replica holds, then answer or park."""
+    def fetch(self, request: Any, partition: Any, token: int, now: int) -> None:
+        """Serve one fetch of this epoch: record what the replica holds, then answer or park."""
         replica_id = request.replica_state.replica_id
-        place = self.placed(asked.fetch_offset, asked.last_fetched_epoch)
-        if isinstance(place, Refusal):
-            self.heard_from(replica_id, now)
-            self.core.out.reply(token, self._response(replica_id, diverging=place.diverging, snapshot=place.snapshot))
+        redirect = self._check_position(partition.fetch_offset, partition.last_fetched_epoch)
+        if redirect is not None:
+            self.record_fetch(replica_id, now)
+            answer = self._response(replica_id, diverging=redirect.diverging, snapshot=redirect.snapshot)
+            self.state.out.reply(token, answer)
             return
-        self._acknowledge(replica_id, asked.fetch_offset, now)
-        if not self.current:
-            self.core.out.reply(token, messages.fetch_response(self.core.standing(ErrorCode.not_leader_or_follower)))
+        self._acknowledge(replica_id, partition.fetch_offset, now)
+        if not self.is_current:
+            answer = messages.fetch_response(self.state.leader_info(ErrorCode.not_leader_or_follower))
+            self.state.out.reply(token, answer)
             return
-        self._release(replica_id)
-        patience = min(millis(request.max_wait), self.core.config.fetch_timeout_ms)
-        waiting = Parked(token, replica_id, asked, now + patience)
-        if waiting.deadline > now and not self._has_news(waiting):
-            self.parked[token] = waiting
+        self._answer_earlier_fetch(replica_id)
+        wait_ms = min(millis(request.max_wait), self.state.config.fetch_timeout_ms)
+        fetch = ParkedFetch(token, replica_id, partition, now + wait_ms)
+        if fetch.deadline > now and not self._has_news(fetch):
+            self.parked[token] = fetch
         else:
-            self._answer(waiting)
+            self._answer(fetch)
 
-    def placed(self, offset: int, epoch: int) -> Refusal | None:
+    def _check_position(self, offset: int, epoch: int) -> FetchRedirect | None:
         """None if a log that ends at (offset, epoch) is a prefix of this one, else what its owner must do (D2, Q6)."""
-        log, snapshots = self.core.log, self.core.snapshots
+        log, snapshots = self.state.log, self.state.snapshots
         first, latest = snapshots.earliest, snapshots.latest
         if first is not None and latest is not None:
             if offset == 0 or offset < log.log_start or epoch < first.epoch:
-                return Refusal(snapshot=latest)
+                return FetchRedirect(snapshot=latest)
             if (offset, epoch) == first:
                 return None
             if offset == log.log_start == first.offset:
-                return Refusal(snapshot=latest)
+                return FetchRedirect(snapshot=latest)
         elif offset == 0:
             return None
-        return self._diverges(offset, epoch)
+        return self._check_divergence(offset, epoch)
 
-    def _diverges(self, offset: int, epoch: int) -> Refusal | None:
-        found = self.core.log.end_offset_for(epoch)
-        if found is None:
-            return Refusal(diverging=OffsetAndEpoch(self.core.log.log_start, epoch))
-        known, end = found
+    def _check_divergence(self, offset: int, epoch: int) -> FetchRedirect | None:
+        epoch_end = self.state.log.end_offset_for(epoch)
+        if epoch_end is None:
+            return FetchRedirect(diverging=OffsetAndEpoch(self.state.log.log_start, epoch))
+        known, end = epoch_end
         if known == epoch and offset <= end:
             return None
-        return Refusal(diverging=OffsetAndEpoch(end, known))
+        return FetchRedirect(diverging=OffsetAndEpoch(end, known))
 
-    def heard_from(self, replica_id: int, now: int) -> Progress:
+    def record_fetch(self, replica_id: int, now: int) -> Progress:
         """Q5: any fetch, of records or of a snapshot, shows that the replica follows this leader."""
         progress = self._progress(replica_id)
         progress.fetch_ms = now
         return progress
 
     def _acknowledge(self, replica_id: int, offset: int, now: int) -> None:
-        progress = self.heard_from(replica_id, now)
+        progress = self.record_fetch(replica_id, now)
         progress.leo = offset
-        if offset >= self.core.log.leo:
+        if offset >= self.state.log.leo:
             progress.caught_up_ms = now
         if replica_id in self.voters:
-            self._compare_with_earlier(replica_id, progress)
-            self.advance(now)
+            self._report_lost_entries(replica_id, progress)
+            self._advance_hwm(now)
 
-    def _compare_with_earlier(self, voter: int, progress: Progress) -> None:
-        """Q8: a voter that comes back with less than it acknowledged has lost it, whether it knows or not."""
+    def _report_lost_entries(self, voter: int, progress: Progress) -> None:
+        """Q8: a voter that fetches from below what it acknowledged has lost entries, whether it knows or not."""
         subject = f"voter {voter}"
         if progress.leo < progress.acknowledged:
             text = (
                 f"Voter {voter} acknowledged the metadata log up to offset {progress.acknowledged} and now ends at "
                 f"{progress.leo}: until it has caught up, committed metadata is on one disk less."
             )
-            self.core.findings.report(VOTER_LOST_ENTRIES, subject, text)
+            self.state.findings.report(VOTER_LOST_ENTRIES, subject, text)
         else:
             progress.acknowledged = progress.leo
-            self.core.findings.clear(VOTER_LOST_ENTRIES, subject)
+            self.state.findings.clear(VOTER_LOST_ENTRIES, subject)
 
-    def _release(self, replica_id: int) -> None:
+    def _answer_earlier_fetch(self, replica_id: int) -> None:
         """A replica that asks again has given up its earlier request."""
         if replica_id < 0:
-            return  # a reader without a name
-        for parked in [each for each in self.parked.values() if each.replica_id == replica_id]:
-            self._answer(parked)
+            return  # readers without an id are not told apart
+        for fetch in [fetch for fetch in self.parked.values() if fetch.replica_id == replica_id]:
+            self._answer(fetch)
 
     def abandon(self, token: int) -> None:
         if self.parked.pop(token, None) is not None:
-            self.core.out.reply(token, None)
+            self.state.out.reply(token, None)
 
-    def _has_news(self, parked: Parked) -> bool:
-        if self.core.log.leo > parked.asked.fetch_offset:
+    def _has_news(self, fetch: ParkedFetch) -> bool:
+        if self.state.log.leo > fetch.partition.fetch_offset:
             return True
-        return self.core.hwm > self._progress(parked.replica_id).sent_hwm
+        return self.state.hwm > self._progress(fetch.replica_id).sent_hwm
 
     def _serve_parked(self, now: int) -> None:
-        for parked in [each for each in self.parked.values() if self._has_news(each)]:
-            self._answer(parked)
+        for fetch in [fetch for fetch in self.parked.values() if self._has_news(fetch)]:
+            self._answer(fetch)
 
-    def _answer(self, parked: Parked) -> None:
-        self.parked.pop(parked.token, None)
-        log, offset = self.core.log, parked.asked.fetch_offset
-        limit = max(0, min(parked.asked.partition_max_bytes, self.core.config.fetch_max_bytes))
-        records = self.core.read_log(offset, limit, log.leo) if offset < log.leo else b""
-        self.core.out.reply(parked.token, self._response(parked.replica_id, records=bytes(records)))
+    def _answer(self, fetch: ParkedFetch) -> None:
+        self.parked.pop(fetch.token, None)
+        log, offset = self.state.log, fetch.partition.fetch_offset
+        limit = max(0, min(fetch.partition.partition_max_bytes, self.state.config.fetch_max_bytes))
+        records = self.state.read_log(offset, limit, log.leo) if offset < log.leo else b""
+        self.state.out.reply(fetch.token, self._response(fetch.replica_id, records=bytes(records)))
 
     def _response(self, replica_id: int, **content: Any) -> Message:
-        core = self.core
-        self._progress(replica_id).sent_hwm = core.hwm
-        return messages.fetch_response(core.standing(), hwm=core.hwm, log_start=core.log.log_start, **content)
+        state = self.state
+        self._progress(replica_id).sent_hwm = state.hwm
+        return messages.fetch_response(state.leader_info(), hwm=state.hwm, log_start=state.log.log_start, **content)
 
     def _progress(self, replica_id: int) -> Progress:
-        known = self.voters.get(replica_id) or self.observers.get(replica_id)
-        if known is None:
+        progress = self.voters.get(replica_id) or self.observers.get(replica_id)
+        if progress is None:
             if len(self.observers) >= MAX_OBSERVERS:
                 self._forget_an_observer()
-            known = self.observers[replica_id] = Progress()
-        return known
+            progress = self.observers[replica_id] = Progress()
+        return progress
 
     def _forget_an_observer(self) -> None:
-        """Anybody may say that it observes; it costs a leader nothing to forget one."""
-        del self.observers[min(self.observers, key=lambda each: self.observers[each].fetch_ms)]
+        """Any client may claim to be an observer, so their number is limited. Forgetting one has no other effect."""
+        del self.observers[min(self.observers, key=lambda observer: self.observers[observer].fetch_ms)]
 
     # --- time --------------------------------------------------------------------------------------------------------
 
     def tick(self, now: int) -> None:
-        if now >= self.majority_heard_until():
+        if now >= self.resign_deadline():
             self.resign("no_majority", now)
             return
-        for parked in [each for each in self.parked.values() if now >= each.deadline]:
-            self._answer(parked)
+        for fetch in [fetch for fetch in self.parked.values() if now >= fetch.deadline]:
+            self._answer(fetch)
         if now >= self.begin_at:
             self._begin_epoch(now)
 
     def next_deadline(self) -> int | None:
-        parked = min((each.deadline for each in self.parked.values()), default=FOREVER)
-        soonest = min(parked, self.begin_at, self.majority_heard_until())
-        return soonest if soonest < FOREVER else None
+        parked = min((fetch.deadline for fetch in self.parked.values()), default=NO_DEADLINE)
+        soonest = min(parked, self.begin_at, self.resign_deadline())
+        return soonest if soonest < NO_DEADLINE else None
 
-    def majority_heard_until(self) -> int:
-        """Q5: a leader that a majority may have left must not go on for ever as if it led; this is when it resigns."""
-        if self.core.majority == 1:
-            return FOREVER
-        heard = sorted((max(each.fetch_ms, self.elected_ms) for each in self.voters.values()), reverse=True)
-        return heard[self.core.majority - 2] + self.core.config.check_quorum_ms
+    def resign_deadline(self) -> int:
+        """Q5: a leader must not keep leading once a majority may have left it; this is when it resigns."""
+        if self.state.majority == 1:
+            return NO_DEADLINE
+        fetched_ms = sorted(
+            (max(progress.fetch_ms, self.elected_ms) for progress in self.voters.values()), reverse=True
+        )
+        return fetched_ms[self.state.majority - 2] + self.state.config.check_quorum_ms
 
     def resign(self, reason: str, now: int) -> None:
-        """Make way; the voters that hold most of the log are to stand first."""
+        """Give up leadership. The voters with the longest logs are asked to stand for election first."""
         successors = sorted(self.voters, key=lambda voter: (-self.voters[voter].leo, voter))
-        self.core.become_resigned(successors, reason, now)
+        self.transitions.become_resigned(successors, reason, now)
 
     def _begin_epoch(self, now: int) -> None:
-        """Tell voters that have not fetched lately who leads; they may not know."""
-        core = self.core
-        interval = core.config.begin_epoch_interval_ms
-        self.begin_at = now + interval if self.voters else FOREVER
+        """Name the leader to voters that have not fetched lately; they may not know it."""
+        state = self.state
+        interval = state.config.begin_epoch_interval_ms
+        self.begin_at = now + interval if self.voters else NO_DEADLINE
         for voter, progress in self.voters.items():
             if progress.fetch_ms < 0 or progress.fetch_ms <= now - interval:
-                request = messages.begin_request(core.cluster_id, voter, core.node_id, core.epoch)
-                core.out.send(voter, QUORUM_CHANNEL, request, self._begun, core.request_timeout_ms())
+                request = messages.begin_request(state.cluster_id, voter, state.node_id, state.epoch)
+                timeout_ms = state.timeouts.request_timeout_ms()
+                state.out.send(voter, QUORUM_CHANNEL, request, self._on_begin_response, timeout_ms)
 
-    def _begun(self, response: Message | None, now: int) -> None:
-        answer = None if response is None else messages.only(response.topics)
-        if self.current and answer is not None:
-            standing = messages.standing_in(answer)
-            self.core.learn(standing.epoch, standing.leader_id, now)
+    def _on_begin_response(self, response: Message | None, now: int) -> None:
+        answer = None if response is None else messages.metadata_partition(response.topics)
+        if self.is_current and answer is not None:
+            info = messages.read_leader_info(answer)
+            self.transitions.learn(info.epoch, info.leader_id, now)
 
 
-class Refusal:
-    """The fetch position is not in this log: cut back to `diverging`, or load `snapshot`."""
+class FetchRedirect:
+    """The fetch position is not in this log: truncate to `diverging`, or load `snapshot`."""
 
     __slots__ = ("diverging", "snapshot")
 
     def __init__(
-        self, *, diverging: OffsetAndEpoch = messages.NOWHERE, snapshot: OffsetAndEpoch = messages.NOWHERE
+        self, *, diverging: OffsetAndEpoch = messages.NO_POSITION, snapshot: OffsetAndEpoch = messages.NO_POSITION
     ) -> None:
         self.diverging = diverging
         self.snapshot = snapshot

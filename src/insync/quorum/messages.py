@@ -1,7 +1,6 @@
 """The quorum's requests and answers carry one topic with one partition: this module wraps and unwraps them.
 
-`only(topics)` gives the one partition of a request or answer, or None if the message is about something else. What
-every answer says besides its own matter is the answerer's epoch and the leader it knows of: `Standing`.
+Every answer also names the sender's epoch and the leader it knows in it: `LeaderInfo`.
 """
 
 from __future__ import annotations
@@ -17,22 +16,22 @@ from insync.wire.types import METADATA_TOPIC, METADATA_TOPIC_ID, NO_DURATION, ms
 
 
 class OffsetAndEpoch(NamedTuple):
-    """A place in the log: the offset, and the epoch of the entry before it. Also the name of a snapshot."""
+    """A position in the log: the offset, and the epoch of the entry before it. Also the id of a snapshot."""
 
     offset: int
     epoch: int
 
 
-class Standing(NamedTuple):
-    """What an answer says of its sender: its epoch, the leader it knows of in it or -1, and what went wrong."""
+class LeaderInfo(NamedTuple):
+    """What an answer says of its sender: its epoch, the leader it knows in it or -1, and the error."""
 
     epoch: int
     leader_id: int
     error: ErrorCode
 
 
-def only(topics: Sequence[Any]) -> Any | None:
-    """The partition of __cluster_metadata that the message is about, and None if it is about anything else."""
+def metadata_partition(topics: Sequence[Any]) -> Any | None:
+    """The partition of __cluster_metadata in a request or answer; None if the message is about anything else."""
     if len(topics) != 1 or len(topics[0].partitions) != 1 or not _is_metadata(topics[0]):
         return None
     partition = topics[0].partitions[0]
@@ -88,7 +87,8 @@ def end_request(cluster_id: str, leader: int, epoch: int, successors: Sequence[i
         leader_id=leader,
         leader_epoch=epoch,
         preferred_candidates=tuple(
-            end_quorum_epoch.ReplicaInfo(candidate_id=each, candidate_directory_id=None) for each in successors
+            end_quorum_epoch.ReplicaInfo(candidate_id=candidate, candidate_directory_id=None)
+            for candidate in successors
         ),
     )
     topic = end_quorum_epoch.RequestTopic(topic_name=METADATA_TOPIC, partitions=(partition,))
@@ -135,59 +135,59 @@ def fetch_snapshot_request(
 # --- answers ---------------------------------------------------------------------------------------------------------
 
 
-def vote_response(standing: Standing, *, granted: bool) -> Message:
+def vote_response(info: LeaderInfo, *, granted: bool) -> Message:
     partition = vote.ResponsePartition(
         partition_index=PARTITION,
-        error_code=standing.error,
-        leader_id=standing.leader_id,
-        leader_epoch=standing.epoch,
+        error_code=info.error,
+        leader_id=info.leader_id,
+        leader_epoch=info.epoch,
         vote_granted=granted,
     )
     topic = vote.ResponseTopic(topic_name=METADATA_TOPIC, partitions=(partition,))
     return vote.VoteResponse(error_code=ErrorCode.none, topics=(topic,))
 
 
-def begin_response(standing: Standing) -> Message:
+def begin_response(info: LeaderInfo) -> Message:
     partition = begin_quorum_epoch.ResponsePartition(
         partition_index=PARTITION,
-        error_code=standing.error,
-        leader_id=standing.leader_id,
-        leader_epoch=standing.epoch,
+        error_code=info.error,
+        leader_id=info.leader_id,
+        leader_epoch=info.epoch,
     )
     topic = begin_quorum_epoch.ResponseTopic(topic_name=METADATA_TOPIC, partitions=(partition,))
     return begin_quorum_epoch.BeginQuorumEpochResponse(error_code=ErrorCode.none, topics=(topic,))
 
 
-def end_response(standing: Standing) -> Message:
+def end_response(info: LeaderInfo) -> Message:
     partition = end_quorum_epoch.ResponsePartition(
         partition_index=PARTITION,
-        error_code=standing.error,
-        leader_id=standing.leader_id,
-        leader_epoch=standing.epoch,
+        error_code=info.error,
+        leader_id=info.leader_id,
+        leader_epoch=info.epoch,
     )
     topic = end_quorum_epoch.ResponseTopic(topic_name=METADATA_TOPIC, partitions=(partition,))
     return end_quorum_epoch.EndQuorumEpochResponse(error_code=ErrorCode.none, topics=(topic,))
 
 
-NOWHERE = OffsetAndEpoch(-1, -1)
+NO_POSITION = OffsetAndEpoch(-1, -1)
 
 
 def fetch_response(
-    standing: Standing,
+    info: LeaderInfo,
     *,
     hwm: int = -1,
     log_start: int = -1,
-    diverging: OffsetAndEpoch = NOWHERE,
-    snapshot: OffsetAndEpoch = NOWHERE,
+    diverging: OffsetAndEpoch = NO_POSITION,
+    snapshot: OffsetAndEpoch = NO_POSITION,
     records: bytes = b"",
 ) -> Message:
     partition = fetch.PartitionData(
         partition_index=PARTITION,
-        error_code=standing.error,
+        error_code=info.error,
         high_watermark=hwm,
         log_start_offset=log_start,
         diverging_epoch=fetch.EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.offset),
-        current_leader=fetch.LeaderIdAndEpoch(leader_id=standing.leader_id, leader_epoch=standing.epoch),
+        current_leader=fetch.LeaderIdAndEpoch(leader_id=info.leader_id, leader_epoch=info.epoch),
         snapshot_id=fetch.SnapshotId(end_offset=snapshot.offset, epoch=snapshot.epoch),
         aborted_transactions=None,
         records=records,
@@ -197,13 +197,13 @@ def fetch_response(
 
 
 def fetch_snapshot_response(
-    standing: Standing, snapshot: OffsetAndEpoch = NOWHERE, *, size: int = -1, position: int = -1, chunk: bytes = b""
+    info: LeaderInfo, snapshot: OffsetAndEpoch = NO_POSITION, *, size: int = -1, position: int = -1, chunk: bytes = b""
 ) -> Message:
     partition = fetch_snapshot.ResponsePartition(
         index=PARTITION,
-        error_code=standing.error,
+        error_code=info.error,
         snapshot_id=fetch_snapshot.ResponseSnapshotId(end_offset=snapshot.offset, epoch=snapshot.epoch),
-        current_leader=fetch_snapshot.LeaderIdAndEpoch(leader_id=standing.leader_id, leader_epoch=standing.epoch),
+        current_leader=fetch_snapshot.LeaderIdAndEpoch(leader_id=info.leader_id, leader_epoch=info.epoch),
         size=size,
         position=position,
         unaligned_records=chunk,
@@ -212,8 +212,8 @@ def fetch_snapshot_response(
     return fetch_snapshot.FetchSnapshotResponse(throttle_time=NO_DURATION, error_code=ErrorCode.none, topics=(topic,))
 
 
-def refusal_of(request: Message, error: ErrorCode) -> Message:
-    """An answer with a top-level error only: the request is not for this cluster, or not about its metadata log."""
+def error_response(request: Message, error: ErrorCode) -> Message:
+    """An answer with a top-level error only, to a request for another cluster or another log."""
     if isinstance(request, vote.VoteRequest):
         return vote.VoteResponse(error_code=error, topics=())
     if isinstance(request, begin_quorum_epoch.BeginQuorumEpochRequest):
@@ -225,7 +225,7 @@ def refusal_of(request: Message, error: ErrorCode) -> Message:
     return fetch_snapshot.FetchSnapshotResponse(throttle_time=NO_DURATION, error_code=error, topics=())
 
 
-def standing_in(partition: Any) -> Standing:
-    """What the partition of an answer says of its sender."""
+def read_leader_info(partition: Any) -> LeaderInfo:
+    """The `LeaderInfo` in the partition of an answer."""
     leader = getattr(partition, "current_leader", partition)
-    return Standing(leader.leader_epoch, leader.leader_id, partition.error_code)
+    return LeaderInfo(leader.leader_epoch, leader.leader_id, partition.error_code)

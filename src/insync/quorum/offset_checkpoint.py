@@ -1,8 +1,8 @@
 """`quorum-offset-checkpoint`: how much of the metadata log this replica has acknowledged, and in which epoch (Q8).
 
 A log that ends early looks the same whether its last entries were never synced or were damaged after they had been
-acknowledged. This file tells the two apart. It lies at the root of the data directory, so that it outlives the metadata
-directory, and has one line for each state, the newest last:
+acknowledged. This file tells the two apart. It is at the root of the data directory, so that it survives the loss of
+the metadata directory, and has one line for each state, the newest last:
 
     <condition> <log end offset> <its epoch> <high watermark> <election epoch> <voted id> <CRC-32 of the line>
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 
+from insync.quorum.durable_outbox import DurableOutbox
 from insync.quorum.messages import OffsetAndEpoch
 from insync.storage.checkpoints import MAX_EPOCH, plausible_offset
 from insync.storage.disk import Disk, DiskFile, SyncLater, read_all, write_atomically
@@ -28,9 +29,9 @@ MAX_BYTES = 1 << 16
 
 INTACT = "intact"
 DAMAGED = "damaged"
-"""It lost synced entries or its vote, and no leader has restored it yet."""
+"""The replica lost synced entries or its vote, and no leader has restored it yet."""
 NEW = "new"
-"""It has never held anything, as far as it knows: a new cluster, or a replaced disk."""
+"""The replica has never held anything, as far as it knows: a new cluster, or a replaced disk."""
 
 
 EMPTY_LOG = OffsetAndEpoch(0, 0)
@@ -103,7 +104,7 @@ class CheckpointFile:
 
 
 class CheckpointSync:
-    """A `FlushJob`."""
+    """Syncs the file off the event loop: a `FlushJob`."""
 
     __slots__ = ("_sync",)
 
@@ -112,6 +113,45 @@ class CheckpointSync:
 
     def run(self) -> None:
         self._sync()
+
+
+class OffsetCheckpoint:
+    """The checkpoint of a running replica: the last line written, and the sync that is under way."""
+
+    __slots__ = ("_file", "_is_syncing", "_out", "_synced_ms", "last")
+
+    def __init__(self, file: CheckpointFile, last: QuorumCheckpoint, out: DurableOutbox) -> None:
+        self._file = file
+        self._out = out
+        self._synced_ms = 0
+        self._is_syncing = False
+        self.last = last
+
+    def append(self, checkpoint: QuorumCheckpoint) -> None:
+        if checkpoint != self.last:
+            self.last = checkpoint
+            self._file.append(checkpoint)
+
+    def store(self, checkpoint: QuorumCheckpoint) -> None:
+        """Durable on return."""
+        self.last = checkpoint
+        self._file.store(checkpoint)
+
+    def is_sync_due(self, now: int) -> bool:
+        return not self._is_syncing and now - self._synced_ms >= SYNC_INTERVAL_MS
+
+    def begin_sync(self, now: int) -> None:
+        if self._file.unsynced:
+            self._is_syncing = True
+            self._synced_ms = now
+            self._out.sync(CheckpointSync(self._file.sync_later()), self._on_synced)
+
+    def _on_synced(self, now: int) -> None:
+        self._is_syncing = False
+
+    def close(self) -> None:
+        self._file.store(self.last)
+        self._file.close()
 
 
 def encode(checkpoint: QuorumCheckpoint) -> bytes:

@@ -1,9 +1,9 @@
 """One replica of the metadata log, as the node sees it: requests in, answers and sends out by the `Outbox` (Q1-Q6).
 
-`Quorum` checks that a request is for this cluster and about this log, and gives it to whoever decides: `election`,
-`leader`, `follower`, `snapshot`. All state is in `Core`, what a replica is at the moment in `Core.role`.
+`Quorum` checks that a request is for this cluster and about this log, and passes it to the module that decides:
+`election`, `leader`, `follower` or `snapshot`. All state is in `RaftState`; `RaftState.role` is the current role.
 
-Notes are listed where they are made: `election`, `leader`, `follower`, `snapshot`, `core`.
+Each module lists the notes that it makes.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from typing import Any
 
 from insync.errors import InvariantError
 from insync.findings import Findings
-from insync.quorum import bounds, damage, describe, election, messages, snapshot
+from insync.quorum import bounds, describe, election, messages, snapshot
 from insync.quorum.config import QuorumConfig, QuorumListener
-from insync.quorum.core import Core
 from insync.quorum.follower import Follower
 from insync.quorum.leader import Leader
 from insync.quorum.messages import OffsetAndEpoch
+from insync.quorum.snapshot_store import SnapshotBuilder
+from insync.quorum.state import NoRole, RaftState
+from insync.quorum.transitions import RoleTransitions
 from insync.sansio import Message, Outbox
 from insync.storage.disk import Disk
 from insync.storage.log import Log
@@ -33,7 +35,7 @@ READ_BYTES = 1 << 20
 class Quorum:
     """A voter if `node_id` is one of `voters`, else an observer. `now` is not used before `start`."""
 
-    __slots__ = ("_core",)
+    __slots__ = ("_state", "_transitions")
 
     def __init__(
         self,
@@ -51,7 +53,7 @@ class Quorum:
         findings: Findings | None = None,
         now: int = 0,
     ) -> None:
-        self._core = Core(
+        self._state = RaftState(
             node_id=node_id,
             voters=voters,
             cluster_id=cluster_id,
@@ -64,244 +66,247 @@ class Quorum:
             listener=listener,
             findings=findings or Findings(out),
         )
+        self._transitions = RoleTransitions(self._state)
+        self._state.role = NoRole(self._state, self._transitions)
 
     def start(self, now: int) -> None:
-        """Load the snapshot, take up the role that the last uptime left, and begin its timers."""
-        core = self._core
-        snapshot.open_replica(core, now)
-        damage.record_condition(core)
-        left = core.election
-        if core.voters == (core.node_id,):
-            core.become_prospective(now)
-        elif left.leader_id == core.node_id:
-            core.become_resigned(core.other_voters, "restarted", now)
-        elif left.leader_id in core.voters:
-            core.become_follower(left.epoch, left.leader_id, now)
+        """Load the snapshot, enter the role that follows from the stored election state, and begin its timers."""
+        state = self._state
+        snapshot.open_replica(state, now)
+        state.record_condition()
+        stored = state.election
+        if state.voters == (state.node_id,):
+            self._transitions.become_prospective(now)
+        elif stored.leader_id == state.node_id:
+            self._transitions.become_resigned(state.other_voters, "restarted", now)
+        elif stored.leader_id in state.voters:
+            self._transitions.become_follower(stored.epoch, stored.leader_id, now)
         else:
-            core.become_unattached(left.epoch, now, core.first_deadline(now))
+            self._transitions.become_unattached(stored.epoch, now, state.timeouts.first_deadline(now))
 
     # --- what is known -----------------------------------------------------------------------------------------------
 
     @property
     def leader_id(self) -> int:
-        return self._core.leader_id
+        return self._state.leader_id
 
     @property
     def epoch(self) -> int:
-        return self._core.epoch
+        return self._state.epoch
 
     @property
     def is_leader(self) -> bool:
-        return self._core.role.is_leader
+        return self._state.role.is_leader
 
-    def marks(self) -> tuple[object, ...]:
-        """Changes whenever the leader, the epoch, one's own role or what is committed does."""
-        core = self._core
-        return (core.role, core.election, core.hwm)
+    def change_token(self) -> tuple[object, ...]:
+        """Changes whenever the leader, the epoch, the role or the high watermark does."""
+        state = self._state
+        return (state.role, state.election, state.hwm)
 
     @property
     def role(self) -> str:
-        return self._core.role.name
+        return self._state.role.name
 
     @property
     def hwm(self) -> int:
-        return self._core.hwm
+        return self._state.hwm
 
     @property
     def leo(self) -> int:
-        return self._core.log.leo
+        return self._state.log.leo
 
     @property
     def log(self) -> Log:
-        return self._core.log
+        return self._state.log
 
     @property
-    def refusal(self) -> str:
-        """B9: why this node has no place here: a majority of its voters belongs to another cluster. Else empty."""
-        core = self._core
-        if len(core.foreign) < core.majority:
+    def cluster_mismatch(self) -> str:
+        """B9: says that a majority of the voters belongs to another cluster than this node; empty if it does not."""
+        state = self._state
+        if len(state.foreign_voters) < state.majority:
             return ""
-        voters = ",".join(str(voter) for voter in sorted(core.foreign))
+        voters = ",".join(str(voter) for voter in sorted(state.foreign_voters))
         return (
-            f"the voters {voters} belong to another cluster than this node, whose log directory is of cluster "
-            f"{core.cluster_id}. Correct controller.quorum.voters or log.dirs."
+            f"voters {voters} belong to another cluster than this node, whose log directory has cluster id "
+            f"{state.cluster_id}. Correct controller.quorum.voters or log.dirs."
         )
 
     # --- time --------------------------------------------------------------------------------------------------------
 
     def tick(self, now: int) -> None:
-        core = self._core
-        if core.role.is_leader or not core.waits_for_disk:
-            core.role.tick(now)
-        core.sync_checkpoint(now)
+        state = self._state
+        if state.role.is_leader or not state.is_waiting_for_disk:
+            state.role.tick(now)
+        state.sync_checkpoint(now)
 
     def peer_lost(self, peer: int, now: int) -> None:
-        self._core.role.peer_lost(peer, now)
+        self._state.role.peer_lost(peer, now)
 
     def abandon(self, token: int) -> None:
-        self._core.role.abandon(token)
+        self._state.role.abandon(token)
 
     def next_deadline(self) -> int | None:
-        core = self._core
-        return core.role.next_deadline() if core.role.is_leader or not core.waits_for_disk else None
+        state = self._state
+        return state.role.next_deadline() if state.role.is_leader or not state.is_waiting_for_disk else None
 
     # --- the leader's part -------------------------------------------------------------------------------------------
 
     def propose(self, payloads: Sequence[bytes], now: int) -> int:
         """Append one batch and return the offset of its last record (Q2: it counts once `on_committed` passes that)."""
-        role = self._core.role
+        role = self._state.role
         if not isinstance(role, Leader):
-            raise InvariantError("Q1", f"node {self._core.node_id} proposes as {role.name}")
+            raise InvariantError("Q1", f"node {self._state.node_id} proposes as {role.name}")
         return role.propose(payloads, now)
 
     def resign(self, now: int) -> None:
         """Give up leadership, if held, and ask the voters to elect another at once."""
-        role = self._core.role
+        role = self._state.role
         if isinstance(role, Leader):
             role.resign("asked", now)
 
     def close(self) -> None:
         """A clean stop: the log and the offset checkpoint are durable on return."""
-        self._core.log.close()
-        self._core.close()
+        self._state.log.close()
+        self._state.close()
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def read_committed(self, from_offset: int, to_offset: int) -> Iterator[tuple[int, int, bytes]]:
         """(offset, epoch, payload) of the data records in [from, to), which must be committed and not yet pruned."""
-        log = self._core.log
-        if from_offset < log.log_start or to_offset > self._core.hwm:
-            known = f"[{log.log_start}, {self._core.hwm})"
-            raise InvariantError("Q6", f"read of [{from_offset}, {to_offset}) where {known} is there")
+        log = self._state.log
+        if from_offset < log.log_start or to_offset > self._state.hwm:
+            available = f"[{log.log_start}, {self._state.hwm})"
+            raise InvariantError("Q6", f"read of [{from_offset}, {to_offset}), but only {available} is available")
         position = from_offset
         while position < to_offset:
-            data = self._core.read_log(position, READ_BYTES, to_offset)
+            data = self._state.read_log(position, READ_BYTES, to_offset)
             for pos, header in batch.iter_headers(data):
                 position = header.next_offset
                 if not header.is_control:
                     yield from _payloads(data, pos, header.leader_epoch, from_offset, to_offset)
 
-    def begin_snapshot(self, offset: int, epoch: int) -> snapshot.SnapshotBuilder | None:
-        """For the image that all records below `offset` make; None if there is a newer one (Q6)."""
-        return snapshot.begin(self._core, OffsetAndEpoch(offset, epoch))
+    def begin_snapshot(self, offset: int, epoch: int) -> SnapshotBuilder | None:
+        """Begin a snapshot of the image that all records below `offset` make; None if there is a newer one (Q6)."""
+        return snapshot.begin(self._state, OffsetAndEpoch(offset, epoch))
 
-    def write_snapshot(self, builder: snapshot.SnapshotBuilder) -> None:
-        """Its payloads are complete. It counts once it is on disk."""
-        snapshot.write(self._core, builder)
+    def write_snapshot(self, builder: SnapshotBuilder) -> None:
+        """Write a snapshot whose payloads are complete. It replaces older ones once it is on disk."""
+        snapshot.write(self._state, builder)
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def handle_vote(self, request: Message, token: int, now: int) -> None:
-        self._answer(request, token, lambda asked: election.answer_vote(self._core, asked, now))
+        self._reply(
+            request, token, lambda partition: election.answer_vote(self._state, self._transitions, partition, now)
+        )
 
     def handle_begin_quorum_epoch(self, request: Message, token: int, now: int) -> None:
-        self._answer(request, token, lambda asked: self._begin(asked, now))
+        self._reply(request, token, lambda partition: self._begin_epoch(partition, now))
 
     def handle_end_quorum_epoch(self, request: Message, token: int, now: int) -> None:
-        self._answer(request, token, lambda asked: self._end(asked, now))
+        self._reply(request, token, lambda partition: self._end_epoch(partition, now))
 
     def handle_fetch_snapshot(self, request: Message, token: int, now: int) -> None:
-        self._answer(request, token, lambda asked: self._piece(request, asked, now))
+        self._reply(request, token, lambda partition: self._read_snapshot_chunk(request, partition, now))
 
     def handle_describe_quorum(self, request: Message, token: int, now: int) -> None:
-        self._core.out.reply(token, self.description(now))
+        self._state.out.reply(token, self.describe(now))
 
-    def description(self, now: int) -> Message:
-        """The answer to DescribeQuorum; only a leader's tells of voters and observers."""
-        return describe.describe(self._core, now)
+    def describe(self, now: int) -> Message:
+        """The answer to DescribeQuorum; only a leader knows voters and observers."""
+        return describe.describe(self._state, now)
 
     def handle_fetch(self, request: Message, token: int, now: int) -> None:
         """Serve a fetch of the metadata log, now or when there is something new."""
-        asked = self._about_us(request, token)
-        if asked is None:
+        partition = self._checked_partition(request, token)
+        if partition is None:
             return
-        role = self._core.role
-        error = self._fetch_error(request, asked)
+        role = self._state.role
+        error = self._fetch_error(request, partition)
         if error is not ErrorCode.none:
-            self._core.out.reply(token, messages.fetch_response(self._core.standing(error)))
+            self._state.out.reply(token, messages.fetch_response(self._state.leader_info(error)))
         elif isinstance(role, Leader):
-            role.fetch(request, asked, token, now)
+            role.fetch(request, partition, token, now)
 
-    def _about_us(self, request: Message, token: int) -> Any | None:
-        """The partition that the request is about; a request for another cluster or log is answered with an error."""
-        foreign = request.cluster_id is not None and request.cluster_id != self._core.cluster_id
-        asked = messages.only(request.topics)
-        if asked is None or foreign:
-            error = ErrorCode.inconsistent_cluster_id if foreign else ErrorCode.invalid_request
-            self._core.out.reply(token, messages.refusal_of(request, error))
+    def _checked_partition(self, request: Message, token: int) -> Any | None:
+        """The partition in the request; None after refusing a request for another cluster or another log."""
+        is_foreign = request.cluster_id is not None and request.cluster_id != self._state.cluster_id
+        partition = messages.metadata_partition(request.topics)
+        if partition is None or is_foreign:
+            error = ErrorCode.inconsistent_cluster_id if is_foreign else ErrorCode.invalid_request
+            self._state.out.reply(token, messages.error_response(request, error))
             return None
-        return asked
+        return partition
 
-    def _answer(self, request: Message, token: int, decide: Callable[[Any], Message]) -> None:
-        asked = self._about_us(request, token)
-        if asked is not None:
-            self._core.out.reply(token, decide(asked))
+    def _reply(self, request: Message, token: int, decide: Callable[[Any], Message]) -> None:
+        partition = self._checked_partition(request, token)
+        if partition is not None:
+            self._state.out.reply(token, decide(partition))
 
-    def _begin(self, asked: Any, now: int) -> Message:
-        """A leader names itself."""
-        core = self._core
-        error = self._sender_error(asked)
-        if error is ErrorCode.none and not core.learn(asked.leader_epoch, asked.leader_id, now, asked=False):
-            self._back_to(asked.leader_id, now)
-        return messages.begin_response(core.standing(error))
-
-    def _back_to(self, leader_id: int, now: int) -> None:
-        """A voter that doubted its leader hears from it again."""
-        core = self._core
-        if not isinstance(core.role, Follower | Leader) and core.leader_id == leader_id:
-            core.become_follower(core.epoch, leader_id, now)
-
-    def _end(self, asked: Any, now: int) -> Message:
-        """A leader ends its epoch."""
-        core = self._core
-        error = self._sender_error(asked)
+    def _begin_epoch(self, partition: Any, now: int) -> Message:
+        """The sender says that it leads. A voter that doubted this leader returns to it."""
+        state, leader_id = self._state, partition.leader_id
+        error = self._sender_error(partition)
         if error is ErrorCode.none:
-            core.learn(asked.leader_epoch, asked.leader_id, now, asked=False)
-            if isinstance(core.role, Follower) and core.role.leader_id == asked.leader_id:
-                core.role.leader_ends([each.candidate_id for each in asked.preferred_candidates], now)
-        return messages.end_response(core.standing(error))
+            learned = self._transitions.learn(partition.leader_epoch, leader_id, now, solicited=False)
+            doubts_leader = not isinstance(state.role, Follower | Leader) and state.leader_id == leader_id
+            if not learned and doubts_leader:
+                self._transitions.become_follower(state.epoch, leader_id, now)
+        return messages.begin_response(state.leader_info(error))
 
-    def _sender_error(self, asked: Any) -> ErrorCode:
-        if asked.leader_epoch < self._core.epoch:
+    def _end_epoch(self, partition: Any, now: int) -> Message:
+        """The sender, a leader, has resigned."""
+        state = self._state
+        error = self._sender_error(partition)
+        if error is ErrorCode.none:
+            self._transitions.learn(partition.leader_epoch, partition.leader_id, now, solicited=False)
+            if isinstance(state.role, Follower) and state.role.leader_id == partition.leader_id:
+                successors = [candidate.candidate_id for candidate in partition.preferred_candidates]
+                state.role.on_leader_resigned(successors, now)
+        return messages.end_response(state.leader_info(error))
+
+    def _sender_error(self, partition: Any) -> ErrorCode:
+        if partition.leader_epoch < self._state.epoch:
             return ErrorCode.fenced_leader_epoch
-        if not self._core.is_voter or asked.leader_id not in self._core.other_voters:
+        if not self._state.is_voter or partition.leader_id not in self._state.other_voters:
             return ErrorCode.inconsistent_voter_set
-        reason = bounds.claim_error(self._core, asked.leader_epoch, asked.leader_id, asked=False)
+        reason = bounds.claim_error(self._state, partition.leader_epoch, partition.leader_id, solicited=False)
         if reason:
-            self._core.refuse_claim(asked.leader_epoch, asked.leader_id, reason)
+            self._state.refuse_claim(partition.leader_epoch, partition.leader_id, reason)
             return ErrorCode.invalid_request
         return ErrorCode.none
 
-    def _fetch_error(self, request: Any, asked: Any) -> ErrorCode:
-        if asked.fetch_offset < 0 or millis(request.max_wait) < 0:
+    def _fetch_error(self, request: Any, partition: Any) -> ErrorCode:
+        if partition.fetch_offset < 0 or millis(request.max_wait) < 0:
             return ErrorCode.invalid_request
-        if not 0 <= asked.last_fetched_epoch <= asked.current_leader_epoch:
+        if not 0 <= partition.last_fetched_epoch <= partition.current_leader_epoch:
             return ErrorCode.invalid_request
-        return self._leadership_error(asked.current_leader_epoch)
+        return self._leadership_error(partition.current_leader_epoch)
 
     def _leadership_error(self, epoch: int) -> ErrorCode:
         """F3, for the metadata log: only the leader of exactly this epoch serves."""
-        if epoch < self._core.epoch:
+        if epoch < self._state.epoch:
             return ErrorCode.fenced_leader_epoch
-        if epoch > self._core.epoch:
+        if epoch > self._state.epoch:
             return ErrorCode.unknown_leader_epoch
-        return ErrorCode.none if self._core.role.is_leader else ErrorCode.not_leader_or_follower
+        return ErrorCode.none if self._state.role.is_leader else ErrorCode.not_leader_or_follower
 
-    def _piece(self, request: Any, asked: Any, now: int) -> Message:
-        """A piece of a snapshot."""
-        core = self._core
-        error = self._leadership_error(asked.current_leader_epoch)
-        named = OffsetAndEpoch(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
-        if error is ErrorCode.none and named not in core.snapshots.ids:
+    def _read_snapshot_chunk(self, request: Any, partition: Any, now: int) -> Message:
+        state, position = self._state, partition.position
+        error = self._leadership_error(partition.current_leader_epoch)
+        snapshot_id = OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
+        if error is ErrorCode.none and snapshot_id not in state.snapshots.ids:
             error = ErrorCode.snapshot_not_found
-        if error is not ErrorCode.none or not isinstance(core.role, Leader):
-            return messages.fetch_snapshot_response(core.standing(error))
-        core.role.heard_from(request.replica_id, now)
-        most = max(0, min(request.max_bytes, core.config.snapshot_chunk_bytes))
-        size, chunk = core.snapshots.read(named, max(0, asked.position), most)
-        if not 0 <= asked.position < size:
-            return messages.fetch_snapshot_response(core.standing(ErrorCode.position_out_of_range))
-        return messages.fetch_snapshot_response(core.standing(), named, size=size, position=asked.position, chunk=chunk)
+        if error is not ErrorCode.none or not isinstance(state.role, Leader):
+            return messages.fetch_snapshot_response(state.leader_info(error))
+        state.role.record_fetch(request.replica_id, now)
+        max_bytes = max(0, min(request.max_bytes, state.config.snapshot_chunk_bytes))
+        size, chunk = state.snapshots.read(snapshot_id, max(0, position), max_bytes)
+        if not 0 <= position < size:
+            return messages.fetch_snapshot_response(state.leader_info(ErrorCode.position_out_of_range))
+        return messages.fetch_snapshot_response(
+            state.leader_info(), snapshot_id, size=size, position=position, chunk=chunk
+        )
 
 
 def _payloads(

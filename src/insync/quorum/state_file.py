@@ -1,9 +1,9 @@
-"""What a voter must not forget: its epoch, whom it voted for in it, and who leads it (Q4).
+"""`quorum-state`: what a voter must not forget, its epoch, its vote in it, and the leader of it (Q4).
 
-The file is Kafka's `quorum-state`: one line of JSON. It has version 0, as in a Kafka whose voters are static, because
-that version also names the voters: `voter_set` compares them with those in a node's settings.
+The file is Kafka's: one line of JSON. It has version 0, as in a Kafka cluster with static voters, because that version
+also names the voters: `voter_set` compares them with those in a node's settings.
 
-It is written and synced before any answer or request that tells of the new state leaves the node: a voter that forgot a
+It is written and synced before any request or answer that reveals the new state leaves the node: a voter that forgot a
 vote could give it twice.
 """
 
@@ -13,7 +13,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from insync.quorum.config import NOBODY
+from insync.quorum.config import NO_NODE
 from insync.storage.checkpoints import MAX_EPOCH
 from insync.storage.disk import Disk, parent, read_all, write_atomically
 
@@ -21,18 +21,18 @@ FILE_NAME = "quorum-state"
 
 
 class StateFileError(Exception):
-    """The file is there, and it does not say which vote was given."""
+    """The file exists but cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionState:
     epoch: int = 0
-    leader_id: int = NOBODY
-    voted_id: int = NOBODY
+    leader_id: int = NO_NODE
+    voted_id: int = NO_NODE
 
 
-def anchor(disk: Disk, directory: str) -> None:
-    """Make the directory and its way down from the root durable: a synced file in a directory that vanishes is lost."""
+def make_directory_durable(disk: Disk, directory: str) -> None:
+    """Create the directory and sync its parents up to the root: a synced file in a directory that vanishes is lost."""
     disk.mkdir(directory)
     while directory:
         directory = parent(directory)
@@ -40,7 +40,7 @@ def anchor(disk: Disk, directory: str) -> None:
 
 
 def load_if_sound(disk: Disk, path: str) -> tuple[ElectionState | None, str]:
-    """The state this replica left, or None and what is wrong with the file; the text is empty if there is no file."""
+    """The stored state, or None and what is wrong with the file; the text is empty if there is no file."""
     if not disk.exists(path):
         return None, ""
     try:
@@ -50,12 +50,12 @@ def load_if_sound(disk: Disk, path: str) -> tuple[ElectionState | None, str]:
 
 
 def persist(disk: Disk, path: str, state: ElectionState, voters: Sequence[int]) -> None:
-    """Q4: when this returns, a restart finds the vote, and whom it was counted among."""
+    """Q4: durable on return: the vote, and the voters among which it was counted."""
     write_atomically(disk, path, encode(state, voters))
 
 
 class PersistElection:
-    """A `FlushJob`."""
+    """Writes the state off the event loop: a `FlushJob`."""
 
     __slots__ = ("_disk", "_path", "_voters", "began_ms", "state", "version")
 
@@ -87,7 +87,7 @@ def encode(state: ElectionState, voters: Sequence[int]) -> bytes:
 
 
 def decode(data: bytes) -> ElectionState:
-    """Both versions of Kafka's file."""
+    """Reads both versions of Kafka's file."""
     try:
         fields = json.loads(data)
         if fields["data_version"] not in (0, 1):
@@ -111,5 +111,5 @@ def decode_voters(data: bytes) -> tuple[int, ...] | None:
 
 def _int32(value: object) -> int:
     if type(value) is not int or not -1 <= value < 2**31:
-        raise ValueError(f"{value!r} is no epoch and no id")
+        raise ValueError(f"{value!r} is neither an epoch nor an id")
     return value

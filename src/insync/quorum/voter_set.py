@@ -1,8 +1,8 @@
-"""B9: which voters a quorum has, according to one node's disk.
+"""B9: the voters of a quorum, according to one node's disk.
 
 `quorum-state` names the voters among which the last vote was counted. Files of version 1 do not; then the newest
-leader-change record of the metadata log does. Neither needs the log to be opened: a node whose settings contradict its
-disk must not run, because a majority of other voters may lack what this quorum has committed.
+leader-change record of the metadata log does. Neither requires the log to be opened: a node whose settings contradict
+its disk must not run, because a majority of other voters may lack what this quorum has committed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def stored_voters(disk: Disk, directory: str) -> tuple[int, ...] | None:
     return voters or _voters_in_log(disk, directory)
 
 
-def contradicts(stored: tuple[int, ...] | None, configured: tuple[int, ...]) -> bool:
-    """B9: voters are compared by id; their addresses may change."""
+def is_contradiction(stored: tuple[int, ...] | None, configured: tuple[int, ...]) -> bool:
+    """B9: whether the voters differ by id; their addresses may change."""
     return stored is not None and sorted(stored) != sorted(configured)
 
 
@@ -36,8 +36,8 @@ def _voters_in_log(disk: Disk, directory: str) -> tuple[int, ...] | None:
 
 
 def _last_voters(data: bytes) -> tuple[int, ...] | None:
-    """Of the newest leader-change record in these batches, up to the first that is damaged."""
-    from insync.wire import batch  # rarely needed, and slow to load
+    """The voters in the newest leader-change record of these batches, up to the first damaged one."""
+    from insync.wire import batch  # rarely needed, and slow to import
 
     voters = None
     for pos, header in batch.iter_headers(data):

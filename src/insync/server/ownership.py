@@ -45,7 +45,7 @@ def check_voters(directory: str, configured: tuple[int, ...]) -> None:
             f"{directory}: a change of the voters was interrupted. Run `insync quorum set-voters` again to complete it."
         )
     stored = voter_set.stored_voters(PosixDisk(directory), METADATA_DIRECTORY)
-    if stored is not None and voter_set.contradicts(stored, configured):
+    if stored is not None and voter_set.is_contradiction(stored, configured):
         raise VoterSetError(
             f"controller.quorum.voters names {listed(configured)}, but the quorum in {directory} has the voters "
             f"{listed(stored)}. Name those; `insync quorum set-voters` changes them while all nodes are stopped."

@@ -27,7 +27,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from insync.quorum import damage, offset_checkpoint, snapshot, state_file, voter_set
+from insync.quorum import damage, offset_checkpoint, snapshot_store, state_file, voter_set
 from insync.quorum.config import METADATA_DIRECTORY
 from insync.quorum.messages import OffsetAndEpoch
 from insync.quorum.offset_checkpoint import DAMAGED, INTACT, CheckpointFile, QuorumCheckpoint
@@ -140,10 +140,10 @@ def inspect(data: Path, node_id: int) -> Replica:
     where = data / METADATA_DIRECTORY
     start = OffsetAndEpoch(0, 0)
     for name in disk.listdir(METADATA_DIRECTORY):
-        if name.endswith(snapshot.SUFFIX):
-            if snapshot.decode((where / name).read_bytes()) is None:
+        if name.endswith(snapshot_store.SUFFIX):
+            if snapshot_store.decode((where / name).read_bytes()) is None:
                 raise VoterChangeError(f"{where / name} is damaged. Start and stop the cluster once, so that it heals.")
-            start = max(start, snapshot.parse_name(name))
+            start = max(start, snapshot_store.parse_name(name))
     end = max(_log_end(where, start), start, key=lambda end: (end.epoch, end.offset))
     checkpoint = CheckpointFile(disk, offset_checkpoint.FILE_NAME).load()
     if checkpoint is not None and (checkpoint.condition == DAMAGED or damage.is_shorter(end, checkpoint.log_end)):
@@ -225,7 +225,7 @@ def _persisted_epoch(data: Path) -> int:
 def _check_stored(directory: Path, node_id: int, voters: tuple[int, ...]) -> None:
     data = data_directory(directory, node_id)
     stored = voter_set.stored_voters(PosixDisk(str(data)), METADATA_DIRECTORY)
-    if stored is not None and voter_set.contradicts(stored, voters):
+    if stored is not None and voter_set.is_contradiction(stored, voters):
         raise VoterChangeError(f"{data} belongs to a quorum of {listed(stored)}, not of {listed(voters)}")
 
 
@@ -296,7 +296,7 @@ def _copy_log(directory: Path, source: int, target: int) -> None:
     if disk.exists(METADATA_DIRECTORY):
         disk.rename(METADATA_DIRECTORY, _OLD)
     disk.rename(_NEW, METADATA_DIRECTORY)
-    state_file.anchor(disk, METADATA_DIRECTORY)
+    state_file.make_directory_durable(disk, METADATA_DIRECTORY)
     if disk.exists(_OLD):
         disk.rmtree(_OLD)
 

@@ -25,7 +25,7 @@ def handle(node: Node, request: Message, token: int, now: int) -> None:
     inner = _opened(request)
     key = -1 if inner is None else inner.__api_key__
     if key == describe_quorum.KEY:  # the quorum answers, nothing is to be decided
-        described = codec.encode_response(node.quorum.description(now), 0)
+        described = codec.encode_response(node.quorum.describe(now), 0)
         node.out.reply(token, api.EnvelopeResponse(response_data=described, error_code=ErrorCode.none))
         return
     controller_api = apis.FORWARDED.get(key)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from insync.quorum import snapshot
+from insync.quorum import snapshot_store
 from insync.wire import batch, control, metadata_records
 from insync.wire.errors import MalformedBatch, MalformedFrame, UnknownApi
 from insync.wire.metadata_records import MetadataRecord
@@ -69,7 +69,7 @@ class MetadataLog:
         if self.start == 0:
             return None
         for file in self.snapshots:
-            made = snapshot.parse_name(file.name)
+            made = snapshot_store.parse_name(file.name)
             if made.offset >= self.start:
                 return _snapshot(file, made.offset, made.epoch)
         if self.start > 0:
@@ -108,7 +108,7 @@ def find(paths: Sequence[str | Path]) -> MetadataLog:
 
 def _snapshot(file: Path, offset: int, epoch: int) -> Decision:
     data = file.read_bytes()
-    payloads = snapshot.decode(data)
+    payloads = snapshot_store.decode(data)
     if payloads is None:
         raise NoMetadataLog(f"the snapshot {file} is not whole")
     known, unknown = _decoded(payloads)

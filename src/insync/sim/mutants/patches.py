@@ -112,23 +112,23 @@ def epochs_closed_unsynced(original: Any) -> Any:
     return close_all
 
 
-def cut_below_hwm(original: Any) -> Any:
-    def cut_to(self: Any, offset: int) -> None:
+def truncate_below_hwm(original: Any) -> Any:
+    def truncate_to(self: Any, offset: int) -> None:
         original(self, max(self.log.log_start, min(offset, self.hwm - 1)))
 
-    return cut_to
+    return truncate_to
 
 
 def forgotten_vote(_original: Any) -> Any:
     from insync.quorum.state_file import ElectionState
 
-    return lambda core, _state, _checkpoint: ElectionState(epoch=max(0, core.log.last_epoch))
+    return lambda logged_epoch, _stored, _checkpoint: ElectionState(epoch=logged_epoch)
 
 
 def never(_original: Any) -> Any:
-    from insync.quorum.leader import FOREVER
+    from insync.quorum.leader import NO_DEADLINE
 
-    return lambda _self: FOREVER
+    return lambda _self: NO_DEADLINE
 
 
 def one_answer_is_enough(_original: Any) -> Any:
