@@ -18,7 +18,7 @@ import fake_group_answers  # noqa: F401  adds its answers
 from fake_answers import ANSWERS
 from insync.client import apis
 from insync.client.apis import Api
-from insync.client.loose import make
+from insync.client.request_builder import build_request
 from insync.wire import batch, codec
 from insync.wire.errors import ErrorCode
 from insync.wire.types import ms
@@ -203,7 +203,9 @@ class FakeCluster:
         errors = self.refuse.get(name, [])
         top = {"error_code": errors.pop(0) if errors else ErrorCode.none, "error_message": None, "throttle_time": ms(0)}
         values = {**top, **ANSWERS[name](self, broker, version, request)}
-        return codec.encode_response(make(codec.response_type(header.api_key, version), values), header.correlation_id)
+        return codec.encode_response(
+            build_request(codec.response_type(header.api_key, version), values), header.correlation_id
+        )
 
     def _unsupported(self, header: codec.RequestHeader) -> bytes:
         low, high = self.versions[18]
@@ -211,4 +213,4 @@ class FakeCluster:
             "error_code": ErrorCode.unsupported_version,
             "api_keys": [{"api_key": 18, "min_version": low, "max_version": high}],
         }
-        return codec.encode_response(make(codec.response_type(18, 0), values), header.correlation_id)
+        return codec.encode_response(build_request(codec.response_type(18, 0), values), header.correlation_id)

@@ -23,7 +23,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Any
 
-from insync.client.cluster import parse_bootstrap
+from insync.client.client import parse_bootstrap
 from insync.wire import codec
 from insync.wire.errors import ErrorCode
 

@@ -49,8 +49,8 @@ def test_a_value_that_is_not_ours_holds_no_findings() -> None:
 
 
 def test_health_shows_what_brokers_report_and_is_not_healthy_with_it() -> None:
-    picture = health.Picture(
-        info=ClusterInfo(cluster_id="c", controller=1, brokers=(), tells_fenced=True),
+    picture = health.ClusterSnapshot(
+        info=ClusterInfo(cluster_id="c", controller=1, brokers=(), includes_fenced=True),
         topics=(),
         min_isr={},
         reassignments=(),
@@ -58,11 +58,11 @@ def test_health_shows_what_brokers_report_and_is_not_healthy_with_it() -> None:
         log_dirs={},
         node_findings={2: [Finding("corrupt_batch", "orders-0", "odd", "at offset 12")]},
     )
-    (finding,) = health.judge(picture)
+    (finding,) = health.find_problems(picture)
     assert (finding.severity, finding.what, finding.where, finding.text) == (
         "warning",
         "corrupt batch",
         "broker 2 orders-0",
         "at offset 12",
     )
-    assert not health.healthy([finding])
+    assert not health.is_healthy([finding])

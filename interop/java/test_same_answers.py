@@ -15,7 +15,7 @@ from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from probes import GROUP_PROBES, PROBES, TOPIC, Probe
 
 import apache_kafka
-from insync.client import loose
+from insync.client import request_builder
 from insync.server import ask
 from insync.server.local_cluster import LocalCluster
 from insync.wire import codec
@@ -42,7 +42,9 @@ def clusters(cluster: LocalCluster, kafka: apache_kafka.ApacheCluster) -> dict[s
         assignments = [{"partition_index": i, "broker_ids": ids} for i, ids in enumerate(((1, 2, 3), (2, 3, 1)))]
         topic = {"name": TOPIC, "num_partitions": -1, "replication_factor": -1, "assignments": assignments}
         body = {"topics": [{**topic, "configs": ()}], "timeout": ms(30_000), "validate_only": False}
-        ask.ask(made.nodes[1].address, loose.make(codec.request_type(CREATE_TOPICS, 7), body), TIMEOUT_S)
+        ask.ask(
+            made.nodes[1].address, request_builder.build_request(codec.request_type(CREATE_TOPICS, 7), body), TIMEOUT_S
+        )
         producer = Producer({"bootstrap.servers": made.bootstrap})
         for value in (b"a", b"b", b"c"):
             producer.produce(TOPIC, value, partition=0)
@@ -72,7 +74,7 @@ def compare(probe: Probe, answers: dict[str, Any]) -> None:
 
 def answer(address: tuple[str, int], probe: Probe) -> Any:
     _, key, version, body = probe
-    request = loose.make(codec.request_type(key, version), body)
+    request = request_builder.build_request(codec.request_type(key, version), body)
     try:
         return plain(ask.ask(address, request, TIMEOUT_S), left_out=LEFT_OUT.get(key, ()))
     except ask.NoAnswer:

@@ -13,7 +13,7 @@ from spark_data import numbered, produce, values
 
 import apache_kafka
 from insync.client import groups
-from insync.client.blocking import Blocking
+from insync.client.sync_client import SyncClient
 from insync.spark import tasks
 from insync.spark.options import read_source
 from insync.spark.planning import OffsetRange
@@ -67,6 +67,6 @@ def test_a_stream_commits_to_a_group_on_kafka(
     query = writing.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
     assert query.awaitTermination(PATIENCE_S)
     assert got == numbered(0, 20)
-    with Blocking(apache.bootstrap) as client:
-        found = client.call(lambda cluster: groups.committed(cluster, "spark-lag"))
+    with SyncClient(apache.bootstrap) as client:
+        found = client.call(lambda cluster: groups.list_committed_offsets(cluster, "spark-lag"))
     assert found == {("stream", 0): 0, ("stream", 1): 20}

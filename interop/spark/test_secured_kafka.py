@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from secured_kafka import MECHANISMS, SESSION_MS, TLS, SecuredKafka, login, trusting
 
 from insync.client import apis, connection, topics
-from insync.client.blocking import Blocking
-from insync.client.cluster import BROKERS_ONLY, Cluster
-from insync.client.errors import ClientError, ConnectionLost
+from insync.client.client import BROKERS_ONLY, Client
+from insync.client.errors import ClientError, ConnectionLostError
 from insync.client.settings import ClientSettings
+from insync.client.sync_client import SyncClient
 
 COUNT = 1_000
 QUICK_S = 20.0
@@ -28,7 +28,7 @@ def kafka() -> Iterator[SecuredKafka]:
 
 
 def names(bootstrap: str, settings: dict[str, str]) -> list[str]:
-    with Blocking(bootstrap, timeout=60.0, settings=ClientSettings.of(settings)) as client:
+    with SyncClient(bootstrap, timeout_s=60.0, settings=ClientSettings.of(settings)) as client:
         return [topic.name for topic in client.call(topics.describe)]
 
 
@@ -46,7 +46,7 @@ def test_what_our_sink_writes_our_source_and_javas_connector_read_with_the_same_
 ) -> None:
     topic = f"rows-{mechanism}"
     options = {"kafka.bootstrap.servers": kafka.users, **{f"kafka.{k}": v for k, v in login(mechanism).items()}}
-    with Blocking(kafka.users, settings=ClientSettings.of(login(mechanism))) as client:
+    with SyncClient(kafka.users, settings=ClientSettings.of(login(mechanism))) as client:
         client.call(lambda cluster: topics.create(cluster, topic, partitions=2, replication_factor=1))
     rows = spark.range(0, COUNT, 1, 2).selectExpr("concat('v', id) as value")
     rows.write.format("insync").mode("append").options(topic=topic, **options).save()
@@ -58,21 +58,21 @@ def test_what_our_sink_writes_our_source_and_javas_connector_read_with_the_same_
 def ask_for_a_while(kafka: SecuredKafka) -> None:
     """Longer than two sessions, on one connection: if Kafka closes it, that is an error."""
 
-    async def ask(cluster: Cluster) -> None:
-        opened = await cluster.anyone()
+    async def ask(cluster: Client) -> None:
+        opened = await cluster.any_connection()
         until = time.monotonic() + 2.5 * SESSION_MS / 1_000
         while time.monotonic() < until:
             await asyncio.gather(*(opened.call(apis.METADATA, BROKERS_ONLY) for _ in range(4)))
             await asyncio.sleep(0.05)
 
-    with Blocking(kafka.users, timeout=60.0, settings=ClientSettings.of(login("SCRAM-SHA-512"))) as client:
-        client.begin(ask).result(60)
+    with SyncClient(kafka.users, timeout_s=60.0, settings=ClientSettings.of(login("SCRAM-SHA-512"))) as client:
+        client.submit(ask).result(60)
 
 
 def test_a_session_is_renewed_on_its_connection(kafka: SecuredKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     ask_for_a_while(kafka)
     monkeypatch.setattr(connection, "_LATE", 10.0)
-    with pytest.raises(ConnectionLost):
+    with pytest.raises(ConnectionLostError):
         ask_for_a_while(kafka)
 
 

@@ -10,26 +10,26 @@ import pytest
 
 from fake_cluster import FakeCluster
 from insync.client import admin, apis, topics
-from insync.client.cluster import NO_METADATA_EXTRAS, Cluster, parse_bootstrap
+from insync.client.client import NO_METADATA_EXTRAS, Client, parse_bootstrap
 from insync.client.connection import Connection
 from insync.client.errors import (
-    BadAddress,
+    AddressError,
     ClientError,
-    ConnectionLost,
+    ConnectionLostError,
     ErrorCode,
-    NoBroker,
-    Refused,
-    UnknownTopic,
-    Unreachable,
+    NoBrokerError,
+    RefusedError,
+    UnknownTopicError,
+    UnreachableError,
 )
-from insync.client.loose import make
+from insync.client.request_builder import build_request
 from insync.wire import codec
 from insync.wire.types import NO_DURATION
 
 
-def on(fake: FakeCluster, work: Callable[[Cluster], Awaitable[object]], timeout: float = 2.0) -> None:
+def on(fake: FakeCluster, work: Callable[[Client], Awaitable[object]], timeout: float = 2.0) -> None:
     async def session() -> None:
-        async with Cluster.connect(fake.bootstrap, timeout=timeout) as cluster:
+        async with Client.connect(fake.bootstrap, timeout_s=timeout) as cluster:
             await work(cluster)
 
     asyncio.run(session())
@@ -43,10 +43,10 @@ def free_port() -> int:
 
 def test_nobody_there_is_told_with_what_to_do() -> None:
     async def connect() -> None:
-        async with Cluster.connect(f"127.0.0.1:{free_port()}", timeout=2):
+        async with Client.connect(f"127.0.0.1:{free_port()}", timeout_s=2):
             pass
 
-    with pytest.raises(NoBroker, match=r"Connection refused\. Is the cluster running\?"):
+    with pytest.raises(NoBrokerError, match=r"Connection refused\. Is the cluster running\?"):
         asyncio.run(connect())
 
 
@@ -57,15 +57,15 @@ def test_something_that_is_no_kafka_listener_is_told_apart() -> None:
 
         server = await asyncio.start_server(speak_http, "127.0.0.1", 0)
         async with server:
-            await Connection.open("127.0.0.1", server.sockets[0].getsockname()[1], timeout=2)
+            await Connection.open("127.0.0.1", server.sockets[0].getsockname()[1], timeout_s=2)
 
-    with pytest.raises(Unreachable, match="no Kafka listener"):
+    with pytest.raises(UnreachableError, match="no Kafka listener"):
         asyncio.run(connect())
 
 
 def test_the_second_bootstrap_address_is_tried() -> None:
     async def connect(bootstrap: str) -> list[int]:
-        async with Cluster.connect(bootstrap, timeout=2) as cluster:
+        async with Client.connect(bootstrap, timeout_s=2) as cluster:
             return sorted(cluster.brokers)
 
     with FakeCluster() as fake:
@@ -85,15 +85,15 @@ def test_a_request_in_flight_learns_that_its_broker_is_gone() -> None:
         fake.versions[apis.METADATA.key] = (4, 13)
 
         async def work() -> None:
-            connection = await Connection.open("127.0.0.1", fake.ports[1], timeout=2)
+            connection = await Connection.open("127.0.0.1", fake.ports[1], timeout_s=2)
             fake.versions[apis.METADATA.key] = (1, 0)
             try:
                 await connection.call(apis.METADATA, {"topics": None, **NO_METADATA_EXTRAS})
             finally:
-                assert not connection.alive
+                assert not connection.is_alive
                 await connection.close()
 
-        with pytest.raises(ConnectionLost, match=rf"broker 127.0.0.1:{fake.ports[1]} went away"):
+        with pytest.raises(ConnectionLostError, match=rf"broker 127.0.0.1:{fake.ports[1]} went away"):
             asyncio.run(work())
 
 
@@ -103,73 +103,73 @@ def test_a_broker_that_does_not_answer_is_not_waited_for_forever() -> None:
             await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
             keys = [{"api_key": 3, "min_version": 0, "max_version": 9}]
             values = {"error_code": ErrorCode.none, "api_keys": keys, "throttle_time": NO_DURATION}
-            frame = codec.encode_response(make(codec.response_type(18, 3), values), 1)
+            frame = codec.encode_response(build_request(codec.response_type(18, 3), values), 1)
             writer.write(len(frame).to_bytes(4) + frame)
 
         server = await asyncio.start_server(answer_once, "127.0.0.1", 0)
         async with server:
-            connection = await Connection.open("127.0.0.1", server.sockets[0].getsockname()[1], timeout=2)
+            connection = await Connection.open("127.0.0.1", server.sockets[0].getsockname()[1], timeout_s=2)
             try:
                 values = {"topics": (), **NO_METADATA_EXTRAS}
-                await connection.call(apis.METADATA, values, timeout=0.05)
+                await connection.call(apis.METADATA, values, timeout_s=0.05)
             finally:
                 await connection.close()
 
-    with pytest.raises(ConnectionLost, match="did not answer Metadata in time"):
+    with pytest.raises(ConnectionLostError, match="did not answer Metadata in time"):
         asyncio.run(work())
 
 
 def test_what_passes_by_itself_is_tried_again() -> None:
     with FakeCluster() as fake:
         fake.refuse["ListPartitionReassignments"] = [ErrorCode.not_controller, ErrorCode.not_controller]
-        on(fake, admin.reassignments)
+        on(fake, admin.list_reassignments)
         assert len(fake.asked(apis.LIST_REASSIGNMENTS)) == 3
 
 
 def test_what_does_not_pass_is_raised_at_once() -> None:
     with FakeCluster() as fake:
         fake.refuse["ListPartitionReassignments"] = [ErrorCode.cluster_authorization_failed]
-        with pytest.raises(Refused, match=r"CLUSTER_AUTHORIZATION_FAILED \(this client may not do that\)"):
-            on(fake, admin.reassignments)
+        with pytest.raises(RefusedError, match=r"CLUSTER_AUTHORIZATION_FAILED \(this client may not do that\)"):
+            on(fake, admin.list_reassignments)
         assert len(fake.asked(apis.LIST_REASSIGNMENTS)) == 1
 
 
 def test_patience_ends_with_the_timeout() -> None:
     with FakeCluster() as fake:
         fake.refuse["ListPartitionReassignments"] = [ErrorCode.not_controller] * 100
-        with pytest.raises(Refused, match="NOT_CONTROLLER"):
-            on(fake, admin.reassignments, timeout=0.4)
+        with pytest.raises(RefusedError, match="NOT_CONTROLLER"):
+            on(fake, admin.list_reassignments, timeout=0.4)
 
 
 def test_a_connection_that_broke_is_replaced() -> None:
-    async def work(cluster: Cluster) -> None:
-        await cluster.ask_broker(1, apis.LIST_GROUPS, {"states_filter": (), "types_filter": ()})
-        first = await cluster.broker(1)
+    async def work(cluster: Client) -> None:
+        await cluster.call_broker(1, apis.LIST_GROUPS, {"states_filter": (), "types_filter": ()})
+        first = await cluster.broker_connection(1)
         await first.close()
-        assert (await cluster.broker(1)) is not first
-        await cluster.ask_broker(1, apis.LIST_GROUPS, {"states_filter": (), "types_filter": ()})
+        assert (await cluster.broker_connection(1)) is not first
+        await cluster.call_broker(1, apis.LIST_GROUPS, {"states_filter": (), "types_filter": ()})
 
     with FakeCluster() as fake:
         on(fake, work)
 
 
 def test_a_broker_outside_the_cluster_is_told() -> None:
-    with FakeCluster() as fake, pytest.raises(Unreachable, match="broker 9 is not in the cluster now"):
-        on(fake, lambda cluster: cluster.broker(9))
+    with FakeCluster() as fake, pytest.raises(UnreachableError, match="broker 9 is not in the cluster now"):
+        on(fake, lambda cluster: cluster.broker_connection(9))
 
 
 def test_an_unknown_topic_and_an_unknown_partition_are_told() -> None:
     with FakeCluster() as fake:
         fake.topic("t", [1], [2])
-        with pytest.raises(UnknownTopic, match="there is no topic 'nope'"):
+        with pytest.raises(UnknownTopicError, match="there is no topic 'nope'"):
             on(fake, lambda cluster: topics.describe_one(cluster, "nope"))
         with pytest.raises(ClientError, match="has partitions 0 to 1, there is no 7"):
-            on(fake, lambda cluster: topics.partition_of(cluster, "t", 7))
+            on(fake, lambda cluster: topics.describe_partition(cluster, "t", 7))
 
 
 def test_a_request_that_lacks_a_field_is_a_mistake_of_the_program() -> None:
     with pytest.raises(TypeError, match="MetadataRequest version 4 needs topics"):
-        make(codec.request_type(3, 4), {"allow_auto_topic_creation": False})
+        build_request(codec.request_type(3, 4), {"allow_auto_topic_creation": False})
 
 
 @pytest.mark.parametrize(
@@ -186,5 +186,5 @@ def test_bootstrap_addresses_are_read(text: str, addresses: list[tuple[str, int]
 
 @pytest.mark.parametrize("text", ["", "localhost", ":9092", "a:0", "a:65536", "a:x", "a:1,", "a:-1"])
 def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(BadAddress, match="write HOST:PORT"):
+    with pytest.raises(AddressError, match="write HOST:PORT"):
         parse_bootstrap(text)

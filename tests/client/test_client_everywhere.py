@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from fake_cluster import FakeCluster
-from insync.client import apis, everywhere, topics
-from insync.client.cluster import Cluster
+from insync.client import apis, propagation, topics
+from insync.client.client import Client
 from insync.client.errors import ClientError
 
 
@@ -29,8 +29,8 @@ def test_the_slowest_broker_is_waited_for(fake: FakeCluster) -> None:
         return looks[broker] > broker
 
     async def act() -> None:
-        async with Cluster.connect(fake.bootstrap) as cluster:
-            await everywhere.everywhere(cluster, seen)
+        async with Client.connect(fake.bootstrap) as cluster:
+            await propagation.wait_for_propagation(cluster, seen)
 
     asyncio.run(act())
     assert looks == {1: 2, 2: 3, 3: 4}
@@ -41,8 +41,8 @@ def test_a_broker_that_never_hears_of_it_does_not_undo_it(fake: FakeCluster) -> 
         return broker != 2
 
     async def act() -> None:
-        async with Cluster.connect(fake.bootstrap, timeout=0.2) as cluster:
-            await everywhere.everywhere(cluster, seen)
+        async with Client.connect(fake.bootstrap, timeout_s=0.2) as cluster:
+            await propagation.wait_for_propagation(cluster, seen)
 
     asyncio.run(act())
 
@@ -51,13 +51,13 @@ def test_each_broker_is_asked_what_it_knows_itself(fake: FakeCluster) -> None:
     fake.topic("t", [1], [2], retention_ms="5")
 
     async def act() -> list[object]:
-        async with Cluster.connect(fake.bootstrap) as cluster:
+        async with Client.connect(fake.bootstrap) as cluster:
             return [
-                await everywhere.partitions(cluster, 2, "t"),
-                await everywhere.partitions(cluster, 3, "nope"),
-                await everywhere.has_configs(cluster, 1, "t", {"retention.ms": " 5", "segment.bytes": None}),
-                await everywhere.has_configs(cluster, 1, "t", {"retention.ms": None}),
-                await everywhere.has_configs(cluster, 1, "t", {"retention.ms": "6"}),
+                await propagation.count_partitions(cluster, 2, "t"),
+                await propagation.count_partitions(cluster, 3, "nope"),
+                await propagation.has_configs(cluster, 1, "t", {"retention.ms": " 5", "segment.bytes": None}),
+                await propagation.has_configs(cluster, 1, "t", {"retention.ms": None}),
+                await propagation.has_configs(cluster, 1, "t", {"retention.ms": "6"}),
             ]
 
     assert asyncio.run(act()) == [2, 0, True, False, False]
@@ -65,7 +65,7 @@ def test_each_broker_is_asked_what_it_knows_itself(fake: FakeCluster) -> None:
 
 def test_a_topic_that_was_made_is_asked_for_at_every_broker(fake: FakeCluster) -> None:
     async def act() -> None:
-        async with Cluster.connect(fake.bootstrap) as cluster:
+        async with Client.connect(fake.bootstrap) as cluster:
             fake.seen.clear()
             await topics.create(cluster, "made", assignment=[[1, 2, 3]])
 

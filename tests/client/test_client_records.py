@@ -13,9 +13,9 @@ from kafka.partitioner.default import murmur2 as oracle
 
 from fake_cluster import FakeCluster
 from insync.client import apis, offsets, topics
-from insync.client.cluster import Cluster
-from insync.client.consumer import Reader, visible
-from insync.client.errors import ClientError, ErrorCode, Refused, UnknownTopic
+from insync.client.client import Client
+from insync.client.consumer import Reader, visible_records
+from insync.client.errors import ClientError, ErrorCode, RefusedError, UnknownTopicError
 from insync.client.producer import Producer, murmur2, partition_for
 from insync.wire import batch
 from insync.wire.batch import NewRecord
@@ -23,15 +23,15 @@ from insync.wire.batch import NewRecord
 T = TypeVar("T")
 
 
-def on(fake: FakeCluster, work: Callable[[Cluster], Awaitable[T]], timeout: float = 2.0) -> T:
+def on(fake: FakeCluster, work: Callable[[Client], Awaitable[T]], timeout: float = 2.0) -> T:
     async def session() -> T:
-        async with Cluster.connect(fake.bootstrap, timeout=timeout) as cluster:
+        async with Client.connect(fake.bootstrap, timeout_s=timeout) as cluster:
             return await work(cluster)
 
     return asyncio.run(session())
 
 
-async def read_all(cluster: Cluster, name: str, stop: int) -> list[bytes | None]:
+async def read_all(cluster: Client, name: str, stop: int) -> list[bytes | None]:
     topic = await topics.describe_one(cluster, name)
     return [c.record.value async for c in Reader(cluster, topic, {0: 0}, {0: stop}).records()]
 
@@ -45,7 +45,7 @@ def test_keys_are_hashed_as_kafkas_clients_do(key: bytes) -> None:
 def test_a_batch_is_repeated_with_the_same_sequence_until_a_leader_takes_it() -> None:
     """P4: the fake refuses gaps and repetitions."""
 
-    async def work(cluster: Cluster) -> list[int]:
+    async def work(cluster: Client) -> list[int]:
         producer = Producer(cluster, await topics.describe_one(cluster, "t"))
         await producer.start()
         return [(await producer.send(0, [NewRecord(None, b"x")] * 3, 0)).offset for _ in range(3)]
@@ -61,11 +61,11 @@ def test_a_batch_is_repeated_with_the_same_sequence_until_a_leader_takes_it() ->
 def test_leaders_are_asked_again_until_they_know_what_they_lead(late: str) -> None:
     """A broker may hear of a partition, or of its high watermark, later than who told us that it leads."""
 
-    async def work(cluster: Cluster) -> tuple[int, int, list[bytes | None]]:
+    async def work(cluster: Client) -> tuple[int, int, list[bytes | None]]:
         producer = Producer(cluster, await topics.describe_one(cluster, "t"))
         written = await producer.send(0, [NewRecord(None, b"x")], 0)
         partition.refusals = [ErrorCode[late]] * 2
-        end = (await offsets.told(cluster, {("t", 0): offsets.LATEST}))["t", 0]
+        end = (await offsets.list_offsets_with_retry(cluster, {("t", 0): offsets.LATEST}))["t", 0]
         partition.refusals = [ErrorCode[late]] * 2
         return written.offset, end.offset, await read_all(cluster, "t", 1)
 
@@ -76,10 +76,10 @@ def test_leaders_are_asked_again_until_they_know_what_they_lead(late: str) -> No
 
 
 def test_a_topic_that_is_gone_is_not_waited_for() -> None:
-    async def work(cluster: Cluster) -> None:
+    async def work(cluster: Client) -> None:
         known = await topics.describe(cluster, ["t"])
         fake.topics["t"].partitions[0].refusals = [ErrorCode.unknown_topic_or_partition] * 100
-        asking = asyncio.create_task(offsets.told(cluster, {("t", 0): offsets.LATEST}, known=known))
+        asking = asyncio.create_task(offsets.list_offsets_with_retry(cluster, {("t", 0): offsets.LATEST}, known=known))
         while not fake.asked(apis.LIST_OFFSETS):
             await asyncio.sleep(0.001)
         del fake.topics["t"]
@@ -87,12 +87,12 @@ def test_a_topic_that_is_gone_is_not_waited_for() -> None:
 
     with FakeCluster() as fake:
         fake.topic("t")
-        with pytest.raises(UnknownTopic):
+        with pytest.raises(UnknownTopicError):
             on(fake, work, timeout=3600.0)
 
 
 def test_a_producer_follows_the_leader() -> None:
-    async def work(cluster: Cluster) -> int:
+    async def work(cluster: Client) -> int:
         producer = Producer(cluster, await topics.describe_one(cluster, "t"))
         await producer.start()
         fake.topics["t"].partitions[0].leader = 2
@@ -105,13 +105,13 @@ def test_a_producer_follows_the_leader() -> None:
 
 
 def test_a_refusal_for_good_is_raised() -> None:
-    async def work(cluster: Cluster) -> None:
+    async def work(cluster: Client) -> None:
         producer = Producer(cluster, await topics.describe_one(cluster, "t"), acks=1)
         await producer.send(0, [NewRecord(None, b"x")], 0)
 
     with FakeCluster() as fake:
         fake.topic("t").partitions[0].refusals = [ErrorCode.message_too_large]
-        with pytest.raises(Refused, match="MESSAGE_TOO_LARGE"):
+        with pytest.raises(RefusedError, match="MESSAGE_TOO_LARGE"):
             on(fake, work)
 
 
@@ -129,7 +129,7 @@ def test_reading_goes_on_after_the_leader_moved() -> None:
 
 
 def test_reading_begins_and_ends_inside_a_batch() -> None:
-    async def work(cluster: Cluster) -> list[bytes | None]:
+    async def work(cluster: Client) -> list[bytes | None]:
         topic = await topics.describe_one(cluster, "t")
         return [c.record.value async for c in Reader(cluster, topic, {0: 1}, {0: 3}).records()]
 
@@ -151,7 +151,7 @@ def test_a_partition_that_cannot_be_read_is_given_up_after_the_timeout() -> None
 def test_an_offset_outside_the_log_is_told() -> None:
     with FakeCluster() as fake:
         fake.topic("t").partitions[0].start = 5
-        with pytest.raises(Refused, match=r"OFFSET_OUT_OF_RANGE \(offset 0 is not in the log\)"):
+        with pytest.raises(RefusedError, match=r"OFFSET_OUT_OF_RANGE \(offset 0 is not in the log\)"):
             on(fake, lambda cluster: read_all(cluster, "t", 9))
 
 
@@ -159,7 +159,7 @@ def test_a_damaged_batch_is_not_handed_out() -> None:
     data = batch.build([NewRecord(None, b"precious")], timestamp_ms=0)
     data[-3] ^= 1
     with pytest.raises(ClientError, match="the batch at offset 0 is corrupt"):
-        list(visible(bytes(data), []))
+        list(visible_records(bytes(data), []))
 
 
 def test_control_batches_and_aborted_transactions_are_not_shown() -> None:
@@ -172,6 +172,6 @@ def test_control_batches_and_aborted_transactions_are_not_shown() -> None:
         )  # fmt: skip
 
     data = made(0, b"lost") + made(1, b"", b"\x00\x00\x00\x00", control=True) + made(2, b"kept")
-    shown = [record.value for _, records in visible(data, [(7, 0)]) for record in records]
+    shown = [record.value for _, records in visible_records(data, [(7, 0)]) for record in records]
     assert shown == [b"kept"]
-    assert [record.value for _, records in visible(data, []) for record in records] == [b"lost", b"kept"]
+    assert [record.value for _, records in visible_records(data, []) for record in records] == [b"lost", b"kept"]

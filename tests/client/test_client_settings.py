@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from insync import java_properties
 from insync.client import jaas, setting_names
-from insync.client.errors import BadSetting
+from insync.client.errors import SettingError
 from insync.client.security import PLAINTEXT, Security
-from insync.client.settings import DEFAULTS, ClientSettings, tell
+from insync.client.settings import DEFAULT_SETTINGS, ClientSettings, log_ineffective_settings
 from secured_front import TLS
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -62,7 +62,7 @@ def test_credentials_are_read_as_java_reads_them(text: str, user: str, password:
     ],
 )
 def test_bad_credentials_are_named_and_not_shown(text: str, told: str) -> None:
-    with pytest.raises(BadSetting, match=r"sasl\.jaas\.config") as caught:
+    with pytest.raises(SettingError, match=r"sasl\.jaas\.config") as caught:
         Security.of({**LOGIN, "sasl.jaas.config": text})
     assert told in str(caught.value)
     assert SECRET not in "".join(traceback.format_exception(caught.value))
@@ -105,13 +105,13 @@ def test_librdkafkas_names_work_too() -> None:
     found = Security.of({**given, "sasl.password": SECRET}).sasl
     assert found is not None
     assert (found.mechanism, found.username, found.password) == ("PLAIN", "alice", SECRET)
-    with pytest.raises(BadSetting, match=r"sasl\.password"):
+    with pytest.raises(SettingError, match=r"sasl\.password"):
         Security.of(given)
 
 
 @pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER", "SCRAM-SHA-1", ""])
 def test_a_mechanism_that_is_not_supported_is_refused_with_those_that_are(mechanism: str) -> None:
-    with pytest.raises(BadSetting, match=r"sasl\.mechanism.*PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"):
+    with pytest.raises(SettingError, match=r"sasl\.mechanism.*PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"):
         Security.of({**LOGIN, "sasl.mechanism": mechanism})
 
 
@@ -137,7 +137,7 @@ def test_without_a_protocol_nothing_is_secured() -> None:
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused_by_name(setting: str, value: str, told: str) -> None:
-    with pytest.raises(BadSetting) as caught:
+    with pytest.raises(SettingError) as caught:
         ClientSettings.of({"security.protocol": "SSL", setting: value})
     assert caught.value.setting == setting
     assert told in str(caught.value)
@@ -160,7 +160,7 @@ def test_a_value_that_makes_no_sense_is_refused_by_name(setting: str, value: str
 def test_a_file_that_cannot_be_used_is_named_when_it_is_read(settings: dict[str, str], named: str) -> None:
     tls = Security.of({"security.protocol": "SSL", **settings}).tls
     assert tls is not None
-    with pytest.raises(BadSetting, match=named):
+    with pytest.raises(SettingError, match=named):
         tls.context()
 
 
@@ -220,7 +220,7 @@ def test_secrets_are_known_by_their_names_or_their_looks(name: str, value: str) 
 
 
 def test_what_is_not_set_stays_as_it_is() -> None:
-    assert ClientSettings.of({}) == ClientSettings.of({"linger.ms": "5", "request.timeout.ms": ""}) == DEFAULTS
+    assert ClientSettings.of({}) == ClientSettings.of({"linger.ms": "5", "request.timeout.ms": ""}) == DEFAULT_SETTINGS
 
 
 def test_times_and_sizes_are_read() -> None:
@@ -237,8 +237,8 @@ def test_times_and_sizes_are_read() -> None:
             "max.partition.fetch.bytes": "10",
         }
     )
-    assert (made.client_id, made.request_s, made.api_s, made.connect_s) == ("me", 1.5, 2.5, 0.5)
-    assert (made.first_pause, made.longest_pause) == (1.0, 1.0)
+    assert (made.client_id, made.request_timeout_s, made.api_timeout_s, made.connect_timeout_s) == ("me", 1.5, 2.5, 0.5)
+    assert (made.retry_backoff_s, made.retry_backoff_max_s) == (1.0, 1.0)
     assert (made.min_bytes, made.max_wait_ms, made.max_bytes, made.partition_bytes) == (7, 8, 9, 10)
 
 
@@ -247,7 +247,7 @@ def test_a_name_that_nobody_has_is_a_warning_and_others_without_effect_are_not(
 ) -> None:
     with caplog.at_level(logging.DEBUG):
         names = ["securty.protocol", "linger.ms", "sasl.login.refresh.window.factor", "client.id", "zzz"]
-        tell(logging.getLogger("insync.spark"), names, used=setting_names.EVERYWHERE, prefix="kafka.")
+        log_ineffective_settings(logging.getLogger("insync.spark"), names, used=setting_names.COMMON, prefix="kafka.")
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     others = [record.getMessage() for record in caplog.records if record.levelno < logging.WARNING]
     assert len(warnings) == 2

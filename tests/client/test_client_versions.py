@@ -8,9 +8,9 @@ import pytest
 
 from fake_cluster import EVERY_API, FakeCluster, FakeGroup
 from insync.client import admin, apis, groups, offsets, topics
-from insync.client.cluster import Cluster
+from insync.client.client import Client
 from insync.client.consumer import Reader
-from insync.client.errors import ErrorCode, Unsupported
+from insync.client.errors import ErrorCode, UnsupportedError
 from insync.client.producer import Producer
 from insync.wire.batch import NewRecord
 
@@ -24,39 +24,39 @@ def ranges(step: int) -> dict[int, tuple[int, int]]:
 
 async def tour(fake: FakeCluster) -> None:
     """Every API once, with what it must have brought about."""
-    async with Cluster.connect(fake.bootstrap, timeout=2) as cluster:
+    async with Client.connect(fake.bootstrap, timeout_s=2) as cluster:
         await topics.create(cluster, "t", partitions=3, replication_factor=3, configs={"min.insync.replicas": "2"})
         await topics.alter_configs(cluster, "t", {"retention.ms": "5"})
-        await topics.grow(cluster, "t", 4)
+        await topics.create_partitions(cluster, "t", 4)
         topic = await topics.describe_one(cluster, "t")
         assert [p.index for p in topic.partitions] == [0, 1, 2, 3]
         assert topic.partitions[0].isr == (1, 2, 3)
-        configs = await topics.configs(cluster, "t")
+        configs = await topics.describe_configs(cluster, "t")
         assert {n: configs[n].value for n in configs} == {"min.insync.replicas": "2", "retention.ms": "5"}
 
         producer = Producer(cluster, topic)
         await producer.start()
         await producer.send(1, [NewRecord(b"k", b"a"), NewRecord(None, b"b")], now_ms=500)
-        ends = await offsets.of_leaders(cluster, [topic])
+        ends = await offsets.list_leader_offsets(cluster, [topic])
         assert ends["t", 1].offset == 2
         stops = {index: end.offset for (_, index), end in ends.items()}
         reader = Reader(cluster, topic, dict.fromkeys(range(4), 0), stops)
         assert [(c.partition, c.record.value) async for c in reader.records()] == [(1, b"a"), (1, b"b")]
-        assert (await offsets.log_ends(cluster, 2, [("t", 1)]))["t", 1].offset == 2
-        assert (await offsets.log_dirs(cluster, 3))[0].replicas["t", 1].size > 60
-        assert (await offsets.epoch_end(cluster, "t", topic.partitions[1], 0)).error is ErrorCode.none
+        assert (await offsets.list_log_ends(cluster, 2, [("t", 1)]))["t", 1].offset == 2
+        assert (await offsets.describe_log_dirs(cluster, 3))[0].replicas["t", 1].size > 60
+        assert (await offsets.find_epoch_end(cluster, "t", topic.partitions[1], 0)).error is ErrorCode.none
 
-        await groups.commit(cluster, "g", {("t", 1): 1})
-        assert await groups.committed(cluster, "g") == {("t", 1): 1}
-        assert [g.id for g in await groups.listed(cluster)] == ["g"]
+        await groups.commit_offsets(cluster, "g", {("t", 1): 1})
+        assert await groups.list_committed_offsets(cluster, "g") == {("t", 1): 1}
+        assert [g.id for g in await groups.list_groups(cluster)] == ["g"]
         assert (await groups.describe(cluster, "g")).state == "Empty"
         await groups.delete(cluster, "g")
 
         assert await admin.reassign(cluster, {("t", 0): [3, 2]}) == {("t", 0): (ErrorCode.none, "")}
-        assert [r.target for r in await admin.reassignments(cluster)] == [(3, 2)]
-        assert await admin.elect(cluster, admin.PREFERRED, [("t", 0)]) == {("t", 0): (ErrorCode.none, "")}
-        assert [v.id for v in (await admin.quorum(cluster)).voters] == [1, 2, 3]
-        assert [b.id for b in (await cluster.info()).brokers] == [1, 2, 3]
+        assert [r.target for r in await admin.list_reassignments(cluster)] == [(3, 2)]
+        assert await admin.elect_leaders(cluster, admin.PREFERRED, [("t", 0)]) == {("t", 0): (ErrorCode.none, "")}
+        assert [v.id for v in (await admin.describe_quorum(cluster)).voters] == [1, 2, 3]
+        assert [b.id for b in (await cluster.describe_cluster()).brokers] == [1, 2, 3]
         await topics.delete(cluster, "t")
         assert fake.topics == {}
 
@@ -72,11 +72,11 @@ def test_every_version_from_the_oldest_to_the_newest_works(step: int) -> None:
 
 
 def test_the_newest_version_that_both_know_is_spoken() -> None:
-    assert apis.newest(apis.FETCH, (4, 99)) == apis.FETCH.high
-    assert apis.newest(apis.FETCH, (0, 11)) == 11
-    assert apis.newest(apis.FETCH, (0, 3)) is None
-    assert apis.newest(apis.FETCH, (18, 30)) is None
-    assert apis.newest(apis.FETCH, None) is None
+    assert apis.newest_common_version(apis.FETCH, (4, 99)) == apis.FETCH.high
+    assert apis.newest_common_version(apis.FETCH, (0, 11)) == 11
+    assert apis.newest_common_version(apis.FETCH, (0, 3)) is None
+    assert apis.newest_common_version(apis.FETCH, (18, 30)) is None
+    assert apis.newest_common_version(apis.FETCH, None) is None
 
 
 def test_brokers_without_the_newer_apis_are_described_by_metadata() -> None:
@@ -85,11 +85,11 @@ def test_brokers_without_the_newer_apis_are_described_by_metadata() -> None:
     }
 
     async def look(fake: FakeCluster) -> None:
-        async with Cluster.connect(fake.bootstrap, timeout=2) as cluster:
+        async with Client.connect(fake.bootstrap, timeout_s=2) as cluster:
             assert (await topics.describe_one(cluster, "t")).partitions[0].elr is None
-            info = await cluster.info()
+            info = await cluster.describe_cluster()
             assert [broker.id for broker in info.brokers] == [1, 2, 3]
-            assert not info.tells_fenced
+            assert not info.includes_fenced
 
     with FakeCluster(versions=old) as fake:
         fake.topic("t")
@@ -100,16 +100,16 @@ def test_an_api_that_no_broker_serves_is_named() -> None:
     versions = {k: v for k, v in EVERY_API.items() if k != apis.DESCRIBE_QUORUM.key}
 
     async def ask(fake: FakeCluster) -> None:
-        async with Cluster.connect(fake.bootstrap, timeout=2) as cluster:
-            await admin.quorum(cluster)
+        async with Client.connect(fake.bootstrap, timeout_s=2) as cluster:
+            await admin.describe_quorum(cluster)
 
-    with FakeCluster(versions=versions) as fake, pytest.raises(Unsupported, match="needs DescribeQuorum 0 to 2"):
+    with FakeCluster(versions=versions) as fake, pytest.raises(UnsupportedError, match="needs DescribeQuorum 0 to 2"):
         asyncio.run(ask(fake))
 
 
 def test_a_topic_cut_by_a_page_is_put_together_again() -> None:
     async def look(fake: FakeCluster) -> list[int]:
-        async with Cluster.connect(fake.bootstrap, timeout=2) as cluster:
+        async with Client.connect(fake.bootstrap, timeout_s=2) as cluster:
             found = await topics.describe(cluster)
             assert [topic.name for topic in found] == ["a", "b", "c"]
             return [len(topic.partitions) for topic in found]
@@ -132,7 +132,7 @@ def test_a_members_assignment_is_read() -> None:
     ]  # fmt: skip
 
     async def look(fake: FakeCluster) -> groups.Group:
-        async with Cluster.connect(fake.bootstrap, timeout=2) as cluster:
+        async with Client.connect(fake.bootstrap, timeout_s=2) as cluster:
             return await groups.describe(cluster, "g")
 
     with FakeCluster() as fake:

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from fake_cluster import FakeCluster, FakePartition
 from insync.client import apis, offsets, topics
-from insync.client.blocking import Blocking
-from insync.client.cluster import Cluster
+from insync.client.client import Client
 from insync.client.consumer import Reader
-from insync.client.errors import NoBroker
-from insync.client.leaders import Leaders
-from insync.client.model import NOBODY, Offset, Partition, Topic
+from insync.client.errors import NoBrokerError
+from insync.client.leaders import LeaderCache
+from insync.client.model import NO_NODE, Offset, Partition, Topic
+from insync.client.sync_client import SyncClient
 from insync.wire.types import ZERO_UUID
 
 ID, OTHER = UUID(int=1), UUID(int=2)
@@ -32,33 +32,33 @@ def told(epoch: int, leader: int = 1, topic_id: UUID = ID) -> Topic:
 
 @given(st.lists(st.integers(0, 5), min_size=1))
 def test_leaders_only_get_newer(epochs: list[int]) -> None:
-    leaders = Leaders()
-    found = [leaders.newest(told(epoch)).partitions[0].leader_epoch for epoch in epochs]
+    leaders = LeaderCache()
+    found = [leaders.with_newest_leaders(told(epoch)).partitions[0].leader_epoch for epoch in epochs]
     assert found == [max(epochs[: i + 1]) for i in range(len(epochs))]
 
 
 def test_of_the_same_epoch_the_latest_answer_counts() -> None:
     """The ISR changes within an epoch."""
-    leaders = Leaders()
-    leaders.newest(told(3, leader=1))
-    assert leaders.newest(told(3, leader=NOBODY)).partitions[0].leader == NOBODY
+    leaders = LeaderCache()
+    leaders.with_newest_leaders(told(3, leader=1))
+    assert leaders.with_newest_leaders(told(3, leader=NO_NODE)).partitions[0].leader == NO_NODE
 
 
 def test_an_epoch_that_was_heard_of_has_a_leader_that_is_not_known() -> None:
-    leaders = Leaders()
-    leaders.heard(ID, 0, 4)
-    assert leaders.newest(told(3)).partitions[0].leader == NOBODY
-    assert leaders.newest(told(4)).partitions[0].leader == 1
-    leaders.heard(ID, 0, 4)
-    assert leaders.newest(told(3)).partitions[0].leader == 1
+    leaders = LeaderCache()
+    leaders.note_epoch(ID, 0, 4)
+    assert leaders.with_newest_leaders(told(3)).partitions[0].leader == NO_NODE
+    assert leaders.with_newest_leaders(told(4)).partitions[0].leader == 1
+    leaders.note_epoch(ID, 0, 4)
+    assert leaders.with_newest_leaders(told(3)).partitions[0].leader == 1
 
 
 def test_a_topic_made_anew_begins_anew() -> None:
-    leaders = Leaders()
+    leaders = LeaderCache()
     for topic_id in (ID, ZERO_UUID):
-        leaders.newest(told(7, topic_id=topic_id))
-    assert leaders.newest(told(0, topic_id=OTHER)).partitions[0].leader_epoch == 0
-    assert leaders.newest(told(0, topic_id=ZERO_UUID)).partitions[0].leader_epoch == 0
+        leaders.with_newest_leaders(told(7, topic_id=topic_id))
+    assert leaders.with_newest_leaders(told(0, topic_id=OTHER)).partitions[0].leader_epoch == 0
+    assert leaders.with_newest_leaders(told(0, topic_id=ZERO_UUID)).partitions[0].leader_epoch == 0
 
 
 @pytest.fixture
@@ -72,15 +72,15 @@ def moved() -> Iterator[FakeCluster]:
         yield fake
 
 
-def latest(client: Blocking) -> Offset:
-    return client.call(lambda cluster: offsets.told(cluster, {("t", 0): offsets.LATEST}))["t", 0]
+def latest(client: SyncClient) -> Offset:
+    return client.call(lambda cluster: offsets.list_offsets_with_retry(cluster, {("t", 0): offsets.LATEST}))["t", 0]
 
 
 def test_who_is_behind_does_not_tell_the_present_state(moved: FakeCluster) -> None:
-    with Blocking(first_of(moved), timeout=10) as client:
+    with SyncClient(first_of(moved), timeout_s=10) as client:
         seen = client.call(lambda cluster: topics.describe_one(cluster, "t"))
         assert (seen.partitions[0].leader, seen.partitions[0].leader_epoch) == (1, 0)
-        client.remember([(seen.id, 0, 5)])
+        client.note_leader_epochs([(seen.id, 0, 5)])
         assert latest(client).offset == 2
         assert {broker for broker, _ in moved.asked(apis.LIST_OFFSETS)} == {2}
 
@@ -88,11 +88,11 @@ def test_who_is_behind_does_not_tell_the_present_state(moved: FakeCluster) -> No
 def test_what_is_read_is_read_from_the_newest_leader(moved: FakeCluster) -> None:
     """The reader begins with what broker 1 told; what it does not get from there, it gets from broker 2."""
 
-    async def read(cluster: Cluster) -> list[bytes | None]:
+    async def read(cluster: Client) -> list[bytes | None]:
         old = await topics.describe_one(cluster, "t")
         return [each.record.value async for each in Reader(cluster, old, {0: 0}, {0: 2}).records()]
 
-    with Blocking(first_of(moved), timeout=10) as client:
+    with SyncClient(first_of(moved), timeout_s=10) as client:
         assert client.call(read) == [b"a", b"b"]
 
 
@@ -100,8 +100,8 @@ def test_who_does_not_answer_is_passed_over(moved: FakeCluster) -> None:
     """Broker 1 is behind and broker 2, which is next, hangs; broker 3 knows."""
     moved.silent = [2]
     moved.topics["t"].partitions[0].leader = 3
-    with Blocking(first_of(moved), timeout=30) as client:
-        client.remember([(moved.topics["t"].id, 0, 5)])
+    with SyncClient(first_of(moved), timeout_s=30) as client:
+        client.note_leader_epochs([(moved.topics["t"].id, 0, 5)])
         began = time.monotonic()
         assert latest(client).offset == 2
         assert time.monotonic() - began < 10  # it is not waited for as long as a request may take
@@ -112,10 +112,10 @@ def test_a_broker_that_hangs_keeps_nobody_from_asking_the_others() -> None:
     with FakeCluster() as fake:
         fake.topic("t", (2, 3))
         fake.write("t", 0, "a", "b", "c")
-        with Blocking(fake.bootstrap, timeout=3) as before:
+        with SyncClient(fake.bootstrap, timeout_s=3) as before:
             fake.silent = [1]
             assert latest(before).offset == 3
-        with Blocking(fake.bootstrap, timeout=3) as after:
+        with SyncClient(fake.bootstrap, timeout_s=3) as after:
             assert latest(after).offset == 3
 
 
@@ -125,11 +125,11 @@ def test_who_is_patient_waits_for_the_first_broker() -> None:
         fake.topic("t", (1,))
         fake.write("t", 0, "a")
         fake.stop(1)
-        with pytest.raises(NoBroker):
-            Blocking(fake.bootstrap, timeout=30)
+        with pytest.raises(NoBrokerError):
+            SyncClient(fake.bootstrap, timeout_s=30)
         later = threading.Timer(0.3, fake.start, [1])
         later.start()
-        with Blocking(fake.bootstrap, timeout=30, patient=True) as client:
+        with SyncClient(fake.bootstrap, timeout_s=30, retry_connect=True) as client:
             assert latest(client).offset == 1
         later.join()
 

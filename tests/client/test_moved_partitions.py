@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from insync.client import admin, offsets, topics
-from insync.client.blocking import Blocking
-from insync.client.cluster import Cluster as Client
+from insync.client.client import Client
 from insync.client.consumer import Reader
-from insync.client.errors import ErrorCode, check
+from insync.client.errors import ErrorCode, raise_for_error
 from insync.client.model import Topic
 from insync.client.producer import Producer
+from insync.client.sync_client import SyncClient
 from insync.pipeline.archive import plan as archive_plan
 from insync.spark.cluster_view import ClusterView
 from insync.spark.options import EARLIEST, LATEST
@@ -30,8 +30,8 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def client(cluster: Cluster) -> Iterator[Blocking]:
-    with Blocking(cluster.bootstrap) as made:
+def client(cluster: Cluster) -> Iterator[SyncClient]:
+    with SyncClient(cluster.bootstrap) as made:
         yield made
 
 
@@ -42,7 +42,7 @@ def view(cluster: Cluster) -> Iterator[ClusterView]:
     made.close()
 
 
-def moved(client: Blocking) -> Topic:
+def moved(client: SyncClient) -> Topic:
     """The topic as it was before its leader left it."""
     before = client.call(lambda cluster: topics.describe_one(cluster, "t"))
     leaver = before.partitions[0].leader
@@ -50,8 +50,8 @@ def moved(client: Blocking) -> Topic:
 
     async def move(cluster: Client) -> None:
         for code, message in (await admin.reassign(cluster, {KEY: others})).values():
-            check(code, "moving t-0", message)
-        while await admin.reassignments(cluster):
+            raise_for_error(code, "moving t-0", message)
+        while await admin.list_reassignments(cluster):
             await asyncio.sleep(0.01)
         while await _answer_of(cluster, leaver) is ErrorCode.none:
             await asyncio.sleep(0.01)  # it has not heard yet that it was let go
@@ -61,21 +61,21 @@ def moved(client: Blocking) -> Topic:
 
 
 async def _answer_of(cluster: Client, broker: int, index: int = 0) -> ErrorCode:
-    found = await offsets.of_replicas(cluster, broker, {("t", index): offsets.LATEST})
+    found = await offsets.list_offsets_at_broker(cluster, broker, {("t", index): offsets.LATEST})
     return found["t", index].error
 
 
-def test_the_old_leader_says_that_it_does_not_lead(client: Blocking) -> None:
+def test_the_old_leader_says_that_it_does_not_lead(client: SyncClient) -> None:
     """F3: not that there is no such partition, which would be the end of the matter."""
     before = moved(client).partitions[0]
     old = before.leader
     assert client.call(lambda cluster: _answer_of(cluster, old)) is ErrorCode.not_leader_or_follower
-    ended = client.call(lambda cluster: offsets.epoch_end(cluster, "t", before, 0))
+    ended = client.call(lambda cluster: offsets.find_epoch_end(cluster, "t", before, 0))
     assert ended.error is ErrorCode.not_leader_or_follower
     assert client.call(lambda cluster: _answer_of(cluster, old, 7)) is ErrorCode.unknown_topic_or_partition
 
 
-def test_who_remembers_the_old_leader_writes_and_reads_all_the_same(client: Blocking) -> None:
+def test_who_remembers_the_old_leader_writes_and_reads_all_the_same(client: SyncClient) -> None:
     async def write(cluster: Client) -> int:
         return (await Producer(cluster, old).send(0, [NewRecord(None, b"x")], 0)).offset
 
@@ -89,7 +89,7 @@ def test_who_remembers_the_old_leader_writes_and_reads_all_the_same(client: Bloc
     assert client.call(read) == list(range(written + 1))
 
 
-def test_what_is_planned_while_a_partition_moves_asks_the_new_leader(client: Blocking, view: ClusterView) -> None:
+def test_what_is_planned_while_a_partition_moves_asks_the_new_leader(client: SyncClient, view: ClusterView) -> None:
     """A pipeline looks topics up and asks their leaders then: in between, they may have changed."""
     old = moved(client)
     for which in (EARLIEST, LATEST):

@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from insync.cli.main import app
 from insync.client import producer, topics
-from insync.client.blocking import Blocking
-from insync.client.cluster import Cluster as Client
+from insync.client.client import Client
 from insync.client.consumer import Reader
-from insync.client.errors import ClientError, Denied
-from insync.client.settings import DEFAULTS, ClientSettings
+from insync.client.errors import AccessDeniedError, ClientError
+from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
+from insync.client.sync_client import SyncClient
 from insync.testing import Cluster
 from insync.wire.batch import NewRecord
 from secured_front import TLS, SecuredFront
@@ -46,7 +46,7 @@ def login(
 
 
 def describe(bootstrap: str, settings: dict[str, str]) -> list[str]:
-    with Blocking(bootstrap, timeout=60.0, settings=ClientSettings.of(settings)) as client:
+    with SyncClient(bootstrap, timeout_s=60.0, settings=ClientSettings.of(settings)) as client:
         return [topic.name for topic in client.call(topics.describe)]
 
 
@@ -58,7 +58,7 @@ def refusal(bootstrap: str, settings: dict[str, str]) -> str:
     told = str(caught.value)
 
     async def ask() -> None:
-        async with Client.connect(bootstrap, timeout=60.0, settings=ClientSettings.of(settings)):
+        async with Client.connect(bootstrap, timeout_s=60.0, settings=ClientSettings.of(settings)):
             pass
 
     with pytest.raises(type(caught.value)) as other:
@@ -128,7 +128,7 @@ def test_who_writes_and_reads_on_logs_in_again_before_the_session_ends(cluster: 
 
     async def work(front: SecuredFront) -> int:
         settings = ClientSettings.of(login())
-        async with Client.connect(front.bootstrap, timeout=60.0, settings=settings) as client:
+        async with Client.connect(front.bootstrap, timeout_s=60.0, settings=settings) as client:
             topic = await topics.describe_one(client, "orders")
             writer = producer.Producer(client, topic)
             await writer.start()
@@ -245,12 +245,16 @@ def test_a_broker_that_refuses_is_not_asked_again_and_again_while_others_answer(
         bootstrap = front.bootstrap
         front.ports = {}
         started = time.monotonic()
-        with Blocking(bootstrap, timeout=60.0, settings=ClientSettings.of(settings)) as client:
+        with SyncClient(bootstrap, timeout_s=60.0, settings=ClientSettings.of(settings)) as client:
             topic = client.call(lambda cluster: topics.describe_one(cluster, "orders"))
-            with pytest.raises(Denied, match="does not speak TLS"):
-                list(client.raw(topic, {0: 0}, {0: 1}, next_of=lambda _: 1, isolation=0, partition_bytes=1))
+            with pytest.raises(AccessDeniedError, match="does not speak TLS"):
+                list(
+                    client.fetch_batches(
+                        topic, {0: 0}, {0: 1}, next_offset_of=lambda _: 1, isolation=0, partition_bytes=1
+                    )
+                )
         assert time.monotonic() - started < QUICK_S
 
 
 def test_without_settings_a_client_is_what_it_was() -> None:
-    assert Client.connect("localhost:1").settings is DEFAULTS
+    assert Client.connect("localhost:1").settings is DEFAULT_SETTINGS

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from insync.client.blocking import Blocking
+from insync.client.sync_client import SyncClient
 from insync.findings import Finding
 from insync.ops import health
 from insync.testing import Cluster
@@ -261,8 +261,8 @@ def _watermarks(consumer: Consumer, topic: str, deadline: float) -> tuple[int, i
 
 def findings(cluster: Cluster) -> dict[int, list[Finding]]:
     """What each broker reports of itself."""
-    with Blocking(cluster.bootstrap) as client:
-        picture = client.call(health.look)
+    with SyncClient(cluster.bootstrap) as client:
+        picture = client.call(health.snapshot_cluster)
     return {node: list(reported) for node, reported in picture.node_findings.items()}
 
 

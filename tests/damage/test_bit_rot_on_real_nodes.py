@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from insync.client.blocking import Blocking
+from insync.client.sync_client import SyncClient
 from insync.findings import Finding
 from insync.ops import explain, facts, health
 from insync.testing import Cluster
@@ -112,8 +112,8 @@ def read(cluster: Cluster, topic: str, count: int) -> list[str]:
 
 
 def findings(cluster: Cluster) -> list[Finding]:
-    with Blocking(cluster.bootstrap) as client:
-        picture = client.call(health.look)
+    with SyncClient(cluster.bootstrap) as client:
+        picture = client.call(health.snapshot_cluster)
     return [finding for reported in picture.node_findings.values() for finding in reported]
 
 
@@ -178,9 +178,9 @@ def test_damage_without_an_intact_copy_is_shown_until_it_is_healed(cluster: Clus
     path = segments(cluster, leader, topic)[0]
     flip(path, 2_000)
     wait_until(lambda: any(found.subject == "single-0" for found in findings(cluster)), "the damage is found")
-    with Blocking(cluster.bootstrap) as client:
-        judged = health.judge(client.call(health.look))
-        told = explain.explain(client.call(lambda connected: facts.gather(connected, topic, 0, 0.0)))
+    with SyncClient(cluster.bootstrap) as client:
+        judged = health.find_problems(client.call(health.snapshot_cluster))
+        told = explain.explain(client.call(lambda connected: facts.gather_facts(connected, topic, 0, 0.0)))
     (found,) = [finding for finding in judged if "single-0" in finding.where]
     assert (found.severity, found.what) == ("critical", "corrupt batch")
     assert "data/single-0/00000000000000000000.log" in found.text

@@ -26,7 +26,7 @@ from damage_harness import (
 )
 
 from insync.client import topics
-from insync.client.blocking import Blocking
+from insync.client.sync_client import SyncClient
 from insync.findings import CONFIG_KEY, Finding, decode
 from insync.testing import Cluster
 
@@ -121,8 +121,8 @@ def test_a_damaged_majority_stops_the_quorum_until_its_files_are_back(tmp_path: 
 
 def findings_of_any_node(cluster: Cluster) -> list[Finding]:
     """As `insync health` asks while no broker is registered."""
-    with Blocking(cluster.bootstrap) as client:
-        configs = client.call(lambda client: topics.configs(client, "", kind=topics.BROKER, keys=[CONFIG_KEY]))
+    with SyncClient(cluster.bootstrap) as client:
+        configs = client.call(lambda client: topics.describe_configs(client, "", kind=topics.BROKER, keys=[CONFIG_KEY]))
     return decode(configs[CONFIG_KEY].value or "")
 
 

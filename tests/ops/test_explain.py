@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from insync.client.errors import ErrorCode
-from insync.client.model import NOBODY, Partition, Reassignment
+from insync.client.model import NO_NODE, Partition, Reassignment
 from insync.findings import Finding
 from insync.ops.explain import explain
 from insync.ops.facts import PartitionFacts, ReplicaFacts, effective_min_isr
@@ -122,7 +122,9 @@ def test_a_leader_that_cannot_be_reached() -> None:
 
 
 def leaderless(**fields: object) -> PartitionFacts:
-    partition = Partition(index=0, leader=NOBODY, leader_epoch=4, replicas=(1, 2, 3), isr=(), elr=(), last_known_elr=())
+    partition = Partition(
+        index=0, leader=NO_NODE, leader_epoch=4, replicas=(1, 2, 3), isr=(), elr=(), last_known_elr=()
+    )
     return facts(
         ReplicaFacts(broker=1, status="fenced"),
         ReplicaFacts(broker=2, status="live", end=80),

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from insync.client.model import Key
+from insync.client.model import TopicPartition
 from insync.ops.reassignment import plan
 
-Assignment = dict[Key, tuple[int, ...]]
+Assignment = dict[TopicPartition, tuple[int, ...]]
 
 
 def result(current: Assignment, brokers: list[int], factor: int | None = None) -> Assignment:
-    moved = {(m.topic, m.partition): m.after for m in plan.moves(current, brokers, factor)}
+    moved = {(m.topic, m.partition): m.after for m in plan.plan_moves(current, brokers, factor)}
     return {key: moved.get(key, replicas) for key, replicas in current.items()}
 
 
@@ -112,8 +112,8 @@ def test_more_and_fewer_replicas() -> None:
 
 def test_too_few_brokers_are_refused() -> None:
     with pytest.raises(ValueError, match="3 replicas need 3 brokers, the target names 2"):
-        plan.moves({("t", 0): (1, 2, 3)}, [1, 2])
+        plan.plan_moves({("t", 0): (1, 2, 3)}, [1, 2])
 
 
 def test_nothing_to_plan() -> None:
-    assert plan.moves({}, [1, 2]) == []
+    assert plan.plan_moves({}, [1, 2]) == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from insync.client.model import Partition, Reassignment
-from insync.ops.reassignment.progress import Copy, Sample, judge
+from insync.ops.reassignment.progress import ReplicaCopy, Sample, estimate_progress
 
 MOVE = Reassignment(topic="t", partition=0, replicas=(3, 4, 1), adding=(3, 4), removing=(1,))
 KEY = ("t", 0)
@@ -13,7 +13,7 @@ def sample(isr: tuple[int, ...] = (1,), **copies: tuple[int | None, int | None])
     """`b3=(size, end)`"""
     partition = Partition(index=0, leader=1, leader_epoch=0, replicas=(3, 4, 1), isr=isr)
     return Sample(
-        partitions={KEY: partition}, copies={(KEY, int(name[1:])): Copy(*copy) for name, copy in copies.items()}
+        partitions={KEY: partition}, copies={(KEY, int(name[1:])): ReplicaCopy(*copy) for name, copy in copies.items()}
     )
 
 
@@ -21,28 +21,28 @@ def test_bytes_rate_time_and_the_slowest_replica() -> None:
     """R6: the replica with most left is the one that everything waits for."""
     first = sample(b1=(1000, 100), b3=(0, 0), b4=(500, 50))
     second = sample(b1=(1000, 100), b3=(400, 40), b4=(900, 90))
-    found = judge(MOVE, first, second, 2.0)
+    found = estimate_progress(MOVE, first, second, 2.0)
     assert (found.bytes_left, found.bytes_per_s, found.seconds_left) == (700, 400.0, 1.75)
     assert (found.blocker, found.reason) == (3, "broker 3 is copying, 60 records behind")
 
 
 def test_a_replica_that_does_not_move_has_no_end_in_sight() -> None:
     still = sample(b1=(1000, 100), b3=(400, 40), b4=(1000, 100))
-    found = judge(MOVE, still, still, 1.0)
+    found = estimate_progress(MOVE, still, still, 1.0)
     assert (found.bytes_left, found.bytes_per_s, found.seconds_left) == (600, 0.0, None)
     assert "broker 3 is not moving, 60 records behind" in found.reason
 
 
 def test_a_stopped_target_is_named() -> None:
     still = sample(b1=(1000, 100), b4=(1000, 100))
-    found = judge(MOVE, still, still, 1.0)
+    found = estimate_progress(MOVE, still, still, 1.0)
     assert (found.blocker, found.reason, found.bytes_left) == (3, "broker 3 is not running", None)
 
 
 def test_the_same_log_in_other_segments_is_complete() -> None:
     """Sizes differ by nature; log ends decide."""
     same = sample(b1=(1000, 100), b3=(990, 100), b4=(990, 100))
-    found = judge(MOVE, same, same, 1.0)
+    found = estimate_progress(MOVE, same, same, 1.0)
     assert (found.bytes_left, found.seconds_left) == (0, 0.0)
     assert "about to join the ISR" in found.reason
 
@@ -51,11 +51,11 @@ def test_every_copy_made_but_not_complete() -> None:
     """R2: the ISR without the removed replicas must stand on its own."""
     move = Reassignment(topic="t", partition=0, replicas=(3, 2, 1), adding=(3,), removing=(1,))
     partial = sample(isr=(1, 3), b1=(10, 1), b3=(10, 1))
-    assert "2 must join" in judge(move, partial, partial, 1.0).reason
+    assert "2 must join" in estimate_progress(move, partial, partial, 1.0).reason
     whole = sample(isr=(1, 2, 3))
-    assert "completes it" in judge(move, whole, whole, 1.0).reason
+    assert "completes it" in estimate_progress(move, whole, whole, 1.0).reason
 
 
 def test_a_topic_that_is_gone() -> None:
     gone = Sample(partitions={}, copies={})
-    assert judge(MOVE, gone, gone, 1.0).reason == "the topic is gone"
+    assert estimate_progress(MOVE, gone, gone, 1.0).reason == "the topic is gone"

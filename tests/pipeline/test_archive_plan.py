@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from insync.client.errors import UnknownTopic
+from insync.client.errors import UnknownTopicError
 from insync.client.model import Offset, Partition, Topic
 from insync.pipeline import lake
 from insync.pipeline.archive import plan as archive_plan
@@ -119,7 +119,7 @@ def test_a_topic_with_another_id_begins_a_generation_without_being_allowed_to(le
 
 
 def test_a_named_topic_must_be_there(ledger: Ledger) -> None:
-    with pytest.raises(UnknownTopic, match="'u'"):
+    with pytest.raises(UnknownTopicError, match="'u'"):
         archive_plan.known_topics(View(latest=0), ("t", "u"))  # type: ignore[arg-type]
 
 

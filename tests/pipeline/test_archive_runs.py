@@ -13,8 +13,8 @@ from lake_data import delete_records, numbered, produce, table, values
 from pyspark.sql import SparkSession
 
 from insync.client import topics
-from insync.client.blocking import Blocking
-from insync.client.errors import ClientError, UnknownTopic
+from insync.client.errors import ClientError, UnknownTopicError
+from insync.client.sync_client import SyncClient
 from insync.pipeline import lake
 from insync.pipeline.archive import job as archive
 from insync.pipeline.archive import verify as archive_verify
@@ -36,8 +36,8 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def client(cluster: Cluster) -> Iterator[Blocking]:
-    with Blocking(cluster.bootstrap) as connected:
+def client(cluster: Cluster) -> Iterator[SyncClient]:
+    with SyncClient(cluster.bootstrap) as connected:
         yield connected
 
 
@@ -115,12 +115,12 @@ def test_files_can_be_read_by_spark_whatever_their_codec(
 
 
 def test_partitions_that_are_added_later_are_archived_from_their_beginning(
-    run: Any, cluster: Cluster, client: Blocking, tmp_path: Path
+    run: Any, cluster: Cluster, client: SyncClient, tmp_path: Path
 ) -> None:
     cluster.create_topic("grows")
     produce(cluster.bootstrap, "grows", numbered(0, 10))
     run("grows")
-    client.call(lambda cluster: topics.grow(cluster, "grows", 3))
+    client.call(lambda cluster: topics.create_partitions(cluster, "grows", 3))
     produce(cluster.bootstrap, "grows", numbered(10, 40, partitions=3))
     run("grows")
     assert sorted(values(tmp_path, "grows")) == [b"v%06d" % i for i in range(40)]
@@ -128,7 +128,7 @@ def test_partitions_that_are_added_later_are_archived_from_their_beginning(
 
 
 def test_a_topic_that_was_made_anew_is_a_new_generation(
-    run: Any, cluster: Cluster, client: Blocking, tmp_path: Path
+    run: Any, cluster: Cluster, client: SyncClient, tmp_path: Path
 ) -> None:
     cluster.create_topic("anew")
     produce(cluster.bootstrap, "anew", numbered(0, 10))
@@ -210,7 +210,7 @@ def test_several_topics_by_a_pattern_share_a_lake(spark: SparkSession, cluster: 
 def test_mistakes_are_told_before_anything_is_written(
     run: Any, spark: SparkSession, cluster: Cluster, tmp_path: Path
 ) -> None:
-    with pytest.raises(UnknownTopic, match="there is no topic 'nowhere'"):
+    with pytest.raises(UnknownTopicError, match="there is no topic 'nowhere'"):
         run("nowhere")
     with pytest.raises(ArchiveError, match="no codec is called 'rar'"):
         run("nowhere", codec="rar")

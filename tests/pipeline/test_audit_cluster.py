@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from insync.cli.main import app
 from insync.client import admin
-from insync.client.cluster import Cluster as Client
+from insync.client.client import Client
 from insync.pipeline.health import job as health
 from insync.testing import Cluster
 from insync.wire import batch
@@ -70,11 +70,11 @@ def _produce(cluster: Cluster, word: bytes) -> None:
 
 
 async def _move(cluster: Cluster) -> None:
-    async with Client.connect(cluster.bootstrap, timeout=PATIENCE_S) as client:
+    async with Client.connect(cluster.bootstrap, timeout_s=PATIENCE_S) as client:
         replicas = tuple(sorted(cluster.isr_of("orders", 0)))
         spare = next(node for node in (1, 2, 3, 4) if node not in replicas)
         await admin.reassign(client, {("orders", 0): (*replicas[:2], spare)})
-        while await admin.reassignments(client):
+        while await admin.list_reassignments(client):
             await asyncio.sleep(0.05)
 
 

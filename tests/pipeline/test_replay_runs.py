@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from standalone import QUICK_JVM
 
 from insync.client import topics
-from insync.client.blocking import Blocking
+from insync.client.sync_client import SyncClient
 from insync.pipeline.archive import job as archive
 from insync.pipeline.archive.job import ArchiveOptions
 from insync.pipeline.replay import job as replay
@@ -259,7 +259,7 @@ def test_a_target_that_was_made_anew_is_not_gone_on_with(
     stop = threading.Event()
     stop.set()
     run("reborn", stop)
-    with Blocking(cluster.bootstrap) as client:
+    with SyncClient(cluster.bootstrap) as client:
         client.call(lambda cluster: topics.delete(cluster, "reborn"))
     cluster.create_topic("reborn", partitions=2)
     with pytest.raises(ReplayError, match="'reborn' was made anew since this replay began"):

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from insync.cli.main import app
 from insync.client import groups
-from insync.client.blocking import Blocking
+from insync.client.sync_client import SyncClient
 from insync.testing import Cluster
 from secured_front import TLS, SecuredFront
 
@@ -83,8 +83,8 @@ def test_rows_go_in_through_the_sink_and_out_through_source_and_stream(
     )
     assert query.awaitTermination(PATIENCE_S)
     assert stored(spark, front, "locked-copy") == expected()
-    with Blocking(spark_cluster.bootstrap) as client:
-        committed = client.call(lambda cluster: groups.committed(cluster, "watchers"))
+    with SyncClient(spark_cluster.bootstrap) as client:
+        committed = client.call(lambda cluster: groups.list_committed_offsets(cluster, "watchers"))
     assert sum(offset for offset in committed.values()) == COUNT
     assert set(front.logins) == {("alice", "SCRAM-SHA-512")}
 

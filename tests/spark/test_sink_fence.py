@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from sink_data import Planted, delete_records, failing, records, rows
 
-from insync.client.errors import ClientError, UnknownTopic
+from insync.client.errors import ClientError, UnknownTopicError
 from insync.spark import sink_task
 from insync.spark.sink_fence import Fenced
 from insync.spark.sink_identity import EPOCHS, Fence
@@ -136,7 +136,7 @@ def test_a_record_that_the_topic_does_not_take_names_the_limit(cluster: Cluster)
 
 
 def test_a_topic_that_does_not_exist_is_named(cluster: Cluster) -> None:
-    with pytest.raises(UnknownTopic, match="nowhere"):
+    with pytest.raises(UnknownTopicError, match="nowhere"):
         write(SinkOptions(cluster.bootstrap, topic="nowhere"), rows(1))
 
 

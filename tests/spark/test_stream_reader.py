@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from spark_data import numbered, produce
 
 from insync.client import groups, topics
-from insync.client.blocking import Blocking
+from insync.client.sync_client import SyncClient
 from insync.spark import tasks
 from insync.spark.options import OptionError, read_source
 from insync.spark.stream import StreamReader
@@ -27,8 +27,8 @@ ALL = ReadAllAvailable()
 
 
 @pytest.fixture
-def client(spark_cluster: Cluster) -> Iterator[Blocking]:
-    with Blocking(spark_cluster.bootstrap) as blocking:
+def client(spark_cluster: Cluster) -> Iterator[SyncClient]:
+    with SyncClient(spark_cluster.bootstrap) as blocking:
         yield blocking
 
 
@@ -159,11 +159,11 @@ def test_available_now_from_latest_reads_what_comes_after_it_was_prepared_next_t
     query.reader.stop()
 
 
-def test_new_partitions_are_read_from_their_beginning(spark_cluster: Cluster, client: Blocking) -> None:
+def test_new_partitions_are_read_from_their_beginning(spark_cluster: Cluster, client: SyncClient) -> None:
     spark_cluster.create_topic("growing")
     query = Query(reader_of(spark_cluster.bootstrap, "growing", startingOffsets="latest"))
     assert query.next() == []
-    client.call(lambda cluster: topics.grow(cluster, "growing", 2))
+    client.call(lambda cluster: topics.create_partitions(cluster, "growing", 2))
     spark_cluster.wait_for_leader("growing", 1)
     produce(spark_cluster.bootstrap, "growing", numbered(0, 3), partition=1)
     before = query.at
@@ -184,7 +184,7 @@ def test_new_topics_of_a_pattern_are_read_from_their_beginning(spark_cluster: Cl
     query.reader.stop()
 
 
-def test_the_lag_of_a_group_follows_the_batches(spark_cluster: Cluster, client: Blocking) -> None:
+def test_the_lag_of_a_group_follows_the_batches(spark_cluster: Cluster, client: SyncClient) -> None:
     """A batch is committed when Spark asks for the next one, and at the end of an AvailableNow run too."""
     spark_cluster.create_topic("watched")
     produce(spark_cluster.bootstrap, "watched", numbered(0, 6))
@@ -192,7 +192,7 @@ def test_the_lag_of_a_group_follows_the_batches(spark_cluster: Cluster, client: 
     query.reader.prepareForTriggerAvailableNow()
     query.next()
     assert query.next() is None
-    found = client.call(lambda cluster: groups.committed(cluster, "spark-job"))
+    found = client.call(lambda cluster: groups.list_committed_offsets(cluster, "spark-job"))
     assert found == {("watched", 0): 6}
     query.reader.stop()
 
@@ -241,7 +241,7 @@ def test_a_beginning_after_the_end_is_told(spark_cluster: Cluster) -> None:
 # --- what has gone missing -------------------------------------------------------------------------------------------
 
 
-def test_a_deleted_topic_is_told(spark_cluster: Cluster, client: Blocking) -> None:
+def test_a_deleted_topic_is_told(spark_cluster: Cluster, client: SyncClient) -> None:
     spark_cluster.create_topic("doomed")
     produce(spark_cluster.bootstrap, "doomed", numbered(0, 3))
     query = Query(reader_of(spark_cluster.bootstrap, "doomed"))
@@ -257,7 +257,7 @@ def test_a_deleted_topic_is_told(spark_cluster: Cluster, client: Blocking) -> No
 
 
 def test_a_topic_that_was_made_anew_is_told_and_read_from_its_beginning(
-    spark_cluster: Cluster, client: Blocking
+    spark_cluster: Cluster, client: SyncClient
 ) -> None:
     spark_cluster.create_topic("reborn")
     produce(spark_cluster.bootstrap, "reborn", numbered(0, 3))

@@ -15,7 +15,7 @@ from pyspark.sql.streaming import StreamingQuery
 from spark_data import numbered, produce, values
 
 from insync.client import groups, topics
-from insync.client.blocking import Blocking
+from insync.client.sync_client import SyncClient
 from insync.spark.stream_offsets import lag
 from insync.testing import Cluster
 
@@ -67,8 +67,8 @@ def test_runs_go_on_where_the_checkpoint_is_and_repeat_exactly_what_was_not_comm
     assert job.received() == numbered(0, 25)
     first = query.recentProgress[0]["sources"][0]
     assert lag(first) == {("runs", 0): 15}
-    with Blocking(spark_cluster.bootstrap) as client:
-        assert client.call(lambda cluster: groups.committed(cluster, "spark-runs")) == {("runs", 0): 25}
+    with SyncClient(spark_cluster.bootstrap) as client:
+        assert client.call(lambda cluster: groups.list_committed_offsets(cluster, "spark-runs")) == {("runs", 0): 25}
 
     (tmp_path / "checkpoint" / "commits" / "2").unlink()  # as if the driver had died before it committed
     (tmp_path / "checkpoint" / "commits" / ".2.crc").unlink(missing_ok=True)
@@ -88,8 +88,8 @@ def test_a_running_stream_finds_new_partitions_and_fails_when_its_topic_is_delet
     try:
         _until(lambda: 0 in job.batches, query)
         produce(spark_cluster.bootstrap, "living", numbered(0, 3))
-        with Blocking(spark_cluster.bootstrap) as client:
-            client.call(lambda cluster: topics.grow(cluster, "living", 2))
+        with SyncClient(spark_cluster.bootstrap) as client:
+            client.call(lambda cluster: topics.create_partitions(cluster, "living", 2))
             spark_cluster.wait_for_leader("living", 1)
             produce(spark_cluster.bootstrap, "living", numbered(10, 13), partition=1)
             _until(lambda: len(job.received()) >= 6, query)

@@ -9,7 +9,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from spark_data import numbered, produce
 
 from insync.client import admin
-from insync.client.blocking import Blocking
+from insync.client.sync_client import SyncClient
 from insync.spark.options import read_source
 from insync.spark.stream import StreamReader
 from insync.spark.stream_offsets import StreamOffset
@@ -45,8 +45,8 @@ def test_truncation_is_told_even_after_the_log_has_grown_past_it_again() -> None
 
         cluster.kill(first)
         cluster.start(second)
-        with Blocking(cluster.bootstrap) as client:
-            client.call(lambda each: admin.elect(each, UNCLEAN, [("cut", 0)]))
+        with SyncClient(cluster.bootstrap) as client:
+            client.call(lambda each: admin.elect_leaders(each, UNCLEAN, [("cut", 0)]))
         cluster.wait_for_leader("cut", other_than=first)
         with pytest.raises(DataLoss, match=r"offsets 10 to 19 missing \(truncation\)") as shorter:
             reader.latestOffset(end, ALL)

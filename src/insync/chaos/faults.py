@@ -16,7 +16,7 @@ from insync.chaos import damage as damages
 from insync.chaos.overlapping_faults import Storm
 from insync.chaos.workload.workload import PATIENCE_S, Workload
 from insync.client import admin, topics
-from insync.client.cluster import Cluster as Client
+from insync.client.client import Client
 from insync.cluster.cluster import Cluster
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class Scene:
 
     def controller(self) -> int:
         """The active one."""
-        return ask(self.cluster.bootstrap, admin.quorum).leader
+        return ask(self.cluster.bootstrap, admin.describe_quorum).leader
 
     def wait_for_voters(self) -> None:
         """Every voter has what is committed."""
@@ -59,7 +59,7 @@ class Scene:
         async def caught_up(client: Client) -> None:
             async with asyncio.timeout(PATIENCE_S):
                 while True:
-                    quorum = await admin.quorum(client)
+                    quorum = await admin.describe_quorum(client)
                     if all(voter.log_end_offset >= quorum.high_watermark for voter in quorum.voters):
                         return
                     await asyncio.sleep(0.05)
@@ -84,7 +84,7 @@ Fault = Callable[[Scene], str]
 
 def ask(bootstrap: str, question: Callable[[Client], Awaitable[T]]) -> T:
     async def session() -> T:
-        async with Client.connect(bootstrap, timeout=PATIENCE_S) as client:
+        async with Client.connect(bootstrap, timeout_s=PATIENCE_S) as client:
             return await question(client)
 
     return asyncio.run(session())
@@ -305,7 +305,7 @@ def _move(scene: Scene, partition: int, target: list[int]) -> None:
     async def move(client: Client) -> None:
         await admin.reassign(client, {key: target})
         async with asyncio.timeout(PATIENCE_S):
-            while any((each.topic, each.partition) == key for each in await admin.reassignments(client)):
+            while any((each.topic, each.partition) == key for each in await admin.list_reassignments(client)):
                 await asyncio.sleep(0.05)
 
     ask(scene.cluster.bootstrap, move)
@@ -313,7 +313,7 @@ def _move(scene: Scene, partition: int, target: list[int]) -> None:
 
 
 def _replicas(scene: Scene, partition: int) -> list[int]:
-    _, found = ask(scene.cluster.bootstrap, lambda client: topics.partition_of(client, scene.topic, partition))
+    _, found = ask(scene.cluster.bootstrap, lambda client: topics.describe_partition(client, scene.topic, partition))
     return list(found.replicas)
 
 

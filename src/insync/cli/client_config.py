@@ -39,9 +39,9 @@ log = logging.getLogger("insync.client")
 
 def settings() -> ClientSettings:
     """Those of the command that runs."""
-    from insync.client.settings import DEFAULTS
+    from insync.client.settings import DEFAULT_SETTINGS
 
-    return _chosen.get() or DEFAULTS
+    return _chosen.get() or DEFAULT_SETTINGS
 
 
 def accepting(command: Callable[..., Any] | None) -> Any:
@@ -74,9 +74,9 @@ def _with(parameters: list[inspect.Parameter], option: inspect.Parameter) -> lis
 
 
 def _read(file: Path) -> ClientSettings:
-    from insync.client.errors import BadSetting
-    from insync.client.setting_names import EVERYWHERE, READING
-    from insync.client.settings import ClientSettings, tell
+    from insync.client.errors import SettingError
+    from insync.client.setting_names import COMMON, READING
+    from insync.client.settings import ClientSettings, log_ineffective_settings
 
     try:
         values = java_properties.parse(file.read_text())
@@ -84,8 +84,8 @@ def _read(file: Path) -> ClientSettings:
         raise usage_error(f"--client-config {file}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise usage_error(f"--client-config {file} is no text file") from None
-    tell(log, values, used=(*EVERYWHERE, *READING))
+    log_ineffective_settings(log, values, used=(*COMMON, *READING))
     try:
         return ClientSettings.of(values)
-    except BadSetting as error:
+    except SettingError as error:
         raise usage_error(f"--client-config {file}: {error}") from None

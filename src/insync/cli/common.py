@@ -21,8 +21,8 @@ from rich.text import Text
 
 from insync.cli import client_config
 from insync.cli.exits import LINE_CHARACTERS, failure, usage_error
-from insync.client.cluster import Cluster
-from insync.client.errors import BadAddress, ClientError, NoBroker
+from insync.client.client import Client
+from insync.client.errors import AddressError, ClientError, NoBrokerError
 from insync.escaping import printable
 
 T = TypeVar("T")
@@ -41,16 +41,16 @@ Timeout = Annotated[float, typer.Option("--timeout", min=0.1, metavar="SECONDS",
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
-def run(bootstrap: str, timeout: float, work: Callable[[Cluster], Awaitable[T]]) -> T:
+def run(bootstrap: str, timeout: float, work: Callable[[Client], Awaitable[T]]) -> T:
     """Connect, do the work, close; whatever a cluster refuses becomes a sentence and an exit code."""
 
     async def session() -> T:
-        async with Cluster.connect(bootstrap, timeout=timeout, settings=client_config.settings()) as cluster:
-            return await work(cluster)
+        async with Client.connect(bootstrap, timeout_s=timeout, settings=client_config.settings()) as client:
+            return await work(client)
 
     try:
         return asyncio.run(session())
-    except BadAddress as error:
+    except AddressError as error:
         raise usage_error(str(error)) from None
     except ClientError as error:
         raise failure(reason(error)) from None
@@ -61,7 +61,7 @@ def run(bootstrap: str, timeout: float, work: Callable[[Cluster], Awaitable[T]])
 def reason(error: Exception) -> str:
     """What went wrong; if no broker answers, also how to name one."""
     hint = " Name one of its brokers with --bootstrap HOST:PORT or INSYNC_BOOTSTRAP"
-    return f"{error}{hint if isinstance(error, NoBroker) else ''}"
+    return f"{error}{hint if isinstance(error, NoBrokerError) else ''}"
 
 
 def empty_directory(path: Path) -> Path:

@@ -13,10 +13,10 @@ from insync.cli.common import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootst
 from insync.cli.exits import usage_error
 from insync.cli.parsing import moment, numbers
 from insync.client import offsets, topics
-from insync.client.cluster import Cluster
+from insync.client.client import Client
 from insync.client.consumer import Reader
 from insync.client.errors import ClientError
-from insync.client.model import Key, Offset, Topic
+from insync.client.model import Offset, Topic, TopicPartition
 
 
 def consume(
@@ -47,12 +47,12 @@ def consume(
     since_ms = moment(since, time.time_ns() // 1_000_000) if since else None
     isolation = offsets.READ_COMMITTED if committed else offsets.READ_UNCOMMITTED
 
-    async def work(cluster: Cluster) -> None:
-        topic = _chosen(await topics.describe_one(cluster, name), wanted)
-        ends = await _found(cluster, topic, offsets.LATEST, isolation)
-        begin = await _beginning(cluster, topic, start, since_ms, ends)
+    async def work(client: Client) -> None:
+        topic = _chosen(await topics.describe_one(client, name), wanted)
+        ends = await _found(client, topic, offsets.LATEST, isolation)
+        begin = await _beginning(client, topic, start, since_ms, ends)
         stops = None if follow else {index: end.offset for (_, index), end in ends.items()}
-        reader = Reader(cluster, topic, begin, stops, isolation=isolation)
+        reader = Reader(client, topic, begin, stops, isolation=isolation)
         shown = 0
         async for consumed in reader.records():
             if as_json:
@@ -81,15 +81,15 @@ def _chosen(topic: Topic, wanted: list[int]) -> Topic:
 
 
 async def _beginning(
-    cluster: Cluster, topic: Topic, start: str, since_ms: int | None, ends: dict[Key, Offset]
+    client: Client, topic: Topic, start: str, since_ms: int | None, ends: dict[TopicPartition, Offset]
 ) -> dict[int, int]:
     if since_ms is not None:
-        found = await _found(cluster, topic, since_ms)
+        found = await _found(client, topic, since_ms)
         # -1: nothing is that young, so begin where the next record will be
         return {key[1]: found[key].offset if found[key].offset >= 0 else ends[key].offset for key in found}
     if start == "end":
         return {index: end.offset for (_, index), end in ends.items()}
-    first = await _found(cluster, topic, offsets.EARLIEST)
+    first = await _found(client, topic, offsets.EARLIEST)
     if start == "beginning":
         return {index: earliest.offset for (_, index), earliest in first.items()}
     number = int(start)
@@ -102,7 +102,7 @@ async def _beginning(
 
 
 async def _found(
-    cluster: Cluster, topic: Topic, timestamp: int, isolation: int = offsets.READ_UNCOMMITTED
-) -> dict[Key, Offset]:
+    client: Client, topic: Topic, timestamp: int, isolation: int = offsets.READ_UNCOMMITTED
+) -> dict[TopicPartition, Offset]:
     wanted = {(topic.name, p.index): timestamp for p in topic.partitions}
-    return await offsets.told(cluster, wanted, known=[topic], isolation=isolation)
+    return await offsets.list_offsets_with_retry(client, wanted, known=[topic], isolation=isolation)

@@ -25,8 +25,8 @@ from insync.cli.common import console, empty_directory, table
 from insync.cli.exits import failure
 from insync.cli.pipeline import checked, need_java, open_session
 from insync.client import admin, topics
-from insync.client.cluster import Cluster as Client
-from insync.client.errors import check
+from insync.client.client import Client
+from insync.client.errors import raise_for_error
 from insync.cluster.cluster import Cluster
 from insync.history import history_file
 from insync.history.verdict import Verdict
@@ -182,10 +182,10 @@ def _move(demo: Demo) -> None:
 
 def _reassign(demo: Demo, replicas: tuple[int, ...]) -> None:
     async def moved() -> None:
-        async with Client.connect(demo.cluster.bootstrap, timeout=PATIENCE_S) as client:
+        async with Client.connect(demo.cluster.bootstrap, timeout_s=PATIENCE_S) as client:
             for code, message in (await admin.reassign(client, {(TOPIC, 1): replicas})).values():
-                check(code, f"moving {TOPIC}-1", message)
-            while await admin.reassignments(client):
+                raise_for_error(code, f"moving {TOPIC}-1", message)
+            while await admin.list_reassignments(client):
                 await asyncio.sleep(0.05)
 
     asyncio.run(asyncio.wait_for(moved(), PATIENCE_S))
@@ -196,7 +196,7 @@ def _reassign(demo: Demo, replicas: tuple[int, ...]) -> None:
 
 def _show_partitions(demo: Demo) -> None:
     async def described() -> list[tuple[object, ...]]:
-        async with Client.connect(demo.cluster.bootstrap, timeout=PATIENCE_S) as client:
+        async with Client.connect(demo.cluster.bootstrap, timeout_s=PATIENCE_S) as client:
             (topic,) = await topics.describe(client, [TOPIC])
             return [(f"{TOPIC}-{p.index}", p.leader, p.leader_epoch, p.replicas, p.isr) for p in topic.partitions]
 

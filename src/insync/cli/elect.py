@@ -18,9 +18,9 @@ from insync.cli.common import (
 )
 from insync.cli.exits import failure, usage_error
 from insync.client import admin, topics
-from insync.client.cluster import Cluster
-from insync.client.errors import ErrorCode, name_of
-from insync.client.model import NOBODY, Key
+from insync.client.client import Client
+from insync.client.errors import ErrorCode, error_name
+from insync.client.model import NO_NODE, TopicPartition
 
 
 def elect(
@@ -37,17 +37,17 @@ def elect(
     if unclean and (not topic or partition < 0):
         raise usage_error("--unclean loses records: name the topic and the partition, and see `insync explain` first")
 
-    async def work(cluster: Cluster) -> tuple[admin.Results, dict[Key, int]]:
+    async def work(client: Client) -> tuple[admin.Results, dict[TopicPartition, int]]:
         if topic and partition >= 0:
-            await topics.partition_of(cluster, topic, partition)
-        keys = await _wanted(cluster, topic, partition, unclean)
-        results = await admin.elect(cluster, admin.UNCLEAN if unclean else admin.PREFERRED, keys) if keys else {}
+            await topics.describe_partition(client, topic, partition)
+        keys = await _wanted(client, topic, partition, unclean)
+        results = await admin.elect_leaders(client, admin.UNCLEAN if unclean else admin.PREFERRED, keys) if keys else {}
         names = sorted({name for name, _ in results})
-        found = await topics.describe(cluster, names)
+        found = await topics.describe(client, names)
         return results, {(t.name, p.index): p.leader for t in found for p in t.partitions}
 
     results, leaders = run(bootstrap, timeout, work)
-    rows = [_row(key, code, message, leaders.get(key, NOBODY)) for key, (code, message) in sorted(results.items())]
+    rows = [_row(key, code, message, leaders.get(key, NO_NODE)) for key, (code, message) in sorted(results.items())]
     refused = [row for row in rows if row["result"] == "refused"]
     if as_json:
         print_json(rows)
@@ -59,14 +59,14 @@ def elect(
         raise failure(f"{len(refused)} of {len(rows)} elections were refused")
 
 
-async def _wanted(cluster: Cluster, topic: str, partition: int, unclean: bool) -> list[Key]:
+async def _wanted(client: Client, topic: str, partition: int, unclean: bool) -> list[TopicPartition]:
     """Only those that have something to change: brokers would answer for all the others that there is no need."""
-    found = await topics.describe(cluster, [topic] if topic else None)
+    found = await topics.describe(client, [topic] if topic else None)
     keys = [(t.name, p) for t in found for p in t.partitions if partition < 0 or p.index == partition]
     return [(name, p.index) for name, p in keys if unclean or p.leader != p.preferred]
 
 
-def _row(key: Key, code: ErrorCode, message: str, leader: int) -> dict[str, Any]:
+def _row(key: TopicPartition, code: ErrorCode, message: str, leader: int) -> dict[str, Any]:
     result = {ErrorCode.none: "elected", ErrorCode.election_not_needed: "not needed"}.get(code, "refused")
-    why = "" if result != "refused" else f"{name_of(code)} {message}".strip()
+    why = "" if result != "refused" else f"{error_name(code)} {message}".strip()
     return {"topic": key[0], "partition": key[1], "result": result, "leader": leader, "why": why}

@@ -18,7 +18,7 @@ from insync.cli.common import (
     print_table,
     run,
 )
-from insync.client.model import NOBODY
+from insync.client.model import NO_NODE
 from insync.ops import explain as reasons
 from insync.ops import facts as live
 from insync.ops.explain import Explanation
@@ -34,7 +34,7 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Why is a replica not in the ISR, why do writes fail, what would an unclean election lose?"""
-    facts = run(bootstrap, timeout, lambda cluster: live.gather(cluster, topic, partition, interval))
+    facts = run(bootstrap, timeout, lambda client: live.gather_facts(client, topic, partition, interval))
     told = reasons.explain(facts)
     if as_json:
         print_json(_as_dict(facts, told))
@@ -76,7 +76,7 @@ def _as_dict(facts: PartitionFacts, told: Explanation) -> dict[str, Any]:
 
 def _print(facts: PartitionFacts, told: Explanation) -> None:
     p, out = facts.partition, console()
-    leader = "no leader" if p.leader == NOBODY else f"leader {p.leader}"
+    leader = "no leader" if p.leader == NO_NODE else f"leader {p.leader}"
     marks = f"HWM {_known(facts.hwm)}, log end {_known(facts.leader_end)}"
     out.print(
         f"{facts.topic}-{p.index}: {told.state}. {leader}, epoch {p.leader_epoch}, {marks}, "

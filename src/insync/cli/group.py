@@ -21,9 +21,9 @@ from insync.cli.common import (
 from insync.cli.exits import usage_error
 from insync.cli.parsing import moment, numbers
 from insync.client import groups, offsets, topics
-from insync.client.cluster import Cluster
-from insync.client.errors import ClientError, UnknownTopic
-from insync.client.model import Group, Key, Topic
+from insync.client.client import Client
+from insync.client.errors import ClientError, UnknownTopicError
+from insync.client.model import Group, Topic, TopicPartition
 from insync.escaping import printable
 
 app = typer.Typer(help="Consumer groups.", no_args_is_help=True)
@@ -39,7 +39,7 @@ def list_groups(
     as_json: AsJson = False,
 ) -> None:
     """List all groups."""
-    found = run(bootstrap, timeout, groups.listed)
+    found = run(bootstrap, timeout, groups.list_groups)
     rows = [{"group": g.id, "state": g.state, "type": g.protocol_type, "coordinator": g.coordinator} for g in found]
     if as_json:
         print_json(rows)
@@ -56,9 +56,9 @@ def describe(
 ) -> None:
     """Show members, committed offsets and lag."""
 
-    async def work(cluster: Cluster) -> tuple[Group, list[Row]]:
-        found = await groups.describe(cluster, group)
-        return found, await lag_rows(cluster, found)
+    async def work(client: Client) -> tuple[Group, list[Row]]:
+        found = await groups.describe(client, group)
+        return found, await lag_rows(client, found)
 
     found, rows = run(bootstrap, timeout, work)
     total = sum(row["lag"] or 0 for row in rows)
@@ -91,14 +91,14 @@ def _as_dict(group: Group, rows: list[Row], total: int) -> dict[str, Any]:
     }
 
 
-async def lag_rows(cluster: Cluster, group: Group) -> list[Row]:
+async def lag_rows(client: Client, group: Group) -> list[Row]:
     """One row per partition that the group has committed or is assigned."""
-    committed = await groups.committed(cluster, group.id)
+    committed = await groups.list_committed_offsets(client, group.id)
     owners = {key: member for member in group.members for key in member.assigned}
     keys = sorted({*committed, *owners})
-    found = await _existing(cluster, sorted({topic for topic, _ in keys}))
+    found = await _existing(client, sorted({topic for topic, _ in keys}))
     known = {(topic.name, p.index) for topic in found for p in topic.partitions}
-    ends = await offsets.of_partitions(cluster, found, {key: offsets.LATEST for key in keys if key in known})
+    ends = await offsets.list_offsets(client, found, {key: offsets.LATEST for key in keys if key in known})
     rows = []
     for key in keys:
         end = ends[key].offset if key in ends else -1
@@ -109,7 +109,7 @@ async def lag_rows(cluster: Cluster, group: Group) -> list[Row]:
                 "partition": key[1],
                 "committed": committed.get(key),
                 "end": None if end < 0 else end,
-                "lag": groups.lag(committed.get(key), end),
+                "lag": groups.compute_lag(committed.get(key), end),
                 "member": None if owner is None else owner.id,
                 "client_id": None if owner is None else owner.client_id,
             }
@@ -117,12 +117,12 @@ async def lag_rows(cluster: Cluster, group: Group) -> list[Row]:
     return rows
 
 
-async def _existing(cluster: Cluster, names: list[str]) -> list[Topic]:
+async def _existing(client: Client, names: list[str]) -> list[Topic]:
     found: list[Topic] = []
     for name in names:
         try:
-            found += await topics.describe(cluster, [name])
-        except UnknownTopic:
+            found += await topics.describe(client, [name])
+        except UnknownTopicError:
             continue  # deleted; its offsets are still there
     return found
 
@@ -151,12 +151,12 @@ def reset(
     wanted = numbers(partition, "partitions") if partition else []
     since_ms = moment(since, time.time_ns() // 1_000_000) if since else None
 
-    async def work(cluster: Cluster) -> list[Row]:
-        committed = await groups.committed(cluster, group)
-        keys, found = await _chosen(cluster, group, committed, topic, wanted)
-        targets = await _targets(cluster, found, keys, committed, to, since_ms)
+    async def work(client: Client) -> list[Row]:
+        committed = await groups.list_committed_offsets(client, group)
+        keys, found = await _chosen(client, group, committed, topic, wanted)
+        targets = await _targets(client, found, keys, committed, to, since_ms)
         if not dry_run:
-            await groups.commit(cluster, group, targets)
+            await groups.commit_offsets(client, group, targets)
         return [
             {"topic": key[0], "partition": key[1], "before": committed.get(key), "after": targets[key]} for key in keys
         ]
@@ -170,12 +170,12 @@ def reset(
 
 
 async def _chosen(
-    cluster: Cluster, group: str, committed: dict[Key, int], topic: str, wanted: list[int]
-) -> tuple[list[Key], list[Topic]]:
+    client: Client, group: str, committed: dict[TopicPartition, int], topic: str, wanted: list[int]
+) -> tuple[list[TopicPartition], list[Topic]]:
     names = [topic] if topic else sorted({name for name, _ in committed})
     if not names:
         raise ClientError(f"group '{group}' has committed nothing: name a topic with --topic")
-    found = await topics.describe(cluster, names)
+    found = await topics.describe(client, names)
     known = [(t.name, p.index) for t in found for p in t.partitions]
     for index in wanted:
         if (topic, index) not in known:
@@ -185,13 +185,18 @@ async def _chosen(
 
 
 async def _targets(
-    cluster: Cluster, found: list[Topic], keys: list[Key], committed: dict[Key, int], to: str, since_ms: int | None
-) -> dict[Key, int]:
+    client: Client,
+    found: list[Topic],
+    keys: list[TopicPartition],
+    committed: dict[TopicPartition, int],
+    to: str,
+    since_ms: int | None,
+) -> dict[TopicPartition, int]:
     """Wherever it goes, it stays within the log."""
-    first = await offsets.told(cluster, dict.fromkeys(keys, offsets.EARLIEST), known=found)
-    last = await offsets.told(cluster, dict.fromkeys(keys, offsets.LATEST), known=found)
+    first = await offsets.list_offsets_with_retry(client, dict.fromkeys(keys, offsets.EARLIEST), known=found)
+    last = await offsets.list_offsets_with_retry(client, dict.fromkeys(keys, offsets.LATEST), known=found)
     if since_ms is not None:
-        at = await offsets.told(cluster, dict.fromkeys(keys, since_ms), known=found)
+        at = await offsets.list_offsets_with_retry(client, dict.fromkeys(keys, since_ms), known=found)
         return {key: at[key].offset if at[key].offset >= 0 else last[key].offset for key in keys}
     if to in ("beginning", "end"):
         return {key: (first if to == "beginning" else last)[key].offset for key in keys}
@@ -208,9 +213,9 @@ def delete(
 ) -> None:
     """Delete groups without members, and what they have committed."""
 
-    async def work(cluster: Cluster) -> None:
+    async def work(client: Client) -> None:
         for name in names:
-            await groups.delete(cluster, name)
+            await groups.delete(client, name)
             if not as_json:
                 typer.echo(f"group '{printable(name)}' deleted")
 

@@ -19,9 +19,9 @@ from insync.cli.common import (
     print_table,
     run,
 )
-from insync.client.cluster import Cluster
+from insync.client.client import Client
 from insync.ops import health as checks
-from insync.ops.health import Finding, Picture
+from insync.ops.health import ClusterSnapshot, Finding
 
 PAUSE = 0.2
 
@@ -34,17 +34,17 @@ def health(
 ) -> None:
     """Check brokers, quorum, disks and every partition. Exit code 0: healthy; 1: not, or no cluster there."""
 
-    async def work(cluster: Cluster) -> tuple[Picture, list[Finding]]:
+    async def work(client: Client) -> tuple[ClusterSnapshot, list[Finding]]:
         deadline = asyncio.get_running_loop().time() + wait
         while True:
-            picture = await checks.look(cluster)
-            findings = checks.judge(picture)
-            if checks.healthy(findings) or asyncio.get_running_loop().time() >= deadline:
+            picture = await checks.snapshot_cluster(client)
+            findings = checks.find_problems(picture)
+            if checks.is_healthy(findings) or asyncio.get_running_loop().time() >= deadline:
                 return picture, findings
             await asyncio.sleep(PAUSE)
 
     picture, findings = run(bootstrap, timeout, work)
-    well = checks.healthy(findings)
+    well = checks.is_healthy(findings)
     if as_json:
         print_json(_as_dict(picture, findings, well))
     else:
@@ -53,7 +53,7 @@ def health(
         raise typer.Exit(1)
 
 
-def _counts(picture: Picture) -> dict[str, int]:
+def _counts(picture: ClusterSnapshot) -> dict[str, int]:
     return {
         "brokers": sum(not broker.fenced for broker in picture.info.brokers),
         "topics": len(picture.topics),
@@ -62,7 +62,7 @@ def _counts(picture: Picture) -> dict[str, int]:
     }
 
 
-def _as_dict(picture: Picture, findings: list[Finding], well: bool) -> dict[str, object]:
+def _as_dict(picture: ClusterSnapshot, findings: list[Finding], well: bool) -> dict[str, object]:
     quorum = picture.quorum
     return {
         "healthy": well,
@@ -73,7 +73,7 @@ def _as_dict(picture: Picture, findings: list[Finding], well: bool) -> dict[str,
     }
 
 
-def _print(picture: Picture, findings: list[Finding], well: bool) -> None:
+def _print(picture: ClusterSnapshot, findings: list[Finding], well: bool) -> None:
     counts = ", ".join(f"{count} {what if count != 1 else what[:-1]}" for what, count in _counts(picture).items())
     console().print(f"cluster {picture.info.cluster_id}: {counts}", markup=False)
     if findings:

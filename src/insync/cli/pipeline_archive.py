@@ -13,7 +13,7 @@ from insync.cli.common import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, console, pri
 from insync.cli.exits import failure, usage_error
 from insync.cli.pipeline import Master, interruptible, need_java, resumable, spark_session, stopped
 from insync.cli.pipeline_progress import bar
-from insync.client.errors import BadAddress, ClientError
+from insync.client.errors import AddressError, ClientError
 from insync.pipeline import lake as lakes
 from insync.pipeline.archive import job as pipeline
 from insync.pipeline.archive import verify as archive_verify
@@ -94,7 +94,7 @@ def _archive(options: ArchiveOptions, master: str | None, as_json: bool) -> Summ
                 progress.update(task, completed=done, total=done + now.backlog, told=f"offsets, {now.rows:,} rows")
 
             return pipeline.run(spark, options, on_progress=told, stop=stop)
-    except BadAddress as error:
+    except AddressError as error:
         raise usage_error(str(error)) from None
     except (ClientError, LakeError, JournalError, ArchiveError, Lost) as error:
         raise failure(reason(error)) from None
@@ -111,7 +111,7 @@ def _verify(lake: Path, bootstrap: str, timeout: float, as_json: bool) -> None:
                 client=client_config.settings(),
                 on_file=lambda done, total: progress.update(task, completed=done, total=total),
             )
-    except BadAddress as error:
+    except AddressError as error:
         raise usage_error(str(error)) from None
     except (ClientError, LakeError, JournalError) as error:
         raise failure(reason(error)) from None

@@ -15,7 +15,7 @@ from insync.cli.exits import failure, usage_error
 from insync.cli.parsing import moment, numbers
 from insync.cli.pipeline import Master, checked, interruptible, need_java, resumable, spark_session, stopped
 from insync.cli.pipeline_progress import bar
-from insync.client.errors import BadAddress, ClientError
+from insync.client.errors import AddressError, ClientError
 from insync.pipeline import outputs
 from insync.pipeline.journal import JournalError
 from insync.pipeline.lake import LakeError
@@ -109,7 +109,7 @@ def _replay(options: ReplayOptions, master: str | None, as_json: bool) -> Summar
                 progress.update(task, completed=done, total=total)
 
             return pipeline.run(spark, options, on_progress=told, stop=stop)
-    except BadAddress as error:
+    except AddressError as error:
         raise usage_error(str(error)) from None
     except (ClientError, LakeError, JournalError, ReplayError) as error:
         raise failure(reason(error)) from None

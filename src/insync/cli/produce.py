@@ -16,8 +16,8 @@ from insync.cli.common import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootst
 from insync.cli.exits import usage_error
 from insync.cli.parsing import moment, pairs
 from insync.client import topics
-from insync.client.cluster import Cluster
-from insync.client.producer import Producer, Written, partition_for
+from insync.client.client import Client
+from insync.client.producer import Producer, WrittenBatch, partition_for
 from insync.wire.batch import NewRecord
 from insync.wire.compression import NAMES
 
@@ -67,9 +67,9 @@ def produce(
         record = NewRecord(None if found is None else found.encode(), value.encode(), headers, stamp)
         return record, None if partition < 0 else partition
 
-    async def work(cluster: Cluster) -> list[Written]:
-        topic = await topics.describe_one(cluster, name)
-        producer = Producer(cluster, topic, acks=ACKS[acks], compression=compression)
+    async def work(client: Client) -> list[WrittenBatch]:
+        topic = await topics.describe_one(client, name)
+        producer = Producer(client, topic, acks=ACKS[acks], compression=compression)
         await producer.start()
         sink = _Batches(producer, as_json)
         async for line in _given(values) if values else _stdin_lines():
@@ -88,7 +88,7 @@ class _Batches:
     def __init__(self, producer: Producer, as_json: bool) -> None:
         self.producer = producer
         self.as_json = as_json
-        self.written: list[Written] = []
+        self.written: list[WrittenBatch] = []
         self._open: dict[int, list[NewRecord]] = {}
         self._bytes = 0
         self._turn = 0
@@ -115,22 +115,22 @@ class _Batches:
                 print_json(_as_dict(self.producer.topic.name, written))
 
 
-def _as_dict(topic: str, written: Written) -> dict[str, Any]:
+def _as_dict(topic: str, written: WrittenBatch) -> dict[str, Any]:
     return {"topic": topic, "partition": written.partition, "offset": written.offset, "count": written.count}
 
 
-def _summary(topic: str, written: Sequence[Written]) -> str:
+def _summary(topic: str, written: Sequence[WrittenBatch]) -> str:
     total = sum(batch.count for batch in written)
     if not total:
         return "no records: nothing on standard input"
-    by_partition: dict[int, list[Written]] = {}
+    by_partition: dict[int, list[WrittenBatch]] = {}
     for batch in written:
         by_partition.setdefault(batch.partition, []).append(batch)
     places = [_place(topic, index, by_partition[index]) for index in sorted(by_partition)]
     return f"{total} {'record' if total == 1 else 'records'} to {', '.join(places)}"
 
 
-def _place(topic: str, index: int, batches: Sequence[Written]) -> str:
+def _place(topic: str, index: int, batches: Sequence[WrittenBatch]) -> str:
     first, last = batches[0], batches[-1]
     if first.offset < 0:
         return f"{topic}-{index} (not acknowledged)"

@@ -36,7 +36,7 @@ def quorum(
     """Show the metadata quorum: leader, epoch, high watermark, voters and observers with their lag."""
     if context.invoked_subcommand is not None:
         return
-    found = run(bootstrap, timeout, admin.quorum)
+    found = run(bootstrap, timeout, admin.describe_quorum)
     rows = [_row(found, r, "voter") for r in found.voters] + [_row(found, r, "observer") for r in found.observers]
     if as_json:
         print_json({"leader": found.leader, "epoch": found.epoch, "hwm": found.high_watermark, "replicas": rows})

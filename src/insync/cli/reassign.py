@@ -27,9 +27,9 @@ from insync.cli.common import (
 from insync.cli.exits import failure, usage_error
 from insync.cli.parsing import numbers
 from insync.client import admin, offsets, topics
-from insync.client.cluster import Cluster
-from insync.client.errors import ClientError, ErrorCode, name_of
-from insync.client.model import Key, Topic
+from insync.client.client import Client
+from insync.client.errors import ClientError, ErrorCode, error_name
+from insync.client.model import Topic, TopicPartition
 from insync.ops.reassignment import plan, progress, throttle
 from insync.ops.reassignment.progress import Progress
 
@@ -51,18 +51,18 @@ def make_plan(
     """Plan the fewest copies that bring partitions to the named brokers and spread them evenly. Changes nothing."""
     wanted = numbers(brokers, "brokers") if brokers else None
 
-    async def work(cluster: Cluster) -> tuple[list[plan.Move], dict[Key, int]]:
-        found = await topics.describe(cluster, names or None)
+    async def work(client: Client) -> tuple[list[plan.Move], dict[TopicPartition, int]]:
+        found = await topics.describe(client, names or None)
         chosen = [topic for topic in found if names or not topic.internal]
-        targets = wanted or sorted(cluster.brokers)
-        if strangers := [broker for broker in targets if broker not in cluster.brokers]:
-            raise ClientError(f"broker {strangers[0]} is not in the cluster; those are {sorted(cluster.brokers)}")
+        targets = wanted or sorted(client.brokers)
+        if strangers := [broker for broker in targets if broker not in client.brokers]:
+            raise ClientError(f"broker {strangers[0]} is not in the cluster; those are {sorted(client.brokers)}")
         current = {(topic.name, p.index): p.replicas for topic in chosen for p in topic.partitions}
         try:
-            moves = plan.moves(current, targets, replication or None)
+            moves = plan.plan_moves(current, targets, replication or None)
         except ValueError as error:
             raise ClientError(f"no such plan: {error}") from None
-        return moves, await _leader_sizes(cluster, chosen)
+        return moves, await _leader_sizes(client, chosen)
 
     moves, sizes = run(bootstrap, timeout, work)
     document = plan_document(moves)
@@ -84,9 +84,9 @@ def make_plan(
         typer.echo("write it to a file with --output FILE, then `insync reassign start FILE`")
 
 
-async def _leader_sizes(cluster: Cluster, found: Sequence[Topic]) -> dict[Key, int]:
+async def _leader_sizes(client: Client, found: Sequence[Topic]) -> dict[TopicPartition, int]:
     leaders = {(topic.name, p.index): p.leader for topic in found for p in topic.partitions}
-    sizes = await offsets.sizes(cluster, sorted(set(leaders.values()) & set(cluster.brokers)), found)
+    sizes = await offsets.describe_replica_logs(client, sorted(set(leaders.values()) & set(client.brokers)), found)
     told = {key: sizes.get(leader, {}).get(key) for key, leader in leaders.items()}
     return {key: replica.size for key, replica in told.items() if replica is not None}
 
@@ -96,7 +96,7 @@ def plan_document(moves: Sequence[plan.Move]) -> dict[str, Any]:
     return {"version": 1, "partitions": partitions}
 
 
-def read_plan(file: Path) -> dict[Key, list[int]]:
+def read_plan(file: Path) -> dict[TopicPartition, list[int]]:
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
         found = {
@@ -124,14 +124,14 @@ def start(
     """Begin to move partitions as a plan says."""
     targets = read_plan(file)
 
-    async def work(cluster: Cluster) -> admin.Results:
+    async def work(client: Client) -> admin.Results:
         if limit:
-            await throttle.limit(cluster, targets, limit)
-        results = await admin.reassign(cluster, targets)
-        while wait and await admin.reassignments(cluster):
+            await throttle.set_throttle(client, targets, limit)
+        results = await admin.reassign(client, targets)
+        while wait and await admin.list_reassignments(client):
             await asyncio.sleep(0.5)
         if wait and limit:
-            await throttle.lift(cluster)
+            await throttle.remove_throttles(client)
         return results
 
     results = run(bootstrap, timeout, work)
@@ -148,7 +148,7 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show what is moving: bytes left, rate, time left, and the replica that everything waits for."""
-    found = run(bootstrap, timeout, lambda cluster: progress.watch(cluster, interval))
+    found = run(bootstrap, timeout, lambda client: progress.measure_progress(client, interval))
     if as_json:
         print_json([_progress_dict(p) for p in found])
         return
@@ -182,10 +182,10 @@ def cancel(
     """Go back to the replicas that partitions had before."""
     wanted = None if file is None else list(read_plan(file))
 
-    async def work(cluster: Cluster) -> admin.Results:
-        running = [(r.topic, r.partition) for r in await admin.reassignments(cluster)]
+    async def work(client: Client) -> admin.Results:
+        running = [(r.topic, r.partition) for r in await admin.list_reassignments(client)]
         keys = running if wanted is None else wanted
-        return await admin.reassign(cluster, dict.fromkeys(keys)) if keys else {}
+        return await admin.reassign(client, dict.fromkeys(keys)) if keys else {}
 
     _report(run(bootstrap, timeout, work), "cancelled", as_json)
 
@@ -197,7 +197,7 @@ def unthrottle(
     as_json: AsJson = False,
 ) -> None:
     """Take away every limit that `start --throttle` has set."""
-    count = run(bootstrap, timeout, throttle.lift)
+    count = run(bootstrap, timeout, throttle.remove_throttles)
     if as_json:
         print_json({"lifted": count})
     else:
@@ -212,7 +212,7 @@ def _report(results: admin.Results, done: str, as_json: bool) -> None:
                 {
                     "topic": key[0],
                     "partition": key[1],
-                    "error": None if key not in refused else name_of(code),
+                    "error": None if key not in refused else error_name(code),
                     **_said(m),
                 }
                 for key, (code, m) in sorted(results.items())
@@ -221,7 +221,7 @@ def _report(results: admin.Results, done: str, as_json: bool) -> None:
     else:
         typer.echo(f"{len(results) - len(refused)} partitions {done}")
         for (topic, index), (code, message) in sorted(refused.items()):
-            console().print(f"{topic}-{index}: {name_of(code)} {message}", style="red", markup=False)
+            console().print(f"{topic}-{index}: {error_name(code)} {message}", style="red", markup=False)
     if refused:
         raise failure(f"{len(refused)} of {len(results)} partitions were refused")
 

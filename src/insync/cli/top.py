@@ -24,9 +24,9 @@ from insync.cli.common import (
     text,
 )
 from insync.client import offsets, topics
-from insync.client.cluster import Cluster
+from insync.client.client import Client
 from insync.client.errors import ErrorCode
-from insync.client.model import NOBODY, ClusterInfo, Key, Topic
+from insync.client.model import NO_NODE, ClusterInfo, Topic, TopicPartition
 
 COLUMNS = ("partition", "leader", "epoch", "replicas", "isr", "elr", "hwm", "rec/s", "open", "lag", "")
 
@@ -67,8 +67,8 @@ def top(
     """Watch a cluster. Partitions in trouble come first. With --json one object per frame."""
     screen = console()
 
-    async def work(cluster: Cluster) -> None:
-        view = _View(cluster, names or None, internal or bool(names))
+    async def work(client: Client) -> None:
+        view = _View(client, names or None, internal or bool(names))
         with Live(console=screen, auto_refresh=False, screen=False, transient=False) as live:
             shown = 0
             while not frames or shown < frames:
@@ -89,22 +89,22 @@ def top(
 class _View:
     """Looks again and again; remembers the last high watermarks for the rates."""
 
-    def __init__(self, cluster: Cluster, names: list[str] | None, internal: bool) -> None:
-        self.cluster = cluster
+    def __init__(self, client: Client, names: list[str] | None, internal: bool) -> None:
+        self.cluster = client
         self.names = names
         self.internal = internal
-        self._before: dict[Key, int] = {}
+        self._before: dict[TopicPartition, int] = {}
         self._at = 0.0
 
     async def next(self) -> Frame:
         """A view outlives the brokers it looks at: while one fails over, look again."""
-        return await self.cluster.retrying(self._look)
+        return await self.cluster.retry(self._look)
 
     async def _look(self) -> Frame:
         found = await topics.describe(self.cluster, self.names)
         shown = [topic for topic in found if self.internal or not topic.internal]
-        info = await self.cluster.info()
-        marks = await offsets.of_leaders(self.cluster, shown)
+        info = await self.cluster.describe_cluster()
+        marks = await offsets.list_leader_offsets(self.cluster, shown)
         ends = await _ends(self.cluster, shown, [b.id for b in info.brokers if not b.fenced])
         now = asyncio.get_running_loop().time()
         seconds, self._at = now - self._at, now
@@ -114,10 +114,10 @@ class _View:
         return Frame(info, tuple(sorted(_lines(shown, hwms, rates, ends), key=_order)))
 
 
-async def _ends(cluster: Cluster, shown: list[Topic], brokers: list[int]) -> dict[int, dict[Key, int]]:
+async def _ends(client: Client, shown: list[Topic], brokers: list[int]) -> dict[int, dict[TopicPartition, int]]:
     """Log ends by broker, of leaders and followers alike."""
     hosted = {b: [(t.name, p.index) for t in shown for p in t.partitions if b in p.replicas] for b in brokers}
-    answers = await asyncio.gather(*(offsets.log_ends(cluster, b, hosted[b]) for b in brokers))
+    answers = await asyncio.gather(*(offsets.list_log_ends(client, b, hosted[b]) for b in brokers))
     return {
         broker: {key: found.offset for key, found in answer.items() if found.error is ErrorCode.none}
         for broker, answer in zip(brokers, answers, strict=True)
@@ -125,7 +125,10 @@ async def _ends(cluster: Cluster, shown: list[Topic], brokers: list[int]) -> dic
 
 
 def _lines(
-    shown: list[Topic], hwms: dict[Key, int], rates: dict[Key, float], ends: dict[int, dict[Key, int]]
+    shown: list[Topic],
+    hwms: dict[TopicPartition, int],
+    rates: dict[TopicPartition, float],
+    ends: dict[int, dict[TopicPartition, int]],
 ) -> list[Line]:
     lines = []
     for topic in shown:
@@ -133,7 +136,7 @@ def _lines(
             key = (topic.name, p.index)
             end, hwm = ends.get(p.leader, {}).get(key), hwms.get(key)
             known = [ends[b][key] for b in p.replicas if key in ends.get(b, {})]
-            state = "no leader" if p.leader == NOBODY else "under-replicated" if len(p.isr) < len(p.replicas) else ""
+            state = "no leader" if p.leader == NO_NODE else "under-replicated" if len(p.isr) < len(p.replicas) else ""
             lines.append(
                 Line(
                     topic.name, p.index, p.leader, p.leader_epoch, p.replicas, p.isr, p.elr or (), hwm, rates.get(key),
@@ -162,7 +165,7 @@ def picture(frame: Frame, screen: Console) -> RenderableType:
 
 def _row(line: Line) -> list[object]:
     rate = None if line.rate is None else f"{line.rate:.0f}"
-    leader = None if line.leader == NOBODY else line.leader
+    leader = None if line.leader == NO_NODE else line.leader
     return [
         f"{line.topic}-{line.partition}", leader, line.leader_epoch, line.replicas, line.isr, line.elr, line.hwm, rate,
         line.uncommitted, line.lag, line.state or " ",

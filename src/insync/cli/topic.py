@@ -20,8 +20,8 @@ from insync.cli.common import (
 from insync.cli.exits import usage_error
 from insync.cli.parsing import numbers, pairs
 from insync.client import topics
-from insync.client.cluster import Cluster
-from insync.client.model import NOBODY, Config, Partition, Topic
+from insync.client.client import Client
+from insync.client.model import NO_NODE, Config, Partition, Topic
 
 app = typer.Typer(help="Topics and their configs.", no_args_is_help=True)
 
@@ -56,9 +56,9 @@ def create(
     configs = pairs(config or [], "config")
     assignment = [numbers(part, "brokers") for part in assign.split("/")] if assign else []
 
-    async def work(cluster: Cluster) -> None:
+    async def work(client: Client) -> None:
         await topics.create(
-            cluster,
+            client,
             name,
             partitions=partitions,
             replication_factor=replication,
@@ -96,7 +96,7 @@ def _summary(topic: Topic) -> dict[str, Any]:
         "topic": topic.name,
         "partitions": len(topic.partitions),
         "replicas": max((len(p.replicas) for p in topic.partitions), default=0),
-        "without_leader": sum(p.leader == NOBODY for p in topic.partitions),
+        "without_leader": sum(p.leader == NO_NODE for p in topic.partitions),
         "under_replicated": sum(len(p.isr) < len(p.replicas) for p in topic.partitions),
     }
 
@@ -110,9 +110,9 @@ def describe(
 ) -> None:
     """Show leaders, replicas, ISR and ELR of every partition, and the configs that the topic itself sets."""
 
-    async def work(cluster: Cluster) -> list[tuple[Topic, list[Config]]]:
-        found = await topics.describe(cluster, names or None)
-        return [(topic, await _own_configs(cluster, topic)) for topic in found]
+    async def work(client: Client) -> list[tuple[Topic, list[Config]]]:
+        found = await topics.describe(client, names or None)
+        return [(topic, await _own_configs(client, topic)) for topic in found]
 
     found = run(bootstrap, timeout, work)
     if as_json:
@@ -125,18 +125,18 @@ def describe(
         print_table(columns, [_row(p) for p in topic.partitions])
 
 
-async def _own_configs(cluster: Cluster, topic: Topic) -> list[Config]:
-    configs = await topics.configs(cluster, topic.name)
+async def _own_configs(client: Client, topic: Topic) -> list[Config]:
+    configs = await topics.describe_configs(client, topic.name)
     return sorted((c for c in configs.values() if c.source == OWN_CONFIG), key=lambda config: config.name)
 
 
 def _row(p: Partition) -> list[Any]:
-    leader = None if p.leader == NOBODY else p.leader
+    leader = None if p.leader == NO_NODE else p.leader
     return [p.index, leader, p.leader_epoch, p.replicas, p.isr, p.elr, p.last_known_elr, _state(p)]
 
 
 def _state(p: Partition) -> str:
-    if p.leader == NOBODY:
+    if p.leader == NO_NODE:
         return "no leader"
     return "under-replicated" if len(p.isr) < len(p.replicas) else "ok"
 
@@ -179,11 +179,11 @@ def alter(
     if not partitions and not changes:
         raise usage_error("nothing to alter: give --partitions, --config or --reset")
 
-    async def work(cluster: Cluster) -> None:
+    async def work(client: Client) -> None:
         if changes:
-            await topics.alter_configs(cluster, name, changes)
+            await topics.alter_configs(client, name, changes)
         if partitions:
-            await topics.grow(cluster, name, partitions)
+            await topics.create_partitions(client, name, partitions)
 
     run(bootstrap, timeout, work)
     if as_json:
@@ -201,9 +201,9 @@ def delete(
 ) -> None:
     """Delete topics with everything in them."""
 
-    async def work(cluster: Cluster) -> None:
+    async def work(client: Client) -> None:
         for name in names:
-            await topics.delete(cluster, name)
+            await topics.delete(client, name)
             if not as_json:
                 typer.echo(f"topic '{name}' deleted")
 

@@ -6,35 +6,35 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from insync.client import apis
-from insync.client.cluster import Cluster
+from insync.client.client import Client
 from insync.client.connection import Connection
-from insync.client.errors import ClientError, ErrorCode, check
-from insync.client.model import Key, QuorumReplica, QuorumState, Reassignment
+from insync.client.errors import ClientError, ErrorCode, raise_for_error
+from insync.client.model import QuorumReplica, QuorumState, Reassignment, TopicPartition
 from insync.wire.types import METADATA_TOPIC, ms
 
 PREFERRED, UNCLEAN = 0, 1
 
-Results = dict[Key, tuple[ErrorCode, str]]
+Results = dict[TopicPartition, tuple[ErrorCode, str]]
 """Per partition the error code and the broker's words."""
 
 
-async def reassign(cluster: Cluster, targets: Mapping[Key, Sequence[int] | None]) -> Results:
+async def reassign(client: Client, targets: Mapping[TopicPartition, Sequence[int] | None]) -> Results:
     """R1, R5: begin to move partitions to their targets; None cancels. A refusal of one leaves the others alone."""
     topics: dict[str, list[dict[str, Any]]] = {}
     for (topic, index), replicas in targets.items():
         topics.setdefault(topic, []).append({"partition_index": index, "replicas": replicas})
     values = {
-        "timeout": ms(int(cluster.timeout * 1000)),
+        "timeout": ms(int(client.timeout * 1000)),
         "allow_replication_factor_change": True,
         "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
     }
 
     async def attempt() -> Any:
-        answer = await cluster.ask_controller(apis.ALTER_REASSIGNMENTS, values)
-        check(answer.error_code, "changing reassignments", answer.error_message)
+        answer = await client.call_controller(apis.ALTER_REASSIGNMENTS, values)
+        raise_for_error(answer.error_code, "changing reassignments", answer.error_message)
         return answer
 
-    answer = await cluster.retrying(attempt)
+    answer = await client.retry(attempt)
     return {
         (topic.name, p.partition_index): (p.error_code, p.error_message or "")
         for topic in answer.responses
@@ -42,16 +42,16 @@ async def reassign(cluster: Cluster, targets: Mapping[Key, Sequence[int] | None]
     }
 
 
-async def reassignments(cluster: Cluster) -> list[Reassignment]:
+async def list_reassignments(client: Client) -> list[Reassignment]:
     """R6: everything that is under way."""
 
     async def attempt() -> Any:
-        values = {"timeout": ms(int(cluster.timeout * 1000)), "topics": None}
-        answer = await cluster.ask_controller(apis.LIST_REASSIGNMENTS, values)
-        check(answer.error_code, "listing reassignments", answer.error_message)
+        values = {"timeout": ms(int(client.timeout * 1000)), "topics": None}
+        answer = await client.call_controller(apis.LIST_REASSIGNMENTS, values)
+        raise_for_error(answer.error_code, "listing reassignments", answer.error_message)
         return answer
 
-    answer = await cluster.retrying(attempt)
+    answer = await client.retry(attempt)
     found = [
         Reassignment(
             topic=topic.name,
@@ -66,7 +66,7 @@ async def reassignments(cluster: Cluster) -> list[Reassignment]:
     return sorted(found, key=lambda r: (r.topic, r.partition))
 
 
-async def elect(cluster: Cluster, kind: int, partitions: Sequence[Key] | None) -> Results:
+async def elect_leaders(client: Client, kind: int, partitions: Sequence[TopicPartition] | None) -> Results:
     """E1: elections on demand, of all partitions if none is named."""
     topics: dict[str, list[int]] = {}
     for topic, index in partitions or ():
@@ -75,15 +75,15 @@ async def elect(cluster: Cluster, kind: int, partitions: Sequence[Key] | None) -
     values = {
         "election_type": kind,
         "topic_partitions": None if partitions is None else wanted,
-        "timeout": ms(int(cluster.timeout * 1000)),
+        "timeout": ms(int(client.timeout * 1000)),
     }
 
     async def attempt() -> Any:
-        answer = await cluster.ask_controller(apis.ELECT_LEADERS, values)
-        check(answer.error_code, "electing leaders")
+        answer = await client.call_controller(apis.ELECT_LEADERS, values)
+        raise_for_error(answer.error_code, "electing leaders")
         return answer
 
-    answer = await cluster.retrying(attempt)
+    answer = await client.retry(attempt)
     return {
         (result.topic, p.partition_id): (p.error_code, p.error_message or "")
         for result in answer.replica_election_results
@@ -91,19 +91,19 @@ async def elect(cluster: Cluster, kind: int, partitions: Sequence[Key] | None) -
     }
 
 
-async def quorum(cluster: Cluster) -> QuorumState:
+async def describe_quorum(client: Client) -> QuorumState:
     """The metadata quorum as its leader sees it. A broker passes the question on, or says that it does not lead."""
 
     async def attempt() -> Any:
-        found = await _quorum_at(await cluster.anyone())
-        for broker in sorted(cluster.brokers):
+        found = await _quorum_at(await client.any_connection())
+        for broker in sorted(client.brokers):
             if found.error_code is not ErrorCode.not_leader_or_follower:
                 break
-            found = await _quorum_at(await cluster.broker(broker))
-        check(found.error_code, "describing the quorum", getattr(found, "error_message", None))
+            found = await _quorum_at(await client.broker_connection(broker))
+        raise_for_error(found.error_code, "describing the quorum", getattr(found, "error_message", None))
         return found
 
-    entry = await cluster.retrying(attempt)
+    entry = await client.retry(attempt)
     return QuorumState(
         leader=entry.leader_id,
         epoch=entry.leader_epoch,
@@ -116,7 +116,7 @@ async def quorum(cluster: Cluster) -> QuorumState:
 async def _quorum_at(connection: Connection) -> Any:
     values = {"topics": [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]}
     answer = await connection.call(apis.DESCRIBE_QUORUM, values)
-    check(answer.error_code, "describing the quorum", getattr(answer, "error_message", None))
+    raise_for_error(answer.error_code, "describing the quorum", getattr(answer, "error_message", None))
     found = [p for topic in answer.topics for p in topic.partitions]
     if not found:
         raise ClientError(f"describing the quorum: {connection.address} tells nothing about it")

@@ -48,7 +48,7 @@ CONSUMER_GROUP_DESCRIBE = Api("ConsumerGroupDescribe", 69, 0, 1)
 DESCRIBE_TOPIC_PARTITIONS = Api("DescribeTopicPartitions", 75, 0, 0)
 
 
-def newest(api: Api, theirs: tuple[int, int] | None) -> int | None:
+def newest_common_version(api: Api, theirs: tuple[int, int] | None) -> int | None:
     """The newest version in both ranges; None if they do not meet."""
     if theirs is None:
         return None

@@ -18,8 +18,8 @@ from typing import Any
 
 from insync.client import apis, sasl, tls, transport
 from insync.client.apis import Api
-from insync.client.errors import ConnectionLost, Denied, ErrorCode, Unreachable, Unsupported
-from insync.client.loose import make
+from insync.client.errors import AccessDeniedError, ConnectionLostError, ErrorCode, UnreachableError, UnsupportedError
+from insync.client.request_builder import build_request
 from insync.client.security import PLAINTEXT, Security
 from insync.client.transport import reason
 from insync.wire import codec
@@ -59,19 +59,19 @@ class Connection:
         streams: transport.Streams,
         address: str,
         client_id: str,
-        timeout: float,
+        timeout_s: float,
         security: Security = PLAINTEXT,
     ) -> None:
         self.address = address
         self.client_id = client_id
-        self.timeout = timeout
+        self.timeout = timeout_s
         self.versions: dict[int, tuple[int, int]] = {}
         self._security = security
         self._reader, self._writer = streams
         self._ids = itertools.count(1)
         self._waiting: dict[int, tuple[asyncio.Future[Any], Any]] = {}
         self._answers = 0
-        self._denied: Denied | None = None
+        self._denied: AccessDeniedError | None = None
         self._renew_at: float | None = None
         self._gate = asyncio.Lock()
         self._reading = asyncio.create_task(self._read())
@@ -82,39 +82,41 @@ class Connection:
         port: int,
         *,
         client_id: str = "insync",
-        timeout: float = 10.0,
+        timeout_s: float = 10.0,
         security: Security = PLAINTEXT,
-        connect_s: float | None = None,
+        connect_timeout_s: float | None = None,
     ) -> Connection:
-        """`Denied` if there is no trust between the two sides; that does not pass by itself."""
-        streams = await transport.connect(host, port, security.tls, timeout if connect_s is None else connect_s)
-        connection = Connection(streams, f"{host}:{port}", client_id, timeout, security)
+        """`AccessDeniedError` if there is no trust between the two sides; that does not pass by itself."""
+        streams = await transport.connect(
+            host, port, security.tls, timeout_s if connect_timeout_s is None else connect_timeout_s
+        )
+        connection = Connection(streams, f"{host}:{port}", client_id, timeout_s, security)
         try:
-            await connection._begin(timeout if connect_s is None else connect_s)
+            await connection._begin(timeout_s if connect_timeout_s is None else connect_timeout_s)
         except BaseException:
             await connection.close()
             raise
         return connection
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         return not self._reading.done()
 
     def version(self, api: Api) -> int | None:
         """The version that both sides know; None if there is none."""
-        return apis.newest(api, self.versions.get(api.key))
+        return apis.newest_common_version(api, self.versions.get(api.key))
 
     async def call(
-        self, api: Api, values: Mapping[str, Any], *, timeout: float | None = None, version: int | None = None
+        self, api: Api, values: Mapping[str, Any], *, timeout_s: float | None = None, version: int | None = None
     ) -> Any:
         """The broker's answer to one request."""
         request = self._request(api, values, version)
         if self._renew_at is None:
-            return await self._exchange(api, request, timeout)
+            return await self._exchange(api, request, timeout_s)
         async with self._gate:
             await self._renew_if_late()
             sent = await self._ask(request)
-        return await self._answer(api, sent, timeout)
+        return await self._answer(api, sent, timeout_s)
 
     async def tell(self, api: Api, values: Mapping[str, Any]) -> None:
         """A request that gets no answer: Produce with acks=0."""
@@ -123,8 +125,8 @@ class Connection:
             await self._renew_if_late()
             await self._send(frame)
 
-    async def _exchange(self, api: Api, request: Any, timeout: float | None) -> Any:
-        return await self._answer(api, await self._ask(request), timeout)
+    async def _exchange(self, api: Api, request: Any, timeout_s: float | None) -> Any:
+        return await self._answer(api, await self._ask(request), timeout_s)
 
     async def _ask(self, request: Any) -> int:
         """Its correlation id, under which somebody waits from now on."""
@@ -138,12 +140,12 @@ class Connection:
             raise
         return correlation_id
 
-    async def _answer(self, api: Api, correlation_id: int, timeout: float | None) -> Any:
+    async def _answer(self, api: Api, correlation_id: int, timeout_s: float | None) -> Any:
         try:
-            async with asyncio.timeout(self.timeout if timeout is None else timeout):
+            async with asyncio.timeout(self.timeout if timeout_s is None else timeout_s):
                 return await self._waiting[correlation_id][0]
         except TimeoutError:
-            raise ConnectionLost(f"broker {self.address} did not answer {api.name} in time") from None
+            raise ConnectionLostError(f"broker {self.address} did not answer {api.name} in time") from None
         finally:
             self._waiting.pop(correlation_id, None)
 
@@ -157,27 +159,27 @@ class Connection:
         if chosen is None:
             theirs = self.versions.get(api.key)
             known = "does not serve it" if theirs is None else f"serves versions {theirs[0]} to {theirs[1]}"
-            raise Unsupported(
+            raise UnsupportedError(
                 f"this needs {api.name} {api.low} to {api.high}, and the broker at {self.address} {known}"
             )
-        return make(codec.request_type(api.key, chosen), values)
+        return build_request(codec.request_type(api.key, chosen), values)
 
     async def _send(self, frame: bytes) -> None:
-        if not self.alive:
-            raise ConnectionLost(f"broker {self.address} closed the connection")
+        if not self.is_alive:
+            raise ConnectionLostError(f"broker {self.address} closed the connection")
         self._writer.writelines((_LENGTH.pack(len(frame)), frame))
         try:
             await self._writer.drain()
         except OSError as error:
-            raise ConnectionLost(f"broker {self.address} closed the connection: {reason(error)}") from None
+            raise ConnectionLostError(f"broker {self.address} closed the connection: {reason(error)}") from None
 
     # --- the beginning -----------------------------------------------------------------------------------------------
 
-    async def _begin(self, timeout: float) -> None:
+    async def _begin(self, timeout_s: float) -> None:
         try:
-            await self._negotiate(timeout)
-        except ConnectionLost:
-            raise self._denied or Unreachable(
+            await self._negotiate(timeout_s)
+        except ConnectionLostError:
+            raise self._denied or UnreachableError(
                 f"{self.address} does not say which APIs it serves: it is no Kafka listener, or {self._suspicion()}"
             ) from None
         if self._security.sasl is not None:
@@ -191,7 +193,7 @@ class Connection:
 
     async def _authenticate(self, credentials: sasl.Credentials) -> None:
         if self.version(apis.SASL_HANDSHAKE) is None:
-            raise sasl.not_asked_for(self.address)
+            raise sasl.sasl_not_enabled_error(self.address)
 
         async def ask(api: Api, values: Mapping[str, Any]) -> Any:
             return await self._exchange(api, self._request(api, values, None), None)
@@ -208,17 +210,17 @@ class Connection:
             await asyncio.wait(under_way, timeout=self.timeout)
         try:
             await self._authenticate(self._security.sasl)
-        except Denied:
+        except AccessDeniedError:
             self._writer.close()
             raise
 
-    async def _negotiate(self, timeout: float) -> None:
+    async def _negotiate(self, timeout_s: float) -> None:
         """A broker that does not know our version of ApiVersions answers in version 0 with an error and its range."""
-        answer = await self.call(apis.API_VERSIONS, CLIENT, timeout=timeout, version=apis.API_VERSIONS.high)
+        answer = await self.call(apis.API_VERSIONS, CLIENT, timeout_s=timeout_s, version=apis.API_VERSIONS.high)
         if answer.error_code is ErrorCode.unsupported_version:
-            answer = await self.call(apis.API_VERSIONS, {}, timeout=timeout, version=0)
+            answer = await self.call(apis.API_VERSIONS, {}, timeout_s=timeout_s, version=0)
         if answer.error_code is not ErrorCode.none:
-            raise ConnectionLost(f"ApiVersions was answered with {answer.error_code.name}")
+            raise ConnectionLostError(f"ApiVersions was answered with {answer.error_code.name}")
         self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
 
     async def _read(self) -> None:
@@ -229,7 +231,9 @@ class Connection:
                 (length,) = _LENGTH.unpack(head)
                 if not self._answers and head.startswith(_TLS_ALERT):
                     why = "it speaks TLS"
-                    self._denied = Denied(f"{self.address} speaks TLS only: set security.protocol to SSL or SASL_SSL")
+                    self._denied = AccessDeniedError(
+                        f"{self.address} speaks TLS only: set security.protocol to SSL or SASL_SSL"
+                    )
                     return
                 if not 4 <= length <= _LARGEST_FRAME:
                     why = f"it sent a frame of {length} bytes"
@@ -243,7 +247,7 @@ class Connection:
         except ssl.SSLError as error:
             why = reason(error)
             if not self._answers:  # with TLS 1.3 a broker tells after the handshake whether it takes our certificate
-                self._denied = Denied(tls.alert(error, self.address))
+                self._denied = AccessDeniedError(tls.describe_alert(error, self.address))
         except OSError as error:
             why = reason(error)
         finally:
@@ -257,12 +261,14 @@ class Connection:
         try:
             future.set_result(_decode(frame, request_type))
         except MalformedFrame as error:
-            future.set_exception(ConnectionLost(f"broker {self.address} sent an answer that makes no sense: {error}"))
+            future.set_exception(
+                ConnectionLostError(f"broker {self.address} sent an answer that makes no sense: {error}")
+            )
 
     def _give_up(self, reason: str) -> None:
         for future, _ in self._waiting.values():
             if not future.done():
-                future.set_exception(ConnectionLost(f"broker {self.address} went away: {reason}"))
+                future.set_exception(ConnectionLostError(f"broker {self.address} went away: {reason}"))
 
 
 def _decode(frame: bytes, request_type: Any) -> Any:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from insync.client import apis, topics
-from insync.client.cluster import Cluster
-from insync.client.errors import RETRIABLE, ClientError, ErrorCode, NoAnswer, Refused
-from insync.client.model import NOBODY, Topic
+from insync.client.client import Client
+from insync.client.errors import RETRIABLE, ClientError, ErrorCode, NoAnswerError, RefusedError
+from insync.client.model import NO_NODE, Topic
 from insync.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from insync.wire import batch
 from insync.wire.errors import MalformedBatch
@@ -25,13 +25,13 @@ _ABORT = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Consumed:
+class ConsumedRecord:
     partition: int
     record: batch.Record
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedBatches:
     """Batches as a broker sent them: the first may begin before what was asked for, the last may be cut off."""
 
     partition: int
@@ -48,7 +48,7 @@ class Reader:
         "_failing_since",
         "_isolation",
         "_partition_bytes",
-        "cluster",
+        "client",
         "positions",
         "stops",
         "topic",
@@ -56,7 +56,7 @@ class Reader:
 
     def __init__(
         self,
-        cluster: Cluster,
+        client: Client,
         topic: Topic,
         positions: Mapping[int, int],
         stops: Mapping[int, int] | None = None,
@@ -64,37 +64,37 @@ class Reader:
         isolation: int = READ_UNCOMMITTED,
         partition_bytes: int = PARTITION_BYTES,
     ) -> None:
-        self.cluster = cluster
+        self.client = client
         self.topic = topic
         self.positions = dict(positions)
         self.stops = stops
         self._isolation = isolation
-        self._partition_bytes = cluster.settings.partition_bytes or partition_bytes
-        self._answer_s = cluster.answer_s + cluster.settings.max_wait_ms / 1000
+        self._partition_bytes = client.settings.partition_bytes or partition_bytes
+        self._answer_s = client.attempt_timeout_s + client.settings.max_wait_ms / 1000
         self._failing_since: float | None = None
 
-    async def records(self) -> AsyncIterator[Consumed]:
+    async def records(self) -> AsyncIterator[ConsumedRecord]:
         """Every record, in order within each partition; ends when every stop is reached."""
-        async for fetched in self.raw():
+        async for fetched in self.fetch_batches():
             for consumed in self._taken(fetched):
                 yield consumed
 
-    async def raw(self) -> AsyncIterator[Fetched]:
+    async def fetch_batches(self) -> AsyncIterator[FetchedBatches]:
         """What leaders answer. Who reads this way moves `positions` on before asking for more."""
         while wanted := self._unfinished():
             by_leader: dict[int, dict[int, int]] = {}
             for partition in wanted:
                 leader, epoch = self._leader(partition)
                 by_leader.setdefault(leader, {})[partition] = epoch
-            troubled = NOBODY in by_leader
-            asked = [self._fetch(leader, mine) for leader, mine in by_leader.items() if leader != NOBODY]
+            troubled = NO_NODE in by_leader
+            asked = [self._fetch(leader, mine) for leader, mine in by_leader.items() if leader != NO_NODE]
             for answer in await asyncio.gather(*asked):
                 troubled |= answer is None
                 for data in answer or ():
                     if self._refused(data):
                         troubled = True
                     elif data.records:
-                        yield Fetched(data.partition_index, bytes(data.records), _aborted(data, self._isolation))
+                        yield FetchedBatches(data.partition_index, bytes(data.records), _aborted(data, self._isolation))
             await self._after_round(troubled)
 
     def _unfinished(self) -> list[int]:
@@ -104,15 +104,15 @@ class Reader:
     def _leader(self, partition: int) -> tuple[int, int]:
         """Who it is, and in which epoch."""
         known = self.topic.partition(partition)
-        return (NOBODY, -1) if known is None else (known.leader, known.leader_epoch)
+        return (NO_NODE, -1) if known is None else (known.leader, known.leader_epoch)
 
     async def _fetch(self, leader: int, partitions: Mapping[int, int]) -> list[Any] | None:
         """The leader's answer per partition; None if there was none. F3: only from the leader of that epoch."""
         try:
-            answer = await self.cluster.ask_broker(
-                leader, apis.FETCH, self._request(partitions), timeout=self._answer_s
+            answer = await self.client.call_broker(
+                leader, apis.FETCH, self._request(partitions), timeout_s=self._answer_s
             )
-        except NoAnswer:
+        except NoAnswerError:
             return None
         if getattr(answer, "error_code", ErrorCode.none) is not ErrorCode.none:
             return None
@@ -128,7 +128,7 @@ class Reader:
             }
             for partition, epoch in partitions.items()
         ]
-        settings = self.cluster.settings
+        settings = self.client.settings
         return {
             "replica_id": -1,
             "max_wait": ms(settings.max_wait_ms),
@@ -149,14 +149,14 @@ class Reader:
             return True
         at = self.positions[data.partition_index]
         hint = f"offset {at} is not in the log" if data.error_code is ErrorCode.offset_out_of_range else None
-        raise Refused(data.error_code, f"reading {self.topic.name}-{data.partition_index}", hint)
+        raise RefusedError(data.error_code, f"reading {self.topic.name}-{data.partition_index}", hint)
 
-    def _taken(self, fetched: Fetched) -> Iterator[Consumed]:
+    def _taken(self, fetched: FetchedBatches) -> Iterator[ConsumedRecord]:
         partition = fetched.partition
-        for header, records in visible(fetched.data, fetched.aborted):
+        for header, records in visible_records(fetched.data, fetched.aborted):
             for record in records:
                 if record.offset >= self.positions[partition] and not self._past_stop(partition, record.offset):
-                    yield Consumed(partition, record)
+                    yield ConsumedRecord(partition, record)
             self.positions[partition] = max(self.positions[partition], header.next_offset)
 
     def _past_stop(self, partition: int, offset: int) -> bool:
@@ -168,17 +168,19 @@ class Reader:
             self._failing_since = None
             return
         self._failing_since = self._failing_since or now
-        if now - self._failing_since > self.cluster.timeout:
+        if now - self._failing_since > self.client.timeout:
             raise ClientError(
-                f"topic '{self.topic.name}' could not be read for {self.cluster.timeout:g} s: "
+                f"topic '{self.topic.name}' could not be read for {self.client.timeout:g} s: "
                 "`insync health` and `insync explain` tell what is wrong"
             )
-        await asyncio.sleep(self.cluster.settings.first_pause)
-        await self.cluster.ask_around()
-        self.topic = await self.cluster.retrying(lambda: topics.describe_one(self.cluster, self.topic.name))
+        await asyncio.sleep(self.client.settings.retry_backoff_s)
+        await self.client.switch_broker()
+        self.topic = await self.client.retry(lambda: topics.describe_one(self.client, self.topic.name))
 
 
-def visible(data: bytes, aborted: Sequence[tuple[int, int]]) -> Iterator[tuple[batch.BatchHeader, list[batch.Record]]]:
+def visible_records(
+    data: bytes, aborted: Sequence[tuple[int, int]]
+) -> Iterator[tuple[batch.BatchHeader, list[batch.Record]]]:
     """Each whole batch with the records that a reader may see: none of control batches and of aborted transactions."""
     dropping: set[int] = set()
     first: dict[int, list[int]] = {}

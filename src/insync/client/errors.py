@@ -7,19 +7,19 @@ from collections.abc import Collection
 from insync.wire.errors import ErrorCode
 
 __all__ = [
-    "BadAddress",
-    "BadSetting",
+    "AccessDeniedError",
+    "AddressError",
     "ClientError",
-    "ConnectionLost",
-    "Denied",
+    "ConnectionLostError",
     "ErrorCode",
-    "NoAnswer",
-    "NoBroker",
-    "Refused",
-    "UnknownTopic",
-    "Unreachable",
-    "Unsupported",
-    "name_of",
+    "NoAnswerError",
+    "NoBrokerError",
+    "RefusedError",
+    "SettingError",
+    "UnknownTopicError",
+    "UnreachableError",
+    "UnsupportedError",
+    "error_name",
 ]
 
 
@@ -27,11 +27,11 @@ class ClientError(Exception):
     """The text is meant for people."""
 
 
-class BadAddress(ClientError):  # noqa: N818  these names say what happened
+class AddressError(ClientError):
     """A bootstrap address that cannot be one."""
 
 
-class BadSetting(ClientError):  # noqa: N818
+class SettingError(ClientError):
     """A client setting that makes no sense; `problem` is a sentence that begins after its name. Never with a secret."""
 
     def __init__(self, setting: str, problem: str) -> None:
@@ -39,60 +39,60 @@ class BadSetting(ClientError):  # noqa: N818
         self.setting = setting
         self.problem = problem
 
-    def __reduce__(self) -> tuple[type[BadSetting], tuple[str, str]]:
-        return BadSetting, (self.setting, self.problem)
+    def __reduce__(self) -> tuple[type[SettingError], tuple[str, str]]:
+        return SettingError, (self.setting, self.problem)
 
 
-class Denied(ClientError):  # noqa: N818
+class AccessDeniedError(ClientError):
     """No trust: TLS or the authentication failed. It is not tried again: settings do not mend themselves, and a wrong
     password that is sent again and again locks accounts."""
 
 
-class NoAnswer(ClientError):  # noqa: N818
+class NoAnswerError(ClientError):
     """A broker did not answer the question; another one might, or the same one later."""
 
 
-class Unreachable(NoAnswer):
+class UnreachableError(NoAnswerError):
     """Nobody answers, or what answers is not a broker."""
 
 
-class NoBroker(Unreachable):
+class NoBrokerError(UnreachableError):
     """None of the addresses that we know."""
 
 
-class ConnectionLost(NoAnswer):
+class ConnectionLostError(NoAnswerError):
     """The broker closed the connection, or took too long."""
 
 
-class Unsupported(NoAnswer):
+class UnsupportedError(NoAnswerError):
     """The broker does not know an API, or no version of it that this client knows."""
 
 
-class UnknownTopic(ClientError):  # noqa: N818
+class UnknownTopicError(ClientError):
     def __init__(self, topic: str) -> None:
         super().__init__(f"there is no topic '{topic}': `insync topic list` shows those there are")
         self.topic = topic
 
 
-class Refused(ClientError):  # noqa: N818
+class RefusedError(ClientError):
     """A broker answered with an error code."""
 
     def __init__(self, code: ErrorCode, what: str, message: str | None = None) -> None:
         hint = message or HINTS.get(code, "")
-        super().__init__(f"{what}: {name_of(code)}" + (f" ({hint})" if hint else ""))
+        super().__init__(f"{what}: {error_name(code)}" + (f" ({hint})" if hint else ""))
         self.code = code
 
 
-def name_of(code: ErrorCode) -> str:
+def error_name(code: ErrorCode) -> str:
     """The name that Kafka's documentation uses."""
     name: str = code.name
     return name.upper()
 
 
-def check(code: ErrorCode, what: str, message: str | None = None) -> None:
+def raise_for_error(code: ErrorCode, what: str, message: str | None = None) -> None:
     """Raise Refused unless the code says that all is well."""
     if code is not ErrorCode.none:
-        raise Refused(code, what, message)
+        raise RefusedError(code, what, message)
 
 
 HINTS = {
@@ -134,11 +134,11 @@ RETRIABLE = (
     ErrorCode.unknown_topic_or_partition,
 )
 """Likely to pass by themselves: a leader, a controller or a coordinator is about to change, or a broker has not read
-yet what the cluster has decided. A topic that is not there when topics are looked up is `UnknownTopic`."""
+yet what the cluster has decided. A topic that is not there when topics are looked up is `UnknownTopicError`."""
 
 
-def passes(error: ClientError, also: Collection[ErrorCode] = ()) -> bool:
+def is_retriable(error: ClientError, also: Collection[ErrorCode] = ()) -> bool:
     """Whether it is worth another try."""
-    if isinstance(error, Refused):
+    if isinstance(error, RefusedError):
         return error.code in RETRIABLE or error.code in also
-    return isinstance(error, ConnectionLost | Unreachable)
+    return isinstance(error, ConnectionLostError | UnreachableError)

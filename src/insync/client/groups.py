@@ -8,96 +8,102 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from insync.client import apis
-from insync.client.cluster import Cluster
-from insync.client.errors import ClientError, ErrorCode, Refused, UnknownTopic, check
-from insync.client.model import Group, Key, Member
+from insync.client.client import Client
+from insync.client.errors import ClientError, ErrorCode, RefusedError, UnknownTopicError, raise_for_error
+from insync.client.model import Group, Member, TopicPartition
 from insync.wire.types import ms
 
 T = TypeVar("T")
 
 GROUP = 0
 NO_GENERATION = -1
-NEWER = "consumer"
+CONSUMER_PROTOCOL = "consumer"
 
 _I16, _I32 = struct.Struct(">h"), struct.Struct(">i")
 
 
-async def coordinator(cluster: Cluster, group: str) -> int:
+async def find_coordinator(client: Client, group: str) -> int:
     values = {"key": group, "key_type": GROUP, "coordinator_keys": [group]}
-    answer = await cluster.ask(apis.FIND_COORDINATOR, values)
+    answer = await client.call_any(apis.FIND_COORDINATOR, values)
     found = getattr(answer, "coordinators", (answer,))[0]
-    check(found.error_code, f"finding the coordinator of group '{group}'", getattr(found, "error_message", None))
+    raise_for_error(
+        found.error_code, f"finding the coordinator of group '{group}'", getattr(found, "error_message", None)
+    )
     node: int = found.node_id
     return node
 
 
-async def listed(cluster: Cluster) -> list[Group]:
+async def list_groups(client: Client) -> list[Group]:
     """All groups of all brokers: each broker knows those it coordinates."""
     values: dict[str, Any] = {"states_filter": (), "types_filter": ()}
 
     async def of(broker: int) -> list[Group]:
-        answer = await cluster.ask_broker(broker, apis.LIST_GROUPS, values)
-        check(answer.error_code, f"listing the groups of broker {broker}")
+        answer = await client.call_broker(broker, apis.LIST_GROUPS, values)
+        raise_for_error(answer.error_code, f"listing the groups of broker {broker}")
         return [_listed(entry, broker) for entry in answer.groups]
 
     async def attempt() -> list[Group]:
-        pages = await asyncio.gather(*(of(broker) for broker in sorted(cluster.brokers)))
+        pages = await asyncio.gather(*(of(broker) for broker in sorted(client.brokers)))
         return [group for page in pages for group in page]
 
-    return sorted(await cluster.retrying(attempt), key=lambda group: group.id)
+    return sorted(await client.retry(attempt), key=lambda group: group.id)
 
 
-async def describe(cluster: Cluster, group: str) -> Group:
+async def describe(client: Client, group: str) -> Group:
     """A group that nobody has heard of is Refused with GROUP_ID_NOT_FOUND."""
 
     async def ask(node: int) -> Group:
         values = {"groups": [group], "include_authorized_operations": False}
-        answer = await cluster.ask_broker(node, apis.DESCRIBE_GROUPS, values)
+        answer = await client.call_broker(node, apis.DESCRIBE_GROUPS, values)
         (found,) = answer.groups
-        check(found.error_code, f"describing group '{group}'", getattr(found, "error_message", None))
+        raise_for_error(found.error_code, f"describing group '{group}'", getattr(found, "error_message", None))
         return _described(found, node)
 
-    found = await _at_coordinator(cluster, group, ask)
+    found = await _at_coordinator(client, group, ask)
     if found.state != "Dead":
         return found
     # A group of the newer protocol is Dead to DescribeGroups; one that nobody has heard of is Dead too.
-    known = {entry.id: entry for entry in await listed(cluster)}
+    known = {entry.id: entry for entry in await list_groups(client)}
     if group not in known:
-        raise Refused(ErrorCode.group_id_not_found, f"describing group '{group}'")
-    return await _newer(cluster, group) if known[group].kind.lower() == NEWER else known[group]
+        raise RefusedError(ErrorCode.group_id_not_found, f"describing group '{group}'")
+    return (
+        await _describe_consumer_group(client, group)
+        if known[group].kind.lower() == CONSUMER_PROTOCOL
+        else known[group]
+    )
 
 
-async def _newer(cluster: Cluster, group: str) -> Group:
+async def _describe_consumer_group(client: Client, group: str) -> Group:
     """A group whose coordinator assigns partitions itself (KIP-848)."""
 
     async def ask(node: int) -> Group:
         values = {"group_ids": [group], "include_authorized_operations": False}
-        answer = await cluster.ask_broker(node, apis.CONSUMER_GROUP_DESCRIBE, values)
+        answer = await client.call_broker(node, apis.CONSUMER_GROUP_DESCRIBE, values)
         (found,) = answer.groups
-        check(found.error_code, f"describing group '{group}'", found.error_message)
-        members = tuple(_newer_member(member) for member in found.members)
+        raise_for_error(found.error_code, f"describing group '{group}'", found.error_message)
+        members = tuple(_consumer_group_member(member) for member in found.members)
         return Group(
             id=group,
             state=found.group_state,
             protocol_type="consumer",
             coordinator=node,
-            kind=NEWER,
+            kind=CONSUMER_PROTOCOL,
             protocol=found.assignor_name,
             members=members,
         )
 
-    return await _at_coordinator(cluster, group, ask)
+    return await _at_coordinator(client, group, ask)
 
 
-async def committed(cluster: Cluster, group: str) -> dict[Key, int]:
+async def list_committed_offsets(client: Client, group: str) -> dict[TopicPartition, int]:
     """Every offset the group has committed."""
 
-    async def ask(node: int) -> dict[Key, int]:
+    async def ask(node: int) -> dict[TopicPartition, int]:
         single = {"group_id": group, "topics": None, "require_stable": False}
         values = {**single, "groups": [{**single, "member_id": None, "member_epoch": -1}]}
-        answer = await cluster.ask_broker(node, apis.OFFSET_FETCH, values)
+        answer = await client.call_broker(node, apis.OFFSET_FETCH, values)
         found = getattr(answer, "groups", (answer,))[0]
-        check(getattr(found, "error_code", ErrorCode.none), f"reading the offsets of group '{group}'")
+        raise_for_error(getattr(found, "error_code", ErrorCode.none), f"reading the offsets of group '{group}'")
         return {
             (topic.name, p.partition_index): p.committed_offset
             for topic in found.topics
@@ -105,10 +111,10 @@ async def committed(cluster: Cluster, group: str) -> dict[Key, int]:
             if p.committed_offset >= 0
         }
 
-    return await _at_coordinator(cluster, group, ask)
+    return await _at_coordinator(client, group, ask)
 
 
-async def commit(cluster: Cluster, group: str, offsets: Mapping[Key, int]) -> None:
+async def commit_offsets(client: Client, group: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Move a group that has no members; Refused if it has some."""
     topics: dict[str, list[dict[str, Any]]] = {}
     for (topic, index), offset in offsets.items():
@@ -125,30 +131,30 @@ async def commit(cluster: Cluster, group: str, offsets: Mapping[Key, int]) -> No
     }  # fmt: skip
 
     async def ask(node: int) -> None:
-        answer = await cluster.ask_broker(node, apis.OFFSET_COMMIT, values)
+        answer = await client.call_broker(node, apis.OFFSET_COMMIT, values)
         for topic in answer.topics:
             for p in topic.partitions:
                 if p.error_code is ErrorCode.unknown_topic_or_partition:
-                    raise UnknownTopic(topic.name)
-                check(p.error_code, f"moving group '{group}' on {topic.name}-{p.partition_index}")
+                    raise UnknownTopicError(topic.name)
+                raise_for_error(p.error_code, f"moving group '{group}' on {topic.name}-{p.partition_index}")
 
-    await _at_coordinator(cluster, group, ask)
+    await _at_coordinator(client, group, ask)
 
 
-async def delete(cluster: Cluster, group: str) -> None:
+async def delete(client: Client, group: str) -> None:
     async def ask(node: int) -> None:
-        answer = await cluster.ask_broker(node, apis.DELETE_GROUPS, {"groups_names": [group]})
+        answer = await client.call_broker(node, apis.DELETE_GROUPS, {"groups_names": [group]})
         for result in answer.results:
-            check(result.error_code, f"deleting group '{group}'")
+            raise_for_error(result.error_code, f"deleting group '{group}'")
 
-    await _at_coordinator(cluster, group, ask)
+    await _at_coordinator(client, group, ask)
 
 
-async def _at_coordinator(cluster: Cluster, group: str, ask: Callable[[int], Awaitable[T]]) -> T:
+async def _at_coordinator(client: Client, group: str, ask: Callable[[int], Awaitable[T]]) -> T:
     async def attempt() -> T:
-        return await ask(await coordinator(cluster, group))
+        return await ask(await find_coordinator(client, group))
 
-    return await cluster.retrying(attempt)
+    return await client.retry(attempt)
 
 
 def _listed(entry: Any, broker: int) -> Group:
@@ -183,7 +189,7 @@ def _member(member: Any, protocol_type: str) -> Member:
     )
 
 
-def _newer_member(member: Any) -> Member:
+def _consumer_group_member(member: Any) -> Member:
     assigned = [(topic.topic_name, index) for topic in member.assignment.topic_partitions for index in topic.partitions]
     return Member(
         id=member.member_id,
@@ -194,11 +200,11 @@ def _newer_member(member: Any) -> Member:
     )
 
 
-def assigned_partitions(data: bytes) -> Sequence[Key]:
+def assigned_partitions(data: bytes) -> Sequence[TopicPartition]:
     """The partitions in a consumer's assignment: version, then topics with their partitions."""
     if len(data) < 6:
         return ()
-    found: list[Key] = []
+    found: list[TopicPartition] = []
     try:
         (topics,), pos = _I32.unpack_from(data, 2), 6
         for _ in range(topics):
@@ -213,6 +219,6 @@ def assigned_partitions(data: bytes) -> Sequence[Key]:
     return tuple(found)
 
 
-def lag(committed_offset: int | None, end: int) -> int | None:
+def compute_lag(committed_offset: int | None, end: int) -> int | None:
     """Records that the group has not read yet; None where it never committed."""
     return None if committed_offset is None or end < 0 else max(0, end - committed_offset)

@@ -10,24 +10,24 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
-from insync.client.model import NOBODY, Partition, Topic
+from insync.client.model import NO_NODE, Partition, Topic
 from insync.wire.types import ZERO_UUID
 
 
-class Leaders:
+class LeaderCache:
     __slots__ = ("_newest",)
 
     def __init__(self) -> None:
         self._newest: dict[tuple[UUID, int], Partition] = {}
 
-    def heard(self, topic_id: UUID, index: int, epoch: int) -> None:
+    def note_epoch(self, topic_id: UUID, index: int, epoch: int) -> None:
         """Somebody led in this epoch, whoever it was."""
         known = self._newest.get((topic_id, index))
         if epoch > (-1 if known is None else known.leader_epoch):
-            unknown = Partition(index=index, leader=NOBODY, leader_epoch=epoch, replicas=(), isr=())
+            unknown = Partition(index=index, leader=NO_NODE, leader_epoch=epoch, replicas=(), isr=())
             self._newest[topic_id, index] = unknown
 
-    def newest(self, topic: Topic) -> Topic:
+    def with_newest_leaders(self, topic: Topic) -> Topic:
         """As it is told now, except where something newer was heard before."""
         if topic.id == ZERO_UUID:  # of a cluster without ids: epochs may have begun again
             return topic

@@ -8,10 +8,10 @@ from uuid import UUID
 from insync.wire.errors import ErrorCode
 from insync.wire.types import ZERO_UUID
 
-NOBODY = -1
+NO_NODE = -1
 """The id that stands for "no leader" and "no controller"."""
 
-Key = tuple[str, int]
+TopicPartition = tuple[str, int]
 """Topic name and partition index."""
 
 
@@ -42,7 +42,7 @@ class Partition:
 
     @property
     def preferred(self) -> int:
-        return self.replicas[0] if self.replicas else NOBODY
+        return self.replicas[0] if self.replicas else NO_NODE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class ClusterInfo:
     cluster_id: str
     controller: int
     brokers: tuple[Broker, ...]
-    tells_fenced: bool
+    includes_fenced: bool
     """Whether the list shows fenced brokers too, so that a broker that is missing is not registered at all."""
 
 
@@ -97,7 +97,7 @@ class LogDir:
     error: ErrorCode
     total_bytes: int
     usable_bytes: int
-    replicas: dict[Key, ReplicaLog] = field(default_factory=dict)
+    replicas: dict[TopicPartition, ReplicaLog] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ class Member:
     client_id: str
     host: str
     instance: str | None
-    assigned: tuple[Key, ...]
+    assigned: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

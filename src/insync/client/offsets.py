@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from insync.client import apis
-from insync.client.cluster import Cluster
-from insync.client.errors import ClientError, ErrorCode, NoAnswer, Refused, check
-from insync.client.model import NOBODY, Key, LogDir, Offset, Partition, ReplicaLog, Topic
+from insync.client.client import Client
+from insync.client.errors import ClientError, ErrorCode, NoAnswerError, RefusedError, raise_for_error
+from insync.client.model import NO_NODE, LogDir, Offset, Partition, ReplicaLog, Topic, TopicPartition
 from insync.client.topics import describe
 from insync.wire.types import ms
 
@@ -22,35 +22,35 @@ CONSUMER, DEBUGGER = -1, -2
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 
-async def of_leaders(
-    cluster: Cluster, topics: Sequence[Topic], timestamp: int = LATEST, *, isolation: int = READ_UNCOMMITTED
-) -> dict[Key, Offset]:
+async def list_leader_offsets(
+    client: Client, topics: Sequence[Topic], timestamp: int = LATEST, *, isolation: int = READ_UNCOMMITTED
+) -> dict[TopicPartition, Offset]:
     """One offset of every partition, from its leader; what cannot be told carries its error."""
     wanted = {(topic.name, p.index): timestamp for topic in topics for p in topic.partitions}
-    return await of_partitions(cluster, topics, wanted, isolation=isolation)
+    return await list_offsets(client, topics, wanted, isolation=isolation)
 
 
-async def of_partitions(
-    cluster: Cluster,
+async def list_offsets(
+    client: Client,
     topics: Sequence[Topic],
-    wanted: Mapping[Key, int],
+    wanted: Mapping[TopicPartition, int],
     *,
     isolation: int = READ_UNCOMMITTED,
-    timeout: float | None = None,
-) -> dict[Key, Offset]:
+    timeout_s: float | None = None,
+) -> dict[TopicPartition, Offset]:
     """Offsets for a timestamp of each partition's own."""
     known = {(topic.name, p.index): p for topic in topics for p in topic.partitions}
-    found: dict[Key, Offset] = {}
-    by_leader: dict[int, dict[Key, int]] = {}
+    found: dict[TopicPartition, Offset] = {}
+    by_leader: dict[int, dict[TopicPartition, int]] = {}
     for key, timestamp in wanted.items():
-        if key not in known or known[key].leader == NOBODY:
+        if key not in known or known[key].leader == NO_NODE:
             found[key] = Offset(-1, error=ErrorCode.leader_not_available)
         else:
             by_leader.setdefault(known[key].leader, {})[key] = timestamp
     epochs = {key: partition.leader_epoch for key, partition in known.items()}
     answers = await asyncio.gather(
         *(
-            of_replicas(cluster, leader, keys, isolation=isolation, epochs=epochs, timeout=timeout)
+            list_offsets_at_broker(client, leader, keys, isolation=isolation, epochs=epochs, timeout_s=timeout_s)
             for leader, keys in by_leader.items()
         )
     )
@@ -59,35 +59,39 @@ async def of_partitions(
     return found
 
 
-async def told(
-    cluster: Cluster, wanted: Mapping[Key, int], *, known: Sequence[Topic] = (), isolation: int = READ_UNCOMMITTED
-) -> dict[Key, Offset]:
-    """As `of_partitions`, and none with an error: while leaders change, they are looked up and asked again. `known` are
+async def list_offsets_with_retry(
+    client: Client,
+    wanted: Mapping[TopicPartition, int],
+    *,
+    known: Sequence[Topic] = (),
+    isolation: int = READ_UNCOMMITTED,
+) -> dict[TopicPartition, Offset]:
+    """As `list_offsets`, and none with an error: while leaders change, they are looked up and asked again. `known` are
     the topics where they have been looked up just now."""
     names = sorted({topic for topic, _ in wanted})
 
-    async def attempt() -> dict[Key, Offset]:
+    async def attempt() -> dict[TopicPartition, Offset]:
         nonlocal known
-        asked = known or await describe(cluster, names)
+        asked = known or await describe(client, names)
         known = ()  # if it fails, leaders may have changed
-        found = await of_partitions(cluster, asked, wanted, isolation=isolation, timeout=cluster.answer_s)
+        found = await list_offsets(client, asked, wanted, isolation=isolation, timeout_s=client.attempt_timeout_s)
         for (topic, index), offset in found.items():
-            check(offset.error, f"asking for the offsets of {topic}-{index}")
+            raise_for_error(offset.error, f"asking for the offsets of {topic}-{index}")
         return found
 
-    return await cluster.retrying(attempt) if wanted else {}
+    return await client.retry(attempt) if wanted else {}
 
 
-async def of_replicas(
-    cluster: Cluster,
+async def list_offsets_at_broker(
+    client: Client,
     broker: int,
-    wanted: Mapping[Key, int],
+    wanted: Mapping[TopicPartition, int],
     replica: int = CONSUMER,
     *,
     isolation: int = READ_UNCOMMITTED,
-    epochs: Mapping[Key, int] | None = None,
-    timeout: float | None = None,
-) -> dict[Key, Offset]:
+    epochs: Mapping[TopicPartition, int] | None = None,
+    timeout_s: float | None = None,
+) -> dict[TopicPartition, Offset]:
     """What one broker says; if it cannot be reached, each carries NETWORK_EXCEPTION. With `epochs`, only as the leader
     of these epochs (F3)."""
     topics: dict[str, list[dict[str, int]]] = {}
@@ -99,54 +103,56 @@ async def of_replicas(
         "replica_id": replica,
         "isolation_level": isolation,
         "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
-        "timeout": ms(int(cluster.timeout * 1000)),
+        "timeout": ms(int(client.timeout * 1000)),
     }
     try:
-        answer = await cluster.ask_broker(broker, apis.LIST_OFFSETS, values, timeout=timeout)
-    except NoAnswer:
+        answer = await client.call_broker(broker, apis.LIST_OFFSETS, values, timeout_s=timeout_s)
+    except NoAnswerError:
         return {key: Offset(-1, error=ErrorCode.network_exception) for key in wanted}
     return {(topic.name, p.partition_index): _offset(p) for topic in answer.topics for p in topic.partitions}
 
 
-async def log_ends(cluster: Cluster, broker: int, keys: Sequence[Key]) -> dict[Key, Offset]:
+async def list_log_ends(client: Client, broker: int, keys: Sequence[TopicPartition]) -> dict[TopicPartition, Offset]:
     """The log end offset of the replicas that one broker has, leader or not."""
-    return await of_replicas(cluster, broker, dict.fromkeys(keys, LATEST), DEBUGGER)
+    return await list_offsets_at_broker(client, broker, dict.fromkeys(keys, LATEST), DEBUGGER)
 
 
-async def epoch_end(
-    cluster: Cluster, topic: str, partition: Partition, epoch: int, *, timeout: float | None = None
+async def find_epoch_end(
+    client: Client, topic: str, partition: Partition, epoch: int, *, timeout_s: float | None = None
 ) -> Offset:
     """Where the leader's log ends the newest epoch that is not above `epoch`."""
-    if partition.leader == NOBODY:
+    if partition.leader == NO_NODE:
         return Offset(-1, error=ErrorCode.leader_not_available)
     asked = {"partition": partition.index, "current_leader_epoch": partition.leader_epoch, "leader_epoch": epoch}
     values = {"replica_id": DEBUGGER, "topics": [{"topic": topic, "partitions": [asked]}]}
     try:
-        answer = await cluster.ask_broker(partition.leader, apis.OFFSET_FOR_LEADER_EPOCH, values, timeout=timeout)
-    except NoAnswer:
+        answer = await client.call_broker(partition.leader, apis.OFFSET_FOR_LEADER_EPOCH, values, timeout_s=timeout_s)
+    except NoAnswerError:
         return Offset(-1, error=ErrorCode.network_exception)
     (found,) = (p for each in answer.topics for p in each.partitions)
     return Offset(found.end_offset, leader_epoch=found.leader_epoch, error=found.error_code)
 
 
-async def log_dirs(cluster: Cluster, broker: int, topics: Sequence[Topic] | None = None) -> list[LogDir]:
+async def describe_log_dirs(client: Client, broker: int, topics: Sequence[Topic] | None = None) -> list[LogDir]:
     """The log directories of one broker with the sizes of its replicas."""
     wanted = None
     if topics is not None:
         wanted = [{"topic": topic.name, "partitions": [p.index for p in topic.partitions]} for topic in topics]
-    answer = await cluster.ask_broker(broker, apis.DESCRIBE_LOG_DIRS, {"topics": wanted})
+    answer = await client.call_broker(broker, apis.DESCRIBE_LOG_DIRS, {"topics": wanted})
     code = getattr(answer, "error_code", ErrorCode.none)
     if code is not ErrorCode.none:
-        raise Refused(code, f"asking broker {broker} for its log directories")
+        raise RefusedError(code, f"asking broker {broker} for its log directories")
     return [_log_dir(result) for result in answer.results]
 
 
-async def sizes(cluster: Cluster, brokers: Sequence[int], topics: Sequence[Topic]) -> dict[int, dict[Key, ReplicaLog]]:
+async def describe_replica_logs(
+    client: Client, brokers: Sequence[int], topics: Sequence[Topic]
+) -> dict[int, dict[TopicPartition, ReplicaLog]]:
     """Replica sizes by broker; a broker that does not answer is left out."""
 
-    async def of(broker: int) -> tuple[int, dict[Key, ReplicaLog] | None]:
+    async def of(broker: int) -> tuple[int, dict[TopicPartition, ReplicaLog] | None]:
         try:
-            found = await log_dirs(cluster, broker, topics)
+            found = await describe_log_dirs(client, broker, topics)
         except ClientError:
             return broker, None
         return broker, {key: replica for entry in found for key, replica in entry.replicas.items()}

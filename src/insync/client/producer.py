@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from insync.client import apis, topics
-from insync.client.cluster import Cluster
-from insync.client.errors import ClientError, ErrorCode, Refused, check
-from insync.client.model import NOBODY, Key, Topic
+from insync.client.client import Client
+from insync.client.errors import ClientError, ErrorCode, RefusedError, raise_for_error
+from insync.client.model import NO_NODE, Topic, TopicPartition
 from insync.wire import batch
 from insync.wire.types import ms
 
-ALL = -1
+ACKS_ALL = -1
 _SEQUENCES = 1 << 31
 _ZSTD_SINCE = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenBatch:
     """Where a batch landed; offset -1 with acks=0, which is not answered."""
 
     partition: int
@@ -31,31 +31,31 @@ class Written:
 
 
 class Producer:
-    __slots__ = ("_identity", "_sequences", "acks", "cluster", "compression", "topic")
+    __slots__ = ("_identity", "_sequences", "acks", "client", "compression", "topic")
 
-    def __init__(self, cluster: Cluster, topic: Topic, *, acks: int = ALL, compression: str = "none") -> None:
-        self.cluster = cluster
+    def __init__(self, client: Client, topic: Topic, *, acks: int = ACKS_ALL, compression: str = "none") -> None:
+        self.client = client
         self.topic = topic
         self.acks = acks
         self.compression = compression
         self._identity = (-1, -1)
-        self._sequences: dict[Key, int] = {}
+        self._sequences: dict[TopicPartition, int] = {}
 
     async def start(self) -> None:
         """Take a producer id. Without acks from all there is nothing to be idempotent about."""
-        if self.acks != ALL:
+        if self.acks != ACKS_ALL:
             return
         values = {"transactional_id": None, "transaction_timeout": ms(60_000), "producer_id": -1, "producer_epoch": -1}
 
         async def attempt() -> Any:
-            answer = await self.cluster.ask(apis.INIT_PRODUCER_ID, values)
-            check(answer.error_code, "asking for a producer id")
+            answer = await self.client.call_any(apis.INIT_PRODUCER_ID, values)
+            raise_for_error(answer.error_code, "asking for a producer id")
             return answer
 
-        answer = await self.cluster.retrying(attempt)
+        answer = await self.client.retry(attempt)
         self._identity = (answer.producer_id, answer.producer_epoch)
 
-    async def send(self, partition: int, records: Sequence[batch.NewRecord], now_ms: int) -> Written:
+    async def send(self, partition: int, records: Sequence[batch.NewRecord], now_ms: int) -> WrittenBatch:
         """One batch; repeated while leaders change, until the cluster's timeout."""
         key = (self.topic.name, partition)
         sequence = self._sequences.get(key, 0)
@@ -70,7 +70,7 @@ class Producer:
         )
         offset = await self.store(partition, bytes(data))
         self._sequences[key] = (sequence + len(records)) % _SEQUENCES
-        return Written(partition, offset, len(records))
+        return WrittenBatch(partition, offset, len(records))
 
     async def store(self, partition: int, data: bytes) -> int:
         """One batch that is ready, producer id and sequence included; its offset."""
@@ -80,10 +80,10 @@ class Producer:
             nonlocal tries
             tries += 1
             if tries > 1:
-                self.topic = await topics.describe_one(self.cluster, self.topic.name)
+                self.topic = await topics.describe_one(self.client, self.topic.name)
             return await self._once(partition, data)
 
-        return await self.cluster.retrying(attempt)
+        return await self.client.retry(attempt)
 
     async def _once(self, partition: int, data: bytes) -> int:
         what = f"writing to {self.topic.name}-{partition}"
@@ -91,9 +91,9 @@ class Producer:
         if known is None:
             last = len(self.topic.partitions) - 1
             raise ClientError(f"topic '{self.topic.name}' has partitions 0 to {last}, there is no {partition}")
-        if known.leader == NOBODY:
-            raise Refused(ErrorCode.leader_not_available, what)
-        connection = await self.cluster.broker(known.leader)
+        if known.leader == NO_NODE:
+            raise RefusedError(ErrorCode.leader_not_available, what)
+        connection = await self.client.broker_connection(known.leader)
         version = connection.version(apis.PRODUCE) or 0
         if self.compression == "zstd" and version < _ZSTD_SINCE:
             raise ClientError(f"the broker at {connection.address} is too old for zstd: choose another --compression")
@@ -104,7 +104,7 @@ class Producer:
         answer = await connection.call(apis.PRODUCE, values)
         (stored,) = (p for topic in answer.responses for p in topic.partition_responses)
         if stored.error_code is not ErrorCode.duplicate_sequence_number:
-            check(stored.error_code, what, getattr(stored, "error_message", None))
+            raise_for_error(stored.error_code, what, getattr(stored, "error_message", None))
         offset: int = stored.base_offset
         return offset
 
@@ -114,8 +114,8 @@ class Producer:
             "topic_id": self.topic.id,
             "partition_data": [{"index": partition, "records": data}],
         }
-        timeout = ms(int(self.cluster.timeout * 1000))
-        return {"transactional_id": None, "acks": self.acks, "timeout": timeout, "topic_data": [topic]}
+        timeout_s = ms(int(self.client.timeout * 1000))
+        return {"transactional_id": None, "acks": self.acks, "timeout": timeout_s, "topic_data": [topic]}
 
 
 def partition_for(key: bytes, partitions: int) -> int:

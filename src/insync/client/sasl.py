@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from insync.client import apis
 from insync.client.apis import Api
-from insync.client.errors import Denied, ErrorCode, name_of
+from insync.client.errors import AccessDeniedError, ErrorCode, error_name
 from insync.client.scram import HASHES, Scram, ScramError
 from insync.wire.types import millis
 
@@ -54,7 +54,7 @@ class _Plain:
 
 
 async def authenticate(ask: Ask, credentials: Credentials, address: str) -> float:
-    """After how many seconds the broker wants it again; 0 if never. `Denied` if it does not take us, or we it."""
+    """Returns the session lifetime in seconds, 0 if unlimited. `AccessDeniedError` if either side rejects the other."""
     await _agree(ask, credentials, address)
     conversation = credentials.conversation()
     message: bytes | None = conversation.first()
@@ -66,14 +66,14 @@ async def authenticate(ask: Ask, credentials: Credentials, address: str) -> floa
         try:
             message = conversation.answer(bytes(answer.auth_bytes))
         except ScramError as error:
-            raise Denied(f"{address} is not to be trusted with {credentials.mechanism}: {error}") from None
+            raise AccessDeniedError(f"{address} is not to be trusted with {credentials.mechanism}: {error}") from None
         if (told := getattr(answer, "session_lifetime", None)) is not None:
             lifetime = millis(told) / 1_000
     return lifetime
 
 
-def not_asked_for(address: str) -> Denied:
-    return Denied(
+def sasl_not_enabled_error(address: str) -> AccessDeniedError:
+    return AccessDeniedError(
         f"{address} takes no user names: set security.protocol to PLAINTEXT, or to SSL where it speaks TLS, or name "
         "another listener in bootstrap.servers"
     )
@@ -83,14 +83,16 @@ async def _agree(ask: Ask, credentials: Credentials, address: str) -> None:
     answer = await ask(apis.SASL_HANDSHAKE, {"mechanism": credentials.mechanism})
     if answer.error_code is ErrorCode.unsupported_sasl_mechanism:
         offered = ", ".join(sorted(answer.mechanisms)) or "nothing"
-        raise Denied(f"sasl.mechanism is {credentials.mechanism}, and {address} offers {offered}")
+        raise AccessDeniedError(f"sasl.mechanism is {credentials.mechanism}, and {address} offers {offered}")
     if answer.error_code is ErrorCode.illegal_sasl_state:
-        raise not_asked_for(address)
+        raise sasl_not_enabled_error(address)
     if answer.error_code is not ErrorCode.none:
-        raise Denied(f"{address} refuses {credentials.mechanism}: {name_of(answer.error_code)}")
+        raise AccessDeniedError(f"{address} refuses {credentials.mechanism}: {error_name(answer.error_code)}")
 
 
-def _refused(credentials: Credentials, address: str, answer: Any) -> Denied:
-    told = answer.error_message or name_of(answer.error_code)
+def _refused(credentials: Credentials, address: str, answer: Any) -> AccessDeniedError:
+    told = answer.error_message or error_name(answer.error_code)
     who = f"user '{credentials.username}' by {credentials.mechanism}"
-    return Denied(f"{address} refuses {who}: {told}. Check the name and the password in {credentials.setting}")
+    return AccessDeniedError(
+        f"{address} refuses {who}: {told}. Check the name and the password in {credentials.setting}"
+    )

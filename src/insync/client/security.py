@@ -3,7 +3,7 @@
     Security.of({"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": "...", ...})
 
 It is values only and can be sent to another machine; files are read where a connection is opened. Every mistake is a
-`BadSetting` that names the setting and what would be right.
+`SettingError` that names the setting and what would be right.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from insync.client import jaas
-from insync.client.errors import BadSetting
+from insync.client.errors import SettingError
 from insync.client.sasl import MECHANISMS, Credentials
-from insync.client.tls import Tls, how_to_convert
+from insync.client.tls import Tls, conversion_hint
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _JAVAS_STORES = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12", ".keystore": "JKS", ".truststore": "JKS"}
@@ -30,7 +30,7 @@ class Security:
     def of(settings: Mapping[str, str]) -> Security:
         protocol = settings.get("security.protocol", "PLAINTEXT").strip().upper()
         if protocol not in PROTOCOLS:
-            raise BadSetting("security.protocol", f"is {protocol!r}: one of {', '.join(PROTOCOLS)}")
+            raise SettingError("security.protocol", f"is {protocol!r}: one of {', '.join(PROTOCOLS)}")
         return Security(
             tls=_tls(settings) if protocol.endswith("SSL") else None,
             sasl=_credentials(settings) if protocol.startswith("SASL") else None,
@@ -50,7 +50,7 @@ def _credentials(settings: Mapping[str, str]) -> Credentials:
     user, password = settings.get("sasl.username", ""), settings.get("sasl.password", "")
     if not user or not password:
         missing = "sasl.password" if user else "sasl.jaas.config"
-        raise BadSetting(missing, "is missing: who is to log in, or set sasl.username and sasl.password")
+        raise SettingError(missing, "is missing: who is to log in, or set sasl.username and sasl.password")
     _sendable(user, password, "sasl.password")
     return Credentials(mechanism=mechanism, username=user, password=password, setting="sasl.password")
 
@@ -59,11 +59,11 @@ def _mechanism(settings: Mapping[str, str]) -> str:
     name = "sasl.mechanisms" if "sasl.mechanism" not in settings and "sasl.mechanisms" in settings else "sasl.mechanism"
     found = settings.get(name, "").strip().upper()
     if not found:
-        raise BadSetting(
+        raise SettingError(
             name, f"is missing, and Java's default, GSSAPI, is not supported: one of {', '.join(MECHANISMS)}"
         )
     if found not in MECHANISMS:
-        raise BadSetting(name, f"is {found!r}: supported are {', '.join(MECHANISMS)}")
+        raise SettingError(name, f"is {found!r}: supported are {', '.join(MECHANISMS)}")
     return found
 
 
@@ -72,21 +72,21 @@ def _from_jaas(text: str, mechanism: str) -> Credentials:
     try:
         module, options = jaas.parse(text)
     except jaas.JaasError as error:
-        raise BadSetting(name, str(error)) from None
+        raise SettingError(name, str(error)) from None
     if module.rpartition(".")[2] not in ("PlainLoginModule", "ScramLoginModule"):
-        raise BadSetting(name, "has a login module that is neither PlainLoginModule nor ScramLoginModule")
+        raise SettingError(name, "has a login module that is neither PlainLoginModule nor ScramLoginModule")
     if options.get("tokenauth", "false").lower() == "true":
-        raise BadSetting(name, "asks for delegation tokens (tokenauth), which are not supported: name a user")
+        raise SettingError(name, "asks for delegation tokens (tokenauth), which are not supported: name a user")
     user, password = options.get("username", ""), options.get("password", "")
     if not user or not password:
-        raise BadSetting(name, f'has no {"password" if user else "username"}="..."')
+        raise SettingError(name, f'has no {"password" if user else "username"}="..."')
     _sendable(user, password, name)
     return Credentials(mechanism=mechanism, username=user, password=password, setting=name)
 
 
 def _sendable(user: str, password: str, setting: str) -> None:
     if "\0" in user or "\0" in password:
-        raise BadSetting(setting, "has a NUL character, which no mechanism can carry")
+        raise SettingError(setting, "has a NUL character, which no mechanism can carry")
 
 
 # --- whom we trust ---------------------------------------------------------------------------------------------------
@@ -129,9 +129,9 @@ def _whole_identity(values: Mapping[str, tuple[str, str]]) -> None:
     certificate, key = values["certificate_pem"][1], values["key_pem"][1]
     if bool(certificate) != bool(key):
         given, missing = ("certificate_pem", "key") if certificate else ("key_pem", "certificate.chain")
-        raise BadSetting(values[given][0], f"is set, and ssl.keystore.{missing} is not: they belong together")
+        raise SettingError(values[given][0], f"is set, and ssl.keystore.{missing} is not: they belong together")
     if values["key"][1] and not values["certificate"][1]:
-        raise BadSetting(values["key"][0], "is set, and ssl.certificate.location is not: they belong together")
+        raise SettingError(values["key"][0], "is set, and ssl.certificate.location is not: they belong together")
 
 
 def _readable_type(settings: Mapping[str, str], store: str) -> None:
@@ -141,13 +141,13 @@ def _readable_type(settings: Mapping[str, str], store: str) -> None:
     kind = told or _JAVAS_STORES.get(PurePath(path).suffix.lower(), "PEM")
     if kind != "PEM":
         problem = f"is {told!r}" if told else f"is {path!r}, a {kind} store"
-        convert = how_to_convert(name, path)
-        raise BadSetting(f"{store}.type" if told else name, f"{problem}: only PEM files are read; {convert}")
+        convert = conversion_hint(name, path)
+        raise SettingError(f"{store}.type" if told else name, f"{problem}: only PEM files are read; {convert}")
 
 
 def _check_name(settings: Mapping[str, str]) -> bool:
     name = "ssl.endpoint.identification.algorithm"
     found = settings.get(name, "https").strip().lower()
     if found not in ("https", "", "none"):
-        raise BadSetting(name, f"is {found!r}: https, or nothing, which checks no names")
+        raise SettingError(name, f"is {found!r}: https, or nothing, which checks no names")
     return found == "https"

@@ -18,7 +18,7 @@ SECURITY = (
     *("ssl.certificate.location", "ssl.certificate.pem", "ssl.key.location", "ssl.key.pem", "ssl.key.password"),
     "ssl.endpoint.identification.algorithm",
 )
-EVERYWHERE = (
+COMMON = (
     *SECURITY,
     *("bootstrap.servers", "client.id", "request.timeout.ms", "default.api.timeout.ms"),
     *("socket.connection.setup.timeout.ms", "retry.backoff.ms", "retry.backoff.max.ms"),
@@ -46,19 +46,19 @@ transaction.two.phase.commit.enable transactional.id value.deserializer value.se
 """
 _FAMILIES = ("sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.")
 
-_KNOWN = frozenset((*EVERYWHERE, *READING, *_OTHERS.split()))
+_KNOWN = frozenset((*COMMON, *READING, *_OTHERS.split()))
 
 
-def unknown(names: Iterable[str]) -> dict[str, str]:
+def find_unknown(names: Iterable[str]) -> dict[str, str]:
     """Those that no client of Kafka has, each with the known name that is most like it, if one is."""
     strange = [name for name in names if name not in _KNOWN and not name.startswith(_FAMILIES)]
     return {name: "".join(get_close_matches(name, sorted(_KNOWN), 1)) for name in strange}
 
 
-def idle(names: Iterable[str], used: Iterable[str]) -> list[str]:
+def find_ineffective(names: Iterable[str], used: Iterable[str]) -> list[str]:
     """Those that Java's clients know and that are not among the used ones."""
     there = list(names)
-    strange = unknown(there)
+    strange = find_unknown(there)
     effective = frozenset(used)
     return [name for name in there if name not in strange and name not in effective]
 

@@ -2,8 +2,8 @@
 
     ClientSettings.of({"security.protocol": "SSL", "fetch.max.wait.ms": "100"})
 
-Whatever is not set stays as whoever uses the client has it. Names that Java's clients know and this one has no use for
-are taken and without effect; a name that no client knows is worth a warning (`tell`), as it is in Java.
+What is not set keeps the caller's default. Names that Java's clients know and this client does not use are accepted and
+have no effect; a name that no Kafka client knows is logged as a warning (`log_ineffective_settings`), as Java does.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from insync.client import setting_names
-from insync.client.errors import BadSetting
+from insync.client.errors import SettingError
 from insync.client.security import PLAINTEXT, Security
 
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 0.5
+RETRY_BACKOFF_S = 0.05
+RETRY_BACKOFF_MAX_S = 0.5
 MAX_WAIT_MS = 300
 MAX_BYTES = 32 << 20
 
@@ -26,14 +26,14 @@ MAX_BYTES = 32 << 20
 class ClientSettings:
     security: Security = PLAINTEXT
     client_id: str = ""
-    request_s: float | None = None
+    request_timeout_s: float | None = None
     """One request and its answer."""
-    api_s: float | None = None
+    api_timeout_s: float | None = None
     """A question with all its repetitions."""
-    connect_s: float | None = None
+    connect_timeout_s: float | None = None
     """Until a connection is there, TLS included."""
-    first_pause: float = FIRST_PAUSE
-    longest_pause: float = LONGEST_PAUSE
+    retry_backoff_s: float = RETRY_BACKOFF_S
+    retry_backoff_max_s: float = RETRY_BACKOFF_MAX_S
     """Between repetitions: each is twice the one before."""
     min_bytes: int = 1
     max_wait_ms: int = MAX_WAIT_MS
@@ -42,16 +42,16 @@ class ClientSettings:
 
     @staticmethod
     def of(values: Mapping[str, str]) -> ClientSettings:
-        first = _seconds(values, "retry.backoff.ms") or FIRST_PAUSE
+        first = _seconds(values, "retry.backoff.ms") or RETRY_BACKOFF_S
         longest = _seconds(values, "retry.backoff.max.ms")
         return ClientSettings(
             security=Security.of(values),
             client_id=values.get("client.id", "").strip(),
-            request_s=_seconds(values, "request.timeout.ms", least=1),
-            api_s=_seconds(values, "default.api.timeout.ms"),
-            connect_s=_seconds(values, "socket.connection.setup.timeout.ms", least=1),
-            first_pause=first,
-            longest_pause=max(first, longest or LONGEST_PAUSE),
+            request_timeout_s=_seconds(values, "request.timeout.ms", least=1),
+            api_timeout_s=_seconds(values, "default.api.timeout.ms"),
+            connect_timeout_s=_seconds(values, "socket.connection.setup.timeout.ms", least=1),
+            retry_backoff_s=first,
+            retry_backoff_max_s=max(first, longest or RETRY_BACKOFF_MAX_S),
             min_bytes=_number(values, "fetch.min.bytes", 1, least=0),
             max_wait_ms=_number(values, "fetch.max.wait.ms", MAX_WAIT_MS, least=0),
             max_bytes=_number(values, "fetch.max.bytes", MAX_BYTES, least=1),
@@ -59,16 +59,18 @@ class ClientSettings:
         )
 
 
-DEFAULTS = ClientSettings()
+DEFAULT_SETTINGS = ClientSettings()
 
 
-def tell(log: logging.Logger, names: Iterable[str], *, used: Iterable[str], prefix: str = "") -> None:
+def log_ineffective_settings(
+    log: logging.Logger, names: Iterable[str], *, used: Iterable[str], prefix: str = ""
+) -> None:
     """Say what is without effect: quietly of what Java's clients have, aloud of what nobody has."""
     given = list(names)
-    for name, like in setting_names.unknown(given).items():
+    for name, like in setting_names.find_unknown(given).items():
         meant = f"; was '{prefix}{like}' meant?" if like else ""
         log.warning("no client of Kafka has a setting '%s%s': it is without effect%s", prefix, name, meant)
-    if idle := setting_names.idle(given, used):
+    if idle := setting_names.find_ineffective(given, used):
         log.debug("without effect: %s", ", ".join(f"{prefix}{name}" for name in idle))
 
 
@@ -87,5 +89,5 @@ def _optional(values: Mapping[str, str], name: str, *, least: int) -> int | None
     if not text:
         return None
     if not text.isdecimal() or not least <= int(text) < 1 << 31:
-        raise BadSetting(name, f"is {text!r}: a whole number, at least {least}")
+        raise SettingError(name, f"is {text!r}: a whole number, at least {least}")
     return int(text)

@@ -12,7 +12,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from insync.client.errors import BadSetting, Denied
+from insync.client.errors import AccessDeniedError, SettingError
 
 _PEM = b"-----BEGIN "
 _WRONG_NAME = (62, 64)
@@ -55,18 +55,18 @@ class Tls:
             if self.ca_pem:
                 made.load_verify_locations(cadata=self.ca_pem)
             elif self.ca_file:
-                readable_pem(name, self.ca_file)
+                check_pem_file(name, self.ca_file)
                 made.load_verify_locations(cafile=self.ca_file)
             else:
                 made.load_default_certs()
         except (ssl.SSLError, ValueError):
-            raise BadSetting(name, "holds no certificate that can be read: it must be PEM") from None
+            raise SettingError(name, "holds no certificate that can be read: it must be PEM") from None
 
     def _identify(self, made: ssl.SSLContext, certificate: str, key: str) -> None:
         name = self.name("certificate", "ssl.keystore.location")
-        readable_pem(name, certificate)
+        check_pem_file(name, certificate)
         if key:
-            readable_pem(self.name("key", "ssl.key.location"), key)
+            check_pem_file(self.name("key", "ssl.key.location"), key)
         try:
             # Without a password OpenSSL would ask for one at the terminal.
             made.load_cert_chain(certificate, key or None, self.key_password)
@@ -74,7 +74,7 @@ class Tls:
             problem = (
                 "holds no certificate with a private key that can be read: is the key there, and does it belong to"
             )
-            raise BadSetting(name, f"{problem} the certificate, and is ssl.key.password right?") from None
+            raise SettingError(name, f"{problem} the certificate, and is ssl.key.password right?") from None
 
     def _identify_inline(self, made: ssl.SSLContext) -> None:
         """The ssl module reads files only: one that nobody else may read, and that is gone a moment later."""
@@ -87,16 +87,16 @@ class Tls:
             os.unlink(path)
 
 
-def readable_pem(setting: str, path: str) -> None:
+def check_pem_file(setting: str, path: str) -> None:
     try:
         content = Path(path).read_bytes()
     except OSError as error:
-        raise BadSetting(setting, f"is {path!r}, which cannot be read here: {error.strerror}") from None
+        raise SettingError(setting, f"is {path!r}, which cannot be read here: {error.strerror}") from None
     if _PEM not in content:
-        raise BadSetting(setting, f"is {path!r}, and that is no PEM file: {how_to_convert(setting, path)}")
+        raise SettingError(setting, f"is {path!r}, and that is no PEM file: {conversion_hint(setting, path)}")
 
 
-def how_to_convert(setting: str, path: str) -> str:
+def conversion_hint(setting: str, path: str) -> str:
     """The commands that make PEM of Java's stores."""
     file = path or "FILE"
     if "keystore" in setting or "certificate" in setting or "key" in setting:
@@ -107,26 +107,26 @@ def how_to_convert(setting: str, path: str) -> str:
     return f"`keytool -list -rfc -keystore {file} > ca.pem` makes one"
 
 
-def denied(error: ssl.SSLError, host: str, port: int, tls: Tls) -> Denied | None:
+def explain_tls_error(error: ssl.SSLError, host: str, port: int, tls: Tls) -> AccessDeniedError | None:
     """What a failed handshake means; None where the other side just went away."""
     address = f"{host}:{port}"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return Denied(f"the certificate of {address} {_distrust(error, host, tls)}")
+        return AccessDeniedError(f"the certificate of {address} {_distrust(error, host, tls)}")
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return None
     if error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST"):
-        return no_tls(address)
-    return Denied(alert(error, address))
+        return no_tls_error(address)
+    return AccessDeniedError(describe_alert(error, address))
 
 
-def no_tls(address: str) -> Denied:
-    return Denied(
+def no_tls_error(address: str) -> AccessDeniedError:
+    return AccessDeniedError(
         f"{address} does not speak TLS: name a TLS listener in bootstrap.servers, or set security.protocol to "
         "PLAINTEXT, or SASL_PLAINTEXT with a user"
     )
 
 
-def alert(error: ssl.SSLError, address: str) -> str:
+def describe_alert(error: ssl.SSLError, address: str) -> str:
     """What the broker says against us."""
     told = (error.reason or "an error of TLS").replace("_", " ").lower()
     return (

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from insync.client import apis, everywhere
-from insync.client.cluster import NO_METADATA_EXTRAS, Cluster
-from insync.client.errors import ClientError, ErrorCode, Refused, UnknownTopic, check
+from insync.client import apis, propagation
+from insync.client.client import NO_METADATA_EXTRAS, Client
+from insync.client.errors import ClientError, ErrorCode, RefusedError, UnknownTopicError, raise_for_error
 from insync.client.model import Config, Partition, Topic
 from insync.wire.types import ZERO_UUID, ms, uuid_of
 
@@ -22,37 +22,37 @@ SET, DELETE = 0, 1
 PAGE = 2000
 
 
-async def describe(cluster: Cluster, names: Sequence[str] | None = None) -> list[Topic]:
+async def describe(client: Client, names: Sequence[str] | None = None) -> list[Topic]:
     """The named topics, or all of them, by name; UnknownTopic if one is not there. Leaders never get older."""
     if names is not None and not names:
         return []
-    connection = await cluster.anyone()
+    connection = await client.any_connection()
     if connection.version(apis.DESCRIBE_TOPIC_PARTITIONS) is not None:
-        found = await _by_pages(cluster, names)
+        found = await _by_pages(client, names)
     else:
-        found = await _from_metadata(cluster, names)
-    return sorted((cluster.leaders.newest(topic) for topic in found), key=lambda topic: topic.name)
+        found = await _from_metadata(client, names)
+    return sorted((client.leaders.with_newest_leaders(topic) for topic in found), key=lambda topic: topic.name)
 
 
-async def describe_one(cluster: Cluster, name: str) -> Topic:
-    return (await describe(cluster, [name]))[0]
+async def describe_one(client: Client, name: str) -> Topic:
+    return (await describe(client, [name]))[0]
 
 
-async def partition_of(cluster: Cluster, name: str, index: int) -> tuple[Topic, Partition]:
-    topic = await describe_one(cluster, name)
+async def describe_partition(client: Client, name: str, index: int) -> tuple[Topic, Partition]:
+    topic = await describe_one(client, name)
     partition = topic.partition(index)
     if partition is None:
         raise ClientError(f"topic '{name}' has partitions 0 to {len(topic.partitions) - 1}, there is no {index}")
     return topic, partition
 
 
-async def _by_pages(cluster: Cluster, names: Sequence[str] | None) -> list[Topic]:
+async def _by_pages(client: Client, names: Sequence[str] | None) -> list[Topic]:
     wanted = [{"name": name} for name in sorted(names or ())]
     found: dict[str, Topic] = {}
     cursor: dict[str, Any] | None = None
     while True:
         values = {"topics": wanted, "response_partition_limit": PAGE, "cursor": cursor}
-        answer = await cluster.ask(apis.DESCRIBE_TOPIC_PARTITIONS, values)
+        answer = await client.call_any(apis.DESCRIBE_TOPIC_PARTITIONS, values)
         for entry in answer.topics:
             page = _topic(entry)
             before = found.get(page.name)
@@ -70,19 +70,19 @@ def _joined(before: Topic, page: Topic) -> Topic:
     return Topic(name=page.name, id=page.id, internal=page.internal, partitions=(*before.partitions, *page.partitions))
 
 
-async def _from_metadata(cluster: Cluster, names: Sequence[str] | None) -> list[Topic]:
+async def _from_metadata(client: Client, names: Sequence[str] | None) -> list[Topic]:
     topics = None if names is None else [{"name": name, "topic_id": ZERO_UUID} for name in names]
-    answer = await cluster.ask(apis.METADATA, {"topics": topics, **NO_METADATA_EXTRAS})
-    cluster.adopt(answer)
+    answer = await client.call_any(apis.METADATA, {"topics": topics, **NO_METADATA_EXTRAS})
+    client.update_brokers(answer)
     return [_topic(entry) for entry in answer.topics]
 
 
 def _topic(entry: Any) -> Topic:
     name = entry.name or ""
     if entry.error_code is ErrorCode.unknown_topic_or_partition:
-        raise UnknownTopic(name)
+        raise UnknownTopicError(name)
     if entry.error_code is not ErrorCode.leader_not_available:
-        check(entry.error_code, f"describing topic '{name}'")
+        raise_for_error(entry.error_code, f"describing topic '{name}'")
     return Topic(
         name=name,
         id=uuid_of(getattr(entry, "topic_id", None)),
@@ -110,7 +110,7 @@ def _partition(entry: Any) -> Partition:
 
 
 async def create(
-    cluster: Cluster,
+    client: Client,
     name: str,
     *,
     partitions: int = -1,
@@ -127,66 +127,66 @@ async def create(
         "assignments": [{"partition_index": i, "broker_ids": brokers} for i, brokers in enumerate(assignment)],
         "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
     }
-    values = {"topics": [topic], "timeout": ms(int(cluster.timeout * 1000)), "validate_only": validate_only}
+    values = {"topics": [topic], "timeout": ms(int(client.timeout * 1000)), "validate_only": validate_only}
 
     async def attempt() -> None:
-        answer = await cluster.ask_controller(apis.CREATE_TOPICS, values)
+        answer = await client.call_controller(apis.CREATE_TOPICS, values)
         for result in answer.topics:
-            check(result.error_code, f"creating topic '{name}'", getattr(result, "error_message", None))
+            raise_for_error(result.error_code, f"creating topic '{name}'", getattr(result, "error_message", None))
 
     async def known(broker: int) -> bool:
-        return await everywhere.partitions(cluster, broker, name) > 0
+        return await propagation.count_partitions(client, broker, name) > 0
 
-    await cluster.retrying(attempt)
+    await client.retry(attempt)
     if not validate_only:
-        await everywhere.everywhere(cluster, known)
+        await propagation.wait_for_propagation(client, known)
 
 
-async def delete(cluster: Cluster, name: str) -> None:
+async def delete(client: Client, name: str) -> None:
     values = {
         "topics": [{"name": name, "topic_id": ZERO_UUID}],
         "topic_names": [name],
-        "timeout": ms(int(cluster.timeout * 1000)),
+        "timeout": ms(int(client.timeout * 1000)),
     }
 
     async def attempt() -> None:
-        answer = await cluster.ask_controller(apis.DELETE_TOPICS, values)
+        answer = await client.call_controller(apis.DELETE_TOPICS, values)
         for result in answer.responses:
             if result.error_code is ErrorCode.unknown_topic_or_partition:
-                raise UnknownTopic(name)
-            check(result.error_code, f"deleting topic '{name}'", getattr(result, "error_message", None))
+                raise UnknownTopicError(name)
+            raise_for_error(result.error_code, f"deleting topic '{name}'", getattr(result, "error_message", None))
 
     async def forgotten(broker: int) -> bool:
-        return await everywhere.partitions(cluster, broker, name) == 0
+        return await propagation.count_partitions(client, broker, name) == 0
 
-    await cluster.retrying(attempt)
-    await everywhere.everywhere(cluster, forgotten)
+    await client.retry(attempt)
+    await propagation.wait_for_propagation(client, forgotten)
 
 
-async def grow(cluster: Cluster, name: str, count: int) -> None:
+async def create_partitions(client: Client, name: str, count: int) -> None:
     """Add partitions until there are `count`."""
     values = {
         "topics": [{"name": name, "count": count, "assignments": None}],
-        "timeout": ms(int(cluster.timeout * 1000)),
+        "timeout": ms(int(client.timeout * 1000)),
         "validate_only": False,
     }
 
     async def attempt() -> None:
-        answer = await cluster.ask_controller(apis.CREATE_PARTITIONS, values)
+        answer = await client.call_controller(apis.CREATE_PARTITIONS, values)
         for result in answer.results:
             if result.error_code is ErrorCode.unknown_topic_or_partition:
-                raise UnknownTopic(name)
-            check(result.error_code, f"adding partitions to '{name}'", result.error_message)
+                raise UnknownTopicError(name)
+            raise_for_error(result.error_code, f"adding partitions to '{name}'", result.error_message)
 
     async def grown(broker: int) -> bool:
-        return await everywhere.partitions(cluster, broker, name) >= count
+        return await propagation.count_partitions(client, broker, name) >= count
 
-    await cluster.retrying(attempt)
-    await everywhere.everywhere(cluster, grown)
+    await client.retry(attempt)
+    await propagation.wait_for_propagation(client, grown)
 
 
-async def configs(
-    cluster: Cluster, name: str, *, kind: int = TOPIC, keys: Sequence[str] | None = None, through_any: bool = False
+async def describe_configs(
+    client: Client, name: str, *, kind: int = TOPIC, keys: Sequence[str] | None = None, through_any: bool = False
 ) -> dict[str, Config]:
     """The configs in force, by name: those in `keys`, or all. A broker's are asked of the broker itself, unless any
     broker can ask it (`through_any`)."""
@@ -196,17 +196,17 @@ async def configs(
         "include_documentation": False,
     }
     if kind == BROKER and name and not through_any:
-        answer = await cluster.ask_broker(int(name), apis.DESCRIBE_CONFIGS, values)
+        answer = await client.call_broker(int(name), apis.DESCRIBE_CONFIGS, values)
     else:
-        answer = await cluster.ask(apis.DESCRIBE_CONFIGS, values)
+        answer = await client.call_any(apis.DESCRIBE_CONFIGS, values)
     for result in answer.results:
         if kind == TOPIC and result.error_code is ErrorCode.unknown_topic_or_partition:
-            raise UnknownTopic(name)
-        check(result.error_code, f"reading the configs of {name}", result.error_message)
+            raise UnknownTopicError(name)
+        raise_for_error(result.error_code, f"reading the configs of {name}", result.error_message)
     return {entry.name: _config(entry) for result in answer.results for entry in result.configs}
 
 
-async def alter_configs(cluster: Cluster, name: str, changes: Mapping[str, str | None], *, kind: int = TOPIC) -> None:
+async def alter_configs(client: Client, name: str, changes: Mapping[str, str | None], *, kind: int = TOPIC) -> None:
     """Set configs; None takes one away, so that its default holds again. A broker's own are set at the broker."""
     entries = [
         {"name": key, "config_operation": DELETE if value is None else SET, "value": value}
@@ -216,22 +216,22 @@ async def alter_configs(cluster: Cluster, name: str, changes: Mapping[str, str |
 
     async def attempt() -> None:
         values = {"resources": [resource], "validate_only": False}
-        if kind == BROKER and name and int(name) in cluster.brokers:
-            answer = await cluster.ask_broker(int(name), apis.INCREMENTAL_ALTER_CONFIGS, values)
+        if kind == BROKER and name and int(name) in client.brokers:
+            answer = await client.call_broker(int(name), apis.INCREMENTAL_ALTER_CONFIGS, values)
         else:
-            answer = await cluster.ask_controller(apis.INCREMENTAL_ALTER_CONFIGS, values)
+            answer = await client.call_controller(apis.INCREMENTAL_ALTER_CONFIGS, values)
         for result in answer.responses:
             if result.error_code is ErrorCode.unknown_topic_or_partition:
-                raise UnknownTopic(name)
+                raise UnknownTopicError(name)
             if result.error_code is not ErrorCode.none:
-                raise Refused(result.error_code, f"changing the configs of {name}", result.error_message)
+                raise RefusedError(result.error_code, f"changing the configs of {name}", result.error_message)
 
     async def in_force(broker: int) -> bool:
-        return await everywhere.has_configs(cluster, broker, name, changes)
+        return await propagation.has_configs(client, broker, name, changes)
 
-    await cluster.retrying(attempt)
+    await client.retry(attempt)
     if kind == TOPIC:
-        await everywhere.everywhere(cluster, in_force)
+        await propagation.wait_for_propagation(client, in_force)
 
 
 def _config(entry: Any) -> Config:
@@ -244,7 +244,9 @@ def _config(entry: Any) -> Config:
     )
 
 
-async def settings(cluster: Cluster, names: Sequence[str], keys: Sequence[str]) -> dict[str, dict[str, str]]:
+async def describe_topic_configs(
+    client: Client, names: Sequence[str], keys: Sequence[str]
+) -> dict[str, dict[str, str]]:
     """A few configs of many topics in one request; a topic that is gone meanwhile is left out."""
     if not names:
         return {}
@@ -253,7 +255,7 @@ async def settings(cluster: Cluster, names: Sequence[str], keys: Sequence[str]) 
         "include_synonyms": False,
         "include_documentation": False,
     }
-    answer = await cluster.ask(apis.DESCRIBE_CONFIGS, values)
+    answer = await client.call_any(apis.DESCRIBE_CONFIGS, values)
     return {
         result.resource_name: {entry.name: entry.value or "" for entry in result.configs}
         for result in answer.results

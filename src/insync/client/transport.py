@@ -8,31 +8,31 @@ import socket
 import ssl
 
 from insync.client import tls as tls_
-from insync.client.errors import Unreachable
+from insync.client.errors import UnreachableError
 from insync.client.tls import Tls
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
-GOODBYE_S = 1.0
+TLS_SHUTDOWN_TIMEOUT_S = 1.0
 """That the end of TLS may take: whoever does not answer it is not waited for."""
 
 
-class _HungUp(Exception):  # noqa: N818  says what happened
+class _HandshakeClosedError(Exception):
     """In the middle of the handshake, without a word."""
 
 
-async def connect(host: str, port: int, tls: Tls | None, timeout: float) -> Streams:
+async def connect(host: str, port: int, tls: Tls | None, timeout_s: float) -> Streams:
     address = f"{host}:{port}"
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(timeout_s):
             if tls is None:
                 return await asyncio.open_connection(host, port)
             return await _encrypted(host, port, tls)
     except TimeoutError:
         what = "accept a connection" if tls is None else "accept a connection and speak TLS (see security.protocol)"
-        raise Unreachable(f"{address} did not {what} within {timeout:g} s") from None
+        raise UnreachableError(f"{address} did not {what} within {timeout_s:g} s") from None
     except OSError as error:
-        raise Unreachable(f"no connection to {address}: {reason(error)}") from None
+        raise UnreachableError(f"no connection to {address}: {reason(error)}") from None
 
 
 async def _encrypted(host: str, port: int, tls: Tls) -> Streams:
@@ -40,24 +40,24 @@ async def _encrypted(host: str, port: int, tls: Tls) -> Streams:
     one refuses, which may pass; the other hangs up again, which never does."""
     try:
         return await _handshake(host, port, tls)
-    except _HungUp:
+    except _HandshakeClosedError:
         pass
     try:
         return await _handshake(host, port, tls)
-    except _HungUp:
-        raise tls_.no_tls(f"{host}:{port}") from None
+    except _HandshakeClosedError:
+        raise tls_.no_tls_error(f"{host}:{port}") from None
 
 
 async def _handshake(host: str, port: int, tls: Tls) -> Streams:
     context = tls.context()
     try:
         return await asyncio.open_connection(
-            host, port, ssl=context, server_hostname=host, ssl_shutdown_timeout=GOODBYE_S
+            host, port, ssl=context, server_hostname=host, ssl_shutdown_timeout=TLS_SHUTDOWN_TIMEOUT_S
         )
     except ssl.SSLError as error:
-        raise tls_.denied(error, host, port, tls) or _HungUp from None
+        raise tls_.explain_tls_error(error, host, port, tls) or _HandshakeClosedError from None
     except (ConnectionResetError, ConnectionAbortedError, BrokenPipeError):
-        raise _HungUp from None
+        raise _HandshakeClosedError from None
 
 
 def reason(error: OSError) -> str:

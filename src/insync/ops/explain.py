@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from insync.client.errors import ErrorCode, name_of
-from insync.client.model import NOBODY
+from insync.client.errors import ErrorCode, error_name
+from insync.client.model import NO_NODE
 from insync.ops.facts import PartitionFacts, ReplicaFacts
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaStory:
+class ReplicaExplanation:
     broker: int
     standing: str
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class ElectionLoss:
     """What would be gone if this replica were elected now."""
 
     broker: int
@@ -35,22 +35,22 @@ class Loss:
 class Explanation:
     state: str
     """ok, degraded (works, with less safety than wanted) or unavailable (some writes or all traffic fails)."""
-    replicas: tuple[ReplicaStory, ...]
+    replicas: tuple[ReplicaExplanation, ...]
     writes: tuple[str, ...]
-    losses: tuple[Loss, ...]
+    losses: tuple[ElectionLoss, ...]
     unclean: str
 
 
 def explain(facts: PartitionFacts) -> Explanation:
-    writes = tuple(why_writes_fail(facts))
+    writes = tuple(explain_failing_writes(facts))
     p = facts.partition
     short = len(p.isr) < len(p.replicas) or any(replica.findings for replica in facts.replicas)
     return Explanation(
         state="unavailable" if writes else "degraded" if short else "ok",
-        replicas=tuple(ReplicaStory(r.broker, standing(facts, r), why(facts, r)) for r in facts.replicas),
+        replicas=tuple(ReplicaExplanation(r.broker, standing(facts, r), why(facts, r)) for r in facts.replicas),
         writes=writes,
         losses=tuple(losses(facts)),
-        unclean=about_unclean(facts),
+        unclean=explain_unclean_election(facts),
     )
 
 
@@ -81,7 +81,7 @@ def _reason(facts: PartitionFacts, replica: ReplicaFacts) -> str:
         return _about_status(facts, replica)
     if replica.broker in facts.partition.isr:
         return _about_member(facts, replica)
-    if facts.partition.leader == NOBODY:
+    if facts.partition.leader == NO_NODE:
         return "its broker runs, but there is no leader to fetch from"
     if replica.end is None:
         return _about_silence(replica)
@@ -114,7 +114,7 @@ def _about_silence(replica: ReplicaFacts) -> str:
         return "its log directory has failed: look at the broker's disk and log"
     if replica.error in (ErrorCode.unknown_topic_or_partition, ErrorCode.not_leader_or_follower):
         return "its broker has not created the replica yet: it has not read the metadata that tells it to"
-    return f"its broker answers {name_of(replica.error)}"
+    return f"its broker answers {error_name(replica.error)}"
 
 
 def _about_distance(facts: PartitionFacts, replica: ReplicaFacts) -> str:
@@ -152,10 +152,10 @@ def _movement(replica: ReplicaFacts, needed: int, seconds: float) -> str:
 # --- why do writes fail? ---
 
 
-def why_writes_fail(facts: PartitionFacts) -> list[str]:
+def explain_failing_writes(facts: PartitionFacts) -> list[str]:
     """Empty when they do not."""
     p = facts.partition
-    if p.leader == NOBODY:
+    if p.leader == NO_NODE:
         return [f"there is no leader: every read and write fails with LEADER_NOT_AVAILABLE. {_no_leader(facts)}"]
     found = []
     if facts.replica(p.leader).status in ("unreachable", "fenced", "gone"):
@@ -210,13 +210,13 @@ def _stuck(facts: PartitionFacts) -> str | None:
 # --- what would an unclean election lose? ---
 
 
-def losses(facts: PartitionFacts) -> list[Loss]:
+def losses(facts: PartitionFacts) -> list[ElectionLoss]:
     """For every replica outside ISR and ELR that is up: what the cluster would forget by electing it."""
     outside = [r for r in facts.replicas if not _complete(facts, r.broker) and r.status == "live" and r.end is not None]
     return [_loss(facts, replica) for replica in outside]
 
 
-def _loss(facts: PartitionFacts, replica: ReplicaFacts) -> Loss:
+def _loss(facts: PartitionFacts, replica: ReplicaFacts) -> ElectionLoss:
     kept = (replica.end or 0) if replica.shared is None else replica.shared
     leader_end = facts.leader_end
     if facts.hwm is not None and leader_end is not None:
@@ -224,17 +224,17 @@ def _loss(facts: PartitionFacts, replica: ReplicaFacts) -> Loss:
         uncommitted = max(0, leader_end - max(facts.hwm, kept))
         where = f" (offsets {kept} to {facts.hwm - 1})" if committed else ""
         text = f"{committed} committed records{where} and {uncommitted} that are not committed yet"
-        return Loss(replica.broker, committed, uncommitted, text)
+        return ElectionLoss(replica.broker, committed, uncommitted, text)
     best = max(r.end or 0 for r in facts.replicas)
     silent = [r.broker for r in facts.replicas if r.end is None]
     more = f", and whatever else {_names(silent)} holds" if silent else ""
     known = f"{best - kept} records that another replica has" if best > kept else "nothing that another replica shows"
-    return Loss(replica.broker, None, None, known + more)
+    return ElectionLoss(replica.broker, None, None, known + more)
 
 
-def about_unclean(facts: PartitionFacts) -> str:
+def explain_unclean_election(facts: PartitionFacts) -> str:
     p = facts.partition
-    if p.leader != NOBODY:
+    if p.leader != NO_NODE:
         return "not needed: there is a leader with everything that was committed"
     down = [b for b in p.replicas if _complete(facts, b)]
     if down:

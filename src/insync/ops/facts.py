@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from insync.client import admin, offsets, topics
-from insync.client.cluster import Cluster
-from insync.client.errors import ClientError, ErrorCode, Unsupported
-from insync.client.model import NOBODY, ClusterInfo, Key, Offset, Partition, Reassignment, ReplicaLog, Topic
+from insync.client.client import Client
+from insync.client.errors import ClientError, ErrorCode, UnsupportedError
+from insync.client.model import NO_NODE, ClusterInfo, Offset, Partition, Reassignment, ReplicaLog, Topic, TopicPartition
 from insync.findings import CONFIG_KEY, Finding, decode
 
 MIN_ISR = "min.insync.replicas"
@@ -65,22 +65,24 @@ class PartitionFacts:
         return None if leader not in self.partition.replicas else self.replica(leader).end
 
 
-async def gather(cluster: Cluster, name: str, index: int, interval: float = 0.5) -> PartitionFacts:
-    topic, partition = await topics.partition_of(cluster, name, index)
-    info = await cluster.info()
+async def gather_facts(client: Client, name: str, index: int, interval: float = 0.5) -> PartitionFacts:
+    topic, partition = await topics.describe_partition(client, name, index)
+    info = await client.describe_cluster()
     key = (topic.name, index)
     alone = Topic(name=topic.name, id=topic.id, partitions=(partition,))
     status = {broker: _status(info, broker) for broker in partition.replicas}
-    first = await _ends(cluster, key, status)
-    early = (await offsets.of_leaders(cluster, [alone]))[key]
+    first = await _ends(client, key, status)
+    early = (await offsets.list_leader_offsets(client, [alone]))[key]
     await asyncio.sleep(interval)
-    second = await _ends(cluster, key, status)
-    late = (await offsets.of_leaders(cluster, [alone]))[key]
-    sizes = await offsets.sizes(cluster, [b for b, s in status.items() if s == "live"], [alone])
-    shared = {broker: await _shared(cluster, partition, key, second.get(broker)) for broker in partition.replicas}
+    second = await _ends(client, key, status)
+    late = (await offsets.list_leader_offsets(client, [alone]))[key]
+    sizes = await offsets.describe_replica_logs(client, [b for b, s in status.items() if s == "live"], [alone])
+    shared = {broker: await _shared(client, partition, key, second.get(broker)) for broker in partition.replicas}
     live = [broker for broker, s in status.items() if s == "live"]
-    reported = dict(zip(live, await asyncio.gather(*(node_findings(cluster, broker) for broker in live)), strict=True))
-    settings = (await topics.settings(cluster, [name], [MIN_ISR, UNCLEAN_ELECTION, RECOVERY_STRATEGY])).get(name, {})
+    reported = dict(zip(live, await asyncio.gather(*(node_findings(client, broker) for broker in live)), strict=True))
+    settings = (
+        await topics.describe_topic_configs(client, [name], [MIN_ISR, UNCLEAN_ELECTION, RECOVERY_STRATEGY])
+    ).get(name, {})
     return PartitionFacts(
         topic=topic.name,
         partition=partition,
@@ -97,26 +99,28 @@ async def gather(cluster: Cluster, name: str, index: int, interval: float = 0.5)
         hwm=_known(late),
         earlier_hwm=_known(early),
         hwm_error=late.error,
-        leso=await _leso(cluster, partition, key),
+        leso=await _leso(client, partition, key),
         seconds=interval,
-        reassignment=await _reassignment(cluster, key),
+        reassignment=await _reassignment(client, key),
     )
 
 
-async def node_findings(cluster: Cluster, broker: int) -> Sequence[Finding]:
+async def node_findings(client: Client, broker: int) -> Sequence[Finding]:
     """What a broker reports of itself; NOBODY: whichever answers. Empty if it does not answer, or is not insync's."""
-    name = "" if broker == NOBODY else str(broker)
-    return await _findings(cluster, name, through_any=False) or ()
+    name = "" if broker == NO_NODE else str(broker)
+    return await _findings(client, name, through_any=False) or ()
 
 
-async def controller_findings(cluster: Cluster, controller: int) -> Sequence[Finding] | None:
+async def controller_findings(client: Client, controller: int) -> Sequence[Finding] | None:
     """What a controller that is no broker reports of itself, through a broker; None if it does not answer."""
-    return await _findings(cluster, str(controller), through_any=True)
+    return await _findings(client, str(controller), through_any=True)
 
 
-async def _findings(cluster: Cluster, name: str, *, through_any: bool) -> Sequence[Finding] | None:
+async def _findings(client: Client, name: str, *, through_any: bool) -> Sequence[Finding] | None:
     try:
-        configs = await topics.configs(cluster, name, kind=topics.BROKER, keys=[CONFIG_KEY], through_any=through_any)
+        configs = await topics.describe_configs(
+            client, name, kind=topics.BROKER, keys=[CONFIG_KEY], through_any=through_any
+        )
     except ClientError:
         return None
     entry = configs.get(CONFIG_KEY)
@@ -129,36 +133,36 @@ def effective_min_isr(value: str | None, partition: Partition) -> int:
     return min(wanted, len(partition.replicas))
 
 
-async def _ends(cluster: Cluster, key: Key, status: dict[int, Status]) -> dict[int, Offset]:
+async def _ends(client: Client, key: TopicPartition, status: dict[int, Status]) -> dict[int, Offset]:
     live = [broker for broker, s in status.items() if s == "live"]
-    answers = await asyncio.gather(*(offsets.log_ends(cluster, broker, [key]) for broker in live))
+    answers = await asyncio.gather(*(offsets.list_log_ends(client, broker, [key]) for broker in live))
     return {broker: answer[key] for broker, answer in zip(live, answers, strict=True) if key in answer}
 
 
-async def _shared(cluster: Cluster, partition: Partition, key: Key, end: Offset | None) -> int | None:
+async def _shared(client: Client, partition: Partition, key: TopicPartition, end: Offset | None) -> int | None:
     """D2, D3: a log agrees with the leader's up to the end of its last epoch there."""
-    if end is None or end.error is not ErrorCode.none or partition.leader == NOBODY:
+    if end is None or end.error is not ErrorCode.none or partition.leader == NO_NODE:
         return None
     if end.leader_epoch < 0 or end.leader_epoch == partition.leader_epoch:
         return end.offset
-    there = await offsets.epoch_end(cluster, key[0], partition, end.leader_epoch)
+    there = await offsets.find_epoch_end(client, key[0], partition, end.leader_epoch)
     if there.error is not ErrorCode.none or there.offset < 0:
         return None
     return min(end.offset, there.offset)
 
 
-async def _leso(cluster: Cluster, partition: Partition, key: Key) -> int | None:
+async def _leso(client: Client, partition: Partition, key: TopicPartition) -> int | None:
     """The leader's epoch begins where the one before it ended."""
-    if partition.leader == NOBODY or partition.leader_epoch <= 0:
+    if partition.leader == NO_NODE or partition.leader_epoch <= 0:
         return 0 if partition.leader_epoch == 0 else None
-    before = await offsets.epoch_end(cluster, key[0], partition, partition.leader_epoch - 1)
+    before = await offsets.find_epoch_end(client, key[0], partition, partition.leader_epoch - 1)
     return before.offset if before.error is ErrorCode.none and before.offset >= 0 else None
 
 
-async def _reassignment(cluster: Cluster, key: Key) -> Reassignment | None:
+async def _reassignment(client: Client, key: TopicPartition) -> Reassignment | None:
     try:
-        running = await admin.reassignments(cluster)
-    except (Unsupported, ClientError):
+        running = await admin.list_reassignments(client)
+    except (UnsupportedError, ClientError):
         return None  # a picture without it is still worth having
     return next((r for r in running if (r.topic, r.partition) == key), None)
 
@@ -166,7 +170,7 @@ async def _reassignment(cluster: Cluster, key: Key) -> Reassignment | None:
 def _status(info: ClusterInfo, broker: int) -> Status:
     found = next((known for known in info.brokers if known.id == broker), None)
     if found is None:
-        return "gone" if info.tells_fenced else "fenced"
+        return "gone" if info.includes_fenced else "fenced"
     return "fenced" if found.fenced else "live"
 
 

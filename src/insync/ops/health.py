@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from insync import findings
 from insync.client import admin, offsets, topics
-from insync.client.cluster import Cluster
-from insync.client.errors import ClientError, ErrorCode, Unsupported, name_of
-from insync.client.model import NOBODY, ClusterInfo, LogDir, Partition, QuorumState, Reassignment, Topic
+from insync.client.client import Client
+from insync.client.errors import ClientError, ErrorCode, UnsupportedError, error_name
+from insync.client.model import NO_NODE, ClusterInfo, LogDir, Partition, QuorumState, Reassignment, Topic
 from insync.ops.facts import MIN_ISR, controller_findings, effective_min_isr, node_findings
 
 SEVERITIES = ("critical", "warning", "info")
@@ -28,7 +28,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class ClusterSnapshot:
     info: ClusterInfo
     topics: Sequence[Topic]
     min_isr: Mapping[str, str]
@@ -43,18 +43,18 @@ class Picture:
     controller_answers: bool = True
 
 
-async def look(cluster: Cluster) -> Picture:
-    info = await cluster.info()
-    found = await topics.describe(cluster)
-    settings = await topics.settings(cluster, [topic.name for topic in found], [MIN_ISR])
+async def snapshot_cluster(client: Client) -> ClusterSnapshot:
+    info = await client.describe_cluster()
+    found = await topics.describe(client)
+    settings = await topics.describe_topic_configs(client, [topic.name for topic in found], [MIN_ISR])
     live = [broker.id for broker in info.brokers if not broker.fenced]
-    dirs = await asyncio.gather(*(_log_dirs(cluster, broker) for broker in live))
-    asked = live or [NOBODY]
-    reported = await asyncio.gather(*(node_findings(cluster, broker) for broker in asked))
-    controllers = await _controllers(cluster, info)
-    of_controllers = await asyncio.gather(*(controller_findings(cluster, node) for node in controllers))
-    reassignments, quorum = await asyncio.gather(_reassignments(cluster), _quorum(cluster))
-    return Picture(
+    dirs = await asyncio.gather(*(_log_dirs(client, broker) for broker in live))
+    asked = live or [NO_NODE]
+    reported = await asyncio.gather(*(node_findings(client, broker) for broker in asked))
+    controllers = await _controllers(client, info)
+    of_controllers = await asyncio.gather(*(controller_findings(client, node) for node in controllers))
+    reassignments, quorum = await asyncio.gather(_reassignments(client), _quorum(client))
+    return ClusterSnapshot(
         info=info,
         topics=found,
         min_isr={name: values.get(MIN_ISR, "1") for name, values in settings.items()},
@@ -67,7 +67,7 @@ async def look(cluster: Cluster) -> Picture:
     )
 
 
-def judge(picture: Picture) -> list[Finding]:
+def find_problems(picture: ClusterSnapshot) -> list[Finding]:
     """Everything that is not as it should be, worst first."""
     found = [*_brokers(picture), *_quorum_findings(picture), *_disks(picture), *_reported(picture)]
     for topic in picture.topics:
@@ -80,11 +80,11 @@ def judge(picture: Picture) -> list[Finding]:
     return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
-def healthy(findings: Sequence[Finding]) -> bool:
+def is_healthy(findings: Sequence[Finding]) -> bool:
     return all(finding.severity == "info" for finding in findings)
 
 
-def _brokers(picture: Picture) -> Iterator[Finding]:
+def _brokers(picture: ClusterSnapshot) -> Iterator[Finding]:
     known = {broker.id for broker in picture.info.brokers}
     for broker in picture.info.brokers:
         if broker.fenced:
@@ -96,8 +96,8 @@ def _brokers(picture: Picture) -> Iterator[Finding]:
         yield Finding("warning", "missing", f"broker {missing}", "holds replicas, and is stopped or fenced")
 
 
-def _quorum_findings(picture: Picture) -> Iterator[Finding]:
-    if picture.info.controller == NOBODY or not picture.controller_answers:
+def _quorum_findings(picture: ClusterSnapshot) -> Iterator[Finding]:
+    if picture.info.controller == NO_NODE or not picture.controller_answers:
         yield Finding("critical", "no controller", "cluster", "nothing can be elected, created or changed")
     quorum = picture.quorum
     if quorum is None:
@@ -109,22 +109,22 @@ def _quorum_findings(picture: Picture) -> Iterator[Finding]:
             yield Finding("warning", "voter behind", f"controller {voter.id}", "does not follow the quorum's leader")
 
 
-def _disks(picture: Picture) -> Iterator[Finding]:
+def _disks(picture: ClusterSnapshot) -> Iterator[Finding]:
     for broker, dirs in picture.log_dirs.items():
         for entry in dirs or ():
             where = f"broker {broker} {entry.path}"
             if entry.error is not ErrorCode.none:
-                yield Finding("critical", "log directory failed", where, name_of(entry.error))
+                yield Finding("critical", "log directory failed", where, error_name(entry.error))
             elif entry.total_bytes > 0 and entry.usable_bytes < entry.total_bytes * (1 - FULL):
                 used = 100 - 100 * entry.usable_bytes // entry.total_bytes
                 yield Finding("warning", "disk nearly full", where, f"{used} % used")
 
 
-def _reported(picture: Picture) -> Iterator[Finding]:
+def _reported(picture: ClusterSnapshot) -> Iterator[Finding]:
     for broker, reported in picture.node_findings.items():
         for finding in reported:
             severity = finding.severity if finding.severity in SEVERITIES else "warning"
-            where = finding.subject if broker == NOBODY else f"broker {broker} {finding.subject}"
+            where = finding.subject if broker == NO_NODE else f"broker {broker} {finding.subject}"
             yield Finding(severity, finding.kind.replace("_", " "), where, finding.text)
 
     for controller, own in picture.controller_findings.items():
@@ -134,13 +134,13 @@ def _reported(picture: Picture) -> Iterator[Finding]:
             yield Finding(severity, finding.kind.replace("_", " "), where, finding.text)
 
 
-def _partition(picture: Picture, topic: Topic, partition: Partition) -> Iterator[Finding]:
+def _partition(picture: ClusterSnapshot, topic: Topic, partition: Partition) -> Iterator[Finding]:
     where = f"{topic.name}-{partition.index}"
     moving = next((r for r in picture.reassignments if (r.topic, r.partition) == (topic.name, partition.index)), None)
     owed = [b for b in partition.replicas if moving is None or b not in moving.adding]
     missing = [b for b in owed if b not in partition.isr]
     least = effective_min_isr(picture.min_isr.get(topic.name), partition)
-    if partition.leader == NOBODY:
+    if partition.leader == NO_NODE:
         yield Finding("critical", "no leader", where, "cannot be read or written")
     elif len(partition.isr) < least:
         text = f"{len(partition.isr)} in sync, {least} needed: acks=all is refused"
@@ -152,14 +152,14 @@ def _partition(picture: Picture, topic: Topic, partition: Partition) -> Iterator
         yield Finding("info", "leader not preferred", where, text)
 
 
-async def _controllers(cluster: Cluster, info: ClusterInfo) -> list[int]:
+async def _controllers(client: Client, info: ClusterInfo) -> list[int]:
     """The voters that are no brokers, by the configuration of a broker: a quorum that has stopped names none."""
     brokers = {broker.id: True for broker in info.brokers}
     live = [broker.id for broker in info.brokers if not broker.fenced]
     if not live:
         return []
     try:
-        configs = await topics.configs(cluster, str(live[0]), kind=topics.BROKER, keys=[VOTERS])
+        configs = await topics.describe_configs(client, str(live[0]), kind=topics.BROKER, keys=[VOTERS])
     except ClientError:
         return []
     text = configs[VOTERS].value or "" if VOTERS in configs else ""
@@ -167,27 +167,27 @@ async def _controllers(cluster: Cluster, info: ClusterInfo) -> list[int]:
     return [int(voter) for voter in ids if voter.isdecimal() and int(voter) not in brokers]
 
 
-async def _log_dirs(cluster: Cluster, broker: int) -> Sequence[LogDir] | None:
+async def _log_dirs(client: Client, broker: int) -> Sequence[LogDir] | None:
     try:
-        return await offsets.log_dirs(cluster, broker)
-    except Unsupported:
+        return await offsets.describe_log_dirs(client, broker)
+    except UnsupportedError:
         return ()
     except ClientError:
         return None
 
 
-async def _reassignments(cluster: Cluster) -> Sequence[Reassignment] | None:
+async def _reassignments(client: Client) -> Sequence[Reassignment] | None:
     """None if no controller answers: brokers pass the question on."""
     try:
-        return await admin.reassignments(cluster)
-    except Unsupported:
+        return await admin.list_reassignments(client)
+    except UnsupportedError:
         return ()
     except ClientError:
         return None
 
 
-async def _quorum(cluster: Cluster) -> QuorumState | None:
+async def _quorum(client: Client) -> QuorumState | None:
     try:
-        return await admin.quorum(cluster)
+        return await admin.describe_quorum(client)
     except ClientError:
         return None

@@ -6,10 +6,10 @@ import difflib
 import logging
 from collections.abc import Iterable, Mapping
 
-from insync.client.cluster import parse_bootstrap
-from insync.client.errors import BadAddress, BadSetting
-from insync.client.setting_names import EVERYWHERE, shown
-from insync.client.settings import ClientSettings, tell
+from insync.client.client import parse_bootstrap
+from insync.client.errors import AddressError, SettingError
+from insync.client.setting_names import COMMON, shown
+from insync.client.settings import ClientSettings, log_ineffective_settings
 
 CLIENT = "kafka."
 log = logging.getLogger("insync.spark")
@@ -22,10 +22,10 @@ class OptionError(ValueError):
 def read_client(values: Mapping[str, str], *, used: Iterable[str]) -> ClientSettings:
     """`used` are the settings, beyond those of every client, that have an effect here."""
     found = {name.removeprefix(CLIENT): value for name, value in values.items() if name.startswith(CLIENT)}
-    tell(log, found, used=(*EVERYWHERE, *used), prefix=CLIENT)
+    log_ineffective_settings(log, found, used=(*COMMON, *used), prefix=CLIENT)
     try:
         return ClientSettings.of(found)
-    except BadSetting as error:
+    except SettingError as error:
         raise OptionError(f"option '{CLIENT}{error.setting}' {error.problem}") from None
 
 
@@ -35,7 +35,7 @@ def bootstrap(values: Mapping[str, str]) -> str:
         raise OptionError("option 'kafka.bootstrap.servers' is missing: HOST:PORT of a broker, or several with commas")
     try:
         parse_bootstrap(found)
-    except BadAddress as error:
+    except AddressError as error:
         raise OptionError(f"option 'kafka.bootstrap.servers': {error}") from None
     return found
 

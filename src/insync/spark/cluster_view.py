@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from insync.client import groups, offsets, topics
-from insync.client.blocking import Blocking
-from insync.client.cluster import Cluster
-from insync.client.errors import NoBroker, UnknownTopic, check
+from insync.client.client import Client
+from insync.client.errors import NoBrokerError, UnknownTopicError, raise_for_error
 from insync.client.model import Offset, Topic
+from insync.client.sync_client import SyncClient
 from insync.spark.options import CLIENT_ID, LATEST, READ_COMMITTED, OptionError, Position, SourceOptions
 from insync.spark.planning import Key, Offsets
 
@@ -21,11 +21,11 @@ LONGEST_S = 60.0
 
 
 class ClusterView:
-    def __init__(self, options: SourceOptions, client: Blocking | None = None) -> None:
+    def __init__(self, options: SourceOptions, client: SyncClient | None = None) -> None:
         self._options = options
-        self._client = client or Blocking(
+        self._client = client or SyncClient(
             options.bootstrap,
-            timeout=min(options.timeout_s, LONGEST_S),
+            timeout_s=min(options.timeout_s, LONGEST_S),
             client_id=CLIENT_ID,
             settings=options.client,
         )
@@ -35,8 +35,8 @@ class ClusterView:
     def of_source(options: SourceOptions) -> ClusterView:
         try:
             return ClusterView(options)
-        except NoBroker as error:
-            raise NoBroker(f"option 'kafka.bootstrap.servers' is {options.bootstrap!r}: {error}") from None
+        except NoBrokerError as error:
+            raise NoBrokerError(f"option 'kafka.bootstrap.servers' is {options.bootstrap!r}: {error}") from None
 
     def close(self) -> None:
         self._client.close()
@@ -70,7 +70,7 @@ class ClusterView:
         the epoch that goes with it."""
         described = tuple(known.values()) if known else ()
         return self._client.call(
-            lambda cluster: offsets.told(cluster, wanted, known=described, isolation=self._isolation)
+            lambda cluster: offsets.list_offsets_with_retry(cluster, wanted, known=described, isolation=self._isolation)
         )
 
     def at_each(self, wanted: Mapping[Key, int], known: Mapping[str, Topic] | None = None) -> Offsets:
@@ -89,20 +89,22 @@ class ClusterView:
     def epoch_ends(self, key: Key, epoch: int) -> tuple[int, int]:
         """(epoch, end): of the newest epoch that is not above `epoch`, as the leader knows it."""
 
-        async def ask(cluster: Cluster) -> tuple[int, int]:
-            topic, partition = await topics.partition_of(cluster, *key)
-            found = await offsets.epoch_end(cluster, topic.name, partition, epoch, timeout=cluster.answer_s)
-            check(found.error, f"asking for the epochs of {topic.name}-{partition.index}")
+        async def ask(cluster: Client) -> tuple[int, int]:
+            topic, partition = await topics.describe_partition(cluster, *key)
+            found = await offsets.find_epoch_end(
+                cluster, topic.name, partition, epoch, timeout_s=cluster.attempt_timeout_s
+            )
+            raise_for_error(found.error, f"asking for the epochs of {topic.name}-{partition.index}")
             return found.leader_epoch, found.offset
 
         return self._client.call(ask)
 
     def remember(self, heard: Iterable[tuple[str, int, int]]) -> None:
         """(topic id, partition, leader epoch): who leads in an older epoch is not listened to any more."""
-        self._client.remember((UUID(topic_id), index, epoch) for topic_id, index, epoch in heard if topic_id)
+        self._client.note_leader_epochs((UUID(topic_id), index, epoch) for topic_id, index, epoch in heard if topic_id)
 
     def commit(self, group: str, committed: Offsets) -> None:
-        self._client.call(lambda cluster: groups.commit(cluster, group, committed))
+        self._client.call(lambda cluster: groups.commit_offsets(cluster, group, committed))
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 
@@ -112,7 +114,7 @@ class ClusterView:
         while True:
             try:
                 return self._client.call(lambda cluster: topics.describe(cluster, names))
-            except UnknownTopic:
+            except UnknownTopicError:
                 if time.monotonic() > until:
                     return [topic for topic in self._client.call(topics.describe) if topic.name in names]
             time.sleep(SETTLE_S / 10)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from insync.client.setting_names import READING
-from insync.client.settings import DEFAULTS, ClientSettings
+from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
 from insync.spark import client_options
 from insync.spark.client_options import CLIENT, OptionError, shown, unknown
 
@@ -64,7 +64,7 @@ class Position:
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     bootstrap: str
-    client: ClientSettings = DEFAULTS
+    client: ClientSettings = DEFAULT_SETTINGS
     isolation: str = READ_UNCOMMITTED
     topics: tuple[str, ...] = ()
     pattern: str = ""

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from insync.client import topics
-from insync.client.blocking import Blocking, Stalled
-from insync.client.errors import ClientError, ErrorCode, Refused, UnknownTopic
+from insync.client.errors import ClientError, ErrorCode, RefusedError, UnknownTopicError
 from insync.client.model import Topic
 from insync.client.settings import ClientSettings
+from insync.client.sync_client import StalledError, SyncClient
 from insync.columnar.buffers import TYPES, rows_without_columns
 from insync.columnar.decode import Decoded, Wanted, decode
 from insync.columnar.headers import CODEC, CONTROL, scan
@@ -56,7 +56,7 @@ def read(task: Task) -> Iterator[pa.RecordBatch]:
 class Reading:
     """Goes through the range; `at` is the next offset, and `end` is where the range ends, or what is left of it."""
 
-    def __init__(self, task: Task, client: Blocking) -> None:
+    def __init__(self, task: Task, client: SyncClient) -> None:
         self._task = task
         self._client = client
         self._columns = tuple(name for name in task.columns if name in TYPES)
@@ -68,7 +68,7 @@ class Reading:
     def batches(self) -> Iterator[pa.RecordBatch]:
         rows = 0
         if self._task.topic_id:
-            self._client.remember([(UUID(self._task.topic_id), self._task.range.partition, self._task.epoch)])
+            self._client.note_leader_epochs([(UUID(self._task.topic_id), self._task.range.partition, self._task.epoch)])
         while self.at < self.end:
             try:
                 for decoded in self._decoded(self._topic()):
@@ -76,7 +76,7 @@ class Reading:
                     if decoded.rows:
                         yield as_rows(decoded.batch, decoded.rows, self._task)
                     self._waiting_since = time.monotonic()
-            except (Refused, UnknownTopic, Stalled, Rewritten) as error:
+            except (RefusedError, UnknownTopicError, StalledError, Rewritten) as error:
                 self._after(error)
         if not rows and (told := triage.only_markers(self._task.range, self._markers)):
             log.info("%s", told)
@@ -85,19 +85,19 @@ class Reading:
         """As it is now; if it is another one of the same name, its offsets are not those that were planned."""
         topic = self._client.call(lambda cluster: topics.describe_one(cluster, self._task.range.topic))
         if self._task.topic_id and topic.id != ZERO_UUID and str(topic.id) != self._task.topic_id:
-            raise UnknownTopic(topic.name)
+            raise UnknownTopicError(topic.name)
         return topic
 
     def _decoded(self, topic: Topic) -> Iterator[Decoded]:
         wanted, options = self._task.range, self._task.options
-        answers = self._client.raw(
+        answers = self._client.fetch_batches(
             topic,
             {wanted.partition: self.at},
             {wanted.partition: self.end},
-            next_of=next_of,
+            next_offset_of=next_of,
             isolation=int(options.isolation == "read_committed"),
             partition_bytes=FETCH_BYTES,
-            patience_s=PATIENCE_S,
+            timeout_s=PATIENCE_S,
         )
         for fetched in answers:
             if 0 <= self._task.epoch < newest_epoch(fetched.data, self.end):
@@ -118,7 +118,7 @@ class Reading:
 
     def _after(self, error: ClientError) -> None:
         """Sets what is left of the range. Raises if that is to be a failure."""
-        if isinstance(error, Refused) and error.code is not ErrorCode.offset_out_of_range:
+        if isinstance(error, RefusedError) and error.code is not ErrorCode.offset_out_of_range:
             raise error
         loss = self._loss()
         if loss is not None:
@@ -201,17 +201,21 @@ def as_rows(batch: pa.RecordBatch, rows: int, task: Task) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, list(task.columns)) if arrays else rows_without_columns(rows)
 
 
-_clients: dict[tuple[str, float, ClientSettings], Blocking] = {}
+_clients: dict[tuple[str, float, ClientSettings], SyncClient] = {}
 
 
-def client_of(options: SourceOptions) -> Blocking:
+def client_of(options: SourceOptions) -> SyncClient:
     """Kept from task to task: a worker reads the same cluster again and again, and connecting takes longer than a small
     task. What became of its connections meanwhile is its own business."""
     key = options.bootstrap, options.timeout_s, options.client
     if key not in _clients:
         while len(_clients) >= CLIENTS:
             _clients.pop(next(iter(_clients))).close()
-        _clients[key] = Blocking(
-            options.bootstrap, timeout=options.timeout_s, client_id=CLIENT_ID, settings=options.client, patient=True
+        _clients[key] = SyncClient(
+            options.bootstrap,
+            timeout_s=options.timeout_s,
+            client_id=CLIENT_ID,
+            settings=options.client,
+            retry_connect=True,
         )
     return _clients[key]

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from insync.client import offsets, producers, topics
-from insync.client.blocking import Blocking
-from insync.client.cluster import Cluster
-from insync.client.errors import ClientError, check
+from insync.client.client import Client
+from insync.client.errors import ClientError, raise_for_error
 from insync.client.offsets import EARLIEST, LATEST
+from insync.client.sync_client import SyncClient
 from insync.columnar.columns import columns
 from insync.columnar.decode import Wanted, decode
 from insync.columnar.digest import digests
@@ -51,9 +51,11 @@ class Stored:
         return bool((mine == self._digests[low:high]).all())
 
 
-def last_sequences(client: Blocking, topic: str, partitions: list[int], producer_id: int, epoch: int) -> dict[int, int]:
+def last_sequences(
+    client: SyncClient, topic: str, partitions: list[int], producer_id: int, epoch: int
+) -> dict[int, int]:
     """How far a producer has come in this epoch, by partition; those where it has not written are left out."""
-    answer = client.call(lambda cluster: producers.of_partitions(cluster, topic, partitions))
+    answer = client.call(lambda cluster: producers.describe_producers(cluster, topic, partitions))
     found: dict[int, int] = {}
     for partition, writers in answer.items():
         for writer in writers:
@@ -66,7 +68,7 @@ def last_sequences(client: Blocking, topic: str, partitions: list[int], producer
     return found
 
 
-def read_back(client: Blocking, topic: str, partition: int, producer_id: int, epoch: int, last: int) -> Stored | None:
+def read_back(client: SyncClient, topic: str, partition: int, producer_id: int, epoch: int, last: int) -> Stored | None:
     """What is stored, once all of it is committed: what only the leader has may still be lost with it. Rows that
     retention or compaction took were there, and count as such."""
     deadline = time.monotonic() + client.timeout
@@ -80,7 +82,7 @@ def read_back(client: Blocking, topic: str, partition: int, producer_id: int, ep
         last = known  # the leader that had more is gone
 
 
-def _wait_until_committed(client: Blocking, topic: str, partition: int, deadline: float) -> None:
+def _wait_until_committed(client: SyncClient, topic: str, partition: int, deadline: float) -> None:
     """Everything that is in the leader's log now."""
     target = _log_end(client, topic, partition)
     while _offset(client, topic, partition, LATEST) < target:
@@ -90,7 +92,7 @@ def _wait_until_committed(client: Blocking, topic: str, partition: int, deadline
         target = min(target, _log_end(client, topic, partition))
 
 
-def _search(client: Blocking, topic: str, partition: int, producer: tuple[int, int], last: int) -> tuple[Any, Any]:
+def _search(client: SyncClient, topic: str, partition: int, producer: tuple[int, int], last: int) -> tuple[Any, Any]:
     """(sequences, digests) of the producer's rows: backwards from the end, further and further, up to the first."""
     start, end = _offset(client, topic, partition, EARLIEST), _offset(client, topic, partition, LATEST)
     reach = 4 * (last + 1) + 10_000
@@ -103,13 +105,13 @@ def _search(client: Blocking, topic: str, partition: int, producer: tuple[int, i
 
 
 def _rows_of(
-    client: Blocking, topic: str, partition: int, span: tuple[int, int], producer: tuple[int, int]
+    client: SyncClient, topic: str, partition: int, span: tuple[int, int], producer: tuple[int, int]
 ) -> tuple[Any, Any]:
     described = client.call(lambda cluster: topics.describe_one(cluster, topic))
     sequences, found = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
-    answers = client.raw(
+    answers = client.fetch_batches(
         *(described, {partition: span[0]}, {partition: span[1]}),
-        next_of=next_of,
+        next_offset_of=next_of,
         isolation=0,
         partition_bytes=FETCH_BYTES,
     )
@@ -129,18 +131,18 @@ def _batches_of(data: bytes, producer: tuple[int, int]) -> bytes:
     return b"".join([data[position : position + size] for position, size in places])
 
 
-def _offset(client: Blocking, topic: str, partition: int, timestamp: int) -> int:
+def _offset(client: SyncClient, topic: str, partition: int, timestamp: int) -> int:
     key = (topic, partition)
-    return client.call(lambda cluster: offsets.told(cluster, {key: timestamp}))[key].offset
+    return client.call(lambda cluster: offsets.list_offsets_with_retry(cluster, {key: timestamp}))[key].offset
 
 
-def _log_end(client: Blocking, topic: str, partition: int) -> int:
+def _log_end(client: SyncClient, topic: str, partition: int) -> int:
     key = (topic, partition)
 
-    async def ask(cluster: Cluster) -> int:
-        _, known = await topics.partition_of(cluster, topic, partition)
-        found = (await offsets.log_ends(cluster, known.leader, [key]))[key]
-        check(found.error, f"asking for the log end of {topic}-{partition}")
+    async def ask(cluster: Client) -> int:
+        _, known = await topics.describe_partition(cluster, topic, partition)
+        found = (await offsets.list_log_ends(cluster, known.leader, [key]))[key]
+        raise_for_error(found.error, f"asking for the log end of {topic}-{partition}")
         return found.offset
 
     return client.call(ask)

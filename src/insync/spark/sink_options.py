@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType, TimestampType
 
-from insync.client.settings import DEFAULTS, ClientSettings
+from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
 from insync.spark import client_options
 from insync.spark.client_options import CLIENT, OptionError, shown, unknown
 from insync.wire import compression
@@ -32,7 +32,7 @@ MEMORY = 32 << 20
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
     bootstrap: str
-    client: ClientSettings = field(default=DEFAULTS, kw_only=True)
+    client: ClientSettings = field(default=DEFAULT_SETTINGS, kw_only=True)
     topic: str | None = None
     """Where everything goes, whatever the rows say."""
     fence_id: str = ""

@@ -12,11 +12,11 @@ from concurrent.futures import Future
 
 import numpy as np
 
-from insync.client.blocking import Blocking
-from insync.client.cluster import Cluster
-from insync.client.errors import ClientError, ErrorCode, Refused, passes
+from insync.client.client import Client
+from insync.client.errors import ClientError, ErrorCode, RefusedError, is_retriable
 from insync.client.model import Topic
 from insync.client.producer import Producer
+from insync.client.sync_client import SyncClient
 from insync.columnar.columns import columns
 from insync.columnar.decode import Wanted, decode
 from insync.columnar.encode import Builder
@@ -26,7 +26,7 @@ Key = tuple[str, int]
 
 
 class Sender:
-    def __init__(self, client: Blocking, *, codec: int, delivery_s: float, memory: int) -> None:
+    def __init__(self, client: SyncClient, *, codec: int, delivery_s: float, memory: int) -> None:
         self._client = client
         self._codec = codec
         self._delivery_s = delivery_s
@@ -57,7 +57,7 @@ class Sender:
             self._under_way += len(data)
         self.batches += 1
         self.bytes += len(data)
-        sending = self._client.begin(lambda cluster: self._send(cluster, topic, partition, data))
+        sending = self._client.submit(lambda cluster: self._send(cluster, topic, partition, data))
         self._sendings[sending] = None
         sending.add_done_callback(lambda done: self._done(done, len(data)))
 
@@ -81,13 +81,13 @@ class Sender:
 
     # --- in the client's loop ----------------------------------------------------------------------------------------
 
-    async def _send(self, cluster: Cluster, topic: Topic, partition: int, data: bytes) -> None:
+    async def _send(self, cluster: Client, topic: Topic, partition: int, data: bytes) -> None:
         turn = self._turns.setdefault((topic.name, partition), asyncio.Lock())
         async with turn:
             if self._failure is None:  # nothing may be stored behind what was not
                 await self._in_time(self._producer(cluster, topic), partition, data)
 
-    def _producer(self, cluster: Cluster, topic: Topic) -> Producer:
+    def _producer(self, cluster: Client, topic: Topic) -> Producer:
         found = self._producers.get(topic.name)
         if found is None:
             found = Producer(cluster, topic, compression=compression.NAMES[self._codec])
@@ -105,7 +105,7 @@ class Sender:
                     for half in self._halves(data):
                         await self._in_time(producer, partition, half)
                     return
-                if not passes(error) or asyncio.get_running_loop().time() > deadline:
+                if not is_retriable(error) or asyncio.get_running_loop().time() > deadline:
                     raise _explained(error, producer.topic.name, partition) from None
 
     def _halves(self, data: bytes) -> list[bytes]:
@@ -123,7 +123,7 @@ class Sender:
 
 
 def _is(error: ClientError, code: ErrorCode) -> bool:
-    return isinstance(error, Refused) and error.code is code
+    return isinstance(error, RefusedError) and error.code is code
 
 
 def _explained(error: ClientError, topic: str, partition: int) -> ClientError:

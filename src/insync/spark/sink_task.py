@@ -13,8 +13,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
 from insync.client import topics
-from insync.client.blocking import Blocking
 from insync.client.model import Topic
+from insync.client.sync_client import SyncClient
 from insync.columnar import partitioning
 from insync.columnar.columns import Columns, columns
 from insync.columnar.digest import digests
@@ -42,12 +42,12 @@ class Report(WriterCommitMessage):
 def write(batches: Iterable[pa.RecordBatch], options: SinkOptions, fence: Fence, task: int) -> Report:
     report = Report()
     with (
-        Blocking(
+        SyncClient(
             options.bootstrap,
-            timeout=options.request_s,
+            timeout_s=options.request_s,
             client_id="insync-spark-sink",
             settings=options.client,
-            patient=True,
+            retry_connect=True,
         ) as client,
         Sender(client, codec=options.codec, delivery_s=options.delivery_s, memory=options.memory) as sender,
     ):
@@ -83,7 +83,7 @@ def by_topic(rows: pa.RecordBatch, topic: str | None) -> list[tuple[str, pa.Reco
 
 class _TopicWriter:
     def __init__(
-        self, name: str, client: Blocking, sender: Sender, options: SinkOptions, fence: Fence, task: int
+        self, name: str, client: SyncClient, sender: Sender, options: SinkOptions, fence: Fence, task: int
     ) -> None:
         self.topic: Topic = client.call(lambda cluster: topics.describe_one(cluster, name))
         self._options = options
@@ -138,7 +138,7 @@ class _PartitionWriter:
         index: int,
         last: int,
         topic: Topic,
-        client: Blocking,
+        client: SyncClient,
         sender: Sender,
         options: SinkOptions,
         fence: Fence,

@@ -13,7 +13,7 @@ from typing import Any
 from insync.chaos.workload.load import Load, LoadThread, Tally
 from insync.client import apis
 from insync.client.apis import Api
-from insync.client.cluster import NO_METADATA_EXTRAS, parse_bootstrap
+from insync.client.client import NO_METADATA_EXTRAS, parse_bootstrap
 from insync.client.connection import Connection
 from insync.client.errors import ClientError, ErrorCode
 from insync.client.offsets import CONSUMER, LATEST, READ_UNCOMMITTED
@@ -122,8 +122,8 @@ class Asker:
     async def _ask(self, address: Address, api: Api, values: dict[str, Any]) -> Any:
         connection = self._connections.get(address)
         try:
-            if connection is None or not connection.alive:
-                connection = await Connection.open(*address, client_id="watcher", timeout=ANSWER_S)
+            if connection is None or not connection.is_alive:
+                connection = await Connection.open(*address, client_id="watcher", timeout_s=ANSWER_S)
                 self._connections[address] = connection
             return await connection.call(api, values)
         except ClientError:

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from insync.client.model import Key
+from insync.client.model import TopicPartition
 
-Assignment = Mapping[Key, Sequence[int]]
-Step = tuple[Key, int, int]
+Assignment = Mapping[TopicPartition, Sequence[int]]
+Step = tuple[TopicPartition, int, int]
 """A replica of a partition goes from one broker to another."""
 
 
@@ -33,7 +33,7 @@ class Move:
         return tuple(broker for broker in self.after if broker not in self.before)
 
 
-def moves(current: Assignment, brokers: Sequence[int], replication_factor: int | None = None) -> list[Move]:
+def plan_moves(current: Assignment, brokers: Sequence[int], replication_factor: int | None = None) -> list[Move]:
     """The partitions to change; ValueError where the target has too few brokers."""
     targets = sorted(dict.fromkeys(brokers))
     highest = max((replication_factor or len(replicas) for replicas in current.values()), default=0)
@@ -48,11 +48,13 @@ def moves(current: Assignment, brokers: Sequence[int], replication_factor: int |
 class _Placement:
     """Who holds what, while it is being evened out. Dicts instead of sets: their order is ours."""
 
-    def __init__(self, before: Mapping[Key, tuple[int, ...]], targets: Sequence[int], factor: int | None) -> None:
+    def __init__(
+        self, before: Mapping[TopicPartition, tuple[int, ...]], targets: Sequence[int], factor: int | None
+    ) -> None:
         self.before = before
         self.held = {key: [broker for broker in replicas if broker in targets] for key, replicas in before.items()}
-        self.load: dict[int, dict[Key, None]] = {broker: {} for broker in targets}
-        self.fresh: dict[int, dict[Key, None]] = {broker: {} for broker in targets}
+        self.load: dict[int, dict[TopicPartition, None]] = {broker: {} for broker in targets}
+        self.fresh: dict[int, dict[TopicPartition, None]] = {broker: {} for broker in targets}
         for key, holders in self.held.items():
             for broker in holders:
                 self.load[broker][key] = None
@@ -61,7 +63,7 @@ class _Placement:
         while self._even_out():
             pass
 
-    def _resize(self, key: Key, wanted: int) -> None:
+    def _resize(self, key: TopicPartition, wanted: int) -> None:
         while len(self.held[key]) > wanted:  # the leader, first in the order, stays
             self._drop(key, max(self.held[key][1:], key=lambda broker: (len(self.load[broker]), broker)))
         while len(self.held[key]) < wanted:
@@ -110,22 +112,24 @@ class _Placement:
                         waiting.append(taker)
         return None
 
-    def _add(self, key: Key, broker: int) -> None:
+    def _add(self, key: TopicPartition, broker: int) -> None:
         self.held[key].append(broker)
         self.load[broker][key] = None
         if broker not in self.before[key]:
             self.fresh[broker][key] = None
 
-    def _drop(self, key: Key, broker: int) -> None:
+    def _drop(self, key: TopicPartition, broker: int) -> None:
         self.held[key].remove(broker)
         del self.load[broker][key]
         self.fresh[broker].pop(key, None)
 
 
-def _ordered(before: Mapping[Key, tuple[int, ...]], held: Mapping[Key, list[int]]) -> dict[Key, tuple[int, ...]]:
+def _ordered(
+    before: Mapping[TopicPartition, tuple[int, ...]], held: Mapping[TopicPartition, list[int]]
+) -> dict[TopicPartition, tuple[int, ...]]:
     """Stayers keep their places, newcomers take the places of those that go; a lost preferred leader is replaced
     by the stayer, or newcomer, that is preferred least often so far."""
-    after: dict[Key, list[int]] = {}
+    after: dict[TopicPartition, list[int]] = {}
     preferred: dict[int, int] = {}
     for key, replicas in before.items():
         newcomers = [broker for broker in held[key] if broker not in replicas]

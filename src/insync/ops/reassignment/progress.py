@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from insync.client import admin, offsets, topics
-from insync.client.cluster import Cluster
-from insync.client.errors import ErrorCode, UnknownTopic
-from insync.client.model import Key, Partition, Reassignment, Topic
+from insync.client.client import Client
+from insync.client.errors import ErrorCode, UnknownTopicError
+from insync.client.model import Partition, Reassignment, Topic, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class ReplicaCopy:
     """One replica's log at one moment; None where its broker did not tell."""
 
     size: int | None = None
@@ -26,8 +26,8 @@ class Copy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    partitions: Mapping[Key, Partition]
-    copies: Mapping[tuple[Key, int], Copy]
+    partitions: Mapping[TopicPartition, Partition]
+    copies: Mapping[tuple[TopicPartition, int], ReplicaCopy]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,37 +41,37 @@ class Progress:
     reason: str
 
 
-async def watch(cluster: Cluster, interval: float) -> list[Progress]:
-    running = await admin.reassignments(cluster)
+async def measure_progress(client: Client, interval: float) -> list[Progress]:
+    running = await admin.list_reassignments(client)
     if not running:
         return []
-    first = await sample(cluster, running)
+    first = await sample(client, running)
     await asyncio.sleep(interval)
-    second = await sample(cluster, running)
-    return [judge(r, first, second, interval) for r in running]
+    second = await sample(client, running)
+    return [estimate_progress(r, first, second, interval) for r in running]
 
 
-async def sample(cluster: Cluster, running: Sequence[Reassignment]) -> Sample:
+async def sample(client: Client, running: Sequence[Reassignment]) -> Sample:
     names = sorted({r.topic for r in running})
-    found = await _still_there(cluster, names)
+    found = await _still_there(client, names)
     keys = [(r.topic, r.partition) for r in running]
     partitions = {key: partition for topic in found for key, partition in _of(topic, keys)}
-    brokers = sorted({b for p in partitions.values() for b in p.replicas} & set(cluster.brokers))
-    sizes = await offsets.sizes(cluster, brokers, _only(found, partitions))
+    brokers = sorted({b for p in partitions.values() for b in p.replicas} & set(client.brokers))
+    sizes = await offsets.describe_replica_logs(client, brokers, _only(found, partitions))
     hosted = {b: [key for key, p in partitions.items() if b in p.replicas] for b in brokers}
     ends = dict(
-        zip(brokers, await asyncio.gather(*(offsets.log_ends(cluster, b, hosted[b]) for b in brokers)), strict=True)
+        zip(brokers, await asyncio.gather(*(offsets.list_log_ends(client, b, hosted[b]) for b in brokers)), strict=True)
     )
-    copies: dict[tuple[Key, int], Copy] = {}
+    copies: dict[tuple[TopicPartition, int], ReplicaCopy] = {}
     for broker in brokers:
         for key in hosted[broker]:
             log, end = sizes.get(broker, {}).get(key), ends[broker].get(key)
             told = end is not None and end.error is ErrorCode.none
-            copies[key, broker] = Copy(log.size if log else None, end.offset if told and end else None)
+            copies[key, broker] = ReplicaCopy(log.size if log else None, end.offset if told and end else None)
     return Sample(partitions=partitions, copies=copies)
 
 
-def judge(r: Reassignment, first: Sample, second: Sample, seconds: float) -> Progress:
+def estimate_progress(r: Reassignment, first: Sample, second: Sample, seconds: float) -> Progress:
     key = (r.topic, r.partition)
     partition = second.partitions.get(key)
     if partition is None:
@@ -106,8 +106,8 @@ def _copying(
     )
 
 
-def _left(sample: Sample, key: Key, leader: int, broker: int) -> int | None:
-    theirs, own = sample.copies.get((key, leader), Copy()), sample.copies.get((key, broker), Copy())
+def _left(sample: Sample, key: TopicPartition, leader: int, broker: int) -> int | None:
+    theirs, own = sample.copies.get((key, leader), ReplicaCopy()), sample.copies.get((key, broker), ReplicaCopy())
     if theirs.size is None or own.size is None:
         return None
     if theirs.end is not None and own.end is not None and own.end >= theirs.end:
@@ -121,7 +121,7 @@ def _why_waiting(r: Reassignment, blocker: int, left: int | None, rate: float | 
         return f"broker {blocker} is not running"
     if left is None:
         return f"broker {blocker} does not tell how far it is"
-    own, leader = now.copies[key, blocker].end, now.copies.get((key, now.partitions[key].leader), Copy()).end
+    own, leader = now.copies[key, blocker].end, now.copies.get((key, now.partitions[key].leader), ReplicaCopy()).end
     behind = "" if own is None or leader is None else f", {max(0, leader - own)} records behind"
     if left == 0:
         return f"broker {blocker} has everything and is about to join the ISR"
@@ -142,21 +142,21 @@ def _plain(r: Reassignment, reason: str) -> Progress:
     return Progress(reassignment=r, bytes_left=0, bytes_per_s=None, seconds_left=0.0, blocker=None, reason=reason)
 
 
-async def _still_there(cluster: Cluster, names: Sequence[str]) -> list[Topic]:
+async def _still_there(client: Client, names: Sequence[str]) -> list[Topic]:
     found: list[Topic] = []
     for name in names:
         try:
-            found += await topics.describe(cluster, [name])
-        except UnknownTopic:
+            found += await topics.describe(client, [name])
+        except UnknownTopicError:
             continue  # deleted while it moved
     return found
 
 
-def _of(topic: Topic, keys: Sequence[Key]) -> list[tuple[Key, Partition]]:
+def _of(topic: Topic, keys: Sequence[TopicPartition]) -> list[tuple[TopicPartition, Partition]]:
     return [((topic.name, p.index), p) for p in topic.partitions if (topic.name, p.index) in keys]
 
 
-def _only(found: Sequence[Topic], partitions: Mapping[Key, Partition]) -> list[Topic]:
+def _only(found: Sequence[Topic], partitions: Mapping[TopicPartition, Partition]) -> list[Topic]:
     return [
         Topic(
             name=topic.name,

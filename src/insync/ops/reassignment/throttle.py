@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from insync.client import topics
-from insync.client.cluster import Cluster
-from insync.client.model import Key
+from insync.client.client import Client
+from insync.client.model import TopicPartition
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
@@ -21,22 +21,24 @@ RATES: dict[str, str | None] = {LEADER_RATE: None, FOLLOWER_RATE: None}
 REPLICAS: dict[str, str | None] = {LEADER_REPLICAS: None, FOLLOWER_REPLICAS: None}
 
 
-async def limit(cluster: Cluster, targets: Mapping[Key, Sequence[int]], rate: int) -> None:
+async def set_throttle(client: Client, targets: Mapping[TopicPartition, Sequence[int]], rate: int) -> None:
     """Before a reassignment starts: `rate` bytes a second on every broker that takes part."""
     current = {
         (topic.name, p.index): p.replicas
-        for topic in await topics.describe(cluster, sorted({name for name, _ in targets}))
+        for topic in await topics.describe(client, sorted({name for name, _ in targets}))
         for p in topic.partitions
     }
-    for name, replicas in throttled(current, targets).items():
-        await topics.alter_configs(cluster, name, replicas)
+    for name, replicas in throttled_replicas(current, targets).items():
+        await topics.alter_configs(client, name, replicas)
     involved = sorted({b for key in targets for b in (*targets[key], *current.get(key, ()))})
     for broker in involved:
         rates: dict[str, str | None] = dict.fromkeys(RATES, str(rate))
-        await topics.alter_configs(cluster, str(broker), rates, kind=topics.BROKER)
+        await topics.alter_configs(client, str(broker), rates, kind=topics.BROKER)
 
 
-def throttled(current: Mapping[Key, Sequence[int]], targets: Mapping[Key, Sequence[int]]) -> dict[str, dict[str, str]]:
+def throttled_replicas(
+    current: Mapping[TopicPartition, Sequence[int]], targets: Mapping[TopicPartition, Sequence[int]]
+) -> dict[str, dict[str, str]]:
     """Per topic the two lists of partition:broker."""
     leaders: dict[str, list[str]] = {}
     followers: dict[str, list[str]] = {}
@@ -50,18 +52,18 @@ def throttled(current: Mapping[Key, Sequence[int]], targets: Mapping[Key, Sequen
     }
 
 
-async def lift(cluster: Cluster) -> int:
+async def remove_throttles(client: Client) -> int:
     """Take all limits away; how many brokers and topics had one."""
     count = 0
-    for broker in sorted(cluster.brokers):
-        configs = await topics.configs(cluster, str(broker), kind=topics.BROKER)
+    for broker in sorted(client.brokers):
+        configs = await topics.describe_configs(client, str(broker), kind=topics.BROKER)
         if any(_has_limit(configs[name].value) for name in RATES if name in configs):
-            await topics.alter_configs(cluster, str(broker), RATES, kind=topics.BROKER)
+            await topics.alter_configs(client, str(broker), RATES, kind=topics.BROKER)
             count += 1
-    names = [topic.name for topic in await topics.describe(cluster)]
-    for name, settings in (await topics.settings(cluster, names, list(REPLICAS))).items():
+    names = [topic.name for topic in await topics.describe(client)]
+    for name, settings in (await topics.describe_topic_configs(client, names, list(REPLICAS))).items():
         if any(settings.values()):
-            await topics.alter_configs(cluster, name, REPLICAS)
+            await topics.alter_configs(client, name, REPLICAS)
             count += 1
     return count
 

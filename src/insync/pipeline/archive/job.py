@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
 
-from insync.client.settings import DEFAULTS, ClientSettings
+from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
 from insync.pipeline import executors
 from insync.pipeline.archive import plan as archive_plan
 from insync.pipeline.archive.task import Answer, Task, execute, parsed
@@ -58,7 +58,7 @@ class ArchiveOptions:
     codec: str = "lz4"
     rows_per_file: int = 1_000_000
     timeout_s: float = 60.0
-    client: ClientSettings = DEFAULTS
+    client: ClientSettings = DEFAULT_SETTINGS
     """How to get into the cluster, and the like."""
 
 

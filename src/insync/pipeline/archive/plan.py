@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from insync.client.errors import UnknownTopic
+from insync.client.errors import UnknownTopicError
 from insync.client.model import Offset, Topic
-from insync.client.settings import DEFAULTS, ClientSettings
+from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
 from insync.pipeline.ledger import Ledger, Range
 from insync.spark import triage
 from insync.spark.cluster_view import ClusterView
@@ -76,7 +76,7 @@ def view_of(
     *,
     isolation: str,
     timeout_s: float,
-    client: ClientSettings = DEFAULTS,
+    client: ClientSettings = DEFAULT_SETTINGS,
 ) -> ClusterView:
     return ClusterView(
         SourceOptions(
@@ -95,7 +95,7 @@ def known_topics(view: ClusterView, names: tuple[str, ...]) -> dict[str, Topic]:
     found = view.topics(insist=False)
     for name in names:
         if name not in found:
-            raise UnknownTopic(name)
+            raise UnknownTopicError(name)
     return found
 
 

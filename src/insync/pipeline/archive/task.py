@@ -15,9 +15,9 @@ from uuid import UUID
 import numpy as np
 
 from insync.client import topics
-from insync.client.blocking import Blocking
 from insync.client.errors import ClientError
-from insync.client.settings import DEFAULTS, ClientSettings
+from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
+from insync.client.sync_client import SyncClient
 from insync.columnar.decode import Decoded, Wanted, decode
 from insync.columnar.headers import scan
 from insync.pipeline.lake_writer import DECODED, RangeWriter
@@ -41,7 +41,7 @@ class Task:
     isolation: str
     codec: str
     timeout_s: float
-    client: ClientSettings = DEFAULTS
+    client: ClientSettings = DEFAULT_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +78,10 @@ def execute(task: Task) -> Answer:
 def _fill(writer: RangeWriter, task: Task) -> tuple[int, int]:
     """Returns the leader epoch of the last batch, and how far it reached."""
     last = -1, -1
-    with Blocking(
-        task.bootstrap, timeout=task.timeout_s, client_id="insync-archive", settings=task.client, patient=True
+    with SyncClient(
+        task.bootstrap, timeout_s=task.timeout_s, client_id="insync-archive", settings=task.client, retry_connect=True
     ) as client:
-        client.remember([(UUID(task.range.topic_id), task.range.partition, task.leader_epoch)])
+        client.note_leader_epochs([(UUID(task.range.topic_id), task.range.partition, task.leader_epoch)])
         _same_topic(client, task.range)
         for decoded, epoch, seen in _decoded(client, task):
             if decoded.rows:
@@ -91,14 +91,14 @@ def _fill(writer: RangeWriter, task: Task) -> tuple[int, int]:
     return last
 
 
-def _decoded(client: Blocking, task: Task) -> Iterator[tuple[Decoded, int, int]]:
+def _decoded(client: SyncClient, task: Task) -> Iterator[tuple[Decoded, int, int]]:
     wanted = task.range
     topic = client.call(lambda cluster: topics.describe_one(cluster, wanted.topic))
-    answers = client.raw(
+    answers = client.fetch_batches(
         topic,
         {wanted.partition: wanted.start},
         {wanted.partition: wanted.end},
-        next_of=next_of,
+        next_offset_of=next_of,
         isolation=int(task.isolation == "read_committed"),
         partition_bytes=FETCH_BYTES,
     )
@@ -122,7 +122,7 @@ def _reach(data: bytes, end: int) -> tuple[int, int]:
     return int(headers.leader_epoch[inside[-1]]), min(int(headers.last_offset[inside[-1]]) + 1, end)
 
 
-def _same_topic(client: Blocking, wanted: Range) -> None:
+def _same_topic(client: SyncClient, wanted: Range) -> None:
     found: Any = client.call(lambda cluster: topics.describe_one(cluster, wanted.topic)).id
     if str(found) != wanted.topic_id:
         raise ClientError(f"topic '{wanted.topic}' was made anew: its id is {found} instead of {wanted.topic_id}")

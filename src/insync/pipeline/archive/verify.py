@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from insync.client.settings import DEFAULTS, ClientSettings
+from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
 from insync.pipeline import lake
 from insync.pipeline.archive import plan as archive_plan
 from insync.pipeline.lake_writer import checksum
@@ -68,7 +68,7 @@ def verify(
     bootstrap: str = "",
     *,
     timeout_s: float = 30.0,
-    client: ClientSettings = DEFAULTS,
+    client: ClientSettings = DEFAULT_SETTINGS,
     on_file: Callable[[int, int], None] = lambda done, total: None,
 ) -> Verdict:
     """Without a bootstrap, the brokers are not asked. A ledger that contradicts itself raises `Damaged`."""

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from insync.client.blocking import Blocking
-from insync.client.cluster import Cluster
+from insync.client.client import Client
 from insync.client.errors import ClientError
-from insync.client.settings import DEFAULTS, ClientSettings
+from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
+from insync.client.sync_client import SyncClient
 from insync.pipeline import executors
 from insync.pipeline import lake as lakes
 from insync.pipeline.executors import SparkFailed
@@ -61,7 +61,7 @@ class ReplayOptions:
     again: bool = False
     """Once more, though it was done before."""
     timeout_s: float = 60.0
-    client: ClientSettings = DEFAULTS
+    client: ClientSettings = DEFAULT_SETTINGS
     """How to get into the cluster, and the like."""
 
 
@@ -147,8 +147,10 @@ def check_targets(options: ReplayOptions) -> None:
             replay_target.find(client, name, create=options.create)
 
 
-def _connected(options: ReplayOptions) -> Blocking:
-    return Blocking(options.bootstrap, timeout=options.timeout_s, client_id="insync-replay", settings=options.client)
+def _connected(options: ReplayOptions) -> SyncClient:
+    return SyncClient(
+        options.bootstrap, timeout_s=options.timeout_s, client_id="insync-replay", settings=options.client
+    )
 
 
 def _of_this_replay(state: State, job: Job, asked: Mapping[str, object]) -> None:
@@ -315,7 +317,7 @@ def _replayed(source: Source, state: State, job: Job, before: int) -> Replayed:
     )
 
 
-async def _cluster_id(cluster: Cluster) -> str:
+async def _cluster_id(cluster: Client) -> str:
     return cluster.cluster_id
 
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from insync.client import apis, offsets, topics
-from insync.client.cluster import Cluster
+from insync.client.client import Client
 from insync.client.connection import Connection
 from insync.client.consumer import Reader
-from insync.client.errors import ClientError, ErrorCode, Refused, passes
-from insync.client.model import NOBODY, Key
+from insync.client.errors import ClientError, ErrorCode, RefusedError, is_retriable
+from insync.client.model import NO_NODE, TopicPartition
 from insync.columnar.headers import scan
 from insync.wire.types import ZERO_UUID, ms
 
@@ -56,7 +56,7 @@ class _Batch:
 
 
 class Sender:
-    def __init__(self, cluster: Cluster, key: Key, topic_id: str, producer: Producer, landed: Landed) -> None:
+    def __init__(self, cluster: Client, key: TopicPartition, topic_id: str, producer: Producer, landed: Landed) -> None:
         self._cluster = cluster
         self._key = key
         self._topic_id = topic_id
@@ -69,7 +69,7 @@ class Sender:
 
     async def start(self) -> None:
         """Look how far the log is."""
-        self.landed = await self._cluster.retrying(self._look)
+        self.landed = await self._cluster.retry(self._look)
 
     async def put(self, data: bytes, position: int, count: int) -> None:
         while len(self._pending) >= WINDOW:
@@ -85,7 +85,7 @@ class Sender:
 
     async def _send(self, batch: _Batch) -> None:
         if self._connection is None:
-            self._connection = await self._cluster.retrying(self._connect)
+            self._connection = await self._cluster.retry(self._connect)
         batch.answer = asyncio.create_task(self._stored(batch, self._connection))
         await asyncio.sleep(0)  # so that it is on its way before the next one is made
 
@@ -97,7 +97,7 @@ class Sender:
         answer = await connection.call(apis.PRODUCE, values)
         (stored,) = (p for topic in answer.responses for p in topic.partition_responses)
         if stored.error_code not in _STORED:
-            raise Refused(stored.error_code, f"writing to {topic}-{index}", getattr(stored, "error_message", None))
+            raise RefusedError(stored.error_code, f"writing to {topic}-{index}", getattr(stored, "error_message", None))
         found: int = stored.base_offset
         return found
 
@@ -107,7 +107,7 @@ class Sender:
         try:
             offset = -1 if oldest.answer is None else await oldest.answer
         except ClientError as error:
-            if not passes(error, _AGAIN):
+            if not is_retriable(error, _AGAIN):
                 raise
             await self._recover(error)
             return
@@ -120,7 +120,7 @@ class Sender:
         await asyncio.gather(*(each.answer for each in self._pending if each.answer), return_exceptions=True)
         await self._be_patient(error)
         self._connection = None
-        self.landed = await self._cluster.retrying(self._look)
+        self.landed = await self._cluster.retry(self._look)
         while self._pending and self._pending[0].position + self._pending[0].count <= self.landed.rows:
             self._pending.popleft()
             self._failing_since = None
@@ -137,20 +137,20 @@ class Sender:
         await asyncio.sleep(PAUSE_S)
 
     async def _connect(self) -> Connection:
-        topic, partition = await topics.partition_of(self._cluster, *self._key)
+        topic, partition = await topics.describe_partition(self._cluster, *self._key)
         if str(topic.id) != self._topic_id:
             raise ClientError(f"topic '{topic.name}' was made anew: its id is {topic.id} instead of {self._topic_id}")
-        if partition.leader == NOBODY:
-            raise Refused(ErrorCode.leader_not_available, f"writing to {topic.name}-{partition.index}")
+        if partition.leader == NO_NODE:
+            raise RefusedError(ErrorCode.leader_not_available, f"writing to {topic.name}-{partition.index}")
         self._id = topic.id
-        return await self._cluster.broker(partition.leader)
+        return await self._cluster.broker_connection(partition.leader)
 
     # --- how far the log is ------------------------------------------------------------------------------------------
 
     async def _look(self) -> Landed:
         topic = await topics.describe_one(self._cluster, self._key[0])
         earliest, latest = [
-            (await offsets.told(self._cluster, {self._key: which}, known=[topic]))[self._key]
+            (await offsets.list_offsets_with_retry(self._cluster, {self._key: which}, known=[topic]))[self._key]
             for which in (offsets.EARLIEST, offsets.LATEST)
         ]
         name = f"{self._key[0]}-{self._key[1]}"
@@ -168,7 +168,7 @@ class Sender:
             {self._key[1]: latest.offset},
             partition_bytes=FETCH_BYTES,
         )
-        async for fetched in reader.raw():
+        async for fetched in reader.fetch_batches():
             landed, reader.positions[self._key[1]] = found_in(fetched.data, self._producer, landed)
         return landed
 

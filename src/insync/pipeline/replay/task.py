@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from insync.client.cluster import Cluster
+from insync.client.client import Client
 from insync.client.errors import ClientError
-from insync.client.settings import DEFAULTS, ClientSettings
+from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
 from insync.columnar.columns import Columns, columns
 from insync.columnar.encode import Builder
 from insync.pipeline.replay.lake_reader import pieces
@@ -51,7 +51,7 @@ class Task:
     codec: str
     batch_bytes: int
     timeout_s: float
-    client: ClientSettings = DEFAULTS
+    client: ClientSettings = DEFAULT_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ def execute(task: Task) -> Answer:
 
 
 async def _replay(task: Task) -> Position:
-    async with Cluster.connect(
-        task.bootstrap, timeout=task.timeout_s, client_id="insync-replay", settings=task.client, patient=True
+    async with Client.connect(
+        task.bootstrap, timeout_s=task.timeout_s, client_id="insync-replay", settings=task.client, retry_connect=True
     ) as cluster:
         landed = Landed(task.position.rows, task.position.target)
         sender = Sender(cluster, (task.topic, task.partition), task.topic_id, task.producer, landed)

@@ -16,7 +16,7 @@ from typing import Any, get_args, get_origin
 Convert = Callable[[Any], Any]
 
 
-def make(cls: Any, values: Mapping[str, Any]) -> Any:
+def build_request(cls: Any, values: Mapping[str, Any]) -> Any:
     """A message of class `cls`."""
     given = {name: convert(values[name]) for name, convert in _converters(cls).items() if name in values}
     missing = [f.name for f in fields(cls) if f.name not in given and f.default is MISSING]
@@ -35,7 +35,7 @@ def _converter(kind: Any) -> Convert:
     if item is not None:
         return _items(item)
     entity = next((option for option in (kind, *get_args(kind)) if is_dataclass(option)), None)
-    return _plain if entity is None else lambda value: None if value is None else make(entity, value)
+    return _plain if entity is None else lambda value: None if value is None else build_request(entity, value)
 
 
 def _item_type(kind: Any) -> Any:
@@ -47,7 +47,7 @@ def _item_type(kind: Any) -> Any:
 
 
 def _items(item: Any) -> Convert:
-    one: Convert = (lambda value: make(item, value)) if is_dataclass(item) else _plain
+    one: Convert = (lambda value: build_request(item, value)) if is_dataclass(item) else _plain
     return lambda values: None if values is None else tuple(one(value) for value in values)
 
 

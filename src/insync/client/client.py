@@ -1,7 +1,7 @@
 """A cluster seen from a client: who is there, one connection to each, and patience while leaders change.
 
 Bootstrap addresses are only for the start: the first that answers tells the real brokers. Connections are opened when
-they are needed and kept. `retrying` repeats what fails for a reason that passes by itself, until the timeout.
+they are needed and kept. `retry` repeats what fails for a reason that passes by itself, until the timeout.
 """
 
 from __future__ import annotations
@@ -15,20 +15,29 @@ from typing import Any, TypeVar
 from insync.client import apis
 from insync.client.apis import Api
 from insync.client.connection import Connection
-from insync.client.errors import BadAddress, ClientError, ConnectionLost, NoAnswer, NoBroker, Unreachable, check, passes
-from insync.client.leaders import Leaders
-from insync.client.model import NOBODY, Broker, ClusterInfo
-from insync.client.settings import DEFAULTS, ClientSettings
+from insync.client.errors import (
+    AddressError,
+    ClientError,
+    ConnectionLostError,
+    NoAnswerError,
+    NoBrokerError,
+    UnreachableError,
+    is_retriable,
+    raise_for_error,
+)
+from insync.client.leaders import LeaderCache
+from insync.client.model import NO_NODE, Broker, ClusterInfo
+from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
 
 T = TypeVar("T")
 
-TRIES = 3
+ATTEMPTS = 3
 """Of a question, before its time is over."""
-SOON_S = 1.0
+PROBE_TIMEOUT_S = 1.0
 """Who does not answer within this time is not waited for while others may know more."""
 
 
-class Cluster:
+class Client:
     """Use as `async with Cluster.connect(...)`, or call `close`."""
 
     __slots__ = (
@@ -40,7 +49,7 @@ class Cluster:
         "cluster_id",
         "controller",
         "leaders",
-        "patient",
+        "retry_connect",
         "settings",
         "timeout",
     )
@@ -48,20 +57,20 @@ class Cluster:
     def __init__(
         self,
         bootstrap: Sequence[tuple[str, int]],
-        timeout: float = 10.0,
+        timeout_s: float = 10.0,
         client_id: str = "insync",
-        settings: ClientSettings = DEFAULTS,
+        settings: ClientSettings = DEFAULT_SETTINGS,
         *,
-        patient: bool = False,
+        retry_connect: bool = False,
     ) -> None:
-        self.timeout = timeout
-        self.patient = patient
+        self.timeout = timeout_s
+        self.retry_connect = retry_connect
         self.settings = settings
         self.client_id = settings.client_id or client_id
         self.brokers: dict[int, Broker] = {}
         self.cluster_id = ""
-        self.controller = NOBODY
-        self.leaders = Leaders()
+        self.controller = NO_NODE
+        self.leaders = LeaderCache()
         self._bootstrap = tuple(bootstrap)
         self._connections: dict[tuple[str, int], Connection] = {}
         self._opening = asyncio.Lock()
@@ -70,18 +79,18 @@ class Cluster:
     def connect(
         bootstrap: str,
         *,
-        timeout: float = 10.0,
+        timeout_s: float = 10.0,
         client_id: str = "insync",
-        settings: ClientSettings = DEFAULTS,
-        patient: bool = False,
-    ) -> Cluster:
+        settings: ClientSettings = DEFAULT_SETTINGS,
+        retry_connect: bool = False,
+    ) -> Client:
         """Nothing is opened before `async with`. What the settings say wins over `timeout` and `client_id`. Who is
         patient waits for a broker that can be reached, as for everything else; others are told at once."""
-        return Cluster(parse_bootstrap(bootstrap), timeout, client_id, settings, patient=patient)
+        return Client(parse_bootstrap(bootstrap), timeout_s, client_id, settings, retry_connect=retry_connect)
 
-    async def __aenter__(self) -> Cluster:
+    async def __aenter__(self) -> Client:
         try:
-            await (self.retrying(self.refresh) if self.patient else self.refresh())
+            await (self.retry(self.refresh) if self.retry_connect else self.refresh())
         except ClientError:
             await self.close()
             raise
@@ -99,9 +108,9 @@ class Cluster:
 
     async def refresh(self) -> None:
         """Learn anew which brokers there are."""
-        self.adopt(await self.ask(apis.METADATA, BROKERS_ONLY))
+        self.update_brokers(await self.call_any(apis.METADATA, BROKERS_ONLY))
 
-    def adopt(self, answer: Any) -> None:
+    def update_brokers(self, answer: Any) -> None:
         """Take the brokers from any answer to Metadata."""
         self.brokers = {b.node_id: _broker(b.node_id, b) for b in answer.brokers}
         self.cluster_id = answer.cluster_id or ""
@@ -110,74 +119,74 @@ class Cluster:
     # --- asking ---
 
     @property
-    def answer_s(self) -> float:
+    def attempt_timeout_s(self) -> float:
         """How long to wait for an answer that needs no work, if somebody else can be asked, or the same one again."""
-        return self.timeout / TRIES if self.settings.request_s is None else self.settings.request_s
+        return self.timeout / ATTEMPTS if self.settings.request_timeout_s is None else self.settings.request_timeout_s
 
-    async def ask(self, api: Api, values: Mapping[str, Any]) -> Any:
+    async def call_any(self, api: Api, values: Mapping[str, Any]) -> Any:
         """A question for any broker; if the first one hangs, another is asked."""
-        connection = await self.anyone()
+        connection = await self.any_connection()
         try:
-            return await connection.call(api, values, timeout=self.answer_s)
-        except ConnectionLost:
-            await self.ask_around()
-        connection = await self.anyone()
+            return await connection.call(api, values, timeout_s=self.attempt_timeout_s)
+        except ConnectionLostError:
+            await self.switch_broker()
+        connection = await self.any_connection()
         return await connection.call(api, values)
 
-    async def ask_broker(
-        self, broker: int, api: Api, values: Mapping[str, Any], *, timeout: float | None = None
+    async def call_broker(
+        self, broker: int, api: Api, values: Mapping[str, Any], *, timeout_s: float | None = None
     ) -> Any:
-        connection = await self.broker(broker)
-        return await connection.call(api, values, timeout=timeout)
+        connection = await self.broker_connection(broker)
+        return await connection.call(api, values, timeout_s=timeout_s)
 
-    async def ask_controller(self, api: Api, values: Mapping[str, Any], *, timeout: float | None = None) -> Any:
+    async def call_controller(self, api: Api, values: Mapping[str, Any], *, timeout_s: float | None = None) -> Any:
         """Where the controller is a quorum, Metadata names a broker that forwards."""
         if self.controller in self.brokers:
-            return await self.ask_broker(self.controller, api, values, timeout=timeout)
-        connection = await self.anyone()
-        return await connection.call(api, values, timeout=timeout)
+            return await self.call_broker(self.controller, api, values, timeout_s=timeout_s)
+        connection = await self.any_connection()
+        return await connection.call(api, values, timeout_s=timeout_s)
 
-    async def retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def retry(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try until it works, fails for good, or the timeout is over; then the last failure is raised."""
         settings = self.settings
-        patience = self.timeout if settings.api_s is None else settings.api_s
+        patience = self.timeout if settings.api_timeout_s is None else settings.api_timeout_s
         deadline = asyncio.get_running_loop().time() + patience
-        pause = settings.first_pause
+        pause = settings.retry_backoff_s
         while True:
             try:
                 return await attempt()
             except ClientError as error:
-                if not passes(error) or asyncio.get_running_loop().time() + pause > deadline:
+                if not is_retriable(error) or asyncio.get_running_loop().time() + pause > deadline:
                     raise
             await asyncio.sleep(pause)
-            pause = min(pause * 2, settings.longest_pause)
-            await self.ask_around()
+            pause = min(pause * 2, settings.retry_backoff_max_s)
+            await self.switch_broker()
 
-    async def ask_around(self) -> None:
+    async def switch_broker(self) -> None:
         """Learn anew which brokers there are, from another one than before if it answers soon, and ask that one from
         now on: who told us before may be behind, or hang."""
         addresses = self._addresses()
-        before = next((address for address, known in self._connections.items() if known.alive), None)
+        before = next((address for address, known in self._connections.items() if known.is_alive), None)
         turn = addresses.index(before) + 1 if before in addresses else 0
         for address in (*addresses[turn:], *addresses[:turn]):
             if address == before:
                 continue
             try:
-                async with asyncio.timeout(SOON_S):
+                async with asyncio.timeout(PROBE_TIMEOUT_S):
                     connection = await self._connection(*address)
                     answer = await connection.call(apis.METADATA, BROKERS_ONLY)
             except (ClientError, TimeoutError):
                 continue
-            self.adopt(answer)
+            self.update_brokers(answer)
             self._connections = {address: connection} | {a: c for a, c in self._connections.items() if a != address}
             return
-        with suppress(NoAnswer):  # then the next attempt will tell
-            connection = await self.anyone()
-            self.adopt(await connection.call(apis.METADATA, BROKERS_ONLY))
+        with suppress(NoAnswerError):  # then the next attempt will tell
+            connection = await self.any_connection()
+            self.update_brokers(await connection.call(apis.METADATA, BROKERS_ONLY))
 
-    async def info(self) -> ClusterInfo:
+    async def describe_cluster(self) -> ClusterInfo:
         """DescribeCluster where it is served, else what Metadata told."""
-        connection = await self.anyone()
+        connection = await self.any_connection()
         version = connection.version(apis.DESCRIBE_CLUSTER)
         if version is None:
             await self.refresh()
@@ -185,38 +194,40 @@ class Cluster:
                 cluster_id=self.cluster_id,
                 controller=self.controller,
                 brokers=tuple(self.brokers[b] for b in sorted(self.brokers)),
-                tells_fenced=False,
+                includes_fenced=False,
             )
         answer = await connection.call(apis.DESCRIBE_CLUSTER, DESCRIBE_BROKERS)
-        check(answer.error_code, "describing the cluster", answer.error_message)
+        raise_for_error(answer.error_code, "describing the cluster", answer.error_message)
         brokers = sorted((_broker(b.broker_id, b) for b in answer.brokers), key=lambda broker: broker.id)
         return ClusterInfo(
             cluster_id=answer.cluster_id,
             controller=answer.controller_id,
             brokers=tuple(brokers),
-            tells_fenced=version >= 2,
+            includes_fenced=version >= 2,
         )
 
     # --- connections ---
 
-    async def anyone(self) -> Connection:
+    async def any_connection(self) -> Connection:
         for connection in self._connections.values():
-            if connection.alive:
+            if connection.is_alive:
                 return connection
         failures: list[str] = []
         for host, port in self._addresses():
             try:
                 return await self._connection(host, port)
-            except Unreachable as error:
+            except UnreachableError as error:
                 failures.append(str(error))
-        raise NoBroker(f"{'; '.join(failures)}. Is the cluster running?")
+        raise NoBrokerError(f"{'; '.join(failures)}. Is the cluster running?")
 
-    async def broker(self, broker: int) -> Connection:
+    async def broker_connection(self, broker: int) -> Connection:
         if broker not in self.brokers:
             await self.refresh()
         known = self.brokers.get(broker)
         if known is None:
-            raise Unreachable(f"broker {broker} is not in the cluster now: it is stopped, fenced or was never there")
+            raise UnreachableError(
+                f"broker {broker} is not in the cluster now: it is stopped, fenced or was never there"
+            )
         return await self._connection(known.host, known.port)
 
     def _addresses(self) -> list[tuple[str, int]]:
@@ -226,16 +237,18 @@ class Cluster:
     async def _connection(self, host: str, port: int) -> Connection:
         async with self._opening:
             known = self._connections.get((host, port))
-            if known is not None and known.alive:
+            if known is not None and known.is_alive:
                 return known
             settings = self.settings
             opened = await Connection.open(
                 host,
                 port,
                 client_id=self.client_id,
-                timeout=self.timeout if settings.request_s is None else settings.request_s,
+                timeout_s=self.timeout if settings.request_timeout_s is None else settings.request_timeout_s,
                 security=settings.security,
-                connect_s=self.answer_s if settings.connect_s is None else settings.connect_s,
+                connect_timeout_s=self.attempt_timeout_s
+                if settings.connect_timeout_s is None
+                else settings.connect_timeout_s,
             )
             self._connections[host, port] = opened
             return opened
@@ -261,7 +274,7 @@ def parse_bootstrap(text: str) -> list[tuple[str, int]]:
         host, colon, port = part.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise BadAddress(f"'{part}' is not an address: write HOST:PORT, such as localhost:9092")
+            raise AddressError(f"'{part}' is not an address: write HOST:PORT, such as localhost:9092")
         found.append((host, int(port)))
     return found
 
