@@ -38,7 +38,7 @@ def test_a_commit_that_fails_changes_nothing() -> None:
 
 
 def test_who_never_committed_starts_at_minus_one_without_an_error() -> None:
-    """Trap 15."""
+    """W21."""
     world = World()
     assert world.fetched("unheard-of") == -1
     world.committed(7)

@@ -11,7 +11,7 @@ from insync.wire.errors import ErrorCode
 
 
 def test_a_newcomer_gets_a_member_id_before_it_may_join() -> None:
-    """Trap 15."""
+    """W21."""
     world = World()
     answer = world.answers[world.join(client=Client("app", "/10.0.0.1", 5))]
     assert answer.error_code is ErrorCode.member_id_required

@@ -18,7 +18,7 @@ def used(world: World) -> int:
 
 
 def test_groups_that_nobody_joins_are_forgotten_with_the_member_ids_given_out() -> None:
-    """Trap 15: a client that asks for a member id and never comes back."""
+    """W21: a client that asks for a member id and never comes back."""
     world = World()
     for at in range(100):
         world.join(group=f"g{at}")

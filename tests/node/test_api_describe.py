@@ -56,12 +56,12 @@ def test_api_versions_lists_what_is_served_in_order_and_the_features_in_force() 
 
 
 def test_calls_between_nodes_are_not_advertised() -> None:
-    """WIRE.md: never advertise what is not for clients: votes, heartbeats, envelopes, telemetry."""
+    """W2: never advertise what is not for clients: votes, heartbeats, envelopes, telemetry."""
     assert not [key for key in (52, 53, 54, 56, 58, 59, 62, 63, 67, 71, 72, 93) if key in SERVED]
 
 
 def test_describe_cluster_names_live_brokers_and_one_of_them_as_controller() -> None:
-    """WIRE.md, trap 4."""
+    """W7."""
     net = three_brokers().up()
     net.crash(3)
     net.advance(20_000)
@@ -101,7 +101,7 @@ def test_a_controller_without_a_broker_points_at_a_broker() -> None:
 
 
 def test_partitions_are_described_with_their_elr_and_never_with_null() -> None:
-    """E3; WIRE.md, trap 3."""
+    """E3; W10."""
     net = three_brokers().up()
     net.create("t", (1, 2, 3), min_insync_replicas="2")
     line = described(net, "t").topics[0].partitions[0]
@@ -147,7 +147,7 @@ def test_a_page_holds_at_least_one_partition_and_a_cursor_past_the_end_none() ->
 
 
 def test_topics_that_do_not_exist_or_cannot_are_told_apart() -> None:
-    """WIRE.md, trap 15."""
+    """W11."""
     net = Net().up()
     errors = {topic.name: topic.error_code.name for topic in described(net, "absent", "bad name").topics}
     assert errors == {"absent": "unknown_topic_or_partition", "bad name": "invalid_topic_exception"}

@@ -35,7 +35,7 @@ KEYED, UNKEYED = batch.NewRecord(b"k", b"v"), batch.NewRecord(None, b"v")
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
 def test_a_compacted_topic_takes_no_record_without_a_key(policy: str) -> None:
-    """P5; WIRE.md, trap 15."""
+    """P5; W15."""
     net = Net().up()
     net.create("t", cleanup_policy=policy)
     assert send(net, "t", KEYED, UNKEYED, compression="zstd").error_code is ErrorCode.invalid_record

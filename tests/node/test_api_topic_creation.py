@@ -36,7 +36,7 @@ def test_nothing_is_made_when_the_client_or_the_broker_says_no() -> None:
 
 
 def test_bad_names_and_the_brokers_own_topics_are_not_made() -> None:
-    """WIRE.md, trap 15."""
+    """W11."""
     net = Net().up()
     errors = look(net, "bad name", "__transaction_state", ".", "x" * 250)
     assert errors.pop("__transaction_state") == "unknown_topic_or_partition"

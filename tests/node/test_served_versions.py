@@ -29,7 +29,7 @@ def test_every_request_of_the_node_is_found_by_its_key() -> None:
 
 
 def test_produce_begins_at_0_for_old_librdkafka() -> None:
-    """WIRE.md, gates."""
+    """W3."""
     assert SERVED[0] == (0, 13)
 
 

@@ -174,7 +174,7 @@ def test_a_consumer_that_wants_more_than_it_may_have_does_not_wait_for_it() -> N
 
 
 def test_a_consumer_that_asks_for_nothing_gets_a_batch() -> None:
-    """Trap 11: progress, whatever the limits."""
+    """W17: progress, whatever the limits."""
     h = alone()
     h.write(1, 2)
     for nothing in (0, -1):

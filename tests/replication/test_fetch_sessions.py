@@ -345,7 +345,7 @@ def opened(h: Harness, *indexes: int, session: tuple[int, int] = (0, 0)) -> int:
 
 
 def test_a_session_that_would_be_too_large_is_none() -> None:
-    """Trap 10: the fetch is served all the same."""
+    """W16: the fetch is served all the same."""
     h = Harness((1,), max_fetch_session_partitions=10)
     h.apply(partition(replicas=(1,), isr=(1,)), 1)
     assert opened(h, *range(10)) > 0

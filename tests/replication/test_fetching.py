@@ -81,7 +81,7 @@ def test_a_followers_fetch_carries_broker_epoch_leader_epoch_leo_and_last_epoch(
 
 
 def test_an_older_leader_epoch_is_fenced_and_a_newer_one_unknown() -> None:
-    """F3: both sides have to have learnt of the change; a refused fetch changes no follower state."""
+    """F3, W18: both sides have to have learnt of the change; a refused fetch changes no follower state."""
     h = Harness()
     h.apply(partition(1, 5), 1)
     assert h.follower_fetch(1, 2, 0, epoch=4).error_code is ErrorCode.fenced_leader_epoch

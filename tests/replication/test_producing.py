@@ -268,7 +268,7 @@ def test_list_offsets_refuses_a_partition_that_is_named_twice_and_a_meaning_that
 
 
 def test_list_offsets_of_a_log_that_is_all_local() -> None:
-    """Trap 14: nothing is tiered, so the earliest local offset is the earliest, and there is no last tiered one."""
+    """W20: nothing is tiered, so the earliest local offset is the earliest, and there is no last tiered one."""
     h = alone()
     empty = h.list_offsets(1, -3)
     assert (empty.error_code, empty.offset, empty.timestamp) == (OK, -1, -1)

@@ -104,7 +104,7 @@ def test_a_web_browser_is_sent_away(node: LocalNode) -> None:
 
 @pytest.mark.parametrize(("key", "version"), [(999, 0), (-1, 0), (3, 99), (0, 1)])
 def test_an_unknown_api_or_version_closes_the_connection(node: LocalNode, key: int, version: int) -> None:
-    """WIRE.md, trap 1."""
+    """W1."""
     with Wire(node) as wire:
         body = pack(">hhih", key, version, 1, -1)
         wire.send_raw(pack(">i", len(body)) + body)
@@ -119,7 +119,7 @@ def test_a_request_that_is_cut_short_closes_the_connection(node: LocalNode, topi
 
 
 def test_answers_leave_in_the_order_of_the_requests(node: LocalNode, topic: Topic) -> None:
-    """WIRE.md, trap 2: a fetch that waits holds back the answers behind it."""
+    """W5: a fetch that waits holds back the answers behind it."""
     with Wire(node) as wire:
         parked = topic.fetch_request(topic.produce(b"first") + 1, max_wait_ms=300)
         first, second = wire.send(parked), wire.send(ALL_TOPICS)
@@ -188,7 +188,7 @@ def test_thousands_of_idle_connections_are_served_around(node: LocalNode) -> Non
 
 
 def test_a_write_without_acks_that_fails_closes_the_connection(node: LocalNode, topic: Topic) -> None:
-    """P1, WIRE.md, trap 2: there is no other way to tell."""
+    """P1, W6: there is no other way to tell."""
     damaged = topic.produce_request(b"never stored", acks=0)
     records = bytearray(damaged.topic_data[0].partition_data[0].records)
     records[-1] ^= 1

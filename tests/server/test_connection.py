@@ -38,7 +38,7 @@ def test_the_node_is_told_who_asks_and_with_kafkas_way_to_write_an_address() -> 
 
 
 def test_a_write_without_acks_is_not_answered() -> None:
-    """P1, trap 2."""
+    """P1, W6."""
     world = World()
     client = world.connect()
     client.send(write(acks=0))
@@ -49,7 +49,7 @@ def test_a_write_without_acks_is_not_answered() -> None:
 
 
 def test_a_write_without_acks_that_fails_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
-    """P1, trap 2: with one line in the log."""
+    """P1, W6: with one line in the log."""
     world = World()
     client = world.connect()
     client.send(write(acks=0))
@@ -62,7 +62,7 @@ def test_a_write_without_acks_that_fails_closes_the_connection(caplog: pytest.Lo
 
 
 def test_a_write_without_acks_to_a_topic_that_nobody_knows_closes_the_connection() -> None:
-    """Trap 2: the edge refuses it, the node never hears of it."""
+    """W6: the edge refuses it, the node never hears of it."""
     world = World()
     client = world.connect()
     client.send(write_by_name("known", acks=0))
@@ -74,7 +74,7 @@ def test_a_write_without_acks_to_a_topic_that_nobody_knows_closes_the_connection
 
 
 def test_answers_to_earlier_requests_leave_before_the_connection_is_closed() -> None:
-    """Trap 2."""
+    """W6."""
     world = World()
     client = world.connect()
     first = client.send(ask_id())
@@ -215,7 +215,7 @@ def test_large_requests_take_more_room() -> None:
 
 
 def test_answers_that_wait_for_their_turn_take_room() -> None:
-    """Trap 2: a slow first request must not let a client collect answers in the node's memory."""
+    """W5: a slow first request must not let a client collect answers in the node's memory."""
     world = World(in_flight_bytes=ROOM)
     client = world.connect()
     client.send(ask_id())

@@ -112,7 +112,7 @@ def test_a_read_takes_no_batch_at_or_above_the_limit(log: Log) -> None:
 
 
 def test_the_first_batch_comes_whole_even_past_the_size_limit(log: Log) -> None:
-    """Trap 11 of the wire."""
+    """W17."""
     assert read_offsets(log, 4, 10, 15) == [3]
     assert read_offsets(log, 4, 0, 15) == [3]
     assert read_offsets(log, 4, 10, 15, min_one=False) == []

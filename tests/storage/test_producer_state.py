@@ -39,7 +39,7 @@ def states() -> ProducerStates:
 
 
 def test_a_duplicate_is_answered_with_its_first_offset(states: ProducerStates) -> None:
-    """P4, trap 9: the last five batches are known."""
+    """P4, W14: the last five batches are known."""
     for at in range(4, 14, 2):
         duplicate = states.check(header(at, 2))
         assert isinstance(duplicate, Duplicate)

@@ -77,6 +77,35 @@ def test_a_claim_of_a_rule_that_does_not_exist_is_named(tree: Path) -> None:
     assert check_rules.missing(tree) == [expected]
 
 
+def test_a_wire_fact_that_nothing_cites_is_named(tree: Path) -> None:
+    _write(tree, "docs/wire.md", "- **W1** a fact\n- **W2** another\n")
+    _write(tree, "tests/wire/test_wire.py", "x = 1  # W1: see\n")
+    assert check_rules.missing(tree) == ["W2 of docs/wire.md is cited by neither code nor a test"]
+
+
+@pytest.mark.parametrize(
+    ("comment", "problem"),
+    [
+        ("# W9", "cites W9, which docs/wire.md does not define"),
+        ("# see NOTES.md", "names NOTES.md, which is not in the repository"),
+        ("# see docs/adr/README.md", "names docs/adr/README.md, which is not in the repository"),
+        ("# ADR 3", "cites ADR 3, which is not in docs/adr"),
+        ("# W5", "cites 'W5': cite an id of docs/wire.md"),
+    ],
+)
+def test_a_citation_of_something_that_does_not_exist_is_named(tree: Path, comment: str, problem: str) -> None:
+    _write(tree, "src/insync/sim/world.py", f"x = 1\ny = 2  {comment}\n")
+    assert check_rules.missing(tree) == [f"src/insync/sim/world.py:2 {problem}"]
+
+
+def test_documents_and_decisions_that_exist_may_be_cited(tree: Path) -> None:
+    _write(tree, "docs/adr/0003-decide.md", "# 3\n")
+    _write(tree, "docs/wire.md", "**W1** a fact\n")
+    _write(tree, "bench/run.py", '"""W1, ADR 3, docs/wire.md, 0003-decide.md."""\n')
+    _write(tree, "src/insync/wire/a.py", "# W1: here\n")
+    assert check_rules.missing(tree) == []
+
+
 def test_an_empty_rules_document_is_a_problem_not_a_success(tree: Path) -> None:
     _write(tree, "docs/protocol/rules.md", "")
     assert check_rules.missing(tree) == ["no rules are defined in docs/protocol/rules.md"]

@@ -101,6 +101,7 @@ def test_we_read_kafka_pythons_batches(records: list[NewRecord], codec: int) -> 
 
 
 def test_stamping_changes_offset_and_epoch_and_keeps_the_crc() -> None:
+    """W13."""
     data = one_batch()
     batch.stamp(data, 1234567890123, 17)
     header = batch.read_header(data)

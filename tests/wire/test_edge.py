@@ -82,7 +82,7 @@ def _sample(cls: Any) -> Any:
 
 
 def test_bytes_after_a_request_are_ignored_as_kafka_does() -> None:
-    """librdkafka 2.16 asks for all topics in Metadata v13 with a null of one byte where it counted on four."""
+    """W4: librdkafka 2.16 asks for all topics in Metadata v13 with a null of one byte where it counted on four."""
     frame = bytes.fromhex("0003000d00000003000772646b61666b610000000000010000")
     request = an_edge().receive(frame).request
     assert request.topics is None
@@ -94,7 +94,7 @@ def test_bytes_after_a_request_are_ignored_as_kafka_does() -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 2, 14])
 def test_produce_is_advertised_from_version_0_and_served_from_version_3(version: int) -> None:
-    """WIRE.md, gates: old librdkafka compresses only for brokers whose Produce begins at 0."""
+    """W3: old librdkafka compresses only for brokers whose Produce begins at 0."""
     assert SERVED[0] == (0, 13)
     with pytest.raises(UnknownApi):
         an_edge().receive(b"\x00\x00" + version.to_bytes(2, "big") + bytes(40))
@@ -120,7 +120,7 @@ def test_an_api_that_the_node_does_not_take_is_unknown() -> None:
 
 @pytest.mark.parametrize("version", [5, 99, 32767])
 def test_api_versions_of_an_unknown_version_is_answered_in_version_0(version: int) -> None:
-    """Trap 1: error 35 and the range to choose from."""
+    """W1: error 35 and the range to choose from."""
     edge = an_edge()
     exchange = edge.receive(b"\x00\x12" + version.to_bytes(2, "big") + b"\x00\x00\x00\x09\xff\xff" + b"?" * 20)
     assert exchange.request is None

@@ -106,7 +106,7 @@ def test_a_topic_deleted_meanwhile_is_answered_by_its_name_in_words_of_its_time(
 
 
 def test_zstd_is_refused_before_version_7() -> None:
-    """Trap 7."""
+    """W12."""
     edge = an_edge()
     exchange = received(edge, produce_of(produce5, {"t": {0: ZSTD, 1: PLAIN}}))
     assert [data.index for data in exchange.request.topic_data[0].partition_data] == [1]
@@ -145,7 +145,7 @@ def fetched(records: bytes, error: ErrorCode = ErrorCode.none) -> fetch.FetchRes
 
 
 def test_a_fetch_by_names_is_served_outside_of_sessions() -> None:
-    """Trap 10: a session id of 0 in the answer is legal."""
+    """W16: a session id of 0 in the answer is legal."""
     request = received(an_edge(), fetch_of("t")).request
     assert (request.session_epoch, request.min_bytes) == (-1, 10)
     assert [topic.topic_id for topic in request.topics] == [TOPIC]
@@ -189,7 +189,7 @@ def test_followers_of_old_have_an_id_and_no_epoch() -> None:
     ("module", "told"), [(list4, ErrorCode.leader_not_available), (list7, ErrorCode.offset_not_available)]
 )
 def test_an_unknown_high_watermark_is_told_in_words_of_the_version(module: Any, told: ErrorCode) -> None:
-    """H4, trap 14: error 78 came with version 5."""
+    """H4, W20: error 78 came with version 5."""
     assert offsets(module, -1, ErrorCode.offset_not_available).error_code is told
 
 
@@ -232,7 +232,7 @@ def test_what_may_be_done_with_the_cluster_was_once_told_with_the_metadata(asks:
 
 
 def test_an_empty_metadata_request_means_all_topics_in_version_0_and_none_later() -> None:
-    """Trap 6."""
+    """W9."""
     assert received(an_edge(), MetadataV0(topics=())).request.topics is None
     assert received(an_edge(), MetadataV1(topics=())).request.topics == ()
     assert received(an_edge(), MetadataV1(topics=None)).request.topics is None

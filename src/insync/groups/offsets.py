@@ -166,7 +166,7 @@ def committed(request: Message, places: dict[Place, ErrorCode]) -> Message:
 
 
 def fetch(shard: Shard, asked: Message) -> Message:
-    """Trap 15: whoever never committed, or is not known at all, starts at -1, without an error."""
+    """W21: whoever never committed, or is not known at all, starts at -1, without an error."""
     group = shard.groups.get(asked.group_id)
     offsets = group.offsets if group is not None and group.state != DEAD else {}
     wanted = _all_places(offsets) if asked.topics is None else {t.name: t.partition_indexes for t in asked.topics}

@@ -352,7 +352,7 @@ def damaged_error(log: Log) -> ErrorCode:
 
 
 def consumer_limit(asked: int, most: int) -> int:
-    """Trap 11: one batch is due, whatever the limits say."""
+    """W17: one batch is due, whatever the limits say."""
     return max(1, min(asked, most))
 
 

@@ -1,6 +1,6 @@
 """One client's connection: frames in, requests to the node, answers out in the order of the requests.
 
-Every request takes a slot in a queue; an answer that is ready waits until those before it have left (WIRE.md, trap 2).
+Every request takes a slot in a queue; an answer that is ready waits until those before it have left (W5).
 
 A connection takes requests while it has room. A request that is not answered at once takes some, and so does an answer
 that has to wait; one that waits for records takes all of it, because what it brings may be as large as a fetch may be.
@@ -310,7 +310,7 @@ class Connection(asyncio.Protocol):
         if self._closed:
             return
         if response is None:
-            # Trap 2: acks=0 is not answered. What the edge refused of it never reached the node.
+            # W6: acks=0 is not answered. What the edge refused of it never reached the node.
             lost = slot.exchange.refused
             self._settle(slot, Farewell("refused", f"acks=0, {lost[0][2].name}") if lost else [])
         elif type(response) is HangUp:

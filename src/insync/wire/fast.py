@@ -158,7 +158,7 @@ def fetch_response(response: Any, version: int, correlation_id: int, name_of: Na
             aborted = line.aborted_transactions
             if aborted or (version < BY_ID and _unusual(line, records, version)):
                 return None
-            nothing = null if aborted is None else null + 1  # trap 13: nothing is an empty array or null
+            nothing = null if aborted is None else null + 1  # W19: nothing is an empty array or null
             if version >= 11:
                 out += pack(*get(line), nothing, line.preferred_read_replica)
             else:

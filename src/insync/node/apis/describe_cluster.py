@@ -44,7 +44,7 @@ def _brokers(node: Node, fenced_too: bool) -> Message:
         _line(each.id, each.endpoints[0].host, each.endpoints[0].port, each.rack, fenced=each.fenced)
         for each in (known if fenced_too else alive)
     )
-    # A live broker, which forwards what is for the controller (WIRE.md, trap 4).
+    # A live broker, which forwards what is for the controller (W7).
     forwarder = node.id if any(each.id == node.id for each in alive) else alive[0].id if alive else -1
     return _answer(node, _BROKERS, forwarder, lines)
 

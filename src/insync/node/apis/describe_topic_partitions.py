@@ -1,7 +1,7 @@
 """DescribeTopicPartitions (75): partitions with their ELR, a page at a time.
 
 Topics are listed by name; the cursor of an answer names the first partition that did not fit. ELR lists are empty where
-there are none, never null: Java clients fall over null (WIRE.md, trap 3).
+there are none, never null: Java clients fall over null (W10).
 """
 
 from __future__ import annotations

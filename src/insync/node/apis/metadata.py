@@ -39,7 +39,7 @@ def handle(node: Node, request: Message, token: int, now: int) -> None:
                 if broker.endpoints
             ),
             cluster_id=node.config.cluster_id,
-            # Clients send controller requests to a live broker, which forwards them (WIRE.md, trap 4).
+            # Clients send controller requests to a live broker, which forwards them (W7).
             controller_id=next((b.id for b in alive if b.id == node.id), alive[0].id if alive else -1),
             topics=_with_operations(_topics(node, request, now), request.include_topic_authorized_operations),
             error_code=ErrorCode.none,

@@ -60,7 +60,7 @@ def _offset_line(line: Any, is_unknown: bool, version: int) -> Any:
         return list_offsets.ListOffsetsPartitionResponse(
             partition_index=line.partition_index, error_code=ErrorCode.unsupported_version
         )
-    if line.error_code is ErrorCode.offset_not_available and version < _OFFSET_NOT_AVAILABLE_SINCE:  # trap 14
+    if line.error_code is ErrorCode.offset_not_available and version < _OFFSET_NOT_AVAILABLE_SINCE:  # W20
         return replace(line, error_code=ErrorCode.leader_not_available)
     return line
 
@@ -69,7 +69,7 @@ def _offset_line(line: Any, is_unknown: bool, version: int) -> Any:
 
 
 def upgrade_metadata(asked: Any, canonical: Any, exchange: Exchange, names: TopicNames) -> Any:
-    """Trap 6: version 0 has no null, and means all topics by an empty list."""
+    """W9: version 0 has no null, and means all topics by an empty list."""
     if asked.__version__ == 0 and not asked.topics:
         return convert(asked, canonical, topics=None)
     return convert(asked, canonical)

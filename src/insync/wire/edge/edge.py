@@ -45,7 +45,7 @@ class Edge:
         self._api_versions: dict[int, tuple[Any, bytes]] = {}
 
     def receive(self, frame: bytes) -> Exchange:
-        """A request as the node wants it; MalformedFrame or UnknownApi (trap 1) if that cannot be."""
+        """A request as the node wants it; MalformedFrame or UnknownApi (W1) if that cannot be."""
         header, pos = codec.read_request_header(frame)
         exchange = Exchange(header)
         if not self._serves(header.api_key, header.api_version):
@@ -98,7 +98,7 @@ class Edge:
         return frames.framed(exchange.header.correlation_id.to_bytes(4, "big", signed=True) + body)
 
     def _unsupported(self, correlation_id: int) -> Pieces:
-        """Trap 1: in version 0, which every client reads, with the range to choose from."""
+        """W1: in version 0, which every client reads, with the range to choose from."""
         low, high = self._served[API_VERSIONS]
         line = ApiVersion(api_key=API_VERSIONS, min_version=low, max_version=high)
         told = ApiVersionsResponse(error_code=ErrorCode.unsupported_version, api_keys=(line,))

@@ -73,7 +73,7 @@ def _produce_data(partitions: Any) -> tuple[produce.PartitionProduceData, ...]:
 
 
 def _without_zstd(topic: Any, exchange: Exchange) -> list[Any]:
-    """Trap 7: before version 7 nobody may send zstd, since consumers of that age could not read it."""
+    """W12: before version 7 nobody may send zstd, since consumers of that age could not read it."""
     kept = [data for data in topic.partition_data if not is_zstd(data.records)]
     if len(kept) < len(topic.partition_data):
         error = ErrorCode.unsupported_compression_type
