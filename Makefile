@@ -35,6 +35,8 @@ check: setup ## Lint, types, import contracts, purity of the core, rules cited b
 	$(BIN)/python tools/check_pins.py
 	$(BIN)/python tools/check_message_stub.py
 	$(BIN)/python tools/check_rules.py
+	$(BIN)/python tools/check_cycles.py
+	$(BIN)/python tools/check_architecture.py
 
 test: setup check ## Everything that must hold before a change is pushed: check, then the tests
 	sh tools/need_debian.sh kcat $(JAVA)

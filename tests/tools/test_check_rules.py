@@ -90,7 +90,7 @@ def test_a_wire_fact_that_nothing_cites_is_named(tree: Path) -> None:
         ("# see NOTES.md", "names NOTES.md, which is not in the repository"),
         ("# see docs/adr/README.md", "names docs/adr/README.md, which is not in the repository"),
         ("# ADR 3", "cites ADR 3, which is not in docs/adr"),
-        ("# W5", "cites 'W5': cite an id of docs/wire.md"),
+        ("# trap 2", "cites 'trap 2': cite an id of docs/wire.md"),
     ],
 )
 def test_a_citation_of_something_that_does_not_exist_is_named(tree: Path, comment: str, problem: str) -> None:
