@@ -13,7 +13,7 @@ from uuid import UUID
 from insync.metadata.partition import Partition
 from insync.replication.config import ReplicationConfig
 from insync.replication.manager import ReplicaManager
-from insync.replication.throttle import Rates, Throttle
+from insync.replication.throttle import ThrottleRates, TopicThrottle
 from insync.sansio import Outbox, Reply
 from insync.sim.engine.disk import SimDisk
 from insync.storage.config import LogConfig
@@ -32,7 +32,7 @@ class Cluster:
 
     broker_epoch = 1
     controller_id = -1
-    throttle_rates = Rates()
+    throttle_rates = ThrottleRates()
 
     def is_fenced(self, broker: int) -> bool:
         return False
@@ -49,8 +49,8 @@ class Cluster:
     def log_config(self, topic: str) -> LogConfig:
         return LogConfig(segment_bytes=4 << 20)
 
-    def throttle(self, topic: str) -> Throttle:
-        return Throttle()
+    def throttle(self, topic: str) -> TopicThrottle:
+        return TopicThrottle()
 
     def topic_name(self, topic_id: UUID) -> str | None:
         return "t"
@@ -94,9 +94,7 @@ def produce_request(acks: int) -> produce.ProduceRequest:
     return produce.ProduceRequest(acks=acks, timeout=ms(1_000), topic_data=(topic,))
 
 
-def fetch_request(
-    offset: int, epoch: int, session: int, partitions: int = 1, replica: int = 1
-) -> fetch.FetchRequest:
+def fetch_request(offset: int, epoch: int, session: int, partitions: int = 1, replica: int = 1) -> fetch.FetchRequest:
     asked = tuple(
         fetch.FetchPartition(
             partition=index,
@@ -121,7 +119,7 @@ def fetch_request(
 
 def drain(manager: ReplicaManager) -> list[Reply]:
     manager.changed.clear()
-    return [effect for effect in manager._core.out.drain() if isinstance(effect, Reply)]
+    return [effect for effect in manager._state.out.drain() if isinstance(effect, Reply)]
 
 
 def bench_produce(followers: int) -> float:

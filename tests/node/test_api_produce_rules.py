@@ -85,7 +85,7 @@ def test_a_refused_record_is_named_with_what_is_wrong_with_it() -> None:
 
 def test_a_compacted_topic_takes_no_batch_of_endless_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """P5: a small batch may decompress to more keys than compaction can look at while others wait."""
-    monkeypatch.setattr(produce_server, "MAX_KEYS", 3)
+    monkeypatch.setattr(produce_server, "MAX_COMPACTED_RECORDS", 3)
     net = Net().up()
     net.create("t", cleanup_policy="compact")
     assert send(net, "t", *[KEYED] * 3, compression="zstd").error_code is ErrorCode.none

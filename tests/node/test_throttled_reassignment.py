@@ -10,7 +10,7 @@ from node_harness import Net, config_request, three_brokers
 from insync.metadata.image import Image
 from insync.node.cluster_view import NodeClusterView
 from insync.replication.config import ReplicationConfig
-from insync.replication.throttle import UNLIMITED, Listed
+from insync.replication.throttle import UNLIMITED, ThrottledPartitions
 from insync.wire import metadata_records as records
 from insync.wire.messages import (
     alter_partition_reassignments,
@@ -82,12 +82,12 @@ def test_throttled_replicas_are_the_topics_own_and_change_with_its_configs() -> 
     view = view_of(image)
     set_config(image, TOPIC_CONFIG, "t", "leader.replication.throttled.replicas", "0:1,1:2,3:1")
     set_config(image, TOPIC_CONFIG, "t", "follower.replication.throttled.replicas", "*")
-    assert view.throttle("t").leader == Listed(indexes=(0, 3))
+    assert view.throttle("t").leader == ThrottledPartitions(indexes=(0, 3))
     assert 17 in view.throttle("t").follower
     assert 0 not in view.throttle("other").leader
     set_config(image, TOPIC_CONFIG, "t", "leader.replication.throttled.replicas", None)
     view.configs_changed()
-    assert view.throttle("t").leader == Listed()
+    assert view.throttle("t").leader == ThrottledPartitions()
 
 
 @pytest.mark.parametrize(("side", "broker"), [("leader", 1), ("follower", 3)])

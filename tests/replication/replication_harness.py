@@ -10,9 +10,10 @@ from uuid import UUID
 
 from insync.metadata.partition import Partition
 from insync.replication.config import ReplicationConfig
+from insync.replication.leader import Leader, leader_of
 from insync.replication.manager import ReplicaManager
 from insync.replication.replica import Replica
-from insync.replication.throttle import NO_RATES, NO_THROTTLE, Rates, Throttle
+from insync.replication.throttle import NO_RATES, NO_THROTTLE, ThrottleRates, TopicThrottle
 from insync.sansio import Note, Outbox, Reply, Send
 from insync.sim.engine.disk import SimDisk
 from insync.storage.config import LogConfig
@@ -59,10 +60,10 @@ class Cluster:
         return self.shared.log_config
 
     @property
-    def throttle_rates(self) -> Rates:
+    def throttle_rates(self) -> ThrottleRates:
         return self.shared.rates.get(self.broker, NO_RATES)
 
-    def throttle(self, topic: str) -> Throttle:
+    def throttle(self, topic: str) -> TopicThrottle:
         return self.shared.throttles.get(self.broker, NO_THROTTLE)
 
     def topic_name(self, topic_id: UUID) -> str | None:
@@ -81,8 +82,8 @@ class Shared:
         self.log_config = LogConfig()
         self.topics = {TOPIC_ID: TOPIC}
         self.controller = CONTROLLER
-        self.rates: dict[int, Rates] = {}
-        self.throttles: dict[int, Throttle] = {}
+        self.rates: dict[int, ThrottleRates] = {}
+        self.throttles: dict[int, TopicThrottle] = {}
 
 
 class Broker:
@@ -144,6 +145,11 @@ class Harness:
 
     def __getitem__(self, broker: int) -> Broker:
         return self.brokers[broker]
+
+    def leader(self, broker: int = 1, index: int = 0) -> Leader:
+        leader = leader_of(self[broker].replica(index))
+        assert leader is not None
+        return leader
 
     # --- metadata ---
 

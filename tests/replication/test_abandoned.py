@@ -14,7 +14,7 @@ from replication_harness import (
     records,
 )
 
-from insync.replication.fetch_server import MAX_WAIT_MS
+from insync.replication.fetch_session import MAX_WAIT_MS
 from insync.sansio import HangUp
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import produce
@@ -138,7 +138,7 @@ def test_produces_decided_long_before_their_deadline_are_forgotten() -> None:
     for at in range(1_000):
         h.produce(1, records(1), timeout=PATIENT)
         h.follower_fetch(1, 2, at + 1)
-    assert len(h[1].manager._purgatory._deadlines) < 200
+    assert len(h[1].manager._state.purgatory._deadlines) < 200
 
 
 # --- what clients ask for ---

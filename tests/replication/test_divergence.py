@@ -108,10 +108,10 @@ def test_a_deposed_leader_that_wrote_nothing_in_its_epoch_loses_only_that_epoch(
 def test_the_end_of_an_epoch_is_the_start_of_the_next_or_the_leo() -> None:
     """D1, D2: the highest epoch not above the one asked for; below all of them, where the lowest starts."""
     log = write_log(Harness((1,)), 1, [2, 2, 5, 5, 5])
-    assert divergence.end_of(log, 5) == EpochEnd(5, 5)
-    assert divergence.end_of(log, 9) == EpochEnd(5, 5)
-    assert divergence.end_of(log, 4) == EpochEnd(2, 2)
-    assert divergence.end_of(log, 1) == EpochEnd(1, 0)
+    assert divergence.end_of_epoch(log, 5) == EpochEnd(5, 5)
+    assert divergence.end_of_epoch(log, 9) == EpochEnd(5, 5)
+    assert divergence.end_of_epoch(log, 4) == EpochEnd(2, 2)
+    assert divergence.end_of_epoch(log, 1) == EpochEnd(1, 0)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_the_leader_reports_a_lower_epoch_or_a_lower_end(
 ) -> None:
     """D2: diverging if the found epoch is lower than asked, or ends below the fetch offset."""
     log = write_log(Harness((1,)), 1, [2, 2, 5, 5, 5])
-    assert divergence.diverging(log, last_epoch, offset) == expected
+    assert divergence.find_divergence(log, last_epoch, offset) == expected
 
 
 def test_a_diverging_answer_carries_no_records_and_moves_no_follower_state() -> None:
@@ -142,7 +142,7 @@ def test_a_diverging_answer_carries_no_records_and_moves_no_follower_state() -> 
     h.apply(partition(1, 3, replicas=(1, 2), isr=(1, 2)), 1)
     line = h.follower_fetch(1, 2, 3, epoch=3, last_epoch=2)
     assert (line.diverging_epoch.epoch, line.diverging_epoch.end_offset, line.records) == (1, 2, b"")
-    leader = h[1].replica().leader
+    leader = h.leader()
     assert leader is not None
     assert not leader.followers[2].fetched_in_epoch
     assert h[1].replica().log.hwm == 0

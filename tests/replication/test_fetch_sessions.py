@@ -292,7 +292,7 @@ def test_writes_that_arrive_together_reach_a_waiting_follower_together(last_foll
         h.produce(1, records(1), acks=1)
     else:
         h.produce(1, records(1), acks=1, more=True)
-        h[1].manager.end_turn(h.now)
+        h[1].manager.finish_step(h.now)
         h[1].collect()
     assert len(h.fetched(1, waiting).responses[0].partitions[0].records) == 2 * SIZE  # type: ignore[union-attr]
 

@@ -17,7 +17,6 @@ from replication_harness import (
     records,
 )
 
-from insync.replication.leader import Leader
 from insync.sansio import Send
 from insync.storage.config import LogConfig
 from insync.wire.errors import ErrorCode
@@ -25,12 +24,6 @@ from insync.wire.messages import fetch
 from insync.wire.types import NO_DURATION
 
 SIZE = len(records(1))
-
-
-def leader_of(h: Harness, broker: int = 1) -> Leader:
-    leader = h[broker].replica().leader
-    assert leader is not None
-    return leader
 
 
 def pending_fetch(h: Harness, broker: int) -> Send:
@@ -86,7 +79,7 @@ def test_an_older_leader_epoch_is_fenced_and_a_newer_one_unknown() -> None:
     h.apply(partition(1, 5), 1)
     assert h.follower_fetch(1, 2, 0, epoch=4).error_code is ErrorCode.fenced_leader_epoch
     assert h.follower_fetch(1, 2, 0, epoch=6).error_code is ErrorCode.unknown_leader_epoch
-    assert not leader_of(h).followers[2].fetched_in_epoch
+    assert not h.leader().followers[2].fetched_in_epoch
     assert h.follower_fetch(1, 2, 0, epoch=5).error_code is ErrorCode.none
     assert [note["error"] for note in h[1].notes_of("fetch_refused")] == ["fenced_leader_epoch", "unknown_leader_epoch"]
 
@@ -159,7 +152,7 @@ def test_a_valid_fetch_tells_leo_and_broker_epoch_before_anything_is_read() -> N
     h.apply(partition(isr=(1, 2)), 1)
     h.write(1)
     assert h.follower_fetch(1, 2, 1).high_watermark == 1
-    progress = leader_of(h).followers[2]
+    progress = h.leader().followers[2]
     assert (progress.leo, progress.broker_epoch, progress.fetched_in_epoch) == (1, 102, True)
 
 
@@ -172,7 +165,7 @@ def test_a_fetch_of_an_earlier_uptime_is_refused() -> None:
     assert h.follower_fetch(1, 2, 1).error_code is ErrorCode.none
     line = h.follower_fetch(1, 2, 2, broker_epoch=102)
     assert line.error_code is ErrorCode.not_leader_or_follower
-    assert leader_of(h).followers[2].leo == 1
+    assert h.leader().followers[2].leo == 1
     assert h[1].replica().log.hwm == 1
     assert "stale_broker_epoch_fetch" in h[1].note_kinds()
 
@@ -251,7 +244,7 @@ def test_a_leader_ignores_the_answer_to_what_it_asked_as_follower() -> None:
     h.apply(partition(2, 1, version=1, replicas=(1, 2), isr=(1, 2)))
     send.on_response(answer, h.now)
     assert h[2].replica().log.leo == 0
-    assert leader_of(h, 2).leso == 0
+    assert h.leader(2).leso == 0
 
 
 def test_a_damaged_answer_is_not_stored_and_asked_for_again() -> None:
@@ -315,7 +308,7 @@ def test_a_follower_learns_the_leaders_log_start() -> None:
     h.run()
     h.advance(600)
     h[1].replica().log.delete_records(2)
-    h[1].manager.log_starts_moved([h[1].replica()], h.now)
+    h[1].manager.on_log_starts_moved([h[1].replica()], h.now)
     h.run()
     h.advance(600)
     assert h[2].replica().log.log_start == 2

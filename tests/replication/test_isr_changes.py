@@ -8,14 +8,7 @@ import pytest
 from replication_harness import Harness, alter_answer, partition, records
 
 from insync.replication.isr import Committed, PendingExpand, PendingRecovery, PendingShrink, Withdrawal
-from insync.replication.leader import Leader
 from insync.wire.errors import ErrorCode
-
-
-def leader_of(h: Harness, broker: int = 1) -> Leader:
-    leader = h[broker].replica().leader
-    assert leader is not None
-    return leader
 
 
 def expanding(**config: int) -> Harness:
@@ -24,7 +17,7 @@ def expanding(**config: int) -> Harness:
     h.apply(partition(isr=(1, 2)), 1)
     h.follower_fetch(1, 2, 0)
     h.follower_fetch(1, 3, 0)
-    assert isinstance(leader_of(h).state, PendingExpand)
+    assert isinstance(h.leader().isr_state, PendingExpand)
     return h
 
 
@@ -42,7 +35,7 @@ def test_a_follower_that_stops_fetching_leaves_after_the_lag_time() -> None:
     assert h.proposals(1) == []
     h.follower_fetch(1, 2, 1)
     h.tick(500)
-    assert isinstance(leader_of(h).state, PendingShrink)
+    assert isinstance(h.leader().isr_state, PendingShrink)
     line = h.take_proposal(1).request.topics[0].partitions[0]
     assert [member.broker_id for member in line.new_isr_with_epochs] == [1, 2]
     (told,) = h[1].notes_of("isr_shrink_proposed")
@@ -69,7 +62,7 @@ def test_an_idle_session_keeps_its_partitions_caught_up_until_the_next_append() 
     h.write(1)
     h[1].manager.tick(h.now + 501)
     assert h.proposals(1) == []
-    progress = leader_of(h).followers[2]
+    progress = h.leader().followers[2]
     assert h.now - progress.last_caught_up_ms <= 1000
 
 
@@ -82,7 +75,7 @@ def test_a_member_of_the_isr_has_the_lag_time_to_show_itself_to_a_new_leader() -
     h.tick(1000)
     assert h.proposals(1) == []
     h.tick(1000)
-    assert leader_of(h).state.isr == (1, 2, 3)
+    assert h.leader().isr_state.isr == (1, 2, 3)
     line = h.take_proposal(1).request.topics[0].partitions[0]
     assert [member.broker_id for member in line.new_isr_with_epochs] == [1]
 
@@ -126,7 +119,7 @@ def test_a_follower_below_leso_does_not_join_though_it_has_reached_a_stale_hwm()
     h.apply(partition(isr=(1, 2)), 1)
     h.write(1, 3)
     h.apply(partition(1, 1, version=1, isr=(1, 2)), 1)
-    assert (h[1].replica().log.hwm, leader_of(h).leso) == (0, 3)
+    assert (h[1].replica().log.hwm, h.leader().leso) == (0, 3)
     h.follower_fetch(1, 3, 2, epoch=1)
     assert h.proposals(1) == []
     h.follower_fetch(1, 3, 3, epoch=1)
@@ -202,13 +195,13 @@ def test_success_commits_the_answers_isr_and_partition_epoch() -> None:
     """I3, M3: the metadata record that brings the same change later is no news."""
     h = expanding()
     changed = h.accept(1, partition(isr=(1, 2)))
-    leader = leader_of(h)
-    assert isinstance(leader.state, Committed)
-    assert (leader.state.isr, h[1].replica().partition.partition_epoch) == ((1, 2, 3), 1)
+    leader = h.leader()
+    assert isinstance(leader.isr_state, Committed)
+    assert (leader.isr_state.isr, h[1].replica().partition.partition_epoch) == ((1, 2, 3), 1)
     assert h[1].manager.counters == {"isr_expands": 1, "isr_shrinks": 0, "failed_isr_updates": 0}
-    state = leader.state
+    state = leader.isr_state
     h.apply(changed, 1)
-    assert leader.state is state
+    assert leader.isr_state is state
     assert h[1].notes_of("isr_committed")[0]["isr"] == (1, 2, 3)
 
 
@@ -223,7 +216,7 @@ def test_a_refusal_goes_back_to_the_committed_state(error: str) -> None:
     h.shared.fenced.append(3)
     assert h[1].replica().log.hwm == 0
     h.answer(h.take_proposal(1), error=ErrorCode[error])
-    assert leader_of(h).state.maximal_isr == (1, 2)
+    assert h.leader().isr_state.maximal_isr == (1, 2)
     assert h[1].replica().log.hwm == 1
     assert h[1].manager.counters["failed_isr_updates"] == 1
     assert h[1].notes_of("isr_refused") == [{"partition": "t-0", "leader_epoch": 0, "error": error}]
@@ -245,7 +238,7 @@ def test_a_lost_answer_keeps_the_maximal_isr_and_sends_the_same_proposal_again()
     h = expanding(alter_partition_backoff_ms=50)
     first = h.take_proposal(1)
     first.on_response(None, h.now)
-    assert leader_of(h).state.maximal_isr == (1, 2, 3)
+    assert h.leader().isr_state.maximal_isr == (1, 2, 3)
     assert h.proposals(1) == []
     assert h[1].manager.next_deadline() == 50
     h.tick(50)
@@ -263,7 +256,7 @@ def test_after_a_lost_answer_a_refusal_by_epoch_proves_nothing(error: str) -> No
     h.take_proposal(1).on_response(None, h.now)
     h.tick(50)
     h.answer(h.take_proposal(1), error=ErrorCode[error])
-    assert leader_of(h).state.maximal_isr == (1, 2, 3)
+    assert h.leader().isr_state.maximal_isr == (1, 2, 3)
 
 
 def withdrawing() -> Harness:
@@ -281,14 +274,14 @@ def test_after_a_lost_answer_a_refused_expansion_is_withdrawn_before_it_is_forgo
     h = withdrawing()
     h.write(1)
     h.follower_fetch(1, 2, 1)
-    assert isinstance(leader_of(h).state, Withdrawal)
-    assert leader_of(h).state.maximal_isr == (1, 2, 3)
+    assert isinstance(h.leader().isr_state, Withdrawal)
+    assert h.leader().isr_state.maximal_isr == (1, 2, 3)
     assert h[1].replica().log.hwm == 0
     h.tick(50)
     line = h.proposals(1)[0].request.topics[0].partitions[0]
     assert (line.partition_epoch, [m.broker_id for m in line.new_isr_with_epochs]) == (0, [1, 2])
     h.accept(1, partition(isr=(1, 2)))
-    assert leader_of(h).state.maximal_isr == (1, 2)
+    assert h.leader().isr_state.maximal_isr == (1, 2)
     assert (h[1].replica().log.hwm, h[1].replica().partition.partition_epoch) == (1, 1)
 
 
@@ -298,9 +291,9 @@ def test_a_withdrawal_that_is_refused_leaves_the_doubt(error: str) -> None:
     h = withdrawing()
     h.tick(50)
     h.answer(h.take_proposal(1), error=ErrorCode[error])
-    assert leader_of(h).state.maximal_isr == (1, 2, 3)
+    assert h.leader().isr_state.maximal_isr == (1, 2, 3)
     h.apply(partition(isr=(1, 2, 3), version=1), 1)
-    assert isinstance(leader_of(h).state, Committed)
+    assert isinstance(h.leader().isr_state, Committed)
 
 
 def test_a_shrink_that_is_refused_after_a_lost_answer_needs_no_withdrawal() -> None:
@@ -312,8 +305,8 @@ def test_a_shrink_that_is_refused_after_a_lost_answer_needs_no_withdrawal() -> N
     h.take_proposal(1).on_response(None, h.now)
     h.tick(50)
     h.answer(h.take_proposal(1), error=ErrorCode.operation_not_attempted)
-    assert isinstance(leader_of(h).state, Committed)
-    assert leader_of(h).state.isr == (1, 2, 3)
+    assert isinstance(h.leader().isr_state, Committed)
+    assert h.leader().isr_state.isr == (1, 2, 3)
 
 
 @pytest.mark.parametrize("error", ["not_controller", "unknown_server_error", "request_timed_out"])
@@ -321,7 +314,7 @@ def test_an_answer_that_decides_nothing_is_retried_in_the_pending_state(error: s
     """I3: another controller will tell."""
     h = expanding(alter_partition_backoff_ms=50)
     h.answer(h.take_proposal(1), error=ErrorCode[error])
-    assert leader_of(h).state.maximal_isr == (1, 2, 3)
+    assert h.leader().isr_state.maximal_isr == (1, 2, 3)
     h.tick(50)
     assert len(h.proposals(1)) == 1
 
@@ -332,7 +325,7 @@ def test_a_refusal_of_the_whole_request_is_retried() -> None:
     send = h.take_proposal(1)
     send.on_response(replace(alter_answer(None, ErrorCode.none), error_code=ErrorCode.not_controller, topics=()), h.now)
     h.collect_all()
-    assert leader_of(h).state.maximal_isr == (1, 2, 3)
+    assert h.leader().isr_state.maximal_isr == (1, 2, 3)
     h.tick(50)
     assert len(h.proposals(1)) == 1
 
@@ -340,16 +333,16 @@ def test_a_refusal_of_the_whole_request_is_retried() -> None:
 @pytest.mark.parametrize("error", ["invalid_update_version", "new_leader_elected", "unknown_topic_id"])
 def test_a_partition_that_has_moved_on_waits_for_the_metadata_log(error: str) -> None:
     """I3: pending until metadata explains; asked again only if that never comes."""
-    h = expanding(alter_partition_backoff_ms=50, alter_partition_patience_ms=2000)
+    h = expanding(alter_partition_backoff_ms=50, alter_partition_metadata_timeout_ms=2000)
     h.answer(h.take_proposal(1), error=ErrorCode[error])
-    assert leader_of(h).state.maximal_isr == (1, 2, 3)
+    assert h.leader().isr_state.maximal_isr == (1, 2, 3)
     h.tick(1999)
     assert h.proposals(1) == []
     h.tick(1)
     assert len(h.proposals(1)) == 1
     h.shared.fenced.append(3)
     h.apply(partition(isr=(1, 2), version=3), 1)
-    assert leader_of(h).state.maximal_isr == (1, 2)
+    assert h.leader().isr_state.maximal_isr == (1, 2)
 
 
 def test_metadata_replaces_a_pending_state_and_the_late_answer_is_ignored() -> None:
@@ -358,9 +351,9 @@ def test_metadata_replaces_a_pending_state_and_the_late_answer_is_ignored() -> N
     send = h.take_proposal(1)
     h.shared.fenced.extend([2, 3])
     h.apply(partition(isr=(1,), version=2), 1)
-    assert leader_of(h).state.maximal_isr == (1,)
+    assert h.leader().isr_state.maximal_isr == (1,)
     h.answer(send, partition(isr=(1, 2, 3), version=1))
-    assert leader_of(h).state.isr == (1,)
+    assert h.leader().isr_state.isr == (1,)
     assert h[1].replica().partition.partition_epoch == 2
     assert h[1].note_kinds().count("alter_partition_overtaken") == 1
 
@@ -369,10 +362,10 @@ def test_a_success_in_a_new_leader_epoch_is_left_to_the_metadata_log() -> None:
     """I3, R2: it completed a reassignment, and the answer does not say who the replicas are now."""
     h = expanding()
     h.answer(h.take_proposal(1), partition(1, 1, isr=(1, 2, 3), version=1))
-    assert isinstance(leader_of(h).state, PendingExpand)
+    assert isinstance(h.leader().isr_state, PendingExpand)
     h.apply(partition(1, 1, isr=(1, 2, 3), version=1), 1)
-    assert leader_of(h).state.isr == (1, 2, 3)
-    assert leader_of(h).epoch == 1
+    assert h.leader().isr_state.isr == (1, 2, 3)
+    assert h.leader().epoch == 1
 
 
 def test_proposals_of_many_partitions_share_a_request_and_fail_apart() -> None:
@@ -385,8 +378,8 @@ def test_proposals_of_many_partitions_share_a_request_and_fail_apart() -> None:
     send = h.take_proposal(1)
     h.answer(send, error=ErrorCode.ineligible_replica)
     assert [line.partition_index for line in send.request.topics[0].partitions] == [0, 1]
-    leaders = [h[1].replica(index).leader for index in (0, 1)]
-    assert [type(leader.state) for leader in leaders if leader is not None] == [Committed, PendingExpand]
+    leaders = [h.leader(index=index) for index in (0, 1)]
+    assert [type(leader.isr_state) for leader in leaders] == [Committed, PendingExpand]
 
 
 def test_without_a_controller_the_proposal_waits() -> None:
@@ -422,9 +415,9 @@ def test_a_recovering_leader_says_that_it_has_recovered_before_it_expands() -> N
     h.follower_fetch(1, 2, 0)
     assert h.proposals(1) == []
     h.tick(500)
-    assert isinstance(leader_of(h).state, PendingRecovery)
+    assert isinstance(h.leader().isr_state, PendingRecovery)
     line = h.proposals(1)[0].request.topics[0].partitions[0]
     assert (line.leader_recovery_state, [m.broker_id for m in line.new_isr_with_epochs]) == (0, [1])
     h.accept(1, partition(isr=(1,), recovering=True))
     assert not h[1].replica().partition.recovering
-    assert isinstance(leader_of(h).state, PendingExpand)
+    assert isinstance(h.leader().isr_state, PendingExpand)

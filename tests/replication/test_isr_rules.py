@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from insync.replication import isr
+from insync.replication.fetch_session import CachedPartition, Session
+from insync.replication.follower_progress import LONG_AGO, FollowerProgress
 from insync.replication.isr import Committed, PendingExpand, PendingRecovery, PendingShrink, Withdrawal
-from insync.replication.progress import LONG_AGO, FollowerProgress
+
+
+def position(offset: int) -> CachedPartition:
+    cached = CachedPartition(Session(1, 2, 7), (UUID(int=1), 0))
+    cached.fetch_offset = offset
+    return cached
 
 
 def test_a_fetch_at_the_leo_is_caught_up_now() -> None:
@@ -36,14 +45,14 @@ def test_a_slow_follower_that_never_reaches_an_old_leo_falls_behind() -> None:
     progress = FollowerProgress(2)
     progress.reset(0)
     for now, (offset, leo) in enumerate([(0, 10), (5, 20), (10, 30), (15, 40)], start=1):
-        progress.fetched(offset, 7, leo, None, now * 100)  # type: ignore[arg-type]
+        progress.record_fetch(position(offset), 7, leo, now * 100)
     assert progress.last_caught_up_ms == 0, "it never had what the leader had one fetch earlier"
 
 
 def test_the_first_fetch_of_an_epoch_below_the_leo_is_not_caught_up() -> None:
     """I1: there is no previous fetch to be level with."""
     progress = FollowerProgress(2)
-    progress.fetched(3, 7, 10, None, 100)  # type: ignore[arg-type]
+    progress.record_fetch(position(3), 7, 10, 100)
     assert progress.last_caught_up_ms == LONG_AGO
     assert (progress.leo, progress.broker_epoch, progress.fetched_in_epoch) == (3, 7, True)
 

@@ -12,12 +12,6 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
 
 
-def leader_of(h: Harness, broker: int = 1):  # type: ignore[no-untyped-def]
-    leader = h[broker].replica().leader
-    assert leader is not None
-    return leader
-
-
 @pytest.mark.parametrize(
     ("current", "leo", "others", "expected"),
     [(0, 5, [], 5), (0, 5, [3, 4], 3), (0, 5, [5, 9], 5), (4, 5, [2], 4), (0, 5, [high_watermark.UNKNOWN], 0)],
@@ -48,7 +42,7 @@ def test_the_hwm_waits_for_a_proposed_member_before_the_controller_answers() -> 
     h.apply(partition(isr=(1, 2)), 1)
     h.follower_fetch(1, 2, 0)
     h.follower_fetch(1, 3, 0)
-    assert leader_of(h).state.maximal_isr == (1, 2, 3)
+    assert h.leader().isr_state.maximal_isr == (1, 2, 3)
     h.write(1)
     h.follower_fetch(1, 2, 1)
     assert h[1].replica().log.hwm == 0
@@ -74,7 +68,7 @@ def test_the_hwm_stands_still_below_min_isr() -> None:
     h.apply(partition(isr=(1,)), 1)
     h.write(1)
     h.follower_fetch(1, 2, 1)
-    assert leader_of(h).state.maximal_isr == (1, 2)
+    assert h.leader().isr_state.maximal_isr == (1, 2)
     assert h[1].replica().log.hwm == 0
     h.accept(1, partition(isr=(1,)))
     assert h[1].replica().log.hwm == 1
@@ -111,9 +105,9 @@ def test_a_caught_up_joiner_is_waited_for_while_its_proposal_cannot_be_made() ->
     h = Harness((1, 2, 3, 4), replica_lag_time_max_ms=1000)
     h.apply(partition(isr=(1,), replicas=(1, 2, 3, 4)), 1)
     h.follower_fetch(1, 2, 0)
-    assert leader_of(h).state.maximal_isr == (1, 2)
+    assert h.leader().isr_state.maximal_isr == (1, 2)
     h.follower_fetch(1, 3, 0)
-    assert leader_of(h).state.maximal_isr == (1, 2), "one proposal in flight"
+    assert h.leader().isr_state.maximal_isr == (1, 2), "one proposal in flight"
     h.write(1)
     h.follower_fetch(1, 2, 1)
     assert h[1].replica().log.hwm == 0
@@ -159,7 +153,7 @@ def test_list_offsets_is_refused_until_the_hwm_has_reached_leso() -> None:
     h.write(1, 2)
     h.run()
     h.apply(partition(2, 1, version=1, replicas=(1, 2), isr=(1, 2)))
-    assert (h[2].replica().log.hwm, leader_of(h, 2).leso) == (0, 2)
+    assert (h[2].replica().log.hwm, h.leader(2).leso) == (0, 2)
     assert h.list_offsets(2, -1).error_code is ErrorCode.offset_not_available
     assert "hwm_unknown" in h[2].note_kinds()
     h.run()

@@ -16,6 +16,7 @@ from replication_harness import TOPIC_ID, Broker, Shared, alter_answer, partitio
 
 from insync.metadata.partition import Partition
 from insync.replication.config import ReplicationConfig
+from insync.replication.leader import leader_of
 from insync.sansio import Note, Reply, Send
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import produce
@@ -219,7 +220,7 @@ class World:
     def remember_changes(self) -> None:
         for broker in self.brokers.values():
             for replica in broker.manager.changed:
-                if replica.leader is not None:
+                if leader_of(replica) is not None:
                     self.remember(self.contents(broker), replica.log.hwm)
             broker.manager.changed.clear()
 

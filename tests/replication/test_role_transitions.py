@@ -12,12 +12,6 @@ from insync.replication.replica import IDLE
 from insync.wire.errors import ErrorCode
 
 
-def leader_of(h: Harness, broker: int = 1) -> Leader:
-    leader = h[broker].replica().leader
-    assert leader is not None
-    return leader
-
-
 def test_a_new_leader_starts_its_epoch_at_its_leo_with_a_clean_slate() -> None:
     """T1: leaves the fetcher, LESO = LEO, epoch recorded, all follower state unknown."""
     h = Harness()
@@ -25,7 +19,7 @@ def test_a_new_leader_starts_its_epoch_at_its_leo_with_a_clean_slate() -> None:
     h.write(1, 2)
     h.run()
     h.apply(partition(2, 1, version=1), 2)
-    leader = leader_of(h, 2)
+    leader = h.leader(2)
     assert (leader.epoch, leader.leso) == (1, 2)
     assert h[2].replica().log.epochs.entries[-1] == (1, 2)
     assert [(p.leo, p.broker_epoch, p.fetched_in_epoch) for p in leader.followers.values()] == [(-1, -1, False)] * 2
@@ -54,7 +48,7 @@ def test_a_leader_in_the_same_epoch_adopts_isr_and_replicas_and_rechecks_the_hwm
     h.follower_fetch(1, 2, 1)
     assert h[1].replica().log.hwm == 0
     h.apply(partition(version=1, isr=(1, 2), replicas=(1, 2, 4)), 1)
-    leader = leader_of(h)
+    leader = h.leader()
     assert h[1].replica().log.hwm == 1
     assert {broker: p.leo for broker, p in leader.followers.items()} == {2: 1, 4: -1}
     assert leader.leso == 0
@@ -67,7 +61,7 @@ def test_a_leader_in_a_new_epoch_forgets_its_followers_and_starts_a_new_leso() -
     token = h.produce(1, records(2))
     h.follower_fetch(1, 2, 2)
     h.apply(partition(1, 2, version=3), 1)
-    leader = leader_of(h)
+    leader = h.leader()
     assert (leader.epoch, leader.leso) == (2, 2)
     assert all(not p.fetched_in_epoch and p.leo == -1 for p in leader.followers.values())
     assert h.produced(1, token) is None
@@ -130,7 +124,7 @@ def test_a_follower_in_a_new_epoch_of_the_same_leader_asks_in_that_epoch() -> No
     h.apply(partition(1, 1, version=1))
     h.run()
     h.advance(600)
-    assert leader_of(h).followers[2].fetched_in_epoch
+    assert h.leader().followers[2].fetched_in_epoch
     assert h[2].replica().role.epoch == 1  # type: ignore[union-attr]
 
 
@@ -157,10 +151,10 @@ def test_without_a_leader_a_replica_is_idle_and_keeps_its_log() -> None:
     assert h[1].replica().role is IDLE
     assert h[2].replica().log.leo == 1
     h.apply(partition(2, 2, version=2, isr=(2,)))
-    assert leader_of(h, 2).epoch == 2
+    assert h.leader(2).epoch == 2
     h.run()
     h.advance(600)
-    assert leader_of(h, 2).followers[1].leo == 1
+    assert h.leader(2).followers[1].leo == 1
 
 
 def test_a_replica_taken_out_of_the_replica_set_is_deleted_and_comes_back_empty() -> None:
@@ -234,7 +228,7 @@ def test_metadata_that_is_not_newer_is_ignored() -> None:
     h.apply(partition(1, 5, version=7), 1)
     h.apply(partition(2, 4, version=6), 1)
     h.apply(partition(2, 6, version=7), 1)
-    assert leader_of(h).epoch == 5
+    assert h.leader().epoch == 5
 
 
 def test_several_changes_merged_into_one_are_acted_on_as_one() -> None:

@@ -9,14 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from replication_harness import TOPIC_ID, Broker, Harness, consumer_request, fetch_partition, partition, records
 
-from insync.replication.throttle import BURST_MS, LOOK_AGAIN_MS, Listed, Quota, Rates, Throttle, listed
+from insync.replication.throttle import (
+    BURST_MS,
+    MAX_RETRY_MS,
+    Quota,
+    ThrottledPartitions,
+    ThrottleRates,
+    TopicThrottle,
+    parse_throttled_replicas,
+)
 from insync.wire.messages import fetch
 
 BATCH = records(1, b"x" * 5_000)
 SIZE = len(BATCH)
 RATE = 20_000
 MINUTE = 60_000
-EVERY = Listed(every=True)
+EVERY = ThrottledPartitions(every=True)
 
 
 def copying(*, batches: int = 400, sides: str = "", rate: int = RATE, partitions: int = 1) -> Harness:
@@ -32,13 +40,13 @@ def copying(*, batches: int = 400, sides: str = "", rate: int = RATE, partitions
     return h
 
 
-def throttled(h: Harness, sides: str, rate: int = RATE, which: Listed = EVERY) -> None:
+def throttled(h: Harness, sides: str, rate: int = RATE, which: ThrottledPartitions = EVERY) -> None:
     if "leader" in sides:
-        h.shared.rates[1] = Rates(leader=rate)
-        h.shared.throttles[1] = Throttle(leader=which)
+        h.shared.rates[1] = ThrottleRates(leader=rate)
+        h.shared.throttles[1] = TopicThrottle(leader=which)
     if "follower" in sides:
-        h.shared.rates[2] = Rates(follower=rate)
-        h.shared.throttles[2] = Throttle(follower=which)
+        h.shared.rates[2] = ThrottleRates(follower=rate)
+        h.shared.throttles[2] = TopicThrottle(follower=which)
 
 
 def copied(h: Harness, index: int = 0) -> int:
@@ -60,7 +68,7 @@ def test_a_quota_lets_no_more_through_than_the_rate_a_burst_and_the_last_one(
     quota, now, total = Quota(), 0, 0
     for pause, size in tries:
         now += pause
-        if not quota.exceeded(rate, now):
+        if not quota.is_exceeded(rate, now):
             assert total * 1000 <= rate * (now + BURST_MS)
             quota.count(size, rate, now)
             total += size
@@ -71,10 +79,10 @@ def test_a_quota_knows_when_it_is_free_again(rate: int, size: int) -> None:
     """R6: or when to look again, if that is too far away."""
     quota = Quota()
     quota.count(rate + size, rate, 0)
-    at = quota.ready_at(rate, 0)
-    assert 0 < at <= LOOK_AGAIN_MS
-    assert quota.exceeded(rate, at - 1)
-    assert quota.exceeded(rate, at) == (size * 1000 >= at * rate)
+    at = quota.retry_at(rate, 0)
+    assert 0 < at <= MAX_RETRY_MS
+    assert quota.is_exceeded(rate, at - 1)
+    assert quota.is_exceeded(rate, at) == (size * 1000 >= at * rate)
 
 
 def test_idle_time_earns_no_more_than_a_burst() -> None:
@@ -82,16 +90,16 @@ def test_idle_time_earns_no_more_than_a_burst() -> None:
     quota = Quota()
     quota.count(1, 100, 0)
     now = 3_600_000
-    assert not quota.exceeded(100, now)
+    assert not quota.is_exceeded(100, now)
     quota.count(100, 100, now)
-    assert quota.exceeded(100, now)
+    assert quota.is_exceeded(100, now)
 
 
 def test_a_rate_of_zero_is_always_exceeded() -> None:
     """R6"""
     quota = Quota()
-    assert quota.exceeded(0, 5)
-    assert quota.ready_at(0, 5) == 5 + LOOK_AGAIN_MS
+    assert quota.is_exceeded(0, 5)
+    assert quota.retry_at(0, 5) == 5 + MAX_RETRY_MS
 
 
 @pytest.mark.parametrize(
@@ -100,7 +108,7 @@ def test_a_rate_of_zero_is_always_exceeded() -> None:
 )
 def test_a_list_names_the_brokers_that_throttle(items: tuple[str, ...], expected: tuple[int, ...]) -> None:
     """R6: as broker 1 reads it, be it the leaders' list or the followers'."""
-    found = listed(items, 1)
+    found = parse_throttled_replicas(items, 1)
     assert tuple(index for index in range(3) if index in found) == expected
 
 
@@ -147,7 +155,7 @@ def test_a_changed_rate_holds_from_the_next_look_on(side: str) -> None:
     h.advance(MINUTE)
     assert copied(h) == 0
     throttled(h, side, 1_000_000)
-    h.advance(2 * LOOK_AGAIN_MS)
+    h.advance(2 * MAX_RETRY_MS)
     assert copied(h) == 100 * SIZE
 
 
@@ -220,7 +228,7 @@ def test_what_members_fetch_does_not_count(side: str) -> None:
 def test_partitions_that_are_not_listed_are_copied_at_full_speed(side: str) -> None:
     """R6: and are not held up by the ones that are, with which they share requests."""
     h = copying(partitions=2, batches=100)
-    throttled(h, side, 0, Listed(indexes=(0,)))
+    throttled(h, side, 0, ThrottledPartitions(indexes=(0,)))
     h.shared.fenced = [2]  # so that it stays outside the ISR
     h.run(200)
     h.advance(5_000)
@@ -236,12 +244,14 @@ def test_consumers_are_not_held_back() -> None:
     assert response.responses[0].partitions[0].records
 
 
-@pytest.mark.parametrize("half", [Rates(leader=0, follower=0), Throttle(leader=EVERY, follower=EVERY), None])
-def test_without_both_a_rate_and_a_list_nothing_is_held_back(half: Rates | Throttle | None) -> None:
+@pytest.mark.parametrize(
+    "half", [ThrottleRates(leader=0, follower=0), TopicThrottle(leader=EVERY, follower=EVERY), None]
+)
+def test_without_both_a_rate_and_a_list_nothing_is_held_back(half: ThrottleRates | TopicThrottle | None) -> None:
     """R6"""
     h = copying(batches=0)
     for broker in (1, 2):
-        if isinstance(half, Rates):
+        if isinstance(half, ThrottleRates):
             h.shared.rates[broker] = half
         elif half is not None:
             h.shared.throttles[broker] = half
@@ -261,7 +271,7 @@ def test_a_held_back_answer_is_a_valid_one_without_records() -> None:
     h.now = 700
     line = h.follower_fetch(1, 2, 0)
     assert (line.error_code.name, line.records, line.high_watermark) == ("none", b"", 10)
-    leader = h[1].replica().leader
+    leader = h.leader()
     assert leader is not None
     assert (leader.followers[2].leo, leader.followers[2].last_fetch_ms) == (0, 700)
 
@@ -274,7 +284,7 @@ def requests(h: Harness) -> Iterator[fetch.FetchRequest]:
 def test_a_held_back_partition_leaves_the_session_and_comes_back() -> None:
     """R6, F1: the others stay in it."""
     h = copying(partitions=2, batches=10)
-    throttled(h, "follower", 2 * SIZE, Listed(indexes=(0,)))
+    throttled(h, "follower", 2 * SIZE, ThrottledPartitions(indexes=(0,)))
     asked, forgotten = [], []
     for _ in range(20):
         for request in requests(h):

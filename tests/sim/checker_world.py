@@ -9,6 +9,7 @@ from uuid import UUID
 
 from insync.metadata.image import Image
 from insync.properties.history import History
+from insync.replication.leader import Leader
 from insync.sansio import Effect, Event, Timer
 from insync.sim.checks.checker import Checker
 from insync.wire import metadata_records as records
@@ -48,16 +49,25 @@ class FakeLog:
         return iter([h for h in self.headers if start <= h.base_offset < end])
 
 
+class FakeLeader(Leader):
+    min_isr = -1
+
+    def __init__(self, epoch: int, isr_state: Any, min_isr: int) -> None:
+        self.epoch = epoch
+        self.isr_state = isr_state
+        self.min_isr = min_isr
+
+
 class FakeReplica:
     def __init__(self, partition: Any, log: FakeLog) -> None:
         self.key = KEY
         self.partition = partition
         self.log = log
-        self.leader: Any = None
+        self.role: Any = None
 
     def lead(self, epoch: int, isr: tuple[int, ...], maximal: tuple[int, ...] = (), min_isr: int = 2) -> None:
         state = SimpleNamespace(isr=isr, maximal_isr=maximal or isr)
-        self.leader = SimpleNamespace(epoch=epoch, state=state, min_isr=min_isr)
+        self.role = FakeLeader(epoch, state, min_isr)
 
 
 class FakeNode:

@@ -39,12 +39,12 @@ def test_a_stale_epoch_table_is_noticed_by_the_race_that_looks_for_it() -> None:
 
 
 def test_a_mutant_is_gone_when_its_block_ends() -> None:
-    from insync.replication import high_watermark
+    from insync.replication.leader import Leader
 
-    before = high_watermark.enough_in_sync
+    before = Leader.has_min_isr
     with apply_mutant(MUTANTS["hwm-below-min-isr"]):
-        assert high_watermark.enough_in_sync is not before
-    assert high_watermark.enough_in_sync is before
+        assert Leader.has_min_isr is not before
+    assert Leader.has_min_isr is before
 
 
 @pytest.mark.parametrize("name", MUTANTS)

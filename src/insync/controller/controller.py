@@ -164,9 +164,9 @@ class Controller:
         if self.active:
             heartbeats.peer_lost(self._ctx, broker_id, now)
 
-    def held_up(self, late_ms: int, now: int) -> None:
+    def on_stall(self, late_ms: int, now: int) -> None:
         """The controller itself did not run for so long."""
-        heartbeats.held_up(self._ctx, late_ms, now)
+        heartbeats.on_stall(self._ctx, late_ms, now)
 
     # --- requests ------------------------------------------------------------------------------------------------
 

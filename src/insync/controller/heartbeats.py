@@ -103,7 +103,7 @@ def peer_lost(ctx: Context, broker_id: int, now: int) -> None:
         contact.lost = True
 
 
-def held_up(ctx: Context, late_ms: int, now: int) -> None:
+def on_stall(ctx: Context, late_ms: int, now: int) -> None:
     """B4: the controller itself did not run for so long, and could not have heard from anybody. That a broker's
     connections dropped stays true."""
     for contact in ctx.contacts.values():

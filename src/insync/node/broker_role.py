@@ -20,6 +20,7 @@ from insync.node.publisher import Publisher
 from insync.node.scrubber import Scrubber
 from insync.node.topic_creation import TopicCreation
 from insync.quorum.quorum import Quorum
+from insync.replication.leader import leader_of
 from insync.replication.manager import ReplicaManager
 from insync.replication.replica import Replica
 from insync.sansio import UNKNOWN_CLIENT, Client, Outbox
@@ -120,11 +121,12 @@ class BrokerRole:
             return
         for replica in replicas:
             partition = replica.partition
-            if partition.recovering and replica.leader is not None:
+            leader = leader_of(replica)
+            if partition.recovering and leader is not None:
                 if len(partition.replicas) == 1 and not self._is_damaged(partition.name):
                     continue  # no other replica has had anything that this one has not
                 text = f"this broker was elected in epoch {partition.leader_epoch} from outside ISR and ELR, with a log"
-                lost = f"that ended at {replica.leader.leso}: records that only other replicas had are lost."
+                lost = f"that ended at {leader.leso}: records that only other replicas had are lost."
                 self.findings.report(UNCLEAN_LEADER, partition.name, f"{text} {lost}", INFO)
             elif self.config.node_id in partition.isr and not self.findings.has(UNCLEAN_LEADER, partition.name):
                 self.findings.clear(LOG_DAMAGED, partition.name)

@@ -9,7 +9,7 @@ from insync.metadata import configs
 from insync.metadata.image import Image
 from insync.node.lifecycle import Lifecycle
 from insync.replication import throttle
-from insync.replication.throttle import Rates, Throttle
+from insync.replication.throttle import ThrottleRates, TopicThrottle
 from insync.storage.config import COMPACT, LogConfig
 from insync.wire import compression
 
@@ -26,8 +26,8 @@ class NodeClusterView:
         self._controller_id = controller_id
         self._log_configs: dict[str, LogConfig] = {}
         self._min_isr: dict[str, int] = {}
-        self._throttles: dict[str, Throttle] = {}
-        self._rates: Rates | None = None
+        self._throttles: dict[str, TopicThrottle] = {}
+        self._rates: ThrottleRates | None = None
 
     @property
     def broker_epoch(self) -> int:
@@ -71,12 +71,12 @@ class NodeClusterView:
         return found
 
     @property
-    def throttle_rates(self) -> Rates:
+    def throttle_rates(self) -> ThrottleRates:
         if self._rates is None:
             self._rates = _rates(self._image(), self._broker_id)
         return self._rates
 
-    def throttle(self, topic: str) -> Throttle:
+    def throttle(self, topic: str) -> TopicThrottle:
         found = self._throttles.get(topic)
         if found is None:
             found = self._throttles[topic] = _throttle(self._image(), topic, self._broker_id)
@@ -89,22 +89,22 @@ class NodeClusterView:
         self._rates = None
 
 
-def _rates(image: Image, broker_id: int) -> Rates:
+def _rates(image: Image, broker_id: int) -> ThrottleRates:
     """R6."""
 
     def rate(name: str) -> int:
         return int(image.broker_config(broker_id, name))  # type: ignore[arg-type]
 
-    return Rates(leader=rate(configs.LEADER_THROTTLED_RATE), follower=rate(configs.FOLLOWER_THROTTLED_RATE))
+    return ThrottleRates(leader=rate(configs.LEADER_THROTTLED_RATE), follower=rate(configs.FOLLOWER_THROTTLED_RATE))
 
 
-def _throttle(image: Image, topic: str, broker_id: int) -> Throttle:
+def _throttle(image: Image, topic: str, broker_id: int) -> TopicThrottle:
     def items(name: str) -> tuple[str, ...]:
         return image.config(topic, name)  # type: ignore[return-value]
 
-    return Throttle(
-        leader=throttle.listed(items(configs.LEADER_THROTTLED_REPLICAS), broker_id),
-        follower=throttle.listed(items(configs.FOLLOWER_THROTTLED_REPLICAS), broker_id),
+    return TopicThrottle(
+        leader=throttle.parse_throttled_replicas(items(configs.LEADER_THROTTLED_REPLICAS), broker_id),
+        follower=throttle.parse_throttled_replicas(items(configs.FOLLOWER_THROTTLED_REPLICAS), broker_id),
     )
 
 

@@ -118,9 +118,9 @@ class ControllerRole:
             self.controller.next_offset = self.quorum.leo
             self.controller.peer_lost(peer, now)
 
-    def held_up(self, late_ms: int, now: int) -> None:
+    def on_stall(self, late_ms: int, now: int) -> None:
         if self.active:
-            self.controller.held_up(late_ms, now)
+            self.controller.on_stall(late_ms, now)
 
     def next_deadline(self) -> int | None:
         if not self.active:

@@ -22,7 +22,7 @@ from insync.metadata.image import Image
 from insync.node.apis import create_topics as create_topics_api
 from insync.node.config import NodeConfig
 from insync.node.forwarding import Forwarding
-from insync.replication.leader import Leader
+from insync.replication.leader import Leader, leader_of
 from insync.replication.manager import ReplicaManager
 from insync.sansio import Message, Outbox
 from insync.storage import verification
@@ -120,7 +120,7 @@ class GroupRole:
 
     def _leader(self, index: int) -> Leader | None:
         replica = self._replicas.replicas.get((self._topic_id, index)) if self._topic_id else None
-        return replica.leader if replica is not None else None
+        return None if replica is None else leader_of(replica)
 
     # --- loading -----------------------------------------------------------------------------------------------------
 

@@ -110,7 +110,7 @@ class Housekeeping:
                 moved.append(replica)
                 self._out.note("segments_deleted", partition=replica.partition.name, log_start=replica.log.log_start)
         if moved:
-            self._replicas.log_starts_moved(moved, now)
+            self._replicas.on_log_starts_moved(moved, now)
 
 
 class _Chore:

@@ -165,7 +165,7 @@ class Node:
             self._request(event.request, event.token, now)  # type: ignore[union-attr]
         elif kind is TurnEnded:
             if self.broker_role:
-                self.broker_role.replicas.end_turn(now)
+                self.broker_role.replicas.finish_step(now)
         elif kind is RequestAbandoned:
             self._abandoned(event.request, event.token, now)  # type: ignore[union-attr]
         elif kind is Response:
@@ -211,7 +211,7 @@ class Node:
         if self.controller_role:
             self.controller_role.peer_lost(peer, now)
         if self.broker_role:
-            self.broker_role.replicas.peer_lost(peer, now)
+            self.broker_role.replicas.finish_step(now)
 
     def _begin_shutdown(self, now: int) -> None:
         if self.broker_role:
@@ -235,9 +235,9 @@ class Node:
         self._ticked_at = now
         if late_ms > LATE_MS:
             if self.controller_role:
-                self.controller_role.held_up(late_ms, now)
+                self.controller_role.on_stall(late_ms, now)
             if self.broker_role:
-                self.broker_role.replicas.held_up(late_ms, now)
+                self.broker_role.replicas.on_stall(late_ms, now)
 
     # --- after every event -------------------------------------------------------------------------------------------
 

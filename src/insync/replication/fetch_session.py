@@ -1,26 +1,21 @@
-"""Fetch sessions on the serving side (KIP-227): a request names only what has changed, an answer only what is new.
+"""Fetch sessions on the serving side (KIP-227): a request names only what has changed, a response only what is new.
 
-A session remembers where its fetcher stands in each partition. `dirty` are the partitions that may have news for it,
-marked by the replicas themselves, so a round in which nothing happened looks at no partition at all. Each dirty
-partition keeps its place in the queue until it has been served: a small answer cannot starve the ones at the end.
+A session remembers the fetcher's position in each partition. `dirty` holds the partitions that may have something new
+for it; the replicas mark them, so a round in which nothing happened visits no partition at all. A dirty partition keeps
+its place in the queue until it has been served: a small response cannot starve the partitions at the end.
 
-A request outside any session is served as a session that lasts for one answer. So is one for which there is no room:
-sessions are a convenience, of which consumers get what is left.
+A request outside any session is served as a session that lasts for one response. So is a consumer's request when the
+session cache is full.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from insync.metadata.partition import PartitionKey
-from insync.replication.core import Core
+from insync.replication.cluster import ClusterView
+from insync.replication.config import ReplicationConfig
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
-from insync.wire.types import ZERO_UUID
-
-if TYPE_CHECKING:
-    from insync.replication.fetch_server import ParkedFetch
-    from insync.replication.replica import Replica
+from insync.wire.types import ZERO_UUID, millis
 
 NO_SESSION = 0
 FINAL_EPOCH = -1
@@ -28,13 +23,16 @@ INITIAL_EPOCH = 0
 MAX_EPOCH = 0x7FFFFFFF
 CONSUMER = -1
 DEBUG_CONSUMER = -2
-"""Kafka's replica verification: reads as a consumer does, from any replica."""
+"""The replica id of Kafka's replica verification tool: it reads as a consumer does, from any replica."""
+MAX_WAIT_MS = 300_000
+"""The limit for `max_wait`: while a request is open, its connection does not count as idle."""
 
 
 class CachedPartition:
-    """Where one fetcher stands in one partition."""
+    """The position of one fetcher in one partition."""
 
     __slots__ = (
+        "_watchers",
         "fetch_offset",
         "from_follower",
         "key",
@@ -42,7 +40,6 @@ class CachedPartition:
         "leader_epoch",
         "log_start",
         "max_bytes",
-        "replica",
         "sent_hwm",
         "sent_log_start",
         "session",
@@ -54,38 +51,35 @@ class CachedPartition:
         self.session_replica = session.replica_id
         self.from_follower = session.replica_id >= 0
         self.key = key
-        self.replica: Replica | None = None
+        self._watchers: dict[CachedPartition, None] | None = None
         self.fetch_offset = self.leader_epoch = self.last_fetched_epoch = self.log_start = self.max_bytes = -1
         self.sent_hwm = self.sent_log_start = -1
 
-    def update(self, asked: fetch.FetchPartition) -> None:
-        self.fetch_offset = asked.fetch_offset
-        self.leader_epoch = asked.current_leader_epoch
-        self.last_fetched_epoch = asked.last_fetched_epoch
-        self.log_start = asked.log_start_offset
-        self.max_bytes = asked.partition_max_bytes
+    def update(self, requested: fetch.FetchPartition) -> None:
+        self.fetch_offset = requested.fetch_offset
+        self.leader_epoch = requested.current_leader_epoch
+        self.last_fetched_epoch = requested.last_fetched_epoch
+        self.log_start = requested.log_start_offset
+        self.max_bytes = requested.partition_max_bytes
 
-    def mark(self, woken: dict[Session, None]) -> None:
+    def mark_dirty(self, woken: dict[Session, None]) -> None:
         session = self.session
         if session is not None:
             session.dirty[self] = None
             if session.parked is not None:
                 woken[session] = None
 
-    def mark_quietly(self) -> None:
-        if self.session is not None:
-            self.session.dirty[self] = None
-
-    def watch(self, replica: Replica) -> None:
-        if self.replica is not replica:
+    def watch(self, watchers: dict[CachedPartition, None]) -> None:
+        """Join the watchers of a replica, and leave those of the replica watched before."""
+        if self._watchers is not watchers:
             self.unwatch()
-            self.replica = replica
-            replica.watchers[self] = None
+            self._watchers = watchers
+            watchers[self] = None
 
     def unwatch(self) -> None:
-        if self.replica is not None:
-            self.replica.watchers.pop(self, None)
-            self.replica = None
+        if self._watchers is not None:
+            self._watchers.pop(self, None)
+            self._watchers = None
 
     def close(self) -> None:
         self.unwatch()
@@ -105,16 +99,16 @@ class Session:
         self.parked: ParkedFetch | None = None
         self.last_fetch_ms = 0
 
-    def take(self, topics: tuple[fetch.FetchTopic, ...]) -> None:
-        """What a request names is fetched now and in every later round, until it is forgotten."""
+    def add(self, topics: tuple[fetch.FetchTopic, ...]) -> None:
+        """Fetch what a request names, now and in every later round until it is forgotten."""
         for topic in topics:
             topic_id = topic.topic_id or ZERO_UUID
-            for asked in topic.partitions:
-                key = (topic_id, asked.partition)
+            for requested in topic.partitions:
+                key = (topic_id, requested.partition)
                 cached = self.partitions.get(key)
                 if cached is None:
                     cached = self.partitions[key] = CachedPartition(self, key)
-                cached.update(asked)
+                cached.update(requested)
                 self.dirty[cached] = None
 
     def forget(self, topics: tuple[fetch.ForgottenTopic, ...]) -> None:
@@ -133,38 +127,61 @@ class Session:
         self.dirty.clear()
 
 
-class SessionCache:
-    __slots__ = ("_core", "_next_id", "_sessions", "partitions")
+class ParkedFetch:
+    """A fetch request that has not been answered. `full`: the response lists every partition, changed or not."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    __slots__ = ("deadline", "full", "isolation", "max_bytes", "min_bytes", "session", "token")
+
+    def __init__(
+        self, request: fetch.FetchRequest, session: Session, consumer_max_bytes: int, token: int, now: int
+    ) -> None:
+        self.session = session
+        self.token = token
+        self.full = request.session_epoch <= 0
+        self.deadline = now + min(millis(request.max_wait), MAX_WAIT_MS)
+        self.max_bytes = request.max_bytes
+        if session.replica_id < 0:
+            # W17: one batch is due, whatever the limits say.
+            self.max_bytes = max(1, min(request.max_bytes, consumer_max_bytes))
+        self.min_bytes = min(request.min_bytes, self.max_bytes)
+        self.isolation = request.isolation_level
+
+
+class SessionCache:
+    __slots__ = ("_broker_id", "_cluster", "_config", "_next_id", "_sessions", "partitions")
+
+    def __init__(self, broker_id: int, config: ReplicationConfig, cluster: ClusterView) -> None:
+        self._broker_id = broker_id
+        self._config = config
+        self._cluster = cluster
         self._sessions: dict[int, Session] = {}  # least recently used first
         self._next_id = NO_SESSION
         self.partitions = 0
-        """In all sessions together."""
+        """The number of partitions in all sessions together."""
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def open(self, request: fetch.FetchRequest, now: int) -> Session | ErrorCode:
-        """F1: the session that this request is part of, brought up to date with what it names."""
+        """F1: the session that this request belongs to, updated with the partitions that it names."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self.drop(request.session_id)
-            session = self._new(request, now)
+            session = self._create(request, now)
         else:
-            found = self._continue(request)
-            if isinstance(found, ErrorCode):
-                return found
-            session = found
+            existing = self._continue(request)
+            if isinstance(existing, ErrorCode):
+                return existing
+            session = existing
             before = len(session.partitions)
             session.forget(request.forgotten_topics_data)
             self.partitions += len(session.partitions) - before
         before = len(session.partitions)
-        session.take(request.topics)
+        session.add(request.topics)
         session.last_fetch_ms = now
         if session.id != NO_SESSION:
             self.partitions += len(session.partitions) - before
-            self._keep_within_limits(session)
+            if self.partitions > self._config.max_fetch_session_partitions:
+                self._evict_for(session)
         if request.session_epoch == INITIAL_EPOCH and session.replica_id >= 0:
             self._drop_overtaken(session)
         return session
@@ -175,12 +192,11 @@ class SessionCache:
             self.partitions -= len(session.partitions)
             session.close()
 
-    def _keep_within_limits(self, session: Session) -> None:
-        """Consumers' sessions make room, the one used longest ago first; then this one does, if it is a consumer's."""
-        limit = self._core.config.max_fetch_session_partitions
-        if self.partitions <= limit:
-            return
-        for other in [each for each in self._sessions.values() if each.replica_id < 0 and each is not session]:
+    def _evict_for(self, session: Session) -> None:
+        """Drop consumers' sessions, least recently used first. If that is not enough, a consumer's `session` becomes
+        one that lasts for one response."""
+        limit = self._config.max_fetch_session_partitions
+        for other in [s for s in self._sessions.values() if s.replica_id < 0 and s is not session]:
             self.drop(other.id)
             if self.partitions <= limit:
                 return
@@ -190,31 +206,32 @@ class SessionCache:
             session.id = NO_SESSION
 
     def _drop_overtaken(self, session: Session) -> None:
-        """A follower fetches a partition in one session only, so an older one that has it too is not used any more.
+        """A follower fetches a partition in one session only, so an older session with the same partition is dead.
 
-        1. A follower's opening request is held up; it gives up and opens a session with another one. 2. The first
-        request arrives after all. 3. The follower goes on in its session, but its partitions, level with the leader
-        and therefore not named in any round, would be looked for in the session of (2), where nobody fetches, and the
-        follower would drop out of the ISR for good. Told that its session is gone, it opens one more.
+        1. The request with which a follower opens a session is delayed; the follower gives up and opens another. 2. The
+        first request arrives after all. 3. The follower goes on in its own session. Its partitions, level with the
+        leader and therefore not named in any round, would be looked up in the session of (2), which is not fetched,
+        and the follower would drop out of the ISR for good. Instead it gets an error for its session, and opens one
+        more.
         """
         for other in list(self._sessions.values()):
-            mine = other is not session and other.replica_id == session.replica_id
-            if mine and any(key in other.partitions for key in session.partitions):
+            same_follower = other is not session and other.replica_id == session.replica_id
+            if same_follower and any(key in other.partitions for key in session.partitions):
                 self.drop(other.id)
 
-    def drop_uptimes_before(self, replica_id: int, replica_epoch: int) -> None:
+    def _drop_earlier_incarnations(self, replica_id: int, replica_epoch: int) -> None:
         """A restarted broker does not come back to its old sessions."""
         for session in list(self._sessions.values()):
             if session.replica_id == replica_id and session.replica_epoch < replica_epoch:
                 self.drop(session.id)
 
-    def _new(self, request: fetch.FetchRequest, now: int) -> Session:
+    def _create(self, request: fetch.FetchRequest, now: int) -> Session:
         replica_id, replica_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
         if replica_id >= 0:
-            self.drop_uptimes_before(replica_id, replica_epoch)
+            self._drop_earlier_incarnations(replica_id, replica_epoch)
         if request.session_epoch == FINAL_EPOCH or not self._make_room(replica_id, now):
             return Session(NO_SESSION, replica_id, replica_epoch)
-        session = Session(self._fresh_id(), replica_id, replica_epoch)
+        session = Session(self._new_id(), replica_id, replica_epoch)
         session.epoch = 1
         self._sessions[session.id] = session
         return session
@@ -232,20 +249,21 @@ class SessionCache:
         return session
 
     def _make_room(self, replica_id: int, now: int) -> bool:
-        """Followers have a right to a session; consumers do without when none is free."""
-        if len(self._sessions) < self._core.config.max_incremental_fetch_sessions:
+        """A follower may evict a consumer's session; a consumer goes without when none is free."""
+        if len(self._sessions) < self._config.max_incremental_fetch_sessions:
             return True
         for session in self._sessions.values():
-            unused = now - session.last_fetch_ms > self._core.config.session_eviction_ms
-            if unused or (replica_id >= 0 and session.replica_id < 0):
+            is_unused = now - session.last_fetch_ms > self._config.session_eviction_ms
+            if is_unused or (replica_id >= 0 and session.replica_id < 0):
                 self.drop(session.id)
                 return True
         return False
 
-    def _fresh_id(self) -> int:
-        """Ids start elsewhere in each uptime, so that a client of the last one does not step into another's session."""
+    def _new_id(self) -> int:
+        """Ids start at another number in each incarnation, so that a client of the last one does not continue a session
+        of another client."""
         if self._next_id == NO_SESSION:
-            self._next_id = (self._core.cluster.broker_epoch * 2_654_435_761 + self._core.broker_id) & MAX_EPOCH
+            self._next_id = (self._cluster.broker_epoch * 2_654_435_761 + self._broker_id) & MAX_EPOCH
         self._next_id = self._next_id % MAX_EPOCH + 1
         while self._next_id in self._sessions:
             self._next_id = self._next_id % MAX_EPOCH + 1

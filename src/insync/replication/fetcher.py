@@ -13,9 +13,9 @@ from uuid import UUID
 
 from insync.metadata.partition import PartitionKey
 from insync.replication import follower
-from insync.replication.core import Core
 from insync.replication.fetch_session import INITIAL_EPOCH, MAX_EPOCH, NO_SESSION
 from insync.replication.replica import Replica
+from insync.replication.state import ReplicationState
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
 from insync.wire.types import ZERO_UUID, ms
@@ -49,7 +49,6 @@ class Position:
 class Fetcher:
     __slots__ = (
         "_backoff_until",
-        "_core",
         "_delayed",
         "_finish",
         "_forget",
@@ -57,14 +56,15 @@ class Fetcher:
         "_leader",
         "_session_epoch",
         "_session_id",
+        "_state",
         "_stopped",
         "_to_send",
         "in_flight",
         "positions",
     )
 
-    def __init__(self, core: Core, leader: int, finish: Callable[[int], None]) -> None:
-        self._core = core
+    def __init__(self, state: ReplicationState, leader: int, finish: Callable[[int], None]) -> None:
+        self._state = state
         self._leader = leader
         self._finish = finish
         self.positions: dict[PartitionKey, Position] = {}
@@ -90,14 +90,14 @@ class Fetcher:
         self._delayed.pop(replica.key, None)
         self._forget.pop(replica.key, None)
         self._to_send[replica.key] = None
-        self._core.findings.clear(CORRUPT_FETCH, replica.partition.name)
+        self._state.findings.clear(CORRUPT_FETCH, replica.partition.name)
 
     def remove(self, key: PartitionKey) -> None:
         """F6: it leads now, or is gone; the session forgets it with the next request."""
         position = self.positions.pop(key, None)
         self._drop_from_session(key)
         if position is not None:
-            self._core.findings.clear(CORRUPT_FETCH, position.replica.partition.name)
+            self._state.findings.clear(CORRUPT_FETCH, position.replica.partition.name)
 
     def stop(self) -> None:
         self._stopped = True
@@ -115,7 +115,7 @@ class Fetcher:
         if self.in_flight or self._stopped or now < self._backoff_until:
             return
         self._end_delays(now)
-        if self._core.follower_throttle.exceeded(now):
+        if self._state.follower_throttle.is_exceeded(now):
             self._hold_back(now)
         if len(self._delayed) == len(self.positions):
             return
@@ -128,13 +128,13 @@ class Fetcher:
         self._to_send.clear()
         self._forget.clear()
         self.in_flight = True
-        self._core.out.send(
-            self._leader, CHANNEL, request, self._on_response, self._core.config.replica_fetch_timeout_ms
+        self._state.out.send(
+            self._leader, CHANNEL, request, self._on_response, self._state.config.replica_fetch_timeout_ms
         )
 
     def _request(self, wanted: list[PartitionKey], forgotten: tuple[PartitionKey, ...]) -> fetch.FetchRequest:
-        config = self._core.config
-        state = fetch.ReplicaState(replica_id=self._core.broker_id, replica_epoch=self._core.cluster.broker_epoch)
+        config = self._state.config
+        state = fetch.ReplicaState(replica_id=self._state.broker_id, replica_epoch=self._state.cluster.broker_epoch)
         return fetch.FetchRequest(
             replica_state=state,
             max_wait=ms(config.replica_fetch_wait_max_ms),
@@ -166,7 +166,7 @@ class Fetcher:
             fetch_offset=log.leo,
             last_fetched_epoch=log.last_epoch,
             log_start_offset=log.log_start,
-            partition_max_bytes=self._core.config.replica_fetch_max_bytes,
+            partition_max_bytes=self._state.config.replica_fetch_max_bytes,
         )
 
     # --- hearing ---
@@ -177,11 +177,11 @@ class Fetcher:
             return
         if response is None:
             self._restart_session()
-            self._backoff_until = now + self._core.config.replica_fetch_backoff_ms
+            self._backoff_until = now + self._state.config.replica_fetch_backoff_ms
         elif response.error_code is not ErrorCode.none:
             self._restart_session()
             if response.error_code not in _SESSION_LOST:
-                self._backoff_until = now + self._core.config.replica_fetch_backoff_ms
+                self._backoff_until = now + self._state.config.replica_fetch_backoff_ms
         else:
             self._continue_session(response.session_id)
             for topic in response.responses:
@@ -200,12 +200,12 @@ class Fetcher:
         if not is_at_leo(position.asked_offset, log.leo):
             self._to_send[key] = None
             return self._drop(key, "offset")
-        error = follower.receive(self._core, position.replica, answer)
+        error = follower.apply_fetched(self._state, position.replica, answer)
         if answer.records and self._copies(position.replica):
-            self._core.follower_throttle.count(len(answer.records), now)
+            self._state.follower_throttle.count(len(answer.records), now)
         self._tell_damage(position, error)
         if error is not ErrorCode.none:
-            self._delay(key, now + self._core.config.replica_fetch_backoff_ms)
+            self._delay(key, now + self._state.config.replica_fetch_backoff_ms)
         elif (
             log.leo != position.asked_offset
             or log.last_epoch != position.asked_last_epoch
@@ -216,7 +216,7 @@ class Fetcher:
 
     def _tell_damage(self, position: Position, error: ErrorCode) -> None:
         """D6: why this replica does not get on, and so does not join the ISR."""
-        name, findings = position.replica.partition.name, self._core.findings
+        name, findings = position.replica.partition.name, self._state.findings
         if error in _DAMAGED:
             text = (
                 f"The records of leader {self._leader} from offset {position.asked_offset} on are damaged "
@@ -228,27 +228,27 @@ class Fetcher:
             findings.clear(CORRUPT_FETCH, name)
 
     def _drop(self, key: PartitionKey, reason: str) -> None:
-        replica = self._core.replicas.get(key)
+        replica = self._state.replicas.get(key)
         name = f"{key[0]}-{key[1]}" if replica is None else replica.partition.name
-        self._core.out.note("late_fetch_answer_dropped", partition=name, reason=reason)
+        self._state.out.note("late_fetch_answer_dropped", partition=name, reason=reason)
 
     # --- leaving partitions out ---
 
     def _copies(self, replica: Replica) -> bool:
         """R6: what is fetched for this replica counts against the throttled rate."""
         partition = replica.partition
-        return self._core.follower_throttle.covers(partition, self._core.broker_id, partition.isr)
+        return self._state.follower_throttle.covers(partition, self._state.broker_id, partition.isr)
 
     def _hold_back(self, now: int) -> None:
         """R6: the rate is exceeded, so what it covers is not asked for. Members of the ISR always are."""
-        throttle = self._core.follower_throttle
+        throttle = self._state.follower_throttle
         for key, position in self.positions.items():
             if key in self._delayed or not self._copies(position.replica):
                 continue
-            self._delay(key, throttle.ready_at(now))
+            self._delay(key, throttle.retry_at(now))
             if not position.held_back:
                 position.held_back = True
-                throttle.note(position.replica.partition, self._core.broker_id)
+                throttle.note_throttled(position.replica.partition, self._state.broker_id)
 
     def _delay(self, key: PartitionKey, until: int) -> None:
         """One partition's trouble does not hold up the others: it leaves the session for a while."""
@@ -294,10 +294,10 @@ def is_at_leo(asked_offset: int, leo: int) -> bool:
 class Fetchers:
     """All fetchers of one broker, and which of them has which partition."""
 
-    __slots__ = ("_core", "_finish", "_home", "_stopped", "by_leader")
+    __slots__ = ("_finish", "_home", "_state", "_stopped", "by_leader")
 
-    def __init__(self, core: Core, finish: Callable[[int], None]) -> None:
-        self._core = core
+    def __init__(self, state: ReplicationState, finish: Callable[[int], None]) -> None:
+        self._state = state
         self._finish = finish
         self.by_leader: dict[int, Fetcher] = {}
         self._home: dict[PartitionKey, Fetcher] = {}
@@ -306,7 +306,7 @@ class Fetchers:
     def add(self, replica: Replica, leader: int, leader_epoch: int) -> None:
         fetcher = self.by_leader.get(leader)
         if fetcher is None:
-            fetcher = self.by_leader[leader] = Fetcher(self._core, leader, self._finish)
+            fetcher = self.by_leader[leader] = Fetcher(self._state, leader, self._finish)
         if self._home.get(replica.key) is not fetcher:
             self.remove(replica.key)
             self._home[replica.key] = fetcher

@@ -1,12 +1,13 @@
-"""Who is in sync, as one leader sees it (I1-I3).
+"""The ISR as one leader sees it (I1-I3).
 
     Committed --expand--> PendingExpand ---+
-        |-------shrink--> PendingShrink ---+--> Committed, by an answer or by the metadata log
+        |-------shrink--> PendingShrink ---+--> Committed, by a response or by the metadata log
         |-----recovered-> PendingRecovery -+
-                          PendingExpand --refused, and a copy of it may be under way--> Withdrawal --> Committed
+                          PendingExpand --refused, but a copy of it may be in flight--> Withdrawal --> Committed
 
-A state knows its committed `isr` and its `maximal_isr`: everyone who is in the ISR that the controller has, whichever
-way the proposal went. From the moment of proposing that is the union of both; a lost answer leaves it so.
+A state knows its committed `isr` and its `maximal_isr`: every replica that is in the controller's ISR, whether the
+proposal was accepted or not. From the moment of proposing that is the union of both; a lost response does not change
+it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MemberEpochs = tuple[tuple[int, int], ...]
-"""(broker id, broker epoch) of each proposed member; -1 where the leader has not heard from it in this epoch."""
+"""(broker id, broker epoch) of each proposed member; the epoch is -1 if the member has not fetched in this leader
+epoch."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +30,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proposal:
-    """I3: one change under way, based on exactly one partition epoch. Its identity tells its answers from late ones."""
+    """I3: one change in flight, based on one partition epoch. Compared by identity, to recognise late responses."""
 
     committed: Committed
     proposed: tuple[int, ...]
@@ -54,16 +56,16 @@ class PendingShrink(Proposal):
 
 
 class PendingRecovery(Proposal):
-    """E7: the ISR stays as it is; the leader elected in spite of possible loss says that it has recovered."""
+    """E7: the ISR does not change; a leader that was elected uncleanly declares that it has recovered."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Withdrawal(Proposal):
-    """I3: the ISR stays as it is; once this is accepted, no copy of an earlier proposal can be, by its partition epoch.
+    """I3: the ISR does not change. Once this is accepted, its partition epoch voids every copy of the earlier proposal.
 
-    Until then whoever was proposed may be in the controller's ISR at any moment.
+    Until then the controller may add the `doubtful` replicas, which were proposed, to its ISR at any moment.
     """
 
     doubtful: tuple[int, ...]
@@ -76,9 +78,9 @@ class Withdrawal(Proposal):
 IsrState = Committed | Proposal
 
 
-def is_newer(partition_epoch: int, held: int) -> bool:
-    """M3, I6: metadata and answers overtake each other; only a higher partition epoch is news."""
-    return partition_epoch > held
+def is_newer(partition_epoch: int, known_epoch: int) -> bool:
+    """M3, I6: metadata and responses overtake each other; only a higher partition epoch is applied."""
+    return partition_epoch > known_epoch
 
 
 def union(isr: tuple[int, ...], proposed: tuple[int, ...]) -> tuple[int, ...]:
@@ -89,9 +91,9 @@ def union(isr: tuple[int, ...], proposed: tuple[int, ...]) -> tuple[int, ...]:
 def caught_up_at(
     fetch_offset: int, leader_leo: int, now: int, leo_at_last_fetch: int, last_fetch_ms: int, last_caught_up_ms: int
 ) -> int:
-    """I1: when a follower was last level with the leader: now, or at its previous fetch, or no later than before.
+    """I1: when a follower was last level with the leader: now, at its previous fetch, or no later than before.
 
-    The second case keeps a follower in that always fetches a little behind a leader that always writes.
+    The second case keeps a follower in the ISR that always fetches a little behind a leader that always writes.
     """
     if fetch_offset >= leader_leo:
         return max(last_caught_up_ms, now)
@@ -101,40 +103,25 @@ def caught_up_at(
 
 
 def is_caught_up(leo: int, leader_leo: int, last_caught_up_ms: int, now: int, lag_time_max_ms: int) -> bool:
-    """I1: level with the leader, or within the lag time."""
+    """I1: level with the leader, or behind for no longer than the lag time."""
     return leo == leader_leo or now - last_caught_up_ms <= lag_time_max_ms
 
 
-def is_alive(last_fetch_ms: int, now: int, lag_time_max_ms: int) -> bool:
+def is_fetching(last_fetch_ms: int, now: int, lag_time_max_ms: int) -> bool:
     """I1, for joining: a follower that stopped fetching would only have to leave again."""
     return now - last_fetch_ms <= lag_time_max_ms
 
 
-def reached_hwm(leo: int, hwm: int) -> bool:
-    """I2: a member holds all that the leader knows to be committed."""
+def has_reached_hwm(leo: int, hwm: int) -> bool:
+    """I2: a member holds every record that the leader knows to be committed."""
     return leo >= hwm
 
 
-def reached_leso(leo: int, leso: int) -> bool:
-    """I2: the leader's own HWM may be stale below LESO, so a joiner has to hold everything up to there."""
+def has_reached_leso(leo: int, leso: int) -> bool:
+    """I2: the leader's own HWM may be stale below LESO, so a joining replica has to hold everything up to there."""
     return leo >= leso
 
 
-def fetched_in_this_epoch(fetched: bool) -> bool:
-    """I2: what an earlier epoch told of a follower may be about a log that has since been deleted."""
-    return fetched
-
-
-def not_fenced(fenced: bool) -> bool:
-    """I2: a fenced broker cannot be a candidate."""
-    return not fenced
-
-
-def not_shutting_down(shutting_down: bool) -> bool:
-    """I2, B7: a broker on its way out does not come in."""
-    return not shutting_down
-
-
-def same_uptime(fetched_broker_epoch: int, registered_broker_epoch: int | None) -> bool:
-    """I2: the follower that fetched is the one that is registered now; it may have restarted and lost data since."""
+def is_same_incarnation(fetched_broker_epoch: int, registered_broker_epoch: int | None) -> bool:
+    """I2: the broker has not restarted since it fetched; a restart may have lost records."""
     return fetched_broker_epoch == registered_broker_epoch

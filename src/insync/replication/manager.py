@@ -1,10 +1,10 @@
-"""All replicas of one broker: the door through which requests, metadata and time come in.
+"""All replicas of one broker: where requests, metadata and time come in.
 
-Each public call is one step. Inside it the parts mark what they touched; at its end the manager answers the fetches
-that were woken, sends the proposals that were made, and lets every idle fetcher ask again.
+Each public call is one step. During the step the parts record what they touched; at its end the manager answers the
+fetches that were woken, sends the proposals that were made, and lets every idle fetcher ask again.
 
-Notes are listed in the modules that leave them: leader, isr_changes, alter_partition (alter_partition_overtaken),
-transitions, follower, fetcher, fetch_server, produce_server, offsets, throttle.
+Notes are listed in the modules that make them: leader, alter_partition, transitions, follower, fetcher, fetch_server,
+produce_server, offsets, throttle, repairs.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from collections.abc import Iterable, Sequence
 
 from insync.findings import Findings
 from insync.metadata.partition import Partition, PartitionKey
-from insync.replication import isr_changes, offsets, transitions
+from insync.replication import offsets, transitions
 from insync.replication.alter_partition import AlterPartitionSender
 from insync.replication.cluster import ClusterView
 from insync.replication.config import ReplicationConfig
-from insync.replication.core import Core
 from insync.replication.delete_records import DeleteServer
 from insync.replication.fetch_server import FetchServer, Reads
 from insync.replication.fetcher import Fetchers
+from insync.replication.leader import leader_of
 from insync.replication.produce_server import ProduceServer
-from insync.replication.purgatory import OnAppended, OnCommitted, Purgatory
+from insync.replication.purgatory import OnAppended, OnCommitted
 from insync.replication.repairs import Repairs
 from insync.replication.replica import Replica
+from insync.replication.state import ReplicationState
 from insync.sansio import Outbox
 from insync.storage.log_store import LogStore
 from insync.wire.messages import (
@@ -39,17 +40,16 @@ from insync.wire.messages import (
 
 class ReplicaManager:
     __slots__ = (
-        "_core",
+        "_alter_partition_sender",
         "_delete_server",
         "_expand_at",
         "_fetch_server",
         "_fetchers",
+        "_is_started",
         "_produce_server",
-        "_proposals",
-        "_purgatory",
         "_repairs",
         "_shrink_at",
-        "_started",
+        "_state",
         "changed",
         "counters",
         "replicas",
@@ -66,27 +66,25 @@ class ReplicaManager:
         now: int,
         findings: Findings | None = None,
     ) -> None:
-        self._purgatory = Purgatory(out)
-        self._core = Core(
+        state = self._state = ReplicationState(
             broker_id=broker_id,
             logs=log_store,
             config=config,
             out=out,
             cluster=cluster,
-            purgatory=self._purgatory,
             findings=Findings(out) if findings is None else findings,
         )
-        self._fetchers = Fetchers(self._core, self._finish)
-        self._proposals = AlterPartitionSender(self._core, self._finish)
-        self._fetch_server = FetchServer(self._core)
-        self._produce_server = ProduceServer(self._core)
-        self._delete_server = DeleteServer(self._core)
-        self._repairs = Repairs(self._core, self._finish)
-        self.replicas: dict[PartitionKey, Replica] = self._core.replicas
-        self.changed: dict[Replica, None] = self._core.changed
-        """Replicas whose LEO, HWM, ISR or role changed; whoever looks at them clears it."""
-        self.counters: dict[str, int] = self._core.counters
-        self._started = False
+        self._fetchers = Fetchers(state, self.finish_step)
+        self._alter_partition_sender = AlterPartitionSender(state, self.finish_step)
+        self._fetch_server = FetchServer(state)
+        self._produce_server = ProduceServer(state)
+        self._delete_server = DeleteServer(state)
+        self._repairs = Repairs(state, self.finish_step)
+        self.replicas: dict[PartitionKey, Replica] = state.replicas
+        self.changed: dict[Replica, None] = state.changed
+        """Replicas whose LEO, HWM, ISR or role changed; the reader clears it."""
+        self.counters: dict[str, int] = state.counters
+        self._is_started = False
         self._shrink_at = now + config.replica_lag_time_max_ms // 2
         self._expand_at = now + config.isr_expand_interval_ms
 
@@ -101,34 +99,34 @@ class ReplicaManager:
         forgotten: Sequence[PartitionKey] = (),
         more: bool = False,
     ) -> None:
-        """Q7: the merged, materialised state of partitions that changed. `more` of them are to come. `forgotten`: a
-        snapshot no longer has them. Once this broker has all that it holds, logs on disk that no partition claims are
-        set aside (B9)."""
+        """Q7: apply the merged, materialised state of the partitions that changed. `more` of them follow. `forgotten`:
+        partitions that are missing from a snapshot. Once this broker has applied all its partitions, it sets aside logs
+        on disk that belong to none of them (B9)."""
+        state, fetchers = self._state, self._fetchers
         for key in deleted:
-            transitions.remove(self._core, self._fetchers, key)
+            transitions.delete_replica(state, fetchers, key)
         for key in forgotten:
-            transitions.set_aside(self._core, self._fetchers, key, "a metadata snapshot no longer has this partition")
+            transitions.set_aside(state, fetchers, key, "a metadata snapshot no longer has this partition")
         for partition in partitions:
-            transitions.apply(self._core, self._fetchers, partition, now)
+            transitions.apply_partition(state, fetchers, partition, now)
             if self._repairs:
-                self._repairs.role_changed(partition.key, now)
-        if not self._started and not more:
-            self._started = True
-            transitions.set_aside_strays(self._core)
-        self._core.logs.sweep()
-        self._finish(now)
+                self._repairs.on_role_changed(partition.key, now)
+        if not self._is_started and not more:
+            self._is_started = True
+            transitions.set_aside_strays(state)
+        state.logs.sweep()
+        self.finish_step(now)
 
     # --- requests ---
 
     def produce(
         self, request: produce.ProduceRequest, token: int, now: int, *, more: bool = False, internal: bool = False
     ) -> None:
-        """`more`: another request follows at once, or `end_turn`: followers that wait for records get those of all of
-        them in one answer.
-        `internal`: may write to the brokers' own topics."""
+        """`more`: another request, or `finish_step`, follows at once; a follower's parked fetch then gets the records
+        of all these requests in one response. `internal`: may write to the brokers' own topics."""
         self._produce_server.produce(request, token, now, internal=internal)
         if not more:
-            self._finish(now)
+            self.finish_step(now)
 
     def append(
         self,
@@ -140,42 +138,39 @@ class ReplicaManager:
         *,
         on_committed: OnCommitted = lambda _now: None,
     ) -> None:
-        """Records of the node's own, as an acks=all producer would write them; `on_done` is called with the outcome,
-        and `on_committed` when they are committed, which may be after a timeout."""
+        """Append records of the node itself as an acks=all producer would. `on_done` is called with the outcome, and
+        `on_committed` when the records are committed, which may be after a timeout."""
         self._produce_server.append(key, batch, on_done, on_committed, now + timeout_ms, now)
-        self._finish(now)
+        self.finish_step(now)
 
     def fetch(self, request: fetch.FetchRequest, token: int, now: int, *, more: bool = False) -> None:
         self._fetch_server.fetch(request, token, now)
         if not more:
-            self._finish(now)
-
-    def end_turn(self, now: int) -> None:
-        self._finish(now)
+            self.finish_step(now)
 
     def abandon_fetch(self, token: int) -> None:
         self._fetch_server.abandon(token)
 
     def abandon_produce(self, token: int) -> None:
-        """The records stay, as after a timeout (P3); nobody hears what becomes of them."""
-        self._purgatory.abandon(token)
+        """The records stay, as after a timeout (P3)."""
+        self._state.purgatory.abandon(token)
 
     def list_offsets(self, request: list_offsets.ListOffsetsRequest, token: int, now: int) -> None:
-        self._core.out.reply(token, offsets.answer_list_offsets(self._core, request))
+        self._state.out.reply(token, offsets.answer_list_offsets(self._state, request))
 
     def offset_for_leader_epoch(
         self, request: offset_for_leader_epoch.OffsetForLeaderEpochRequest, token: int, now: int
     ) -> None:
-        self._core.out.reply(token, offsets.answer_offset_for_leader_epoch(self._core, request))
+        self._state.out.reply(token, offsets.answer_offset_for_leader_epoch(self._state, request))
 
     def get_replica_log_info(
         self, request: get_replica_log_info.GetReplicaLogInfoRequest, token: int, now: int
     ) -> None:
-        self._core.out.reply(token, offsets.answer_get_replica_log_info(self._core, request))
+        self._state.out.reply(token, offsets.answer_get_replica_log_info(self._state, request))
 
     def delete_records(self, request: delete_records.DeleteRecordsRequest, token: int, now: int) -> None:
         self._delete_server.delete(request, token, now)
-        self._finish(now)
+        self.finish_step(now)
 
     def abandon_delete_records(self, token: int) -> None:
         self._delete_server.abandon(token)
@@ -183,63 +178,57 @@ class ReplicaManager:
     # --- time ---
 
     def tick(self, now: int) -> None:
-        self._purgatory.expire(now)
+        state = self._state
+        state.purgatory.expire(now)
         self._fetch_server.expire(now)
         if now >= self._shrink_at:
-            self._shrink_at = now + self._core.config.replica_lag_time_max_ms // 2
-            self._look_for_laggards(now)
+            self._shrink_at = now + state.config.replica_lag_time_max_ms // 2
+            for replica in self.replicas.values():  # I1
+                leader = leader_of(replica)
+                if leader is not None and len(leader.isr_state.isr) > 1:
+                    leader.maybe_shrink_isr(now)
         if now >= self._expand_at:
-            self._expand_at = now + self._core.config.isr_expand_interval_ms
-            self._look_for_joiners(now)
-        self._finish(now)
+            # I2, E7, H3: a follower may become eligible, or stop holding the high watermark back, without a fetch.
+            self._expand_at = now + state.config.isr_expand_interval_ms
+            for replica in list(state.under_replicated):
+                leader = leader_of(replica)
+                if leader is not None:
+                    leader.maybe_finish_recovery(now)
+                    leader.maybe_expand_isr(now)
+                    leader.advance_hwm(now)
+        self.finish_step(now)
 
-    def held_up(self, late_ms: int, now: int) -> None:
-        """I1: this broker itself did not run for so long. Followers could not be answered, and so could not catch up:
-        they have that much more time, and at least some of it is still to come."""
-        lag = self._core.config.replica_lag_time_max_ms
-        self._shrink_at = max(self._shrink_at + late_ms, now + min(late_ms, lag) // 2)
+    def on_stall(self, stall_ms: int, now: int) -> None:
+        """I1: this broker itself did not run for so long, so followers could not catch up. They get that much more
+        time, and part of it is still to come."""
+        lag_ms = self._state.config.replica_lag_time_max_ms
+        self._shrink_at = max(self._shrink_at + stall_ms, now + min(stall_ms, lag_ms) // 2)
 
     def next_deadline(self) -> int | None:
-        due = [
-            self._purgatory.next_deadline(),
+        deadlines = [
+            self._state.purgatory.next_deadline(),
             self._fetch_server.next_deadline(),
             self._delete_server.next_deadline(),
             self._fetchers.next_deadline(),
-            self._proposals.next_deadline(),
+            self._alter_partition_sender.next_deadline(),
             self._repairs.next_deadline(),
             self._shrink_at if self.replicas else None,
-            self._expand_at if self._core.under_replicated else None,
+            self._expand_at if self._state.under_replicated else None,
         ]
-        return min((at for at in due if at is not None), default=None)
-
-    def _look_for_laggards(self, now: int) -> None:
-        """I1."""
-        for replica in self.replicas.values():
-            leader = replica.leader
-            if leader is not None and len(leader.state.isr) > 1:
-                isr_changes.maybe_shrink(leader, now)
-
-    def _look_for_joiners(self, now: int) -> None:
-        """I2, E7, H3: a follower may become eligible, or its grace may end, without another fetch of its partition."""
-        for replica in list(self._core.under_replicated):
-            leader = replica.leader
-            if leader is not None:
-                isr_changes.maybe_recover(leader, now)
-                isr_changes.maybe_expand(leader, now)
-                leader.advance_hwm(now)
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     # --- the node's other duties ---
 
-    def log_starts_moved(self, replicas: Iterable[Replica], now: int) -> None:
-        """Retention ran: whoever fetches from these hears of their new log start."""
+    def on_log_starts_moved(self, replicas: Iterable[Replica], now: int) -> None:
+        """Retention ran: fetches of these replicas get the new log start."""
         for replica in replicas:
-            replica.disturbed(self._core.woken)
-        self._finish(now)
+            replica.wake_fetches(self._state.woken)
+        self.finish_step(now)
 
     def suspect(self, replica: Replica, offset: int, cause: str, now: int) -> None:
         """D6: the batch at `offset` may be damaged: verify it, and repair it if it is."""
-        self._core.suspects[replica] = (offset, cause)
-        self._finish(now)
+        self._state.suspects[replica] = (offset, cause)
+        self.finish_step(now)
 
     @property
     def repaired_ranges(self) -> int:
@@ -248,25 +237,22 @@ class ReplicaManager:
     def stop_fetching(self) -> None:
         self._fetchers.stop()
 
-    def peer_lost(self, broker: int, now: int) -> None:
-        """A hint only: the driver reports what was in flight to that broker as lost, and the session starts anew."""
-        self._finish(now)
-
     # --- the end of a step ---
 
-    def _finish(self, now: int) -> None:
-        core = self._core
-        outcomes = self._purgatory.outcomes
+    def finish_step(self, now: int) -> None:
+        """Complete what a step has caused. To be called after every step whose request said that `more` follows."""
+        state = self._state
+        outcomes = state.purgatory.outcomes
         while outcomes:
             outcomes.popleft()(now)
         if self._delete_server.parked:
-            self._delete_server.settle(now)
-        while core.woken:
-            woken, core.woken = core.woken, {}
+            self._delete_server.complete_decided(now)
+        while state.woken:
+            woken, state.woken = state.woken, {}
             reads: Reads = {}
             for session in woken:
                 self._fetch_server.wake(session, now, reads)
-        if core.suspects or self._repairs:
+        if state.suspects or self._repairs:
             self._repairs.tick(now)
-        self._proposals.send_ready(now)
+        self._alter_partition_sender.send_ready(now)
         self._fetchers.send_ready(now)

@@ -1,4 +1,4 @@
-"""Producing (P1-P5): check the batch, pass the MinISR gate, append, and answer now or when the high watermark passes.
+"""Producing (P1-P5): validate the batch, check MinISR, append, and answer now or when the high watermark passes.
 
 Notes: duplicate_produce(partition, producer, base_offset).
 """
@@ -9,21 +9,20 @@ from uuid import UUID
 
 from insync.metadata.partition import PartitionKey
 from insync.metadata.topic_names import is_internal
-from insync.replication.core import Core
-from insync.replication.fetch_server import unhosted
 from insync.replication.leader import Leader
 from insync.replication.purgatory import (
     OnAppended,
     OnCommitted,
+    Parked,
     ParkedAppend,
     ParkedProduce,
-    PartitionAnswer,
+    PartitionResult,
     Waiter,
-    response,
+    make_response,
 )
 from insync.replication.replica import Replica
+from insync.replication.state import ReplicationState
 from insync.storage.config import NEVER, LogConfig
-from insync.storage.producer_state import Duplicate
 from insync.wire import batch
 from insync.wire.batch import BatchHeader, Bytes
 from insync.wire.errors import ErrorCode, Refusal
@@ -37,48 +36,52 @@ from insync.wire.record_check import (
 )
 from insync.wire.types import instant, millis
 
-MAX_KEYS = 100_000
-"""Records of one batch for a compacted topic: compaction looks at them one by one."""
+MAX_COMPACTED_RECORDS = 100_000
+"""Records in one batch for a compacted topic: compaction reads them one by one."""
 
 NO_ACKS = 0
 ACKS_ALL = -1
 _NONE = ErrorCode.none
-_INVALID_TOPIC = ErrorCode.invalid_topic_exception
+
+Appended = list[tuple[Replica, int, PartitionResult]]
+"""For each append, the offset that the high watermark has to reach."""
 
 
 class ProduceServer:
-    __slots__ = ("_core",)
+    __slots__ = ("_state",)
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, state: ReplicationState) -> None:
+        self._state = state
 
     def produce(self, request: messages.ProduceRequest, token: int, now: int, *, internal: bool = False) -> None:
-        """P1: one answer for all partitions, once the last of them is decided. `internal`: may write to any topic."""
-        acks = request.acks
-        answers: list[PartitionAnswer] = []
-        appended: list[tuple[Replica, int, PartitionAnswer]] = []
+        """P1: one response for all partitions, once the last of them is decided. `internal`: may write to any topic."""
+        acks, out = request.acks, self._state.out
+        results: list[PartitionResult] = []
+        appended: Appended = []
         sizes = [len(data.records or b"") for topic in request.topic_data for data in topic.partition_data]
         budget = DecompressionBudget(sum(sizes))
         for topic in request.topic_data:
             topic_id = topic.topic_id
             for data in topic.partition_data:
-                answer = PartitionAnswer(topic_id, data.index)
-                answers.append(answer)
-                self._append(topic_id, data, acks, answer, appended, now, budget, internal=internal)
-        if acks == NO_ACKS:
-            self._without_answer(answers, token)
-        elif acks == ACKS_ALL and appended:
-            self._await(ParkedProduce(token, now + millis(request.timeout), answers), appended)
+                result = PartitionResult(topic_id, data.index)
+                results.append(result)
+                self._append(topic_id, data, acks, result, appended, now, budget, internal=internal)
+        if acks == ACKS_ALL and appended:
+            parked = ParkedProduce(token, now + millis(request.timeout), results)
+            waiters = _make_waiters(parked, appended)
+            if waiters:
+                self._state.purgatory.park(parked, waiters)
+            else:
+                self._state.purgatory.finish(parked)
+        elif acks != NO_ACKS:
+            out.reply(token, make_response(results))
         else:
-            self._core.out.reply(token, response(answers))
-
-    def _without_answer(self, answers: list[PartitionAnswer], token: int) -> None:
-        """P1: a producer that wants no answer notices a failure by its connection, and asks who leads."""
-        failed = [answer for answer in answers if answer.error is not _NONE]
-        if failed:
-            self._core.out.hang_up(token, f"acks=0, partition {failed[0].index}: {failed[0].error.name}")
-        else:
-            self._core.out.reply(token, None)
+            # P1: a producer that wants no response learns of a failure by its connection, and looks up the leader.
+            failed = next((result for result in results if result.error is not _NONE), None)
+            if failed is None:
+                out.reply(token, None)
+            else:
+                out.hang_up(token, f"acks=0, partition {failed.index}: {failed.error.name}")
 
     def append(
         self,
@@ -89,152 +92,126 @@ class ProduceServer:
         deadline: int,
         now: int,
     ) -> None:
-        """P1-P3 for the node's own records: they are stored and waited for like an acks=all producer's."""
-        answer = PartitionAnswer(*key)
-        appended: list[tuple[Replica, int, PartitionAnswer]] = []
+        """P1-P3 for the node's own records: they are stored and waited for like those of an acks=all producer."""
+        result = PartitionResult(*key)
+        appended: Appended = []
         data = messages.PartitionProduceData(index=key[1], records=batch)
-        budget = DecompressionBudget(len(batch))
-        self._append(key[0], data, ACKS_ALL, answer, appended, now, budget, internal=True)
-        parked = ParkedAppend(on_done, on_committed, deadline, answer)
-        waiters = [
-            Waiter(replica, required, answer, parked) for replica, required, _ in appended if replica.log.hwm < required
-        ]
+        self._append(key[0], data, ACKS_ALL, result, appended, now, DecompressionBudget(len(batch)), internal=True)
+        parked = ParkedAppend(on_done, on_committed, deadline, result)
+        purgatory = self._state.purgatory
+        waiters = _make_waiters(parked, appended)
         if waiters:
-            self._core.purgatory.park(parked, waiters)
+            purgatory.park(parked, waiters)
             return
         if appended:
-            parked.commit(self._core.purgatory)
-        parked.finish(self._core.purgatory)
+            purgatory.outcomes.append(on_committed)
+        purgatory.finish(parked)
 
     def _append(
         self,
         topic_id: UUID | None,
         data: messages.PartitionProduceData,
         acks: int,
-        answer: PartitionAnswer,
-        appended: list[tuple[Replica, int, PartitionAnswer]],
+        result: PartitionResult,
+        appended: Appended,
         now: int,
         budget: DecompressionBudget,
         *,
         internal: bool,
     ) -> None:
-        replica = self._core.replicas.get((topic_id, data.index))  # type: ignore[arg-type]
+        """P2, P4, P5: append the batch of one partition, or set the error in `result` and store nothing."""
+        replica = self._state.replicas.get((topic_id, data.index))  # type: ignore[arg-type]
         if replica is None:
-            answer.error = unhosted(self._core, topic_id, data.index)
+            result.error = self._state.error_without_replica(topic_id, data.index)
             return
-        leader = replica.role
+        leader, partition, log = replica.role, replica.partition, replica.log
         if not isinstance(leader, Leader):
-            answer.error = ErrorCode.not_leader_or_follower
-            answer.leader_hint = _hint(replica)
+            result.error = ErrorCode.not_leader_or_follower
+            result.leader_hint = messages.LeaderIdAndEpoch(
+                leader_id=partition.leader, leader_epoch=partition.leader_epoch
+            )
             return
-        answer.log_start = replica.log.log_start
-        error = acks_error(leader, acks) if internal or not is_internal(replica.partition.topic) else _INVALID_TOPIC
-        if error is not _NONE:
-            answer.error = error
+        result.log_start = log.log_start
+        if not internal and is_internal(partition.topic):
+            result.error = ErrorCode.invalid_topic_exception
             return
-        next_offset = self._write(leader, data.records, answer, now, budget)
-        if next_offset is not None:
-            appended.append((replica, next_offset, answer))
-
-    def _write(
-        self, leader: Leader, records: Bytes | None, answer: PartitionAnswer, now: int, budget: DecompressionBudget
-    ) -> int | None:
-        """P5, P4: the offset that the high watermark has to reach, or None: refused, nothing of it is stored."""
-        log = leader.replica.log
-        data = records or b""
-        header = batch.validate_produce(data, log.config.max_message_bytes)
+        if acks not in (ACKS_ALL, NO_ACKS, 1):
+            result.error = ErrorCode.invalid_required_acks
+            return
+        if acks == ACKS_ALL and not leader.has_min_isr():
+            result.error = ErrorCode.not_enough_replicas  # P2: append nothing that the producer would have to wait for
+            return
+        records = data.records or b""
+        header = batch.validate_produce(records, log.config.max_message_bytes)
         if isinstance(header, Refusal):
-            answer.refuse(header)
-            return None
+            result.refuse(header)
+            return
         if header.producer_id >= 0:
-            known = log.producers.check(header)
-            if isinstance(known, ErrorCode):
-                answer.error = known
-                return None
-            if known is not None:
-                return self._acknowledge_again(leader, header, known, answer)
-        wall = now + self._core.config.wall_offset_ms
-        stored = self._as_stored(log.config, data, header, wall, budget)
+            duplicate = log.producers.check(header)
+            if isinstance(duplicate, ErrorCode):
+                result.error = duplicate
+                return
+            if duplicate is not None:
+                # P4: a duplicate gets its first offset, and with acks=all waits for it like the first time.
+                result.base_offset = duplicate.first_offset
+                if log.config.log_append_time:
+                    result.append_time = instant(duplicate.timestamp)
+                self._state.out.note(
+                    "duplicate_produce",
+                    partition=partition.name,
+                    producer=header.producer_id,
+                    base_offset=duplicate.first_offset,
+                )
+                appended.append((replica, duplicate.last_offset + 1, result))
+                return
+        wall = now + self._state.config.wall_offset_ms
+        stored = _convert_for_log(log.config, records, header, wall, budget)
         if isinstance(stored, Refusal):
-            answer.refuse(stored)
-            return None
-        answer.base_offset = leader.append(stored, header, now)
+            result.refuse(stored)
+            return
+        result.base_offset = leader.append(stored, header, now)
         if log.config.log_append_time:
-            answer.append_time = instant(wall)
-        return answer.base_offset + header.last_offset_delta + 1
+            result.append_time = instant(wall)
+        appended.append((replica, result.base_offset + header.last_offset_delta + 1, result))
 
-    def _as_stored(
-        self, config: LogConfig, data: Bytes, header: BatchHeader, wall: int, budget: DecompressionBudget
-    ) -> bytearray | Refusal:
-        """P5: the batch as it goes into the log: its records checked, in the topic's compression.type if it has one,
-        and with the max timestamp that its records have. The header is made to fit."""
-        checked = check_records(data, header, self.record_rules(config, wall), budget)
-        if isinstance(checked, Refusal):
-            return checked
-        codec, max_timestamp = config.compression, checked.max_timestamp
-        if (codec is None or header.codec == codec) and header.max_timestamp == max_timestamp:
-            return bytearray(data)
-        stored = bytearray(data)
-        if codec is not None and header.codec != codec:
-            payload = bytes(data[batch.HEADER_SIZE :]) if checked.payload is None else checked.payload
-            recompressed = batch.recompressed(data, header, payload, codec, config.max_message_bytes)
-            if isinstance(recompressed, Refusal):
-                return recompressed
-            stored = recompressed
-        batch.set_max_timestamp(stored, max_timestamp)
-        new = batch.read_header(stored)
-        header.length, header.attributes, header.crc = new.length, new.attributes, new.crc
-        header.max_timestamp = max_timestamp
+
+def _make_waiters(parked: Parked, appended: Appended) -> list[Waiter]:
+    """H5: for the appends that the high watermark has not passed yet."""
+    return [
+        Waiter(replica.waiting, required, result, parked)
+        for replica, required, result in appended
+        if replica.log.hwm < required
+    ]
+
+
+def _convert_for_log(
+    config: LogConfig, data: Bytes, header: BatchHeader, wall: int, budget: DecompressionBudget
+) -> bytearray | Refusal:
+    """P5: the batch as it is stored: its records validated, compressed as the topic's compression.type demands, and
+    with the max timestamp of its records. Updates the header accordingly."""
+    any_time = config.log_append_time  # records that get the broker's time may have any timestamp
+    rules = RecordRules(
+        max_uncompressed=max_uncompressed(config.max_message_bytes),
+        max_records=MAX_COMPACTED_RECORDS if config.compacts else MAX_RECORDS,
+        earliest=-NEVER if any_time else wall - config.timestamp_before_max_ms,
+        latest=NEVER if any_time else wall + config.timestamp_after_max_ms,
+        keys=config.compacts,
+    )
+    checked = check_records(data, header, rules, budget)
+    if isinstance(checked, Refusal):
+        return checked
+    codec, max_timestamp = config.compression, checked.max_timestamp
+    stored = bytearray(data)
+    if (codec is None or header.codec == codec) and header.max_timestamp == max_timestamp:
         return stored
-
-    def record_rules(self, config: LogConfig, wall: int) -> RecordRules:
-        """What the topic demands of each record. Records that get the broker's time may bring any."""
-        any_time = config.log_append_time
-        return RecordRules(
-            max_uncompressed=max_uncompressed(config.max_message_bytes),
-            max_records=MAX_KEYS if config.compacts else MAX_RECORDS,
-            earliest=-NEVER if any_time else wall - config.timestamp_before_max_ms,
-            latest=NEVER if any_time else wall + config.timestamp_after_max_ms,
-            keys=config.compacts,
-        )
-
-    def _acknowledge_again(
-        self, leader: Leader, header: BatchHeader, known: Duplicate, answer: PartitionAnswer
-    ) -> int | None:
-        """P4: a duplicate gets its first offset, and with acks=all waits for it like the first time."""
-        answer.base_offset = known.first_offset
-        if leader.replica.log.config.log_append_time:
-            answer.append_time = instant(known.timestamp)
-        name = leader.replica.partition.name
-        self._core.out.note(
-            "duplicate_produce", partition=name, producer=header.producer_id, base_offset=known.first_offset
-        )
-        return known.last_offset + 1
-
-    def _await(self, parked: ParkedProduce, appended: list[tuple[Replica, int, PartitionAnswer]]) -> None:
-        """H5: appends that the high watermark has passed already are done; the others wait for it."""
-        waiters = [
-            Waiter(replica, required, answer, parked)
-            for replica, required, answer in appended
-            if replica.log.hwm < required
-        ]
-        if waiters:
-            self._core.purgatory.park(parked, waiters)
-        else:
-            self._core.out.reply(parked.token, response(parked.answers))
-
-
-def acks_error(leader: Leader, acks: int) -> ErrorCode:
-    if acks == ACKS_ALL:
-        return _NONE if enough_for_acks_all(len(leader.state.isr), leader.min_isr) else ErrorCode.not_enough_replicas
-    return _NONE if acks in (NO_ACKS, 1) else ErrorCode.invalid_required_acks
-
-
-def enough_for_acks_all(isr_size: int, min_isr: int) -> bool:
-    """P2: below MinISR nothing is appended that the producer would have to wait for."""
-    return isr_size >= min_isr
-
-
-def _hint(replica: Replica) -> messages.LeaderIdAndEpoch:
-    partition = replica.partition
-    return messages.LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
+    if codec is not None and header.codec != codec:
+        payload = bytes(data[batch.HEADER_SIZE :]) if checked.payload is None else checked.payload
+        recompressed = batch.recompressed(data, header, payload, codec, config.max_message_bytes)
+        if isinstance(recompressed, Refusal):
+            return recompressed
+        stored = recompressed
+    batch.set_max_timestamp(stored, max_timestamp)
+    new = batch.read_header(stored)
+    header.length, header.attributes, header.crc = new.length, new.attributes, new.crc
+    header.max_timestamp = max_timestamp
+    return stored

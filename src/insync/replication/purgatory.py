@@ -1,11 +1,11 @@
-"""Where acks=all produces wait for the high watermark (P1-P3, H5). They hold no worker, only these few objects.
+"""Where acks=all produces wait for the high watermark (P1-P3, H5).
 
-A request may write to many partitions. Each of its appends waits in its own replica's queue, ordered by the offset
-that the high watermark has to reach; the request is answered once, when the last one is decided.
+A request may write to many partitions. Each of its appends waits in the queue of its own replica, ordered by the offset
+that the high watermark has to reach; the request is answered once, when the last append is decided.
 
-What the node itself appends waits here too. The appender may want to append again when it learns the outcome, so it is
-called at the end of the step (`outcomes`), not in the middle of whatever decided it. Its records take effect when they
-commit, also if that is after its timeout: such an append keeps its place in the queue while this replica leads.
+Appends of the node itself wait here too. Their callbacks may append again, so they run at the end of the step
+(`outcomes`) and not in the middle of whatever decided them. Such records take effect when they commit, even after the
+append timed out: the append keeps its place in the queue while this replica leads.
 """
 
 from __future__ import annotations
@@ -14,30 +14,27 @@ from collections import deque
 from collections.abc import Callable
 from datetime import datetime
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from insync.sansio import Outbox
 from insync.wire.errors import ErrorCode, Refusal
 from insync.wire.messages import produce
 
-if TYPE_CHECKING:
-    from insync.replication.replica import Replica
-
-
-FEW = 64
+STALE_DEADLINES = 64
+"""The heap of deadlines is rebuilt when entries of decided requests outnumber the others by this many."""
+_NONE = ErrorCode.none
 _NO_HINT = produce.LeaderIdAndEpoch()
 
 
-class PartitionAnswer:
-    """One partition's line in a produce answer."""
+class PartitionResult:
+    """One partition of a produce response."""
 
     __slots__ = ("append_time", "base_offset", "error", "index", "leader_hint", "log_start", "refusal", "topic_id")
 
     def __init__(self, topic_id: UUID | None, index: int) -> None:
         self.topic_id = topic_id
         self.index = index
-        self.error = ErrorCode.none
+        self.error = _NONE
         self.base_offset = -1
         self.log_start = -1
         self.append_time: datetime | None = None
@@ -50,206 +47,199 @@ class PartitionAnswer:
 
 
 class ParkedProduce:
-    __slots__ = ("answers", "deadline", "open", "token", "waiters")
+    __slots__ = ("deadline", "results", "token", "undecided", "waiters")
 
-    def __init__(self, token: int, deadline: int, answers: list[PartitionAnswer]) -> None:
+    def __init__(self, token: int, deadline: int, results: list[PartitionResult]) -> None:
         self.token = token
         self.deadline = deadline
-        self.answers = answers
-        self.open = 0
+        self.results = results
+        self.undecided = 0
+        """How many of the waiters are not decided."""
         self.waiters: list[Waiter] = []
-
-    def finish(self, purgatory: Purgatory) -> None:
-        purgatory.out.reply(self.token, response(self.answers))
 
 
 OnAppended = Callable[[ErrorCode, int, int], None]
-"""Called with the outcome, the base offset (-1 if refused) and the time."""
+"""Called with the error, the base offset (-1 if refused) and the time."""
 OnCommitted = Callable[[int], None]
 """Called with the time."""
 
 
 class ParkedAppend:
-    """An append of the node itself, with its own acks=all.
+    """An append of the node itself, with acks=all.
 
-    `on_done` is called once, with what an acks=all producer would be answered. `on_committed` is called once if the
-    high watermark passes the records while this replica leads, in the order of the log, before `on_done` if that was
-    not called yet.
+    `on_done` is called once, with the result that an acks=all producer would get. `on_committed` is called once if the
+    high watermark passes the records while this replica leads: in log order, and before `on_done` unless that was
+    called already.
     """
 
-    __slots__ = ("answer", "deadline", "on_committed", "on_done", "open", "waiters")
+    __slots__ = ("deadline", "on_committed", "on_done", "result", "undecided", "waiters")
 
-    def __init__(self, on_done: OnAppended, on_committed: OnCommitted, deadline: int, answer: PartitionAnswer) -> None:
+    def __init__(self, on_done: OnAppended, on_committed: OnCommitted, deadline: int, result: PartitionResult) -> None:
         self.on_done: OnAppended | None = on_done
         self.on_committed = on_committed
         self.deadline = deadline
-        self.answer = answer
-        self.open = 0
+        self.result = result
+        self.undecided = 0
         self.waiters: list[Waiter] = []
-
-    def finish(self, purgatory: Purgatory) -> None:
-        on_done, self.on_done = self.on_done, None
-        if on_done is not None:
-            error = self.answer.error
-            base_offset = self.answer.base_offset if error is ErrorCode.none else -1
-            purgatory.outcomes.append(lambda now: on_done(error, base_offset, now))
-
-    def commit(self, purgatory: Purgatory) -> None:
-        purgatory.outcomes.append(self.on_committed)
 
 
 Parked = ParkedProduce | ParkedAppend
 
 
 class Waiter:
-    """One append of a parked produce: `required` is the high watermark that commits it."""
+    """One append of a parked request. `required` is the high watermark that commits it."""
 
-    __slots__ = ("answer", "done", "parked", "replica", "required")
+    __slots__ = ("is_decided", "parked", "queue", "required", "result")
 
-    def __init__(self, replica: Replica, required: int, answer: PartitionAnswer, parked: Parked) -> None:
-        self.replica = replica
+    def __init__(self, queue: deque[Waiter], required: int, result: PartitionResult, parked: Parked) -> None:
+        self.queue = queue
         self.required = required
-        self.answer = answer
+        self.result = result
         self.parked = parked
-        self.done = False
+        self.is_decided = False
 
 
 class Purgatory:
-    __slots__ = ("_deadlines", "_open", "_produces", "_sequence", "out", "outcomes")
+    __slots__ = ("_deadlines", "_out", "_produces", "_sequence", "_undecided", "outcomes")
 
     def __init__(self, out: Outbox) -> None:
-        self.out = out
-        self._deadlines: list[tuple[int, int, Parked]] = []  # some of them decided since
-        self._open = 0  # how many are not
-        self._produces: dict[int, ParkedProduce] = {}  # of these, by token, those of clients
+        self._out = out
+        self._deadlines: list[tuple[int, int, Parked]] = []  # includes entries that were decided since
+        self._undecided = 0
+        self._produces: dict[int, ParkedProduce] = {}  # undecided requests of clients, by token
         self._sequence = 0
         self.outcomes: deque[Callable[[int], None]] = deque()
-        """Of the node's own appends: to be called with the time at the end of the step."""
+        """Callbacks of the node's own appends, to be called with the time at the end of the step."""
 
     def park(self, parked: Parked, waiters: list[Waiter]) -> None:
         parked.waiters = waiters
-        parked.open = len(waiters)
+        parked.undecided = len(waiters)
         for waiter in waiters:
-            _enqueue(waiter.replica.waiting, waiter)
+            # Appends come in offset order; only a retried duplicate belongs further to the front.
+            queue = waiter.queue
+            position = len(queue)
+            while position and queue[position - 1].required > waiter.required:
+                position -= 1
+            queue.insert(position, waiter)
         self._sequence += 1
         heappush(self._deadlines, (parked.deadline, self._sequence, parked))
-        self._open += 1
+        self._undecided += 1
         if isinstance(parked, ParkedProduce):
             self._produces[parked.token] = parked
-        if len(self._deadlines) > 2 * self._open + FEW:
-            self._deadlines = [entry for entry in self._deadlines if entry[2].open]
+        if len(self._deadlines) > 2 * self._undecided + STALE_DEADLINES:
+            self._deadlines = [entry for entry in self._deadlines if entry[2].undecided]
             heapify(self._deadlines)
 
-    def abandon(self, token: int) -> None:
-        """Nobody waits for this produce's answer any longer."""
-        parked = self._produces.get(token)
-        if parked is not None:
-            self._give_up(parked)
-
-    def _give_up(self, parked: Parked) -> None:
-        if isinstance(parked, ParkedAppend):
-            self._answer_early(parked, ErrorCode.request_timed_out)
-            return
-        for waiter in parked.waiters:
-            if not waiter.done:
-                waiter.replica.waiting.remove(waiter)
-                self._decide(waiter, ErrorCode.request_timed_out)
-
-    def _answer_early(self, parked: ParkedAppend, error: ErrorCode) -> None:
-        """The records stay in the log: they still take effect when they commit."""
-        if parked.open:
-            parked.answer.error = error
-            parked.finish(self)
-
-    def reached(self, replica: Replica, hwm: int, error: ErrorCode) -> None:
-        """H5: the high watermark has passed these appends. P2: `error` if the ISR is below MinISR at this moment."""
-        waiting = replica.waiting
-        while waiting and waiting[0].required <= hwm:
-            waiter = waiting.popleft()
+    def complete_up_to(self, queue: deque[Waiter], hwm: int) -> None:
+        """H5, P2: the high watermark has passed these appends, which it does only while the ISR has MinISR members."""
+        while queue and queue[0].required <= hwm:
+            waiter = queue.popleft()
             if isinstance(waiter.parked, ParkedAppend):
-                waiter.parked.commit(self)
-            self._decide(waiter, error)
+                self.outcomes.append(waiter.parked.on_committed)
+            self._decide(waiter, _NONE)
 
-    def fail_below_min_isr(self, replica: Replica) -> None:
-        """P2: the ISR fell below MinISR. The node's own appends wait on, to take effect should they commit."""
+    def fail_below_min_isr(self, queue: deque[Waiter]) -> None:
+        """P2: the ISR fell below MinISR. The node's own appends stay queued: their records may still commit."""
         error = ErrorCode.not_enough_replicas_after_append
-        waiting, replica.waiting = replica.waiting, deque()
-        for waiter in waiting:
+        waiters = list(queue)
+        queue.clear()
+        for waiter in waiters:
             if isinstance(waiter.parked, ParkedAppend):
-                replica.waiting.append(waiter)
-                self._answer_early(waiter.parked, error)
+                queue.append(waiter)
+                self._fail_early(waiter.parked, error)
             else:
                 self._decide(waiter, error)
 
-    def fail_all(self, replica: Replica, error: ErrorCode) -> None:
+    def fail_all(self, queue: deque[Waiter], error: ErrorCode) -> None:
         """T4, T7: this replica leads no longer."""
-        waiting, replica.waiting = replica.waiting, deque()
-        for waiter in waiting:
+        waiters = list(queue)
+        queue.clear()
+        for waiter in waiters:
             self._decide(waiter, error)
 
     def expire(self, now: int) -> None:
-        """P3: whoever has waited long enough is told so; the records stay and may commit later."""
+        """P3: fail what has reached its deadline. The records stay in the log and may commit later."""
         while self._deadlines and self._deadlines[0][0] <= now:
-            self._give_up(heappop(self._deadlines)[2])
+            self._time_out(heappop(self._deadlines)[2])
+
+    def abandon(self, token: int) -> None:
+        """The client of this produce is gone."""
+        parked = self._produces.get(token)
+        if parked is not None:
+            self._time_out(parked)
 
     def next_deadline(self) -> int | None:
-        while self._deadlines and self._deadlines[0][2].open == 0:
+        while self._deadlines and self._deadlines[0][2].undecided == 0:
             heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
-    def _decide(self, waiter: Waiter, error: ErrorCode) -> None:
-        if waiter.done:
+    def finish(self, parked: Parked) -> None:
+        """Answer a request whose appends are all decided."""
+        if isinstance(parked, ParkedProduce):
+            self._out.reply(parked.token, make_response(parked.results))
             return
-        waiter.done = True
-        waiter.answer.error = error
+        on_done, parked.on_done = parked.on_done, None
+        if on_done is not None:
+            error = parked.result.error
+            base_offset = parked.result.base_offset if error is _NONE else -1
+            self.outcomes.append(lambda now: on_done(error, base_offset, now))
+
+    def _time_out(self, parked: Parked) -> None:
+        if isinstance(parked, ParkedAppend):
+            self._fail_early(parked, ErrorCode.request_timed_out)
+            return
+        for waiter in parked.waiters:
+            if not waiter.is_decided:
+                waiter.queue.remove(waiter)
+                self._decide(waiter, ErrorCode.request_timed_out)
+
+    def _fail_early(self, parked: ParkedAppend, error: ErrorCode) -> None:
+        """Report the failure; the records stay in the log and take effect if they commit."""
+        if parked.undecided:
+            parked.result.error = error
+            self.finish(parked)
+
+    def _decide(self, waiter: Waiter, error: ErrorCode) -> None:
+        if waiter.is_decided:
+            return
+        waiter.is_decided = True
+        waiter.result.error = error
         parked = waiter.parked
-        parked.open -= 1
-        if parked.open == 0:
-            parked.waiters = []  # they refer back to it, and a cycle would have to wait for the garbage collector
-            self._open -= 1
+        parked.undecided -= 1
+        if parked.undecided == 0:
+            parked.waiters = []  # breaks a reference cycle, which would have to wait for the garbage collector
+            self._undecided -= 1
             if isinstance(parked, ParkedProduce):
                 del self._produces[parked.token]
-            parked.finish(self)
+            self.finish(parked)
 
 
-def response(answers: list[PartitionAnswer]) -> produce.ProduceResponse:
+def make_response(results: list[PartitionResult]) -> produce.ProduceResponse:
     topics: dict[UUID | None, list[produce.PartitionProduceResponse]] = {}
-    for answer in answers:
-        topics.setdefault(answer.topic_id, []).append(_line(answer))
+    for result in results:
+        refusal, is_refused = result.refusal, result.error is not _NONE
+        topics.setdefault(result.topic_id, []).append(
+            produce.PartitionProduceResponse(
+                index=result.index,
+                error_code=result.error,
+                base_offset=-1 if is_refused else result.base_offset,
+                log_append_time=None if is_refused else result.append_time,
+                log_start_offset=result.log_start,
+                record_errors=()
+                if refusal is None
+                else tuple(
+                    [
+                        produce.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+                        for index, message in refusal.records
+                    ]
+                ),
+                error_message=None if refusal is None else refusal.message,
+                current_leader=result.leader_hint,
+            )
+        )
     return produce.ProduceResponse(
         responses=tuple(
-            produce.TopicProduceResponse(topic_id=topic_id, partition_responses=tuple(lines))
-            for topic_id, lines in topics.items()
+            produce.TopicProduceResponse(topic_id=topic_id, partition_responses=tuple(partitions))
+            for topic_id, partitions in topics.items()
         )
     )
-
-
-def _line(answer: PartitionAnswer) -> produce.PartitionProduceResponse:
-    refused = answer.error is not ErrorCode.none
-    return produce.PartitionProduceResponse(
-        index=answer.index,
-        error_code=answer.error,
-        base_offset=-1 if refused else answer.base_offset,
-        log_append_time=None if refused else answer.append_time,
-        log_start_offset=answer.log_start,
-        record_errors=() if answer.refusal is None else _record_errors(answer.refusal),
-        error_message=None if answer.refusal is None else answer.refusal.message,
-        current_leader=answer.leader_hint,
-    )
-
-
-def _record_errors(refusal: Refusal) -> tuple[produce.BatchIndexAndErrorMessage, ...]:
-    return tuple(
-        [
-            produce.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
-            for index, message in refusal.records
-        ]
-    )
-
-
-def _enqueue(waiting: deque[Waiter], waiter: Waiter) -> None:
-    """Appends come in offset order; only a retried duplicate belongs further to the front."""
-    at = len(waiting)
-    while at and waiting[at - 1].required > waiter.required:
-        at -= 1
-    waiting.insert(at, waiter)

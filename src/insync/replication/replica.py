@@ -1,31 +1,27 @@
-"""One replica of one partition: its log, the metadata it last acted on, and its role.
-
-`waiting` are the acks=all produces that wait for the high watermark here (purgatory); `watchers` are the places in
-fetch sessions that want to hear of news here.
-"""
+"""One replica of one partition: its log, the metadata it last acted on, and its role."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from insync.metadata.partition import Partition
-from insync.replication.follower import Follower
-from insync.replication.leader import Leader
+from insync.replication.fetch_session import CachedPartition, Session
+from insync.replication.purgatory import Waiter
 from insync.storage.log import Log
 
-if TYPE_CHECKING:
-    from insync.replication.fetch_session import CachedPartition, Session
-    from insync.replication.purgatory import Waiter
 
-
-class Idle:
-    """There is no leader to follow."""
+class Role:
+    """What a replica does for its partition: it leads, follows, or is idle."""
 
     __slots__ = ()
 
 
-Role = Leader | Follower | Idle
+class Idle(Role):
+    """The partition has no leader."""
+
+    __slots__ = ()
+
+
 IDLE = Idle()
 
 
@@ -38,31 +34,29 @@ class Replica:
         self.log = log
         self.role: Role = IDLE
         self.waiting: deque[Waiter] = deque()
+        """Appends with acks=all that wait for the high watermark."""
         self.watchers: dict[CachedPartition, None] = {}
+        """Where fetch sessions have this partition."""
 
-    @property
-    def leader(self) -> Leader | None:
-        role = self.role
-        return role if isinstance(role, Leader) else None
-
-    def leo_moved(self, woken: dict[Session, None]) -> None:
+    def on_leo_advanced(self, woken: dict[Session, None]) -> None:
         """Followers read to the LEO; consumers wait for the high watermark."""
         for cached in self.watchers:
             if cached.from_follower:
-                cached.mark(woken)
+                cached.mark_dirty(woken)
 
-    def hwm_moved(self, woken: dict[Session, None]) -> None:
-        """A parked follower's fetch hears of the new high watermark with the next data, or when its wait ends."""
+    def on_hwm_advanced(self, woken: dict[Session, None]) -> None:
+        """A follower's parked fetch is not woken: it gets the new high watermark with the next records, or when its
+        wait ends."""
         for cached in self.watchers:
-            if cached.from_follower:
-                cached.mark_quietly()
-            else:
-                cached.mark(woken)
+            if not cached.from_follower:
+                cached.mark_dirty(woken)
+            elif cached.session is not None:
+                cached.session.dirty[cached] = None
 
-    def disturbed(self, woken: dict[Session, None]) -> None:
-        """The role, the epoch, the log start or the replica itself changed: whoever fetches here has to hear of it."""
+    def wake_fetches(self, woken: dict[Session, None]) -> None:
+        """The role, the epoch, the log start or the replica itself changed, which concerns every fetch."""
         for cached in self.watchers:
-            cached.mark(woken)
+            cached.mark_dirty(woken)
 
     def __repr__(self) -> str:
         return f"<Replica {self.partition.name} {type(self.role).__name__} leo={self.log.leo} hwm={self.log.hwm}>"

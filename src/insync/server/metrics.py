@@ -15,12 +15,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from insync.replication.leader import Leader, leader_of
 from insync.server.notes import NoteLog
 from insync.server.traffic import BUCKETS_MS, Traffic
 
 if TYPE_CHECKING:
     from insync.node.node import Node
-    from insync.replication.leader import Leader
     from insync.server.listener import Listener
 
 
@@ -43,24 +43,25 @@ class NodeMetrics:
         yield from self._server()
 
     def _replication(self) -> Iterator[Metric]:
-        leaders = [r.leader for r in self._node.replicas.replicas.values() if r.leader is not None]  # type: ignore[union-attr]
+        replicas = self._node.replicas.replicas.values()  # type: ignore[union-attr]
+        leaders = [leader for replica in replicas if (leader := leader_of(replica)) is not None]
         counters = self._node.replicas.counters  # type: ignore[union-attr]
         yield _gauge("leader_count", "LeaderCount: partitions led here", len(leaders))
         yield _gauge("partition_count", "PartitionCount: replicas held here", len(self._node.replicas.replicas))  # type: ignore[union-attr]
         yield _gauge(
             "under_replicated_partitions",
             "UnderReplicatedPartitions: led here, with replicas outside the ISR",
-            sum(len(each.state.isr) < len(each.replica.partition.replicas) for each in leaders),
+            sum(len(each.isr_state.isr) < len(each.replica.partition.replicas) for each in leaders),
         )
         yield _gauge(
             "under_min_isr_partition_count",
             "UnderMinIsrPartitionCount: led here, refusing acks=all writes",
-            sum(len(each.state.isr) < each.min_isr for each in leaders),
+            sum(len(each.isr_state.isr) < each.min_isr for each in leaders),
         )
         yield _gauge(
             "at_min_isr_partition_count",
             "AtMinIsrPartitionCount: led here, one more failure stops acks=all writes",
-            sum(len(each.state.isr) == each.min_isr for each in leaders),
+            sum(len(each.isr_state.isr) == each.min_isr for each in leaders),
         )
         yield _gauge("replica_max_lag", "MaxLag: records that the furthest follower is behind", _max_lag(leaders))
         yield _counter("isr_expands", "IsrExpandsPerSec", counters["isr_expands"])

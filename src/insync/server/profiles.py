@@ -44,7 +44,7 @@ FAST: Parts = MappingProxyType(
             "replica_fetch_backoff_ms": 50,
             "isr_expand_interval_ms": 100,
             "alter_partition_timeout_ms": 2_000,
-            "alter_partition_patience_ms": 500,
+            "alter_partition_metadata_timeout_ms": 500,
         },
         "groups": {
             "group_initial_rebalance_delay_ms": 0,

@@ -32,7 +32,7 @@ def _refuse_repeated(answer: Message) -> Message:
         lines = topics.setdefault(topic.name, {})
         for line in topic.partitions:
             index = line.partition_index
-            lines[index] = offsets.refused(index, ErrorCode.invalid_request) if index in lines else line
+            lines[index] = offsets.without_offset(index, ErrorCode.invalid_request) if index in lines else line
     return replace(
         answer,
         topics=tuple(

@@ -13,6 +13,7 @@ from insync.metadata.image import Image
 from insync.metadata.partition import Partition
 from insync.properties import liveness, log_matching
 from insync.properties.liveness import ReplicaState
+from insync.replication.leader import leader_of
 from insync.sim.checks.ghost_image import GhostImage
 from insync.wire import batch
 
@@ -89,13 +90,13 @@ def _replica_state(cluster: Any, broker: int, partition: Partition) -> ReplicaSt
     replica = node.replicas.replicas.get(partition.key) if node is not None and node.replicas else None
     if replica is None:
         return None
-    leader = replica.leader
+    leader = leader_of(replica)
     return ReplicaState(
         broker=broker,
         leo=replica.log.leo,
         hwm=replica.log.hwm,
         leader_epoch=replica.partition.leader_epoch,
-        pending_isr_change=leader is not None and leader.state.maximal_isr != leader.state.isr,
+        pending_isr_change=leader is not None and leader.isr_state.maximal_isr != leader.isr_state.isr,
     )
 
 

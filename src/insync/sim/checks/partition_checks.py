@@ -23,6 +23,7 @@ from insync.properties import (
     unclean_exclusion,
 )
 from insync.properties.ghost import PartitionGhost, Tracked
+from insync.replication.leader import Leader, leader_of
 from insync.sim.checks.ghost_image import GhostImage
 from insync.wire import batch
 
@@ -150,9 +151,9 @@ class PartitionChecks:
         if node is not self._cluster.node(partition.leader):
             return
         replica = node.replicas.replicas.get(partition.key)
-        leader = replica.leader if replica is not None else None
+        leader = None if replica is None else leader_of(replica)
         if leader is not None:
-            state = leader.state
+            state = leader.isr_state
             wrong = quorum_superset.check(
                 partition.leader, state.isr, state.maximal_isr, leader.min_isr, partition.isr, partition.elr
             )
@@ -190,8 +191,9 @@ class PartitionChecks:
         if not same:
             self._opened(ghost, broker, log)
         tracked = ghost.observe(broker, node, log)
-        if replica.leader is not None:
-            self._leader_changed(ghost, tracked, broker, replica)
+        leader = leader_of(replica)
+        if leader is not None:
+            self._leader_changed(ghost, tracked, broker, replica, leader)
         else:
             tracked.leader_epoch = -1
             if same and log.hwm < tracked.hwm:
@@ -220,8 +222,10 @@ class PartitionChecks:
             self._report(ghost, "S2", log_matching.check_bytes(broker, records, ghost.committed.end))
             offset = max(offset, *(header.next_offset for _, header in batch.iter_headers(records)))
 
-    def _leader_changed(self, ghost: PartitionGhost, tracked: Tracked, broker: int, replica: Any) -> None:
-        log, leader, end = replica.log, replica.leader, ghost.committed.end
+    def _leader_changed(
+        self, ghost: PartitionGhost, tracked: Tracked, broker: int, replica: Any, leader: Leader
+    ) -> None:
+        log, end = replica.log, ghost.committed.end
         if tracked.leader_epoch == leader.epoch:
             self._report(ghost, "S6", hwm_monotonicity.check_term(broker, leader.epoch, tracked.hwm, log.hwm))
             if log.leo > tracked.leo and leader.epoch < ghost.partition.leader_epoch:
@@ -230,22 +234,24 @@ class PartitionChecks:
             tracked.leader_epoch = leader.epoch
             self._report(ghost, "S12", self.leaders.claim(replica.key, leader.epoch, broker))
         if ghost.unclean is not None or log.hwm > tracked.hwm or log.hwm > ghost.committed.end:
-            self._leader_claims(ghost, tracked, broker, replica)
-        proposed = tracked.state is not leader.state
-        tracked.state = leader.state
+            self._leader_claims(ghost, tracked, broker, replica, leader)
+        proposed = tracked.state is not leader.isr_state
+        tracked.state = leader.isr_state
         if leader.epoch == ghost.partition.leader_epoch:
             if proposed:
                 self._check_superset(ghost, tracked)
             if proposed or ghost.committed.end != end:
-                self._check_quorum(ghost, broker, leader.state.maximal_isr)
+                self._check_quorum(ghost, broker, leader.isr_state.maximal_isr)
 
-    def _leader_claims(self, ghost: PartitionGhost, tracked: Tracked, broker: int, replica: Any) -> None:
-        end, pending, leader = ghost.committed.end, ghost.unclean, replica.leader
+    def _leader_claims(
+        self, ghost: PartitionGhost, tracked: Tracked, broker: int, replica: Any, leader: Leader
+    ) -> None:
+        end, pending = ghost.committed.end, ghost.unclean
         findings = ghost.leader_claims(broker, tracked, replica.log, leader)
         if pending is not None and ghost.unclean is None:
             self._hit("unclean_election_lost_records" if ghost.rewound_to < end else "unclean_election_lost_nothing")
-        elif ghost.committed.end > end and type(leader.state).__name__ in _DURING:
-            self._hit(_DURING[type(leader.state).__name__])
+        elif ghost.committed.end > end and type(leader.isr_state).__name__ in _DURING:
+            self._hit(_DURING[type(leader.isr_state).__name__])
         for property_id, detail in findings:
             self._report(ghost, property_id, detail)
 

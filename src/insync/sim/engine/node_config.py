@@ -84,7 +84,7 @@ def _replication(timing: Timing, wall_offset_ms: int) -> ReplicationConfig:
         isr_expand_interval_ms=timing.lag_ms // 4,
         alter_partition_timeout_ms=timing.request_ms,
         alter_partition_backoff_ms=30,
-        alter_partition_patience_ms=timing.session_ms,
+        alter_partition_metadata_timeout_ms=timing.session_ms,
         max_incremental_fetch_sessions=timing.fetch_sessions,
         session_eviction_ms=timing.session_ms,
         wall_offset_ms=wall_offset_ms,

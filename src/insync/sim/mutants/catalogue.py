@@ -46,7 +46,7 @@ CATALOGUE: tuple[Mutant, ...] = (
         "exact-epoch-only",
         "D2",
         "the leader's look-up of the largest epoch not above the one asked",
-        ("replication.divergence:end_of", patches.exact_epoch_only),
+        ("replication.divergence:end_of_epoch", patches.exact_epoch_only),
     ),
     _mutant(
         "leader-end-only",
@@ -62,11 +62,11 @@ CATALOGUE: tuple[Mutant, ...] = (
         ("replication.leader:leader_epoch_error", patches.always(None)),
     ),
     _mutant(
-        "old-uptime-fetch",
+        "old-incarnation-fetch",
         "F4",
-        "the refusal of a fetch from an earlier uptime of the follower",
-        ("replication.leader:is_older_uptime", patches.always(False)),
-        ("replication.isr:same_uptime", patches.always(True)),
+        "the refusal of a fetch from an earlier incarnation of the follower",
+        ("replication.leader:is_earlier_incarnation", patches.always(False)),
+        ("replication.isr:is_same_incarnation", patches.always(True)),
         ("controller.eligibility:member_epoch_is_current", patches.always(True)),
     ),
     _mutant(
@@ -90,20 +90,20 @@ CATALOGUE: tuple[Mutant, ...] = (
         "hwm-over-isr",
         "H1",
         "the maximal ISR (the high watermark counts the committed ISR)",
-        ("replication.high_watermark:replication_quorum", patches.committed_isr),
-        ("replication.high_watermark:waits_for_joiner", patches.always(False)),
+        ("replication.leader:Leader.advance_hwm", patches.count_committed_isr),
+        ("replication.leader:Leader.is_joining", patches.always(False)),
     ),
     _mutant(
         "hwm-below-min-isr",
         "H1",
         "the gate that keeps the high watermark while ISR < MinISR",
-        ("replication.high_watermark:enough_in_sync", patches.always(True)),
+        ("replication.leader:Leader.has_min_isr", patches.always(True)),
     ),
     _mutant(
         "stale-hwm-told",
         "H4",
         "ListOffsets waiting until HWM >= LESO",
-        ("replication.offsets:may_tell_hwm", patches.always(True)),
+        ("replication.leader:Leader.knows_true_hwm", patches.always(True)),
     ),
     _mutant(
         "read-past-hwm",
@@ -112,13 +112,15 @@ CATALOGUE: tuple[Mutant, ...] = (
         ("replication.fetch_server:readable_end", patches.to_leo),
     ),
     # ISR
-    _mutant("joins-below-leso", "I2", "the LEO >= LESO check", ("replication.isr:reached_leso", patches.always(True))),
-    _mutant("joins-below-hwm", "I2", "the LEO >= HWM check", ("replication.isr:reached_hwm", patches.always(True))),
+    _mutant(
+        "joins-below-leso", "I2", "the LEO >= LESO check", ("replication.isr:has_reached_leso", patches.always(True))
+    ),
+    _mutant("joins-below-hwm", "I2", "the LEO >= HWM check", ("replication.isr:has_reached_hwm", patches.always(True))),
     _mutant(
         "joins-without-fetch",
         "I2",
         "the check for a fetch in this leader epoch",
-        ("replication.isr:fetched_in_this_epoch", patches.always(True)),
+        ("replication.leader:Leader.can_join", patches.as_if_fetched),
     ),
     _mutant(
         "followers-not-reset",
@@ -160,8 +162,7 @@ CATALOGUE: tuple[Mutant, ...] = (
         "I2",
         "the eligibility checks on the leader and on the controller",
         ("controller.eligibility:may_join_isr", patches.always(True)),
-        ("replication.isr:not_fenced", patches.always(True)),
-        ("replication.isr:not_shutting_down", patches.always(True)),
+        ("replication.leader:Leader.is_eligible", patches.same_incarnation_is_enough),
     ),
     _mutant(
         "partition-epoch-unchecked",

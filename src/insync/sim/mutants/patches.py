@@ -20,11 +20,11 @@ def truncate_to_hwm_first(original: Any) -> Any:
 
 
 def exact_epoch_only(original: Any) -> Any:
-    def end_of(log: Any, epoch: int) -> Any:
-        found = original(log, epoch)
-        return found if found.epoch == epoch else type(found)(epoch, log.leo)
+    def end_of_epoch(log: Any, epoch: int) -> Any:
+        end = original(log, epoch)
+        return end if end.epoch == epoch else type(end)(epoch, log.leo)
 
-    return end_of
+    return end_of_epoch
 
 
 def unclamped(_original: Any) -> Any:
@@ -147,8 +147,38 @@ def same_leader_epoch(original: Any) -> Any:
     return complete
 
 
-def committed_isr(_original: Any) -> Any:
-    return lambda state: state.isr
+def count_committed_isr(original: Any) -> Any:
+    """The high watermark goes by the committed ISR instead of the maximal one."""
+
+    def advance_hwm(self: Any, now: int) -> None:
+        from insync.replication.isr import Committed
+
+        isr_state, self.isr_state = self.isr_state, Committed(self.isr_state.isr)
+        original(self, now)
+        self.isr_state = isr_state
+
+    return advance_hwm
+
+
+def as_if_fetched(original: Any) -> Any:
+    """A follower may join without a fetch in this leader epoch."""
+
+    def can_join(self: Any, progress: Any) -> bool:
+        fetched, progress.fetched_in_epoch = progress.fetched_in_epoch, True
+        result: bool = original(self, progress)
+        progress.fetched_in_epoch = fetched
+        return result
+
+    return can_join
+
+
+def same_incarnation_is_enough(_original: Any) -> Any:
+    """A follower on a broker that is fenced or shutting down may join."""
+
+    def is_eligible(self: Any, progress: Any) -> bool:
+        return bool(progress.broker_epoch == self._state.cluster.broker_epoch_of(progress.broker))
+
+    return is_eligible
 
 
 def to_leo(_original: Any) -> Any:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from insync.metadata.partition import NO_LEADER, Partition
+from insync.replication.leader import leader_of
 from insync.wire import batch as record_batch
 
 HEADINGS = ("replica", "role", "LEO", "HWM", "epoch", "ISR", "maximal ISR")
@@ -73,7 +74,8 @@ def _replica_picture(cluster: Any, partition: Partition, broker: int) -> Replica
         return ReplicaPicture(broker=broker, role="no such broker" if host is None else "down")
     if replica is None:
         return ReplicaPicture(broker=broker, role="no log yet")
-    state = replica.leader.state if replica.leader else None
+    leader = leader_of(replica)
+    state = None if leader is None else leader.isr_state
     wider = state is not None and sorted(state.maximal_isr) != sorted(state.isr)
     return ReplicaPicture(
         broker=broker,

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from insync.metadata.partition import NO_LEADER, Partition
+from insync.replication.leader import leader_of
 from insync.sim.narration import picture
 from insync.sim.scenario.stage import Stage, StepError
 
@@ -96,9 +97,10 @@ def _replica_value(stage: Stage, partition: Partition, field: str, broker: int) 
     if field == "log":
         records = picture.log_records(stage.world.cluster, partition, broker) or []
         return ",".join(f"{value}@{epoch}" for _, value, epoch in records)
-    if replica.leader is None:
+    leader = leader_of(replica)
+    if leader is None:
         return "none"
-    members = replica.leader.state.isr if field == "isr" else replica.leader.state.maximal_isr
+    members = leader.isr_state.isr if field == "isr" else leader.isr_state.maximal_isr
     return ",".join(map(str, sorted(members)))
 
 
