@@ -28,14 +28,14 @@ def run(data: bytes) -> None:
         log=_Log(),
         out=Outbox(),
         rng=Random(1),
-        wall_offset=0,
+        wall_offset_ms=0,
         has_partition=lambda topic, index: True,
         now=1_000,
     )
     coordinator.begin_load(0, epoch=0)
     for at, (key, value) in enumerate(_split(data)):
         coordinator.replay(0, Record(at, 1_000, key, value))
-        subscription.topics_in(key)
+        subscription.read_topics(key)
     coordinator.finish_load(0, 1_000)
     coordinator.topics_deleted({"t": None}, 1_000)
     for now in (2_000, 700_000, 10**10):  # sessions end, and offsets grow old: what was read is written again
@@ -65,8 +65,8 @@ def seeds() -> list[bytes]:
         instance_id="i",
         client_id="c",
         client_host="h",
-        rebalance_timeout=1_000,
-        session_timeout=1_000,
+        rebalance_timeout_ms=1_000,
+        session_timeout_ms=1_000,
         subscription=SUBSCRIPTION,
         assignment=b"a",
     )

@@ -106,7 +106,7 @@ class World:
             log=self.log,
             out=self.out,
             rng=random.Random(len(self.log.batches)),
-            wall_offset=WALL,
+            wall_offset_ms=WALL,
             has_partition=lambda topic, index: index < self.topics.get(topic, 0),
             now=now,
         )

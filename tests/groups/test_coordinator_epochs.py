@@ -66,7 +66,7 @@ def check_memory(net: Net) -> None:
     for node in net.nodes.values():
         broker = node.broker_role
         for shard in broker.groups.coordinator.shards.values() if broker is not None else ():
-            if shard.ready:
+            if shard.is_loaded:
                 assert offsets_in(shard) == offsets_in(from_log(node, shard)), f"node {node.id}, shard {shard.index}"
 
 
@@ -85,7 +85,7 @@ def from_log(node: Node, shard: Shard) -> Shard:
         log=shard.log,
         out=Outbox(),
         rng=random.Random(0),
-        wall_offset=0,
+        wall_offset_ms=0,
         has_partition=lambda _topic, _index: True,
         now=0,
     )
@@ -115,7 +115,7 @@ def test_a_coordinator_loads_anew_when_its_partition_has_a_new_leader_epoch() ->
     raise_epoch(net, group, node)
     net.advance(1_000)
     after = shard_of(net, node, group)
-    assert (before.closed, after.ready) == (True, True)
+    assert (before.is_closed, after.is_loaded) == (True, True)
     assert loaded_epochs(net, node, group) == [before.epoch, after.epoch]
     assert after.epoch > before.epoch
     assert net.answers[waiting].error_code is ErrorCode.not_coordinator

@@ -21,8 +21,8 @@ members = st.builds(
     instance_id=st.none() | names,
     client_id=names,
     client_host=names,
-    rebalance_timeout=st.integers(0, 2**31 - 1),
-    session_timeout=st.integers(0, 2**31 - 1),
+    rebalance_timeout_ms=st.integers(0, 2**31 - 1),
+    session_timeout_ms=st.integers(0, 2**31 - 1),
     subscription=st.binary(max_size=50),
     assignment=st.binary(max_size=50),
 )
@@ -114,7 +114,7 @@ def test_groups_of_every_older_version_are_read(version: int) -> None:
     assert group.state_timestamp == (99 if version >= 2 else -1)
     (member,) = group.members
     assert member.instance_id == ("i1" if version >= 3 else None)
-    assert member.rebalance_timeout == (30 if version >= 1 else 10)
+    assert member.rebalance_timeout_ms == (30 if version >= 1 else 10)
     assert (member.subscription, member.assignment) == (b"s", b"as")
 
 

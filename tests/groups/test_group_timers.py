@@ -10,7 +10,7 @@ from insync.groups.timers import Timers
 
 def test_an_alarm_that_is_put_off_rings_at_its_last_time() -> None:
     timers, rung = Timers(), []
-    alarm = timers.alarm(rung.append)
+    alarm = timers.create(rung.append)
     alarm.set(10)
     alarm.set(30)
     timers.run(10)
@@ -22,7 +22,7 @@ def test_an_alarm_that_is_put_off_rings_at_its_last_time() -> None:
 
 def test_an_alarm_that_is_brought_forward_rings_once() -> None:
     timers, rung = Timers(), []
-    alarm = timers.alarm(rung.append)
+    alarm = timers.create(rung.append)
     alarm.set(30)
     alarm.set(10)
     timers.run(10)
@@ -32,7 +32,7 @@ def test_an_alarm_that_is_brought_forward_rings_once() -> None:
 
 def test_a_cancelled_alarm_leaves_no_deadline() -> None:
     timers, rung = Timers(), []
-    alarm = timers.alarm(rung.append)
+    alarm = timers.create(rung.append)
     alarm.set(10)
     alarm.cancel()
     assert timers.next_deadline() is None
@@ -42,7 +42,7 @@ def test_a_cancelled_alarm_leaves_no_deadline() -> None:
 
 def test_an_alarm_that_was_cancelled_can_be_set_again() -> None:
     timers, rung = Timers(), []
-    alarm = timers.alarm(rung.append)
+    alarm = timers.create(rung.append)
     alarm.set(10)
     alarm.cancel()
     alarm.set(20)
@@ -59,7 +59,7 @@ def test_alarms_ring_exactly_when_a_simple_list_of_them_would(
 ) -> None:
     timers = Timers()
     rung: list[tuple[int, int]] = []
-    alarms = [timers.alarm(lambda now, n=n: rung.append((n, now))) for n in range(3)]  # type: ignore[misc]
+    alarms = [timers.create(lambda now, n=n: rung.append((n, now))) for n in range(3)]  # type: ignore[misc]
     model: dict[int, int] = {}
     now = 0
     for changes, wait in rounds:

@@ -20,8 +20,8 @@ MEMBER = StoredMember(
     member_id="m",
     client_id="c",
     client_host="h",
-    rebalance_timeout=1_000,
-    session_timeout=1_000,
+    rebalance_timeout_ms=1_000,
+    session_timeout_ms=1_000,
     subscription=b"",
     assignment=b"",
 )
@@ -53,7 +53,7 @@ def test_after_the_last_generation_comes_the_first(last: int, following: int) ->
         log=log,
         out=Outbox(),
         rng=Random(1),
-        wall_offset=0,
+        wall_offset_ms=0,
         has_partition=lambda topic, index: True,
         now=0,
     )

@@ -121,7 +121,7 @@ def test_an_administrator_removes_members_by_instance_id() -> None:
     pair(world)
     answer = world.leave(("", "b"), ("", "nobody"))
     assert [line.error_code.name for line in answer.members] == ["none", "unknown_member_id"]
-    assert list(world.groups["g"].static) == ["a"]
+    assert list(world.groups["g"].static_members) == ["a"]
 
 
 def test_two_processes_of_one_instance_cannot_both_wait() -> None:

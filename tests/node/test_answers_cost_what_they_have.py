@@ -62,7 +62,9 @@ def test_log_directories_are_described_without_comparing_every_replica_with_ever
 
 def test_filters_of_groups_are_read_once_for_all_groups() -> None:
     filters = tuple(Counted(f"state-{number}") for number in range(100))
-    matches = administration.matcher(list_groups.ListGroupsRequest(states_filter=filters, types_filter=("CLASSIC",)))
+    matches = administration.make_filter(
+        list_groups.ListGroupsRequest(states_filter=filters, types_filter=("CLASSIC",))
+    )
     Counted.calls = 0
 
     class Empty:
@@ -71,9 +73,9 @@ def test_filters_of_groups_are_read_once_for_all_groups() -> None:
     assert not any(matches(Empty()) for _ in range(100))  # type: ignore[arg-type]
     assert Counted.calls == 0
     wanted = list_groups.ListGroupsRequest(states_filter=("empty",), types_filter=())
-    assert administration.matcher(wanted)(Empty())  # type: ignore[arg-type]
+    assert administration.make_filter(wanted)(Empty())  # type: ignore[arg-type]
     other = list_groups.ListGroupsRequest(states_filter=(), types_filter=("consumer",))
-    assert not administration.matcher(other)(Empty())  # type: ignore[arg-type]
+    assert not administration.make_filter(other)(Empty())  # type: ignore[arg-type]
 
 
 def test_a_pattern_that_takes_long_to_compile_is_refused() -> None:

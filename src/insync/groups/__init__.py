@@ -1,6 +1,6 @@
-"""Consumer groups of the classic protocol: who is in a group, what each member reads, and how far they have come.
+"""Consumer groups of the classic protocol: the members of a group, the partitions each reads, and committed offsets.
 
-A group lives on the broker that leads its partition of `__consumer_offsets`, and everything that has to survive that
-broker is a record there, in Kafka's own formats. Nothing here knows of disks, replicas or clocks: records go out
-through `OffsetsLog`, and come in when a shard is loaded.
+A group is coordinated by the broker that leads its partition of `__consumer_offsets`. Everything that has to survive
+that broker is a record there, in Kafka's own formats. Nothing here knows of disks, replicas or clocks: records leave
+through `OffsetsLog`, and return when a shard is loaded.
 """

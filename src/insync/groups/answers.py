@@ -1,4 +1,4 @@
-"""Answers to JoinGroup and SyncGroup, which wait on the member that asked until there is something to say."""
+"""Answers to JoinGroup and SyncGroup. Both requests wait on their member until the answer is known."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from insync.wire.messages import join_group, sync_group
 from insync.wire.types import NO_DURATION
 
 
-def joined(group: Group, member: Member, *, skip_assignment: bool = False) -> Message:
-    """The generation as `member` sees it: only the leader, who assigns, sees the others."""
+def join_response(group: Group, member: Member, *, skip_assignment: bool = False) -> Message:
+    """The generation as `member` sees it: only the leader, which assigns, sees the others."""
     is_leader = group.leader == member.id
     return join_group.JoinGroupResponse(
         throttle_time=NO_DURATION,
@@ -26,8 +26,8 @@ def joined(group: Group, member: Member, *, skip_assignment: bool = False) -> Me
     )
 
 
-def joined_as_follower(group: Group, member: Member, leader: str) -> Message:
-    """For a leader whose client does not know that an assignment may stand: it is told of another leader."""
+def join_response_as_follower(group: Group, member: Member, leader: str) -> Message:
+    """For a leader whose client cannot be told to keep the assignment: the answer names another leader."""
     return join_group.JoinGroupResponse(
         throttle_time=NO_DURATION,
         error_code=ErrorCode.none,
@@ -49,7 +49,7 @@ def _members(group: Group) -> tuple[Message, ...]:
     )
 
 
-def join_refused(member_id: str, error: ErrorCode) -> Message:
+def join_error(member_id: str, error: ErrorCode) -> Message:
     return join_group.JoinGroupResponse(
         throttle_time=NO_DURATION,
         error_code=error,
@@ -62,11 +62,11 @@ def join_refused(member_id: str, error: ErrorCode) -> Message:
     )
 
 
-def sync_refused(error: ErrorCode) -> Message:
+def sync_error(error: ErrorCode) -> Message:
     return sync_group.SyncGroupResponse(throttle_time=NO_DURATION, error_code=error, assignment=b"")
 
 
-def assigned(group: Group, member: Member) -> Message:
+def sync_response(group: Group, member: Member) -> Message:
     return sync_group.SyncGroupResponse(
         throttle_time=NO_DURATION,
         error_code=ErrorCode.none,
@@ -84,12 +84,12 @@ def answer_join(out: Outbox, member: Member, response: Message) -> None:
 
 def refuse_join(out: Outbox, member: Member, member_id: str, error: ErrorCode) -> None:
     if member.join_token is not None:
-        answer_join(out, member, join_refused(member_id, error))
+        answer_join(out, member, join_error(member_id, error))
 
 
 def answer_sync(out: Outbox, group: Group, member: Member, error: ErrorCode) -> bool:
     token, member.sync_token = member.sync_token, None
     if token is None:
         return False
-    out.reply(token, assigned(group, member) if error is ErrorCode.none else sync_refused(error))
+    out.reply(token, sync_response(group, member) if error is ErrorCode.none else sync_error(error))
     return True

@@ -1,4 +1,4 @@
-"""What an operator may set of groups, under Kafka's names and with Kafka's defaults."""
+"""The settings of groups, with Kafka's names and defaults."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class GroupConfig:
     """How long the first rebalance of a group waits for more members."""
     group_max_size: int = 2**31 - 1
     new_member_join_timeout_ms: int = 300_000
-    """A new member that waits for its first generation is given up after this long; it has no way to heartbeat."""
+    """How long a new member may wait for its first generation. It cannot heartbeat meanwhile."""
 
     groups_max_bytes: int = 256 << 20
-    """For the members of all groups of one broker, and for groups that have none; see `room`."""
+    """For all groups of one broker; see `memory_budget`."""
 
     offset_metadata_max_bytes: int = 4_096
     offsets_commit_timeout_ms: int = 5_000
@@ -27,13 +27,13 @@ class GroupConfig:
 
     offsets_topic_num_partitions: int = 50
     offsets_topic_replication_factor: int = 3
-    """Fewer where the cluster has fewer brokers when the topic is made."""
+    """Fewer if the cluster has fewer brokers when the topic is created."""
     offsets_topic_segment_bytes: int = 100 << 20
 
     load_step_bytes: int = 1 << 20
     """How much of a partition is loaded before other work gets its turn."""
     load_retry_ms: int = 20
-    """How often a new coordinator looks whether what it has to load is committed."""
+    """How often a new coordinator checks whether the records that it has to load are committed."""
 
     @property
     def offsets_retention_ms(self) -> int:

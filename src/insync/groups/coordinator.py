@@ -10,14 +10,14 @@ Notes: groups_loaded(partition, epoch, groups), groups_unloaded(partition, epoch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from random import Random
 
-from insync.groups import administration, answers, joining, membership, offsets, records
+from insync.groups import administration, answers, joining, membership, offsets, rebalancing, records
 from insync.groups.config import GroupConfig
-from insync.groups.group import Place
-from insync.groups.room import Room
+from insync.groups.group import TopicPartition
+from insync.groups.memory_budget import MemoryBudget
 from insync.groups.shard import OffsetsLog, Shard
 from insync.groups.timers import Timers
 from insync.sansio import Client, Message, Outbox
@@ -51,25 +51,25 @@ class Coordinator:
         log: OffsetsLog,
         out: Outbox,
         rng: Random,
-        wall_offset: int,
+        wall_offset_ms: int,
         has_partition: Callable[[str, int], bool],
         now: int,
     ) -> None:
         self.config = config
         self.partitions = config.offsets_topic_num_partitions
-        """How many the topic has; the node sets it when it sees the topic."""
+        """How many partitions the topic has; the node sets it when it sees the topic."""
         self.shards: dict[int, Shard] = {}
         self._log = log
         self._out = out
         self._rng = rng
-        self._wall_offset = wall_offset
+        self._wall_offset_ms = wall_offset_ms
         self._has_partition = has_partition
         self._timers = Timers()
-        self._room = Room(config.groups_max_bytes)
-        self._tidy = self._timers.alarm(self._tidy_up)
-        self._tidy.set(now + config.offsets_retention_check_interval_ms)
+        self._memory = MemoryBudget(config.groups_max_bytes)
+        self._expiry_timer = self._timers.create(self._remove_expired)
+        self._expiry_timer.set(now + config.offsets_retention_check_interval_ms)
 
-    # --- which partitions are ours -----------------------------------------------------------------------------------
+    # --- the partitions that this broker leads -----------------------------------------------------------------------
 
     def begin_load(self, index: int, epoch: int) -> Shard:
         """G1: nothing that an earlier epoch had in memory is used in this one."""
@@ -82,8 +82,9 @@ class Coordinator:
             out=self._out,
             rng=self._rng,
             timers=self._timers,
-            room=self._room,
-            wall_offset=self._wall_offset,
+            timeouts=rebalancing,
+            memory=self._memory,
+            wall_offset_ms=self._wall_offset_ms,
         )
         return shard
 
@@ -92,7 +93,7 @@ class Coordinator:
 
     def finish_load(self, index: int, now: int) -> None:
         shard = self.shards[index]
-        shard.loaded(now)
+        shard.finish_loading(now)
         self._out.note("groups_loaded", partition=index, epoch=shard.epoch, groups=len(shard.groups))
 
     def unload(self, index: int) -> None:
@@ -103,8 +104,8 @@ class Coordinator:
 
     def topics_deleted(self, topics: dict[str, None], now: int) -> None:
         for shard in self.shards.values():
-            if shard.ready:
-                administration.topics_deleted(shard, topics, now)
+            if shard.is_loaded:
+                administration.delete_topic_offsets(shard, topics, now)
 
     # --- time --------------------------------------------------------------------------------------------------------
 
@@ -112,107 +113,114 @@ class Coordinator:
         self._timers.run(now)
 
     def next_deadline(self) -> int | None:
-        """Nothing happens on a broker without shards."""
+        """None without shards, because nothing happens then."""
         return self._timers.next_deadline() if self.shards else None
 
-    def _tidy_up(self, now: int) -> None:
-        self._tidy.set(now + self.config.offsets_retention_check_interval_ms)
+    def _remove_expired(self, now: int) -> None:
+        self._expiry_timer.set(now + self.config.offsets_retention_check_interval_ms)
         for shard in list(self.shards.values()):
-            if shard.ready:
-                administration.tidy(shard, now)
+            if shard.is_loaded:
+                administration.remove_expired(shard, now)
 
     # --- members -----------------------------------------------------------------------------------------------------
 
     def join(self, request: Message, token: int, client: Client, now: int) -> None:
-        shard = self._shard(request.group_id, needs_name=True)
+        shard = self._find_shard(request.group_id, needs_name=True)
         error = ErrorCode.none if isinstance(shard, Shard) else shard
         timeout = millis(request.session_timeout)
-        if error is ErrorCode.none and not self._legal_session(timeout):
+        if error is ErrorCode.none and not self._is_session_timeout_valid(timeout):
             error = ErrorCode.invalid_session_timeout
         if error is not ErrorCode.none or not isinstance(shard, Shard):
-            self._out.reply(token, answers.join_refused(request.member_id, error))
+            self._out.reply(token, answers.join_error(request.member_id, error))
         else:
             joining.join(shard, request, token, client, now)
 
     def abandon_join(self, request: Message, token: int, now: int) -> None:
-        shard = self._shard(request.group_id, needs_name=True)
+        shard = self._find_shard(request.group_id, needs_name=True)
         if isinstance(shard, Shard):
             joining.abandon(shard, request.group_id, token, now)
 
-    def _legal_session(self, timeout: int) -> bool:
+    def _is_session_timeout_valid(self, timeout: int) -> bool:
         return self.config.group_min_session_timeout_ms <= timeout <= self.config.group_max_session_timeout_ms
 
     def sync(self, request: Message, token: int, now: int) -> None:
-        shard = self._shard(request.group_id, needs_name=True)
+        shard = self._find_shard(request.group_id, needs_name=True)
         if isinstance(shard, Shard):
             membership.sync(shard, request, token, now)
             return
-        # A client whose coordinator is loading joins again: it cannot know whether its generation stands.
+        # A client whose coordinator is loading joins again: it cannot know whether its generation is still current.
         loading = shard is ErrorCode.coordinator_load_in_progress
-        self._out.reply(token, answers.sync_refused(ErrorCode.rebalance_in_progress if loading else shard))
+        self._out.reply(token, answers.sync_error(ErrorCode.rebalance_in_progress if loading else shard))
 
     def heartbeat(self, request: Message, token: int, now: int) -> None:
-        shard = self._shard(request.group_id, needs_name=True)
+        shard = self._find_shard(request.group_id, needs_name=True)
         if isinstance(shard, Shard):
             error = membership.heartbeat(shard, request, now)
-        else:  # while the groups are loaded nobody is to be worried
+        else:  # while the groups are loaded, members need not do anything
             error = ErrorCode.none if shard is ErrorCode.coordinator_load_in_progress else shard
         self._out.reply(token, heartbeat.HeartbeatResponse(throttle_time=NO_DURATION, error_code=error))
 
     def leave(self, request: Message, token: int, now: int) -> None:
-        shard = self._shard(request.group_id, needs_name=True)
+        shard = self._find_shard(request.group_id, needs_name=True)
         if isinstance(shard, Shard):
             self._out.reply(token, membership.leave(shard, request, now))
         else:
-            self._out.reply(token, membership.left(shard, ()))
+            self._out.reply(token, membership.leave_response(shard, ()))
 
     # --- offsets -----------------------------------------------------------------------------------------------------
 
     def commit(self, request: Message, token: int, client: Client, now: int) -> None:
-        shard = self._shard(request.group_id)
-        places = self._places((t.name, line.partition_index) for t in request.topics for line in t.partitions)
+        shard = self._find_shard(request.group_id)
+        partitions = self._check_partitions(request)
         if isinstance(shard, Shard):
-            offsets.commit(shard, request, places, token, client, now)
+            offsets.commit(shard, request, partitions, token, client, now)
         else:
-            self._out.reply(token, offsets.committed(request, dict.fromkeys(places, shard)))
+            self._out.reply(token, offsets.commit_response(request, dict.fromkeys(partitions, shard)))
 
-    def _places(self, asked: Iterable[Place]) -> dict[Place, ErrorCode]:
+    def _check_partitions(self, request: Message) -> dict[TopicPartition, ErrorCode]:
+        """The partitions in a request, with an error for those that do not exist."""
         missing = ErrorCode.unknown_topic_or_partition
-        return {place: ErrorCode.none if self._has_partition(*place) else missing for place in asked}
+        return {
+            (topic.name, partition.partition_index): ErrorCode.none
+            if self._has_partition(topic.name, partition.partition_index)
+            else missing
+            for topic in request.topics
+            for partition in topic.partitions
+        }
 
     def fetch(self, request: Message, token: int) -> None:
-        groups = tuple(self._fetch_one(asked) for asked in request.groups)
+        groups = tuple(self._fetch_one(group) for group in request.groups)
         self._out.reply(token, offset_fetch.OffsetFetchResponse(throttle_time=NO_DURATION, groups=groups))
 
-    def _fetch_one(self, asked: Message) -> Message:
-        shard = self._shard(asked.group_id)
+    def _fetch_one(self, request: Message) -> Message:
+        shard = self._find_shard(request.group_id)
         if isinstance(shard, Shard):
-            return offsets.fetch(shard, asked)
-        return offset_fetch.OffsetFetchResponseGroup(group_id=asked.group_id, topics=(), error_code=shard)
+            return offsets.fetch(shard, request)
+        return offset_fetch.OffsetFetchResponseGroup(group_id=request.group_id, topics=(), error_code=shard)
 
     def delete_offsets(self, request: Message, token: int, now: int) -> None:
-        shard = self._shard(request.group_id, needs_name=True)
-        places = self._places((t.name, line.partition_index) for t in request.topics for line in t.partitions)
+        shard = self._find_shard(request.group_id, needs_name=True)
+        partitions = self._check_partitions(request)
 
         def done(error: ErrorCode, _now: int) -> None:
-            self._out.reply(token, _offsets_deleted(request, places, error))
+            self._out.reply(token, _offset_delete_response(request, partitions, error))
 
         if isinstance(shard, Shard):
-            administration.delete_offsets(shard, request.group_id, places, done, now)
+            administration.delete_offsets(shard, request.group_id, partitions, done, now)
         else:
             done(shard, now)
 
     # --- administration ----------------------------------------------------------------------------------------------
 
     def list(self, request: Message, token: int) -> None:
-        """All or nothing: a list that leaves out groups because they are being loaded would mislead."""
-        loading = any(not shard.ready for shard in self.shards.values())
-        matches = administration.matcher(request)
+        """All groups or none: a list without the groups that are being loaded would mislead."""
+        loading = any(not shard.is_loaded for shard in self.shards.values())
+        matches = administration.make_filter(request)
         groups = (
             ()
             if loading
             else tuple(
-                administration.listed(group)
+                administration.list_group(group)
                 for shard in self.shards.values()
                 for group in shard.groups.values()
                 if matches(group)
@@ -231,46 +239,48 @@ class Coordinator:
         self._out.reply(token, describe_groups.DescribeGroupsResponse(throttle_time=NO_DURATION, groups=groups))
 
     def _describe_one(self, group_id: str, client: Client) -> Message:
-        shard = self._shard(group_id)
+        shard = self._find_shard(group_id)
         if not isinstance(shard, Shard):
-            return administration.described(None, group_id, shard)
+            return administration.describe_group(None, group_id, shard)
         group = shard.groups.get(group_id)
-        return administration.missing(group_id, client) if group is None else administration.described(group, group_id)
+        if group is None:
+            return administration.describe_missing_group(group_id, client)
+        return administration.describe_group(group, group_id)
 
     def delete(self, request: Message, token: int, now: int) -> None:
-        """One answer when the last group is decided."""
+        """Answered when the last group has its outcome."""
         names = tuple(dict.fromkeys(request.groups_names))
         outcomes: dict[str, ErrorCode] = {}
 
         def decided(group_id: str, error: ErrorCode, _now: int) -> None:
             outcomes[group_id] = error
             if len(outcomes) == len(names):
-                self._out.reply(token, _groups_deleted(names, outcomes))
+                self._out.reply(token, _delete_groups_response(names, outcomes))
 
         if not names:
-            self._out.reply(token, _groups_deleted(names, outcomes))
-        for group_id in names:  # even one without a name: whoever reads outside of groups may have committed to it
-            shard = self._shard(group_id)
+            self._out.reply(token, _delete_groups_response(names, outcomes))
+        for group_id in names:  # also one without a name: a consumer without a group may have committed to it
+            shard = self._find_shard(group_id)
             if isinstance(shard, Shard):
                 administration.delete(shard, group_id, partial(decided, group_id), now)
             else:
                 decided(group_id, shard, now)
 
-    def _shard(self, group_id: str, *, needs_name: bool = False) -> Shard | ErrorCode:
+    def _find_shard(self, group_id: str, *, needs_name: bool = False) -> Shard | ErrorCode:
         if (needs_name and not group_id) or not records.fits(group_id):
             return ErrorCode.invalid_group_id
         shard = self.shards.get(partition_for(group_id, self.partitions))
         if shard is None:
             return ErrorCode.not_coordinator
-        return shard if shard.ready else ErrorCode.coordinator_load_in_progress
+        return shard if shard.is_loaded else ErrorCode.coordinator_load_in_progress
 
 
-def _groups_deleted(names: tuple[str, ...], outcomes: dict[str, ErrorCode]) -> Message:
+def _delete_groups_response(names: tuple[str, ...], outcomes: dict[str, ErrorCode]) -> Message:
     results = tuple(delete_groups.DeletableGroupResult(group_id=name, error_code=outcomes[name]) for name in names)
     return delete_groups.DeleteGroupsResponse(throttle_time=NO_DURATION, results=results)
 
 
-def _offsets_deleted(request: Message, places: dict[Place, ErrorCode], error: ErrorCode) -> Message:
+def _offset_delete_response(request: Message, partitions: dict[TopicPartition, ErrorCode], error: ErrorCode) -> Message:
     topics = (
         ()
         if error is not ErrorCode.none
@@ -279,9 +289,10 @@ def _offsets_deleted(request: Message, places: dict[Place, ErrorCode], error: Er
                 name=topic.name,
                 partitions=tuple(
                     offset_delete.OffsetDeleteResponsePartition(
-                        partition_index=line.partition_index, error_code=places[topic.name, line.partition_index]
+                        partition_index=partition.partition_index,
+                        error_code=partitions[topic.name, partition.partition_index],
                     )
-                    for line in topic.partitions
+                    for partition in topic.partitions
                 ),
             )
             for topic in request.topics

@@ -1,15 +1,15 @@
-"""One member of a group, and what it is waiting for.
+"""One member of a group, and the requests of it that wait.
 
-`join_token` and `sync_token` are requests that wait for an answer: for the next generation, for the assignment.
+`join_token` is a JoinGroup that waits for the next generation, `sync_token` a SyncGroup that waits for the assignment.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from insync.groups.memory_budget import MEMBER_BYTES
 from insync.groups.records import StoredMember
-from insync.groups.room import MEMBER
-from insync.groups.timers import Alarm
+from insync.groups.timers import Timer
 
 Protocols = tuple[tuple[str, bytes], ...]
 """(name, metadata) in the member's order of preference."""
@@ -25,9 +25,9 @@ class Member:
         "is_new",
         "join_token",
         "protocols",
-        "rebalance_timeout",
-        "session",
-        "session_timeout",
+        "rebalance_timeout_ms",
+        "session_timeout_ms",
+        "session_timer",
         "sync_token",
     )
 
@@ -38,56 +38,56 @@ class Member:
         *,
         client_id: str,
         client_host: str,
-        session_timeout: int,
-        rebalance_timeout: int,
+        session_timeout_ms: int,
+        rebalance_timeout_ms: int,
         protocols: Protocols,
-        session: Alarm,
+        session_timer: Timer,
     ) -> None:
         self.id = member_id
         self.instance_id = instance_id
         self.client_id = client_id
         self.client_host = client_host
-        self.session_timeout = session_timeout
-        self.rebalance_timeout = rebalance_timeout
+        self.session_timeout_ms = session_timeout_ms
+        self.rebalance_timeout_ms = rebalance_timeout_ms
         self.protocols = protocols
         self.assignment = b""
         self.join_token: int | None = None
         self.sync_token: int | None = None
         self.is_new = False
-        self.session = session
+        self.session_timer = session_timer
 
     @property
     def is_static(self) -> bool:
         return self.instance_id is not None
 
     @property
-    def weight(self) -> int:
-        """What it takes of the room for groups."""
-        said = sum(len(name) + len(data) for name, data in self.protocols)
+    def size_bytes(self) -> int:
+        """What it takes of the memory budget."""
+        protocols = sum(len(name) + len(data) for name, data in self.protocols)
         names = len(self.id) + len(self.instance_id or "") + len(self.client_id) + len(self.client_host)
-        return MEMBER + names + said + len(self.assignment)
+        return MEMBER_BYTES + names + protocols + len(self.assignment)
 
-    def heard(self, now: int) -> None:
-        self.session.set(now + self.session_timeout)
+    def extend_session(self, now: int) -> None:
+        self.session_timer.set(now + self.session_timeout_ms)
 
-    def excused(self) -> bool:
-        """A member that waits for an answer cannot heartbeat, and need not. A new one is not waited for that long."""
+    def is_waiting_for_answer(self) -> bool:
+        """A member that waits for an answer cannot heartbeat. A new one has its own, limited time for that."""
         return not self.is_new and (self.join_token is not None or self.sync_token is not None)
 
     def metadata(self, protocol: str | None) -> bytes:
         return next((data for name, data in self.protocols if name == protocol), b"")
 
-    def vote(self, candidates: Sequence[str]) -> str:
+    def vote_for_protocol(self, candidates: Sequence[str]) -> str:
         return next(name for name, _ in self.protocols if name in candidates)
 
-    def stored(self, protocol: str | None, assignment: bytes) -> StoredMember:
+    def to_record(self, protocol: str | None, assignment: bytes) -> StoredMember:
         return StoredMember(
             member_id=self.id,
             instance_id=self.instance_id,
             client_id=self.client_id,
             client_host=self.client_host,
-            rebalance_timeout=self.rebalance_timeout,
-            session_timeout=self.session_timeout,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            session_timeout_ms=self.session_timeout_ms,
             subscription=self.metadata(protocol),
             assignment=assignment,
         )

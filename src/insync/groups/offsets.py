@@ -1,7 +1,7 @@
-"""Committed offsets: stored, told, deleted and expired.
+"""Committed offsets: commit, fetch, delete and expire.
 
 A commit counts once it is committed to the log. Commits reach the cache in the order of the log, so the cache holds
-what a new coordinator would load (G2), also where the client was answered before its commit was replicated.
+what a new coordinator would load (G2), even if the client was answered before its commit was replicated.
 
 Notes: offsets_expired(group, count).
 """
@@ -9,63 +9,52 @@ Notes: offsets_expired(group, count).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from insync.groups import records
-from insync.groups import room as rooms
-from insync.groups.group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, Group, Place
+from insync.groups import memory_budget, records
+from insync.groups.group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, Group, TopicPartition
 from insync.groups.records import CommittedOffset, OffsetKey
+from insync.groups.shard import OnStored, Shard
 from insync.sansio import Client, Message
 from insync.wire.batch import NewRecord
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import offset_commit, offset_fetch
 from insync.wire.types import NO_DURATION
 
-if TYPE_CHECKING:
-    from insync.groups.shard import OnStored, Shard
-
 LATEST = 2**63 - 1
 GROUP_ID_NOT_FOUND_FROM = 9
-"""The first OffsetCommit that knows the error; older clients are told of a wrong generation."""
+"""The first OffsetCommit version with this error; older clients get ILLEGAL_GENERATION."""
 
 
 # --- commit ----------------------------------------------------------------------------------------------------------
 
 
 def commit(
-    shard: Shard, request: Message, places: dict[Place, ErrorCode], token: int, client: Client, now: int
+    shard: Shard, request: Message, partitions: dict[TopicPartition, ErrorCode], token: int, client: Client, now: int
 ) -> None:
-    """`places` are the partitions asked for, with an error where one is known already."""
+    """`partitions` are those in the request, with an error where one is already known."""
     group = shard.groups.get(request.group_id)
     if group is None and request.generation_id_or_member_epoch < 0:
-        if not shard.room.has_for_newcomer(rooms.GROUP):
+        if not shard.memory.has_space_for_new_member(memory_budget.GROUP_BYTES):
             full = ErrorCode.coordinator_not_available
-            shard.out.reply(token, committed(request, dict.fromkeys(places, full)))
+            shard.out.reply(token, commit_response(request, dict.fromkeys(partitions, full)))
             return
-        group = shard.create(request.group_id)  # no members: offsets that somebody keeps here
+        group = shard.create_group(request.group_id)  # without members: a consumer that assigns itself partitions
     error = _commit_error(group, request, client)
     if group is None or error is not ErrorCode.none:
-        shard.out.reply(token, committed(request, dict.fromkeys(places, error)))
+        shard.out.reply(token, commit_response(request, dict.fromkeys(partitions, error)))
         return
     if request.member_id in group.members and group.state in (STABLE, PREPARING):
-        group.members[request.member_id].heard(now)
-    made = _judge(shard, request, places, now)
-    if not made:
-        shard.out.reply(token, committed(request, places))
-        shard.forget_if_void(group)
+        group.members[request.member_id].extend_session(now)
+    new_offsets = _read_offsets(shard, request, partitions, now)
+    if not new_offsets:
+        shard.out.reply(token, commit_response(request, partitions))
+        shard.forget_if_unused(group)
         return
-    _store(shard, group, made, lambda error, _now: _answer(shard, request, places, made, error, token), now)
 
+    def answer(error: ErrorCode, _now: int) -> None:
+        shard.out.reply(token, commit_response(request, partitions | dict.fromkeys(new_offsets, error)))
 
-def _answer(
-    shard: Shard,
-    request: Message,
-    places: dict[Place, ErrorCode],
-    made: dict[Place, CommittedOffset],
-    error: ErrorCode,
-    token: int,
-) -> None:
-    shard.out.reply(token, committed(request, places | dict.fromkeys(made, error)))
+    _store(shard, group, new_offsets, answer, now)
 
 
 def _commit_error(group: Group | None, request: Message, client: Client) -> ErrorCode:
@@ -88,73 +77,79 @@ def _commit_error(group: Group | None, request: Message, client: Client) -> Erro
     return error
 
 
-def _judge(shard: Shard, request: Message, places: dict[Place, ErrorCode], now: int) -> dict[Place, CommittedOffset]:
-    made: dict[Place, CommittedOffset] = {}
-    wall = shard.wall(now)
+def _read_offsets(
+    shard: Shard, request: Message, partitions: dict[TopicPartition, ErrorCode], now: int
+) -> dict[TopicPartition, CommittedOffset]:
+    """The offsets that can be stored; `partitions` gets the error of those that cannot."""
+    new_offsets: dict[TopicPartition, CommittedOffset] = {}
+    wall_ms = shard.wall_clock_ms(now)
     for topic in request.topics:
-        for line in topic.partitions:
-            place = (topic.name, line.partition_index)
-            metadata = line.committed_metadata or ""
-            if places[place] is not ErrorCode.none:
+        for request_partition in topic.partitions:
+            partition = (topic.name, request_partition.partition_index)
+            metadata = request_partition.committed_metadata or ""
+            if partitions[partition] is not ErrorCode.none:
                 continue
             if len(metadata) > shard.config.offset_metadata_max_bytes or not records.fits(metadata):
-                places[place] = ErrorCode.offset_metadata_too_large
+                partitions[partition] = ErrorCode.offset_metadata_too_large
                 continue
-            made[place] = CommittedOffset(
-                offset=line.committed_offset,
-                leader_epoch=line.committed_leader_epoch,
+            new_offsets[partition] = CommittedOffset(
+                offset=request_partition.committed_offset,
+                leader_epoch=request_partition.committed_leader_epoch,
                 metadata=metadata,
-                commit_timestamp=wall,
-                expire_timestamp=_expiry(request, wall),
+                commit_timestamp=wall_ms,
+                expire_timestamp=_expiry(request, wall_ms),
             )
-    return made
+    return new_offsets
 
 
-def _expiry(request: Message, wall: int) -> int:
-    """Old clients may say how long they want an offset kept; others leave it to the broker."""
-    retention: int = getattr(request, "retention_ms", -1)  # see wire.old_requests
-    return min(wall + retention, LATEST) if retention >= 0 else -1
+def _expiry(request: Message, wall_ms: int) -> int:
+    """Old clients may choose how long an offset is kept; others leave it to the broker."""
+    retention_ms: int = getattr(request, "retention_ms", -1)  # see wire.old_requests
+    return min(wall_ms + retention_ms, LATEST) if retention_ms >= 0 else -1
 
 
-def _store(shard: Shard, group: Group, made: dict[Place, CommittedOffset], then: OnStored, now: int) -> None:
-    for place in made:
-        group.pending_commits[place] = group.pending_commits.get(place, 0) + 1
+def _store(
+    shard: Shard, group: Group, new_offsets: dict[TopicPartition, CommittedOffset], then: OnStored, now: int
+) -> None:
+    for partition in new_offsets:
+        group.pending_commits[partition] = group.pending_commits.get(partition, 0) + 1
 
     def apply() -> None:
-        for place, offset in made.items():
-            _end_pending(group, place)
-            group.offsets[place] = offset
+        for partition, offset in new_offsets.items():
+            _end_pending(group, partition)
+            group.offsets[partition] = offset
 
     def discard() -> None:
-        for place in made:
-            _end_pending(group, place)
+        for partition in new_offsets:
+            _end_pending(group, partition)
 
     def on_stored(error: ErrorCode, now: int) -> None:
         then(error, now)
-        shard.forget_if_void(group)
+        shard.forget_if_unused(group)
 
-    lines = [
-        NewRecord(records.offset_key(OffsetKey(group.id, *place)), records.offset_value(offset))
-        for place, offset in made.items()
+    new_records = [
+        NewRecord(records.offset_key(OffsetKey(group.id, *partition)), records.offset_value(offset))
+        for partition, offset in new_offsets.items()
     ]
-    shard.store(lines, on_stored, now, apply=apply, discard=discard)
+    shard.store(new_records, on_stored, now, apply=apply, discard=discard)
 
 
-def _end_pending(group: Group, place: Place) -> None:
-    group.pending_commits[place] -= 1
-    if not group.pending_commits[place]:
-        del group.pending_commits[place]
+def _end_pending(group: Group, partition: TopicPartition) -> None:
+    group.pending_commits[partition] -= 1
+    if not group.pending_commits[partition]:
+        del group.pending_commits[partition]
 
 
-def committed(request: Message, places: dict[Place, ErrorCode]) -> Message:
+def commit_response(request: Message, partitions: dict[TopicPartition, ErrorCode]) -> Message:
     topics = tuple(
         offset_commit.OffsetCommitResponseTopic(
             name=topic.name,
             partitions=tuple(
                 offset_commit.OffsetCommitResponsePartition(
-                    partition_index=line.partition_index, error_code=places[topic.name, line.partition_index]
+                    partition_index=partition.partition_index,
+                    error_code=partitions[topic.name, partition.partition_index],
                 )
-                for line in topic.partitions
+                for partition in topic.partitions
             ),
         )
         for topic in request.topics
@@ -165,33 +160,37 @@ def committed(request: Message, places: dict[Place, ErrorCode]) -> Message:
 # --- fetch -----------------------------------------------------------------------------------------------------------
 
 
-def fetch(shard: Shard, asked: Message) -> Message:
-    """W21: whoever never committed, or is not known at all, starts at -1, without an error."""
-    group = shard.groups.get(asked.group_id)
+def fetch(shard: Shard, request: Message) -> Message:
+    """W21: a partition without a committed offset, or of an unknown group, has offset -1 and no error."""
+    group = shard.groups.get(request.group_id)
     offsets = group.offsets if group is not None and group.state != DEAD else {}
-    wanted = _all_places(offsets) if asked.topics is None else {t.name: t.partition_indexes for t in asked.topics}
+    indexes_by_topic = (
+        _group_by_topic(offsets)
+        if request.topics is None
+        else {topic.name: topic.partition_indexes for topic in request.topics}
+    )
     topics = tuple(
         offset_fetch.OffsetFetchResponseTopics(
-            name=topic, partitions=tuple(_line(index, offsets.get((topic, index))) for index in indexes)
+            name=topic, partitions=tuple(_response_partition(index, offsets.get((topic, index))) for index in indexes)
         )
-        for topic, indexes in wanted.items()
+        for topic, indexes in indexes_by_topic.items()
     )
-    return offset_fetch.OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics, error_code=ErrorCode.none)
+    return offset_fetch.OffsetFetchResponseGroup(group_id=request.group_id, topics=topics, error_code=ErrorCode.none)
 
 
-def _all_places(offsets: Iterable[Place]) -> dict[str, list[int]]:
-    places: dict[str, list[int]] = {}
-    for topic, index in offsets:
-        places.setdefault(topic, []).append(index)
-    return places
+def _group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    indexes: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        indexes.setdefault(topic, []).append(index)
+    return indexes
 
 
-def _line(index: int, found: CommittedOffset | None) -> Message:
+def _response_partition(index: int, committed: CommittedOffset | None) -> Message:
     return offset_fetch.OffsetFetchResponsePartitions(
         partition_index=index,
-        committed_offset=found.offset if found else -1,
-        committed_leader_epoch=found.leader_epoch if found else -1,
-        metadata=found.metadata if found else "",
+        committed_offset=committed.offset if committed else -1,
+        committed_leader_epoch=committed.leader_epoch if committed else -1,
+        metadata=committed.metadata if committed else "",
         error_code=ErrorCode.none,
     )
 
@@ -199,45 +198,47 @@ def _line(index: int, found: CommittedOffset | None) -> Message:
 # --- delete and expire -----------------------------------------------------------------------------------------------
 
 
-def delete(shard: Shard, group: Group, places: Iterable[Place], then: OnStored, now: int) -> None:
-    """Tombstones for those of `places` that have an offset, or are about to have one."""
-    gone = [place for place in places if place in group.offsets or place in group.pending_commits]
+def delete(shard: Shard, group: Group, partitions: Iterable[TopicPartition], then: OnStored, now: int) -> None:
+    """Write tombstones for those of `partitions` that have an offset, or are about to have one."""
+    deleted = [
+        partition for partition in partitions if partition in group.offsets or partition in group.pending_commits
+    ]
 
     def apply() -> None:
-        for place in gone:
-            group.offsets.pop(place, None)
+        for partition in deleted:
+            group.offsets.pop(partition, None)
 
-    if gone:
-        shard.store(tombstones(group, gone), then, now, apply=apply)
+    if deleted:
+        shard.store(tombstones(group, deleted), then, now, apply=apply)
     else:
         then(ErrorCode.none, now)
 
 
-def tombstones(group: Group, places: Iterable[Place]) -> list[NewRecord]:
-    return [NewRecord(records.offset_key(OffsetKey(group.id, *place)), None) for place in places]
+def tombstones(group: Group, partitions: Iterable[TopicPartition]) -> list[NewRecord]:
+    return [NewRecord(records.offset_key(OffsetKey(group.id, *partition)), None) for partition in partitions]
 
 
 def expire(shard: Shard, group: Group, now: int) -> None:
-    """Offsets go when nobody has used them for the retention time: since they were committed, where there is no group
-    or none of its members reads the topic; else not before the group has been empty for that long."""
-    wall = shard.wall(now)
-    old = [place for place, offset in group.offsets.items() if expired(shard, group, place, offset, wall)]
-    if old:
-        shard.out.note("offsets_expired", group=group.id, count=len(old))
-        delete(shard, group, old, lambda _error, _now: None, now)
+    """Delete offsets that were unused for the retention time. It counts from the commit if there is no group or no
+    member subscribes to the topic, else from when the group became empty."""
+    wall_ms = shard.wall_clock_ms(now)
+    expired = [
+        partition for partition, offset in group.offsets.items() if is_expired(shard, group, partition, offset, wall_ms)
+    ]
+    if expired:
+        shard.out.note("offsets_expired", group=group.id, count=len(expired))
+        delete(shard, group, expired, lambda _error, _now: None, now)
 
 
-def expired(shard: Shard, group: Group, place: Place, offset: CommittedOffset, wall: int) -> bool:
-    if place in group.pending_commits or group.subscribes(place[0]):
+def is_expired(shard: Shard, group: Group, partition: TopicPartition, offset: CommittedOffset, wall_ms: int) -> bool:
+    if partition in group.pending_commits or group.subscribes(partition[0]):
         return False
     if offset.expire_timestamp >= 0:
-        return wall >= offset.expire_timestamp
-    if group.protocol_type is None:
-        since = offset.commit_timestamp
+        return wall_ms >= offset.expire_timestamp
+    if group.protocol_type is None or (group.state == STABLE and group.subscribed_topics is not None):
+        since_ms = offset.commit_timestamp
     elif group.state == EMPTY:
-        since = max(group.state_since, offset.commit_timestamp) if group.state_since >= 0 else offset.commit_timestamp
-    elif group.state == STABLE and group.subscribed is not None:
-        since = offset.commit_timestamp
+        since_ms = max(group.state_since_ms, offset.commit_timestamp)
     else:
         return False
-    return wall - since >= shard.config.offsets_retention_ms
+    return wall_ms - since_ms >= shard.config.offsets_retention_ms

@@ -1,8 +1,8 @@
 """The records of `__consumer_offsets`, byte for byte Kafka's.
 
-A key starts with its type, two bytes: 0 and 1 are a committed offset's, 2 is a group's. A value starts with its
-version. Version 3 is written, which every broker since 2.3 reads; 0 to 4 are read, 4 in the flexible encoding. No
-value (a tombstone) deletes. Keys of other types belong to protocols that are not served here: `read_key` says None.
+A key starts with its type in two bytes: 0 and 1 for a committed offset, 2 for a group. A value starts with its version.
+Version 3 is written, which every broker since 2.3 reads; versions 0 to 4 are read, 4 in the flexible encoding. A record
+without a value (a tombstone) deletes. For keys of other types, of protocols not served here, `read_key` returns None.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ OFFSET_KEYS = (0, 1)
 GROUP_KEY = 2
 WITH_EXPIRY = 1
 VERSION = 3
-_NEWEST = 4
-_LONGEST = 2**15 - 1
+_FLEXIBLE_VERSION = 4
+_MAX_STRING_BYTES = 2**15 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class CommittedOffset:
     metadata: str = ""
     commit_timestamp: int
     expire_timestamp: int = -1
-    """Kept from version 1 records, whose clients chose a retention of their own."""
+    """From version 1 records, whose clients chose the retention themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +53,8 @@ class StoredMember:
     instance_id: str | None = None
     client_id: str
     client_host: str
-    rebalance_timeout: int
-    session_timeout: int
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
     subscription: bytes
     assignment: bytes
 
@@ -81,7 +81,7 @@ def group_key(group: str) -> bytes:
 
 
 def offset_value(committed: CommittedOffset) -> bytes:
-    """Only version 1 has a time of its own at which the offset expires; it has no epoch."""
+    """Only version 1 has an expiry time; it has no leader epoch."""
     if committed.expire_timestamp >= 0:
         return b"".join(
             (
@@ -124,8 +124,8 @@ def _member(member: StoredMember) -> bytes:
             _string(member.instance_id),
             _string(member.client_id),
             _string(member.client_host),
-            _I32.pack(member.rebalance_timeout),
-            _I32.pack(member.session_timeout),
+            _I32.pack(member.rebalance_timeout_ms),
+            _I32.pack(member.session_timeout_ms),
             _I32.pack(len(member.subscription)),
             member.subscription,
             _I32.pack(len(member.assignment)),
@@ -135,8 +135,10 @@ def _member(member: StoredMember) -> bytes:
 
 
 def fits(*texts: str | None) -> bool:
-    """Whether strings of a request can be stored: newer requests carry longer ones than the records can."""
-    return all(text is None or len(text) <= _LONGEST // 4 or len(text.encode()) <= _LONGEST for text in texts)
+    """Whether strings of a request can be stored: newer requests can carry longer ones than the records."""
+    return all(
+        text is None or len(text) <= _MAX_STRING_BYTES // 4 or len(text.encode()) <= _MAX_STRING_BYTES for text in texts
+    )
 
 
 def _string(text: str | None) -> bytes:
@@ -184,15 +186,15 @@ def _read_member(reader: _Reader, version: int) -> StoredMember:
     member_id = reader.text()
     instance_id = reader.string() if version >= 3 else None
     client_id, client_host = reader.text(), reader.text()
-    rebalance_timeout = reader.int32() if version >= 1 else -1
-    session_timeout = reader.int32()
+    rebalance_timeout_ms = reader.int32() if version >= 1 else -1
+    session_timeout_ms = reader.int32()
     member = StoredMember(
         member_id=member_id,
         instance_id=instance_id,
         client_id=client_id,
         client_host=client_host,
-        rebalance_timeout=rebalance_timeout if rebalance_timeout >= 0 else session_timeout,
-        session_timeout=session_timeout,
+        rebalance_timeout_ms=rebalance_timeout_ms if rebalance_timeout_ms >= 0 else session_timeout_ms,
+        session_timeout_ms=session_timeout_ms,
         subscription=reader.bytes(),
         assignment=reader.bytes(),
     )
@@ -203,9 +205,9 @@ def _read_member(reader: _Reader, version: int) -> StoredMember:
 def _versioned(data: bytes) -> tuple[_Reader, int]:
     reader = _Reader(data)
     version = reader.int16()
-    if not 0 <= version <= _NEWEST:
-        raise MalformedFrame(f"a group record of version {version}")
-    reader.flexible = version >= _NEWEST
+    if not 0 <= version <= _FLEXIBLE_VERSION:
+        raise MalformedFrame(f"group record of unknown version {version}")
+    reader.flexible = version >= _FLEXIBLE_VERSION
     return reader, version
 
 
@@ -220,8 +222,8 @@ class _Reader:
     def _number(self, kind: Struct) -> int:
         try:
             (value,) = kind.unpack_from(self.data, self.pos)
-        except error as why:
-            raise MalformedFrame("a group record that is cut off") from why
+        except error as cause:
+            raise MalformedFrame("truncated group record") from cause
         self.pos += kind.size
         return int(value)
 
@@ -239,25 +241,25 @@ class _Reader:
             return self._number(kind)
         try:
             value, self.pos = read_uvarint(self.data, self.pos)
-        except IndexError as why:
-            raise MalformedFrame("a group record that is cut off") from why
+        except IndexError as cause:
+            raise MalformedFrame("truncated group record") from cause
         return value - 1
 
     def _take(self, length: int) -> bytes:
         end = self.pos + length
         if end > len(self.data):
-            raise MalformedFrame("a group record that is cut off")
+            raise MalformedFrame("truncated group record")
         taken, self.pos = self.data[self.pos : end], end
         return taken
 
     def string(self) -> str | None:
         length = self._length(_I16)
-        if length > _LONGEST:  # no coordinator writes it, and none could write it again
-            raise MalformedFrame(f"a group record with a string of {length} bytes")
+        if length > _MAX_STRING_BYTES:  # no coordinator writes such a string
+            raise MalformedFrame(f"group record with a string of {length} bytes")
         try:
             return None if length < 0 else self._take(length).decode()
-        except UnicodeDecodeError as why:
-            raise MalformedFrame("a group record with a bad string") from why
+        except UnicodeDecodeError as cause:
+            raise MalformedFrame("group record with a string that is not UTF-8") from cause
 
     def text(self) -> str:
         return self.string() or ""
@@ -268,7 +270,7 @@ class _Reader:
     def count(self) -> int:
         count = self._length(_I32)
         if count > len(self.data) - self.pos:
-            raise MalformedFrame("a group record with more members than bytes")
+            raise MalformedFrame("group record with more members than bytes")
         return count
 
     def skip_tags(self) -> None:

@@ -1,8 +1,8 @@
 """The groups of one partition of `__consumer_offsets`, in one leader epoch of this broker (G1).
 
-A shard is replayed from the log first (`replay`, then `loaded`), and closed when its epoch ends: members that wait for
-a generation or an assignment are then answered NOT_COORDINATOR. What a shard has decided reaches the log through
-`store`; the outcome is reported even after the shard is closed, so callers look at `closed`.
+A shard is replayed from the log first (`replay`, then `finish_loading`), and closed when its epoch ends: members that
+wait for a generation or an assignment are then answered NOT_COORDINATOR. Decisions of a shard reach the log through
+`store`; the outcome is reported even after the shard is closed, so callers check `is_closed`.
 
 Notes: group_record_unreadable(partition, offset, why).
 """
@@ -14,12 +14,12 @@ from random import Random
 from typing import Protocol
 from uuid import UUID
 
-from insync.groups import answers, rebalancing, records
+from insync.groups import answers, records
 from insync.groups.config import GroupConfig
 from insync.groups.group import EMPTY, STABLE, Group
 from insync.groups.member import Member
+from insync.groups.memory_budget import MemoryBudget
 from insync.groups.records import GroupKey, OffsetKey, StoredGroup, StoredMember
-from insync.groups.room import Room
 from insync.groups.timers import Timers
 from insync.sansio import Outbox
 from insync.wire import batch
@@ -27,15 +27,15 @@ from insync.wire.batch import NewRecord, Record
 from insync.wire.errors import ErrorCode, MalformedFrame
 
 OnStored = Callable[[ErrorCode, int], None]
-"""(outcome, now): what a client may be told about a write."""
+"""(outcome, now): the result of a write, as the client sees it."""
 
 
-def _nothing() -> None:
+def _no_op() -> None:
     """For records that change nothing in memory."""
 
 
 class OffsetsLog(Protocol):
-    """Where records go: acks=all into one partition of `__consumer_offsets`, in one leader epoch (G1).
+    """Appends with acks=all to one partition of `__consumer_offsets`, in one leader epoch (G1).
 
     `on_done(error, base_offset, now)` is called once. `on_committed(now)` is called when the records are committed, in
     the order of the log: before `on_done`, or later if that reported a timeout or too few replicas (G2).
@@ -52,20 +52,31 @@ class OffsetsLog(Protocol):
     ) -> None: ...
 
 
+class TimeoutHandlers(Protocol):
+    """What happens at the timeouts of groups and members: `rebalancing` implements it."""
+
+    def on_join_timeout(self, shard: Shard, group: Group, now: int) -> None: ...
+
+    def on_sync_timeout(self, shard: Shard, group: Group, now: int) -> None: ...
+
+    def on_session_timeout(self, shard: Shard, group: Group, member: Member, now: int) -> None: ...
+
+
 class Shard:
     __slots__ = (
-        "closed",
+        "_timeouts",
         "config",
         "epoch",
         "groups",
         "index",
+        "is_closed",
+        "is_loaded",
         "log",
+        "memory",
         "out",
-        "ready",
         "rng",
-        "room",
         "timers",
-        "wall_offset",
+        "wall_offset_ms",
     )
 
     def __init__(
@@ -78,8 +89,9 @@ class Shard:
         out: Outbox,
         rng: Random,
         timers: Timers,
-        room: Room,
-        wall_offset: int,
+        timeouts: TimeoutHandlers,
+        memory: MemoryBudget,
+        wall_offset_ms: int,
     ) -> None:
         self.index = index
         self.epoch = epoch
@@ -88,58 +100,59 @@ class Shard:
         self.out = out
         self.rng = rng
         self.timers = timers
-        self.room = room
-        self.wall_offset = wall_offset
+        self._timeouts = timeouts
+        self.memory = memory
+        self.wall_offset_ms = wall_offset_ms
         self.groups: dict[str, Group] = {}
-        self.ready = False
-        self.closed = False
+        self.is_loaded = False
+        self.is_closed = False
 
-    def create(self, group_id: str) -> Group:
+    def create_group(self, group_id: str) -> Group:
         group = self.groups[group_id] = Group(
             group_id,
             self.timers,
-            self.room,
-            on_join=lambda group, now: rebalancing.join_alarm_rang(self, group, now),
-            on_sync=lambda group, now: rebalancing.sync_alarm_rang(self, group, now),
+            self.memory,
+            on_join_timeout=lambda group, now: self._timeouts.on_join_timeout(self, group, now),
+            on_sync_timeout=lambda group, now: self._timeouts.on_sync_timeout(self, group, now),
         )
         return group
 
-    def forget_if_void(self, group: Group) -> None:
-        """Whoever asks for a group and goes no further leaves nothing behind."""
-        if group.is_void and self.groups.get(group.id) is group:
-            group.silence()
+    def forget_if_unused(self, group: Group) -> None:
+        """A request that creates a group and is then refused leaves nothing behind."""
+        if group.is_unused and self.groups.get(group.id) is group:
+            group.close()
             del self.groups[group.id]
 
     def new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{UUID(int=self.rng.getrandbits(128), version=4)}"
 
-    def wall(self, now: int) -> int:
-        return now + self.wall_offset
+    def wall_clock_ms(self, now: int) -> int:
+        return now + self.wall_offset_ms
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def store(
         self,
-        made: Sequence[NewRecord],
+        new_records: Sequence[NewRecord],
         on_stored: OnStored,
         now: int,
         *,
-        apply: Callable[[], None] = _nothing,
-        discard: Callable[[], None] = _nothing,
+        apply: Callable[[], None] = _no_op,
+        discard: Callable[[], None] = _no_op,
     ) -> None:
         """G2: `apply` is called when the records are committed, `discard` when they will not be, and `on_stored` once,
-        with what the client is answered. After a timeout the client may have its answer long before `apply`."""
+        with the result for the client. After a timeout the client may have its answer long before `apply`."""
 
         def on_committed(_now: int) -> None:
-            if not self.closed:
+            if not self.is_closed:
                 apply()
 
         def on_done(error: ErrorCode, _offset: int, now: int) -> None:
             if error is not ErrorCode.none and not may_still_commit(error):
                 discard()
-            on_stored(told(error), now)
+            on_stored(to_coordinator_error(error), now)
 
-        data = batch.build(made, timestamp_ms=self.wall(now))
+        data = batch.build(new_records, timestamp_ms=self.wall_clock_ms(now))
         self.log.append(self.index, self.epoch, data, on_done, on_committed, now)
 
     def store_group(self, stored: StoredGroup, group_id: str, on_stored: OnStored, now: int) -> None:
@@ -148,11 +161,11 @@ class Shard:
     # --- loading -----------------------------------------------------------------------------------------------------
 
     def replay(self, record: Record) -> None:
-        """One committed record; what cannot be read is left out, as it was not written by a coordinator."""
+        """Apply one committed record. An unreadable one is skipped: no coordinator has written it."""
         try:
             self._replay(record)
-        except MalformedFrame as why:
-            self.out.note("group_record_unreadable", partition=self.index, offset=record.offset, why=str(why))
+        except MalformedFrame as error:
+            self.out.note("group_record_unreadable", partition=self.index, offset=record.offset, why=str(error))
 
     def _replay(self, record: Record) -> None:
         key = records.read_key(record.key or b"")
@@ -162,22 +175,22 @@ class Shard:
             self._replay_group(key.group, record.value)
 
     def _replay_offset(self, key: OffsetKey, value: bytes | None) -> None:
-        place = (key.topic, key.partition)
+        partition = (key.topic, key.partition)
         if value is not None:
             committed = records.read_offset(value)
-            (self.groups.get(key.group) or self.create(key.group)).offsets[place] = committed
+            (self.groups.get(key.group) or self.create_group(key.group)).offsets[partition] = committed
         elif key.group in self.groups:
-            self.groups[key.group].offsets.pop(place, None)
+            self.groups[key.group].offsets.pop(partition, None)
 
     def _replay_group(self, group_id: str, value: bytes | None) -> None:
         """A later record of a group replaces an earlier one; its offsets have records of their own."""
         stored = None if value is None else records.read_group(value)
         before = self.groups.pop(group_id, None)
         if before is not None:
-            before.silence()
+            before.close()
         if stored is None and (before is None or not before.offsets):
             return
-        group = self.create(group_id)
+        group = self.create_group(group_id)
         group.offsets = before.offsets if before else {}
         if stored is not None:
             self._restore(group, stored)
@@ -186,27 +199,27 @@ class Shard:
         group.protocol_type = stored.protocol_type or None
         group.generation = stored.generation
         group.protocol = stored.protocol
-        for each in stored.members:
-            member = self._member(group, each, stored.protocol)
+        for stored_member in stored.members:
+            member = self._restore_member(group, stored_member, stored.protocol)
             group.add(member)
-            group.set_assignment(member, each.assignment)
+            group.set_assignment(member, stored_member.assignment)
         group.leader = stored.leader
-        group.become(STABLE if stored.members else EMPTY, stored.state_timestamp)
-        group.resubscribe()
+        group.set_state(STABLE if stored.members else EMPTY, stored.state_timestamp)
+        group.update_subscription()
 
-    def _member(self, group: Group, stored: StoredMember, protocol: str | None) -> Member:
-        return self.member(
+    def _restore_member(self, group: Group, stored: StoredMember, protocol: str | None) -> Member:
+        return self.create_member(
             group,
             stored.member_id,
             stored.instance_id,
             client_id=stored.client_id,
             client_host=stored.client_host,
-            session_timeout=stored.session_timeout,
-            rebalance_timeout=stored.rebalance_timeout,
+            session_timeout_ms=stored.session_timeout_ms,
+            rebalance_timeout_ms=stored.rebalance_timeout_ms,
             protocols=((protocol or "", stored.subscription),),
         )
 
-    def member(
+    def create_member(
         self,
         group: Group,
         member_id: str,
@@ -214,8 +227,8 @@ class Shard:
         *,
         client_id: str,
         client_host: str,
-        session_timeout: int,
-        rebalance_timeout: int,
+        session_timeout_ms: int,
+        rebalance_timeout_ms: int,
         protocols: tuple[tuple[str, bytes], ...],
     ) -> Member:
         member = Member(
@@ -223,39 +236,39 @@ class Shard:
             instance_id,
             client_id=client_id,
             client_host=client_host,
-            session_timeout=session_timeout,
-            rebalance_timeout=rebalance_timeout,
+            session_timeout_ms=session_timeout_ms,
+            rebalance_timeout_ms=rebalance_timeout_ms,
             protocols=protocols,
-            session=self.timers.alarm(lambda now: rebalancing.session_expired(self, group, member, now)),
+            session_timer=self.timers.create(lambda now: self._timeouts.on_session_timeout(self, group, member, now)),
         )
         return member
 
-    def loaded(self, now: int) -> None:
-        """The members of the last coordinator have a whole session to find this one."""
-        for group in [g for g in self.groups.values() if g.protocol_type is None and not g.offsets]:
-            group.silence()
+    def finish_loading(self, now: int) -> None:
+        """Members of the previous coordinator have a whole session timeout to find this one."""
+        for group in [group for group in self.groups.values() if group.protocol_type is None and not group.offsets]:
+            group.close()
             del self.groups[group.id]
-        self.ready = True
+        self.is_loaded = True
         for group in self.groups.values():
             for member in group.members.values():
-                member.heard(now)
+                member.extend_session(now)
 
     def close(self) -> None:
-        self.closed = True
+        self.is_closed = True
         for group in self.groups.values():
-            group.silence()
+            group.close()
             for member in group.members.values():
                 answers.refuse_join(self.out, member, member.id, ErrorCode.not_coordinator)
                 answers.answer_sync(self.out, group, member, ErrorCode.not_coordinator)
 
 
 def may_still_commit(error: ErrorCode) -> bool:
-    """P2, P3: the records are in the log, whatever the client was answered."""
+    """P2, P3: the records are in the log, although the client got an error."""
     return error in (ErrorCode.request_timed_out, ErrorCode.not_enough_replicas_after_append)
 
 
-def told(error: ErrorCode) -> ErrorCode:
-    """What clients of groups hear of a failed write: in their words, and so that they know whom to ask again."""
+def to_coordinator_error(error: ErrorCode) -> ErrorCode:
+    """Translate a failed write for clients of groups, so that they know whether to look for another coordinator."""
     if error in (ErrorCode.not_leader_or_follower, ErrorCode.kafka_storage_error, ErrorCode.fenced_leader_epoch):
         return ErrorCode.not_coordinator
     if error in _UNAVAILABLE:

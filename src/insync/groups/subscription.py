@@ -1,31 +1,28 @@
-"""Which topics the members of a "consumer" group read: the one thing that the coordinator reads of their metadata.
+"""The topics that the members of a "consumer" group subscribe to: all that the coordinator reads of their metadata.
 
-Kafka's consumer protocol: version (2 bytes), then the topics, an array of strings. What follows is the assignors' own.
+Kafka's consumer protocol: version (2 bytes), then the topics, an array of strings. The rest is for the assignors.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from struct import error, unpack_from
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from insync.groups.group import Group
 
 CONSUMER = "consumer"
 
 
-def topics_of(group: Group) -> tuple[str, ...] | None:
-    """All members' topics; None when one of them cannot be read."""
-    topics: dict[str, None] = {}
-    for member in group.members.values():
-        found = topics_in(member.metadata(group.protocol))
-        if found is None:
+def read_all_topics(members_metadata: Iterable[bytes]) -> tuple[str, ...] | None:
+    """The topics of all members; None if the metadata of one cannot be read."""
+    all_topics: dict[str, None] = {}
+    for metadata in members_metadata:
+        topics = read_topics(metadata)
+        if topics is None:
             return None
-        topics.update(dict.fromkeys(found))
-    return tuple(topics)
+        all_topics.update(dict.fromkeys(topics))
+    return tuple(all_topics)
 
 
-def topics_in(metadata: bytes) -> tuple[str, ...] | None:
+def read_topics(metadata: bytes) -> tuple[str, ...] | None:
     topics = []
     try:
         _, count = unpack_from(">hi", metadata)

@@ -1,7 +1,7 @@
-"""Alarms that are put off far more often than they ring: every heartbeat moves one.
+"""Timers that are postponed far more often than they fire: every heartbeat postpones one.
 
-Moving an alarm to a later time touches no heap. Its entry stays where it is, and when that time comes the alarm is
-entered again for the time it has by then. Entries of alarms that were cancelled or replaced are swept out now and then.
+Postponing a timer does not touch the heap. Its entry stays, and when that is due the timer is entered again for its
+current time. Entries of timers that were cancelled or replaced are swept out now and then.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
-FEW = 100
+MIN_SWEEP_SIZE = 100
 
 
-class Alarm:
+class Timer:
     __slots__ = ("_entered", "action", "at", "timers")
 
     def __init__(self, timers: Timers, action: Callable[[int], None]) -> None:
@@ -30,14 +30,14 @@ class Alarm:
     def cancel(self) -> None:
         self.at = None
 
-    def stands(self, entry: int) -> bool:
-        """Whether the entry for `entry` is worth keeping; if not, it counts as gone."""
+    def is_entry_current(self, entry: int) -> bool:
+        """Whether the entry for `entry` is worth keeping; if not, it counts as removed."""
         if self._entered == entry and self.at is None:
             self._entered = None
         return self._entered == entry
 
-    def came(self, entry: int, now: int) -> None:
-        """Its entry for `entry` has come up: ring, wait on, or nothing, if a later call replaced or cancelled it."""
+    def on_entry_due(self, entry: int, now: int) -> None:
+        """The entry for `entry` is due: fire, wait longer, or do nothing if the entry was replaced or cancelled."""
         if self._entered != entry:
             return
         self._entered = None
@@ -54,35 +54,35 @@ class Timers:
     __slots__ = ("_heap", "_sequence", "_sweep_at")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Alarm]] = []
+        self._heap: list[tuple[int, int, Timer]] = []
         self._sequence = 0
-        self._sweep_at = FEW
+        self._sweep_at = MIN_SWEEP_SIZE
 
     def __len__(self) -> int:
         return len(self._heap)
 
-    def alarm(self, action: Callable[[int], None]) -> Alarm:
-        return Alarm(self, action)
+    def create(self, action: Callable[[int], None]) -> Timer:
+        return Timer(self, action)
 
-    def enter(self, at: int, alarm: Alarm) -> None:
+    def enter(self, at: int, timer: Timer) -> None:
         self._sequence += 1
-        heappush(self._heap, (at, self._sequence, alarm))
+        heappush(self._heap, (at, self._sequence, timer))
         if len(self._heap) > self._sweep_at:
-            self._heap = [entry for entry in self._heap if entry[2].stands(entry[0])]
+            self._heap = [entry for entry in self._heap if entry[2].is_entry_current(entry[0])]
             heapify(self._heap)
-            self._sweep_at = 2 * len(self._heap) + FEW
+            self._sweep_at = 2 * len(self._heap) + MIN_SWEEP_SIZE
 
     def run(self, now: int) -> None:
-        """Ring all that is due. What an alarm sets for `now` itself rings in the next run."""
+        """Fire all that are due. A timer that is set to `now` meanwhile fires in the next run."""
         due = []
         while self._heap and self._heap[0][0] <= now:
             due.append(heappop(self._heap))
-        for at, _, alarm in due:
-            alarm.came(at, now)
+        for at, _, timer in due:
+            timer.on_entry_due(at, now)
 
     def next_deadline(self) -> int | None:
-        """Never later than the first alarm; now and then earlier, for one that was put off."""
+        """Never later than the first timer; sometimes earlier, for one that was postponed."""
         while self._heap and self._heap[0][2].at is None:
-            at, _, alarm = heappop(self._heap)
-            alarm.came(at, at)
+            at, _, timer = heappop(self._heap)
+            timer.on_entry_due(at, at)
         return self._heap[0][0] if self._heap else None

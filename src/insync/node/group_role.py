@@ -61,7 +61,7 @@ class GroupRole:
             log=self,
             out=out,
             rng=rng,
-            wall_offset=config.wall_offset_ms,
+            wall_offset_ms=config.wall_offset_ms,
             has_partition=lambda topic, index: image().find(topic, index) is not None,
             now=now,
         )

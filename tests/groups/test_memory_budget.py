@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from group_world import DELAY, SESSION, World
 
-from insync.groups import room as rooms
-from insync.groups import timers
+from insync.groups import memory_budget, timers
 from insync.groups.timers import Timers
 from insync.sansio import Client
 from insync.wire.errors import ErrorCode
@@ -14,7 +13,7 @@ ROOM = 100_000
 
 
 def used(world: World) -> int:
-    return world.coordinator._room.used
+    return world.coordinator._memory.used
 
 
 def test_groups_that_nobody_joins_are_forgotten_with_the_member_ids_given_out() -> None:
@@ -96,9 +95,9 @@ def test_assignments_take_room() -> None:
 def test_room_is_given_back() -> None:
     world = World()
     (leader, other), _ = world.stable()
-    assert used(world) > rooms.GROUP + 2 * rooms.MEMBER
+    assert used(world) > memory_budget.GROUP_BYTES + 2 * memory_budget.MEMBER_BYTES
     world.leave((leader, None), (other, None))
-    assert used(world) < rooms.GROUP + 100
+    assert used(world) < memory_budget.GROUP_BYTES + 100
     assert world.delete("g") == {"g": "none"}
     assert used(world) == 0
 
@@ -107,7 +106,7 @@ def test_a_coordinator_that_lets_go_of_its_groups_has_its_room_back() -> None:
     world = World()
     world.stable()
     loaded = world.reloaded()
-    assert used(loaded) > rooms.GROUP
+    assert used(loaded) > memory_budget.GROUP_BYTES
     loaded.coordinator.unload(0)
     assert used(loaded) == 0
 
@@ -116,13 +115,13 @@ def test_alarms_that_were_cancelled_do_not_pile_up() -> None:
     """A heap keeps what is far away; thousands of members that come and go would stay in it for their session."""
     clock = Timers()
     rang: list[int] = []
-    kept = clock.alarm(rang.append)
+    kept = clock.create(rang.append)
     kept.set(1_000)
     for _ in range(10_000):
-        alarm = clock.alarm(rang.append)
+        alarm = clock.create(rang.append)
         alarm.set(500_000)
         alarm.cancel()
-    assert len(clock) <= 2 * timers.FEW
+    assert len(clock) <= 2 * timers.MIN_SWEEP_SIZE
     alarm.set(2_000)  # one that was swept out can be set again
     clock.run(1_000)
     clock.run(2_000)
@@ -140,7 +139,7 @@ def test_nothing_stays_of_clients_that_vanish() -> None:
         world.commit(number, group=f"offsets-only-{number}")
     world.advance(10 * 60_000)
     assert world.groups == {}
-    assert world.coordinator._room.used == 0
-    assert len(world.coordinator._timers) <= 2 * timers.FEW
+    assert world.coordinator._memory.used == 0
+    assert len(world.coordinator._timers) <= 2 * timers.MIN_SWEEP_SIZE
     assert world.reloaded().groups == {}
     assert sorted(world.answers) == list(range(1, world.tokens + 1)), "a request without an answer"
