@@ -10,10 +10,10 @@ import apache_kafka
 from insync.logdir.files import plan_segments
 from insync.logdir.options import END, ReadOptions
 from insync.logdir.rows import read_segment
-from insync.spark import sink_task
-from insync.spark.sink_fence import Fenced
-from insync.spark.sink_identity import Fence
-from insync.spark.sink_options import SinkOptions
+from insync.spark.sink import task_writer
+from insync.spark.sink.fence import Fence
+from insync.spark.sink.options import SinkOptions
+from insync.spark.sink.stored_rows import FencedError
 from insync.wire import compression
 
 COUNT = 6_000
@@ -33,26 +33,26 @@ def stored(options: SinkOptions) -> list[bytes]:
 
 def test_kafka_stores_each_row_once(options: SinkOptions) -> None:
     with pytest.raises(Planted):
-        sink_task.write(failing(rows(COUNT), options.bootstrap, str(options.topic)), options, Fence("query", 3), 0)
+        task_writer.write(failing(rows(COUNT), options.bootstrap, str(options.topic)), options, Fence("query", 3), 0)
     half = len(stored(options))
     assert 0 < half < COUNT
-    assert sink_task.write(rows(COUNT), options, Fence("query", 3), 0).found == half
-    assert sink_task.write(rows(COUNT), options, Fence("query", 3), 0).found == COUNT
+    assert task_writer.write(rows(COUNT), options, Fence("query", 3), 0).already_stored == half
+    assert task_writer.write(rows(COUNT), options, Fence("query", 3), 0).already_stored == COUNT
     assert stored(options) == sorted(b"v%d" % i for i in range(COUNT))
 
 
 def test_kafka_fences_earlier_micro_batches(options: SinkOptions) -> None:
-    sink_task.write(rows(100), options, Fence("query", 4), 0)
-    sink_task.write(rows(100), options, Fence("query", 5), 0)
-    with pytest.raises(Fenced):
-        sink_task.write(rows(200), options, Fence("query", 4), 0)
+    task_writer.write(rows(100), options, Fence("query", 4), 0)
+    task_writer.write(rows(100), options, Fence("query", 5), 0)
+    with pytest.raises(FencedError):
+        task_writer.write(rows(200), options, Fence("query", 4), 0)
     assert len(stored(options)) == 200
 
 
 def test_kafka_remembers_rows_that_are_deleted(options: SinkOptions) -> None:
-    sink_task.write(rows(100), options, Fence("query"), 0)
+    task_writer.write(rows(100), options, Fence("query"), 0)
     delete_records(options.bootstrap, str(options.topic))
-    assert sink_task.write(rows(100), options, Fence("query"), 0).found == 100
+    assert task_writer.write(rows(100), options, Fence("query"), 0).already_stored == 100
 
 
 def test_our_batches_of_every_codec_lie_on_kafkas_disk_as_we_made_them(
@@ -61,7 +61,7 @@ def test_our_batches_of_every_codec_lie_on_kafkas_disk_as_we_made_them(
     """The broker runs: its indexes end in zeros."""
     for codec, name in enumerate(compression.NAMES):
         made = SinkOptions(options.bootstrap, topic=options.topic, codec=codec)
-        sink_task.write(rows(1_000), made, Fence(name), 0)
+        task_writer.write(rows(1_000), made, Fence(name), 0)
     path = str(apache.nodes[1].directory / "data")
     plan = plan_segments(ReadOptions(paths=(path,), topics=(str(options.topic),), bound=END))
     columns = ("codec", "value")

@@ -14,9 +14,10 @@ from spark_data import numbered, produce, values
 import apache_kafka
 from insync.client import groups
 from insync.client.sync_client import SyncClient
-from insync.spark import tasks
-from insync.spark.options import read_source
+from insync.spark.executor import read_offsets
 from insync.spark.planning import OffsetRange
+from insync.spark.read_task import ReadTask
+from insync.spark.source_options import read_source_options
 
 PATIENCE_S = 180
 
@@ -45,10 +46,13 @@ def test_aborted_transactions_and_markers_are_no_rows(spark: SparkSession, boots
 
 
 def test_a_range_of_markers_is_told(bootstrap: str, caplog: pytest.LogCaptureFixture) -> None:
-    options = read_source({"kafka.bootstrap.servers": bootstrap, "subscribe": "deals"}, streaming=False)
+    options = read_source_options({"kafka.bootstrap.servers": bootstrap, "subscribe": "deals"}, streaming=False)
     with caplog.at_level(logging.INFO, "insync.spark"):
-        assert list(tasks.read(tasks.Task(OffsetRange("deals", 0, 5, 6), options, ("value",)))) == []
-    assert "deals-0: offset 5 missing (markers): nothing is lost: transaction markers (1), and no record" in caplog.text
+        assert list(read_offsets(ReadTask(OffsetRange("deals", 0, 5, 6), options, ("value",)))) == []
+    assert (
+        "deals-0: offset 5 missing (markers): nothing is lost: the range holds transaction markers (1) and no record"
+        in caplog.text
+    )
 
 
 def test_a_stream_commits_to_a_group_on_kafka(

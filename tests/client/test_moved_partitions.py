@@ -12,11 +12,11 @@ from insync.client.client import Client
 from insync.client.consumer import Reader
 from insync.client.errors import ErrorCode, raise_for_error
 from insync.client.model import Topic
+from insync.client.offsets import EARLIEST, LATEST
 from insync.client.producer import Producer
 from insync.client.sync_client import SyncClient
 from insync.pipeline.archive import plan as archive_plan
 from insync.spark.cluster_view import ClusterView
-from insync.spark.options import EARLIEST, LATEST
 from insync.testing import Cluster
 from insync.wire.batch import NewRecord
 
@@ -93,6 +93,6 @@ def test_what_is_planned_while_a_partition_moves_asks_the_new_leader(client: Syn
     """A pipeline looks topics up and asks their leaders then: in between, they may have changed."""
     old = moved(client)
     for which in (EARLIEST, LATEST):
-        assert view.find({KEY: which}, {"t": old})[KEY].error is ErrorCode.none
-    leader_epoch = view.find({KEY: LATEST})[KEY].leader_epoch
+        assert view.list_offsets_and_epochs({KEY: which}, {"t": old})[KEY].error is ErrorCode.none
+    leader_epoch = view.list_offsets_and_epochs({KEY: LATEST})[KEY].leader_epoch
     assert leader_epoch > old.partitions[0].leader_epoch

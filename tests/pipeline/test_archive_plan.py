@@ -12,13 +12,13 @@ import pytest
 
 from insync.client.errors import UnknownTopicError
 from insync.client.model import Offset, Partition, Topic
+from insync.client.offsets import EARLIEST
 from insync.pipeline import lake
 from insync.pipeline.archive import plan as archive_plan
 from insync.pipeline.archive.job import accepted
 from insync.pipeline.archive.plan import Lost, Plan
 from insync.pipeline.archive.task import Answer
 from insync.pipeline.ledger import RANGES, File, Ledger, Range
-from insync.spark.options import EARLIEST
 
 A, B = UUID(int=1), UUID(int=2)
 KEY = ("t", 0)
@@ -33,20 +33,20 @@ class View:
         partition = Partition(index=0, leader=1, leader_epoch=epoch, replicas=(1,), isr=(1,))
         self._topic = Topic(name="t", id=topic_id, partitions=(partition,))
 
-    def remember(self, heard: Iterable[tuple[str, int, int]]) -> None:
+    def remember_epochs(self, heard: Iterable[tuple[str, int, int]]) -> None:
         self.heard = list(heard)
 
-    def topics(self, *, insist: bool = True) -> dict[str, Topic]:
+    def describe_topics(self, *, must_exist: bool = True) -> dict[str, Topic]:
         return {"t": self._topic}
 
-    def partitions(self, known: Mapping[str, Topic]) -> list[Any]:
+    def list_partitions(self, known: Mapping[str, Topic]) -> list[Any]:
         return [KEY]
 
-    def find(self, wanted: Mapping[Any, int], known: Any = None) -> dict[Any, Offset]:
+    def list_offsets_and_epochs(self, wanted: Mapping[Any, int], known: Any = None) -> dict[Any, Offset]:
         which = {EARLIEST: self._earliest}
         return {key: Offset(which.get(at, self._latest), leader_epoch=self._epoch) for key, at in wanted.items()}
 
-    def epoch_ends(self, key: Any, epoch: int) -> tuple[int, int]:
+    def find_epoch_end(self, key: Any, epoch: int) -> tuple[int, int]:
         found: tuple[int, int] = self._ends[epoch]
         return found
 

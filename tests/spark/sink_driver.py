@@ -18,9 +18,9 @@ from pyspark.sql.types import StructType
 from sink_data import PATIENCE_S, Planted, wait_until_written
 from spark_session import start
 
-from insync.spark.sink import StreamSink
-from insync.spark.sink_options import read_sink
-from insync.spark.source import InsyncDataSource
+from insync.spark.data_source import InsyncDataSource
+from insync.spark.sink.options import read_sink_options
+from insync.spark.sink.writers import StreamWriter
 
 RETRIED, KILLED = "retried", "killed"
 ROWS = 30_000
@@ -31,13 +31,13 @@ class Stuck(InsyncDataSource):
     def name(cls) -> str:
         return "stuck"
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:  # noqa: N802
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
         return _StuckSink(self.options)
 
 
-class _StuckSink(StreamSink):
+class _StuckSink(StreamWriter):
     def __init__(self, options: Mapping[str, str]) -> None:
-        super().__init__(read_sink({name: value for name, value in options.items() if name != "mark"}))
+        super().__init__(read_sink_options({name: value for name, value in options.items() if name != "mark"}))
         self._mark = options["mark"]
 
     def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803

@@ -17,9 +17,9 @@ from insync.pipeline import lake
 from insync.pipeline.archive import plan as archive_plan
 from insync.pipeline.archive.task import Task, execute
 from insync.pipeline.ledger import RANGES, Ledger
-from insync.spark.options import read_source
-from insync.spark.stream import StreamReader
+from insync.spark.source_options import read_source_options
 from insync.spark.stream_offsets import StreamOffset
+from insync.spark.stream_reader import StreamReader
 from insync.testing import Cluster
 
 ALL = ReadAllAvailable()
@@ -47,17 +47,17 @@ def divided() -> Iterator[Divided]:
 
 def reader_of(bootstrap: str) -> StreamReader:
     given = {"kafka.bootstrap.servers": bootstrap, "subscribe": "cut", "startingOffsets": "earliest"}
-    return StreamReader(read_source(given, streaming=True), ("value",))
+    return StreamReader(read_source_options(given, streaming=True), ("value",))
 
 
 def test_a_stream_goes_on_with_the_successor(divided: Divided) -> None:
     before = reader_of(divided.others)
     begin = before.initialOffset()
     end = before.latestOffset(begin, ALL)
-    assert StreamOffset.of(end).offsets == {("cut", 0): RECORDS}
+    assert StreamOffset.from_dict(end).offsets == {("cut", 0): RECORDS}
 
     reader = reader_of(divided.past)
-    assert StreamOffset.of(reader.initialOffset()).offsets == {("cut", 0): 0}
+    assert StreamOffset.from_dict(reader.initialOffset()).offsets == {("cut", 0): 0}
     assert reader.latestOffset(end, ALL) == end
     tasks = reader_of(divided.past).partitions(begin, end)
     found = [value.as_py() for task in tasks for batch in reader.read(task) for value in batch.column(0)]

@@ -1,4 +1,4 @@
-"""A Python worker that Spark dismisses ends without a word; one that has a task is pyspark's."""
+"""An idle Python worker that Spark stops prints no traceback; tasks reach pyspark unchanged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 from pyspark import daemon
 
-from insync.spark import dismissal
+from insync.spark import worker
 
 A_TASK = 7
 
@@ -23,16 +23,16 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield spark, own
 
 
-def test_a_connection_that_ends_before_a_task_is_the_end_of_the_worker(
+def test_a_connection_that_closes_before_a_task_ends_the_worker_quietly(
     pair: tuple[socket.socket, socket.socket], capfd: pytest.CaptureFixture[str]
 ) -> None:
     spark, own = pair
     spark.close()
-    assert dismissal.Dismissible(daemon.worker)(own, True) == dismissal.DISMISSED
+    assert worker.QuietWorker(daemon.worker)(own, True) == worker.STOPPED_IDLE
     assert capfd.readouterr().err == ""
 
 
-def test_a_task_is_pysparks_with_every_byte(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_a_task_reaches_pyspark_with_every_byte(pair: tuple[socket.socket, socket.socket]) -> None:
     spark, own = pair
     spark.sendall(b"task")
     given: list[tuple[bytes, bool]] = []
@@ -41,22 +41,22 @@ def test_a_task_is_pysparks_with_every_byte(pair: tuple[socket.socket, socket.so
         given.append((sock.recv(100), authenticated))
         return A_TASK
 
-    assert dismissal.Dismissible(work)(own, True) == A_TASK
+    assert worker.QuietWorker(work)(own, True) == A_TASK
     assert given == [(b"task", True)]
 
 
-def test_only_the_daemons_program_is_changed_and_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, changed in {dismissal.DAEMON: True, "pytest.__main__": False}.items():
+def test_only_the_daemon_is_patched_and_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, is_patched in {worker.DAEMON: True, "pytest.__main__": False}.items():
         main = ModuleType("__main__")
         main.__spec__ = type("Spec", (), {"name": name})()
         main.worker = daemon.worker
         monkeypatch.setitem(sys.modules, "__main__", main)
-        dismissal.arrange()
+        worker.suppress_idle_worker_traceback()
         first = main.worker
-        dismissal.arrange()
+        worker.suppress_idle_worker_traceback()
         assert main.worker is first
-        assert isinstance(first, dismissal.Dismissible) is changed
+        assert isinstance(first, worker.QuietWorker) is is_patched
 
 
-def test_pysparks_loop_looks_its_worker_up_by_name() -> None:
+def test_the_daemons_loop_looks_worker_up_by_name() -> None:
     assert "worker" in daemon.manager.__code__.co_names

@@ -1,4 +1,4 @@
-"""What the sink refuses, each time with the option's or the column's name."""
+"""The options and columns of the sink, and the errors for wrong ones."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from insync.spark.options import OptionError
-from insync.spark.sink import batch_writer, stream_writer
-from insync.spark.sink_options import read_sink
+from insync.spark.option_values import OptionError
+from insync.spark.sink.options import MAX_BATCH_BYTES, SinkOptions, read_sink_options
+from insync.spark.sink.writers import make_batch_writer, make_stream_writer
 from insync.wire import compression
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
@@ -41,10 +41,11 @@ def schema(**columns: DataType) -> StructType:
         ({"value": StringType(), "headers": REVERSED}, "column 'headers' is of type array<struct<value:binary,key:str"),
     ],
 )
-def test_a_column_of_the_wrong_type_is_named(columns: dict[str, DataType], message: str) -> None:
-    for make in (batch_writer, stream_writer):
-        with pytest.raises(OptionError, match=message):
-            make(TOPIC, schema(**columns), False)
+def test_the_error_for_a_wrong_column_names_it(columns: dict[str, DataType], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        make_batch_writer(TOPIC, schema(**columns), False)
+    with pytest.raises(OptionError, match=message):
+        make_stream_writer(TOPIC, schema(**columns))
 
 
 @pytest.mark.parametrize(
@@ -65,19 +66,21 @@ def test_a_column_of_the_wrong_type_is_named(columns: dict[str, DataType], messa
         ({"kafka.bootstrap.servers": " "}, "option 'kafka.bootstrap.servers' is missing"),
     ],
 )
-def test_an_option_that_makes_no_sense_is_named(options: dict[str, str], message: str) -> None:
+def test_the_error_for_a_wrong_option_names_it(options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        batch_writer(TOPIC | options, schema(value=StringType()), False)
+        make_batch_writer(TOPIC | options, schema(value=StringType()), False)
 
 
 def test_a_topic_is_an_option_or_a_column() -> None:
     server = {"kafka.bootstrap.servers": "localhost:1"}
     with pytest.raises(OptionError, match="neither an option 'topic' nor a column 'topic'"):
-        batch_writer(server, schema(value=StringType()), False)
-    batch_writer(server, schema(value=StringType(), topic=StringType()), False)
+        make_batch_writer(server, schema(value=StringType()), False)
+    with_column = make_batch_writer(server, schema(value=StringType(), topic=StringType()), False)
+    assert with_column.options.topic is None
+    assert make_batch_writer(TOPIC, schema(value=StringType()), False).options.topic == "t"
 
 
-def test_the_connectors_columns_and_others_are_taken() -> None:
+def test_the_connectors_columns_and_others_are_accepted() -> None:
     every = schema(
         key=BinaryType(),
         value=BinaryType(),
@@ -86,36 +89,56 @@ def test_the_connectors_columns_and_others_are_taken() -> None:
         partition=IntegerType(),
         id=LongType(),
     )
-    batch_writer(TOPIC, every, False)
-    stream_writer(TOPIC, every, True)  # complete mode
+    defaults = SinkOptions("localhost:1", topic="t")
+    assert make_batch_writer(TOPIC, every, False).options == defaults
+    assert make_stream_writer(TOPIC, every).options == defaults
     timed = schema(value=StringType(), timestamp=TimestampType())
-    batch_writer(TOPIC | {"includeTimestamp": "true"}, timed, False)
+    assert make_batch_writer(TOPIC | {"includeTimestamp": "true"}, timed, False).options.timestamps
 
 
-def test_settings_of_the_java_client_are_understood() -> None:
-    found = read_sink(TOPIC | {"kafka.compression.type": "ZSTD", "kafka.batch.size": "1000", "kafka.linger.ms": "5"})
-    assert (found.codec, found.batch_bytes) == (compression.ZSTD, 1_000)
+def test_client_settings_are_read() -> None:
+    given = {
+        "kafka.compression.type": "ZSTD",
+        "kafka.batch.size": "1000",
+        "kafka.buffer.memory": "5000",
+        "kafka.request.timeout.ms": "1500",
+        "kafka.delivery.timeout.ms": "2500",
+        "kafka.linger.ms": "5",
+    }
+    options = read_sink_options(TOPIC | given)
+    assert (options.codec, options.batch_bytes, options.buffer_bytes) == (compression.ZSTD, 1_000, 5_000)
+    assert (options.request_s, options.delivery_s) == (1.5, 2.5)
+    assert read_sink_options(TOPIC | {"kafka.batch.size": str(1 << 40)}).batch_bytes == MAX_BATCH_BYTES
+
+
+def test_a_batch_job_is_fenced_by_its_option_or_an_id_of_its_own() -> None:
+    value = schema(value=StringType())
+    assert make_batch_writer(TOPIC | {"fenceId": "mine"}, value, False).job == "mine"
+    first, second = (make_batch_writer(TOPIC, value, False).job for _ in range(2))
+    assert first and second and first != second
 
 
 def test_a_log_cannot_be_overwritten() -> None:
     with pytest.raises(OptionError, match="can only be appended to"):
-        batch_writer(TOPIC, schema(value=StringType()), True)
+        make_batch_writer(TOPIC, schema(value=StringType()), True)
 
 
 def test_a_stream_is_fenced_by_its_checkpoint_alone() -> None:
-    with pytest.raises(OptionError, match="option 'fenceId' is 'mine': a stream has an id of its own"):
-        stream_writer(TOPIC | {"fenceId": "mine"}, schema(value=StringType()), False)
+    with pytest.raises(
+        OptionError, match="option 'fenceId' is 'mine': remove it, a stream is identified by its checkpoint"
+    ):
+        make_stream_writer(TOPIC | {"fenceId": "mine"}, schema(value=StringType()))
 
 
-def test_the_sink_shows_no_secret() -> None:
+def test_secrets_are_not_shown() -> None:
     login = {
         "kafka.security.protocol": "SASL_SSL",
         "kafka.sasl.mechanism": "SCRAM-SHA-256",
         "kafka.sasl.jaas.config": 'Any.ScramLoginModule required username="u" password="opensesame";',
     }
-    options = read_sink(TOPIC | login)
+    options = read_sink_options(TOPIC | login)
     assert options.client.security.tls is not None
     assert "opensesame" not in repr(options)
     with pytest.raises(OptionError) as caught:
-        read_sink(TOPIC | {"sasl.password": "opensesame"})
+        read_sink_options(TOPIC | {"sasl.password": "opensesame"})
     assert "opensesame" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Options of the source: the connector's own, and mistakes that name themselves."""
+"""The options of the source, and the errors for wrong ones."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import re
 
 import pytest
 
-from insync.spark.options import EARLIEST, LATEST, OptionError, Position, read_source
+from insync.client.offsets import EARLIEST, LATEST
+from insync.spark.option_values import OptionError
+from insync.spark.source_options import Position, read_source_options
 
 BASIC = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "a, b,a"}
 
 
-def test_topics_are_named_once_each() -> None:
-    options = read_source(BASIC, streaming=False)
+def test_duplicate_topics_are_dropped() -> None:
+    options = read_source_options(BASIC, streaming=False)
     assert options.topics == ("a", "b")
     assert options.bootstrap == "localhost:9092"
     assert options.fail_on_data_loss
     assert not options.include_headers
 
 
-def test_names_are_read_in_any_case() -> None:
-    options = read_source({**BASIC, "INCLUDEHEADERS": "True", "MaxOffsetsPerTrigger": "10"}, streaming=True)
+def test_option_names_are_case_insensitive() -> None:
+    options = read_source_options({**BASIC, "INCLUDEHEADERS": "True", "MaxOffsetsPerTrigger": "10"}, streaming=True)
     assert options.include_headers
     assert options.max_offsets == 10
 
@@ -34,17 +36,17 @@ def test_names_are_read_in_any_case() -> None:
         ({"startingOffsetsByTimestamp": '{"a":{"0":7}}'}, Position(LATEST, timestamps={("a", 0): 7})),
     ],
 )
-def test_where_a_stream_starts(given: dict[str, str], position: Position) -> None:
-    assert read_source({**BASIC, **given}, streaming=True).start == position
+def test_starting_options_become_a_position(given: dict[str, str], position: Position) -> None:
+    assert read_source_options({**BASIC, **given}, streaming=True).start == position
 
 
-def test_partitions_can_be_named() -> None:
-    options = read_source({"kafka.bootstrap.servers": "x:1", "assign": '{"a":[0,2]}'}, streaming=False)
+def test_assign_names_partitions() -> None:
+    options = read_source_options({"kafka.bootstrap.servers": "x:1", "assign": '{"a":[0,2]}'}, streaming=False)
     assert options.assigned == (("a", 0), ("a", 2))
 
 
-def test_a_delay_has_a_unit() -> None:
-    assert read_source({**BASIC, "maxTriggerDelay": "5m"}, streaming=True).max_delay_ms == 300_000
+def test_max_trigger_delay_takes_a_unit() -> None:
+    assert read_source_options({**BASIC, "maxTriggerDelay": "5m"}, streaming=True).max_delay_ms == 300_000
 
 
 @pytest.mark.parametrize(
@@ -59,9 +61,12 @@ def test_a_delay_has_a_unit() -> None:
         ({"startingOffsets": "latest"}, "'startingOffsets' cannot be latest"),
         ({"startingOffsets": "{"}, "'startingOffsets' is '{'"),
         ({"startingOffsets": '{"a":{"0":-3}}'}, "an offset below -2"),
-        ({"startingOffsets": '{"a":{"0":1.5}}'}, "'startingOffsets' is '{\"a\":{\"0\":1.5}}' (1.5 is no whole number)"),
-        ({"startingOffsets": '{"a":{"0":true}}'}, "(true is no whole number)"),
-        ({"endingOffsets": '{"a":{"0":"7"}}'}, '("7" is no whole number)'),
+        (
+            {"startingOffsets": '{"a":{"0":1.5}}'},
+            "'startingOffsets' is '{\"a\":{\"0\":1.5}}' (1.5 is not a whole number)",
+        ),
+        ({"startingOffsets": '{"a":{"0":true}}'}, "(true is not a whole number)"),
+        ({"endingOffsets": '{"a":{"0":"7"}}'}, '("7" is not a whole number)'),
         (
             {"maxOffsetsPerTrigger": "10", "minOffsetsPerTrigger": "40"},
             "'minOffsetsPerTrigger' is '40' and 'maxOffsetsPer",
@@ -81,9 +86,9 @@ def test_a_delay_has_a_unit() -> None:
         ({"startingOffsetsByTimestampStrategy": "guess"}, "'guess': error or latest"),
     ],
 )
-def test_mistakes_name_the_option_and_its_value(given: dict[str, str], words: str) -> None:
+def test_errors_name_the_option_and_its_value(given: dict[str, str], words: str) -> None:
     with pytest.raises(OptionError, match=re.escape(words)):
-        read_source({**BASIC, **given}, streaming=False)
+        read_source_options({**BASIC, **given}, streaming=False)
 
 
 SECRET = "opensesame"
@@ -97,23 +102,25 @@ SECRET = "opensesame"
         {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.jaas.config": SECRET, "kafka.sasl.mechanism": "PLAIN"},
     ],
 )
-def test_mistakes_do_not_show_secrets(given: dict[str, str]) -> None:
+def test_errors_do_not_show_secrets(given: dict[str, str]) -> None:
     with pytest.raises(OptionError) as caught:
-        read_source({**BASIC, **given}, streaming=False)
+        read_source_options({**BASIC, **given}, streaming=False)
     assert SECRET not in str(caught.value)
 
 
-def test_options_show_no_secret() -> None:
+def test_repr_does_not_show_secrets() -> None:
     login = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": SECRET}
-    options = read_source({**BASIC, **{f"kafka.{name}": value for name, value in login.items()}}, streaming=False)
+    options = read_source_options(
+        {**BASIC, **{f"kafka.{name}": value for name, value in login.items()}}, streaming=False
+    )
     assert options.client.security.sasl is not None
     assert options.client.security.sasl.password == SECRET
     assert SECRET not in repr(options)
 
 
-def test_settings_of_the_client_are_read(caplog: pytest.LogCaptureFixture) -> None:
+def test_client_settings_are_read_and_unknown_ones_warned_about(caplog: pytest.LogCaptureFixture) -> None:
     given = {"kafka.client.id": "me", "kafka.max.partition.fetch.bytes": "1000", "kafka.linger.ms": "5"}
-    options = read_source({**BASIC, **given, "kafka.isolation.levl": "read_committed"}, streaming=False)
+    options = read_source_options({**BASIC, **given, "kafka.isolation.levl": "read_committed"}, streaming=False)
     assert (options.client.client_id, options.client.partition_bytes) == ("me", 1000)
     assert options.isolation == "read_uncommitted"
     assert "'kafka.isolation.levl': it is without effect; was 'kafka.isolation.level' meant?" in caplog.text
@@ -122,9 +129,9 @@ def test_settings_of_the_client_are_read(caplog: pytest.LogCaptureFixture) -> No
 
 def test_a_stream_has_no_end() -> None:
     with pytest.raises(OptionError, match="option 'endingTimestamp' is '17': a stream has no end"):
-        read_source({**BASIC, "endingTimestamp": "17"}, streaming=True)
+        read_source_options({**BASIC, "endingTimestamp": "17"}, streaming=True)
 
 
 def test_a_pattern_must_be_one() -> None:
     with pytest.raises(OptionError, match="not a regular expression"):
-        read_source({"kafka.bootstrap.servers": "x:1", "subscribePattern": "("}, streaming=False)
+        read_source_options({"kafka.bootstrap.servers": "x:1", "subscribePattern": "("}, streaming=False)

@@ -1,35 +1,37 @@
-"""Who reads what: nothing twice, nothing left out, whatever the limits are."""
+"""Tasks cover every offset exactly once, whatever the limits."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from insync.spark.planning import OffsetRange, backlog, from_json, limited, split, to_json
+from insync.spark.planning import OffsetRange, backlog, limit_batch, split_ranges
 
 keys = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 5))
-sizes = st.dictionaries(keys, st.integers(0, 10_000), min_size=1)
+partition_sizes = st.dictionaries(keys, st.integers(0, 10_000), min_size=1)
 STARTS = 100
 
 
-@given(sizes, st.integers(1, 20_000))
-def test_a_limited_batch_moves_on_and_never_beyond_the_latest(found: dict[tuple[str, int], int], most: int) -> None:
-    start = dict.fromkeys(found, STARTS)
-    latest = {key: STARTS + size for key, size in found.items()}
-    end = limited(start, latest, most)
+@given(partition_sizes, st.integers(1, 20_000))
+def test_a_limited_batch_advances_and_stays_below_the_latest_offsets(
+    sizes: dict[tuple[str, int], int], max_offsets: int
+) -> None:
+    start = dict.fromkeys(sizes, STARTS)
+    latest = {key: STARTS + size for key, size in sizes.items()}
+    end = limit_batch(start, latest, max_offsets)
     assert all(start[key] <= end[key] <= latest[key] for key in latest)
-    assert sum(backlog(start, end).values()) <= max(most, 0) + len(found)
-    if sum(found.values()):
+    assert sum(backlog(start, end).values()) <= max_offsets + len(sizes)
+    if sum(sizes.values()):
         assert end != start
 
 
 def test_a_small_partition_is_not_starved_by_a_large_one() -> None:
     start = {("t", 0): 0, ("t", 1): 0}
-    assert limited(start, {("t", 0): 1_000_000, ("t", 1): 3}, 10) == {("t", 0): 9, ("t", 1): 1}
+    assert limit_batch(start, {("t", 0): 1_000_000, ("t", 1): 3}, 10) == {("t", 0): 9, ("t", 1): 1}
 
 
-def test_what_is_below_the_limit_is_taken_whole() -> None:
-    assert limited({("t", 0): 5}, {("t", 0): 9}, 4) == {("t", 0): 9}
+def test_a_backlog_below_the_limit_is_read_whole() -> None:
+    assert limit_batch({("t", 0): 5}, {("t", 0): 9}, 4) == {("t", 0): 9}
 
 
 @given(
@@ -37,21 +39,18 @@ def test_what_is_below_the_limit_is_taken_whole() -> None:
     st.none() | st.integers(1, 40),
     st.none() | st.integers(1, 300),
 )
-def test_tasks_cover_every_offset_once(found: list[int], least: int | None, most: int | None) -> None:
-    ranges = [OffsetRange("t", i, 10, 10 + size) for i, size in enumerate(found)]
-    tasks = split(ranges, min_partitions=least, max_records=most)
-    covered = [(each.partition, offset) for each in tasks for offset in range(each.start, each.end)]
-    assert covered == [(each.partition, offset) for each in ranges for offset in range(each.start, each.end)]
-    assert all(each.size > 0 for each in tasks)
-    assert most is None or all(each.size <= most for each in tasks)
+def test_tasks_cover_every_offset_once(sizes: list[int], min_partitions: int | None, max_records: int | None) -> None:
+    ranges = [OffsetRange("t", i, 10, 10 + size) for i, size in enumerate(sizes)]
+    tasks = split_ranges(ranges, min_partitions=min_partitions, max_records=max_records)
+    assert list_offsets(tasks) == list_offsets(ranges)
+    assert all(task.size > 0 for task in tasks)
+    assert max_records is None or all(task.size <= max_records for task in tasks)
 
 
-def test_large_ranges_are_cut_when_more_tasks_are_wanted() -> None:
-    tasks = split([OffsetRange("t", 0, 0, 90), OffsetRange("t", 1, 0, 10)], min_partitions=10)
-    assert [each.partition for each in tasks].count(0) == 9
+def list_offsets(ranges: list[OffsetRange]) -> list[tuple[int, int]]:
+    return [(offsets.partition, offset) for offsets in ranges for offset in range(offsets.start, offsets.end)]
 
 
-def test_offsets_are_written_in_one_order() -> None:
-    offsets = {("b", 10): 1, ("a", 2): 3, ("b", 9): 2}
-    assert to_json(offsets) == '{"a":{"2":3},"b":{"9":2,"10":1}}'
-    assert from_json(to_json(offsets)) == offsets
+def test_large_ranges_are_split_for_min_partitions() -> None:
+    tasks = split_ranges([OffsetRange("t", 0, 0, 90), OffsetRange("t", 1, 0, 10)], min_partitions=10)
+    assert [task.partition for task in tasks].count(0) == 9

@@ -14,11 +14,12 @@ from spark_data import numbered, produce
 
 from insync.client import groups, topics
 from insync.client.sync_client import SyncClient
-from insync.spark import tasks
-from insync.spark.options import OptionError, read_source
-from insync.spark.stream import StreamReader
+from insync.spark.data_loss import DataLossError
+from insync.spark.executor import read_offsets
+from insync.spark.option_values import OptionError
+from insync.spark.source_options import read_source_options
 from insync.spark.stream_offsets import StreamOffset, lag
-from insync.spark.triage import DataLoss
+from insync.spark.stream_reader import StreamReader
 from insync.testing import Cluster
 
 pytestmark = pytest.mark.xdist_group("spark-reader")
@@ -34,7 +35,7 @@ def client(spark_cluster: Cluster) -> Iterator[SyncClient]:
 
 def reader_of(bootstrap: str, topic: str, **options: str) -> StreamReader:
     given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest", **options}
-    return StreamReader(read_source(given, streaming=True), ("value",))
+    return StreamReader(read_source_options(given, streaming=True), ("value",))
 
 
 class Query:
@@ -168,7 +169,7 @@ def test_new_partitions_are_read_from_their_beginning(spark_cluster: Cluster, cl
     produce(spark_cluster.bootstrap, "growing", numbered(0, 3), partition=1)
     before = query.at
     assert query.next() == numbered(0, 3)
-    assert StreamOffset.of(query.at).origin == {("growing", 1): 0}
+    assert StreamOffset.from_dict(query.at).origin == {("growing", 1): 0}
     assert query.again(before, query.at) == numbered(0, 3)
     query.reader.stop()
 
@@ -176,7 +177,7 @@ def test_new_partitions_are_read_from_their_beginning(spark_cluster: Cluster, cl
 def test_new_topics_of_a_pattern_are_read_from_their_beginning(spark_cluster: Cluster) -> None:
     spark_cluster.create_topic("pat-1")
     given = {"kafka.bootstrap.servers": spark_cluster.bootstrap, "subscribePattern": "pat-.*"}
-    query = Query(StreamReader(read_source(given, streaming=True), ("value",)))
+    query = Query(StreamReader(read_source_options(given, streaming=True), ("value",)))
     assert query.next() == []
     spark_cluster.create_topic("pat-2")
     produce(spark_cluster.bootstrap, "pat-2", numbered(0, 3))
@@ -205,10 +206,10 @@ def test_who_stops_reading_early_can_read_again(spark_cluster: Cluster) -> None:
     start = reader.initialOffset()
     (task,) = reader.partitions(start, reader.latestOffset(start, ALL))
     for _ in range(3):
-        glance = tasks.read(task)
+        glance = read_offsets(task)
         assert next(glance).num_rows > 0
         glance.close()  # type: ignore[attr-defined]
-    assert sum(batch.num_rows for batch in tasks.read(task)) == 20_000
+    assert sum(batch.num_rows for batch in read_offsets(task)) == 20_000
     reader.stop()
 
 
@@ -233,7 +234,7 @@ def test_a_beginning_after_the_end_is_told(spark_cluster: Cluster) -> None:
     spark_cluster.create_topic("too-far")
     produce(spark_cluster.bootstrap, "too-far", numbered(0, 3))
     query = Query(reader_of(spark_cluster.bootstrap, "too-far", startingOffsets='{"too-far":{"0":9}}'))
-    with pytest.raises(DataLoss, match=r"offsets 3 to 8 missing .*the log ends at offset 3"):
+    with pytest.raises(DataLossError, match=r"offsets 3 to 8 missing .*the log ends at offset 3"):
         query.next()
     query.reader.stop()
 
@@ -248,11 +249,11 @@ def test_a_deleted_topic_is_told(spark_cluster: Cluster, client: SyncClient) -> 
     query.next()
     client.call(lambda cluster: topics.delete(cluster, "doomed"))
     told = r"doomed-0 cannot be read on from offset 3 \(deleted\): the topic does not exist any more"
-    with pytest.raises(DataLoss, match=told):
+    with pytest.raises(DataLossError, match=told):
         _until_changed(query)
     lenient = query.restart(reader_of(spark_cluster.bootstrap, "doomed", failOnDataLoss="false"))
     assert lenient.next() == []
-    assert StreamOffset.of(lenient.at).offsets == {}
+    assert StreamOffset.from_dict(lenient.at).offsets == {}
     lenient.reader.stop()
 
 
@@ -264,11 +265,11 @@ def test_a_topic_that_was_made_anew_is_told_and_read_from_its_beginning(
     query = Query(reader_of(spark_cluster.bootstrap, "reborn"))
     query.next()
     client.call(lambda cluster: topics.delete(cluster, "reborn"))
-    with pytest.raises(DataLoss, match="deleted"):
+    with pytest.raises(DataLossError, match="deleted"):
         _until_changed(query)
     spark_cluster.create_topic("reborn")
     produce(spark_cluster.bootstrap, "reborn", numbered(10, 15))
-    with pytest.raises(DataLoss, match=r"\(recreated\): the topic was deleted and made anew: its id was"):
+    with pytest.raises(DataLossError, match=r"\(recreated\): the topic was deleted and made anew: its id was"):
         query.next()
     lenient = query.restart(reader_of(spark_cluster.bootstrap, "reborn", failOnDataLoss="false"))
     assert lenient.next() == numbered(10, 15)
@@ -283,7 +284,7 @@ def test_retention_is_told_with_its_offsets(spark_cluster: Cluster, caplog: pyte
     produce(spark_cluster.bootstrap, "short-lived", numbered(3, 10))
     _delete_before(spark_cluster.bootstrap, "short-lived", 8)
     words = r"offsets 3 to 7 missing \(retention\): the log begins at offset 8 now and ends at 10 \(epoch 0\)"
-    with pytest.raises(DataLoss, match=words):
+    with pytest.raises(DataLossError, match=words):
         query.next()
     lenient = query.restart(reader_of(spark_cluster.bootstrap, "short-lived", failOnDataLoss="false"))
     with caplog.at_level("WARNING", "insync.spark"):
@@ -302,10 +303,10 @@ def test_what_retention_takes_after_planning_is_told_by_the_task(spark_cluster: 
     end = strict.latestOffset(start, ALL)
     _delete_before(spark_cluster.bootstrap, "fleeting", 6)
     (task,) = strict.partitions(start, end)
-    with pytest.raises(DataLoss, match=r"offsets 0 to 5 missing \(retention\)"):
-        list(tasks.read(task))
+    with pytest.raises(DataLossError, match=r"offsets 0 to 5 missing \(retention\)"):
+        list(read_offsets(task))
     (task,) = lenient.partitions(start, end)
-    assert [value.as_py() for batch in tasks.read(task) for value in batch.column(0)] == numbered(6, 10)
+    assert [value.as_py() for batch in read_offsets(task) for value in batch.column(0)] == numbered(6, 10)
     strict.stop()
     lenient.stop()
 

@@ -10,10 +10,10 @@ from spark_data import numbered, produce
 
 from insync.client import admin
 from insync.client.sync_client import SyncClient
-from insync.spark.options import read_source
-from insync.spark.stream import StreamReader
+from insync.spark.data_loss import Cause, DataLossError
+from insync.spark.source_options import read_source_options
 from insync.spark.stream_offsets import StreamOffset
-from insync.spark.triage import Cause, DataLoss
+from insync.spark.stream_reader import StreamReader
 from insync.testing import Cluster
 
 ALL = ReadAllAvailable()
@@ -22,7 +22,7 @@ UNCLEAN = 1
 
 def reader_of(bootstrap: str, fail: str) -> StreamReader:
     given = {"kafka.bootstrap.servers": bootstrap, "subscribe": "cut", "startingOffsets": "earliest"}
-    return StreamReader(read_source({**given, "failOnDataLoss": fail}, streaming=True), ("value",))
+    return StreamReader(read_source_options({**given, "failOnDataLoss": fail}, streaming=True), ("value",))
 
 
 def read(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[bytes]:
@@ -41,25 +41,25 @@ def test_truncation_is_told_even_after_the_log_has_grown_past_it_again() -> None
         produce(cluster.bootstrap, "cut", numbered(10, 20))  # acknowledged by the only in-sync replica
         reader = reader_of(cluster.bootstrap, "true")
         end = reader.latestOffset(reader.initialOffset(), ALL)
-        assert StreamOffset.of(end).offsets == {("cut", 0): 20}
+        assert StreamOffset.from_dict(end).offsets == {("cut", 0): 20}
 
         cluster.kill(first)
         cluster.start(second)
         with SyncClient(cluster.bootstrap) as client:
             client.call(lambda each: admin.elect_leaders(each, UNCLEAN, [("cut", 0)]))
         cluster.wait_for_leader("cut", other_than=first)
-        with pytest.raises(DataLoss, match=r"offsets 10 to 19 missing \(truncation\)") as shorter:
+        with pytest.raises(DataLossError, match=r"offsets 10 to 19 missing \(truncation\)") as shorter:
             reader.latestOffset(end, ALL)
-        with pytest.raises(DataLoss, match=r"offsets 10 to 19 missing \(truncation\)"):
+        with pytest.raises(DataLossError, match=r"offsets 10 to 19 missing \(truncation\)"):
             read(reader, reader.initialOffset(), end)  # waits for what does not come
         produce(
             cluster.bootstrap, "cut", numbered(100, 115)
         )  # the log is longer than it was: offsets alone tell nothing
-        with pytest.raises(DataLoss, match="now ends at offset 10") as longer:
+        with pytest.raises(DataLossError, match="now ends at offset 10") as longer:
             reader.latestOffset(end, ALL)
         for found in (*shorter.value.losses, *longer.value.losses):
             assert (found.cause, found.first, found.end, found.resume) == (Cause.TRUNCATION, 10, 20, 10)
-        with pytest.raises(DataLoss, match=r"offsets 10 to 19 missing \(truncation\)"):
+        with pytest.raises(DataLossError, match=r"offsets 10 to 19 missing \(truncation\)"):
             read(reader, reader.initialOffset(), end)  # planned before, read after
         reader.stop()
 

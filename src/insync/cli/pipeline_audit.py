@@ -20,7 +20,7 @@ from insync.pipeline.audit.findings import MEANINGS, Finding
 from insync.pipeline.audit.job import Audit, Options, check, frame, node_directories, run
 from insync.pipeline.executors import reason
 from insync.pipeline.wording import counted
-from insync.spark.options import OptionError
+from insync.spark.option_values import OptionError
 
 SHOWN = 40
 """Findings that are told one by one; --json and --out have all."""

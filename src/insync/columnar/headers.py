@@ -50,6 +50,12 @@ def scan(data: Any) -> tuple[Headers, int, bool]:
     return Headers(*found.T), int(used), bool(broken)
 
 
+def next_offset(data: bytes) -> int:
+    """One past the last whole batch; -1 if there is none."""
+    headers, _, _ = scan(np.frombuffer(data, np.uint8))
+    return int(headers.last_offset[-1]) + 1 if len(headers) else -1
+
+
 def _batches_at_most(data: Any) -> int:
     return len(data) // HEADER_SIZE + 1
 

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from insync.spark.worker import settle
+from insync.spark.worker import prepare_worker
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ def _executing(
     """For mapInArrow over the indexes of the tasks."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        prepare_worker()
         for batch in batches:
             for index in batch.column(0).to_pylist():
                 text = json.dumps(asdict(execute(tasks[index])))

@@ -1,45 +1,51 @@
-"""Spark reads and writes the log through its Python data source API, without a connector jar (`insync[spark]`).
+"""Spark data sources for Kafka topics and log directories, in Python and without a connector jar (`insync[spark]`).
 
     import insync.spark
     insync.spark.register(spark)
     spark.read.format("insync").option("kafka.bootstrap.servers", "localhost:9092").option("subscribe", "orders").load()
 
-Options and rows are those of Spark's own Kafka connector. `source` is the batch and streaming source, `sink` the sink,
-`log_source` reads log directories straight from disk.
+`format("insync")` reads and writes topics, as batch and as stream, with the options and columns of Spark's Kafka
+connector. `format("insync-log")` reads log directories from disk. docs/guides/spark.md describes both. The names in
+`__all__` are public; the submodules are not.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
-from insync.spark import dismissal
+from pyspark.sql import SparkSession
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from insync.spark.data_loss import Cause, DataLossError, Loss
+from insync.spark.data_source import InsyncDataSource
+from insync.spark.log_source import LogDataSource
+from insync.spark.option_values import OptionError
+from insync.spark.stream_offsets import lag
+from insync.spark.worker import suppress_idle_worker_traceback
 
-_SAID = ("spark.pyspark.python", "spark.pyspark.driver.python")
+_INTERPRETER_SETTINGS = ("spark.pyspark.python", "spark.pyspark.driver.python")
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("insync")` and `format("insync-log")` known to a session."""
-    from insync.spark.log_source import LogDataSource
-    from insync.spark.source import InsyncDataSource
-
-    _same_interpreter(spark)
+    """Make `format("insync")` and `format("insync-log")` available in a session."""
+    _use_this_interpreter(spark)
     spark.dataSource.register(InsyncDataSource)
     spark.dataSource.register(LogDataSource)
 
 
-def _same_interpreter(spark: SparkSession) -> None:
-    """On this machine, work where insync is installed. Unless told otherwise, Spark takes the first python3 of the
-    PATH, and that is another one if a virtual environment was not activated."""
-    context = getattr(spark, "_sc", None)  # there is none in a session of Spark Connect
+def _use_this_interpreter(spark: SparkSession) -> None:
+    """On a local master, run workers with the driver's interpreter, where insync is installed.
+
+    By default Spark starts the first python3 of the PATH, which is another one if the virtual environment is not
+    activated.
+    """
+    context = getattr(spark, "_sc", None)  # a Spark Connect session has none
     if context is None or not context.master.startswith("local"):
         return
-    if "PYSPARK_PYTHON" not in os.environ and not any(context.getConf().contains(name) for name in _SAID):
+    if "PYSPARK_PYTHON" not in os.environ and not any(context.getConf().contains(n) for n in _INTERPRETER_SETTINGS):
         context.pythonExec = sys.executable
 
 
-dismissal.arrange()
+suppress_idle_worker_traceback()
+
+__all__ = ["Cause", "DataLossError", "InsyncDataSource", "LogDataSource", "Loss", "OptionError", "lag", "register"]

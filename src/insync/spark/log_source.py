@@ -1,47 +1,40 @@
-"""`format("insync-log")`: log directories straight from disk, of any number of brokers, in one DataFrame.
+"""`format("insync-log")`: log directories from disk, of any number of brokers, in one DataFrame.
 
     spark.read.format("insync-log").option("topics", "orders").load("/var/lib/kafka-*")
 
 The driver lists segments and leaves out those that names, indexes, high watermarks and the options exclude; each
-segment is a task. The directories must be readable where the executors run. A user schema with fewer columns makes only
-those.
+segment is a task. The executors must be able to read the directories. With a user schema of fewer columns, only those
+are decoded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from insync.logdir.columns import COLUMNS
-from insync.logdir.files import Segment, plan_segments
+from insync.logdir.files import plan_segments
 from insync.logdir.options import ReadOptions
-from insync.spark import schemas
-from insync.spark.log_options import read_options
-
-NAME = "insync-log"
+from insync.spark.executor import SegmentTask, read_segment
+from insync.spark.log_options import read_log_options
+from insync.spark.schemas import select_columns, to_ddl
 
 
 class LogDataSource(DataSource):
+    """Log directories, of insync or Apache Kafka."""
+
     @classmethod
     def name(cls) -> str:
-        return NAME
+        return "insync-log"
 
     def schema(self) -> str:
-        return schemas.ddl(COLUMNS)
+        return to_ddl(COLUMNS)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return LogReader(read_options(self.options), schemas.asked_for(schema, COLUMNS))
-
-
-@dataclass
-class SegmentTask(InputPartition):
-    """Pickled to an executor."""
-
-    segment: Segment
+        return LogReader(read_log_options(self.options), select_columns(schema, COLUMNS))
 
 
 class LogReader(DataSourceReader):
@@ -50,13 +43,7 @@ class LogReader(DataSourceReader):
         self._columns = columns
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [SegmentTask(segment) for segment in plan_segments(self._options)]
+        return [SegmentTask(segment, self._columns) for segment in plan_segments(self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        from insync.logdir.rows import read_segment  # in executors only: the decoder is slow to load
-        from insync.spark import worker
-
-        if not isinstance(partition, SegmentTask):
-            return iter(())  # Spark's own, where there is nothing to read
-        worker.settle()
-        return read_segment(partition.segment, self._columns)
+        return read_segment(partition)

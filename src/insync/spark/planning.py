@@ -1,18 +1,18 @@
-"""From offsets to tasks: how far a micro-batch goes, and who reads which range. Arithmetic only."""
+"""From offsets to tasks: where a micro-batch ends, and which ranges its tasks read. Arithmetic only."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-Key = tuple[str, int]
+from insync.client.model import Key
+
 Offsets = dict[Key, int]
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """The offsets from `start` up to, not including, `end`."""
+    """The offsets from `start` up to, but not including, `end`."""
 
     topic: str
     partition: int
@@ -28,53 +28,41 @@ class OffsetRange:
         return self.topic, self.partition
 
 
-def to_json(offsets: Mapping[Key, int]) -> str:
-    """As the connector writes them into a checkpoint. Spark compares the strings: keys are in order."""
-    found: dict[str, dict[str, int]] = {}
-    for (topic, index), offset in sorted(offsets.items()):
-        found.setdefault(topic, {})[str(index)] = offset
-    return json.dumps(found, separators=(",", ":"))
-
-
-def from_json(text: str) -> Offsets:
-    return {(topic, int(index)): offset for topic, rest in json.loads(text).items() for index, offset in rest.items()}
-
-
 def backlog(start: Mapping[Key, int], latest: Mapping[Key, int]) -> Offsets:
-    """How much there is to read of each partition."""
+    """How many offsets each partition has to read."""
     return {key: max(0, end - start.get(key, end)) for key, end in latest.items()}
 
 
-def limited(start: Mapping[Key, int], latest: Mapping[Key, int], most: int) -> Offsets:
-    """The end of a batch of about `most` offsets: each partition gives in proportion to its backlog, and at least one,
-    so that none waits for ever."""
+def limit_batch(start: Mapping[Key, int], latest: Mapping[Key, int], max_offsets: int) -> Offsets:
+    """The end of a batch of about `max_offsets`. Each partition contributes in proportion to its backlog, and at least
+    one offset, so that none is starved."""
     sizes = backlog(start, latest)
     total = sum(sizes.values())
-    if total <= most:
+    if total <= max_offsets:
         return dict(latest)
-    return {key: end - sizes[key] + min(sizes[key], _share(most, sizes[key], total)) for key, end in latest.items()}
+    return {key: end - sizes[key] + _share(max_offsets, sizes[key], total) for key, end in latest.items()}
 
 
-def _share(most: int, size: int, total: int) -> int:
-    exact = most * size / total
-    return 1 if 0 < exact < 1 else int(exact)
+def _share(max_offsets: int, size: int, total: int) -> int:
+    exact = max_offsets * size / total
+    return min(size, 1 if 0 < exact < 1 else int(exact))
 
 
-def split(
+def split_ranges(
     ranges: Iterable[OffsetRange], *, min_partitions: int | None = None, max_records: int | None = None
 ) -> list[OffsetRange]:
-    """Tasks: one for each range, unless more were asked for. Large ranges are cut first."""
-    whole = [each for each in ranges if each.size > 0]
-    total = sum(each.size for each in whole)
-    found: list[OffsetRange] = []
-    for each in whole:
-        parts = 1 if max_records is None else -(-each.size // max_records)
+    """One range per task. Without limits every range stays whole; with them, large ranges are split first."""
+    whole = [offsets for offsets in ranges if offsets.size > 0]
+    total = sum(offsets.size for offsets in whole)
+    tasks: list[OffsetRange] = []
+    for offsets in whole:
+        parts = 1 if max_records is None else -(-offsets.size // max_records)
         if min_partitions is not None and min_partitions > len(whole):
-            parts = max(parts, int(min_partitions * each.size / total + 0.5))
-        found += _cut(each, min(max(parts, 1), each.size))
-    return found
+            parts = max(parts, int(min_partitions * offsets.size / total + 0.5))
+        tasks += _split_range(offsets, min(max(parts, 1), offsets.size))
+    return tasks
 
 
-def _cut(each: OffsetRange, parts: int) -> list[OffsetRange]:
-    edges = [each.start + each.size * i // parts for i in range(parts + 1)]
-    return [OffsetRange(each.topic, each.partition, edges[i], edges[i + 1]) for i in range(parts)]
+def _split_range(offsets: OffsetRange, parts: int) -> list[OffsetRange]:
+    edges = [offsets.start + offsets.size * i // parts for i in range(parts + 1)]
+    return [OffsetRange(offsets.topic, offsets.partition, edges[i], edges[i + 1]) for i in range(parts)]

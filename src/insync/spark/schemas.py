@@ -1,4 +1,4 @@
-"""Columns that a format has, by name the type as Spark writes it; and those of them that a user's schema asks for."""
+"""A format's columns, as a mapping from name to Spark type, and the selection a user's schema makes among them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from collections.abc import Mapping
 
 from pyspark.sql.types import StructType
 
-from insync.spark.client_options import OptionError
+from insync.spark.option_values import OptionError
 
 
-def ddl(columns: Mapping[str, str]) -> str:
+def to_ddl(columns: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
 
-def asked_for(schema: StructType, columns: Mapping[str, str]) -> tuple[str, ...]:
+def select_columns(schema: StructType, columns: Mapping[str, str]) -> tuple[str, ...]:
+    """The names in a user's schema. Raises if one does not exist or has another type."""
     for field in schema.fields:
         if field.name not in columns:
             raise OptionError(f"there is no column '{field.name}'; there are {', '.join(columns)}")
         if (kind := field.dataType.simpleString()) != columns[field.name]:
-            raise OptionError(f"the schema has column '{field.name}' as {kind}: it is {columns[field.name]}")
+            raise OptionError(f"column '{field.name}' is {columns[field.name]}; the schema declares it as {kind}")
     return tuple(schema.fieldNames())

@@ -1,13 +1,13 @@
-"""How far a stream has come, as Spark keeps it in the checkpoint.
+"""A stream's progress, as Spark keeps it in the checkpoint.
 
     {"orders":{"0":123,"1":98},"@insync":{"epochs":{"orders":{"0":4,"1":4}},"ids":{"orders":"0b6…"},"from":{…}}}
 
-The first part is what Spark's Kafka connector writes, and alone it is read too: a checkpoint of the connector can be
-taken over. The part under `@insync`, which no topic can be called, tells what later proves a loss (the ids of the
-topics, and the leader epochs under which the offsets were seen), and `from`: where the batch that *ends* here begins,
-for all partitions whose beginning the end of the batch before does not tell. Those are all of the first batch, new
-partitions, and those that lost records. So what a batch reads is settled by the checkpoint alone: run again, it reads
-the same.
+The first part is what Spark's Kafka connector writes, and it is enough on its own: a query can take over a checkpoint
+of the connector. The part under `@insync`, which is not a legal topic name, holds what later proves a loss (the ids of
+the topics, and the leader epochs under which the offsets were seen) and `from`: where the batch that *ends* here
+begins, for the partitions whose beginning is not the end of the batch before. These are all partitions of the first
+batch, new partitions, and those that lost records. So the checkpoint alone determines what a batch reads: run again, it
+reads the same.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from insync.spark.planning import Key, Offsets
+from insync.client.model import Key
+from insync.spark.planning import Offsets
 
-FACTS = "@insync"
+EXTENSION = "@insync"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,56 +29,55 @@ class StreamOffset:
     epochs: Mapping[Key, int] = field(default_factory=dict)
     ids: Mapping[str, str] = field(default_factory=dict)
     origin: Offsets = field(default_factory=dict)
+    """`from` of the checkpoint."""
     initial: bool = False
-    """Whether nothing was read before it."""
+    """Nothing was read before this offset."""
 
     @staticmethod
-    def of(found: Mapping[str, Any]) -> StreamOffset:
-        facts = found.get(FACTS, {})
+    def from_dict(checkpoint: Mapping[str, Any]) -> StreamOffset:
+        extension = checkpoint.get(EXTENSION, {})
         return StreamOffset(
-            _flat({topic: rest for topic, rest in found.items() if topic != FACTS}),
-            _flat(facts.get("epochs", {})),
-            dict(facts.get("ids", {})),
-            _flat(facts.get("from", {})),
-            bool(facts.get("initial", False)),
+            _flatten({topic: offsets for topic, offsets in checkpoint.items() if topic != EXTENSION}),
+            _flatten(extension.get("epochs", {})),
+            dict(extension.get("ids", {})),
+            _flatten(extension.get("from", {})),
+            bool(extension.get("initial", False)),
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """In one order: Spark compares the texts."""
-        facts: dict[str, Any] = {"epochs": _nested(self.epochs), "ids": dict(sorted(self.ids.items()))}
+        """In a fixed order: Spark compares the texts."""
+        extension: dict[str, Any] = {"epochs": by_topic(self.epochs), "ids": dict(sorted(self.ids.items()))}
         if self.origin:
-            facts["from"] = _nested(self.origin)
+            extension["from"] = by_topic(self.origin)
         if self.initial:
-            facts["initial"] = True
-        return {**_nested(self.offsets), FACTS: facts}
+            extension["initial"] = True
+        return {**by_topic(self.offsets), EXTENSION: extension}
 
     def id_of(self, topic: str) -> str:
         return self.ids.get(topic, "")
 
 
-def plain(offsets: Mapping[Key, int]) -> dict[str, dict[str, int]]:
-    """As the connector writes them."""
-    return _nested(offsets)
-
-
 def lag(source: Mapping[str, Any]) -> Offsets:
-    """Of one source in `query.lastProgress["sources"]`: how many offsets of each partition were not in the batch."""
-    end, latest = (_parsed(source.get(name)) for name in ("endOffset", "latestOffset"))
-    done = StreamOffset.of(end).offsets
-    return {key: max(0, offset - done.get(key, 0)) for key, offset in StreamOffset.of(latest).offsets.items()}
+    """How many offsets of each (topic, partition) the last batch left unread.
+
+    `source` is an entry of `query.lastProgress["sources"]`.
+    """
+    end, latest = (StreamOffset.from_dict(_parse(source.get(name))) for name in ("endOffset", "latestOffset"))
+    return {key: max(0, offset - end.offsets.get(key, 0)) for key, offset in latest.offsets.items()}
 
 
-def _parsed(found: Any) -> Any:
-    """Progress shows offsets as text or as the object itself, depending on who asks."""
-    return (json.loads(found) if isinstance(found, str) else found) or {}
+def by_topic(offsets: Mapping[Key, int]) -> dict[str, dict[str, int]]:
+    """{topic: {partition: offset}}, as the connector writes it."""
+    nested: dict[str, dict[str, int]] = {}
+    for (topic, index), offset in sorted(offsets.items()):
+        nested.setdefault(topic, {})[str(index)] = offset
+    return nested
 
 
-def _flat(nested: Mapping[str, Mapping[str, int]]) -> Offsets:
+def _flatten(nested: Mapping[str, Mapping[str, int]]) -> Offsets:
     return {(topic, int(index)): int(offset) for topic, rest in nested.items() for index, offset in rest.items()}
 
 
-def _nested(flat: Mapping[Key, int]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
-    for (topic, index), offset in sorted(flat.items()):
-        found.setdefault(topic, {})[str(index)] = offset
-    return found
+def _parse(offset: Any) -> Any:
+    """Progress reports carry offsets as text or as an object, depending on the API."""
+    return (json.loads(offset) if isinstance(offset, str) else offset) or {}

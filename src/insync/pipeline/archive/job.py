@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
 
+from insync.client.model import Key
 from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
 from insync.pipeline import executors
 from insync.pipeline.archive import plan as archive_plan
@@ -29,7 +30,6 @@ from insync.pipeline.lake_writer import CODECS
 from insync.pipeline.ledger import RANGES, Range
 from insync.pipeline.session import submitted
 from insync.spark.cluster_view import ClusterView
-from insync.spark.planning import Key
 
 ROUNDS_PER_CORE = 4
 """Files that a core writes in a round, at most: a round is what a kill throws away."""

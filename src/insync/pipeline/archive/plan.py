@@ -1,6 +1,6 @@
 """What is to be archived next: the ledger says how far it is, the brokers say what there is.
 
-Where the two do not fit, `insync.spark.triage` tells why. A topic that was made anew begins a new generation. Records
+Where the two do not fit, `insync.spark.data_loss` tells why. A topic that was made anew begins a new generation. Records
 that are gone before they were archived are an error, unless loss is allowed: then the ledger says what was lost and
 why, and a log that was cut back goes on as a new generation.
 """
@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from insync.client.errors import UnknownTopicError
-from insync.client.model import Offset, Topic
+from insync.client.model import Key, Offset, Topic
+from insync.client.offsets import EARLIEST, LATEST
 from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
 from insync.pipeline.ledger import Ledger, Range
-from insync.spark import triage
 from insync.spark.cluster_view import ClusterView
-from insync.spark.options import EARLIEST, LATEST, SourceOptions
-from insync.spark.planning import Key, OffsetRange, limited, split
-from insync.spark.triage import Cause, Expected, Loss
+from insync.spark.data_loss import Cause, Expected, Loss, recreated, removed_by_retention, truncated
+from insync.spark.planning import OffsetRange, limit_batch, split_ranges
+from insync.spark.source_options import SourceOptions
 
 SMALLEST_CUT = 50_000
 """Offsets: a range is not divided among more cores into pieces smaller than this."""
@@ -51,10 +51,10 @@ class Plan:
     def ranges(self, *, most: int, tasks: int, per_file: int) -> list[Range]:
         """About `most` offsets, cut for `tasks` cores."""
         starts = {key: each.start for key, each in self.starts.items()}
-        ends = limited(starts, self.ends, most)
+        ends = limit_batch(starts, self.ends, most)
         whole = [OffsetRange(*key, start, ends[key]) for key, start in starts.items()]
         size = sum(each.size for each in whole)
-        cut = split(whole, min_partitions=min(tasks, size // SMALLEST_CUT) or None, max_records=per_file)
+        cut = split_ranges(whole, min_partitions=min(tasks, size // SMALLEST_CUT) or None, max_records=per_file)
         first = {(each.topic, each.partition): each.start for each in reversed(cut)}
         return [
             replace(
@@ -92,7 +92,7 @@ def view_of(
 
 def known_topics(view: ClusterView, names: tuple[str, ...]) -> dict[str, Topic]:
     """Those to be archived; all that were named must be there."""
-    found = view.topics(insist=False)
+    found = view.describe_topics(must_exist=False)
     for name in names:
         if name not in found:
             raise UnknownTopicError(name)
@@ -100,11 +100,11 @@ def known_topics(view: ClusterView, names: tuple[str, ...]) -> dict[str, Topic]:
 
 
 def make(view: ClusterView, ledger: Ledger, names: tuple[str, ...], *, allow_loss: bool) -> Plan:
-    view.remember((each.topic_id, each.partition, ledger.last_seen(each.key)[0]) for each in ledger.newest())
+    view.remember_epochs((each.topic_id, each.partition, ledger.last_seen(each.key)[0]) for each in ledger.newest())
     topics = known_topics(view, names)
-    keys = view.partitions(topics)
-    earliest = view.find(dict.fromkeys(keys, EARLIEST), topics)
-    latest = view.find(dict.fromkeys(keys, LATEST), topics)
+    keys = view.list_partitions(topics)
+    earliest = view.list_offsets_and_epochs(dict.fromkeys(keys, EARLIEST), topics)
+    latest = view.list_offsets_and_epochs(dict.fromkeys(keys, LATEST), topics)
     plan, losses = Plan(), []
     for key in keys:
         loss = missing(view, ledger, key, topics, earliest[key], latest[key])
@@ -130,9 +130,9 @@ def missing(
     archived = Expected(seen if seen >= 0 else last.end, latest.offset, epoch, last.topic_id)
     going_on = Expected(last.end, max(latest.offset, earliest.offset), epoch, last.topic_id)
     return (
-        triage.recreated(key, going_on, topic, earliest, latest)
-        or triage.truncated(view, key, archived, topic, earliest, latest)
-        or triage.retained(key, going_on, earliest, latest)
+        recreated(key, going_on, topic, earliest, latest)
+        or truncated(view, key, archived, topic, earliest, latest)
+        or removed_by_retention(key, going_on, earliest, latest)
     )
 
 

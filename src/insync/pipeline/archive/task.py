@@ -19,10 +19,9 @@ from insync.client.errors import ClientError
 from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
 from insync.client.sync_client import SyncClient
 from insync.columnar.decode import Decoded, Wanted, decode
-from insync.columnar.headers import scan
+from insync.columnar.headers import next_offset, scan
 from insync.pipeline.lake_writer import DECODED, RangeWriter
 from insync.pipeline.ledger import File, Range
-from insync.spark.rows import next_of
 
 FETCH_BYTES = 4 << 20
 
@@ -98,7 +97,7 @@ def _decoded(client: SyncClient, task: Task) -> Iterator[tuple[Decoded, int, int
         topic,
         {wanted.partition: wanted.start},
         {wanted.partition: wanted.end},
-        next_offset_of=next_of,
+        next_offset_of=next_offset,
         isolation=int(task.isolation == "read_committed"),
         partition_bytes=FETCH_BYTES,
     )

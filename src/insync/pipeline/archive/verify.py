@@ -18,13 +18,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from insync.client.offsets import EARLIEST, LATEST
 from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
 from insync.pipeline import lake
 from insync.pipeline.archive import plan as archive_plan
 from insync.pipeline.lake_writer import checksum
 from insync.pipeline.ledger import File, Key, Ledger, Range
 from insync.pipeline.wording import counted
-from insync.spark.options import EARLIEST, LATEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,17 +132,17 @@ def _against_brokers(
     isolation = ledger.settings.get("isolation", "read_committed")
     view = archive_plan.view_of(bootstrap, names, isolation=isolation, timeout_s=timeout_s, client=client)
     try:
-        topics = view.topics(insist=False)
+        topics = view.describe_topics(must_exist=False)
         verdict.notes += [f"topic '{name}' does not exist any more" for name in names if name not in topics]
-        there = set(view.partitions(topics))
+        there = set(view.list_partitions(topics))
         keys = [key for key in ledger.partitions() if key in there]
         verdict.problems += [
             f"{topic}-{index} is archived, but the topic has no such partition"
             for topic, index in ledger.partitions()
             if topic in topics and (topic, index) not in there
         ]
-        earliest = view.find(dict.fromkeys(keys, EARLIEST), topics)
-        latest = view.find(dict.fromkeys(keys, LATEST), topics)
+        earliest = view.list_offsets_and_epochs(dict.fromkeys(keys, EARLIEST), topics)
+        latest = view.list_offsets_and_epochs(dict.fromkeys(keys, LATEST), topics)
         for key in keys:
             loss = archive_plan.missing(view, ledger, key, topics, earliest[key], latest[key])
             verdict.problems += [str(loss)] if loss is not None else []

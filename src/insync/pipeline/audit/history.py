@@ -28,7 +28,7 @@ from insync.pipeline.audit.findings import EMPTY, MALFORMED, Finding
 from insync.pipeline.audit.prefilter import ACK, CODES, END, FAIL, LIST, LOG, SEND, Events, Suspects
 from insync.pipeline.report import progress as report_watch
 from insync.properties import recorded
-from insync.spark.worker import settle
+from insync.spark.worker import prepare_worker
 
 DDL = (
     "kind string, time bigint, client string, topic string, partition int, offset bigint, epoch int, producer bigint, "
@@ -171,7 +171,7 @@ def _with_lines(findings: list[Finding], texts: list[str | None]) -> Iterator[Fi
 
 def _judge_each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """All events of some partitions, in any order."""
-    settle()
+    prepare_worker()
     if held := [batch for batch in batches if batch.num_rows]:
         table = pa.Table.from_batches(held)
         held.clear()

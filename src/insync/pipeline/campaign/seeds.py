@@ -19,7 +19,7 @@ from insync.pipeline.campaign import store as campaign_store
 from insync.pipeline.campaign.store import Chunks, Store
 from insync.sim.mutants.catalogue import MUTANTS, apply_mutant
 from insync.sim.run import Outcome, run_seed
-from insync.spark.worker import settle
+from insync.spark.worker import prepare_worker
 
 _COUNTS = pa.map_(pa.string(), pa.int64())
 SCHEMA = pa.schema(
@@ -117,7 +117,7 @@ def _chosen(numbers: Iterator[pa.RecordBatch], chunks: Chunks, work: Work, expec
         raise OtherCodeError(
             f"this executor has build {work.build} of insync, the driver {expected}: install the same on both"
         )
-    settle()
+    prepare_worker()
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             yield chunks[number]

@@ -1,0 +1,67 @@
+"""Batch queries on `format("insync")`: the log between two positions.
+
+The driver looks up where the partitions begin and end and splits them into tasks; the executors fetch record batches
+from the leaders and decode them into Arrow columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from insync.client.offsets import EARLIEST, LATEST
+from insync.spark.cluster_snapshot import ClusterSnapshot, clamp_to_log, snapshot_cluster
+from insync.spark.cluster_view import ClusterView
+from insync.spark.executor import read_offsets
+from insync.spark.option_values import OptionError
+from insync.spark.planning import OffsetRange, split_ranges
+from insync.spark.read_task import ReadTask
+from insync.spark.source_options import Position, SourceOptions
+
+_DEFAULT_START, _DEFAULT_END = "'startingOffsets' is 'earliest'", "'endingOffsets' is 'latest'"
+
+
+class BatchReader(DataSourceReader):
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
+        self._options = options
+        self._columns = columns
+
+    def partitions(self) -> Sequence[InputPartition]:
+        view = ClusterView(self._options)
+        try:
+            return self._plan_tasks(view)
+        finally:
+            view.close()
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return read_offsets(partition)
+
+    def _plan_tasks(self, view: ClusterView) -> list[ReadTask]:
+        options = self._options
+        now = snapshot_cluster(view, must_exist=True)
+        ids, epochs = now.ids, now.epochs
+        ranges = split_ranges(
+            self._plan_ranges(view, now), min_partitions=options.min_partitions, max_records=options.max_records
+        )
+        return [
+            ReadTask(offsets, options, self._columns, ids.get(offsets.topic, ""), epochs[offsets.key])
+            for offsets in ranges
+        ]
+
+    def _plan_ranges(self, view: ClusterView, now: ClusterSnapshot) -> list[OffsetRange]:
+        """What the options select, as far as the log has it."""
+        options, keys = self._options, sorted(now.latest)
+        first, last = options.start or Position(EARLIEST), options.end or Position(LATEST)
+        start = view.resolve_position(first, keys, latest_without_match=options.latest_without_match)
+        end = now.offsets if last == Position(LATEST) else view.resolve_position(last, keys, latest_without_match=True)
+        if reversed_ranges := [key for key in keys if start[key] > end[key]]:
+            key = reversed_ranges[0]
+            raise OptionError(
+                f"options {first.option or _DEFAULT_START} and {last.option or _DEFAULT_END}: "
+                f"{key[0]}-{key[1]} would be read from {start[key]} to {end[key]}"
+            )
+        if first != Position(EARLIEST) or last != Position(LATEST):
+            start, end = clamp_to_log(view, start, end, now, fail=options.fail_on_data_loss)
+        return [OffsetRange(*key, start[key], end[key]) for key in keys]

@@ -1,0 +1,52 @@
+"""What the data sources run in executors.
+
+The codecs are imported here, on first use: their compiled code takes a second to load, and the driver does without.
+For an empty plan Spark runs one task all the same, without a partition: the readers then yield nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.datasource import InputPartition, WriterCommitMessage
+
+from insync.logdir.files import Segment
+from insync.spark.read_task import ReadTask
+from insync.spark.sink.fence import Fence
+from insync.spark.sink.options import SinkOptions
+from insync.spark.worker import prepare_worker
+
+
+@dataclass
+class SegmentTask(InputPartition):
+    """Pickled to an executor."""
+
+    segment: Segment
+    columns: tuple[str, ...]
+
+
+def read_offsets(partition: InputPartition | None) -> Iterator[Any]:
+    """The Arrow batches of a `ReadTask`."""
+    if isinstance(partition, ReadTask):
+        import insync.spark.task_reader as task_reader
+
+        prepare_worker()
+        yield from task_reader.read(partition)
+
+
+def read_segment(partition: InputPartition | None) -> Iterator[Any]:
+    """The Arrow batches of a `SegmentTask`."""
+    if isinstance(partition, SegmentTask):
+        from insync.logdir import rows
+
+        prepare_worker()
+        yield from rows.read_segment(partition.segment, partition.columns)
+
+
+def write_rows(batches: Iterator[Any], options: SinkOptions, fence: Fence, task: int) -> WriterCommitMessage:
+    from insync.spark.sink import task_writer
+
+    prepare_worker()
+    return task_writer.write(batches, options, fence, task)

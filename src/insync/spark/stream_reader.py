@@ -1,0 +1,165 @@
+"""Streams from `format("insync")`.
+
+Spark calls `initialOffset` if there is no checkpoint, `latestOffset` before each batch, and `partitions` for the tasks
+of a batch; after a restart it calls `partitions` again for a batch that was planned and not finished. The two offsets
+of a batch determine it (see `stream_offsets`), so what was decided once, such as what "latest" was or where a new
+partition begins, holds for every repetition. Even a stream without new records starts with an (empty) batch, so that
+its beginning reaches the checkpoint and "latest" does not move.
+
+A call of `latestOffset(start)` means that the batch which ends at `start` is done: that is when a group's offsets are
+committed (`groupId`). `commit` is called at the same time, but not after the last batch of an AvailableNow run.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from insync.client.errors import ClientError
+from insync.client.offsets import EARLIEST, LATEST
+from insync.spark.cluster_snapshot import ClusterSnapshot, find_batch_start, snapshot_cluster
+from insync.spark.cluster_view import ClusterView
+from insync.spark.executor import read_offsets
+from insync.spark.planning import OffsetRange, Offsets, backlog, limit_batch, split_ranges
+from insync.spark.read_task import ReadTask
+from insync.spark.source_options import Position, SourceOptions
+from insync.spark.stream_offsets import StreamOffset, by_topic
+
+log = logging.getLogger("insync.spark")
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
+        self._options = options
+        self._columns = columns
+        self._open_view: ClusterView | None = None
+        self._initial: StreamOffset | None = None
+        self._target: ClusterSnapshot | None = None
+        """Where an AvailableNow run ends."""
+        self._reported: Offsets = {}
+        self._committed: Offsets = {}
+        self._last_batch_s: float | None = None
+
+    # --- Spark's interface -------------------------------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        if self._initial is None:
+            self._initial = self._find_initial_offset()
+        return self._initial.to_dict()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = snapshot_cluster(self._view, must_exist=False)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        options = self._options
+        if options.max_offsets is not None:
+            return ReadMaxRows(options.max_offsets)
+        return ReadAllAvailable() if options.min_offsets is None else ReadMinRows(options.min_offsets)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        done = StreamOffset.from_dict(start)
+        if not done.initial:
+            self._commit_group(done.offsets)
+        self._view.remember_epochs((done.id_of(topic), index, epoch) for (topic, index), epoch in done.epochs.items())
+        now = self._target or snapshot_cluster(self._view, must_exist=False)
+        self._reported = now.offsets
+        begin = find_batch_start(self._view, done, now, fail=self._options.fail_on_data_loss)
+        unlimited = isinstance(limit, ReadAllAvailable)
+        if not unlimited and not done.initial and self._should_wait(begin, now.offsets):
+            return start
+        max_offsets = self._options.max_offsets
+        end = now.offsets if unlimited or max_offsets is None else limit_batch(begin, now.offsets, max_offsets)
+        end = {key: max(offset, begin[key]) for key, offset in end.items()}
+        if not done.initial and end == begin and begin == done.offsets:
+            return start
+        self._last_batch_s = time.monotonic()
+        origin = begin if done.initial else {key: at for key, at in begin.items() if done.offsets.get(key) != at}
+        return StreamOffset(end, now.epochs, now.ids, origin).to_dict()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        return by_topic(self._reported) or None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        before, after = StreamOffset.from_dict(start), StreamOffset.from_dict(end)
+        begin = before.offsets | after.origin
+        if unknown := [key for key in after.offsets if key not in begin]:  # in a checkpoint of Spark's connector
+            begin |= self._view.list_offsets(dict.fromkeys(unknown, EARLIEST))
+        ranges = split_ranges(
+            [OffsetRange(*key, begin[key], until) for key, until in after.offsets.items() if begin[key] < until],
+            min_partitions=self._options.min_partitions,
+            max_records=self._options.max_records,
+        )
+        return [
+            ReadTask(
+                offsets,
+                self._options,
+                self._columns,
+                topic_id=after.id_of(offsets.topic),
+                epoch=after.epochs.get(offsets.key, -1),
+            )
+            for offsets in ranges
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return read_offsets(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._commit_group(StreamOffset.from_dict(end).offsets)
+
+    def stop(self) -> None:
+        if self._open_view is not None:
+            self._open_view.close()
+            self._open_view = None
+
+    # --- helpers -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _view(self) -> ClusterView:
+        """Opened on first use: Spark copies readers to executors."""
+        if self._open_view is None:
+            self._open_view = ClusterView(self._options)
+        return self._open_view
+
+    def _find_initial_offset(self) -> StreamOffset:
+        options = self._options
+        position = options.start or Position(LATEST)
+        now = snapshot_cluster(self._view, must_exist=True)
+        keys = sorted(now.offsets)
+        offsets = self._view.resolve_position(position, keys, latest_without_match=options.latest_without_match)
+        if self._target is not None:  # records may have come since it was prepared: the start must not pass the end
+            ends = self._target.offsets
+            named = {key for key, offset in position.offsets.items() if offset >= 0}
+            offsets = {key: at if key in named else min(at, ends.get(key, at)) for key, at in offsets.items()}
+        return StreamOffset(offsets, now.epochs, now.ids, initial=True)
+
+    def _should_wait(self, begin: Offsets, latest: Offsets) -> bool:
+        """There are fewer records than `minOffsetsPerTrigger`, and `maxTriggerDelay` has not passed. An AvailableNow
+        run does not wait."""
+        min_offsets = self._options.min_offsets
+        if min_offsets is None or self._target is not None or self._last_batch_s is None:
+            return False
+        if sum(backlog(begin, latest).values()) >= min_offsets:
+            return False
+        return (time.monotonic() - self._last_batch_s) * 1_000 < self._options.max_delay_ms
+
+    def _commit_group(self, done: Offsets) -> None:
+        """For lag monitoring. A failure does not stop the query: its progress is in the checkpoint."""
+        if not self._options.group or not done or done == self._committed:
+            return
+        try:
+            self._view.commit_offsets(self._options.group, done)
+        except ClientError as error:
+            log.warning("the lag of group '%s' is not up to date: %s", self._options.group, error)
+        else:
+            self._committed = done
