@@ -115,7 +115,8 @@ def test_a_batch_job_is_fenced_by_its_option_or_an_id_of_its_own() -> None:
     value = schema(value=StringType())
     assert make_batch_writer(TOPIC | {"fenceId": "mine"}, value, False).job == "mine"
     first, second = (make_batch_writer(TOPIC, value, False).job for _ in range(2))
-    assert first and second and first != second
+    assert first
+    assert first != second
 
 
 def test_a_log_cannot_be_overwritten() -> None:
@@ -124,9 +125,7 @@ def test_a_log_cannot_be_overwritten() -> None:
 
 
 def test_a_stream_is_fenced_by_its_checkpoint_alone() -> None:
-    with pytest.raises(
-        OptionError, match="option 'fenceId' is 'mine': remove it, a stream is identified by its checkpoint"
-    ):
+    with pytest.raises(OptionError, match="option 'fenceId' is 'mine': remove it"):
         make_stream_writer(TOPIC | {"fenceId": "mine"}, schema(value=StringType()))
 
 

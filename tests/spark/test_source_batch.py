@@ -155,7 +155,7 @@ def test_log_append_time_is_the_brokers(spark: SparkSession, spark_cluster: Clus
         ({"assign": '{"batch-few": [4]}'}, ["'assign'", "there is no partition batch-few-4"]),
         (
             {"subscribe": "batch-hours", "startingOffsets": '{"batch-hours": {"0": 1}}'},
-            ["'startingOffsets'", "batch-hours-1 is to be read and is not named"],
+            ["'startingOffsets'", "batch-hours-1 is to be read but not named"],
         ),
         (
             {"subscribe": "batch-hours", "startingTimestamp": str(FIRST + 1_000 * HOUR)},

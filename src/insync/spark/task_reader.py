@@ -99,7 +99,7 @@ class TaskReader:
         for fetched in responses:
             if 0 <= self._task.epoch < newest_epoch(fetched.data, self.end):
                 raise RewrittenError(
-                    f"{self._partition_name} was rewritten from about offset {self.position} after the query was planned"
+                    f"{self._partition_name} was rewritten from about offset {self.position} after planning"
                 )
             for piece in [fetched.data] if fetched.aborted else pieces(fetched.data):
                 yield self._decode(piece, fetched.aborted)

@@ -1,8 +1,8 @@
-"""What is to be archived next: the ledger says how far it is, the brokers say what there is.
+"""What to archive next: from where the ledger ends to where the brokers' logs end.
 
-Where the two do not fit, `insync.spark.data_loss` tells why. A topic that was made anew begins a new generation. Records
-that are gone before they were archived are an error, unless loss is allowed: then the ledger says what was lost and
-why, and a log that was cut back goes on as a new generation.
+Where the two contradict each other, `insync.spark.data_loss` explains why. A recreated topic begins a new generation.
+Records that are gone before they were archived are an error, unless loss is allowed: then the ledger records what was
+lost and why, and a truncated log continues as a new generation.
 """
 
 from __future__ import annotations

@@ -64,9 +64,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         query = context.getLocalProperty(_QUERY_ID)
         batch = context.getLocalProperty(_BATCH_ID)
         if not query or batch is None:
-            raise OptionError(
-                "the stream writer runs in streaming queries only: Spark gave no query id and batch number"
-            )
+            raise OptionError("the stream writer runs in streaming queries only: Spark gave no query id or batch")
         return write_rows(iterator, self.options, Fence(query, int(batch)), context.partitionId())
 
 
