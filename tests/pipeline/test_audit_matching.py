@@ -12,7 +12,7 @@ from insync.pipeline.audit import log_matching as audit_matching
 from insync.pipeline.audit import logs as audit_logs
 from insync.pipeline.audit import segments as audit_segments
 from insync.pipeline.audit.findings import Finding
-from insync.spark.log_options import read_options
+from insync.spark.log_options import read_log_options
 from insync.storage import checkpoints
 
 Batches = list[bytearray]
@@ -20,7 +20,7 @@ Batches = list[bytearray]
 
 def audited(root: Path) -> list[Finding]:
     """What `audit_logs.audit` does on executors, here."""
-    options = read_options({"path": str(root / "broker-*")})
+    options = read_log_options({"path": str(root / "broker-*")})
     replicas = audit_logs.replicas_of(options)
     tasks = audit_logs.plan(options, replicas, [])
     facts = [audit_segments.check(task) for task in tasks]
@@ -149,6 +149,6 @@ def test_who_has_written_no_high_watermark_down_is_compared_to_nothing_and_that_
         write_replica(tmp_path, broker, [ten_batches()])
     (tmp_path / "broker-1" / checkpoints.HIGH_WATERMARKS).unlink()
     assert audited(tmp_path) == []
-    options = read_options({"path": str(tmp_path / "broker-*")})
+    options = read_log_options({"path": str(tmp_path / "broker-*")})
     replicas = audit_logs.replicas_of(options)
     assert audit_logs.unmarked(audit_logs.plan(options, replicas, []), replicas) == 1

@@ -12,14 +12,14 @@ from insync.pipeline.audit import logs as audit_logs
 from insync.pipeline.audit import segments as audit_segments
 from insync.pipeline.audit.findings import Finding
 from insync.pipeline.audit.segments import Task
-from insync.spark.log_options import read_options
+from insync.spark.log_options import read_log_options
 from insync.wire import batch
 
 APACHE = Path(__file__).resolve().parent.parent / "data" / "apache-kafka-logs"
 
 
 def findings(root: Path, *, compacted: bool = False) -> list[Finding]:
-    options = read_options({"path": str(root / "broker-1")})
+    options = read_log_options({"path": str(root / "broker-1")})
     tasks = audit_logs.plan(options, list_replicas(options), ["orders"] if compacted else [])
     facts = [audit_segments.check(task) for task in tasks]
     return [each for one in facts for each in one.findings] + list(audit_logs.between_segments(tasks, facts))
@@ -129,7 +129,7 @@ def test_digests_do_not_depend_on_where_segments_begin(tmp_path: Path) -> None:
     write_replica(tmp_path / "b", 1, [batches[:3], batches[3:8], batches[8:]])
     cells = []
     for root in (tmp_path / "a", tmp_path / "b"):
-        options = read_options({"path": str(root / "broker-1")})
+        options = read_log_options({"path": str(root / "broker-1")})
         tasks: list[Task] = audit_logs.plan(options, list_replicas(options), [])
         cells.append(audit_logs.digests(tasks, [audit_segments.check(task) for task in tasks]))
     assert cells[0] == cells[1]
@@ -138,7 +138,7 @@ def test_digests_do_not_depend_on_where_segments_begin(tmp_path: Path) -> None:
 
 def test_nothing_is_wrong_with_logs_that_apache_kafka_wrote() -> None:
     """All codecs, transaction markers, log append time, a compacted topic, two epochs; two replicas of each."""
-    options = read_options({"path": str(APACHE / "broker-*")})
+    options = read_log_options({"path": str(APACHE / "broker-*")})
     replicas = list_replicas(options)
     tasks = audit_logs.plan(options, replicas, ["compacted"])
     facts = [audit_segments.check(task) for task in tasks]

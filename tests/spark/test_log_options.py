@@ -8,7 +8,7 @@ import pytest
 from insync.spark.options import OptionError
 
 from insync.logdir.options import END, ROWS, ReadOptions
-from insync.spark.log_options import read_options
+from insync.spark.log_options import read_log_options
 
 
 def test_every_option_is_read(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_every_option_is_read(tmp_path: Path) -> None:
         "corrupt": "rows",
         "includeControl": "true",
     }
-    assert read_options(options) == ReadOptions(
+    assert read_log_options(options) == ReadOptions(
         paths=(str(tmp_path / "broker-1"), str(tmp_path / "broker-2")),
         brokers=(4, 5),
         topics=("t", "u"),
@@ -57,4 +57,4 @@ def test_every_option_is_read(tmp_path: Path) -> None:
 )
 def test_a_mistake_names_option_and_value(tmp_path: Path, options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        read_options({"path": str(tmp_path)} | options)
+        read_log_options({"path": str(tmp_path)} | options)

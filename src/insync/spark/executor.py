@@ -30,10 +30,10 @@ class SegmentTask(InputPartition):
 def read_offsets(partition: InputPartition | None) -> Iterator[Any]:
     """The Arrow batches of a `ReadTask`."""
     if isinstance(partition, ReadTask):
-        import insync.spark.task_reader as task_reader
+        from insync.spark.task_reader import read_task
 
         prepare_worker()
-        yield from task_reader.read(partition)
+        yield from read_task(partition)
 
 
 def read_segment(partition: InputPartition | None) -> Iterator[Any]:

@@ -46,7 +46,7 @@ class CorruptBatchError(ClientError):
     """A broker sent a batch that is damaged."""
 
 
-def read(task: ReadTask) -> Iterator[pa.RecordBatch]:
+def read_task(task: ReadTask) -> Iterator[pa.RecordBatch]:
     yield from TaskReader(task, _client_for(task.options)).batches()
 
 

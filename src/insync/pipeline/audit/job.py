@@ -28,7 +28,7 @@ from insync.pipeline.audit.logs import LogAudit
 from insync.pipeline.report import progress as report_watch
 from insync.pipeline.session import submitted
 from insync.pipeline.wording import counted
-from insync.spark.log_options import read_options
+from insync.spark.log_options import read_log_options
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def log_options(options: Options) -> ReadOptions:
     values = {"path": json.dumps(list(options.logs)), "topics": ",".join(options.topics)}
     if options.brokers:
         values["brokers"] = ",".join(map(str, options.brokers))
-    return read_options(values)
+    return read_log_options(values)
 
 
 def check(options: Options) -> None:
