@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from insync.spark.options import OptionError
 
 from insync.logdir.options import END, ROWS, ReadOptions
 from insync.spark.log_options import read_log_options
+from insync.spark.option_values import OptionError
 
 
 def test_every_option_is_read(tmp_path: Path) -> None:

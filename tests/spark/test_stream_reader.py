@@ -193,7 +193,7 @@ def test_a_groups_committed_offsets_follow_the_batches(spark_cluster: Cluster, c
     query.reader.prepareForTriggerAvailableNow()
     query.next()
     assert query.next() is None
-    committed = client.call(lambda cluster: groups.committed(cluster, "spark-job"))
+    committed = client.call(lambda cluster: groups.list_committed_offsets(cluster, "spark-job"))
     assert committed == {("watched", 0): 6}
     query.reader.stop()
 

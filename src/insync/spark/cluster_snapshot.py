@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from insync.client.model import Key, Offset, Topic
+from insync.client.model import Offset, Topic, TopicPartition
 from insync.client.offsets import EARLIEST, LATEST
 from insync.spark.cluster_view import ClusterView
 from insync.spark.data_loss import (
@@ -25,14 +25,14 @@ class ClusterSnapshot:
     """The topics to read, and the end of each partition."""
 
     topics: dict[str, Topic]
-    latest: dict[Key, Offset]
+    latest: dict[TopicPartition, Offset]
 
     @property
     def offsets(self) -> Offsets:
         return {key: end.offset for key, end in self.latest.items()}
 
     @property
-    def epochs(self) -> dict[Key, int]:
+    def epochs(self) -> dict[TopicPartition, int]:
         return {key: end.leader_epoch for key, end in self.latest.items()}
 
     @property
@@ -85,14 +85,14 @@ def clamp_to_log(
     return clamped_start, clamped_end
 
 
-def _needs_earliest(key: Key, done: StreamOffset, now: ClusterSnapshot) -> bool:
+def _needs_earliest(key: TopicPartition, done: StreamOffset, now: ClusterSnapshot) -> bool:
     """A partition without new records is not read: it does not matter where its log begins."""
     return done.offsets.get(key) != now.latest[key].offset or done.id_of(key[0]) != now.ids.get(key[0], "")
 
 
 def _find_losses(
-    view: ClusterView, done: StreamOffset, now: ClusterSnapshot, earliest: dict[Key, Offset]
-) -> dict[Key, Loss]:
+    view: ClusterView, done: StreamOffset, now: ClusterSnapshot, earliest: dict[TopicPartition, Offset]
+) -> dict[TopicPartition, Loss]:
     losses = {}
     for key, start in done.offsets.items():
         latest = now.latest.get(key)

@@ -10,7 +10,7 @@ from uuid import UUID
 from insync.client import groups, offsets, topics
 from insync.client.client import Client
 from insync.client.errors import NoBrokerError, UnknownTopicError, raise_for_error
-from insync.client.model import Key, Offset, Topic
+from insync.client.model import Offset, Topic, TopicPartition
 from insync.client.offsets import LATEST
 from insync.client.sync_client import SyncClient
 from insync.spark.option_values import OptionError
@@ -47,7 +47,7 @@ class ClusterView:
             raise OptionError(f"option {options.subscription}: there is no topic '{missing[0]}'")
         return {name: existing[name] for name in names if name in existing}
 
-    def list_partitions(self, described: Mapping[str, Topic], *, must_exist: bool = True) -> list[Key]:
+    def list_partitions(self, described: Mapping[str, Topic], *, must_exist: bool = True) -> list[TopicPartition]:
         """The partitions of these topics that the options select. A missing one is an error, or is left out."""
         existing = {
             (topic.name, partition.index): None for topic in described.values() for partition in topic.partitions
@@ -62,8 +62,8 @@ class ClusterView:
         return sorted(key for key in assigned if key in existing)
 
     def list_offsets_and_epochs(
-        self, times: Mapping[Key, int], described: Mapping[str, Topic] | None = None
-    ) -> dict[Key, Offset]:
+        self, times: Mapping[TopicPartition, int], described: Mapping[str, Topic] | None = None
+    ) -> dict[TopicPartition, Offset]:
         """Each partition's offset at a time in ms, or at EARLIEST or LATEST; -1 if no record is that new. `described`
         saves looking the leaders up."""
         known = tuple(described.values()) if described else ()
@@ -71,10 +71,12 @@ class ClusterView:
             lambda cluster: offsets.list_offsets_with_retry(cluster, times, known=known, isolation=self._isolation)
         )
 
-    def list_offsets(self, times: Mapping[Key, int]) -> Offsets:
+    def list_offsets(self, times: Mapping[TopicPartition, int]) -> Offsets:
         return {key: at.offset for key, at in self.list_offsets_and_epochs(times).items()}
 
-    def resolve_position(self, position: Position, keys: list[Key], *, latest_without_match: bool) -> Offsets:
+    def resolve_position(
+        self, position: Position, keys: list[TopicPartition], *, latest_without_match: bool
+    ) -> Offsets:
         """The offset of each partition that an option describes."""
         if position.is_time:
             return self._resolve_time(position, keys, latest_without_match=latest_without_match)
@@ -84,14 +86,12 @@ class ClusterView:
         absolute = {key: offset for key, offset in named.items() if offset >= 0}
         return absolute | self.list_offsets({key: offset for key, offset in named.items() if offset < 0})
 
-    def find_epoch_end(self, key: Key, epoch: int) -> tuple[int, int]:
+    def find_epoch_end(self, key: TopicPartition, epoch: int) -> tuple[int, int]:
         """(epoch, end) of the newest epoch that is not above `epoch`, in the leader's log."""
 
-        async def ask(cluster: Client) -> tuple[int, int]:
-            topic, partition = await topics.describe_partition(cluster, *key)
-            end = await offsets.find_epoch_end(
-                cluster, topic.name, partition, epoch, timeout_s=cluster.attempt_timeout_s
-            )
+        async def ask(client: Client) -> tuple[int, int]:
+            topic, partition = await topics.describe_partition(client, *key)
+            end = await offsets.find_epoch_end(client, topic.name, partition, epoch, timeout_s=client.attempt_timeout_s)
             raise_for_error(end.error, f"asking for the epochs of {topic.name}-{partition.index}")
             return end.leader_epoch, end.offset
 
@@ -116,7 +116,7 @@ class ClusterView:
                     return [topic for topic in self._client.call(topics.describe) if topic.name in names]
             time.sleep(PROPAGATION_TIMEOUT_S / 10)
 
-    def _resolve_time(self, position: Position, keys: list[Key], *, latest_without_match: bool) -> Offsets:
+    def _resolve_time(self, position: Position, keys: list[TopicPartition], *, latest_without_match: bool) -> Offsets:
         times = position.timestamps
         if position.timestamp is not None:
             times = dict.fromkeys(keys, position.timestamp)
@@ -144,7 +144,9 @@ def _connect(options: SourceOptions) -> SyncClient:
         raise NoBrokerError(f"option 'kafka.bootstrap.servers' is {options.bootstrap!r}: {error}") from None
 
 
-def _check_same_partitions(position: Position, given: Mapping[Key, object], keys: list[Key]) -> None:
+def _check_same_partitions(
+    position: Position, given: Mapping[TopicPartition, object], keys: list[TopicPartition]
+) -> None:
     if differing := sorted(set(given).symmetric_difference(keys)):
         topic, index = differing[0]
         problem = "is not among the partitions to read" if differing[0] in given else "is to be read but not named"

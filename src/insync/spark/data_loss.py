@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from insync.client.errors import ClientError
-from insync.client.model import Key, Offset, Topic
+from insync.client.model import Offset, Topic, TopicPartition
 from insync.spark.cluster_view import ClusterView
 from insync.spark.planning import OffsetRange
 from insync.wire.types import ZERO_UUID
@@ -103,7 +103,7 @@ def describe_losses(losses: Sequence[Loss]) -> list[str]:
 
 def find_loss(
     view: ClusterView,
-    key: Key,
+    key: TopicPartition,
     expected: Expected,
     *,
     topics: Mapping[str, Topic],
@@ -121,13 +121,15 @@ def find_loss(
     )
 
 
-def _deleted(key: Key, expected: Expected, topic: Topic | None) -> Loss:
+def _deleted(key: TopicPartition, expected: Expected, topic: Topic | None) -> Loss:
     known = f"; its id was {expected.topic_id}" if expected.topic_id else ""
     evidence = f"the topic no longer exists{known}" if topic is None else "the partition no longer exists"
     return Loss(Cause.DELETED, *key, expected.start, max(expected.end, expected.start + 1), None, evidence)
 
 
-def recreated(key: Key, expected: Expected, topic: Topic, earliest: Offset | None, latest: Offset) -> Loss | None:
+def recreated(
+    key: TopicPartition, expected: Expected, topic: Topic, earliest: Offset | None, latest: Offset
+) -> Loss | None:
     if not expected.topic_id or topic.id == ZERO_UUID or str(topic.id) == expected.topic_id:
         return None
     log_start = earliest.offset if earliest is not None else 0
@@ -139,7 +141,7 @@ def recreated(key: Key, expected: Expected, topic: Topic, earliest: Offset | Non
 
 
 def truncated(
-    view: ClusterView, key: Key, expected: Expected, topic: Topic, earliest: Offset | None, latest: Offset
+    view: ClusterView, key: TopicPartition, expected: Expected, topic: Topic, earliest: Offset | None, latest: Offset
 ) -> Loss | None:
     """Only a leader of another epoch than the remembered one, or with too short a log, can have lost records."""
     short = latest.offset < expected.start
@@ -166,7 +168,9 @@ def truncated(
     return Loss(Cause.TRUNCATION, *key, common, expected.start, resume, evidence)
 
 
-def removed_by_retention(key: Key, expected: Expected, earliest: Offset | None, latest: Offset) -> Loss | None:
+def removed_by_retention(
+    key: TopicPartition, expected: Expected, earliest: Offset | None, latest: Offset
+) -> Loss | None:
     if earliest is None or earliest.offset <= expected.start or expected.start >= expected.end:
         return None
     evidence = (
@@ -177,7 +181,7 @@ def removed_by_retention(key: Key, expected: Expected, earliest: Offset | None, 
     return Loss(Cause.RETENTION, *key, expected.start, end, earliest.offset, evidence)
 
 
-def past_log_end(key: Key, first: int, end: int, latest: Offset) -> Loss:
+def past_log_end(key: TopicPartition, first: int, end: int, latest: Offset) -> Loss:
     """The loss for an offset that a user named: no epoch of it is known."""
     evidence = (
         f"the log ends at offset {latest.offset} (epoch {latest.leader_epoch}): "

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from insync.client.model import Key
+from insync.client.model import TopicPartition
 
-Offsets = dict[Key, int]
+Offsets = dict[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +24,16 @@ class OffsetRange:
         return self.end - self.start
 
     @property
-    def key(self) -> Key:
+    def key(self) -> TopicPartition:
         return self.topic, self.partition
 
 
-def backlog(start: Mapping[Key, int], latest: Mapping[Key, int]) -> Offsets:
+def backlog(start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> Offsets:
     """How many offsets each partition has to read."""
     return {key: max(0, end - start.get(key, end)) for key, end in latest.items()}
 
 
-def limit_batch(start: Mapping[Key, int], latest: Mapping[Key, int], max_offsets: int) -> Offsets:
+def limit_batch(start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], max_offsets: int) -> Offsets:
     """The end of a batch of about `max_offsets`. Each partition contributes in proportion to its backlog, and at least
     one offset, so that none is starved."""
     sizes = backlog(start, latest)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from insync.client.model import Key
+from insync.client.model import TopicPartition
 from insync.client.offsets import EARLIEST, LATEST
 from insync.client.setting_names import READING
 from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
@@ -47,11 +47,11 @@ class Position:
 
     offset: int
     """For all partitions: EARLIEST or LATEST."""
-    offsets: Mapping[Key, int] = field(default_factory=dict)
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     """By partition; may be EARLIEST or LATEST."""
     timestamp: int | None = None
     """For all partitions, in ms."""
-    timestamps: Mapping[Key, int] = field(default_factory=dict)
+    timestamps: Mapping[TopicPartition, int] = field(default_factory=dict)
     """By partition, in ms."""
     option: str = field(default="", compare=False)
     """The option's name and value, for messages."""
@@ -68,7 +68,7 @@ class SourceOptions:
     isolation: str = READ_UNCOMMITTED
     topics: tuple[str, ...] = ()
     pattern: str = ""
-    assigned: tuple[Key, ...] = ()
+    assigned: tuple[TopicPartition, ...] = ()
     start: Position | None = None
     """None: the default of the kind of query."""
     end: Position | None = None
@@ -145,11 +145,11 @@ def _pattern(values: OptionValues) -> str:
     return pattern
 
 
-def _assigned(values: OptionValues) -> tuple[Key, ...]:
+def _assigned(values: OptionValues) -> tuple[TopicPartition, ...]:
     if "assign" not in values:
         return ()
 
-    def parse(given: Any) -> tuple[Key, ...]:
+    def parse(given: Any) -> tuple[TopicPartition, ...]:
         return tuple((str(topic), _integer(index)) for topic, partitions in given.items() for index in partitions)
 
     keys = values.json("assign", parse, '{"topic": [0, 1]}')
@@ -178,7 +178,7 @@ def _position(values: OptionValues, prefix: str, default: int) -> Position | Non
     return Position(default, offsets=offsets, option=values.describe(name))
 
 
-def _by_partition(given: Any) -> dict[Key, int]:
+def _by_partition(given: Any) -> dict[TopicPartition, int]:
     positions = {
         (str(topic), int(index)): _integer(position)
         for topic, partitions in given.items()

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from insync.client.model import Key
+from insync.client.model import TopicPartition
 from insync.spark.planning import Offsets
 
 EXTENSION = "@insync"
@@ -26,7 +26,7 @@ EXTENSION = "@insync"
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
     offsets: Offsets
-    epochs: Mapping[Key, int] = field(default_factory=dict)
+    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
     ids: Mapping[str, str] = field(default_factory=dict)
     origin: Offsets = field(default_factory=dict)
     """`from` of the checkpoint."""
@@ -66,7 +66,7 @@ def lag(source: Mapping[str, Any]) -> Offsets:
     return {key: max(0, offset - end.offsets.get(key, 0)) for key, offset in latest.offsets.items()}
 
 
-def by_topic(offsets: Mapping[Key, int]) -> dict[str, dict[str, int]]:
+def by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
     """{topic: {partition: offset}}, as the connector writes it."""
     nested: dict[str, dict[str, int]] = {}
     for (topic, index), offset in sorted(offsets.items()):

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
 
-from insync.client.model import Key
+from insync.client.model import TopicPartition
 from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
 from insync.pipeline import executors
 from insync.pipeline.archive import plan as archive_plan
@@ -223,7 +223,7 @@ class Archiver:
         time.sleep(PAUSE_S)
         return failures + 1
 
-    def _execute(self, ranges: Sequence[Range], epochs: Mapping[Key, int]) -> tuple[list[Range], str]:
+    def _execute(self, ranges: Sequence[Range], epochs: Mapping[TopicPartition, int]) -> tuple[list[Range], str]:
         """Those that may be committed, and what went wrong with the first of the others."""
         self._rounds += 1
         tasks = [self._task(each, epochs[each.key]) for each in ranges]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from insync.client.errors import UnknownTopicError
-from insync.client.model import Key, Offset, Topic
+from insync.client.model import Offset, Topic, TopicPartition
 from insync.client.offsets import EARLIEST, LATEST
 from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
 from insync.pipeline.ledger import Ledger, Range
@@ -38,10 +38,10 @@ class Plan:
     lost: list[Range] = field(default_factory=list)
     """For the ledger, before anything else: they come first in their partitions."""
     notes: list[str] = field(default_factory=list)
-    starts: dict[Key, Range] = field(default_factory=dict)
+    starts: dict[TopicPartition, Range] = field(default_factory=dict)
     """Where each partition goes on, as a range without an end."""
-    ends: dict[Key, int] = field(default_factory=dict)
-    epochs: dict[Key, int] = field(default_factory=dict)
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    epochs: dict[TopicPartition, int] = field(default_factory=dict)
     """Of the leaders that told the ends."""
 
     @property
@@ -119,7 +119,12 @@ def make(view: ClusterView, ledger: Ledger, names: tuple[str, ...], *, allow_los
 
 
 def missing(
-    view: ClusterView, ledger: Ledger, key: Key, topics: Mapping[str, Topic], earliest: Offset, latest: Offset
+    view: ClusterView,
+    ledger: Ledger,
+    key: TopicPartition,
+    topics: Mapping[str, Topic],
+    earliest: Offset,
+    latest: Offset,
 ) -> Loss | None:
     """Why a partition cannot go on where the ledger ends, if it cannot."""
     last = ledger.last(key)
@@ -136,7 +141,9 @@ def missing(
     )
 
 
-def _continue(plan: Plan, ledger: Ledger, key: Key, topic: Topic, loss: Loss | None, earliest: Offset) -> None:
+def _continue(
+    plan: Plan, ledger: Ledger, key: TopicPartition, topic: Topic, loss: Loss | None, earliest: Offset
+) -> None:
     last = ledger.last(key)
     generation = 0 if last is None else last.generation
     start, why = earliest.offset if last is None else last.end, ""
@@ -151,7 +158,9 @@ def _continue(plan: Plan, ledger: Ledger, key: Key, topic: Topic, loss: Loss | N
     plan.starts[key] = _range(key, topic, generation, start, start, why=why)
 
 
-def _range(key: Key, topic: Topic, generation: int, start: int, end: int, *, lost: str = "", why: str = "") -> Range:
+def _range(
+    key: TopicPartition, topic: Topic, generation: int, start: int, end: int, *, lost: str = "", why: str = ""
+) -> Range:
     return Range(
         topic=key[0],
         topic_id=str(topic.id),

@@ -14,7 +14,7 @@ import numpy as np
 
 from insync.client.client import Client
 from insync.client.errors import ClientError, ErrorCode, RefusedError, is_retriable
-from insync.client.model import Key, Topic
+from insync.client.model import Topic, TopicPartition
 from insync.client.producer import Producer
 from insync.client.sync_client import SyncClient
 from insync.columnar.columns import columns
@@ -33,7 +33,7 @@ class Sender:
         self._changed = threading.Condition()
         self._failure: BaseException | None = None
         self._producers: dict[str, Producer] = {}
-        self._locks: dict[Key, asyncio.Lock] = {}
+        self._locks: dict[TopicPartition, asyncio.Lock] = {}
         self._in_flight: dict[Future[None], None] = {}
         self.batches = self.bytes = 0
 
