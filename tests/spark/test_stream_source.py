@@ -95,7 +95,7 @@ def test_a_running_stream_finds_new_partitions_and_fails_when_its_topic_is_delet
             _until(lambda: len(job.received()) >= 6, query)
             assert sorted(each or b"" for each in job.received()) == numbered(0, 3) + numbered(10, 13)
             client.call(lambda cluster: topics.delete(cluster, "living"))
-        with pytest.raises(Exception, match=r"living-0 cannot be read on from offset 3 \(deleted\)"):
+        with pytest.raises(Exception, match=r"cannot continue living-0 from offset 3 \(deleted\)"):
             query.awaitTermination(PATIENCE_S)
     finally:
         query.stop()
