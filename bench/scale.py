@@ -29,7 +29,7 @@ CONTROLLER = 4
 LOST = 3
 LOAD_MS = 2_000
 IDLE_MS = 2_000
-PATIENCE_MS = 30_000
+WAIT_TIMEOUT_MS = 30_000
 
 
 @dataclass(slots=True)
@@ -149,7 +149,7 @@ def _until(world: World, condition: Callable[[], bool]) -> Phase:
     while not condition():
         part = _pass(world, 10)
         whole = Phase(whole.cpu + part.cpu, whole.sim_ms + part.sim_ms, whole.steps + part.steps)
-        if whole.sim_ms > PATIENCE_MS or world.engine.stopped:
+        if whole.sim_ms > WAIT_TIMEOUT_MS or world.engine.stopped:
             raise SystemExit(f"no end after {whole.sim_ms} simulated ms: {world.violation}")
     return whole
 

@@ -26,8 +26,8 @@ def test_all_brokers_have_to_be_unfenced() -> None:
 
 def test_no_isr_change_stays_pending() -> None:
     """L3"""
-    assert liveness.check_settled_isr("t-0", states(5, 5)) is None
-    assert liveness.check_settled_isr("t-0", states(5, 5, pending=True))
+    assert liveness.check_isr_stable("t-0", states(5, 5)) is None
+    assert liveness.check_isr_stable("t-0", states(5, 5, pending=True))
 
 
 def test_all_nodes_apply_all_metadata() -> None:

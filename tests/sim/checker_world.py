@@ -97,7 +97,7 @@ class World:
         self.metadata: list[Any] = []
         self.engine = SimpleNamespace(now=5_000, stop=lambda: None)
         self.hosts: dict[int, None] = {}
-        self.rotten: dict[Any, int] = {}
+        self.corrupted_batches: dict[Any, int] = {}
         self._nodes: dict[int, FakeNode] = {}
         self.history = History()
         self.checker = Checker(self, self.history, stop=False)
@@ -128,7 +128,7 @@ class World:
     def nodes(self) -> list[FakeNode]:
         return list(self._nodes.values())
 
-    def now_of(self, host: None) -> int:
+    def local_now_ms(self, host: None) -> int:
         return int(self.engine.now) // 1_000
 
     # --- what tests do ---

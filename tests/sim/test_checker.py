@@ -12,7 +12,6 @@ from insync.properties.history import Acked, Fingerprint, ListedOffset, Read, Se
 from insync.quorum import messages
 from insync.quorum.config import QuorumConfig
 from insync.sansio import Message, Reply, Request, Stop
-from insync.sim.checks.checker import Checker
 from insync.wire import metadata_records as records
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import list_offsets
@@ -318,11 +317,3 @@ def test_a_repeated_sequence_is_found() -> None:
         world.changed(broker)
     world.commit_data(7)
     assert world.found == ["S13"]
-
-
-def test_a_checker_without_faults_is_an_observer_of_the_cluster() -> None:
-    """S1: it is what a cluster tells its steps to."""
-    assert all(
-        hasattr(Checker, name)
-        for name in ("after_step", "node_started", "node_ends", "node_crashed", "finish", "settled")
-    )

@@ -24,62 +24,62 @@ def adopt(world: World) -> None:
 
 def test_a_cluster_at_rest_is_settled() -> None:
     """L1-L7"""
-    assert at_rest().checker.settled() is None
+    assert at_rest().checker.why_not_converged() is None
 
 
 def test_a_broker_that_is_down_or_starting_is_named() -> None:
     """L1"""
     world = at_rest()
     world._nodes[2].lifecycle.state = "recovery"
-    assert str(world.checker.settled()).startswith("L1")
+    assert str(world.checker.why_not_converged()).startswith("L1")
     del world._nodes[2]
-    assert str(world.checker.settled()).startswith("L1")
+    assert str(world.checker.why_not_converged()).startswith("L1")
 
 
 def test_a_fenced_broker_is_named() -> None:
     """L2"""
     world = at_rest()
     world.commit(records.BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=1, fenced=records.FENCED))
-    assert str(world.checker.settled()).startswith("L2")
+    assert str(world.checker.why_not_converged()).startswith("L2")
 
 
 def test_a_pending_isr_change_is_named() -> None:
     """L3"""
     world = at_rest()
     world.replica(1).lead(1, (1, 2, 3), (1, 2, 3, 4))
-    assert str(world.checker.settled()).startswith("L3")
+    assert str(world.checker.why_not_converged()).startswith("L3")
 
 
 def test_a_node_behind_in_the_metadata_log_is_named() -> None:
     """L4: by offset, and by content at the same offset."""
     world = at_rest()
     world._nodes[3].publisher.applied -= 1
-    assert str(world.checker.settled()).startswith("L4")
+    assert str(world.checker.why_not_converged()).startswith("L4")
     world = at_rest()
     world._nodes[3].image = world.checker.truth.image.copy()
-    assert world.checker.settled() is None
+    assert world.checker.why_not_converged() is None
     world._nodes[3].image.brokers.pop(1)
-    assert str(world.checker.settled()).startswith("L4")
+    assert str(world.checker.why_not_converged()).startswith("L4")
 
 
 def test_an_unanswered_produce_is_named() -> None:
     """L5"""
     world = at_rest()
     world.history.append(Sent(1, 1, KEY, -1, 1))
-    assert str(world.checker.settled()).startswith("L5")
+    assert str(world.checker.why_not_converged()).startswith("L5")
     world.history.append(Acked(1, 2, 4))
-    assert world.checker.settled() is None
+    assert world.checker.why_not_converged() is None
 
 
 def test_a_replica_behind_or_out_of_sync_is_named() -> None:
     """L6"""
     world = at_rest()
     world.replica(3).log.hwm = 4
-    assert str(world.checker.settled()).startswith("L6")
+    assert str(world.checker.why_not_converged()).startswith("L6")
     world = at_rest()
     world.change(isr=(1, 2))
     adopt(world)
-    assert str(world.checker.settled()).startswith("L6")
+    assert str(world.checker.why_not_converged()).startswith("L6")
 
 
 def test_a_running_reassignment_is_named() -> None:
@@ -87,15 +87,15 @@ def test_a_running_reassignment_is_named() -> None:
     world = at_rest()
     world.change(adding_replicas=(3,))
     adopt(world)
-    assert str(world.checker.settled()).startswith("L7")
+    assert str(world.checker.why_not_converged()).startswith("L7")
 
 
 def test_a_partition_that_waits_for_an_operator_is_left_out() -> None:
     """L6, E6: with the manual strategy, and only then."""
     world = at_rest()
     world.change(leader=-1, isr=(), last_known_elr=(1, 2))
-    assert str(world.checker.settled()).startswith("L6")
+    assert str(world.checker.why_not_converged()).startswith("L6")
     world.commit(
         records.ConfigRecord(resource_type=2, resource_name="t", name="unclean.recovery.strategy", value="manual")
     )
-    assert world.checker.settled() is None
+    assert world.checker.why_not_converged() is None

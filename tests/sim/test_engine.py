@@ -11,9 +11,9 @@ from insync.sim.engine.engine import Engine, NodeClock
 def test_things_happen_in_order_of_time_and_then_of_asking() -> None:
     engine = Engine()
     seen: list[str] = []
-    engine.at(20, seen.append, "third")
-    engine.at(10, seen.append, "first")
-    engine.at(10, seen.append, "second")
+    engine.call_at(20, seen.append, "third")
+    engine.call_at(10, seen.append, "first")
+    engine.call_at(10, seen.append, "second")
     engine.run_until(30)
     assert seen == ["first", "second", "third"]
     assert engine.now == 30
@@ -22,7 +22,7 @@ def test_things_happen_in_order_of_time_and_then_of_asking() -> None:
 def test_what_is_asked_for_the_past_happens_now() -> None:
     engine = Engine()
     times: list[int] = []
-    engine.at(50, lambda: engine.at(10, lambda: times.append(engine.now)))
+    engine.call_at(50, lambda: engine.call_at(10, lambda: times.append(engine.now)))
     engine.run_until(100)
     assert times == [50]
 
@@ -30,9 +30,9 @@ def test_what_is_asked_for_the_past_happens_now() -> None:
 def test_a_stopped_engine_leaves_the_rest_undone() -> None:
     engine = Engine()
     seen: list[str] = []
-    engine.at(1, seen.append, "before")
-    engine.at(2, engine.stop)
-    engine.at(3, seen.append, "after")
+    engine.call_at(1, seen.append, "before")
+    engine.call_at(2, engine.stop)
+    engine.call_at(3, seen.append, "after")
     engine.run_until(10)
     assert seen == ["before"]
     assert engine.now == 2
@@ -41,8 +41,8 @@ def test_a_stopped_engine_leaves_the_rest_undone() -> None:
 def test_later_events_stay_for_later() -> None:
     engine = Engine()
     seen: list[int] = []
-    engine.at(5, seen.append, 5)
-    engine.at(15, seen.append, 15)
+    engine.call_at(5, seen.append, 5)
+    engine.call_at(15, seen.append, 15)
     engine.run_until(10)
     assert seen == [5]
     engine.run_until(20)

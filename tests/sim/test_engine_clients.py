@@ -30,7 +30,7 @@ class Broker:
         self.id = 1
         self.generation = 1
         self.alive = True
-        self.dark = False
+        self.powered_off = False
         self.network = network
         self.produced: list[batch.BatchHeader] = []
         self.say: Callable[[int, batch.BatchHeader], ErrorCode | None] = lambda _n, _h: ErrorCode.none

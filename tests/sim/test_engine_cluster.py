@@ -266,8 +266,8 @@ def test_one_seed_is_one_trace(seed: int) -> None:
     hashes = []
     for _ in range(2):
         engine, made, _ = cluster(seed, request="write")
-        engine.at(250_000, made.crash, 2)
-        engine.at(400_000, made.start, 2)
+        engine.call_at(250_000, made.crash, 2)
+        engine.call_at(400_000, made.start, 2)
         engine.run_until(1_000_000)
         hashes.append(made.trace.hash)
     assert hashes[0] == hashes[1]

@@ -226,8 +226,8 @@ def test_clocks_jump_and_drift(world: World) -> None:
     world.do("clock_jump", "1", 0, 400)
     world.do("clock_drift", "2", 100, 500_000)
     world.pass_ms(200)
-    assert world.cluster.now_of(world.cluster.hosts[1]) == 600
-    assert world.cluster.now_of(world.cluster.hosts[2]) == 250
+    assert world.cluster.local_now_ms(world.cluster.hosts[1]) == 600
+    assert world.cluster.local_now_ms(world.cluster.hosts[2]) == 250
 
 
 def test_healing_undoes_everything(world: World) -> None:

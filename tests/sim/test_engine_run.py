@@ -38,7 +38,7 @@ class Lookout:
     def finish(self) -> list[Any]:
         return self.violations
 
-    def settled(self) -> str | None:
+    def why_not_converged(self) -> str | None:
         late = [n.id for n in self.cluster.nodes() if n.lifecycle and n.lifecycle.state != "running"]
         return f"L1: {late} do not run" if late else None
 
@@ -80,7 +80,7 @@ def test_checkers_and_sinks_do_not_change_the_run() -> None:
 def test_a_run_can_be_cut_short() -> None:
     plan = draw_plan(1)
     whole = run_plan(plan, checker_factory=Lookout)
-    short = run_plan(plan.cut_to(500), checker_factory=Lookout)
+    short = run_plan(plan.with_step_limit(500), checker_factory=Lookout)
     assert short.steps < whole.steps
     assert short.sim_seconds < whole.sim_seconds
 
@@ -125,9 +125,9 @@ def test_operators_change_the_cluster() -> None:
 
 def test_a_cluster_that_does_not_come_to_rest_is_a_violation() -> None:
     class Never(Lookout):
-        def settled(self) -> str | None:
+        def why_not_converged(self) -> str | None:
             return "L4: never content"
 
-    outcome = run_plan(draw_plan(1, actions=(), fault_ms=200, settle_ms=600), checker_factory=Never)
+    outcome = run_plan(draw_plan(1, actions=(), fault_ms=200, convergence_ms=600), checker_factory=Never)
     assert outcome.violation is not None
     assert outcome.violation.property == "L4"

@@ -19,7 +19,7 @@ class Box:
         self.id = box_id
         self.generation = 1
         self.alive = True
-        self.dark = False
+        self.powered_off = False
         self.network = network
         self.answers = answers
         self.requests: list[Any] = []
@@ -195,7 +195,7 @@ def test_a_dead_process_refuses_at_once() -> None:
 
 def test_a_machine_without_power_is_silent_until_the_timeout() -> None:
     engine, _, a, b = world()
-    b.alive, b.dark = False, True
+    b.alive, b.powered_off = False, True
     a.ask(2, "hello", timeout_ms=700)
     engine.run_until(600_000)
     assert a.responses == []
@@ -207,9 +207,9 @@ def test_a_restarted_process_does_not_know_old_connections() -> None:
     engine, network, a, b = world(answers=False)
     a.ask(2, "before", timeout_ms=60_000)
     engine.run_until(100_000)
-    b.dark = True
+    b.powered_off = True
     network.process_died(2)
-    b.generation, b.dark = 2, False
+    b.generation, b.powered_off = 2, False
     a.ask(2, "after", timeout_ms=60_000)
     engine.run_until(500_000)
     assert b.requests == ["before"]

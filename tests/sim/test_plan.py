@@ -116,8 +116,8 @@ def test_actions_are_in_order_and_inside_the_fault_phase(plans: list[Plan]) -> N
 
 
 def test_every_motif_has_a_weight() -> None:
-    for motif, weight in [*fault_patterns.FAULTS.values(), *operations.OPERATIONS.values()]:
-        assert callable(motif)
+    for pattern, weight in [*fault_patterns.FAULT_PATTERNS.values(), *operations.OPERATION_PATTERNS.values()]:
+        assert callable(pattern)
         assert weight > 0
 
 

@@ -39,7 +39,7 @@ def test_there_are_many_probes_and_each_is_described() -> None:
         (note("isr_expand_proposed", partition="t-0"), "isr_expanded"),
         (note("alter_partition_overtaken", partition="t-0"), "log_overtakes_alter_partition"),
         (note("alter_partition_refused", error="ineligible_replica"), "refused_ineligible_replica"),
-        (note("fetch_refused", error="unknown_leader_epoch"), "stale_leader_serves_nobody"),
+        (note("fetch_refused", error="unknown_leader_epoch"), "stale_leader_refuses_fetch"),
         (note("late_fetch_answer_dropped", reason="epoch"), "late_fetch_answer_epoch"),
         (note("isr_withdrawn", isr=(1,), doubtful=(1, 2)), "proposal_withdrawn"),
         (note("leader_elected", how="elr"), "elr_election"),

@@ -5,7 +5,7 @@ import itertools
 from insync.sim import shrinking
 from insync.sim.mutants.catalogue import MUTANTS, apply_mutant
 from insync.sim.mutants.hunt import find_catching_seed
-from insync.sim.narration.narrator import Story
+from insync.sim.narration.narrator import TextNarrator
 from insync.sim.plans.swarm import draw_plan
 from insync.sim.run import run_plan
 
@@ -21,7 +21,7 @@ def test_a_failing_plan_shrinks_to_fewer_actions_that_break_the_same_property() 
         small = shrinking.Shrinker(broken.property, 400, lambda: next(ticks)).shrink(plan)
         again = run_plan(small).violation
         told: list[str] = []
-        run_plan(small, story=Story(told.append, numbered=True))
+        run_plan(small, narrator=TextNarrator(told.append, numbered=True))
     assert again is not None
     assert again.property == broken.property
     assert len(small.actions) < len(plan.actions) or len(plan.actions) <= 1

@@ -21,7 +21,7 @@ from insync.sim import shrinking
 from insync.sim.checks.probes import PROBES
 from insync.sim.mutants.catalogue import MUTANTS, Mutant, apply_mutant
 from insync.sim.mutants.hunt import HuntResult, hunt_mutants, markdown_table
-from insync.sim.narration.narrator import Story
+from insync.sim.narration.narrator import TextNarrator
 from insync.sim.plans.swarm import draw_plan
 from insync.sim.run import Outcome, run_plan, run_seed
 from insync.sim.scenario import library, player
@@ -114,8 +114,8 @@ def replay(
 ) -> None:
     """Run one seed again and tell what happened."""
     number = one_seed(seed)
-    story = None if as_json else Story(typer.echo, verbose=verbose)
-    outcome = run_plan(draw_plan(number), story=story)
+    story = None if as_json else TextNarrator(typer.echo, verbose=verbose)
+    outcome = run_plan(draw_plan(number), narrator=story)
     if as_json:
         typer.echo(json.dumps(_as_json(outcome)))
     else:
@@ -157,7 +157,7 @@ def shrink(
         shrinker = shrinking.Shrinker(first.violation.property, time.monotonic() + seconds, time.monotonic)
         small = shrinker.shrink(plan)
         typer.echo(shrinking.describe(plan, small))
-        run_plan(small, story=Story(typer.echo, numbered=True))
+        run_plan(small, narrator=TextNarrator(typer.echo, numbered=True))
     raise typer.Exit(1)
 
 

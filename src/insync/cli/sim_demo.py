@@ -19,7 +19,7 @@ from insync.properties import SAFETY
 from insync.sim.narration import picture
 from insync.sim.scenario.client_steps import SentBatch
 from insync.sim.scenario.player import Player
-from insync.sim.scenario.stage import FIRST_CONTROLLER, Happening, Stage
+from insync.sim.scenario.stage import FIRST_CONTROLLER, ObservedEvent, Stage
 
 PARTITION = "orders-0"
 WIDTH = 100
@@ -44,7 +44,7 @@ def demo() -> None:
 
 def _perform(console: Console, player: Player, number: int, chapter: Chapter) -> None:
     stage = player.stage
-    before = len(stage.happened)
+    before = len(stage.observed)
     for step in chapter.steps.splitlines():
         player.line(step.strip())
         if stage.failed:
@@ -52,7 +52,7 @@ def _perform(console: Console, player: Player, number: int, chapter: Chapter) ->
             return
     console.print(Rule(f"[bold]{number}. {chapter.title}[/bold]", align="left", style="cyan"))
     console.print(Padding(Text(chapter.words), (0, 2)))
-    for line in _events(stage.happened[before:]):
+    for line in _events(stage.observed[before:]):
         console.print(line)
     console.print(Padding(_title(stage), (1, 0, 0, 2)))
     console.print(Padding(_table(stage), (0, 0, 1, 2)))
@@ -61,7 +61,7 @@ def _perform(console: Console, player: Player, number: int, chapter: Chapter) ->
 # --- what happened ---------------------------------------------------------------------------------------------------
 
 
-def _events(happened: list[Happening]) -> list[Text]:
+def _events(happened: list[ObservedEvent]) -> list[Text]:
     lines = []
     for happening in happened:
         what = _plain_words(happening)
@@ -71,7 +71,7 @@ def _events(happened: list[Happening]) -> list[Text]:
     return lines
 
 
-def _plain_words(happening: Happening) -> str:
+def _plain_words(happening: ObservedEvent) -> str:
     note = happening.note
     if note is None:
         return happening.what
@@ -80,7 +80,7 @@ def _plain_words(happening: Happening) -> str:
     return template.format_map(fields)
 
 
-def _who(happening: Happening) -> str:
+def _who(happening: ObservedEvent) -> str:
     name, _, number = happening.who.partition(" ")
     if name != "node":
         return name

@@ -44,7 +44,7 @@ def check_unfenced(fenced: Mapping[int, bool]) -> str | None:
     return f"brokers are still fenced: {late}" if late else None
 
 
-def check_settled_isr(name: str, replicas: Sequence[ReplicaState]) -> str | None:
+def check_isr_stable(name: str, replicas: Sequence[ReplicaState]) -> str | None:
     """L3: nobody waits for an answer about the ISR."""
     late = [replica.broker for replica in replicas if replica.pending_isr_change]
     return f"{name}: the ISR change that {late} proposed is not settled" if late else None

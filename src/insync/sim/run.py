@@ -1,8 +1,8 @@
-"""One seed, one run: a cluster comes up, works under faults, heals, and must come to rest.
+"""One run of a plan: a cluster starts, works under faults, heals, and must converge.
 
-    setup (topics are created) -> fault phase (the plan's actions) -> heal -> settle (L1-L7 within a bound)
+    setup (create topics) -> fault phase (the plan's actions) -> heal -> convergence (L1-L7 within a time limit)
 
-Safety is checked after every step. The outcome of a plan is a pure function of the plan.
+Safety is checked after every step. The outcome is a pure function of the plan.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from insync.sim.workload.workload import Workload
 CheckerFactory = Callable[[Cluster, History], Any]
 
 
-class Storyteller(Observer, Protocol):
-    """An observer that is also told what is done to the cluster from outside."""
+class Narrator(Observer, Protocol):
+    """An observer that also gets the marks of the trace: what is done to the cluster from outside."""
 
-    def begin(self, cluster: Cluster) -> None: ...
+    def attach(self, cluster: Cluster) -> None: ...
     def mark(self, time_us: int, text: str) -> None: ...
 
 
-LAST_WORDS_MS = 400
-"""After the healing clients go on for a while: a healed cluster has to take new work."""
-LOOK_EVERY_MS = 50
+CLIENTS_CONTINUE_MS = 400
+"""How long clients go on after the healing: a healed cluster has to accept new work."""
+CHECK_INTERVAL_MS = 50
 MAX_TIMEOUT_MS = 5_000
 CRASH = "crash"
-"""In the place of a property."""
+"""Stands for the property when the code under test raises."""
 
 
 @dataclass(slots=True)
@@ -59,13 +59,13 @@ class Outcome:
     sim_seconds: float
     trace_hash: str
     cpu_seconds: float
-    """Of this process; the one thing here that is not a function of the plan."""
+    """CPU time of this process; the only field that is not a function of the plan."""
     probes: Counter[str] = field(default_factory=Counter)
     stats: Counter[str] = field(default_factory=Counter)
 
 
 class World:
-    """Everything of one run, put together; scenarios drive it by hand, `run` by the clock."""
+    """All parts of one run; `run_plan` drives it by the clock, `ClusterDriver` step by step."""
 
     def __init__(
         self,
@@ -73,12 +73,12 @@ class World:
         *,
         checker_factory: CheckerFactory | None = None,
         trace_sink: Sink | None = None,
-        story: Storyteller | None = None,
+        narrator: Narrator | None = None,
         node_factory: NodeFactory = Node,
     ) -> None:
         self.plan = plan
         self.engine = Engine()
-        self.trace = Trace(trace_sink, None if story is None else story.mark)
+        self.trace = Trace(trace_sink, None if narrator is None else narrator.mark)
         self.network = Network(self.engine, self._rng("network"), plan.latency, MAX_TIMEOUT_MS)
         self.cluster = Cluster(
             self.engine,
@@ -97,41 +97,41 @@ class World:
         self.history = History()
         self.workload = Workload(plan, self.network, self.history)
         self.checker = (checker_factory or Checker)(self.cluster, self.history)
-        self.cluster.observers = (self.checker,) if story is None else (story, self.checker)
-        if story is not None:
-            story.begin(self.cluster)
+        self.cluster.observers = (self.checker,) if narrator is None else (narrator, self.checker)
+        if narrator is not None:
+            narrator.attach(self.cluster)
 
     def _rng(self, part: str) -> random.Random:
         return random.Random(f"{part} {self.plan.seed}")
 
     @property
     def violation(self) -> Violation | None:
-        """The first one, whoever saw it."""
+        """The first one, found by the checker or by a node."""
         if self.checker.violations:
             first: Violation = self.checker.violations[0]
             return first
-        broken = self.cluster.violation
-        return None if broken is None else Violation(broken.name, broken.detail, "", self.engine.now // 1_000)
+        error = self.cluster.violation
+        return None if error is None else Violation(error.name, error.detail, "", self.engine.now // 1_000)
 
     def advance(self, to_ms: int) -> bool:
-        """Let time pass; False when the run is over because a property broke."""
+        """Let time pass; False if the run ended because a property was violated."""
         self.engine.run_until(to_ms * 1_000)
         return not self.engine.stopped
 
     def start(self) -> None:
         rng = self._rng("start")
         for node in self.plan.nodes:
-            self.engine.at(rng.randrange(20_000), self.cluster.start, node.node_id)
+            self.engine.call_at(rng.randrange(20_000), self.cluster.start, node.node_id)
         for topic in self.plan.topics:
-            self.engine.at(100_000, self.operator.create, topic)
-        self.engine.at(150_000, self.workload.start)
+            self.engine.call_at(100_000, self.operator.create, topic)
+        self.engine.call_at(150_000, self.workload.start)
 
-    def missing(self) -> str | None:
-        """What keeps the healed cluster from being at rest."""
+    def why_not_converged(self) -> str | None:
+        """The first unmet liveness property of the healed cluster; None if all hold."""
         if self.workload.unanswered:
             return f"L5: {self.workload.unanswered} produces are not answered"
-        answer: str | None = self.checker.settled()
-        return answer
+        reason: str | None = self.checker.why_not_converged()
+        return reason
 
 
 def run_plan(
@@ -139,57 +139,59 @@ def run_plan(
     *,
     checker_factory: CheckerFactory | None = None,
     trace_sink: Sink | None = None,
-    story: Storyteller | None = None,
+    narrator: Narrator | None = None,
     node_factory: NodeFactory = Node,
 ) -> Outcome:
-    """The whole run, up to its end or to the first violation."""
+    """Run a plan to its end or to the first violation."""
     began = time.process_time()
-    world = World(plan, checker_factory=checker_factory, trace_sink=trace_sink, story=story, node_factory=node_factory)
+    world = World(
+        plan, checker_factory=checker_factory, trace_sink=trace_sink, narrator=narrator, node_factory=node_factory
+    )
     world.start()
     world.faults.schedule(plan.actions, plan.setup_ms)
     violation: Violation | None = None
-    if _fault_phase(world):
-        violation = _settle(world)
+    if _run_fault_phase(world):
+        violation = _await_convergence(world)
     if violation is None and world.violation is None:
         _finish(world)
     return _outcome(world, world.violation or violation, time.process_time() - began)
 
 
-def _fault_phase(world: World) -> bool:
+def _run_fault_phase(world: World) -> bool:
     end = world.plan.setup_ms + world.plan.fault_ms
     limit = world.plan.fault_steps
     now = 0
     while now < end and not (limit and world.trace.steps >= limit):
-        now = min(end, now + LOOK_EVERY_MS) if limit else end
+        now = min(end, now + CHECK_INTERVAL_MS) if limit else end
         if not world.advance(now):
             return False
     return True
 
 
 def _finish(world: World) -> None:
-    """The checker's last look; what it finds, it keeps."""
+    """Run the final checks; the checker keeps the violations."""
     with contextlib.suppress(InvariantError):
         world.checker.finish()
 
 
-def _settle(world: World) -> Violation | None:
-    """Heal, and look again and again until all is well or the time is up."""
+def _await_convergence(world: World) -> Violation | None:
+    """Heal, and check repeatedly until the cluster has converged or the time is up."""
     world.faults.heal()
     now = world.engine.now // 1_000
-    if not world.advance(now + LAST_WORDS_MS):
+    if not world.advance(now + CLIENTS_CONTINUE_MS):
         return None
     world.workload.stop()
-    deadline = now + world.plan.settle_ms
-    missing = world.missing()
-    while missing is not None and (now := world.engine.now // 1_000) < deadline:
+    deadline = now + world.plan.convergence_ms
+    reason = world.why_not_converged()
+    while reason is not None and (now := world.engine.now // 1_000) < deadline:
         if world.trace.steps > world.plan.max_steps:
-            return Violation("Liveness", f"no rest after {world.trace.steps} steps: {missing}", "", now)
-        if not world.advance(now + LOOK_EVERY_MS):
+            return Violation("Liveness", f"no convergence after {world.trace.steps} steps: {reason}", "", now)
+        if not world.advance(now + CHECK_INTERVAL_MS):
             return None
-        missing = world.missing()
-    if missing is None:
+        reason = world.why_not_converged()
+    if reason is None:
         return None
-    name, _, detail = missing.partition(": ")
+    name, _, detail = reason.partition(": ")
     return Violation(name, detail, "", world.engine.now // 1_000)
 
 
@@ -211,11 +213,11 @@ def _outcome(world: World, violation: Violation | None, cpu_seconds: float) -> O
 
 
 def run_seed(seed: int, max_steps: int = 0) -> Outcome:
-    """For those who run many: what breaks the code itself is this seed's violation, and the other seeds go on."""
+    """Run one of many seeds: an exception of the code under test counts as a violation, so that other seeds go on."""
     plan = draw_plan(seed)
     try:
-        return run_plan(plan.cut_to(max_steps) if max_steps else plan)
+        return run_plan(plan.with_step_limit(max_steps) if max_steps else plan)
     except Exception as error:
-        frames = [f"{Path(each.filename).name}:{each.lineno}" for each in traceback.extract_tb(error.__traceback__)]
+        frames = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
         detail = f"{type(error).__name__}: {error} ({' < '.join(reversed(frames[-3:]))})"
         return Outcome(seed, Violation(CRASH, detail, "", 0), 0, 0.0, "", cpu_seconds=0.0)

@@ -1,8 +1,8 @@
-"""Holds every step of a simulated cluster against the protocol's safety properties (S1-S13).
+"""Checks the protocol's safety properties (S1-S13) after every step of a simulated cluster.
 
-It looks only at what a step changed. From the nodes it builds two things that no node has: the metadata log as
-committed anywhere (`ghost_image`), and for every partition what is committed and who holds it (`properties.ghost`).
-Nodes (`partition_checks`) and clients (`properties.clients`) are then held against these.
+It looks only at what the step changed. From the nodes it builds two things that no node has: the metadata log as
+committed by any node (`ghost_image`), and for every partition what is committed and which replicas hold it
+(`properties.ghost`). Nodes (`partition_checks`) and clients (`properties.clients`) are checked against these.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from insync.properties.history import History
 from insync.properties.single_leader import check_followed
 from insync.properties.violation import Violation
 from insync.sansio import Effect, Event, Message, Reply, Request, Stop, Timer
-from insync.sim.checks.convergence import why_not_settled
+from insync.sim.checks.convergence import why_not_converged
 from insync.sim.checks.ghost_image import GhostImage
 from insync.sim.checks.partition_checks import PartitionChecks
 from insync.sim.checks.probes import Probes
@@ -29,11 +29,11 @@ from insync.wire.messages import elect_leaders, envelope, fetch, fetch_snapshot,
 from insync.wire.types import METADATA_TOPIC_ID
 
 LATEST = -1
-"""The timestamp that stands for the end of the log."""
+"""The timestamp that asks for the end of the log."""
 
 
-class SeenNode:
-    """What one process had when last looked at."""
+class NodeSnapshot:
+    """The state of one process after its last step."""
 
     __slots__ = ("applied", "clean", "heard", "hwm", "leader", "leo", "node")
 
@@ -45,7 +45,7 @@ class SeenNode:
         self.leo = node.quorum.leo
         self.leader = (-1, -1)
         self.heard: dict[int, int] = {}
-        """While it leads the quorum: when each other voter was last heard from, by its own clock."""
+        """While it leads the quorum: when each other voter last fetched, by the leader's own clock."""
 
 
 class Checker:
@@ -59,31 +59,31 @@ class Checker:
         self.partitions = PartitionChecks(cluster, self.truth, self._violated, self.probes.hit)
         self.clients = ClientChecks(history, self.truth.ghosts, self._violated)
         self._stop = stop
-        self._seen: dict[int, SeenNode] = {}
+        self._seen: dict[int, NodeSnapshot] = {}
         self._unclean: dict[int, bool] = {}
         self._incarnations: dict[UUID, bool] = {}
         self._brokers: dict[int, Broker] = {}
         self._unfenced: dict[int, int] = {}
 
-    # --- what the cluster tells ----------------------------------------------------------------------------------
+    # --- observer ----------------------------------------------------------------------------------------------------
 
     def node_started(self, node_id: int) -> None:
         node = self.cluster.node(node_id)
-        self._seen[node_id] = SeenNode(node)
+        self._seen[node_id] = NodeSnapshot(node)
         if node.lifecycle is not None:
             self._incarnations[node.lifecycle.incarnation_id] = self._unclean.get(node_id, False)
 
     def node_ends(self, node_id: int) -> None:
-        """What its replicas hold is looked at once more, before its files may change."""
+        """Look at what its replicas hold once more, before its files may change."""
         replicas = self.cluster.node(node_id).replicas
         for key, replica in replicas.replicas.items() if replicas is not None else ():
             if key in self.truth.ghosts:
                 self.truth.ghosts[key].process_ends(node_id, replica.log)
 
     def node_crashed(self, node_id: int, lost: dict[str, tuple[int, int]] | None) -> None:
-        """The process ended, cleanly (a Stop was seen) or not; `lost` are the files that lost bytes, if any could.
+        """The process ended, cleanly (after a Stop) or not; `lost` are the files that lost bytes, None if none could.
 
-        An uptime that never got a broker epoch has changed nothing since the last one.
+        An incarnation that never got a broker epoch has changed nothing since the one before.
         """
         seen = self._seen.pop(node_id, None)
         if seen is not None and seen.node.broker_epoch >= 0:
@@ -99,57 +99,57 @@ class Checker:
         node = self.cluster.node(node_id)
         seen = self._seen[node_id]
         quorum = node.quorum
-        asked = _request_of(event)
-        if type(asked) is elect_leaders.ElectLeadersRequest:
-            self.truth.operator_asked(asked, seen.leo, quorum.leo)
+        request = _request_of(event)
+        if type(request) is elect_leaders.ElectLeadersRequest:
+            self.truth.operator_asked(request, seen.leo, quorum.leo)
         if quorum.hwm != seen.hwm or quorum.leo < seen.leo or (quorum.epoch, quorum.leader_id) != seen.leader:
             self._metadata_moved(node, seen)
         seen.leo = quorum.leo
         if seen.heard and quorum.is_leader:
-            self._check_followed(node, seen, event, asked)
+            self._check_followed(node, seen, event, request)
         if node.publisher.applied != seen.applied:
             self._metadata_applied(node, seen)
         for replica in node.changed:
             self.partitions.replica_changed(node, replica)
-        if type(asked) is list_offsets.ListOffsetsRequest:
-            self._offsets_listed(node, asked, effects)
+        if type(request) is list_offsets.ListOffsetsRequest:
+            self._offsets_listed(node, request, effects)
         if self.clients.history.pending:
             self.clients.check()
         if node.stopped:
             seen.clean = seen.clean or any(isinstance(effect, Stop) and effect.clean for effect in effects)
-        self.probes.after_step(node, event, asked, effects)
+        self.probes.after_step(node, event, request, effects)
 
-    def _offsets_listed(self, node: Any, asked: list_offsets.ListOffsetsRequest, effects: list[Effect]) -> None:
-        latest = [(t.name, p.partition_index) for t in asked.topics for p in t.partitions if p.timestamp == LATEST]
-        for answer in [
+    def _offsets_listed(self, node: Any, request: list_offsets.ListOffsetsRequest, effects: list[Effect]) -> None:
+        latest = [(t.name, p.partition_index) for t in request.topics for p in t.partitions if p.timestamp == LATEST]
+        for response in [
             e.response
             for e in effects
             if isinstance(e, Reply) and isinstance(e.response, list_offsets.ListOffsetsResponse)
         ]:
-            for topic in answer.topics:
-                for told in topic.partitions:
-                    partition = self.truth.image.find(topic.name, told.partition_index)
-                    if partition is None or told.error_code is not ErrorCode.none:
+            for topic in response.topics:
+                for listed in topic.partitions:
+                    partition = self.truth.image.find(topic.name, listed.partition_index)
+                    if partition is None or listed.error_code is not ErrorCode.none:
                         continue
-                    if (topic.name, told.partition_index) in latest:
-                        self.partitions.end_offset_told(node.id, self.truth.ghosts[partition.key], told.offset)
+                    if (topic.name, listed.partition_index) in latest:
+                        self.partitions.check_listed_offset(node.id, self.truth.ghosts[partition.key], listed.offset)
 
     def finish(self) -> list[Violation]:
-        """A last look at everything: clients' late news, and every live log from its start."""
+        """The final checks: the rest of the clients' history, and every live log from its start."""
         self.clients.check()
         for node in self.cluster.nodes():
             for key, replica in node.replicas.replicas.items() if node.replicas is not None else ():
                 self.partitions.check_whole(node.id, key, replica)
         return self.violations
 
-    def settled(self) -> str | None:
-        """L1-L7: why the cluster has not come to rest yet; None when it has."""
+    def why_not_converged(self) -> str | None:
+        """L1-L7: the first unmet liveness property; None if all hold."""
         try:
             self.clients.check()
         except InvariantError as violation:
             self.cluster.engine.stop()
             return str(violation)
-        return why_not_settled(self.cluster, self.truth, self.clients.waiting())
+        return why_not_converged(self.cluster, self.truth, self.clients.waiting())
 
     def _violated(self, property_id: str, detail: str, partition: str) -> None:
         self.violations.append(Violation(property_id, detail, partition, int(self.cluster.engine.now) // 1_000))
@@ -158,15 +158,15 @@ class Checker:
 
     # --- metadata ------------------------------------------------------------------------------------------------
 
-    def _metadata_moved(self, node: Any, seen: SeenNode) -> None:
-        """S7, S12: the quorum's part of a node has another end, high watermark or leader."""
+    def _metadata_moved(self, node: Any, seen: NodeSnapshot) -> None:
+        """S7, S12: the LEO, HWM or leader of a node's metadata log has changed."""
         quorum = node.quorum
         self._report("S7", metadata_matching.check_truncation(node.id, quorum.leo, min(seen.hwm, seen.leo)))
         if quorum.is_leader and (quorum.epoch, quorum.leader_id) != seen.leader:
             self._report("S12", self.partitions.leaders.claim("quorum", quorum.epoch, node.id))
             self._report("S7", metadata_matching.check_leader(node.id, quorum.epoch, quorum.leo, self.truth.log))
             others = [voter for voter in node.config.voters if voter != node.id]
-            seen.heard = dict.fromkeys(others, self._now_of(node))
+            seen.heard = dict.fromkeys(others, self._local_now_ms(node))
         seen.leader = (quorum.epoch, quorum.leader_id)
         start, seen.hwm = max(seen.hwm, quorum.log.log_start), quorum.hwm
         if quorum.hwm > start:
@@ -174,19 +174,19 @@ class Checker:
             if changes is not None:
                 self._truth_changed(changes)
 
-    def _check_followed(self, node: Any, seen: SeenNode, event: Event, asked: Message | None) -> None:
-        """S12: asked of a quorum leader whenever it looks at its clock; who fetches in its epoch follows it."""
+    def _check_followed(self, node: Any, seen: NodeSnapshot, event: Event, request: Message | None) -> None:
+        """S12: checked at every timer of a quorum leader; a voter that fetches in its epoch follows it."""
         quorum = node.quorum
         if type(event) is Timer:
             heard, majority = list(seen.heard.values()), len(node.config.voters) // 2 + 1
-            now, patience = self._now_of(node), node.config.quorum.check_quorum_ms
-            self._report("S12", check_followed(node.id, quorum.epoch, heard, majority, now, patience))
-        follower = _metadata_follower(asked, quorum.epoch)
+            now, timeout = self._local_now_ms(node), node.config.quorum.check_quorum_ms
+            self._report("S12", check_followed(node.id, quorum.epoch, heard, majority, now, timeout))
+        follower = _metadata_follower(request, quorum.epoch)
         if follower in seen.heard:
-            seen.heard[follower] = self._now_of(node)
+            seen.heard[follower] = self._local_now_ms(node)
 
-    def _now_of(self, node: Any) -> int:
-        return int(self.cluster.now_of(self.cluster.hosts[node.id]))
+    def _local_now_ms(self, node: Any) -> int:
+        return int(self.cluster.local_now_ms(self.cluster.hosts[node.id]))
 
     def _report(self, property_id: str, wrong: str | None) -> None:
         if wrong:
@@ -208,7 +208,7 @@ class Checker:
         if before is None or broker.epoch != before.epoch:
             self._registered(broker)
         elif before.fenced and not broker.fenced and self._unfenced.get(broker_id) == broker.epoch:
-            self.probes.hit("back_in_the_same_uptime")
+            self.probes.hit("back_in_the_same_incarnation")
         if not broker.fenced:
             self._unfenced[broker_id] = broker.epoch
             if before is None or before.fenced:
@@ -220,7 +220,7 @@ class Checker:
         elif any(broker.id in partition.elr for partition in self.truth.image.partitions_of(broker.id)):
             self.probes.hit("clean_registration_kept_elr")
 
-    def _metadata_applied(self, node: Any, seen: SeenNode) -> None:
+    def _metadata_applied(self, node: Any, seen: NodeSnapshot) -> None:
         before, seen.applied = seen.applied, node.publisher.applied
         if any(before <= removed and added < seen.applied for removed, added in self.truth.readded if before):
             self.probes.hit("merged_remove_and_add")
@@ -228,20 +228,20 @@ class Checker:
             self.partitions.forget_departed(node)
 
 
-def _metadata_follower(asked: Any, epoch: int) -> int | None:
-    """Who asks for metadata of that quorum epoch, records or a snapshot."""
-    kind = type(asked)
-    if kind is fetch.FetchRequest and [topic.topic_id for topic in asked.topics] == [METADATA_TOPIC_ID]:
-        replica = int(asked.replica_state.replica_id)
+def _metadata_follower(request: Any, epoch: int) -> int | None:
+    """The replica that fetches metadata in that quorum epoch, records or a snapshot."""
+    kind = type(request)
+    if kind is fetch.FetchRequest and [topic.topic_id for topic in request.topics] == [METADATA_TOPIC_ID]:
+        replica = int(request.replica_state.replica_id)
     elif kind is fetch_snapshot.FetchSnapshotRequest:
-        replica = int(asked.replica_id)
+        replica = int(request.replica_id)
     else:
         return None
-    return replica if asked.topics[0].partitions[0].current_leader_epoch == epoch else None
+    return replica if request.topics[0].partitions[0].current_leader_epoch == epoch else None
 
 
 def _request_of(event: Event) -> Message | None:
-    """The request that a step is about; a broker forwards what is the controller's in an envelope."""
+    """The request of a step; brokers forward those for the controller in an envelope."""
     if type(event) is not Request:
         return None
     request = event.request

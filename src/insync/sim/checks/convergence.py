@@ -1,7 +1,7 @@
-"""Why a simulated cluster has not come to rest (L1-L7), in the order in which things have to come right.
+"""Why a healed cluster has not converged (L1-L7), in the order in which the properties have to become true.
 
-Left out are partitions that wait for a person: no leader, ISR and ELR empty, strategy manual and unclean elections off.
-With `balanced` or `proactive` a recovery has to end, because after healing every broker answers.
+Partitions that wait for an operator are left out: no leader, ISR and ELR empty, strategy manual and unclean elections
+off. With `balanced` or `proactive` the recovery has to end, because every broker answers after the healing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from insync.wire import batch
 READ_BYTES = 1 << 20
 
 
-def why_not_settled(cluster: Any, truth: GhostImage, waiting: list[int]) -> str | None:
+def why_not_converged(cluster: Any, truth: GhostImage, waiting: list[int]) -> str | None:
     """The first reason, with the id of the property that is not met yet."""
     return next((f"{name}: {reason}" for name, reason in _reasons(cluster, truth, waiting)), None)
 
@@ -32,7 +32,7 @@ def _reasons(cluster: Any, truth: GhostImage, waiting: list[int]) -> Iterator[tu
     yield from _reason("L2", liveness.check_unfenced({n: _fenced(image, n) for n, node in nodes if node.lifecycle}))
     yield from _reason("L4", liveness.check_metadata({n: node.publisher.applied for n, node in nodes}, truth.log.end))
     for node_id, node in nodes:
-        yield from _reason("L4", _different(node_id, node.image, image))
+        yield from _reason("L4", _find_difference(node_id, node.image, image))
     for partition in image.all_partitions():
         if not _waits_for_operator(truth, partition):
             yield from _partition_reasons(cluster, partition)
@@ -41,16 +41,16 @@ def _reasons(cluster: Any, truth: GhostImage, waiting: list[int]) -> Iterator[tu
 
 def _partition_reasons(cluster: Any, partition: Partition) -> Iterator[tuple[str, str]]:
     replicas = [state for broker in partition.replicas if (state := _replica_state(cluster, broker, partition))]
-    yield from _reason("L3", liveness.check_settled_isr(partition.name, replicas))
+    yield from _reason("L3", liveness.check_isr_stable(partition.name, replicas))
     yield from _reason("L7", liveness.check_reassigned(partition))
     yield from _reason("L6", liveness.check_replicated(partition, replicas))
-    if cluster.rotten:
+    if cluster.corrupted_batches:
         for broker in partition.replicas:
             yield from _reason("L6", _damage(cluster, broker, partition))
 
 
 def _damage(cluster: Any, broker: int, partition: Partition) -> str | None:
-    """D6: all rot is repaired in the end, and no finding of it is left."""
+    """D6: all bit rot is repaired, and no finding of it is left."""
     node = cluster.node(broker) if broker in cluster.hosts else None
     replica = node.replicas.replicas.get(partition.key) if node is not None and node.replicas else None
     if node is None or replica is None:
@@ -107,9 +107,9 @@ def _waits_for_operator(truth: GhostImage, partition: Partition) -> bool:
     )
 
 
-def _different(node_id: int, image: Image, truth: Image) -> str | None:
-    """L4: the same offset has to mean the same state."""
+def _find_difference(node_id: int, image: Image, truth: Image) -> str | None:
+    """L4: nodes that have applied the same offset have the same state."""
     for name in ("brokers", "topics", "configs", "features", "partitions"):
         if getattr(image, name) != getattr(truth, name):
-            return f"node {node_id} has applied everything and has other {name}"
+            return f"node {node_id} has applied everything but its {name} differ"
     return None

@@ -1,7 +1,7 @@
-"""The metadata log as committed anywhere, applied once to an image of its own, and what that says about partitions.
+"""The metadata log as committed by any node, applied to an image of its own.
 
-A batch is committed from the moment in which some node's quorum holds it for committed. The ghosts of the partitions
-follow the image; elections outside ISR and ELR are recognised here, and who permitted them.
+A batch is committed as soon as one node's quorum considers it committed. The ghosts of the partitions follow the image.
+Elections from outside ISR and ELR are recognised here, and whether the topic's configs or an operator permitted them.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ UNCLEAN_ELECTION_TYPE = 1
 
 
 class GhostImage:
-    def __init__(self, found: Callable[[str, str, str], None], hit: Callable[[str], None]) -> None:
+    def __init__(self, report_violation: Callable[[str, str, str], None], hit: Callable[[str], None]) -> None:
         self.image = Image()
         self.log = CommittedLog()
         self.ghosts: dict[PartitionKey, PartitionGhost] = {}
         self.readded: list[tuple[int, int]] = []
-        """(offset of a replica's removal, offset of its return), of the last few."""
+        """(offset of a replica's removal, offset of its return), the last few."""
         self.departing: dict[int, dict[PartitionKey, None]] = {}
-        """Replicas that were removed, by broker: their logs go when the broker hears of it."""
-        self._found = found
+        """Removed replicas by broker; the broker deletes their logs when it applies the change."""
+        self._report_violation = report_violation
         self._hit = hit
         self._by_operator: list[tuple[int, int]] = []
         self._removed: dict[tuple[PartitionKey, int], int] = {}
@@ -39,7 +39,7 @@ class GhostImage:
     # --- following the log ---------------------------------------------------------------------------------------
 
     def compare(self, node: Any, start: int, end: int) -> Changes | None:
-        """S7: `node` holds [start, end) committed. Returns what became different by what is new in it."""
+        """S7: `node` considers [start, end) committed. Returns the changes by batches that are new here."""
         news = max(start, self.log.end)
         for batch in fingerprints(node.quorum.log.iter_headers(start, end)):
             if batch.base_offset >= self.log.end:
@@ -47,7 +47,7 @@ class GhostImage:
                 continue
             wrong = metadata_matching.check(node.id, batch, self.log)
             if wrong:
-                self._found("S7", wrong, "")
+                self._report_violation("S7", wrong, "")
         return self._apply(node, news, end) if end > news else None
 
     def _apply(self, node: Any, start: int, end: int) -> Changes:
@@ -95,7 +95,7 @@ class GhostImage:
         if after is None:
             return
         if before.replicas != after.replicas:
-            # A state that is gone again in the same batch of news still held for what was committed under it.
+            # A state that the same changes replace again still held for what was committed under it.
             self._ghost(before).weaken(self._min_isr(after))
             self._replicas_changed(before, after, offset)
         if before.recovering and not after.recovering:
@@ -113,12 +113,12 @@ class GhostImage:
                 self.readded = [*self.readded[-15:], (self._removed.pop((before.key, broker)), offset)]
 
     def operator_asked(self, request: Any, start: int, end: int) -> None:
-        """An operator asked for elections: what the controller appended in that step, it was permitted to."""
+        """An operator asked for elections: those that the controller appended in that step were permitted."""
         if request.election_type == UNCLEAN_ELECTION_TYPE and end > start:
             self._by_operator.append((start, end))
 
     def _elected_uncleanly(self, before: Partition, after: Partition, offset: int) -> None:
-        """E6, E7: a leader from outside ISR and ELR. Who asked for it decides what it may lose."""
+        """E6, E7: a leader from outside ISR and ELR. Whether it may lose records depends on what permitted it."""
         ghost = self._ghost(before)
         by_operator = any(start <= offset < end for start, end in self._by_operator)
         strategy, enabled = self.strategy(before.topic), self.unclean_enabled(before.topic)

@@ -1,7 +1,7 @@
-"""The safety properties of partitions, asked when a replica or the committed metadata of a partition changes.
+"""The safety properties of partitions, checked when a replica or the committed metadata of a partition changes.
 
-"Registered" is a broker that runs under the broker epoch which the ghost image has for it. A broker that died and lost
-data is listed in ISR or ELR until the controller notices; nothing is asked of it meanwhile.
+A broker is "registered" if it runs under the broker epoch that the ghost image has for it. A broker that died and lost
+data stays in ISR or ELR until the controller notices; it is not checked meanwhile.
 """
 
 from __future__ import annotations
@@ -33,20 +33,24 @@ _DURING = {"PendingExpand": "hwm_advances_during_expand", "PendingShrink": "hwm_
 
 class PartitionChecks:
     def __init__(
-        self, cluster: Any, truth: GhostImage, found: Callable[[str, str, str], None], hit: Callable[[str], None]
+        self,
+        cluster: Any,
+        truth: GhostImage,
+        report_violation: Callable[[str, str, str], None],
+        hit: Callable[[str], None],
     ) -> None:
         self.leaders = single_leader.Leaders()
         self._cluster = cluster
         self._truth = truth
-        self._found = found
+        self._report_violation = report_violation
         self._hit = hit
 
     def _report(self, ghost: PartitionGhost, property_id: str, wrong: str | None) -> None:
         if wrong:
-            self._found(property_id, wrong, ghost.partition.name)
+            self._report_violation(property_id, wrong, ghost.partition.name)
 
     def registered(self, broker_id: int) -> bool:
-        """The broker runs, has its replicas in place, and is in the uptime that the ghost image knows."""
+        """The broker runs, has its replicas in place, and is in the incarnation that the ghost image knows."""
         node = self._cluster.node(broker_id)
         broker = self._truth.image.brokers.get(broker_id)
         if node is None or broker is None or node.lifecycle is None:
@@ -57,7 +61,7 @@ class PartitionChecks:
     # --- the metadata of a partition changed ---------------------------------------------------------------------
 
     def metadata_changed(self, ghost: PartitionGhost) -> None:
-        """Who may be elected, and who has to be asked before records are committed (S1, S3, S4, S5, S10)."""
+        """Which replicas may be elected, and which must have a record before it is committed (S1, S3, S4, S5, S10)."""
         partition = ghost.partition
         leader = ghost.tracked.get(partition.leader)
         if leader is not None and leader.leader_epoch == partition.leader_epoch:
@@ -72,7 +76,7 @@ class PartitionChecks:
         self._check_candidates(ghost)
 
     def fenced(self, broker_id: int) -> None:
-        """S5: from the moment of fencing nothing rests on the broker."""
+        """S5: once it is fenced, the broker is in no ISR and leads nothing."""
         for partition in self._truth.image.partitions_of(broker_id):
             self._check_fenced(self._truth.ghosts[partition.key], broker_id)
 
@@ -99,7 +103,7 @@ class PartitionChecks:
         self._report(ghost, "S10", wrong)
 
     def unclean_registration(self, broker_id: int, broker_epoch: int) -> None:
-        """S5: at the moment of an unclean registration the broker is struck off everywhere."""
+        """S5: at its unclean registration the broker leaves every ISR and ELR."""
         for partition in self._truth.image.partitions_of(broker_id):
             ghost = self._truth.ghosts[partition.key]
             ghost.suspects[broker_id] = broker_epoch
@@ -107,7 +111,7 @@ class PartitionChecks:
                 self._check_excluded(ghost, broker_id, complete=False, moment="when it registers")
 
     def _check_suspects(self, ghost: PartitionGhost) -> None:
-        """S5: one that counts again has caught up, in the uptime in which it came back."""
+        """S5: a broker that is in ISR or ELR again has caught up, in the incarnation in which it came back."""
         partition = ghost.partition
         for broker, epoch in list(ghost.suspects.items()):
             tracked = ghost.tracked.get(broker)
@@ -126,7 +130,7 @@ class PartitionChecks:
         self._report(ghost, "S5", wrong)
 
     def _check_candidates(self, ghost: PartitionGhost) -> None:
-        """S1, S3: leader and candidates hold everything."""
+        """S1, S3: the leader and the candidates hold everything committed."""
         end = ghost.committed.end
         if ghost.unclean is not None or end == 0:
             return
@@ -146,7 +150,7 @@ class PartitionChecks:
             self._report(ghost, "S3", candidate_completeness.check(member, where, verified, ghost.committed.end))
 
     def _check_superset(self, ghost: PartitionGhost, tracked: Tracked) -> None:
-        """S4, with MinISR as the leader knows it: that is what lets its high watermark pass."""
+        """S4, with the leader's own MinISR, by which it advances its HWM."""
         partition, node = ghost.partition, tracked.node
         if node is not self._cluster.node(partition.leader):
             return
@@ -160,7 +164,7 @@ class PartitionChecks:
             self._report(ghost, "S4", wrong)
 
     def _check_quorum(self, ghost: PartitionGhost, leader: int, maximal_isr: tuple[int, ...]) -> None:
-        """S4: who is proposed, or still counts for a commit, has what is committed. Candidates are asked by S3."""
+        """S4: a member that is proposed, or still counts for a commit, has what is committed. S3 checks candidates."""
         for member in maximal_isr:
             tracked = ghost.tracked.get(member)
             if member in ghost.partition.isr or member in ghost.partition.elr:
@@ -171,8 +175,8 @@ class PartitionChecks:
                 wrong = quorum_superset.check_member(leader, member, tracked.verified, ghost.committed.end)
                 self._report(ghost, "S4", wrong if self.registered(member) else None)
 
-    def end_offset_told(self, broker: int, ghost: PartitionGhost, offset: int) -> None:
-        """S6: a leader that was replaced may be behind, the current one may not."""
+    def check_listed_offset(self, broker: int, ghost: PartitionGhost, offset: int) -> None:
+        """S6: a replaced leader may be behind, the current one may not."""
         tracked = ghost.tracked.get(broker)
         if tracked is not None and tracked.leader_epoch == ghost.partition.leader_epoch and ghost.unclean is None:
             self._report(ghost, "S6", hwm_monotonicity.check_told(broker, offset, ghost.committed.end))
@@ -210,10 +214,10 @@ class PartitionChecks:
         tracked.leo, tracked.hwm = log.leo, log.hwm
 
     def _opened(self, ghost: PartitionGhost, broker: int, log: Any) -> None:
-        """S2: a crash may have damaged records whose headers are as they were."""
+        """S2: a crash may damage records and leave their headers intact."""
         report = log.recovery
-        if report is None or self._cluster.rotten:
-            return  # D6: rotten bytes are found later, and are not served
+        if report is None or self._cluster.corrupted_batches:
+            return  # D6: changed bytes are found later, and are not served
         if report.bytes_cut:
             self._hit("tail_cut")
         offset = log.log_start
@@ -256,7 +260,7 @@ class PartitionChecks:
             self._report(ghost, property_id, detail)
 
     def forget_departed(self, node: Any) -> None:
-        """T7: the broker has heard that some of its replicas left; their logs are gone."""
+        """T7: the broker knows that some of its replicas were removed; their logs are gone."""
         for key in list(self._truth.departing.get(node.id, ())):
             ghost = self._truth.ghosts.get(key)
             tracked = ghost.tracked.get(node.id) if ghost is not None else None
@@ -269,7 +273,7 @@ class PartitionChecks:
                 del self._truth.departing[node.id][key]
 
     def check_whole(self, broker: int, key: PartitionKey, replica: Any) -> None:
-        """S2 once more from the start of the log, for who trusts no shortcut."""
+        """S2 once more from the start of the log, without the shortcuts of the incremental check."""
         ghost = self._truth.ghosts.get(key)
         tracked = ghost.tracked.get(broker) if ghost is not None else None
         hwm = replica.log.hwm
@@ -278,7 +282,7 @@ class PartitionChecks:
             self._report(ghost, "S2", ghost.check_matching(broker, tracked, hwm))
 
     def _check_held(self, ghost: PartitionGhost) -> None:
-        """S9: somebody still has everything."""
+        """S9: at least one replica still has everything."""
         if ghost.unclean is None:
             held = {broker: ghost.verify(tracked) for broker, tracked in ghost.tracked.items()}
             wrong = no_loss.check(held, ghost.committed.end, ghost.lost_count(), ghost.weakest)

@@ -1,7 +1,7 @@
-"""Things that must sometimes happen: a simulator that never reaches them proves nothing about them.
+"""Probes: situations that the simulator must reach sometimes, since otherwise it proves nothing about them.
 
-Most are read off the notes that nodes leave and the answers they give; the rest needs to know more than one node does,
-and is told by the checker (`hit`).
+Most are recognised by the notes and responses of nodes; the checker reports those that need to know more than one node
+(`hit`).
 """
 
 from __future__ import annotations
@@ -23,41 +23,41 @@ PROBES: dict[str, str] = {
     "expand_follows_expand": "a follower that was ready while an expansion was in flight joined right after it",
     "hwm_advances_during_expand": "records were committed with the maximal ISR while an expansion was in flight",
     "hwm_advances_during_shrink": "records were committed with the maximal ISR while a shrink was in flight",
-    "log_overtakes_alter_partition": "the metadata log told of an ISR change before the answer did",
-    "alter_partition_overtakes_log": "the answer told of an ISR change before the metadata log did",
-    "alter_partition_answer_lost": "the answer to an AlterPartition never came",
+    "log_overtakes_alter_partition": "an ISR change reached the leader by the metadata log before the response",
+    "alter_partition_overtakes_log": "an ISR change reached the leader by the response before the metadata log",
+    "alter_partition_answer_lost": "the response to an AlterPartition never came",
     "alter_partition_met_failover": "the controller was replaced while an AlterPartition was in flight",
-    "refused_ineligible_replica": "an ISR with a member that is fenced, stopping or in another uptime was refused",
+    "refused_ineligible_replica": "an ISR with a member that is fenced, stopping or in another incarnation was refused",
     "proposal_withdrawn": "a refused ISR change was withdrawn, because a copy of it might still arrive",
     "refused_partition_epoch": "an AlterPartition based on an old partition epoch was refused",
     "refused_leader_epoch": "an AlterPartition of a replaced leader was refused",
-    "refused_stale_broker_epoch": "an AlterPartition of an earlier uptime was refused",
+    "refused_stale_broker_epoch": "an AlterPartition of an earlier incarnation was refused",
     # fetching and divergence
-    "divergence_c": "a follower ahead in the same epoch was cut",
-    "divergence_d": "a follower ahead in a newer epoch was cut",
-    "divergence_e": "a follower and its leader had gone on in epochs of their own",
+    "divergence_c": "a follower ahead in the same epoch was truncated",
+    "divergence_d": "a follower ahead in a newer epoch was truncated",
+    "divergence_e": "a follower and its leader had each continued in an epoch of their own",
     "divergence_f": "a follower had left the shared epoch before its leader did",
     "divergence_g": "a follower and its leader had no epoch in common",
-    "truncated_below_hwm": "a follower cut records below its own high watermark",
+    "truncated_below_hwm": "a follower truncated records below its own high watermark",
     "restarted_at_log_start": "a follower below its leader's log start began again there",
     "hwm_went_down": "a follower's high watermark went down",
-    "late_fetch_answer_epoch": "a fetch answer of an earlier leader epoch was dropped",
-    "late_fetch_answer_removed": "a fetch answer for a partition that is no longer fetched was dropped",
+    "late_fetch_answer_epoch": "a fetch response of an earlier leader epoch was dropped",
+    "late_fetch_answer_removed": "a fetch response for a partition that is no longer fetched was dropped",
     "fetch_with_old_leader_epoch": "a leader refused a follower that does not know its epoch yet",
-    "stale_leader_serves_nobody": "a replaced leader refused a follower of a newer epoch",
-    "fetch_of_earlier_uptime": "a leader refused a fetch that its sender's earlier uptime had sent",
+    "stale_leader_refuses_fetch": "a replaced leader refused a follower of a newer epoch",
+    "fetch_of_earlier_incarnation": "a leader refused a fetch of an earlier incarnation of its sender",
     "fetch_session_lost": "a fetch session was unknown to the leader and was opened again",
     "merged_remove_and_add": "a broker saw a replica's removal and its return as one change",
     "replica_deleted": "a replica left the replica set and its log was deleted",
-    "end_offset_unknown": "a new leader would not tell the end offset before it knew it",
+    "end_offset_unknown": "a new leader refused to list the end offset before it knew it",
     # producing
     "duplicate_acknowledged": "a repeated idempotent batch was acknowledged with its first offset",
     "out_of_order_sequence": "a gap in a producer's sequence was refused",
     "not_enough_replicas": "acks=all was refused below MinISR",
     "not_enough_replicas_after_append": "the ISR fell below MinISR while acks=all waited",
-    "produce_timed_out": "acks=all waited in vain",
+    "produce_timed_out": "an acks=all produce timed out",
     "produce_lost_its_leader": "a produce met a broker that does not lead, or no longer does",
-    "zombie_leader_appends": "a replaced leader took records that were never committed",
+    "zombie_leader_appends": "a replaced leader appended records that were never committed",
     "segment_deleted": "retention deleted a segment",
     # elections and recovery
     "clean_election": "a member of the ISR was elected",
@@ -66,13 +66,13 @@ PROBES: dict[str, str] = {
     "unclean_election": "a replica outside ISR and ELR was elected",
     "unclean_election_by_operator": "an operator asked for an unclean election and got it",
     "unclean_election_lost_nothing": "an unclean election found a complete log",
-    "unclean_election_lost_records": "an unclean election took committed records back",
+    "unclean_election_lost_records": "an unclean election lost committed records",
     "no_leader": "a partition was without a leader",
     "balanced_recovery": "a balanced recovery ended",
     "balanced_recovery_chose": "a balanced recovery chose between logs of different length",
     "proactive_recovery": "a proactive recovery ended",
     "manual_recovery_waits": "a partition waits for an operator, as its topic says",
-    "recovery_cleared": "a leader that was elected uncleanly said that it had recovered",
+    "recovery_cleared": "a leader that was elected uncleanly reported that it had recovered",
     "elr_filled": "a replica went from the ISR to the ELR",
     "unclean_registration_left_elr": "a broker that came back unclean was taken out of an ELR",
     "clean_registration_kept_elr": "a broker that came back clean kept its place in an ELR",
@@ -80,20 +80,20 @@ PROBES: dict[str, str] = {
     # brokers
     "controlled_shutdown": "a controlled shutdown was completed",
     "shutdown_moved_leaders": "a controlled shutdown moved leadership or ISR membership away",
-    "duplicate_registration_refused": "a registration was refused because the earlier uptime was not fenced yet",
+    "duplicate_registration_refused": "a registration was refused because the earlier incarnation was not fenced yet",
     "broker_fenced": "a broker was fenced",
-    "back_in_the_same_uptime": "a fenced broker was heard from again and unfenced under the same epoch",
+    "back_in_the_same_incarnation": "a fenced broker sent a heartbeat and was unfenced under the same broker epoch",
     "disk_failure_stopped_node": "a node stopped because its disk failed or was full",
-    "failed_sync_stopped_node": "a node stopped because its disk could not make durable what was written",
+    "failed_sync_stopped_node": "a node stopped because a sync failed",
     "crash_lost_bytes": "a crash took bytes of a replica's log",
-    "tail_cut": "a torn or corrupt end of a log was cut at start",
+    "tail_cut": "a torn or corrupt end of a log was truncated at start",
     # metadata quorum
     "controller_failover": "another controller became active",
     "decisions_dropped": "a deposed controller dropped decisions that were not committed",
     "quorum_resigned": "a quorum leader resigned",
     "pre_vote_refused": "a pre-vote was refused",
     "vote_refused": "a vote was refused",
-    "metadata_truncated": "a node cut uncommitted metadata",
+    "metadata_truncated": "a node truncated uncommitted metadata",
     "snapshot_loaded": "a lagging node loaded a snapshot",
     # reassignment
     "reassignment_started": "a reassignment was begun",
@@ -111,7 +111,7 @@ _BY_KIND: dict[str, str] = {
     "isr_shrunk_by_controller": "isr_shrunk_by_controller",
     "isr_withdrawn": "proposal_withdrawn",
     "alter_partition_overtaken": "log_overtakes_alter_partition",
-    "stale_broker_epoch_fetch": "fetch_of_earlier_uptime",
+    "stale_broker_epoch_fetch": "fetch_of_earlier_incarnation",
     "replica_deleted": "replica_deleted",
     "hwm_unknown": "end_offset_unknown",
     "duplicate_produce": "duplicate_acknowledged",
@@ -137,7 +137,7 @@ _BY_FIELD: dict[str, tuple[str, dict[Any, str]]] = {
     ),
     "fetch_refused": (
         "error",
-        {"fenced_leader_epoch": "fetch_with_old_leader_epoch", "unknown_leader_epoch": "stale_leader_serves_nobody"},
+        {"fenced_leader_epoch": "fetch_with_old_leader_epoch", "unknown_leader_epoch": "stale_leader_refuses_fetch"},
     ),
     "late_fetch_answer_dropped": (
         "reason",
@@ -171,7 +171,7 @@ _SESSION_ERRORS = (ErrorCode.fetch_session_id_not_found, ErrorCode.invalid_fetch
 
 
 class Probes:
-    """How often each was reached, by name."""
+    """How often each probe was reached, by name."""
 
     __slots__ = ("_active", "_cluster", "seen")
 
@@ -183,8 +183,8 @@ class Probes:
     def hit(self, name: str) -> None:
         self.seen[name] += 1
 
-    def after_step(self, node: Any, event: Event, asked: Message | None, effects: list[Effect]) -> None:
-        """`asked`: the request of this step, taken out of its envelope."""
+    def after_step(self, node: Any, event: Event, request: Message | None, effects: list[Effect]) -> None:
+        """`request` is that of the step, taken out of its envelope."""
         notes: list[Note] | None = None
         for effect in effects:
             kind = type(effect)
@@ -198,7 +198,7 @@ class Probes:
             elif kind is Stop:
                 self._stopped(effect)  # type: ignore[arg-type]
         if notes:
-            self._notes(node, asked, notes)
+            self._notes(node, request, notes)
         if type(event) is Response and type(event.send.request) is alter_partition.AlterPartitionRequest:
             self._alter_partition_answer(event.response)
 
@@ -209,7 +209,7 @@ class Probes:
 
     # --- notes ---------------------------------------------------------------------------------------------------
 
-    def _notes(self, node: Any, asked: Message | None, notes: list[Note]) -> None:
+    def _notes(self, node: Any, request: Message | None, notes: list[Note]) -> None:
         by_kind: dict[str, list[dict[str, Any]]] = {}
         for note in notes:
             by_kind.setdefault(note.kind, []).append(note.fields)
@@ -219,11 +219,11 @@ class Probes:
                 field, names = _BY_FIELD[note.kind]
                 if note.fields.get(field) in names:
                     self.hit(names[note.fields[field]])
-        for kind, look in _TOGETHER.items():
+        for kind, handle in _BY_NOTES_OF_STEP.items():
             if kind in by_kind:
-                look(self, node, asked, by_kind)
+                handle(self, node, request, by_kind)
 
-    def _truncated(self, node: Any, asked: Message | None, notes: dict[str, list[dict[str, Any]]]) -> None:
+    def _truncated(self, node: Any, request: Message | None, notes: dict[str, list[dict[str, Any]]]) -> None:
         for fields in notes["truncated"]:
             if fields["cause"] == "log_start":
                 self.hit("restarted_at_log_start")
@@ -233,13 +233,13 @@ class Probes:
                 self.hit("divergence_e" if self._leader_went_on(node, fields) else "divergence_d")
 
     def _leader_went_on(self, node: Any, fields: dict[str, Any]) -> bool:
-        """Whether the leader's log goes on where the follower's was cut; the follower cannot tell."""
+        """Whether the leader's log continues where the follower's was truncated; the follower does not know."""
         partition = _find(node, fields["partition"])
         leader = self._cluster.node(partition.leader) if partition and partition.leader >= 0 else None
         replica = leader.replicas.replicas.get(partition.key) if leader else None
         return replica is not None and replica.log.leo > fields["to_offset"]
 
-    def _isr_committed(self, node: Any, asked: Message | None, notes: dict[str, list[dict[str, Any]]]) -> None:
+    def _isr_committed(self, node: Any, request: Message | None, notes: dict[str, list[dict[str, Any]]]) -> None:
         proposed = [fields["partition"] for fields in notes.get("isr_expand_proposed", ())]
         for fields in notes["isr_committed"]:
             if fields["partition"] in proposed:
@@ -248,28 +248,30 @@ class Probes:
             if known is not None and known.partition_epoch < fields["partition_epoch"]:
                 self.hit("alter_partition_overtakes_log")
 
-    def _elr_changed(self, node: Any, asked: Message | None, notes: dict[str, list[dict[str, Any]]]) -> None:
+    def _elr_changed(self, node: Any, request: Message | None, notes: dict[str, list[dict[str, Any]]]) -> None:
         if any(fields["elr"] for fields in notes["elr_changed"]):
             self.hit("elr_filled")
 
-    def _broker_registered(self, node: Any, asked: Message | None, notes: dict[str, list[dict[str, Any]]]) -> None:
+    def _broker_registered(self, node: Any, request: Message | None, notes: dict[str, list[dict[str, Any]]]) -> None:
         if any(not fields["clean"] for fields in notes["broker_registered"]) and "elr_changed" in notes:
             self.hit("unclean_registration_left_elr")
 
-    def _controlled_shutdown(self, node: Any, asked: Message | None, notes: dict[str, list[dict[str, Any]]]) -> None:
+    def _controlled_shutdown(self, node: Any, request: Message | None, notes: dict[str, list[dict[str, Any]]]) -> None:
         if any(fields["partitions"] for fields in notes["controlled_shutdown"]):
             self.hit("shutdown_moved_leaders")
 
-    def _reassignment_completed(self, node: Any, asked: Message | None, notes: dict[str, list[dict[str, Any]]]) -> None:
-        at_once = type(asked) is alter_partition_reassignments.AlterPartitionReassignmentsRequest
+    def _reassignment_completed(
+        self, node: Any, request: Message | None, notes: dict[str, list[dict[str, Any]]]
+    ) -> None:
+        at_once = type(request) is alter_partition_reassignments.AlterPartitionReassignmentsRequest
         self.hit("reassignment_completed_at_once" if at_once else "reassignment_completed")
 
-    def _controller_active(self, node: Any, asked: Message | None, notes: dict[str, list[dict[str, Any]]]) -> None:
+    def _controller_active(self, node: Any, request: Message | None, notes: dict[str, list[dict[str, Any]]]) -> None:
         if self._active not in (-1, node.id):
             self.hit("controller_failover")
         self._active = node.id
 
-    def _controller_inactive(self, node: Any, asked: Message | None, notes: dict[str, list[dict[str, Any]]]) -> None:
+    def _controller_inactive(self, node: Any, request: Message | None, notes: dict[str, list[dict[str, Any]]]) -> None:
         if any(fields["dropped"] for fields in notes["controller_inactive"]):
             self.hit("decisions_dropped")
 
@@ -317,7 +319,7 @@ def _find(node: Any, name: str) -> Any:
     return node.image.find(topic, int(index))
 
 
-_TOGETHER: dict[str, Callable[[Probes, Any, Message | None, dict[str, list[dict[str, Any]]]], None]] = {
+_BY_NOTES_OF_STEP: dict[str, Callable[[Probes, Any, Message | None, dict[str, list[dict[str, Any]]]], None]] = {
     "truncated": Probes._truncated,
     "isr_committed": Probes._isr_committed,
     "elr_changed": Probes._elr_changed,

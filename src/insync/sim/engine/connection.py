@@ -1,4 +1,4 @@
-"""One simulated TCP connection, who is at its ends, and how long bytes take."""
+"""One simulated TCP connection and the endpoints that it connects."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Endpoint(Protocol):
     def id(self) -> int: ...
     @property
     def generation(self) -> int:
-        """One more for each start of the process."""
+        """The number of starts of the process."""
 
     @property
     def alive(self) -> bool: ...
     @property
-    def dark(self) -> bool:
-        """The machine is off: it refuses nothing, it is silent."""
+    def powered_off(self) -> bool:
+        """A machine without power does not refuse connections, it does not answer at all."""
 
     def on_request(self, connection: Connection, correlation: int, request: Message) -> None: ...
     def on_response(self, send: Send, response: Message | None) -> None: ...
@@ -29,7 +29,7 @@ class Endpoint(Protocol):
 
 
 class Connection:
-    """One TCP connection; `outstanding` are the requests that its source still waits for."""
+    """One TCP connection; `outstanding` holds the requests whose source still waits for a response."""
 
     __slots__ = (
         "backward",
@@ -46,7 +46,7 @@ class Connection:
         "outstanding",
         "src",
         "src_generation",
-        "watch_at",
+        "timeout_check_at",
     )
 
     def __init__(self, src: int, dst: int, channel: str, src_generation: int, ready_at: int) -> None:
@@ -64,4 +64,4 @@ class Connection:
         self.held_backward = 0
         self.last_forward = ready_at
         self.last_backward = 0
-        self.watch_at = 0
+        self.timeout_check_at = 0

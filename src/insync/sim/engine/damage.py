@@ -1,8 +1,8 @@
-"""Damage at rest: what happens to the files of a partition while its node is down (B5, B9).
+"""Damage at rest: changes to the files of a partition while its node is down (B5, B9).
 
-Damage to segments loses records of one replica, and its broker must come back as unclean. Damage to the small files
-loses nothing after a clean stop, because they are derived again; after an unclean stop a directory without identity is
-set aside, and with it its records.
+Damage to segments loses records of one replica, and its broker must register as unclean. Damage to the small files
+loses nothing after a clean stop, because they are rebuilt; after an unclean stop a directory without identity is set
+aside, and with it its records.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from insync.storage import checkpoints, clean_shutdown
 Lost = dict[str, tuple[int, int]]
 
 
-def damage(disk: SimDisk, root: str, partition: str, kind: str) -> Lost:
-    """Returns the size of each file of records that may be lost to the replica, before and after."""
+def damage_partition(disk: SimDisk, root: str, partition: str, kind: str) -> Lost:
+    """The sizes before and after of each segment whose records the replica may lose; after is -1 if it is gone."""
     directory = f"{root}/{partition}"
     if not disk.exists(directory):
         return {}

@@ -1,12 +1,12 @@
-"""A disk in memory that forgets what was not synced, tears the last write, fills up and slows down.
+"""A disk in memory that loses what was not synced, tears the last write, fills up and slows down.
 
-Each file holds what programs see (the page cache) and knows which part of it the platter has: the bytes before
-`dirty_from`, and behind them `old_tail`, bytes that a cut removed from sight but that are not yet gone for good.
-Each directory holds its names as seen, the durable ones, and the name changes in between in order; a crash keeps a
-prefix of these, as a journal does. Syncing a file also settles the changes up to its own creation.
+Each file holds what programs see (the page cache) and knows which part of it is durable: the bytes before `dirty_from`,
+and behind them `old_tail`, bytes that a truncation removed but that may still be on the platter. Each directory holds
+its visible names, the durable ones, and the changes in between in order; a power loss keeps a prefix of these, as a
+journal does. Syncing a file also makes the changes up to its own creation durable.
 
-A crash of the process alone (`crash`) keeps everything written; a power loss (`lossy_crash`) does not. After either,
-the handles of the dead process reach nothing any more.
+A crash of the process (`crash`) keeps everything written; a power loss (`lossy_crash`) does not. After either, the
+handles of the dead process no longer reach the files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from insync.storage.disk import Bytes, SyncLater
 
 
 class SimDisk:
-    """`full`: no append succeeds. `failing`: no sync succeeds. `sync_ms`: what the simulator charges for a sync."""
+    """While `full`, appends fail; while `failing`, syncs fail."""
 
     __slots__ = ("_root", "bad_sectors", "bytes_read", "failing", "full", "sync_ms", "syncs")
 
@@ -32,13 +32,13 @@ class SimDisk:
         self.syncs = 0
         self.bytes_read: dict[str, int] = {}
         self.bad_sectors: dict[str, tuple[int, int]] = {}
-        """By path, the bytes from a position to another one that cannot be read; a file that takes its place can be."""
+        """By path, the range of bytes that cannot be read; a file that replaces it can be read."""
 
     # --- the Disk protocol -------------------------------------------------------------------------------------------
 
     def open(self, path: str) -> SimFile:
         directory, name = self._place(path)
-        inode = directory.seen.get(name)
+        inode = directory.visible.get(name)
         if inode is None:
             inode = _Inode(directory)
             directory.change(name, inode)
@@ -56,12 +56,12 @@ class SimDisk:
         return len(inode.data)
 
     def listdir(self, path: str) -> list[str]:
-        return sorted(self._directory(path).seen)
+        return sorted(self._directory(path).visible)
 
     def mkdir(self, path: str) -> None:
         directory = self._root
         for name in filter(None, path.split("/")):
-            child = directory.seen.get(name)
+            child = directory.visible.get(name)
             if child is None:
                 child = _Directory(directory)
                 directory.change(name, child)
@@ -74,20 +74,20 @@ class SimDisk:
         target_directory, new = self._place(target)
         if directory is not target_directory:
             raise _error(errno.EXDEV, target)
-        if old not in directory.seen:
+        if old not in directory.visible:
             raise _error(errno.ENOENT, source)
         directory.rename(old, new)
         self.bad_sectors.pop(target, None)
 
     def remove(self, path: str) -> None:
         directory, name = self._place(path)
-        if not isinstance(directory.seen.get(name), _Inode):
+        if not isinstance(directory.visible.get(name), _Inode):
             raise _error(errno.ENOENT, path)
         directory.change(name, None)
 
     def rmtree(self, path: str) -> None:
         directory, name = self._place(path)
-        if not isinstance(directory.seen.get(name), _Directory):
+        if not isinstance(directory.visible.get(name), _Directory):
             raise _error(errno.ENOENT, path)
         directory.change(name, None)
 
@@ -99,28 +99,28 @@ class SimDisk:
 
         def run() -> None:
             self._count_sync(path)
-            directory.settle(len(directory.pending))
+            directory.commit(len(directory.pending))
 
         return run
 
     def sync_all(self) -> None:
         self._count_sync("")
-        _settle_all(self._root)
+        _commit_all(self._root)
 
     # --- faults ------------------------------------------------------------------------------------------------------
 
     def crash(self) -> None:
-        """The process dies; the page cache lives on. Its open handles are cut off from the files."""
+        """The process dies; the page cache stays. Its open handles no longer reach the files."""
         for _, directory, name, inode in list(self._files()):
-            directory.replace(name, inode, inode.take_over())
+            directory.replace(name, inode, inode.copy_for_next_process())
 
     def lossy_crash(self, rng: Random, *, corrupt: bool = False) -> dict[str, tuple[int, int]]:
-        """Power loss. Returns (size before, size after) of each file that is not as it was seen; -1: no such file.
+        """Power loss. Returns (size before, size after) of each file that changed; -1 if there is no such file.
 
-        With `corrupt`, a block of the lost tail may be there in size but hold garbage.
+        With `corrupt`, part of the lost tail may be present but hold garbage.
         """
         before = {path: bytes(inode.data) for path, _, _, inode in self._files()}
-        self._root = _survivor(self._root, None, rng, corrupt)
+        self._root = _after_power_loss(self._root, None, rng, corrupt)
         after = {path: bytes(inode.data) for path, _, _, inode in self._files()}
         paths = sorted(before.keys() | after.keys())
         return {
@@ -138,7 +138,7 @@ class SimDisk:
         return start
 
     def rot(self, path: str, position: int, mask: int = 0xFF) -> None:
-        """Change a byte on the platter and in the page cache; open handles see it too."""
+        """Change a byte on disk and in the page cache; open handles see it too."""
         inode = self._find(path)
         if not isinstance(inode, _Inode):
             raise _error(errno.ENOENT, path)
@@ -160,7 +160,7 @@ class SimDisk:
         for name in filter(None, path.split("/")):
             if not isinstance(node, _Directory):
                 return None
-            node = node.seen.get(name)
+            node = node.visible.get(name)
         return node
 
     def _directory(self, path: str) -> _Directory:
@@ -207,7 +207,7 @@ class SimFile:
     def truncate(self, n: int) -> None:
         self._inode.truncate(n)
         if n <= self._disk.bad_sectors.get(self._path, (n, n))[0]:
-            self._disk.bad_sectors.pop(self._path, None)  # what is written there now lies elsewhere
+            self._disk.bad_sectors.pop(self._path, None)  # a new write goes to other sectors
 
     def sync(self) -> None:
         self._disk._count_sync(self._path)
@@ -221,10 +221,10 @@ class SimFile:
 
 
 class _Inode:
-    __slots__ = ("data", "dirty_from", "home", "old_tail")
+    __slots__ = ("data", "dirty_from", "old_tail", "parent")
 
-    def __init__(self, home: _Directory, data: bytes = b"") -> None:
-        self.home = home
+    def __init__(self, parent: _Directory, data: bytes = b"") -> None:
+        self.parent = parent
         self.data = bytearray(data)
         self.dirty_from = len(self.data)
         self.old_tail = b""
@@ -240,33 +240,33 @@ class _Inode:
     def sync(self) -> None:
         self.dirty_from = len(self.data)
         self.old_tail = b""
-        self.home.settle_creation(self)
+        self.parent.commit_creation(self)
 
-    def take_over(self) -> _Inode:
-        """The same file for the next process: old handles keep a detached copy."""
-        heir = _Inode(self.home)
+    def copy_for_next_process(self) -> _Inode:
+        """The same file for the next process; old handles keep a detached copy."""
+        heir = _Inode(self.parent)
         heir.data = bytearray(self.data)
         heir.dirty_from, heir.old_tail = self.dirty_from, self.old_tail
         return heir
 
-    def survive(self, home: _Directory, rng: Random, corrupt: bool) -> _Inode:
-        """What the platter has: the synced part, then a part of the new bytes, or old ones that came back."""
-        kept = self.dirty_from + _kept(len(self.data) - self.dirty_from, rng)
+    def after_power_loss(self, parent: _Directory, rng: Random, corrupt: bool) -> _Inode:
+        """The durable content: the synced part, then some of the new bytes, or old ones that reappear."""
+        kept = self.dirty_from + _surviving_count(len(self.data) - self.dirty_from, rng)
         data = bytes(self.data[:kept])
         durable_size = self.dirty_from + len(self.old_tail)
         if kept < durable_size and rng.random() < 0.5:
             data += self.old_tail[kept - self.dirty_from :]
         elif corrupt and kept < len(self.data):
             data += rng.randbytes(rng.randint(1, min(512, len(self.data) - kept)))
-        return _Inode(home, data)
+        return _Inode(parent, data)
 
 
 class _Directory:
-    __slots__ = ("durable", "home", "pending", "seen")
+    __slots__ = ("durable", "parent", "pending", "visible")
 
-    def __init__(self, home: _Directory | None = None) -> None:
-        self.home = home
-        self.seen: dict[str, _Node] = {}
+    def __init__(self, parent: _Directory | None = None) -> None:
+        self.parent = parent
+        self.visible: dict[str, _Node] = {}
         self.durable: dict[str, _Node] = {}
         self.pending: list[tuple[tuple[str, _Node | None], ...]] = []
 
@@ -274,30 +274,30 @@ class _Directory:
         self._do(((name, node),))
 
     def rename(self, old: str, new: str) -> None:
-        self._do(((old, None), (new, self.seen[old])))
+        self._do(((old, None), (new, self.visible[old])))
 
     def replace(self, name: str, node: _Node, heir: _Node) -> None:
-        """The same entry under another object, in what is seen and in what is to come."""
-        self.seen[name] = heir
+        """Put another object in the place of an entry, also in durable names and pending changes."""
+        self.visible[name] = heir
         for at, durable in list(self.durable.items()):
             if durable is node:
                 self.durable[at] = heir
         self.pending = [tuple((n, heir if x is node else x) for n, x in op) for op in self.pending]
 
-    def settle(self, n: int) -> None:
+    def commit(self, n: int) -> None:
         for op in self.pending[:n]:
             _apply(self.durable, op)
         del self.pending[:n]
-        if self.home is not None:
-            self.home.settle_creation(self)
+        if self.parent is not None:
+            self.parent.commit_creation(self)
 
-    def settle_creation(self, node: _Node) -> None:
+    def commit_creation(self, node: _Node) -> None:
         last = max((at for at, op in enumerate(self.pending) if len(op) == 1 and op[0][1] is node), default=-1)
-        if last >= 0 or self.home is not None:
-            self.settle(last + 1)
+        if last >= 0 or self.parent is not None:
+            self.commit(last + 1)
 
     def _do(self, op: tuple[tuple[str, _Node | None], ...]) -> None:
-        _apply(self.seen, op)
+        _apply(self.visible, op)
         self.pending.append(op)
 
 
@@ -312,29 +312,29 @@ def _apply(names: dict[str, _Node], op: tuple[tuple[str, _Node | None], ...]) ->
             names[name] = node
 
 
-def _survivor(directory: _Directory, home: _Directory | None, rng: Random, corrupt: bool) -> _Directory:
-    directory.settle(_kept(len(directory.pending), rng))
-    heir = _Directory(home)
+def _after_power_loss(directory: _Directory, parent: _Directory | None, rng: Random, corrupt: bool) -> _Directory:
+    directory.commit(_surviving_count(len(directory.pending), rng))
+    heir = _Directory(parent)
     for name, node in directory.durable.items():
         if isinstance(node, _Directory):
-            heir.seen[name] = _survivor(node, heir, rng, corrupt)
+            heir.visible[name] = _after_power_loss(node, heir, rng, corrupt)
         else:
-            heir.seen[name] = node.survive(heir, rng, corrupt)
-    heir.durable = dict(heir.seen)
+            heir.visible[name] = node.after_power_loss(heir, rng, corrupt)
+    heir.durable = dict(heir.visible)
     return heir
 
 
-def _settle_all(directory: _Directory) -> None:
-    for node in directory.seen.values():
+def _commit_all(directory: _Directory) -> None:
+    for node in directory.visible.values():
         if isinstance(node, _Directory):
-            _settle_all(node)
+            _commit_all(node)
         else:
             node.sync()
-    directory.settle(len(directory.pending))
+    directory.commit(len(directory.pending))
 
 
-def _kept(n: int, rng: Random) -> int:
-    """How much of n unsynced units reached the platter: often none or all, else a torn part."""
+def _surviving_count(n: int, rng: Random) -> int:
+    """How many of n unsynced units reached the disk: often none or all, else a torn part."""
     if n == 0:
         return 0
     luck = rng.random()
@@ -342,7 +342,7 @@ def _kept(n: int, rng: Random) -> int:
 
 
 def _walk(directory: _Directory, prefix: str) -> Iterator[tuple[str, _Directory, str, _Inode]]:
-    for name, node in directory.seen.items():
+    for name, node in directory.visible.items():
         if isinstance(node, _Directory):
             yield from _walk(node, f"{prefix}{name}/")
         else:

@@ -1,8 +1,8 @@
-"""Simulated time: a heap of what is still to happen, and the clocks by which each node sees it.
+"""Simulated time: a heap of scheduled calls, and the clocks by which nodes see the time.
 
-The engine always takes the least (time, sequence) entry, so that equal times happen in the order in which they were
-asked for and a run is one fixed list of steps. Time is whole microseconds. Arithmetic on time is integer arithmetic:
-a float that rounds differently on another machine would be another run.
+The engine always takes the entry with the least (time, sequence), so that calls at equal times run in the order in
+which they were scheduled and a run is one fixed list of steps. Time is whole microseconds, computed with integers: a
+float that rounds differently on another machine would give another run.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ PPM = 1_000_000
 
 
 class Engine:
-    """The world's clock and its agenda."""
+    """The simulated clock and its scheduled calls."""
 
-    __slots__ = ("_agenda", "_sequence", "events", "now", "stopped")
+    __slots__ = ("_calls", "_sequence", "events", "now", "stopped")
 
     def __init__(self) -> None:
         self.now = 0
         self.events = 0
         self.stopped = False
-        self._agenda: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._calls: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._sequence = 0
 
-    def at(self, time_us: int, action: Callable[..., None], *args: Any) -> None:
-        """Do `action(*args)` at that time, or now if the time is past."""
+    def call_at(self, time_us: int, action: Callable[..., None], *args: Any) -> None:
+        """Schedule `action(*args)` for that time, or for now if that time has passed."""
         self._sequence += 1
-        heappush(self._agenda, (time_us if time_us > self.now else self.now, self._sequence, action, args))
+        heappush(self._calls, (time_us if time_us > self.now else self.now, self._sequence, action, args))
 
-    def after(self, delay_us: int, action: Callable[..., None], *args: Any) -> None:
+    def call_later(self, delay_us: int, action: Callable[..., None], *args: Any) -> None:
         self._sequence += 1
-        heappush(self._agenda, (self.now + delay_us, self._sequence, action, args))
+        heappush(self._calls, (self.now + delay_us, self._sequence, action, args))
 
     def run_until(self, time_us: int) -> None:
-        """Let everything happen that is due up to that time; afterwards it is that time, unless somebody stopped us."""
-        agenda = self._agenda
-        while agenda and agenda[0][0] <= time_us and not self.stopped:
-            self.now, _, action, args = heappop(agenda)
+        """Run every call that is due up to that time; the clock then shows that time, unless `stop` was called."""
+        calls = self._calls
+        while calls and calls[0][0] <= time_us and not self.stopped:
+            self.now, _, action, args = heappop(calls)
             self.events += 1
             action(*args)
         if not self.stopped and self.now < time_us:
@@ -51,13 +51,13 @@ class Engine:
 
     @property
     def pending(self) -> int:
-        return len(self._agenda)
+        return len(self._calls)
 
 
 class NodeClock:
-    """A node's own monotonic clock: it started at its own zero, runs a little fast or slow, and may jump forward.
+    """A node's monotonic clock: it has its own zero, runs a little fast or slow, and may jump forward, never back.
 
-    Drift is in parts per million. It never goes back: that is what a monotonic clock promises.
+    Drift is in parts per million.
     """
 
     __slots__ = ("_base_sim_us", "_base_us", "_rate")
@@ -84,5 +84,5 @@ class NodeClock:
         self._rate = PPM + drift_ppm
 
     def jump(self, by_ms: int) -> None:
-        """The machine slept: its clock is ahead at once."""
+        """The machine was suspended: its clock is ahead at once."""
         self._base_us += by_ms * US_PER_MS

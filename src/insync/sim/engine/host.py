@@ -1,8 +1,8 @@
-"""One machine with one process: what is outside of a node and belongs to it alone.
+"""One machine with one process.
 
-The disk and the clock outlive the process; the node, its timers and the requests it has yet to answer do not. A paused
-process is a zombie in waiting: bytes pile up in its sockets and its clock goes on; when it wakes it handles all of it,
-late, before or after it notices what time it is.
+The disk and the clock outlive the process; the node, its timer and its unanswered requests do not. While a process is
+paused, bytes pile up in its sockets and its clock goes on; when it resumes it handles all of them, late, before or
+after it looks at its clock.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from insync.sim.engine.engine import Engine, NodeClock
 from insync.sim.engine.network import Network
 
 LATE_TIMER_US = 200
-"""A deadline that is past already fires this much later, so that a node cannot stop time by asking for it again."""
+"""A deadline that has passed fires this much later, so that a node that asks for it again cannot stop time."""
 
 
 class NodeLike(Protocol):
-    """What the simulator needs of a node to run it; observers look further inside."""
+    """What the simulator needs to run a node."""
 
     def start(self, now: int) -> list[Effect]: ...
     def step(self, event: Event, now: int) -> list[Effect]: ...
@@ -31,7 +31,7 @@ class NodeLike(Protocol):
 
 
 class Host:
-    """An endpoint of the network; `run_step` is the cluster's."""
+    """An endpoint of the network; `run_step` is `Cluster.step`."""
 
     def __init__(
         self, node_id: int, config: Any, disk: SimDisk, clock: NodeClock, run_step: Callable[[Host, Event], None]
@@ -42,7 +42,7 @@ class Host:
         self.clock = clock
         self.node: Any = None
         self.generation = 0
-        self.dark = False
+        self.powered_off = False
         self.paused = False
         self.stopping = False
         self.outage = 0
@@ -59,25 +59,25 @@ class Host:
     def alive(self) -> bool:
         return self.node is not None
 
-    def begin(self, node: NodeLike) -> None:
+    def start_process(self, node: NodeLike) -> None:
         self.node = node
         self.generation += 1
-        self.dark = self.paused = self.stopping = False
-        self._forget()
+        self.powered_off = self.paused = self.stopping = False
+        self._clear_process_state()
 
-    def end(self, *, dark: bool) -> None:
+    def end_process(self, *, powered_off: bool) -> None:
         self.node = None
-        self.dark = dark
+        self.powered_off = powered_off
         self.paused = self.stopping = False
-        self._forget()
+        self._clear_process_state()
 
-    def _forget(self) -> None:
+    def _clear_process_state(self) -> None:
         self.tokens.clear()
         self._backlog.clear()
         self._timer_at = 0
         self._timer_sequence += 1
 
-    # --- what reaches the process ------------------------------------------------------------------------------------
+    # --- input of the process ----------------------------------------------------------------------------------------
 
     def deliver(self, event: Event) -> None:
         if self.paused:
@@ -85,8 +85,8 @@ class Host:
         elif self.node is not None:
             self._run_step(self, event)
 
-    def when_awake(self, action: Callable[..., None], *args: Any) -> None:
-        """Work of the process itself, such as a finished fsync: it waits while the process is stopped."""
+    def run_when_awake(self, action: Callable[..., None], *args: Any) -> None:
+        """Run work of the process itself, such as a finished fsync; while the process is paused, the work waits."""
         if self.paused:
             self._backlog.append((action, args))
         else:
@@ -104,7 +104,7 @@ class Host:
         self.deliver(PeerLost(peer))
 
     def reply(self, network: Network, token: int, response: Message | None) -> None:
-        connection, correlation = self.tokens.pop(token)  # a second answer to one request is a defect: KeyError
+        connection, correlation = self.tokens.pop(token)  # KeyError if a node answers a request twice
         if response is None:
             network.refuse_to_reply(connection, correlation)
         else:
@@ -116,23 +116,23 @@ class Host:
         self.paused = True
 
     def resume(self, engine: Engine, rng: random.Random, fire: Callable[[Host, int], None]) -> None:
-        """Handle what piled up; a coin says whether the process looks at its clock or at its sockets first."""
+        """Handle what piled up; chance decides whether the process reads its clock or its sockets first."""
         self.paused = False
         if rng.random() < 0.5:
             self._run_step(self, Timer())
         while self._backlog and self.node is not None:
             action, args = self._backlog.popleft()
             action(*args)
-        self.rearm(engine, fire)
+        self.rearm_timer(engine, fire)
 
-    # --- its timer ---------------------------------------------------------------------------------------------------
+    # --- timer -------------------------------------------------------------------------------------------------------
 
-    def rearm(self, engine: Engine, fire: Callable[[Host, int], None]) -> None:
+    def rearm_timer(self, engine: Engine, fire: Callable[[Host, int], None]) -> None:
         self._timer_at = 0
-        self.arm(engine, fire)
+        self.arm_timer(engine, fire)
 
-    def arm(self, engine: Engine, fire: Callable[[Host, int], None]) -> None:
-        """Keep one timer in the agenda, no later than the node's next deadline."""
+    def arm_timer(self, engine: Engine, fire: Callable[[Host, int], None]) -> None:
+        """Keep one timer scheduled, no later than the node's next deadline."""
         node = self.node
         if node is None or self.paused:
             return
@@ -146,10 +146,10 @@ class Host:
             return
         self._timer_at = at
         self._timer_sequence += 1
-        engine.at(at, fire, self, self._timer_sequence)
+        engine.call_at(at, fire, self, self._timer_sequence)
 
     def timer_is_due(self, sequence: int, engine: Engine) -> bool:
-        """False for a timer that was replaced, or when the node has meanwhile moved its deadline further away."""
+        """False if the timer was replaced, or the node has postponed its deadline."""
         if sequence != self._timer_sequence or self.node is None or self.paused:
             return False
         self._timer_at = 0

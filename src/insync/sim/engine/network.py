@@ -1,13 +1,13 @@
-"""The simulated network: connections as TCP gives them.
+"""The simulated network: connections that behave like TCP.
 
-One connection per (source, destination, channel). Within it, each direction delivers in order. A blocked link holds
-bytes back, and delivers them if it opens before anybody gave up (TCP sends again). A reset loses what is in flight in
-both directions, with one exception that real sockets have too: what had already reached the receiver's socket is still
-read and carried out there, later, and its answer is lost. So a request that is sent again over a new connection may
-overtake, or follow, its first copy.
+There is one connection per (source, destination, channel); each direction delivers in order. A blocked link holds bytes
+back, and delivers them if it opens before the request times out (TCP retransmits). A reset loses what is in flight in
+both directions, with the exception that real sockets have: a request that had reached the receiver's socket is still
+read and carried out, later, and its response is lost. So a retry over a new connection may overtake, or follow, the
+first copy.
 
-A request that is not answered in time resets its connection. A dead process answers "connection refused"; a machine
-without power answers nothing.
+A request that is not answered in time resets its connection. A dead process refuses connections; a machine without
+power does not answer.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from insync.sim.plans.plan import Latency
 __all__ = ["Connection", "Endpoint", "Latency", "Link", "Network"]
 
 Link = tuple[int, int] | tuple[int, int, str]
-"""(source, destination) for all its traffic, or with a channel for that channel only. Links have a direction."""
+"""(source, destination), or (source, destination, channel) for one channel. Links have a direction."""
 
 ORPHAN_LIFE_US = 2_000_000
 ORPHAN_RETRY_US = 30_000
-FALSE_ALARM = 0.2
-"""How often a reset is taken for the death of the other process."""
+FALSE_DEATH_PROBABILITY = 0.2
+"""The probability that a reset is taken for the death of the other process."""
 
 
 class Network:
-    """All connections, and what is wrong with the links."""
+    """All connections, and the faults of the links."""
 
     def __init__(
         self, engine: Engine, rng: random.Random, latency: Latency | None = None, max_timeout_ms: int = 30_000
@@ -57,37 +57,39 @@ class Network:
     # --- sending and answering ---------------------------------------------------------------------------------------
 
     def send(self, src: int, send: Send, *, one_way: bool = False) -> None:
-        """Ask a peer. Exactly one `on_response` follows, unless the source dies or it is `one_way`."""
+        """Send a request. Exactly one `on_response` follows, unless the source dies or it is `one_way`."""
         key = (src, send.peer, send.channel)
         connection = self._connections.get(key)
         if connection is None:
             if send.peer not in self.endpoints:
-                self.engine.after(self._latency.base_us, self._answer, src, self.endpoints[src].generation, send, None)
+                self.engine.call_later(
+                    self._latency.base_us, self._answer, src, self.endpoints[src].generation, send, None
+                )
                 return
             connection = self._connect(key)
         connection.next_correlation = correlation = connection.next_correlation + 1
         if not one_way:
             deadline = self.engine.now + min(send.timeout_ms, self._max_timeout_ms) * 1_000
             connection.outstanding[correlation] = (deadline, send)
-            if not connection.watch_at or deadline < connection.watch_at:
-                connection.watch_at = deadline
-                self.engine.at(deadline, self._watch, connection)
+            if not connection.timeout_check_at or deadline < connection.timeout_check_at:
+                connection.timeout_check_at = deadline
+                self.engine.call_at(deadline, self._check_timeouts, connection)
         connection.forward.append((correlation, send.request))
         connection.last_forward = at = max(self.engine.now + self._delay(src, send.peer), connection.last_forward + 1)
-        self.engine.at(at, self._arrive_forward, connection)
+        self.engine.call_at(at, self._arrive_forward, connection)
 
     def reply(self, connection: Connection, correlation: int, response: Message) -> None:
-        """Answer a request that came over `connection`; into the void if that was reset."""
+        """Answer a request that came over `connection`; the response is lost if that was reset."""
         if not connection.open:
             self.stats["reply_lost"] += 1
             return
         connection.backward.append((correlation, response))
         delay = self._delay(connection.dst, connection.src)
         connection.last_backward = at = max(self.engine.now + delay, connection.last_backward + 1)
-        self.engine.at(at, self._arrive_backward, connection)
+        self.engine.call_at(at, self._arrive_backward, connection)
 
     def refuse_to_reply(self, connection: Connection, correlation: int) -> None:
-        """The server closes a connection on which it was asked what it does not serve; acks=0 waits for nothing."""
+        """The server closes the connection of a request that it does not serve; acks=0 expects no response."""
         if correlation in connection.outstanding:
             self._refuse(connection)
 
@@ -125,7 +127,7 @@ class Network:
         if connection.dst_generation == -1 and receiver.alive:
             connection.dst_generation = receiver.generation
         if not receiver.alive or receiver.generation != connection.dst_generation:
-            if not receiver.dark:
+            if not receiver.powered_off:
                 self._refuse(connection)
             return
         receiver.on_request(connection, correlation, request)
@@ -143,13 +145,15 @@ class Network:
             self._answer(connection.src, connection.src_generation, waiting[1], response)
 
     def _arrive_orphan(self, connection: Connection, generation: int, correlation: int, request: Any) -> None:
-        """Bytes that outlived their connection in a kernel's buffer; a kernel tries again for a while."""
+        """Deliver a request that outlived its connection in a socket buffer; retry if the link is blocked."""
         receiver = self.endpoints[connection.dst]
         if not receiver.alive or receiver.generation != generation:
             return
         if self._is_blocked(connection.src, connection.dst, connection.channel):
             if self.engine.now < connection.last_forward + ORPHAN_LIFE_US:
-                self.engine.after(ORPHAN_RETRY_US, self._arrive_orphan, connection, generation, correlation, request)
+                self.engine.call_later(
+                    ORPHAN_RETRY_US, self._arrive_orphan, connection, generation, correlation, request
+                )
             return
         self.stats["orphan_processed"] += 1
         receiver.on_request(connection, correlation, request)
@@ -160,15 +164,15 @@ class Network:
             endpoint.on_response(send, response)
 
     def _refuse(self, connection: Connection) -> None:
-        self.engine.after(self._delay(connection.dst, connection.src), self._refused, connection)
+        self.engine.call_later(self._delay(connection.dst, connection.src), self._refused, connection)
 
     def _refused(self, connection: Connection) -> None:
         if connection.open and not self._is_blocked(connection.dst, connection.src, connection.channel):
             self.reset(connection)
 
-    def _watch(self, connection: Connection) -> None:
-        """Reset the connection when its most impatient request has waited long enough."""
-        connection.watch_at = 0
+    def _check_timeouts(self, connection: Connection) -> None:
+        """Reset the connection when the earliest deadline of its requests has passed."""
+        connection.timeout_check_at = 0
         if not connection.open or not connection.outstanding:
             return
         deadline = min(entry[0] for entry in connection.outstanding.values())
@@ -176,13 +180,13 @@ class Network:
             self.stats["request_timeout"] += 1
             self.reset(connection)
         else:
-            connection.watch_at = deadline
-            self.engine.at(deadline, self._watch, connection)
+            connection.timeout_check_at = deadline
+            self.engine.call_at(deadline, self._check_timeouts, connection)
 
     # --- resets ------------------------------------------------------------------------------------------------------
 
     def reset(self, connection: Connection) -> None:
-        """Both ends lose the connection; the source hears "no answer" for each request that it waits for."""
+        """Both ends lose the connection; the source gets None as the response to each outstanding request."""
         if not connection.open:
             return
         self.stats["reset"] += 1
@@ -190,9 +194,9 @@ class Network:
         for _, send in connection.outstanding.values():
             self._answer(connection.src, connection.src_generation, send, None)
         connection.outstanding.clear()
-        if self._rng.random() < FALSE_ALARM:
-            self._tell_peers(connection.dst, (connection.src,))
-            self._tell_peers(connection.src, (connection.dst,))
+        if self._rng.random() < FALSE_DEATH_PROBABILITY:
+            self._report_loss(connection.dst, (connection.src,))
+            self._report_loss(connection.src, (connection.dst,))
 
     def reset_all_of(self, node: int) -> None:
         for connection in self._connections_of(node):
@@ -205,7 +209,7 @@ class Network:
         self._orphan(connection)
 
     def _orphan(self, connection: Connection) -> None:
-        """A random first part of what was in flight still arrives: in order, soon or much later, answered to nobody."""
+        """A random prefix of what was in flight still arrives, in order, soon or much later; its responses are lost."""
         receiver = self.endpoints[connection.dst]
         if not connection.forward or connection.dst_generation not in (-1, receiver.generation):
             return
@@ -215,39 +219,39 @@ class Network:
         for _ in range(self._rng.randint(0, len(connection.forward))):
             correlation, request = connection.forward.popleft()
             at += self._rng.randint(1, 40_000)
-            self.engine.at(at, self._arrive_orphan, connection, receiver.generation, correlation, request)
+            self.engine.call_at(at, self._arrive_orphan, connection, receiver.generation, correlation, request)
 
     def process_died(self, node: int) -> None:
-        """Its own connections are gone at once; peers find out by a reset, or by silence if the machine is off."""
-        dark = self.endpoints[node].dark
-        told: dict[int, None] = {}
+        """Its own connections close at once; peers get a reset, or no response at all if the machine has no power."""
+        powered_off = self.endpoints[node].powered_off
+        peers: dict[int, None] = {}
         for connection in self._connections_of(node):
             if connection.src == node:
                 self._close(connection)
                 connection.outstanding.clear()
-                told[connection.dst] = None
+                peers[connection.dst] = None
             else:
-                told[connection.src] = None
-                if not dark:
+                peers[connection.src] = None
+                if not powered_off:
                     after_last = connection.last_backward + 1
                     delay = self._delay(connection.dst, connection.src)
-                    self.engine.at(max(after_last, self.engine.now + delay), self._refused, connection)
-        if not dark:
-            self._tell_peers(node, told)
+                    self.engine.call_at(max(after_last, self.engine.now + delay), self._refused, connection)
+        if not powered_off:
+            self._report_loss(node, peers)
 
-    def _tell_peers(self, node: int, peers: Iterable[int]) -> None:
+    def _report_loss(self, node: int, peers: Iterable[int]) -> None:
         for peer in peers:
             if min(node, peer) >= 0 and peer != node and self._rng.random() < 0.5:
-                self.engine.after(self._delay(node, peer), self._tell_peer, node, peer)
+                self.engine.call_later(self._delay(node, peer), self._deliver_loss, node, peer)
 
-    def _tell_peer(self, node: int, peer: int) -> None:
+    def _deliver_loss(self, node: int, peer: int) -> None:
         if self.endpoints[peer].alive and not self._is_blocked(node, peer, ""):
             self.endpoints[peer].on_peer_lost(node)
 
     def _connections_of(self, node: int) -> list[Connection]:
         return [c for c in self._connections.values() if node in (c.src, c.dst)]
 
-    # --- what is wrong with the links --------------------------------------------------------------------------------
+    # --- faults of links ---------------------------------------------------------------------------------------------
 
     def block(self, rule: int, links: Iterable[Link]) -> None:
         """Hold back all traffic of those links until `lift(rule)`."""
@@ -277,7 +281,7 @@ class Network:
             self.lift(rule)
 
     def _release(self) -> None:
-        """What an open link held back now goes on its way, in order."""
+        """Send on, in order, what links held back that are open now."""
         for connection in list(self._held):
             src, dst, channel = connection.src, connection.dst, connection.channel
             if connection.held_forward and not self._is_blocked(src, dst, channel):
@@ -291,7 +295,7 @@ class Network:
 
     def _resend(self, connection: Connection, count: int, arrive: Any, delay_us: int) -> None:
         for i in range(count):
-            self.engine.after(delay_us + i, arrive, connection)
+            self.engine.call_later(delay_us + i, arrive, connection)
 
     def _is_blocked(self, src: int, dst: int, channel: str) -> bool:
         blocked = self._blocked

@@ -1,4 +1,4 @@
-"""A plan's timings and roles as the settings of one node."""
+"""The configuration of one node of a plan."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from insync.quorum.config import QuorumConfig
 from insync.replication.config import ReplicationConfig
 from insync.sim.plans.plan import NodePlan, Plan, Timing
 
-SCRUB_RATE = 1 << 20
+SCRUB_BYTES_PER_S = 1 << 20
 CLUSTER_ID = "insync-simulated-cluster"
 
 
@@ -33,8 +33,8 @@ def node_config(plan: Plan, node: NodePlan) -> NodeConfig:
         recovery_point_checkpoint_interval_ms=timing.checkpoint_ms * 2,
         retention_check_interval_ms=timing.retention_check_ms,
         flush_check_interval_ms=timing.flush_check_ms,
-        # Only where something rots, so that the traces of all other runs stay as they are.
-        scrub_bytes_per_second=SCRUB_RATE if any(action.kind == "rot" for action in plan.actions) else 0,
+        # Only in plans with bit rot, so that the traces of all other plans stay as they are.
+        scrub_bytes_per_second=SCRUB_BYTES_PER_S if any(action.kind == "rot" for action in plan.actions) else 0,
         scrub_interval_ms=timing.checkpoint_ms,
         metadata_snapshot_records=timing.snapshot_records,
         metadata_apply_records=timing.apply_records,

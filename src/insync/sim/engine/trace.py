@@ -1,7 +1,7 @@
-"""What happened, in a few bytes: a running hash over every step of a run.
+"""A running hash over every step of a run, and the steps as lines for people.
 
-Two runs of one seed are the same run if, and only if, their hashes are equal, on any machine and under any
-PYTHONHASHSEED. So only values go in, never a repr that holds an address. A sink gets each step as a line for people.
+Two runs of a seed are equal if and only if their hashes are equal, on any machine and under any PYTHONHASHSEED, so only
+values are hashed, never a repr that contains an address.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 from insync.sansio import DiskFailed, Effect, Event, HangUp, Note, PeerLost, Reply, Request, Response, Send, Stop, Sync
 
 Sink = Callable[[int, str], None]
-"""Gets the simulated time in microseconds and one line."""
+"""Receives the simulated time in microseconds and one line."""
 
 _FLUSH_EVERY = 512
 
 
 class Trace:
-    """`step` for what nodes do, `mark` for what is done to them."""
+    """`step` records what nodes do, `mark` what is done to them."""
 
     __slots__ = ("_hash", "_lines", "_on_mark", "_sink", "steps")
 
@@ -41,7 +41,7 @@ class Trace:
         else:
             what = kind.__name__
         lines = self._lines
-        lines.append(f"{time_us} {node} {what} {''.join([_LETTER[type(e)] for e in effects])} {_salient(state)}")
+        lines.append(f"{time_us} {node} {what} {''.join([_LETTER[type(e)] for e in effects])} {_log_positions(state)}")
         if len(lines) >= _FLUSH_EVERY:
             self._flush()
         if self._sink is not None:
@@ -50,7 +50,7 @@ class Trace:
                 self._sink(time_us, f"    {describe_effect(effect)}")
 
     def mark(self, time_us: int, text: str) -> None:
-        """A start, a crash, a fault: something that no node decided."""
+        """A start, a crash, a fault: something that was done to a node."""
         self._lines.append(f"{time_us} {text}")
         if self._sink is not None:
             self._sink(time_us, f"-- {text}")
@@ -68,7 +68,7 @@ class Trace:
 
 
 class _Letters(dict[type, str]):
-    """One letter per kind of effect; what only goes to disk is a w."""
+    """One letter per kind of effect; those that only write to disk are a w."""
 
     def __missing__(self, key: type) -> str:
         return "w"
@@ -77,7 +77,7 @@ class _Letters(dict[type, str]):
 _LETTER = _Letters({Send: "s", Reply: "r", HangUp: "r", Sync: "y", Stop: "x", Note: "n"})
 
 
-def _salient(replicas: Any) -> str:
+def _log_positions(replicas: Any) -> str:
     """The log positions of the replicas that this step changed."""
     if not replicas:
         return ""
@@ -112,6 +112,6 @@ def describe_effect(effect: Effect) -> str:
 
 
 def short(message: Any, limit: int = 400) -> str:
-    """A message as people want to see it: no module paths, no record bytes, no defaults of time."""
+    """The repr of a message, cut to `limit` characters."""
     text = repr(message)
     return text if len(text) <= limit else text[: limit - 1] + "…"

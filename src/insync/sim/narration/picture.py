@@ -1,4 +1,4 @@
-"""A partition as people draw it: who leads, who is in sync, and how far each replica's log reaches."""
+"""A partition as text: its leader, its ISR, and how far each replica's log reaches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEADINGS = ("replica", "role", "LEO", "HWM", "epoch", "ISR", "maximal ISR")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaPicture:
-    """One replica; a replica that is down or has no log yet says so in `role` and leaves the numbers out."""
+    """One replica; if it is down or has no log yet, `role` says so and the numbers are empty."""
 
     broker: int
     role: str
@@ -23,7 +23,7 @@ class ReplicaPicture:
     epoch: str = ""
     isr: str = ""
     maximal_isr: str = ""
-    """Only a leader has these two, and the maximal ISR is shown only where it is more than the ISR."""
+    """Only leaders have these two; the maximal ISR is shown only if it differs from the ISR."""
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ def _replica_picture(cluster: Any, partition: Partition, broker: int) -> Replica
 
 
 def replica_of(cluster: Any, partition: Partition, broker: int) -> Any:
-    """The replica that runs on that broker, or None."""
+    """The replica on that broker, or None if the broker is down or has none."""
     host = cluster.hosts.get(broker)
     if host is None or host.node is None or not host.node.replicas:
         return None
@@ -97,15 +97,15 @@ def replica_of(cluster: Any, partition: Partition, broker: int) -> Any:
 
 
 def log_line(cluster: Any, partition: Partition, broker: int) -> str:
-    """The records themselves, with the epoch in which each was written."""
+    """The records of a replica, each with its leader epoch."""
     records = log_records(cluster, partition, broker)
     if records is None:
-        return f"log of {broker}: not to be seen"
+        return f"log of {broker}: not available"
     return f"log of {broker}: " + (" ".join(f"{offset}:{value}@{epoch}" for offset, value, epoch in records) or "empty")
 
 
 def log_records(cluster: Any, partition: Partition, broker: int) -> list[tuple[int, str, int]] | None:
-    """(offset, value, leader epoch) of every record that the replica holds; None if it cannot be looked at."""
+    """(offset, value, leader epoch) of every record of the replica; None if its broker is down."""
     replica = replica_of(cluster, partition, broker)
     if replica is None:
         return None
@@ -118,5 +118,5 @@ def log_records(cluster: Any, partition: Partition, broker: int) -> list[tuple[i
 
 
 def members(brokers: tuple[int, ...]) -> str:
-    """In order, because who is in is what matters."""
+    """Sorted, because their order does not matter."""
     return "[" + ", ".join(map(str, sorted(brokers))) + "]"

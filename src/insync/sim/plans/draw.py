@@ -1,9 +1,4 @@
-"""Small stories of trouble, from which the swarm makes runs.
-
-Each motif is a function of a `Draw` and a start time, and gives its actions. Targets are resolved when they happen, so
-"the leader, then the leader" is two different nodes. Here are those in which one thing breaks; `sequences` has those in
-which one thing breaks after another, `operations` what operators do.
-"""
+"""What fault patterns, operations and races draw their actions from: the plan so far and a random source."""
 
 from __future__ import annotations
 
@@ -18,7 +13,7 @@ UNCLEAN_STRATEGIES = ("manual", "balanced", "proactive")
 
 @dataclass(slots=True)
 class Draw:
-    """What a motif may draw from."""
+    """The cluster of the plan that is being drawn, and its random source."""
 
     rng: random.Random
     brokers: tuple[int, ...]
@@ -27,36 +22,37 @@ class Draw:
     timing: Timing
     new_topics: int = 0
 
-    def partition(self) -> str:
+    def pick_partition(self) -> str:
         topic = self.rng.choice(self.topics)
         return f"{topic.name}-{self.rng.randrange(topic.partitions)}"
 
-    def broker(self) -> str:
+    def pick_broker(self) -> str:
         return str(self.rng.choice(self.brokers))
 
-    def anyone(self) -> str:
-        """A node with a part to play: most often the leader of some partition."""
+    def pick_node(self) -> str:
+        """A node that matters: most often the leader of some partition."""
         pick = self.rng.random()
         if pick < 0.4:
-            return f"leader:{self.partition()}"
+            return f"leader:{self.pick_partition()}"
         if pick < 0.65:
-            return f"follower:{self.partition()}:{self.rng.randrange(2)}"
+            return f"follower:{self.pick_partition()}:{self.rng.randrange(2)}"
         if pick < 0.8:
             return "active-controller"
         return str(self.rng.choice(self.brokers + self.voters))
 
-    def short(self) -> int:
+    def short_ms(self) -> int:
         return self.rng.randint(20, 200)
 
-    def medium(self) -> int:
-        """Around the timeouts: sometimes noticed, sometimes not."""
+    def medium_ms(self) -> int:
+        """Around the timeouts, so that the cluster sometimes notices and sometimes does not."""
         return self.rng.randint(self.timing.lag_ms // 2, self.timing.session_ms * 2)
 
-    def replicas(self, size: int) -> tuple[Value, ...]:
+    def pick_replicas(self, size: int) -> tuple[Value, ...]:
         return tuple(self.rng.sample(self.brokers, min(size, len(self.brokers))))
 
 
 FaultPattern = Callable[[Draw, int], list[Action]]
+"""The actions of one pattern that starts at the given time (ms of the fault phase)."""
 
 
 def act(at_ms: int, kind: str, target: str = "", duration_ms: int = 0, *value: Value) -> Action:

@@ -1,6 +1,8 @@
-"""Trouble in sequence: one thing after another, each before the cluster has got over the last.
+"""Fault patterns: short sequences of faults from which the swarm makes runs.
 
-A single random fault seldom breaks a replicated log; these do. The table of all fault motifs is here too.
+Targets are resolved when an action happens, so "the leader, then the leader" is two different nodes. A single random
+fault seldom breaks a replicated log; the sequences in the second half, where each fault strikes before the cluster has
+recovered from the one before, do.
 """
 
 from __future__ import annotations
@@ -8,98 +10,98 @@ from __future__ import annotations
 from insync.sim.plans.draw import Draw, FaultPattern, act
 from insync.sim.plans.plan import Action
 
-# --- one thing breaks ------------------------------------------------------------------------------------------------
+# --- a single fault --------------------------------------------------------------------------------------------------
 
 
 def crash(d: Draw, at: int) -> list[Action]:
-    return [act(at, "crash", d.anyone(), d.medium())]
+    return [act(at, "crash", d.pick_node(), d.medium_ms())]
 
 
 def lossy_crash(d: Draw, at: int) -> list[Action]:
-    return [act(at, d.rng.choice(("lossy_crash", "lossy_crash", "corrupt_crash")), d.anyone(), d.medium())]
+    return [act(at, d.rng.choice(("lossy_crash", "lossy_crash", "corrupt_crash")), d.pick_node(), d.medium_ms())]
 
 
 def quick_lossy_restart(d: Draw, at: int) -> list[Action]:
-    """Back before the session times out: nobody may notice but by the broker epoch."""
-    return [act(at, d.rng.choice(("crash", "lossy_crash")), d.anyone(), d.short())]
+    """Back before the session times out: only the broker epoch shows that it was away."""
+    return [act(at, d.rng.choice(("crash", "lossy_crash")), d.pick_node(), d.short_ms())]
 
 
 def clean_restart(d: Draw, at: int) -> list[Action]:
-    return [act(at, "restart", d.anyone(), d.short())]
+    return [act(at, "restart", d.pick_node(), d.short_ms())]
 
 
 def pause(d: Draw, at: int) -> list[Action]:
-    return [act(at, "pause", d.anyone(), d.medium())]
+    return [act(at, "pause", d.pick_node(), d.medium_ms())]
 
 
 def isolate(d: Draw, at: int) -> list[Action]:
-    return [act(at, "isolate", d.anyone(), d.medium(), d.rng.choice(("both", "both", "in", "out")))]
+    return [act(at, "isolate", d.pick_node(), d.medium_ms(), d.rng.choice(("both", "both", "in", "out")))]
 
 
 def isolate_from_controllers(d: Draw, at: int) -> list[Action]:
     direction = d.rng.choice(("both", "both", "in", "out"))
-    return [act(at, "isolate_from_controllers", d.anyone(), d.medium(), direction)]
+    return [act(at, "isolate_from_controllers", d.pick_node(), d.medium_ms(), direction)]
 
 
 def cut(d: Draw, at: int) -> list[Action]:
-    return [act(at, "cut", d.anyone(), d.medium(), d.anyone(), d.rng.choice(("both", "in", "out")))]
+    return [act(at, "cut", d.pick_node(), d.medium_ms(), d.pick_node(), d.rng.choice(("both", "in", "out")))]
 
 
 def split(d: Draw, at: int) -> list[Action]:
     everyone = tuple(dict.fromkeys(d.brokers + d.voters))
     side = tuple(sorted(d.rng.sample(everyone, max(1, len(everyone) // 2))))
-    return [act(at, "split", "", d.medium(), *side)]
+    return [act(at, "split", "", d.medium_ms(), *side)]
 
 
 def slow_links(d: Draw, at: int) -> list[Action]:
-    return [act(at, "slow_links", d.anyone(), d.medium(), d.rng.choice((20, 80, d.timing.lag_ms)))]
+    return [act(at, "slow_links", d.pick_node(), d.medium_ms(), d.rng.choice((20, 80, d.timing.lag_ms)))]
 
 
 def resets(d: Draw, at: int) -> list[Action]:
-    return [act(at + i * d.short(), "reset", d.anyone()) for i in range(d.rng.randint(1, 5))]
+    return [act(at + i * d.short_ms(), "reset", d.pick_node()) for i in range(d.rng.randint(1, 5))]
 
 
 def slow_disk(d: Draw, at: int) -> list[Action]:
-    return [act(at, "slow_disk", d.anyone(), d.medium(), d.rng.choice((20, 100, d.timing.lag_ms)))]
+    return [act(at, "slow_disk", d.pick_node(), d.medium_ms(), d.rng.choice((20, 100, d.timing.lag_ms)))]
 
 
 def full_disk(d: Draw, at: int) -> list[Action]:
-    return [act(at, "full_disk", d.broker(), d.medium())]
+    return [act(at, "full_disk", d.pick_broker(), d.medium_ms())]
 
 
 def failing_disk(d: Draw, at: int) -> list[Action]:
-    return [act(at, "failing_disk", d.anyone(), d.medium())]
+    return [act(at, "failing_disk", d.pick_node(), d.medium_ms())]
 
 
 def clocks(d: Draw, at: int) -> list[Action]:
     if d.rng.random() < 0.5:
-        return [act(at, "clock_jump", d.anyone(), 0, d.medium())]
-    return [act(at, "clock_drift", d.anyone(), d.medium(), d.rng.choice((-200_000, 50_000, 300_000)))]
+        return [act(at, "clock_jump", d.pick_node(), 0, d.medium_ms())]
+    return [act(at, "clock_drift", d.pick_node(), d.medium_ms(), d.rng.choice((-200_000, 50_000, 300_000)))]
 
 
 def controller_failover(d: Draw, at: int) -> list[Action]:
     kind = d.rng.choice(("crash", "lossy_crash", "pause", "isolate", "restart"))
     value = ("both",) if kind == "isolate" else ()
-    return [act(at, kind, "active-controller", d.medium(), *value)]
+    return [act(at, kind, "active-controller", d.medium_ms(), *value)]
 
 
 def quorum_loss(d: Draw, at: int) -> list[Action]:
     kind = d.rng.choice(("crash", "lossy_crash", "pause"))
     majority = d.rng.sample(d.voters, len(d.voters) // 2 + 1)
-    return [act(at + i, kind, str(voter), d.medium()) for i, voter in enumerate(majority)]
+    return [act(at + i, kind, str(voter), d.medium_ms()) for i, voter in enumerate(majority)]
 
 
 def power_loss(d: Draw, at: int) -> list[Action]:
-    return [act(at, "power_loss", "", d.medium(), d.rng.choice((0, 50, 400)))]
+    return [act(at, "power_loss", "", d.medium_ms(), d.rng.choice((0, 50, 400)))]
 
 
-# --- one thing after another -----------------------------------------------------------------------------------------
+# --- one fault after another -----------------------------------------------------------------------------------------
 
 
 def lag_then_lose_leader(d: Draw, at: int) -> list[Action]:
-    """A follower falls out of the ISR or nearly, comes back, and the leader goes while it rejoins."""
-    p = d.partition()
-    away = d.medium()
+    """A follower leaves the ISR, or nearly; the leader fails while the follower rejoins."""
+    p = d.pick_partition()
+    away = d.medium_ms()
     follower = f"follower:{p}:{d.rng.randrange(2)}"
     lag = d.rng.choice(
         (
@@ -113,12 +115,12 @@ def lag_then_lose_leader(d: Draw, at: int) -> list[Action]:
 
 def _lose(d: Draw, at: int, target: str) -> Action:
     kind = d.rng.choice(("crash", "lossy_crash", "pause", "isolate_from_controllers", "isolate"))
-    return act(at, kind, target, d.medium(), *(("both",) if kind.startswith("isolate") else ()))
+    return act(at, kind, target, d.medium_ms(), *(("both",) if kind.startswith("isolate") else ()))
 
 
 def zombie_leader(d: Draw, at: int) -> list[Action]:
-    """The leader sleeps or is cut off past its session, others go on, and it wakes."""
-    p = d.partition()
+    """The leader is paused or cut off for longer than its session, the others go on, and it comes back."""
+    p = d.pick_partition()
     away = d.timing.session_ms + d.rng.randint(0, 800)
     kind = d.rng.choice(("pause", "isolate_from_controllers", "isolate"))
     value = ("both",) if kind != "pause" else ()
@@ -126,12 +128,12 @@ def zombie_leader(d: Draw, at: int) -> list[Action]:
 
 
 def leader_after_leader(d: Draw, at: int) -> list[Action]:
-    """Lose one leader of a partition after the other, down to the ELR or to nobody."""
-    p = d.partition()
+    """One leader of a partition after the other fails, until only the ELR is left, or no replica."""
+    p = d.pick_partition()
     step = d.timing.session_ms + d.rng.randint(-200, 500)
     kinds = d.rng.choice((("crash",), ("lossy_crash",), ("crash", "lossy_crash", "restart")))
     count = d.rng.randint(2, 4)
-    away = step * count + d.medium()
+    away = step * count + d.medium_ms()
     return [
         act(at + i * step, d.rng.choice(kinds), f"leader:{p}", max(100, away - i * d.rng.choice((0, step))))
         for i in range(count)
@@ -139,55 +141,55 @@ def leader_after_leader(d: Draw, at: int) -> list[Action]:
 
 
 def all_replicas(d: Draw, at: int) -> list[Action]:
-    """Every replica of a partition at about the same time, back in any order."""
-    p = d.partition()
+    """Every replica of a partition fails at about the same time; they come back in any order."""
+    p = d.pick_partition()
     kind = d.rng.choice(("lossy_crash", "corrupt_crash", "crash"))
     names = [f"leader:{p}", *(f"follower:{p}:{i}" for i in range(2))]
     d.rng.shuffle(names)
-    return [act(at + i * d.rng.choice((0, 1, 30)), kind, name, d.medium()) for i, name in enumerate(names)]
+    return [act(at + i * d.rng.choice((0, 1, 30)), kind, name, d.medium_ms()) for i, name in enumerate(names)]
 
 
 def failover_and_back(d: Draw, at: int) -> list[Action]:
     """Two leader changes in quick succession: logs fork at more than one epoch."""
-    p = d.partition()
+    p = d.pick_partition()
     away = d.timing.session_ms + d.rng.randint(0, 300)
     kind = d.rng.choice(("isolate", "isolate_from_controllers", "pause", "crash"))
     value = ("both",) if kind.startswith("isolate") else ()
     second = away + d.rng.randint(-200, 200)
     return [
         act(at, kind, f"leader:{p}", away, *value),
-        act(at + second, d.rng.choice((kind, "crash")), f"leader:{p}", d.medium(), *value),
-        act(at + second + d.short(), "elect_preferred", p),
+        act(at + second, d.rng.choice((kind, "crash")), f"leader:{p}", d.medium_ms(), *value),
+        act(at + second + d.short_ms(), "elect_preferred", p),
     ]
 
 
 def fork_without_fetching(d: Draw, at: int) -> list[Action]:
-    """Nobody can copy while leadership moves on: each short term leaves records that only its leader has."""
-    p = d.partition()
+    """No replica can fetch while leadership moves: each short term leaves records that only its leader has."""
+    p = d.pick_partition()
     for_ms = d.timing.lag_ms * d.rng.randint(5, 14) // 10
     actions = [act(at, "no_fetching", "", for_ms)]
     moment = at + d.rng.randint(5, 40)
     for _ in range(d.rng.randint(1, 3)):
         kind = d.rng.choice(("restart", "restart", "elect_preferred", "crash"))
-        actions.append(act(moment, kind, p if kind == "elect_preferred" else f"leader:{p}", d.short()))
+        actions.append(act(moment, kind, p if kind == "elect_preferred" else f"leader:{p}", d.short_ms()))
         moment += d.rng.randint(50, 250)
     return actions
 
 
 def late_requests(d: Draw, at: int) -> list[Action]:
-    """A process dies with requests on their way, and is back before the last of them arrives."""
-    target = d.anyone()
+    """A process dies with requests in flight, and is back before the last of them arrives."""
+    target = d.pick_node()
     slow = d.rng.choice((80, 200))
     kind = d.rng.choice(("crash", "crash", "lossy_crash", "restart"))
     return [
-        act(at, "slow_links", target, d.medium(), slow),
-        act(at + d.short(), kind, target, d.rng.choice((5, 50, d.timing.session_ms))),
+        act(at, "slow_links", target, d.medium_ms(), slow),
+        act(at + d.short_ms(), kind, target, d.rng.choice((5, 50, d.timing.session_ms))),
     ]
 
 
 def late_isr_change(d: Draw, at: int) -> list[Action]:
-    """A leader's AlterPartition is held up; its process is in its next uptime when it arrives."""
-    p = d.partition()
+    """A leader's AlterPartition is delayed, and arrives in the next incarnation of its process."""
+    p = d.pick_partition()
     lag = d.timing.lag_ms
     away = d.timing.session_ms + d.rng.randint(100, 400)
     return [
@@ -198,8 +200,8 @@ def late_isr_change(d: Draw, at: int) -> list[Action]:
 
 
 def late_fetch(d: Draw, at: int) -> list[Action]:
-    """A follower's fetch is held up, and arrives after the first ones of its next uptime (F4)."""
-    p = d.partition()
+    """A follower's fetch is delayed, and arrives after the first fetches of its next incarnation (F4)."""
+    p = d.pick_partition()
     follower = f"follower:{p}:{d.rng.randrange(2)}"
     return [
         act(at, "cut", follower, d.timing.session_ms + 400, f"leader:{p}", "out"),
@@ -208,8 +210,8 @@ def late_fetch(d: Draw, at: int) -> list[Action]:
 
 
 def ineligible_joiner(d: Draw, at: int) -> list[Action]:
-    """A follower is fenced, its leader has not heard of it, and takes it back into the ISR (I4)."""
-    p = d.partition()
+    """A follower is fenced; its leader does not know yet, and proposes to add it to the ISR (I4)."""
+    p = d.pick_partition()
     follower, session = f"follower:{p}:{d.rng.randrange(2)}", d.timing.session_ms
     return [
         act(at, "cut", follower, session + 150, f"leader:{p}", "both"),
@@ -219,8 +221,8 @@ def ineligible_joiner(d: Draw, at: int) -> list[Action]:
 
 
 def isr_change_without_controller(d: Draw, at: int) -> list[Action]:
-    """The controller goes while a leader's AlterPartition is under way."""
-    p = d.partition()
+    """The controller fails while a leader's AlterPartition is in flight."""
+    p = d.pick_partition()
     away = d.timing.lag_ms + d.rng.randint(0, 200)
     return [
         act(at, "cut", f"follower:{p}:{d.rng.randrange(2)}", away, f"leader:{p}", "both"),
@@ -230,17 +232,17 @@ def isr_change_without_controller(d: Draw, at: int) -> list[Action]:
 
 def rolling_restart(d: Draw, at: int) -> list[Action]:
     gap = d.rng.randint(200, 1_200)
-    return [act(at + i * gap, "restart", str(b), d.short()) for i, b in enumerate(d.brokers)]
+    return [act(at + i * gap, "restart", str(b), d.short_ms()) for i, b in enumerate(d.brokers)]
 
 
 def flapping_follower(d: Draw, at: int) -> list[Action]:
-    p = d.partition()
+    p = d.pick_partition()
     kind = d.rng.choice(("crash", "lossy_crash", "restart", "pause"))
     gap = d.rng.randint(150, 700)
-    return [act(at + i * gap, kind, f"follower:{p}:0", d.short()) for i in range(d.rng.randint(2, 4))]
+    return [act(at + i * gap, kind, f"follower:{p}:0", d.short_ms()) for i in range(d.rng.randint(2, 4))]
 
 
-FAULTS: dict[str, tuple[FaultPattern, int]] = {
+FAULT_PATTERNS: dict[str, tuple[FaultPattern, int]] = {
     "crash": (crash, 6),
     "lossy_crash": (lossy_crash, 6),
     "quick_lossy_restart": (quick_lossy_restart, 4),
@@ -273,4 +275,4 @@ FAULTS: dict[str, tuple[FaultPattern, int]] = {
     "rolling_restart": (rolling_restart, 2),
     "flapping_follower": (flapping_follower, 4),
 }
-"""Name -> (motif, weight)."""
+"""Name -> (pattern, weight)."""

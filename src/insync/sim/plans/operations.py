@@ -1,4 +1,4 @@
-"""What operators do to a cluster, as motifs of the swarm: topics, reassignments, elections, settings."""
+"""Operator actions as patterns of the swarm: topics, reassignments, elections, configs."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def grow_topic(d: Draw, at: int) -> list[Action]:
 
 
 def reassign(d: Draw, at: int) -> list[Action]:
-    """Grow, shrink or replace; sometimes another target or a cancel follows before it is done."""
-    p = d.partition()
-    actions = [act(at, "reassign", p, 0, *d.replicas(d.rng.randint(1, 4)))]
+    """Grow, shrink or replace the replicas; sometimes a new target or a cancel follows before it completes."""
+    p = d.pick_partition()
+    actions = [act(at, "reassign", p, 0, *d.pick_replicas(d.rng.randint(1, 4)))]
     follow = d.rng.random()
     if follow < 0.3:
-        actions.append(act(at + d.short(), "cancel_reassign", p))
+        actions.append(act(at + d.short_ms(), "cancel_reassign", p))
     elif follow < 0.6:
-        actions.append(act(at + d.short(), "reassign", p, 0, *d.replicas(d.rng.randint(1, 4))))
+        actions.append(act(at + d.short_ms(), "reassign", p, 0, *d.pick_replicas(d.rng.randint(1, 4))))
     return actions
 
 
 def remove_and_readd(d: Draw, at: int) -> list[Action]:
-    """A replica leaves the set and is back so soon that some broker sees both changes as one (Q7, T7)."""
-    p = d.partition()
-    full = d.replicas(3)
+    """A replica is removed and added again so soon that some broker sees both changes as one (Q7, T7)."""
+    p = d.pick_partition()
+    full = d.pick_replicas(3)
     gap = d.rng.randint(1, 60)
     actions = [
         act(at, "reassign", p, 0, *full),
@@ -51,10 +51,10 @@ def remove_and_readd(d: Draw, at: int) -> list[Action]:
 
 
 def add_cancel_add(d: Draw, at: int) -> list[Action]:
-    """A new replica is dropped half-way and begins again, empty, in the same leader epoch: an answer to its first life
-    may still be on the way (F6)."""
-    p = d.partition()
-    few = d.replicas(max(1, min(3, len(d.brokers)) - 1))
+    """A new replica is dropped half-way and added again, empty, in the same leader epoch: a response to one of its
+    earlier fetches may still be in flight (F6)."""
+    p = d.pick_partition()
+    few = d.pick_replicas(max(1, min(3, len(d.brokers)) - 1))
     added = d.rng.choice([broker for broker in d.brokers if broker not in few] or d.brokers)
     target = (*few, added) if added not in few else few
     slow = d.rng.choice((40, 80, 120))
@@ -68,19 +68,19 @@ def add_cancel_add(d: Draw, at: int) -> list[Action]:
     ]
 
 
-def reassign_under_fire(d: Draw, at: int) -> list[Action]:
+def reassign_under_faults(d: Draw, at: int) -> list[Action]:
     target = d.rng.choice((crash, lossy_crash, isolate, controller_failover))
-    return reassign(d, at) + target(d, at + d.short())
+    return reassign(d, at) + target(d, at + d.short_ms())
 
 
 def elections(d: Draw, at: int) -> list[Action]:
-    return [act(at, "elect_preferred", d.partition())]
+    return [act(at, "elect_preferred", d.pick_partition())]
 
 
 def unclean_election(d: Draw, at: int) -> list[Action]:
-    p = d.partition()
+    p = d.pick_partition()
     lost = all_replicas(d, at)
-    return [*lost, act(at + d.medium(), "elect_unclean", p)]
+    return [*lost, act(at + d.medium_ms(), "elect_unclean", p)]
 
 
 def change_min_isr(d: Draw, at: int) -> list[Action]:
@@ -94,7 +94,7 @@ def change_min_isr(d: Draw, at: int) -> list[Action]:
 
 
 def raise_min_isr_with_elr(d: Draw, at: int) -> list[Action]:
-    """Members go from the ISR to the ELR, then more of them are asked for (E8)."""
+    """Members move from the ISR to the ELR, then MinISR is raised (E8)."""
     topic = d.rng.choice(d.topics)
     p = f"{topic.name}-0"
     away = d.timing.session_ms * 3
@@ -109,12 +109,12 @@ def raise_min_isr_with_elr(d: Draw, at: int) -> list[Action]:
 
 
 def cancel_below_min_isr(d: Draw, at: int) -> list[Action]:
-    """Nobody copies, so the ISR shrinks to the leader, and there is no way back to the original replicas (R5)."""
-    p = d.partition()
+    """No replica fetches, so the ISR shrinks to the leader, and the reassignment cannot be cancelled (R5)."""
+    p = d.pick_partition()
     lag = d.timing.lag_ms
     return [
         act(at, "no_fetching", "", lag * 3),
-        act(at + 20, "reassign", p, 0, *d.replicas(3)),
+        act(at + 20, "reassign", p, 0, *d.pick_replicas(3)),
         act(at + lag * 2 + d.rng.randint(0, 200), "cancel_reassign", p),
     ]
 
@@ -125,13 +125,13 @@ def change_strategy(d: Draw, at: int) -> list[Action]:
     return [act(at, "set_config", topic.name, 0, "unclean.recovery.strategy", strategy)]
 
 
-OPERATIONS: dict[str, tuple[FaultPattern, int]] = {
+OPERATION_PATTERNS: dict[str, tuple[FaultPattern, int]] = {
     "create_and_delete_topic": (create_and_delete_topic, 2),
     "grow_topic": (grow_topic, 1),
     "reassign": (reassign, 4),
     "remove_and_readd": (remove_and_readd, 2),
     "add_cancel_add": (add_cancel_add, 3),
-    "reassign_under_fire": (reassign_under_fire, 4),
+    "reassign_under_faults": (reassign_under_faults, 4),
     "elections": (elections, 2),
     "unclean_election": (unclean_election, 2),
     "change_min_isr": (change_min_isr, 2),

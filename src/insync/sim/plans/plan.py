@@ -1,7 +1,7 @@
-"""A run before it happens: everything that one seed decides, as plain frozen data.
+"""A plan: everything that a seed decides about a run, as frozen data.
 
-Nothing random is left in a plan but the small delays (which the seed also gives). Faults and operator actions are an
-explicit list, each with its own end, so that a run is made smaller by leaving some out. A plan goes to JSON and back.
+A plan leaves only small delays to chance (also drawn from its seed). Faults and operator actions are an explicit list,
+each with its own end, so that shrinking a run means leaving some out. A plan converts to JSON and back.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Latency:
     local_us: int = 40
 
 
-LAN = Latency()
+DEFAULT_LATENCY = Latency()
 
 SEGMENT_DAMAGE = ("directory_removed", "last_segment_emptied", "last_segment_cut", "middle_segment_removed")
 SMALL_FILE_DAMAGE = ("identity_removed", "epochs_removed", "checkpoints_removed", "clean_file_removed")
@@ -35,11 +35,11 @@ DAMAGE_KINDS = (*SEGMENT_DAMAGE, *SMALL_FILE_DAMAGE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """One thing done to the cluster at `at_ms` of the fault phase, and undone after `duration_ms`.
+    """A fault or operation at `at_ms` of the fault phase, undone after `duration_ms`.
 
-    `target` is resolved when it happens: a node id ("3"), "leader:t0-1", "follower:t0-1:0" (the first replica that does
-    not lead), "active-controller", a name that an earlier action gave ("A"), "other-voter:A:B" (the first voter that is
-    neither A nor B); for operator actions a topic ("t0") or a partition ("t0-1").
+    `target` is resolved when the action happens: a node id ("3"), "leader:t0-1", "follower:t0-1:0" (the first replica
+    that does not lead), "active-controller", a name that an earlier action assigned ("A"), "other-voter:A:B" (the first
+    voter that is neither A nor B); for operator actions a topic ("t0") or a partition ("t0-1").
     """
 
     at_ms: int
@@ -71,12 +71,12 @@ class TopicPlan:
     replication_factor: int
     configs: tuple[tuple[str, str], ...] = ()
     replicas: tuple[int, ...] = ()
-    """Where every partition goes; the controller places those of topics that do not say."""
+    """The replicas of every partition; if empty, the controller places them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientPlan:
-    """A client. Its id is negative, because it is nobody's peer."""
+    """A client; its id is negative, to tell it from nodes."""
 
     client_id: int
     kind: str
@@ -86,7 +86,7 @@ class ClientPlan:
     max_records: int = 1
     in_flight: int = 1
     value_bytes: int = 0
-    """Extra bytes per value; segments roll sooner."""
+    """Extra bytes per value, so that segments roll sooner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,19 +120,19 @@ class Plan:
     topics: tuple[TopicPlan, ...]
     clients: tuple[ClientPlan, ...]
     timing: Timing = Timing()
-    latency: Latency = LAN
+    latency: Latency = DEFAULT_LATENCY
     disk_us: tuple[int, int] = (100, 3_000)
     actions: tuple[Action, ...] = ()
     setup_ms: int = 800
     fault_ms: int = 6_000
     fault_steps: int = 0
-    """The fault phase also ends after about this many node steps, unless it is 0."""
-    settle_ms: int = 20_000
+    """If not 0, the fault phase also ends after about this many node steps."""
+    convergence_ms: int = 20_000
     max_steps: int = 60_000
-    """A guard against runs that never end, far above what a run takes."""
+    """The limit for runs that never end, far above what a run takes."""
 
-    def cut_to(self, steps: int) -> Self:
-        """The same run, healed after about that many node steps."""
+    def with_step_limit(self, steps: int) -> Self:
+        """The same plan, healed after about that many node steps."""
         return dataclasses.replace(self, fault_steps=steps)
 
     @property
@@ -145,7 +145,7 @@ class Plan:
 
     @property
     def topic_names(self) -> tuple[str, ...]:
-        """Every topic that may come to exist."""
+        """Every topic that exists at some time of the run."""
         created = [action.target for action in self.actions if action.kind == "create_topic"]
         return tuple(dict.fromkeys([topic.name for topic in self.topics] + created))
 
@@ -158,10 +158,10 @@ class Plan:
         return cls(
             **{
                 **data,
-                "nodes": tuple(_thaw(NodePlan, each) for each in data["nodes"]),
-                "topics": tuple(_thaw(TopicPlan, each) for each in data["topics"]),
-                "clients": tuple(_thaw(ClientPlan, each) for each in data["clients"]),
-                "actions": tuple(_thaw(Action, each) for each in data["actions"]),
+                "nodes": tuple(_from_dict(NodePlan, item) for item in data["nodes"]),
+                "topics": tuple(_from_dict(TopicPlan, item) for item in data["topics"]),
+                "clients": tuple(_from_dict(ClientPlan, item) for item in data["clients"]),
+                "actions": tuple(_from_dict(Action, item) for item in data["actions"]),
                 "timing": Timing(**data["timing"]),
                 "latency": Latency(**data["latency"]),
                 "disk_us": tuple(data["disk_us"]),
@@ -169,9 +169,9 @@ class Plan:
         )
 
 
-def _thaw(kind: Any, data: dict[str, Any]) -> Any:
-    return kind(**{name: _tuples(value) for name, value in data.items()})
+def _from_dict(kind: Any, data: dict[str, Any]) -> Any:
+    return kind(**{name: _to_tuples(value) for name, value in data.items()})
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
+def _to_tuples(value: Any) -> Any:
+    return tuple(_to_tuples(item) for item in value) if isinstance(value, list) else value

@@ -1,7 +1,8 @@
-"""From one seed to one plan (swarm testing).
+"""Draws a plan from a seed (swarm testing).
 
-A run that does everything at once does nothing deeply, so each seed draws a few kinds of trouble and leaves the others
-out. Some runs are calm, a few are brutal. Small clusters are the most frequent: what breaks needs few nodes.
+A run that does everything at once explores nothing deeply, so each seed uses a few kinds of faults and leaves out the
+others. Some runs have no faults at all, a few have many. Small clusters are the most frequent, since most bugs need few
+nodes.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from typing import Any
 
 from insync.sim.plans import directed
 from insync.sim.plans.draw import UNCLEAN_STRATEGIES, Draw, FaultPattern
-from insync.sim.plans.fault_patterns import FAULTS
-from insync.sim.plans.operations import OPERATIONS
+from insync.sim.plans.fault_patterns import FAULT_PATTERNS
+from insync.sim.plans.operations import OPERATION_PATTERNS
 from insync.sim.plans.plan import Action, ClientPlan, Latency, NodePlan, Plan, Timing, TopicPlan
-from insync.sim.plans.races.race import TOPIC, Setting
+from insync.sim.plans.races.race import TOPIC, RaceSetup
 
 FIRST_CONTROLLER = 101
-"""Controllers with a process of their own have ids from here on."""
+"""The first id of controllers that run in a process of their own."""
 
 _SHAPES: tuple[tuple[int, int, bool, int], ...] = (
     (1, 3, False, 20),
@@ -42,19 +43,19 @@ _SHAPES: tuple[tuple[int, int, bool, int], ...] = (
 def draw_plan(seed: int, **overrides: Any) -> Plan:
     """The plan of that seed, with some of its fields replaced."""
     rng = random.Random(f"insync plan {seed}")
-    setting = directed.choose(seed)
-    plan = _swarm(seed, rng) if setting is None else _directed(seed, rng, setting)
+    setup = directed.choose_race(seed)
+    plan = _draw_swarm_plan(seed, rng) if setup is None else _draw_directed_plan(seed, rng, setup)
     return dataclasses.replace(plan, **overrides)
 
 
-def _directed(seed: int, rng: random.Random, setting: Setting) -> Plan:
-    """A race that is looked for, in the cluster that it needs."""
-    nodes = _roles(rng, setting.controllers, setting.brokers, setting.combined)
+def _draw_directed_plan(seed: int, rng: random.Random, setup: RaceSetup) -> Plan:
+    """A directed race, in the cluster that it needs."""
+    nodes = _assign_roles(rng, setup.controllers, setup.brokers, setup.combined)
     brokers = tuple(n.node_id for n in nodes if "broker" in n.roles)
     voters = tuple(n.node_id for n in nodes if "controller" in n.roles)
-    drawn = _topic(rng, TOPIC, len(brokers))
-    draws = Draw(rng, brokers, voters, (drawn,), _timing(rng))
-    race = setting.race(draws)
+    drawn = _draw_topic(rng, TOPIC, len(brokers))
+    draws = Draw(rng, brokers, voters, (drawn,), _draw_timing(rng))
+    race = setup.race(draws)
     topic = TopicPlan(
         name=TOPIC,
         partitions=1,
@@ -65,41 +66,41 @@ def _directed(seed: int, rng: random.Random, setting: Setting) -> Plan:
         seed=seed,
         nodes=nodes,
         topics=(topic,),
-        clients=race.clients or _clients(rng),
+        clients=race.clients or _draw_clients(rng),
         timing=draws.timing,
-        latency=_latency(rng),
+        latency=_draw_latency(rng),
         disk_us=rng.choice(((50, 500), (100, 3_000), (200, 20_000))),
         actions=tuple(sorted(race.actions, key=lambda action: action.at_ms)),
         fault_ms=race.fault_ms,
     )
 
 
-def _swarm(seed: int, rng: random.Random) -> Plan:
-    nodes = _nodes(rng)
+def _draw_swarm_plan(seed: int, rng: random.Random) -> Plan:
+    nodes = _draw_nodes(rng)
     brokers = tuple(n.node_id for n in nodes if "broker" in n.roles)
     voters = tuple(n.node_id for n in nodes if "controller" in n.roles)
-    timing = _timing(rng)
-    topics = _topics(rng, len(brokers))
+    timing = _draw_timing(rng)
+    topics = _draw_topics(rng, len(brokers))
     fault_ms = rng.choice((4_000, 5_000, 6_000, 8_000))
     return Plan(
         seed=seed,
         nodes=nodes,
         topics=topics,
-        clients=_clients(rng),
+        clients=_draw_clients(rng),
         timing=timing,
-        latency=_latency(rng),
+        latency=_draw_latency(rng),
         disk_us=rng.choice(((50, 500), (100, 3_000), (200, 20_000))),
-        actions=_actions(rng, Draw(rng, brokers, voters, topics, timing), fault_ms),
+        actions=_draw_actions(rng, Draw(rng, brokers, voters, topics, timing), fault_ms),
         fault_ms=fault_ms,
     )
 
 
-def _nodes(rng: random.Random) -> tuple[NodePlan, ...]:
+def _draw_nodes(rng: random.Random) -> tuple[NodePlan, ...]:
     controllers, brokers, combined, _ = rng.choices(_SHAPES, [shape[3] for shape in _SHAPES])[0]
-    return _roles(rng, controllers, brokers, combined)
+    return _assign_roles(rng, controllers, brokers, combined)
 
 
-def _roles(rng: random.Random, controllers: int, brokers: int, combined: bool) -> tuple[NodePlan, ...]:
+def _assign_roles(rng: random.Random, controllers: int, brokers: int, combined: bool) -> tuple[NodePlan, ...]:
     roles: dict[int, tuple[str, ...]] = {}
     for broker in range(1, brokers + 1):
         roles[broker] = ("broker", "controller") if combined and broker <= controllers else ("broker",)
@@ -118,7 +119,7 @@ def _roles(rng: random.Random, controllers: int, brokers: int, combined: bool) -
     )
 
 
-def _timing(rng: random.Random) -> Timing:
+def _draw_timing(rng: random.Random) -> Timing:
     session = rng.choice((500, 700, 1_000))
     election = rng.choice((150, 200, 300))
     return Timing(
@@ -134,15 +135,15 @@ def _timing(rng: random.Random) -> Timing:
         fetch_sessions=rng.choice((1_000, 1_000, 1)),
         snapshot_records=rng.choice((15, 40, 1_000)),
         slice_records=1 if session > 500 else 3,
-        apply_records=2,  # so few that every run decides and applies changes of the metadata in slices
+        apply_records=2,  # so few that every run applies metadata changes in slices
     )
 
 
-def _topics(rng: random.Random, brokers: int) -> tuple[TopicPlan, ...]:
-    return tuple(_topic(rng, f"t{i}", brokers) for i in range(rng.choice((1, 1, 2))))
+def _draw_topics(rng: random.Random, brokers: int) -> tuple[TopicPlan, ...]:
+    return tuple(_draw_topic(rng, f"t{i}", brokers) for i in range(rng.choice((1, 1, 2))))
 
 
-def _topic(rng: random.Random, name: str, brokers: int) -> TopicPlan:
+def _draw_topic(rng: random.Random, name: str, brokers: int) -> TopicPlan:
     factor = min(brokers, rng.choice((3, 3, 3, 3, 3, 2, 1, 4, 5)))
     min_isr = min(factor, rng.choice((2, 2, 2, 2, 1, 1, 3)))
     configs = {
@@ -169,14 +170,14 @@ def _topic(rng: random.Random, name: str, brokers: int) -> TopicPlan:
     )
 
 
-def _clients(rng: random.Random) -> tuple[ClientPlan, ...]:
+def _draw_clients(rng: random.Random) -> tuple[ClientPlan, ...]:
     kinds = (
         ["producer"] * rng.choice((1, 2, 2, 3)) + ["consumer"] * rng.choice((1, 1, 2)) + ["lister"] * rng.choice((0, 1))
     )
-    return tuple(_client(rng, -2 - i, kind) for i, kind in enumerate(kinds))
+    return tuple(_draw_client(rng, -2 - i, kind) for i, kind in enumerate(kinds))
 
 
-def _client(rng: random.Random, client_id: int, kind: str) -> ClientPlan:
+def _draw_client(rng: random.Random, client_id: int, kind: str) -> ClientPlan:
     if kind != "producer":
         return ClientPlan(client_id=client_id, kind=kind, every_ms=rng.choice((80, 150, 300)))
     acks = rng.choice((-1, -1, -1, -1, 1, 1, 0))
@@ -193,7 +194,7 @@ def _client(rng: random.Random, client_id: int, kind: str) -> ClientPlan:
     )
 
 
-def _latency(rng: random.Random) -> Latency:
+def _draw_latency(rng: random.Random) -> Latency:
     return rng.choice(
         (
             Latency(base_us=100, jitter_us=400, spike_every=0),
@@ -203,21 +204,21 @@ def _latency(rng: random.Random) -> Latency:
     )
 
 
-def _actions(rng: random.Random, draw_from: Draw, fault_ms: int) -> tuple[Action, ...]:
-    """A swarm: some kinds of trouble, each by its weight; calm, lively or brutal."""
-    kinds = _some(rng, FAULTS, rng.choice((1, 2, 3, 5, 8)))
+def _draw_actions(rng: random.Random, draw_from: Draw, fault_ms: int) -> tuple[Action, ...]:
+    """Some kinds of faults, chosen by their weights, from none to many."""
+    kinds = _sample_patterns(rng, FAULT_PATTERNS, rng.choice((1, 2, 3, 5, 8)))
     if rng.random() < 0.5:
-        kinds += _some(rng, OPERATIONS, rng.choice((1, 2, 3)))
+        kinds += _sample_patterns(rng, OPERATION_PATTERNS, rng.choice((1, 2, 3)))
     count = rng.choice((0, 1, 2, 3, 4, 5, 6, 8, 10, 14))
     actions: list[Action] = []
     for _ in range(count):
-        motif = rng.choices([kind[0] for kind in kinds], [kind[1] for kind in kinds])[0]
-        actions += motif(draw_from, rng.randint(0, fault_ms * 3 // 4))
+        pattern = rng.choices([kind[0] for kind in kinds], [kind[1] for kind in kinds])[0]
+        actions += pattern(draw_from, rng.randint(0, fault_ms * 3 // 4))
     kept = [action for action in actions if action.at_ms <= fault_ms]
     return tuple(sorted(kept, key=lambda action: action.at_ms))
 
 
-def _some(
+def _sample_patterns(
     rng: random.Random, patterns: dict[str, tuple[FaultPattern, int]], count: int
 ) -> list[tuple[FaultPattern, int]]:
     names = rng.sample(list(patterns), min(count, len(patterns)))

@@ -128,7 +128,7 @@ def cluster(stage: Stage, words: list[str]) -> None:
     stage.build(brokers, whole_number(given.get("controllers", "1"), "controllers"), combined="combined" in plain)
     stage.wait(lambda: _unfenced(stage) == brokers, "all brokers are unfenced")
     stage.advance(SETTLE_MS)
-    stage.happened.clear()
+    stage.observed.clear()
     stage.quiet = False
 
 
@@ -150,7 +150,7 @@ def topic(stage: Stage, words: list[str]) -> None:
         configs=tuple(configs.items()),
         replicas=tuple(stage.node_id(str(replica)) for replica in replicas),
     )
-    stage.ask(stage.active_controller(), stage.world.operator.creation(plan), stage.note_answer("topic"))
+    stage.ask(stage.active_controller(), stage.world.operator.create_request(plan), stage.note_answer("topic"))
     stage.advance(SETTLE_MS)
     if stage.answers["topic"] != "none":
         raise StepError(f"the controller refuses it: {stage.answers['topic']}")
@@ -208,7 +208,7 @@ def _question(words: list[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def _expect_note(stage: Stage, kind: str, fields: dict[str, str], *, wanted: bool) -> None:
-    notes = [happening.note for happening in stage.happened if happening.note is not None]
+    notes = [happening.note for happening in stage.observed if happening.note is not None]
     found = any(
         note.kind == kind and all(_plain(note.fields.get(name)) == text for name, text in fields.items())
         for note in notes

@@ -15,7 +15,7 @@ from typing import Any
 from insync.metadata.partition import Partition
 from insync.sansio import Effect, Event, Message, Note, OnResponse
 from insync.sim.narration import picture
-from insync.sim.narration.narrator import QUIET, newest, notes_in_order, sentence
+from insync.sim.narration.narrator import MINOR_NOTES, describe_note, newest_partition, notes_in_order
 from insync.sim.plans.plan import Latency, NodePlan, Plan
 from insync.sim.run import World
 from insync.sim.workload.client import Client
@@ -23,8 +23,8 @@ from insync.wire.errors import ErrorCode
 
 FIRST_CONTROLLER = 101
 CLIENT_ID = -2
-CLIENT_PATIENCE_MS = 5_000
-PATIENCE_MS = 20_000
+CLIENT_TIMEOUT_MS = 5_000
+WAIT_TIMEOUT_MS = 20_000
 PENDING = "pending"
 
 
@@ -40,7 +40,7 @@ class Least(random.Random):
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class ObservedEvent:
     """Something that a node noted, or that somebody outside was told."""
 
     time_ms: int
@@ -61,7 +61,7 @@ class Stage:
         self.out: list[str] = []
         self.failed = False
         self.answers: dict[str, str] = {}
-        self.happened: list[Happening] = []
+        self.observed: list[ObservedEvent] = []
         self.batches: dict[str, Any] = {}
         self.topics: list[str] = []
         self.held: dict[str, int] = {}
@@ -78,7 +78,7 @@ class Stage:
         plan = _plan(brokers, controllers, combined=combined)
         self._world = world = StillWorld(plan)
         world.cluster.observers = (*world.cluster.observers, self)
-        self._client = Client(CLIENT_ID, world.network, Least(), plan.brokers, CLIENT_PATIENCE_MS)
+        self._client = Client(CLIENT_ID, world.network, Least(), plan.brokers, CLIENT_TIMEOUT_MS)
         for node in plan.nodes:
             world.cluster.start(node.node_id)
 
@@ -126,8 +126,8 @@ class Stage:
 
     def tell(self, who: str, what: str, note: Note | None = None) -> None:
         """Something that happened at this moment."""
-        self.happened.append(Happening(self.now, who, what, note))
-        if not self.quiet and (note is None or note.kind not in QUIET):
+        self.observed.append(ObservedEvent(self.now, who, what, note))
+        if not self.quiet and (note is None or note.kind not in MINOR_NOTES):
             self.say(f"{self.now:>6} ms  {who}: {what}")
 
     def fail(self, text: str) -> None:
@@ -136,7 +136,7 @@ class Stage:
 
     def after_step(self, node_id: int, event: Event, effects: list[Effect]) -> None:
         for note in notes_in_order(effects):
-            self.tell(f"node {node_id}", sentence(note), note)
+            self.tell(f"node {node_id}", describe_note(note), note)
 
     def node_started(self, node_id: int) -> None:
         """Told by the step that did it."""
@@ -155,7 +155,7 @@ class Stage:
         self.world.advance(self.now + milliseconds)
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
-        deadline = self.now + PATIENCE_MS
+        deadline = self.now + WAIT_TIMEOUT_MS
         while not condition():
             if self.now >= deadline or self.world.violation is not None:
                 self.fail(f"NEVER CAME TRUE: {what}")
@@ -165,13 +165,13 @@ class Stage:
     # --- finding -----------------------------------------------------------------------------------------------------
 
     def find(self, name: str) -> Partition | None:
-        """The newest metadata that a running node has of it; None while none has any."""
+        """The newest_partition metadata that a running node has of it; None while none has any."""
         known = [f"{topic}-0" for topic in self.topics]
         if "-" not in name:
             raise StepError(f"'{name}' is no partition: write TOPIC-INDEX, such as t-0")
         if name not in known:
             raise StepError(f"there is no partition {name}: known are {', '.join(known) or 'none'}")
-        return newest(self.world.cluster, name)
+        return newest_partition(self.world.cluster, name)
 
     def partition(self, name: str) -> Partition:
         partition = self.find(name)

@@ -1,7 +1,7 @@
-"""What all simulated clients share: a place on the network, and what they believe about who leads what.
+"""What simulated clients share: a place on the network and a cache of partition leaders.
 
-A client learns leaders from Metadata answers of random brokers, so it is as wrong as a real one after a failover, and
-finds out by being refused.
+A client learns leaders from Metadata responses of random brokers, so after a failover its cache is as stale as a real
+client's, until a broker refuses its request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CHANNEL = "client"
 
 
 class Client:
-    """An endpoint that only asks. `active` ends with the workload."""
+    """An endpoint that only sends requests; it sends nothing new once `active` is False."""
 
     def __init__(
         self, client_id: int, network: Network, rng: random.Random, brokers: tuple[int, ...], timeout_ms: int
@@ -31,7 +31,7 @@ class Client:
         self.id = client_id
         self.generation = 1
         self.alive = True
-        self.dark = False
+        self.powered_off = False
         self.active = True
         self.network = network
         self.engine: Engine = network.engine
@@ -45,15 +45,15 @@ class Client:
     ) -> None:
         self.network.send(self.id, Send(node, channel, request, on_response, self.timeout_ms), one_way=one_way)
 
-    def ask_anyone(self, request: Message, on_response: OnResponse) -> None:
+    def ask_random_broker(self, request: Message, on_response: OnResponse) -> None:
         self.ask(self.rng.choice(self.brokers), request, on_response)
 
     def later(self, delay_ms: int, action: Callable[..., None], *args: Any) -> None:
-        """With a little jitter, so that clients do not march in step."""
-        self.engine.after(delay_ms * 1_000 + self.rng.randrange(1_000), action, *args)
+        """With a little jitter, so that clients do not run in lockstep."""
+        self.engine.call_later(delay_ms * 1_000 + self.rng.randrange(1_000), action, *args)
 
     def on_request(self, connection: Connection, correlation: int, request: Message) -> None:
-        raise TypeError("nobody sends requests to a client")
+        raise TypeError("clients do not accept requests")
 
     def on_response(self, send: Send, response: Message | None) -> None:
         send.on_response(response, self.engine.now)
@@ -63,7 +63,7 @@ class Client:
 
 
 class Leader:
-    """Who leads a partition, as far as a client knows."""
+    """The leader of a partition, as far as a client knows."""
 
     __slots__ = ("epoch", "node", "topic")
 
@@ -74,7 +74,7 @@ class Leader:
 
 
 class MetadataCache:
-    """The partitions that exist and their leaders, by one client's last Metadata answers."""
+    """The partitions and their leaders, from a client's last Metadata responses."""
 
     def __init__(self, client: Client, topics: tuple[str, ...], refresh_ms: int = 700) -> None:
         self.leaders: dict[PartitionKey, Leader] = {}
@@ -93,7 +93,7 @@ class MetadataCache:
             self.start()
 
     def refresh(self) -> None:
-        """Ask somebody, unless an answer is on its way already."""
+        """Send a Metadata request, unless one is in flight."""
         if self._asking:
             return
         self._asking = True
@@ -101,7 +101,7 @@ class MetadataCache:
         request = metadata.MetadataRequest(
             topics=topics, allow_auto_topic_creation=False, include_topic_authorized_operations=False
         )
-        self._client.ask_anyone(request, self._on_metadata)
+        self._client.ask_random_broker(request, self._on_metadata)
 
     def _on_metadata(self, response: Message | None, _now: int) -> None:
         self._asking = False
@@ -124,8 +124,8 @@ class MetadataCache:
         if known is None or partition.leader_epoch >= known.epoch:
             self.leaders[key] = Leader(topic.name, partition.leader_id, partition.leader_epoch)
 
-    def some_partition(self) -> PartitionKey | None:
-        """A partition with a leader, drawn at random."""
+    def pick_partition(self) -> PartitionKey | None:
+        """A random partition that has a leader."""
         if self._led is None:
             self._led = [key for key, leader in self.leaders.items() if leader.node >= 0]
         return self._client.rng.choice(self._led) if self._led else None

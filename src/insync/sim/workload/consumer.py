@@ -1,7 +1,6 @@
-"""Simulated readers: a consumer that fetches on and sometimes looks back, and a poller of the latest offset.
+"""Simulated readers: a consumer that sometimes rereads, and a poller of the latest offset.
 
-They decide nothing about what they see. They write it down with the time at which they asked, and the properties tell
-whether it may be so.
+They record what they read, with the times of request and response; the properties decide whether it is correct.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from insync.wire.messages import fetch, list_offsets
 from insync.wire.types import ms
 
 EARLIEST, LATEST = -2, -1
-LOOK_BACK = 0.15
-"""How often a consumer reads again what it has read before."""
+REREAD_PROBABILITY = 0.15
+"""The probability that a consumer reads again what it has read before."""
 
 
 class Consumer:
@@ -41,15 +40,15 @@ class Consumer:
         if not self.client.active:
             return
         self.client.later(self._plan.every_ms, self._tick)
-        key = self._cache.some_partition()
+        key = self._cache.pick_partition()
         if key is not None and key not in self._busy:
             self._fetch(key, self._cache.leaders[key])
 
     def _fetch(self, key: PartitionKey, leader: Leader) -> None:
         rng = self.client.rng
         position = self._positions.get(key, 0)
-        looks_back = position > 0 and rng.random() < LOOK_BACK
-        offset = rng.randrange(position) if looks_back else position
+        rereads = position > 0 and rng.random() < REREAD_PROBABILITY
+        offset = rng.randrange(position) if rereads else position
         epoch = leader.epoch if rng.random() < 0.8 else -1
         started = self.client.engine.now
 
@@ -78,7 +77,7 @@ class Consumer:
                 self._positions[key] = max(self._positions.get(key, 0), batches[-1].last_offset + 1)
 
     def _find_earliest(self, key: PartitionKey, leader: Leader) -> None:
-        """Retention, or a leader that came to power uncleanly, took the place where we were."""
+        """The position is gone, by retention or by an unclean election."""
 
         def on_response(response: Message | None, _now: int) -> None:
             answer = None if response is None else response.topics[0].partitions[0]
@@ -89,7 +88,7 @@ class Consumer:
 
 
 class Lister:
-    """Asks for the latest offset, which a new leader may not tell before it knows it (H4)."""
+    """Polls the latest offset, which a new leader must not return before it knows it (H4)."""
 
     def __init__(self, client: Client, plan: ClientPlan, history: History, topics: tuple[str, ...]) -> None:
         self.client = client
@@ -105,7 +104,7 @@ class Lister:
         if not self.client.active:
             return
         self.client.later(self._plan.every_ms, self._tick)
-        key = self._cache.some_partition()
+        key = self._cache.pick_partition()
         if key is not None:
             self._list(key, self._cache.leaders[key])
 
@@ -125,13 +124,13 @@ class Lister:
 
 
 def _fingerprints(records: Any) -> tuple[Fingerprint, ...]:
-    """What was read. As real consumers do, this one takes no batch whose CRC is wrong, and none behind it (D6)."""
-    found: list[Fingerprint] = []
+    """The batches up to the first with a wrong CRC, where real consumers stop too (D6)."""
+    prints: list[Fingerprint] = []
     for at, header in batch.iter_headers(records or b""):
         if not batch.crc_ok(records, at, header):
             break
-        found.append(Fingerprint(header.base_offset, header.last_offset, header.leader_epoch, header.crc))
-    return tuple(found)
+        prints.append(Fingerprint(header.base_offset, header.last_offset, header.leader_epoch, header.crc))
+    return tuple(prints)
 
 
 def _fetch_request(key: PartitionKey, offset: int, epoch: int) -> Message:

@@ -1,7 +1,8 @@
 """Carries out the actions of a plan, and undoes each when its time is over.
 
-A target is resolved at the moment: "the leader of t0-0" is whoever the cluster believes leads it then. An action whose
-target does not exist, or is already down, does nothing; that keeps a plan valid when other actions are left out of it.
+A target is resolved when the action happens: "the leader of t0-0" is the leader by the newest metadata at that time. An
+action whose target does not exist, or is down already, does nothing, so that a plan stays valid when shrinking leaves
+out other actions.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from insync.wire import batch
 
 DATA_CHANNELS = ("fetch", "client")
 CONTROL_CHANNELS = ("heartbeat", "controller", "forward", "metadata", "quorum")
-"""Everything that a node says to a controller."""
+"""The channels between nodes and controllers."""
 
 
 class Faults:
-    """`schedule` an action list, `heal` everything at the end."""
+    """`schedule` the actions of a plan, `heal` everything at the end."""
 
     def __init__(self, cluster: Cluster, operator: Operator, voters: tuple[int, ...]) -> None:
         self._cluster = cluster
@@ -37,7 +38,7 @@ class Faults:
 
     def schedule(self, actions: Iterable[Action], from_ms: int) -> None:
         for action in actions:
-            self._engine.at((from_ms + action.at_ms) * 1_000, self.carry_out, action)
+            self._engine.call_at((from_ms + action.at_ms) * 1_000, self.carry_out, action)
 
     def carry_out(self, action: Action) -> None:
         if self._healed:
@@ -50,7 +51,7 @@ class Faults:
             self._operator.carry_out(action)
 
     def heal(self) -> None:
-        """All faults end: links open, disks have room, clocks are true, everyone runs."""
+        """End all faults: links open, disks have room, clocks run true, every node runs."""
         self._healed = True
         self._network.lift_all()
         for host in self._cluster.hosts.values():
@@ -78,7 +79,7 @@ class Faults:
             self._start_later(node, action.duration_ms)
 
     def _do_damage_metadata(self, action: Action) -> None:
-        """The process dies, and synced bytes of its metadata are gone when it is back (Q8)."""
+        """The process dies, and synced bytes of its metadata are gone when it comes back (Q8)."""
         node = self.resolve(action.target)
         if node is not None and self._cluster.hosts[node].alive:
             self._cluster.crash(node)
@@ -86,22 +87,22 @@ class Faults:
             self._start_later(node, action.duration_ms)
 
     def _do_power_off(self, action: Action) -> None:
-        """The machine loses its power, whether its process still runs or has stopped before."""
+        """The machine loses power, whether or not its process still runs."""
         node = self.resolve(action.target)
         if node is not None:
             self._cluster.crash(node, lossy=True)
             self._start_later(node, action.duration_ms)
 
     def _do_damage(self, action: Action) -> None:
-        """The node ends, if it still runs, and comes back with damaged files: `value` is the partition and the kind."""
+        """The node comes back with damaged files; `value` is (partition, kind)."""
         node = self.resolve(action.target)
         if node is not None:
             self._cluster.crash(node)
-            self._cluster.damage(node, *map(str, action.value))
+            self._cluster.damage_files(node, *map(str, action.value))
             self._start_later(node, action.duration_ms)
 
     def _do_power_loss(self, action: Action) -> None:
-        """Every machine at once; they come back one after another, `value[0]` ms apart."""
+        """All machines lose power at once; they come back one after another, `value[0]` ms apart."""
         apart = int(action.value[0]) if action.value else 0
         for i, node in enumerate(self._cluster.hosts):
             self._cluster.crash(node, lossy=True)
@@ -109,7 +110,7 @@ class Faults:
 
     def _start_later(self, node: int, delay_ms: int) -> None:
         outage = self._cluster.hosts[node].outage
-        self._engine.after(delay_ms * 1_000, self._start, node, outage)
+        self._engine.call_later(delay_ms * 1_000, self._start, node, outage)
 
     def _start(self, node: int, outage: int) -> None:
         if self._cluster.hosts[node].outage == outage:
@@ -127,7 +128,7 @@ class Faults:
         if host.generation != generation:
             return
         if host.alive:
-            self._engine.after(20_000, self._await_down, node, generation, downtime_ms)
+            self._engine.call_later(20_000, self._await_down, node, generation, downtime_ms)
         else:
             self._start_later(node, downtime_ms)
 
@@ -136,7 +137,7 @@ class Faults:
         if node is not None:
             self._cluster.pause(node)
             generation = self._cluster.hosts[node].generation
-            self._engine.after(action.duration_ms * 1_000, self._resume, node, generation)
+            self._engine.call_later(action.duration_ms * 1_000, self._resume, node, generation)
 
     def _resume(self, node: int, generation: int) -> None:
         if self._cluster.hosts[node].generation == generation:
@@ -151,7 +152,7 @@ class Faults:
             self._block(_links([node], others, str(action.value[0])), action.duration_ms)
 
     def _do_isolate_from_controllers(self, action: Action) -> None:
-        """Its peers and clients still reach it, no controller does: it becomes a leader that was replaced."""
+        """Peers and clients still reach it, no controller does: it may be replaced as a leader without knowing."""
         node = self.resolve(action.target)
         if node is None:
             return
@@ -166,11 +167,11 @@ class Faults:
             self._block(_links([node], [other], direction), action.duration_ms)
 
     def _do_hold(self, action: Action) -> None:
-        """One channel between two nodes, or between a node and all controllers: held back, not lost."""
+        """Hold back one channel between two nodes, or between a node and all controllers."""
         node, (other, channel, direction) = self.resolve(action.target), map(str, action.value)
         others = self._voters if other == "controllers" else (self.resolve(other),)
         if node is not None:
-            pairs = _links([node], [each for each in others if each is not None and each != node], direction)
+            pairs = _links([node], [peer for peer in others if peer is not None and peer != node], direction)
             self._block([(src, dst, channel) for src, dst in pairs], action.duration_ms)
 
     def _do_split(self, action: Action) -> None:
@@ -179,13 +180,13 @@ class Faults:
         self._block(_links(side, rest, "both"), action.duration_ms)
 
     def _do_no_fetching(self, action: Action) -> None:
-        """Nobody can copy from anybody; everything else works."""
+        """No replica can fetch; everything else works."""
         nodes = list(self._cluster.hosts)
         links: list[Link] = [(a, b, "fetch") for a in nodes for b in nodes if a != b]
         self._block(links, action.duration_ms)
 
     def _do_stale_metadata(self, action: Action) -> None:
-        """It hears nothing new of the metadata log; its own requests to the controller pass."""
+        """It gets no new metadata; its own requests to the controller pass."""
         node = self.resolve(action.target)
         if node is not None:
             pairs = _links([node], [voter for voter in self._voters if voter != node], "both")
@@ -195,9 +196,9 @@ class Faults:
         node = self.resolve(action.target)
         if node is not None:
             others = [other for other in self._network.endpoints if other != node]
-            rule = self._rule()
+            rule = self._new_rule()
             self._network.slow(rule, _links([node], others, "both"), int(action.value[0]) * 1_000)
-            self._engine.after(action.duration_ms * 1_000, self._network.lift, rule)
+            self._engine.call_later(action.duration_ms * 1_000, self._network.lift, rule)
 
     def _do_reset(self, action: Action) -> None:
         node = self.resolve(action.target)
@@ -205,11 +206,11 @@ class Faults:
             self._network.reset_all_of(node)
 
     def _block(self, links: Iterable[Link], duration_ms: int) -> None:
-        rule = self._rule()
+        rule = self._new_rule()
         self._network.block(rule, links)
-        self._engine.after(duration_ms * 1_000, self._network.lift, rule)
+        self._engine.call_later(duration_ms * 1_000, self._network.lift, rule)
 
-    def _rule(self) -> int:
+    def _new_rule(self) -> int:
         self._next_rule += 1
         return self._next_rule
 
@@ -219,9 +220,9 @@ class Faults:
         node = self.resolve(action.target)
         if node is not None:
             self._cluster.hosts[node].disk_delay_us += int(action.value[0]) * 1_000
-            self._engine.after(action.duration_ms * 1_000, self._fast_disk, node, int(action.value[0]) * 1_000)
+            self._engine.call_later(action.duration_ms * 1_000, self._end_slow_disk, node, int(action.value[0]) * 1_000)
 
-    def _fast_disk(self, node: int, extra_us: int) -> None:
+    def _end_slow_disk(self, node: int, extra_us: int) -> None:
         host = self._cluster.hosts[node]
         host.disk_delay_us = max(0, host.disk_delay_us - extra_us)
 
@@ -229,24 +230,24 @@ class Faults:
         node = self.resolve(action.target)
         if node is not None:
             self._cluster.hosts[node].disk.full = True
-            self._engine.after(action.duration_ms * 1_000, self._make_room, node)
+            self._engine.call_later(action.duration_ms * 1_000, self._end_full_disk, node)
 
-    def _make_room(self, node: int) -> None:
+    def _end_full_disk(self, node: int) -> None:
         self._cluster.hosts[node].disk.full = False
 
     def _do_failing_disk(self, action: Action) -> None:
-        """No sync succeeds: the node halts at the first that it asks for, and again whenever it is started."""
+        """Syncs fail: the node halts at the first one, and again whenever it is started."""
         node = self.resolve(action.target)
         if node is not None:
             self._cluster.hosts[node].disk.failing = True
-            self._engine.after(action.duration_ms * 1_000, self._mend_disk, node)
+            self._engine.call_later(action.duration_ms * 1_000, self._end_failing_disk, node)
 
-    def _mend_disk(self, node: int) -> None:
+    def _end_failing_disk(self, node: int) -> None:
         self._cluster.hosts[node].disk.failing = False
 
     def _do_rot(self, action: Action) -> None:
-        """D6: a byte of a committed batch changes on disk, at one replica only: `value` is (which batch in percent of
-        those committed, which byte in percent of the batch)."""
+        """D6: change a byte of a committed batch on disk, at one replica only. `value` is (partition, which batch in
+        percent of those committed, which byte in percent of the batch)."""
         node, partition = self.resolve(action.target), self._operator.partition(str(action.value[0]))
         if node is None or partition is None or not self._cluster.hosts[node].alive:
             return
@@ -255,20 +256,24 @@ class Faults:
             return
         log = replica.log
         headers = list(log.iter_headers(log.log_start, log.hwm))
-        headers = [header for header in headers if header.next_offset <= min(log.hwm, self._held(partition, node))]
+        headers = [
+            header
+            for header in headers
+            if header.next_offset <= min(log.hwm, self._committed_elsewhere(partition, node))
+        ]
         if not headers:
             return
         header = headers[int(action.value[1]) * len(headers) // 100]
-        if self._cluster.rotten.setdefault((partition.key, header.base_offset), node) != node:
-            return  # of each batch there has to be an intact copy
+        if self._cluster.corrupted_batches.setdefault((partition.key, header.base_offset), node) != node:
+            return  # every batch needs an intact copy
         segment = log.segment_of(header.base_offset)
-        first = batch.HEADER_SIZE - 34  # behind the offsets, by which the checker tells one batch from another
+        first = batch.HEADER_SIZE - 34  # behind the offsets, by which the checker identifies a batch
         at = first + int(action.value[2]) * (header.length - first) // 100
         self._cluster.hosts[node].disk.rot(segment.paths()[0], segment.locate(header.base_offset) + at)
         self._cluster.stats["rot"] += 1
 
-    def _held(self, partition: Any, node: int) -> int:
-        """What another live replica has committed."""
+    def _committed_elsewhere(self, partition: Any, node: int) -> int:
+        """The highest HWM of the other live replicas."""
         others = [self._cluster.node(other) for other in partition.replicas if other != node]
         logs = [other.replicas.replicas.get(partition.key) for other in others if other is not None]
         return max((replica.log.hwm for replica in logs if replica is not None), default=0)
@@ -282,21 +287,21 @@ class Faults:
         node = self.resolve(action.target)
         if node is not None:
             self._cluster.hosts[node].clock.set_drift(self._engine.now, int(action.value[0]))
-            self._engine.after(action.duration_ms * 1_000, self._true_clock, node)
+            self._engine.call_later(action.duration_ms * 1_000, self._end_clock_drift, node)
 
-    def _true_clock(self, node: int) -> None:
+    def _end_clock_drift(self, node: int) -> None:
         self._cluster.hosts[node].clock.set_drift(self._engine.now, 0)
 
     # --- targets -----------------------------------------------------------------------------------------------------
 
     def _do_name(self, action: Action) -> None:
-        """From now on `value[0]` means the node that `target` means now, whatever becomes of it."""
+        """Bind the name `value[0]` to the node that `target` denotes now."""
         node = self.resolve(action.target)
         if node is not None:
             self._names[str(action.value[0])] = node
 
     def resolve(self, target: str) -> int | None:
-        """The node that `target` means right now, or None if there is none."""
+        """The node that `target` denotes now, or None."""
         if target == "active-controller":
             return self.active_controller()
         role, _, rest = target.partition(":")
@@ -304,7 +309,7 @@ class Faults:
             node = int(target) if target.isdigit() else self._names.get(target)
             return node if node in self._cluster.hosts else None
         if role == "other-voter":
-            known = [self.resolve(each) for each in rest.split(":")]
+            known = [self.resolve(name) for name in rest.split(":")]
             return next((voter for voter in self._voters if voter not in known), None)
         name, _, index = rest.partition(":")
         partition = self._operator.partition(name)
@@ -321,7 +326,7 @@ class Faults:
 
 
 def damage_metadata(disk: SimDisk, what: str) -> None:
-    """`log-tail`, `log`, `snapshots`, `quorum-state` or `directory`."""
+    """`what` is `log-tail`, `log`, `snapshots`, `quorum-state` or `directory`."""
     if what == "directory":
         disk.rmtree(METADATA_DIRECTORY)
         return
@@ -342,7 +347,7 @@ def _leads_quorum(node: Any) -> bool:
 
 
 def _links(side: list[int], others: list[int], direction: str) -> list[tuple[int, int]]:
-    """Seen from `side`: "out" blocks what it says, "in" what it hears."""
+    """The links between two sides; "out" is what `side` sends, "in" what it receives."""
     links: list[tuple[int, int]] = []
     if direction in ("both", "out"):
         links += [(a, b) for a in side for b in others]

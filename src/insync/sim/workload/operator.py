@@ -1,6 +1,7 @@
-"""The operator: sends Kafka's admin requests to some broker or controller until somebody gives a real answer.
+"""The operator: sends Kafka's admin requests to a random broker or controller until one succeeds or fails for good.
 
-An answer may be lost after the change was made, so a retry can be told that it is done already; that is as good.
+A response may be lost after the change was made; then a retry may fail because the change is done already, which is
+just as good.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PREFERRED, UNCLEAN = 0, 1
 TOPIC_RESOURCE = 2
 SET = 0
 
-TRY_AGAIN = (
+RETRIABLE_ERRORS = (
     ErrorCode.not_controller,
     ErrorCode.request_timed_out,
     ErrorCode.network_exception,
@@ -42,7 +43,7 @@ TRY_AGAIN = (
 
 
 class Operator(Client):
-    """`carry_out` an operator action of the plan."""
+    """A client that carries out the operator actions of a plan."""
 
     def __init__(
         self, cluster: Cluster, rng: random.Random, brokers: tuple[int, ...], voters: tuple[int, ...], timeout_ms: int
@@ -55,7 +56,7 @@ class Operator(Client):
     def carry_out(self, action: Action) -> None:
         self._attempt(str(action), self.request(action), 10)
 
-    def creation(self, topic: TopicPlan) -> Message:
+    def create_request(self, topic: TopicPlan) -> Message:
         return _create_request(topic)
 
     def request(self, action: Action) -> Message:
@@ -63,21 +64,21 @@ class Operator(Client):
         return request
 
     def errors_of(self, response: Message | None) -> tuple[ErrorCode, ...]:
-        """Every error code in an admin answer."""
+        """Every error code of an admin response."""
         return (ErrorCode.network_exception,) if response is None else tuple(_errors(response))
 
     def create(self, topic: TopicPlan) -> None:
-        self._attempt(f"create {topic.name}", self.creation(topic), 200)
+        self._attempt(f"create {topic.name}", self.create_request(topic), 200)
 
     def _attempt(self, what: str, request: Message, left: int) -> None:
         def on_response(response: Message | None, _now: int) -> None:
             errors = self.errors_of(response)
-            if left > 0 and any(error in TRY_AGAIN for error in errors):
+            if left > 0 and any(error in RETRIABLE_ERRORS for error in errors):
                 self.later(RETRY_MS, self._attempt, what, request, left - 1)
             else:
                 self.outcomes.append((what, ",".join(error.name for error in errors)))
 
-        # Mostly through a broker, which passes it on; sometimes straight to a controller, as kafka-tools can.
+        # Mostly through a broker, which forwards it; sometimes directly to a controller, as Kafka's tools can.
         through_broker = self.rng.random() < 0.7
         self.ask(self.rng.choice(self.brokers if through_broker else self._voters), request, on_response)
 
@@ -117,17 +118,17 @@ class Operator(Client):
         )
         return incremental_alter_configs.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
 
-    # --- looking -----------------------------------------------------------------------------------------------------
+    # --- metadata ----------------------------------------------------------------------------------------------------
 
     def partition(self, name: str) -> Partition | None:
-        """The newest metadata that any running node has applied of "topic-index"."""
+        """The newest metadata of "topic-index" that a running node has applied."""
         topic, _, index = name.rpartition("-")
-        found: Partition | None = None
+        newest: Partition | None = None
         for node in self._cluster.nodes():
             partition: Partition | None = node.image.find(topic, int(index))
-            if partition is not None and (found is None or partition.partition_epoch > found.partition_epoch):
-                found = partition
-        return found
+            if partition is not None and (newest is None or partition.partition_epoch > newest.partition_epoch):
+                newest = partition
+        return newest
 
 
 def _create_request(topic: TopicPlan) -> Message:
@@ -164,12 +165,12 @@ def _election(name: str, election_type: int) -> Message:
 
 
 def _errors(response: Any) -> list[ErrorCode]:
-    """Every error code in an admin answer, however deep its schema puts it."""
-    found: list[ErrorCode] = []
+    """Every error code of an admin response, at any depth of its schema."""
+    errors: list[ErrorCode] = []
     error = getattr(response, "error_code", None)
     if error is not None:
-        found.append(error)
+        errors.append(error)
     for name in ("topics", "responses", "results", "replica_election_results", "partitions", "partition_result"):
         for child in getattr(response, name, None) or ():
-            found += _errors(child)
-    return found
+            errors += _errors(child)
+    return errors

@@ -1,9 +1,8 @@
-"""A simulated producer: sends unique values, retries as Kafka's own producer does, and writes down what it was told.
+"""A simulated producer: sends unique values, retries as Kafka's own producer does, and records the results.
 
-Per partition there is a lane of batches in order. Several may be in flight; after a failure the lane waits for the
-others to come back and sends what is unresolved again, in order and with the same sequence numbers. A batch is given up
-after its delivery time. An idempotent producer that gives one up takes a new producer id, because the numbering has a
-hole.
+Each partition has a queue of batches. Several may be in flight; after a failure the producer waits for the others to
+return and sends what is unresolved again, in order and with the same sequence numbers. A batch fails after its delivery
+timeout. An idempotent producer whose batch failed gets a new producer id, because its sequence now has a gap.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import init_producer_id, produce
 from insync.wire.types import ms
 
-DELIVERY_MS = 2_500
+DELIVERY_TIMEOUT_MS = 2_500
 BACKOFF_MS = 60
-EPOCH_MS = 1_700_000_000_000
+WALL_CLOCK_START_MS = 1_700_000_000_000
 
-FATAL = (
+FATAL_ERRORS = (
     ErrorCode.unknown_topic_id,
     ErrorCode.corrupt_message,
     ErrorCode.invalid_record,
@@ -34,10 +33,10 @@ FATAL = (
     ErrorCode.invalid_producer_epoch,
     ErrorCode.unknown_producer_id,
 )
-"""What another attempt would not change."""
+"""Errors that a retry does not change."""
 
 
-class Op:
+class PendingBatch:
     """One batch for one partition, through all its attempts."""
 
     __slots__ = ("attempts", "data", "deadline", "number", "producer", "sequence")
@@ -50,13 +49,13 @@ class Op:
         self.attempts = 0
 
 
-class Lane:
+class PartitionQueue:
     """The unresolved batches of one partition, oldest first."""
 
-    __slots__ = ("broken", "in_flight", "next_sequence", "queue")
+    __slots__ = ("batches", "broken", "in_flight", "next_sequence")
 
     def __init__(self) -> None:
-        self.queue: deque[Op] = deque()
+        self.batches: deque[PendingBatch] = deque()
         self.in_flight = 0
         self.broken = False
         self.next_sequence = 0
@@ -78,15 +77,15 @@ class Producer:
         self._history = history
         self._cache = MetadataCache(client, topics)
         self._append_time_topics = append_time_topics
-        self._lanes: dict[PartitionKey, Lane] = {}
+        self._queues: dict[PartitionKey, PartitionQueue] = {}
         self._values = 0
-        self._ops = 0
+        self._sent_count = 0
         self._producer_id = -1
         self._asking_id = False
 
     @property
     def unanswered(self) -> int:
-        return sum(len(lane.queue) for lane in self._lanes.values())
+        return sum(len(queue.batches) for queue in self._queues.values())
 
     def start(self) -> None:
         self._cache.start()
@@ -99,7 +98,7 @@ class Producer:
         if self._plan.idempotent and self._producer_id < 0:
             self._ask_producer_id()
             return
-        key = self._cache.some_partition()
+        key = self._cache.pick_partition()
         if key is not None:
             self._produce(key)
 
@@ -112,118 +111,120 @@ class Producer:
         request = init_producer_id.InitProducerIdRequest(
             transactional_id=None, transaction_timeout=ms(60_000), producer_id=-1, producer_epoch=-1
         )
-        self.client.ask_anyone(request, self._on_producer_id)
+        self.client.ask_random_broker(request, self._on_producer_id)
 
     def _on_producer_id(self, response: Message | None, _now: int) -> None:
         self._asking_id = False
         if response is not None and response.error_code is ErrorCode.none:
             self._producer_id = response.producer_id
-            for lane in self._lanes.values():
-                lane.next_sequence = 0
+            for queue in self._queues.values():
+                queue.next_sequence = 0
 
-    def _renumber(self) -> None:
-        """The numbering has a hole: everything that is not sent yet starts over under a new producer id."""
+    def _drop_producer_id(self) -> None:
+        """The sequence has a gap: whatever is not sent yet starts over with a new producer id."""
         self._producer_id = -1
 
     # --- sending -----------------------------------------------------------------------------------------------------
 
     def _produce(self, key: PartitionKey) -> None:
-        lane = self._lanes.setdefault(key, Lane())
-        if lane.broken or len(lane.queue) >= self._plan.in_flight:
+        queue = self._queues.setdefault(key, PartitionQueue())
+        if queue.broken or len(queue.batches) >= self._plan.in_flight:
             return
-        op = self._new_op(key, lane)
+        pending = self._new_batch(key, queue)
         if self._plan.acks == 0:
-            self._history.append(Acked(op.number, self.client.engine.now))
+            self._history.append(Acked(pending.number, self.client.engine.now))
         else:
-            lane.queue.append(op)
-        self._send(key, lane, op)
+            queue.batches.append(pending)
+        self._send(key, queue, pending)
 
-    def _new_op(self, key: PartitionKey, lane: Lane) -> Op:
+    def _new_batch(self, key: PartitionKey, queue: PartitionQueue) -> PendingBatch:
         plan, now = self._plan, self.client.engine.now
         count = self.client.rng.randint(1, plan.max_records)
         records = [batch.NewRecord(None, self._value()) for _ in range(count)]
         idempotent = plan.idempotent
         data = batch.build(
             records,
-            timestamp_ms=EPOCH_MS + now // 1_000,
+            timestamp_ms=WALL_CLOCK_START_MS + now // 1_000,
             producer_id=self._producer_id if idempotent else -1,
             producer_epoch=0 if idempotent else -1,
-            base_sequence=lane.next_sequence if idempotent else -1,
+            base_sequence=queue.next_sequence if idempotent else -1,
         )
-        lane.next_sequence += count
-        self._ops += 1
-        number = -plan.client_id * 1_000_000 + self._ops
-        crc = UNKNOWN_CRC if self._stamped(key) else batch.read_header(data).crc
+        queue.next_sequence += count
+        self._sent_count += 1
+        number = -plan.client_id * 1_000_000 + self._sent_count
+        crc = UNKNOWN_CRC if self._uses_append_time(key) else batch.read_header(data).crc
         self._history.append(Sent(number, now, key, acks=plan.acks, count=count, crc=crc, idempotent=idempotent))
-        return Op(number, bytes(data), now + DELIVERY_MS * 1_000, self._producer_id)
+        return PendingBatch(number, bytes(data), now + DELIVERY_TIMEOUT_MS * 1_000, self._producer_id)
 
     def _value(self) -> bytes:
         self._values += 1
         return b"p%d-%d" % (-self._plan.client_id, self._values) + b"." * self._plan.value_bytes
 
-    def _stamped(self, key: PartitionKey) -> bool:
+    def _uses_append_time(self, key: PartitionKey) -> bool:
         leader = self._cache.leaders.get(key)
         return leader is not None and leader.topic in self._append_time_topics
 
-    def _send(self, key: PartitionKey, lane: Lane, op: Op) -> None:
+    def _send(self, key: PartitionKey, queue: PartitionQueue, pending: PendingBatch) -> None:
         leader = self._cache.leaders.get(key)
         node = leader.node if leader is not None and leader.node >= 0 else self.client.rng.choice(self.client.brokers)
-        partition = produce.PartitionProduceData(index=key[1], records=op.data)
+        partition = produce.PartitionProduceData(index=key[1], records=pending.data)
         request = produce.ProduceRequest(
             acks=self._plan.acks,
             timeout=ms(self.client.timeout_ms * 2 // 3),
             topic_data=(produce.TopicProduceData(topic_id=key[0], partition_data=(partition,)),),
         )
-        op.attempts += 1
+        pending.attempts += 1
         if self._plan.acks == 0:
             self.client.ask(node, request, lambda _response, _now: None, one_way=True)
             return
-        lane.in_flight += 1
-        self.client.ask(node, request, lambda response, now: self._on_produced(key, lane, op, response, now))
+        queue.in_flight += 1
+        self.client.ask(node, request, lambda response, now: self._on_produced(key, queue, pending, response, now))
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
-    def _on_produced(self, key: PartitionKey, lane: Lane, op: Op, response: Message | None, now: int) -> None:
-        lane.in_flight -= 1
+    def _on_produced(
+        self, key: PartitionKey, queue: PartitionQueue, pending: PendingBatch, response: Message | None, now: int
+    ) -> None:
+        queue.in_flight -= 1
         answer = None if response is None else _only_partition(response)
         error = ErrorCode.network_exception if answer is None else answer.error_code
         if error in (ErrorCode.none, ErrorCode.duplicate_sequence_number):
-            self._resolve(lane, op)
+            self._resolve(queue, pending)
             self.acked += 1
-            self._history.append(Acked(op.number, now, -1 if answer is None else answer.base_offset))
-        elif self._hopeless(lane, op, error):
-            self._give_up(lane, op, error)
+            self._history.append(Acked(pending.number, now, -1 if answer is None else answer.base_offset))
+        elif self._is_fatal(queue, pending, error):
+            self._fail(queue, pending, error)
         else:
-            lane.broken = True
+            queue.broken = True
             self._cache.refresh()
-        if lane.broken and lane.in_flight == 0:
-            self.client.later(BACKOFF_MS, self._retry, key, lane)
+        if queue.broken and queue.in_flight == 0:
+            self.client.later(BACKOFF_MS, self._retry, key, queue)
 
-    def _hopeless(self, lane: Lane, op: Op, error: ErrorCode) -> bool:
-        """A batch behind an unresolved one may be out of order only because of that."""
-        if error is ErrorCode.out_of_order_sequence_number and lane.queue and lane.queue[0] is not op:
+    def _is_fatal(self, queue: PartitionQueue, pending: PendingBatch, error: ErrorCode) -> bool:
+        """A batch behind an unresolved one may be out of order only because of that one."""
+        if error is ErrorCode.out_of_order_sequence_number and queue.batches and queue.batches[0] is not pending:
             return False
-        return error in FATAL
+        return error in FATAL_ERRORS
 
-    def _retry(self, key: PartitionKey, lane: Lane) -> None:
-        """Everything unresolved again, in order; what is too old is given up."""
+    def _retry(self, key: PartitionKey, queue: PartitionQueue) -> None:
+        """Send everything unresolved again, in order; batches whose timeout has passed fail."""
         now = self.client.engine.now
-        lane.broken = False
-        for op in list(lane.queue):
-            if now >= op.deadline or (op.producer != self._producer_id and self._plan.idempotent):
-                self._give_up(lane, op, ErrorCode.request_timed_out)
-        for op in list(lane.queue):
-            self._send(key, lane, op)
+        queue.broken = False
+        for pending in list(queue.batches):
+            if now >= pending.deadline or (pending.producer != self._producer_id and self._plan.idempotent):
+                self._fail(queue, pending, ErrorCode.request_timed_out)
+        for pending in list(queue.batches):
+            self._send(key, queue, pending)
 
-    def _give_up(self, lane: Lane, op: Op, error: ErrorCode) -> None:
-        self._resolve(lane, op)
+    def _fail(self, queue: PartitionQueue, pending: PendingBatch, error: ErrorCode) -> None:
+        self._resolve(queue, pending)
         self.failed += 1
-        self._history.append(Failed(op.number, self.client.engine.now, error.name))
-        if self._plan.idempotent and op.producer == self._producer_id:
-            self._renumber()
+        self._history.append(Failed(pending.number, self.client.engine.now, error.name))
+        if self._plan.idempotent and pending.producer == self._producer_id:
+            self._drop_producer_id()
 
-    def _resolve(self, lane: Lane, op: Op) -> None:
-        lane.queue.remove(op)
+    def _resolve(self, queue: PartitionQueue, pending: PendingBatch) -> None:
+        queue.batches.remove(pending)
 
 
 def _only_partition(response: Message) -> Any:

@@ -1,4 +1,4 @@
-"""The clients of a plan, each with its own place on the network and its own random numbers."""
+"""The clients of a plan, each with its own endpoint and its own random source."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from insync.sim.workload.producer import Producer
 
 
 class Workload:
-    """All clients together; `stop` lets them finish what they began and begin nothing new."""
+    """All clients; after `stop` they finish what they started and start nothing new."""
 
     def __init__(self, plan: Plan, network: Network, history: History) -> None:
         self.producers: list[Producer] = []
         self.readers: list[Consumer | Lister] = []
-        stamped = tuple(t.name for t in plan.topics if ("message.timestamp.type", "LogAppendTime") in t.configs)
-        for each in plan.clients:
-            client = _client(plan, each, network)
-            if each.kind == "producer":
-                self.producers.append(Producer(client, each, history, plan.topic_names, stamped))
+        append_time_topics = tuple(
+            t.name for t in plan.topics if ("message.timestamp.type", "LogAppendTime") in t.configs
+        )
+        for client_plan in plan.clients:
+            client = _build_client(plan, client_plan, network)
+            if client_plan.kind == "producer":
+                self.producers.append(Producer(client, client_plan, history, plan.topic_names, append_time_topics))
             else:
-                reader = Consumer if each.kind == "consumer" else Lister
-                self.readers.append(reader(client, each, history, plan.topic_names))
+                reader = Consumer if client_plan.kind == "consumer" else Lister
+                self.readers.append(reader(client, client_plan, history, plan.topic_names))
 
     def start(self) -> None:
         for producer in self.producers:
@@ -42,6 +44,6 @@ class Workload:
         return sum(producer.unanswered for producer in self.producers)
 
 
-def _client(plan: Plan, each: ClientPlan, network: Network) -> Client:
-    rng = random.Random(f"client {plan.seed} {each.client_id}")
-    return Client(each.client_id, network, rng, plan.brokers, plan.timing.request_ms)
+def _build_client(plan: Plan, client_plan: ClientPlan, network: Network) -> Client:
+    rng = random.Random(f"client {plan.seed} {client_plan.client_id}")
+    return Client(client_plan.client_id, network, rng, plan.brokers, plan.timing.request_ms)

@@ -1,6 +1,6 @@
-"""Races about who is in sync, for directed plans: proposals, answers and the metadata log overtake each other.
+"""Races about the ISR: proposals, their responses and the metadata log overtake each other.
 
-Each is told as numbered steps by three brokers a, b and c, a leading.
+Each is described in numbered steps with three brokers a, b and c, of which a leads.
 """
 
 from __future__ import annotations
@@ -9,17 +9,26 @@ from dataclasses import replace
 
 from insync.sim.plans.draw import Draw, act
 from insync.sim.plans.plan import Action
-from insync.sim.plans.races.race import BUSY, PLAIN, TOPIC, Race, Setting, brisk, hold_fetches, lead
+from insync.sim.plans.races.race import (
+    BUSY_CLIENTS,
+    PLAIN_CONFIGS,
+    TOPIC,
+    Race,
+    RaceSetup,
+    hold_fetches,
+    make_leader,
+    use_short_timeouts,
+)
 
 
 def answers_against_the_log(d: Draw) -> Race:
-    """Two followers come back one after the other, and a hears of it in the wrong order or not at all (I3, M3).
+    """Two followers rejoin one after the other, and a learns of it in the wrong order or not at all (I3, M3).
 
-    1. b and c have left the ISR. 2. b joins; a reads the record, and the log's word that it is committed is held up.
-    3. c joins, and stops fetching. 4. a, which knows of both from the answers, learns from the log that 2 is committed.
-    Or: the answer to 3 is lost, and the next attempt is told that the partition has moved on.
+    1. b and c have left the ISR. 2. b joins; a has the record, but does not learn yet that it is committed.
+    3. c joins, and stops fetching. 4. a, which knows of both from the responses, learns that 2 is committed.
+    Or: the response to 3 is lost, and the next attempt fails because the partition epoch has moved on.
     """
-    brisk(d)
+    use_short_timeouts(d)
     d.timing = replace(d.timing, quorum_fetch_ms=1_000)
     actions: list[Action] = []
     at, turn = 50, d.rng.randrange(2)
@@ -29,17 +38,19 @@ def answers_against_the_log(d: Draw) -> Race:
         joins = out + d.timing.lag_ms * 17 // 10
         later = joins + d.rng.randint(90, 140)
         actions += [
-            *lead(at, a, b, c),
+            *make_leader(at, a, b, c),
             hold_fetches(out, b, a, joins - out),
             hold_fetches(out, c, a, later - out),
             *(_log_is_late(d, a, c, joins, later) if turn else _answer_is_lost(d, a, later)),
         ]
         at, turn = later + (700 if turn else 350), 1 - turn
-    return Race(actions=actions, configs={"min.insync.replicas": d.rng.choice(("1", "2"))} | PLAIN, clients=BUSY)
+    return Race(
+        actions=actions, configs={"min.insync.replicas": d.rng.choice(("1", "2"))} | PLAIN_CONFIGS, clients=BUSY_CLIENTS
+    )
 
 
 def _log_is_late(d: Draw, a: int, c: int, joins: int, later: int) -> list[Action]:
-    """A slow disk keeps a record apart from the word that it is committed. Were c heard from, it would join again."""
+    """A slow disk separates a record from the news that it is committed. If c fetched, it would join again."""
     silent = joins + d.rng.randint(15, 45)
     news = later + 30 + d.timing.lag_ms + d.rng.randint(20, 80)
     return [
@@ -60,13 +71,13 @@ def _answer_is_lost(d: Draw, a: int, later: int) -> list[Action]:
 
 
 def late_proposal(d: Draw) -> Race:
-    """a's proposal to take c back arrives when what it says of b or c is no longer so (I4, I6, B8).
+    """a's proposal to add c arrives when what it says of b or c is no longer true (I4, I6, B8).
 
-    1. c has caught up, and a's proposal {a, b, c} is held up. 2. c is fenced; or c's machine loses records and c comes
-    back in another uptime; or b is fenced, misses records, and comes back; or a itself is in its next uptime.
+    1. c has caught up, and a's proposal {a, b, c} is delayed. 2. c is fenced; or c loses records in a power loss and
+    comes back in a new incarnation; or b is fenced, misses records, and comes back; or a itself has restarted.
     3. The proposal arrives.
     """
-    brisk(d)
+    use_short_timeouts(d)
     session = d.timing.session_ms
     actions: list[Action] = []
     at = 50
@@ -84,23 +95,25 @@ def late_proposal(d: Draw) -> Race:
             act(trouble, "crash", str(a), 5),
         )
         actions += [
-            *lead(at, a, b, c),
+            *make_leader(at, a, b, c),
             hold_fetches(out, c, a, joins - out),
             act(joins - 10, "hold", str(a), arrives - joins, "controllers", "controller", "out"),
             hold_fetches(trouble, b if turn == 2 else c, a, arrives - trouble + 60),
             troubles[turn],
         ]
         at = arrives + 250
-    return Race(actions=actions, configs={"min.insync.replicas": "1"} | PLAIN, clients=BUSY, fault_ms=at)
+    return Race(
+        actions=actions, configs={"min.insync.replicas": "1"} | PLAIN_CONFIGS, clients=BUSY_CLIENTS, fault_ms=at
+    )
 
 
 def refused_and_accepted(d: Draw) -> Race:
     """A proposal is sent twice; the second copy is refused, and then the first arrives and is accepted (I3).
 
-    1. a proposes {a, b, c}; the connection breaks, and the request stays in some buffer. 2. c is fenced. 3. The next
-    attempt is refused: c is not eligible. 4. c is unfenced in the same uptime. 5. The first attempt arrives.
+    1. a proposes {a, b, c}; the connection breaks, and the request stays in a buffer. 2. c is fenced. 3. The next
+    attempt is refused: c is not eligible. 4. c is unfenced in the same incarnation. 5. The first attempt arrives.
     """
-    brisk(d)
+    use_short_timeouts(d)
     actions: list[Action] = []
     at = 50
     while at < 4_000:
@@ -110,23 +123,25 @@ def refused_and_accepted(d: Draw) -> Race:
         back = joins + d.rng.randint(350, 450)
         arrives = back - d.rng.randint(0, 12)
         actions += [
-            *lead(at, a, b, c),
+            *make_leader(at, a, b, c),
             hold_fetches(out, c, a, joins - out),
             act(joins - 200, "isolate_from_controllers", str(c), back - joins + 200, "both"),
             act(joins - 10, "hold", str(a), arrives - joins + 10, "controllers", "controller", "out"),
             act(joins + d.rng.randint(30, 80), "reset", str(a)),
         ]
         at = back + 200
-    return Race(actions=actions, configs={"min.insync.replicas": "1"} | PLAIN, clients=BUSY, fault_ms=5_500)
+    return Race(
+        actions=actions, configs={"min.insync.replicas": "1"} | PLAIN_CONFIGS, clients=BUSY_CLIENTS, fault_ms=5_500
+    )
 
 
 def min_isr_raised_unseen(d: Draw) -> Race:
-    """a drops c from the ISR while it does not know yet that three replicas are asked for (E8).
+    """a drops c from the ISR before it learns that MinISR is now 3 (E8).
 
-    1. c lags. 2. MinISR goes from 2 to 3, which a does not hear of. 3. a proposes {a, b}: at 2 records go on being
-    committed, at 3 c would be taken for complete.
+    1. c lags. 2. MinISR goes from 2 to 3, and a does not know. 3. a proposes {a, b}: with MinISR 2 it goes on
+    committing records, with MinISR 3 c would join the ELR as if it were complete.
     """
-    brisk(d)
+    use_short_timeouts(d)
     lag = d.timing.lag_ms
     actions: list[Action] = []
     at = 50
@@ -135,23 +150,23 @@ def min_isr_raised_unseen(d: Draw) -> Race:
         out = at + 150
         raised = out + lag - d.rng.randint(10, 40)
         actions += [
-            *lead(at, a, b, c),
+            *make_leader(at, a, b, c),
             hold_fetches(out, c, a, lag * 2),
             act(raised - 10, "stale_metadata", str(a), lag * 7 // 10),
             act(raised, "set_config", TOPIC, 0, "min.insync.replicas", "3"),
             act(out + lag * 2 + 50, "set_config", TOPIC, 0, "min.insync.replicas", "2"),
         ]
         at = out + lag * 2 + 150
-    return Race(actions=actions, configs={"min.insync.replicas": "2"} | PLAIN, clients=BUSY)
+    return Race(actions=actions, configs={"min.insync.replicas": "2"} | PLAIN_CONFIGS, clients=BUSY_CLIENTS)
 
 
 def recovery_of_all(d: Draw) -> Race:
-    """Every replica comes back unclean, one with less than it had, and that one first (E5, E6).
+    """Every replica comes back unclean, and the one that lost records comes back first (E5, E6).
 
-    1. All processes die; b's machine loses records. 2. b is back: it may not lead. 3. a is back, and with it no
-    candidate is left. 4. a and b are asked; a answers later, and only a holds everything.
+    1. All processes die; b loses records. 2. b is back: it may not lead. 3. a is back, and no candidate is left that
+    is known to be complete. 4. a and b are asked for their logs; a answers later, and only a holds everything.
     """
-    brisk(d)
+    use_short_timeouts(d)
     session = d.timing.session_ms
     actions: list[Action] = []
     at = 300
@@ -164,13 +179,13 @@ def recovery_of_all(d: Draw) -> Race:
         ]
         at += session * 2 + 900
     configs = {"min.insync.replicas": "2", "unclean.recovery.strategy": "balanced"}
-    return Race(actions=actions, configs=configs | PLAIN, clients=BUSY, fault_ms=4_500)
+    return Race(actions=actions, configs=configs | PLAIN_CONFIGS, clients=BUSY_CLIENTS, fault_ms=4_500)
 
 
-ISR_RACES: tuple[Setting, ...] = (
-    Setting(1, 3, False, answers_against_the_log),
-    Setting(1, 3, False, late_proposal),
-    Setting(1, 3, False, refused_and_accepted),
-    Setting(1, 3, False, min_isr_raised_unseen),
-    Setting(1, 3, False, recovery_of_all),
+ISR_RACES: tuple[RaceSetup, ...] = (
+    RaceSetup(1, 3, False, answers_against_the_log),
+    RaceSetup(1, 3, False, late_proposal),
+    RaceSetup(1, 3, False, refused_and_accepted),
+    RaceSetup(1, 3, False, min_isr_raised_unseen),
+    RaceSetup(1, 3, False, recovery_of_all),
 )

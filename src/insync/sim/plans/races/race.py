@@ -11,9 +11,9 @@ from insync.sim.plans.plan import Action, ClientPlan
 
 @dataclass(slots=True)
 class Race:
-    """What a directed plan is made of; whatever is left at its default the swarm draws as usual.
+    """What a race wants of its plan; the swarm draws the rest as usual.
 
-    A race that needs other timeouts than the drawn ones changes those of its `Draw`.
+    A race that needs other timeouts than the drawn ones replaces `Draw.timing`.
     """
 
     actions: list[Action]
@@ -24,8 +24,8 @@ class Race:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """The cluster that a race is run in."""
+class RaceSetup:
+    """A race and the cluster that it runs in."""
 
     controllers: int
     brokers: int
@@ -36,15 +36,15 @@ class Setting:
 TOPIC = "t0"
 PARTITION = "t0-0"
 
-BUSY: tuple[ClientPlan, ...] = (
+BUSY_CLIENTS: tuple[ClientPlan, ...] = (
     ClientPlan(client_id=-2, kind="producer", every_ms=15, acks=1),
     ClientPlan(client_id=-3, kind="producer", every_ms=25, acks=-1, in_flight=4),
     ClientPlan(client_id=-4, kind="consumer", every_ms=80),
     ClientPlan(client_id=-5, kind="lister", every_ms=60),
 )
-"""Always something new in the log."""
+"""They write so often that there is always something new in the log."""
 
-PLAIN = {
+PLAIN_CONFIGS = {
     "flush.messages": "1000000",
     "flush.ms": "1000000",
     "segment.bytes": "1000000",
@@ -52,11 +52,11 @@ PLAIN = {
     "retention.ms": "-1",
     "unclean.leader.election.enable": "false",
 }
-"""Logs stay whole, and a crash of the machine takes records with it."""
+"""Nothing is deleted or flushed, so that a power loss takes records."""
 
 
-def lead(at: int, *replicas: int) -> list[Action]:
-    """The first of `replicas` leads them from now on."""
+def make_leader(at: int, *replicas: int) -> list[Action]:
+    """Reassign to `replicas` and elect the first of them."""
     return [act(at, "reassign", PARTITION, 0, *replicas), act(at + 12, "elect_preferred", PARTITION)]
 
 
@@ -64,8 +64,8 @@ def hold_fetches(at: int, follower: int, leader: int, duration_ms: int, directio
     return act(at, "hold", str(follower), duration_ms, str(leader), "fetch", direction)
 
 
-def brisk(d: Draw) -> None:
-    """Short sessions and lag, patient requests: what a race waits for comes soon, what it holds back is not lost."""
+def use_short_timeouts(d: Draw) -> None:
+    """Short sessions and lag, long request timeouts: the race does not wait long, and what it delays is not lost."""
     d.timing = replace(
         d.timing, session_ms=500, lag_ms=300, request_ms=1_500, quorum_fetch_ms=600, election_ms=300, rebalance_ms=0
     )

@@ -1,4 +1,4 @@
-"""Races of disks, and of what a replica finds on its own when it comes back, for directed plans."""
+"""Races of disks: what a replica finds in its own files when it comes back."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from dataclasses import replace
 
 from insync.sim.plans.draw import Draw, act
 from insync.sim.plans.plan import DAMAGE_KINDS, Action, ClientPlan
-from insync.sim.plans.races.race import PARTITION, PLAIN, Race, Setting, hold_fetches, lead
+from insync.sim.plans.races.race import PARTITION, PLAIN_CONFIGS, Race, RaceSetup, hold_fetches, make_leader
 
-LONG = 60_000
-"""Down until something else starts it."""
+UNTIL_STARTED_MS = 60_000
+"""A downtime that always ends earlier, when another action starts the node."""
 
 
-def stopped_and_unplugged(d: Draw) -> Race:
+def power_loss_after_clean_stop(d: Draw) -> Race:
     """Both replicas stop cleanly, then their machines lose power; they come back as members of the ELR (B5, D1).
 
-    1. A broker stops and leaves the ISR for the ELR, the other one follows it there. 2. Both machines are switched off.
-    3. Both are back, and count as complete: the first is elected, the second copies from it.
+    1. One broker stops and moves from the ISR to the ELR, then the other. 2. Both machines lose power.
+    3. Both are back, and count as complete: the first is elected, the second fetches from it.
     """
     actions: list[Action] = []
     at = 400
@@ -28,7 +28,7 @@ def stopped_and_unplugged(d: Draw) -> Race:
 
 
 def unclean_after_clean(d: Draw) -> Race:
-    """A broker starts after a clean stop, and loses power: nothing may take its new uptime for clean (B5)."""
+    """A broker starts after a clean stop, and loses power: its new incarnation must not count as clean (B5)."""
     actions: list[Action] = []
     at = 400
     while at < 5_000:
@@ -36,8 +36,8 @@ def unclean_after_clean(d: Draw) -> Race:
         again = down + d.rng.randint(250, 500)
         actions += [
             *_both_stop(d, at, down),
-            act(again, "lossy_crash", d.broker(), d.rng.randint(1, 100)),
-            act(again + d.timing.session_ms, "crash", d.broker(), d.rng.randint(1, 100)),
+            act(again, "lossy_crash", d.pick_broker(), d.rng.randint(1, 100)),
+            act(again + d.timing.session_ms, "crash", d.pick_broker(), d.rng.randint(1, 100)),
         ]
         at = again + d.timing.session_ms + d.rng.randint(300, 600)
     return _two_replicas(d, actions, at)
@@ -46,15 +46,15 @@ def unclean_after_clean(d: Draw) -> Race:
 def _both_stop(d: Draw, at: int, down: int) -> list[Action]:
     first, second = d.rng.sample(d.brokers, 2)
     return [
-        act(at, "restart", str(first), LONG),
-        act(at + d.rng.randint(60, 250), "restart", str(second), LONG),
+        act(at, "restart", str(first), UNTIL_STARTED_MS),
+        act(at + d.rng.randint(60, 250), "restart", str(second), UNTIL_STARTED_MS),
         act(down, "power_off", str(first), d.rng.randint(1, 60)),
         act(down, "power_off", str(second), d.rng.randint(1, 60)),
     ]
 
 
 def _two_replicas(d: Draw, actions: list[Action], end: int) -> Race:
-    """Both have to hold what is committed, and nothing is flushed but by a clean stop."""
+    """Both hold what is committed, and only a clean stop flushes."""
     return Race(
         actions=actions,
         configs={"min.insync.replicas": "2", "flush.messages": "100000", "flush.ms": "100000"},
@@ -65,7 +65,7 @@ def _two_replicas(d: Draw, actions: list[Action], end: int) -> Race:
 
 
 def damaged_tails(d: Draw) -> Race:
-    """Replicas lose power again and again, and find damaged records at the end of their logs (P5)."""
+    """Replicas lose power repeatedly, and find damaged records at the end of their logs (P5)."""
     actions: list[Action] = []
     at = 300
     while at < 3_600:
@@ -77,7 +77,7 @@ def damaged_tails(d: Draw) -> Race:
 
 
 def idle_high_watermark(d: Draw) -> Race:
-    """Nobody copies from the leader, which goes on taking records until retention is due (H5)."""
+    """No replica fetches from the leader, which goes on appending until retention is due (H5)."""
     actions: list[Action] = []
     at = 300
     while at < 3_000:
@@ -92,9 +92,9 @@ def idle_high_watermark(d: Draw) -> Race:
 
 
 def answers_lost(d: Draw) -> Race:
-    """A leader dies with its answers still on their way: producers send again what was written already (P4).
+    """A leader dies with responses in flight, so that producers retry what was written already (P4).
 
-    Its successor knows from its own log alone what that was, whether it copied it, or read it after a restart.
+    Its successor recognises the duplicates from its own log, whether it fetched it or recovered it at a start.
     """
     actions: list[Action] = []
     at = 300
@@ -115,14 +115,14 @@ def damage_at_rest(d: Draw) -> Race:
     """Brokers stop cleanly one after another; the files of one are damaged before they come back (B5, B6, B9).
 
     The damaged broker may have stopped first or last, so that it is in the ISR, in the ELR or in neither, and it may
-    be back first. Now and then it did not stop in time and is killed, and sometimes two are damaged.
+    be back first. Sometimes it did not stop in time and was killed, and sometimes two are damaged.
     """
     actions: list[Action] = []
     at = 400
     while at < 5_000:
         order = d.rng.sample(d.brokers, d.rng.choice((2, 3, 3)))
         for number, broker in enumerate(order):
-            actions.append(act(at + number * d.rng.randint(60, 200), "restart", str(broker), LONG))
+            actions.append(act(at + number * d.rng.randint(60, 200), "restart", str(broker), UNTIL_STARTED_MS))
         down = at + d.timing.heartbeat_ms * 2 + d.rng.randint(300, 600)
         damaged = d.rng.sample(order, d.rng.choice((1, 1, 1, 2)))
         for broker in order:
@@ -140,46 +140,46 @@ def damage_at_rest(d: Draw) -> Race:
     )
 
 
-QUIET_MS = 1_400
-"""How often the only producer of `term_without_records` writes: what happens in between, it does not disturb."""
-FIRST_WRITE = 750
-"""When it first writes during a race: clients begin before."""
+PRODUCE_INTERVAL_MS = 1_400
+"""The interval of the only producer of `term_without_records`: it writes nothing in between."""
+FIRST_WRITE_MS = 750
+"""When it first writes during the fault phase; clients start before that."""
 
 
 def term_without_records(d: Draw) -> Race:
-    """b leads for a moment, writes nothing, stops cleanly, and later gets records of the term before (D1).
+    """b leads for a moment, appends nothing, stops cleanly, and later fetches records of the epoch before (D1).
 
-    1. a leads, and takes a record that b gets, and one that b does not get. 2. b leads, and a does not hear of it.
-    3. b stops cleanly, and a leads again. b's epoch table on disk ends with a term that began where b's log ends.
-    4. b is back, copies that record, and is in the ISR. 5. b stops cleanly once more. 6. If it comes back with its own
-    term in the table, it takes the record for one of that term, and cuts it, though it is committed.
+    1. a leads, and appends a record that b fetches, and one that it does not. 2. b leads, and a does not know.
+    3. b stops cleanly, and a leads again. b's epoch table on disk ends with an epoch that starts at b's LEO.
+    4. b is back, fetches that record, and is in the ISR. 5. b stops cleanly once more. 6. If it comes back with its
+    own epoch in the table, it assigns the record to that epoch and truncates it, though it is committed.
     """
     d.timing = replace(
         d.timing, session_ms=700, lag_ms=2_000, request_ms=1_500, quorum_fetch_ms=600, election_ms=300, rebalance_ms=0
     )
     actions: list[Action] = []
     for number in (1, 3):
-        written = FIRST_WRITE + number * QUIET_MS
+        written = FIRST_WRITE_MS + number * PRODUCE_INTERVAL_MS
         a, b = d.rng.sample(d.brokers, 2)
         away = written + d.rng.randint(30, 60)
         stop = away + d.rng.randint(50, 90)
         back = stop + d.timing.heartbeat_ms + d.rng.randint(150, 250)
         actions += [
-            *lead(written - QUIET_MS - 350, a, b),
+            *make_leader(written - PRODUCE_INTERVAL_MS - 350, a, b),
             hold_fetches(written - 80, b, a, back - written + 80, "both"),
             hold_fetches(away, a, b, back - away, "both"),
             act(away, "stale_metadata", str(a), stop - away + d.rng.randint(60, 120)),
-            *lead(away, b, a),
+            *make_leader(away, b, a),
             act(stop, "restart", str(b), d.rng.randint(10, 60)),
             act(back + d.rng.randint(250, 400), "restart", str(b), d.rng.randint(10, 60)),
         ]
-    producer = ClientPlan(client_id=-2, kind="producer", every_ms=QUIET_MS, acks=1, max_records=3)
+    producer = ClientPlan(client_id=-2, kind="producer", every_ms=PRODUCE_INTERVAL_MS, acks=1, max_records=3)
     return Race(
         actions=actions,
-        configs=PLAIN | {"min.insync.replicas": "2"},
+        configs=PLAIN_CONFIGS | {"min.insync.replicas": "2"},
         replication_factor=2,
         clients=(producer, *_readers()),
-        fault_ms=FIRST_WRITE + 4 * QUIET_MS,
+        fault_ms=FIRST_WRITE_MS + 4 * PRODUCE_INTERVAL_MS,
     )
 
 
@@ -222,17 +222,17 @@ def _readers() -> tuple[ClientPlan, ...]:
     )
 
 
-STORAGE_RACES: tuple[Setting, ...] = (
-    Setting(1, 2, False, stopped_and_unplugged),
-    Setting(1, 2, False, unclean_after_clean),
-    Setting(1, 3, False, damaged_tails),
-    Setting(1, 3, False, idle_high_watermark),
-    Setting(1, 3, False, answers_lost),
+STORAGE_RACES: tuple[RaceSetup, ...] = (
+    RaceSetup(1, 2, False, power_loss_after_clean_stop),
+    RaceSetup(1, 2, False, unclean_after_clean),
+    RaceSetup(1, 3, False, damaged_tails),
+    RaceSetup(1, 3, False, idle_high_watermark),
+    RaceSetup(1, 3, False, answers_lost),
 )
 
-DAMAGE_RACES: tuple[Setting, ...] = (Setting(1, 3, False, damage_at_rest), Setting(3, 3, False, damage_at_rest))
+DAMAGE_RACES: tuple[RaceSetup, ...] = (RaceSetup(1, 3, False, damage_at_rest), RaceSetup(3, 3, False, damage_at_rest))
 
-LATER_RACES: tuple[Setting, ...] = (
-    Setting(1, 2, False, term_without_records),
-    Setting(1, 3, False, rotten_segments),
+LATER_RACES: tuple[RaceSetup, ...] = (
+    RaceSetup(1, 2, False, term_without_records),
+    RaceSetup(1, 3, False, rotten_segments),
 )
