@@ -61,7 +61,7 @@ class Cluster:
 
 def leader(followers: int, partitions: int = 1) -> ReplicaManager:
     disk = SimDisk()
-    store = LogStore(disk, "data", 0)
+    store = LogStore(disk, "data")
     store.start()
     manager = ReplicaManager(
         broker_id=0, log_store=store, config=ReplicationConfig(), out=Outbox(), cluster=Cluster(), now=0

@@ -17,6 +17,7 @@ from insync.sim.engine.disk import SimDisk
 from insync.storage.config import LogConfig
 from insync.storage.disk import Disk
 from insync.storage.log import Log
+from insync.storage.log_loader import open_log
 from insync.storage.log_store import LogStore
 from insync.storage.posix import PosixDisk
 from insync.wire import batch as batches
@@ -39,7 +40,7 @@ def bench(disk: Disk, size: int, count: int) -> None:
     label = type(disk).__name__
     template = batches.build([batches.NewRecord(None, b"v" * size)], timestamp_ms=1_000)
     header = batches.read_header(template)
-    leader, follower = open_log(disk, "leader-0"), open_log(disk, "follower-0")
+    leader, follower = create_log(disk, "leader-0"), create_log(disk, "follower-0")
 
     def append_as_leader(_: int) -> None:
         leader.append_as_leader(template, header, 1, 0)
@@ -54,18 +55,18 @@ def bench(disk: Disk, size: int, count: int) -> None:
         label, "random read of 64 KB", count, lambda _: leader.read(rng.randrange(count), 65_536, limit_offset=count)
     )
     report(label, "read of the last batch", count, lambda _: leader.read(count - 1, 1 << 20, limit_offset=count))
-    store = LogStore(disk, "store", 0)
+    store = LogStore(disk, "store")
     store.start()
     config = LogConfig()
     report(label, "create a log", 200, lambda n: store.create("t", n, TOPIC_ID, config))
     for log in store.logs.values():
         log.append_as_leader(template, header, 1, 0)
     store.close_cleanly(1)
-    report(label, "open 200 logs after a clean stop", 1, lambda _: LogStore(disk, "store", 0).start())
+    report(label, "open 200 logs after a clean stop", 1, lambda _: LogStore(disk, "store").start())
 
 
-def open_log(disk: Disk, directory: str) -> Log:
-    return Log.create_or_open(disk, directory, topic_id=TOPIC_ID, config=LogConfig(), now=0)
+def create_log(disk: Disk, directory: str) -> Log:
+    return open_log(disk, directory, topic_id=TOPIC_ID, config=LogConfig())
 
 
 def report(label: str, what: str, count: int, operation: Callable[[int], object]) -> None:

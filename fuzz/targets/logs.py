@@ -19,6 +19,7 @@ from insync.storage.checkpoints import MAX_OFFSET
 from insync.storage.config import LogConfig
 from insync.storage.damage import CorruptSegmentError
 from insync.storage.log import Log
+from insync.storage.log_loader import open_log
 from insync.wire import batch
 from insync.wire.batch import NewRecord, build, read_header
 
@@ -52,12 +53,11 @@ def run(data: bytes) -> None:
 
 
 def _open(disk: SimDisk, clean: bool, recovery_point: int, log_start: int) -> Log:
-    return Log.create_or_open(
+    return open_log(
         disk,
         "data/t-0",
         topic_id=_ID,
         config=_CONFIG,
-        now=1_000,
         recovery_point=recovery_point,
         clean=clean,
         log_start=log_start,

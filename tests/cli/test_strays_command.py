@@ -24,7 +24,7 @@ STRAY = f"orders-0.{OLD.hex}-stray"
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """A node's directory with orders-0 of one topic, and as a stray of an earlier one that had ten records."""
-    store = LogStore(PosixDisk(str(tmp_path)), "data", 0)
+    store = LogStore(PosixDisk(str(tmp_path)), "data")
     store.start()
     data = batch.build([batch.NewRecord(None, b"v")] * 10, timestamp_ms=1)
     store.create("orders", 0, OLD, LogConfig()).append_as_leader(data, batch.read_header(data), 1, 0)
@@ -89,7 +89,7 @@ def test_a_stray_is_removed_by_its_name(directory: Path) -> None:
 def test_a_restored_stray_changes_places_with_the_log_that_is_there(directory: Path) -> None:
     """B9, B5: the node opens it on its next start, which is unclean."""
     assert strays("restore", directory, STRAY).exit_code == 0
-    store = LogStore(PosixDisk(str(directory)), "data", 0)
+    store = LogStore(PosixDisk(str(directory)), "data")
     assert store.start() == -1
     assert store.logs[OLD, 0].leo == 10
     (row,) = json.loads(strays("list", directory, "--json").stdout)
@@ -104,7 +104,7 @@ def test_a_stray_without_identity_is_restored_with_the_topic_id_that_is_given(di
     assert refused.exit_code == 2
     assert "--topic-id" in refused.output
     assert strays("restore", directory, STRAY, "--topic-id", text).exit_code == 0
-    store = LogStore(PosixDisk(str(directory)), "data", 0)
+    store = LogStore(PosixDisk(str(directory)), "data")
     store.start()
     assert store.logs[OLD, 0].leo == 10
 

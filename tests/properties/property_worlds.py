@@ -31,7 +31,7 @@ class FakeLog:
         self.headers = [FakeHeader(i, i, epoch, 1000 * epoch + i) for i, epoch in enumerate(epochs)]
         self.hwm = hwm
         self.log_start = log_start
-        self.cuts = 0
+        self.truncation_count = 0
 
     @property
     def leo(self) -> int:
@@ -46,7 +46,7 @@ class FakeLog:
             self.headers.append(FakeHeader(offset, offset, epoch, 1000 * epoch + offset))
 
     def truncate(self, offset: int) -> None:
-        self.cuts += 1
+        self.truncation_count += 1
         del self.headers[offset:]
         self.hwm = min(self.hwm, offset)
 

@@ -188,7 +188,7 @@ def test_what_retention_took_from_an_old_log_is_nothing_that_it_shares_with_the_
     ghost.settle_debts(1, tracked, 2)
     assert ghost.check_matching(1, tracked, 5) is None
     copy = FakeLog([1, 1, 2, 2, 2, 2], log_start=4)
-    copy.cuts = 1
+    copy.truncation_count = 1
     ghost.settle_debts(1, observed(ghost, 1, copy), 2)
     assert not tracked.excused
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from quorum_net import CLUSTER, DIRECTORY, open_log
+from quorum_net import CLUSTER, DIRECTORY, open_metadata_log
 
 from insync.findings import Findings
 from insync.quorum import messages
@@ -43,7 +43,7 @@ class Bench:
             node_id=node_id,
             voters=voters,
             cluster_id=CLUSTER,
-            log=open_log(self.disk),
+            log=open_metadata_log(self.disk),
             disk=self.disk,
             directory=DIRECTORY,
             config=config or QuorumConfig(),

@@ -17,6 +17,7 @@ from insync.sansio import Note, Outbox, Reply, Send, Sync
 from insync.sim.engine.disk import SimDisk
 from insync.storage.config import LogConfig
 from insync.storage.log import Log
+from insync.storage.log_loader import open_log
 from insync.wire.messages import begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot, vote
 from insync.wire.types import METADATA_TOPIC_ID
 
@@ -31,9 +32,9 @@ HANDLERS = {
 }
 
 
-def open_log(disk: SimDisk, now: int = 0) -> Log:
+def open_metadata_log(disk: SimDisk) -> Log:
     disk.mkdir(DIRECTORY)
-    return Log.create_or_open(disk, DIRECTORY, topic_id=METADATA_TOPIC_ID, config=LogConfig(), now=now)
+    return open_log(disk, DIRECTORY, topic_id=METADATA_TOPIC_ID, config=LogConfig())
 
 
 class Peer:
@@ -65,7 +66,7 @@ class Peer:
             node_id=self.id,
             voters=self.net.voters,
             cluster_id=CLUSTER,
-            log=open_log(self.disk, self.net.now),
+            log=open_metadata_log(self.disk),
             disk=self.disk,
             directory=DIRECTORY,
             config=self.net.config,

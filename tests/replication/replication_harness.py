@@ -100,7 +100,7 @@ class Broker:
 
     def boot(self) -> None:
         self.out = Outbox()
-        self.store = LogStore(self.disk, "data", 0)
+        self.store = LogStore(self.disk, "data")
         self.store.start()
         self.manager = ReplicaManager(
             broker_id=self.id,

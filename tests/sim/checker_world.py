@@ -27,7 +27,7 @@ class FakeLog:
         self.headers: list[Header] = []
         self.hwm = 0
         self.log_start = 0
-        self.cuts = 0
+        self.truncation_count = 0
         self.recovery: Any = None
 
     @property
@@ -42,7 +42,7 @@ class FakeLog:
             self.headers.append(header)
 
     def truncate(self, offset: int) -> None:
-        self.cuts += 1
+        self.truncation_count += 1
         del self.headers[offset:]
 
     def iter_headers(self, start: int, end: int) -> Iterator[Header]:

@@ -9,6 +9,7 @@ from insync.sim.engine.disk import SimDisk
 from insync.storage.config import LogConfig
 from insync.storage.disk import Disk
 from insync.storage.log import Log
+from insync.storage.log_loader import open_log
 from insync.wire import batch as batches
 
 TOPIC_ID = UUID(int=7)
@@ -24,7 +25,7 @@ class Bench:
         self.log = self.open()
 
     def open(self, **options: Any) -> Log:
-        self.log = Log.create_or_open(self.disk, DIRECTORY, topic_id=TOPIC_ID, config=self.config, now=0, **options)
+        self.log = open_log(self.disk, DIRECTORY, topic_id=TOPIC_ID, config=self.config, **options)
         return self.log
 
     def reopen_clean(self) -> Log:

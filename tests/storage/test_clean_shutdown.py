@@ -18,6 +18,7 @@ from insync.storage import disk as disks
 from insync.storage.clean_shutdown import CleanShutdown, LogEnd
 from insync.storage.config import LogConfig
 from insync.storage.log import Log
+from insync.storage.log_loader import open_log
 from insync.storage.log_store import LogStore
 
 A, B = UUID(int=10), UUID(int=11)
@@ -28,7 +29,7 @@ SMALL = LogConfig(segment_bytes=200, index_interval_bytes=64)
 def started(disk: SimDisk) -> tuple[LogStore, int, dict[tuple[str, str], str]]:
     """A store, the broker epoch that its start gives, and (kind, subject) -> severity of what it found."""
     findings = Findings(Outbox())
-    store = LogStore(disk, "data", 0, lambda _: SMALL, findings)
+    store = LogStore(disk, "data", lambda _: SMALL, findings)
     epoch = store.start()
     return store, epoch, {(finding.kind, finding.subject): finding.severity for finding in findings.current()}
 
@@ -320,7 +321,7 @@ def test_a_damaged_timestamp_in_an_index_does_not_expire_a_segment() -> None:
     """The time index tells retention how old a segment is: its last entry must be the timestamp of a batch."""
     disk = SimDisk()
     config = LogConfig(segment_bytes=10_000, index_interval_bytes=64, retention_ms=1_000)
-    log = Log.create_or_open(disk, "a-0", topic_id=A, config=config, now=0)
+    log = open_log(disk, "a-0", topic_id=A, config=config)
     for _ in range(10):
         data, header = batch(2, timestamp=1_700_000_000_000)
         log.append_as_leader(data, header, 1, 0)
@@ -329,7 +330,7 @@ def test_a_damaged_timestamp_in_an_index_does_not_expire_a_segment() -> None:
     log.close()
     path = f"a-0/{0:020d}.timeindex"
     edit(disk, path, lambda data: bytes(7) + data[7:])
-    log = Log.create_or_open(disk, "a-0", topic_id=A, config=config, now=0, recovery_point=20, clean=True)
+    log = open_log(disk, "a-0", topic_id=A, config=config, recovery_point=20, clean=True)
     log.hwm = log.leo
     assert log.apply_retention(1_700_000_000_000) == 0
 

@@ -37,7 +37,7 @@ class Model:
         self.start()
 
     def start(self) -> None:
-        self.store = LogStore(self.disk, "data", 0, lambda _: CONFIG)
+        self.store = LogStore(self.disk, "data", lambda _: CONFIG)
         self.store.start()
         self.log: Log = self.store.create("t", 0, TOPIC_ID, CONFIG)
         self.job = None
@@ -76,7 +76,7 @@ class Model:
 
     def prune(self, n: int) -> None:
         self.log.set_hwm(self.log.leo)
-        self.log.prune_prefix(self.log.leo - n % 8)
+        self.log.raise_log_start(self.log.leo - n % 8)
 
     def roll(self, n: int) -> None:
         self.log.roll()

@@ -138,7 +138,7 @@ def test_a_clean_shutdown_file_whose_broker_epoch_cannot_be_is_damaged(value: st
 def test_a_copy_of_a_log_under_another_name_is_set_aside(stop: str) -> None:
     """B9: the broker's own records say which name is right; without any, the longer log stays."""
     disk = SimDisk()
-    store = LogStore(disk, "data", 0)
+    store = LogStore(disk, "data")
     store.start()
     log = store.create("t", 0, UUID(int=1), LogConfig())
     for _ in range(2):
@@ -155,7 +155,7 @@ def test_a_copy_of_a_log_under_another_name_is_set_aside(stop: str) -> None:
         size = len(content) // 2 if stop == "unclean" and name.endswith(".log") else len(content)
         disks.write_plainly(disk, f"data/a-0/{name}", content[:size])
     findings = Findings(Outbox())
-    again = LogStore(disk, "data", 0, findings=findings)
+    again = LogStore(disk, "data", findings=findings)
     again.start()
     assert {name: again.logs[key].leo for name, key in again.names().items()} == {("t", 0): 4}
     stray = f"data/a-0.{1:032x}-stray"
@@ -167,7 +167,7 @@ def test_a_copy_of_a_log_under_another_name_is_set_aside(stop: str) -> None:
 def test_a_directory_numbered_in_another_script_is_no_partition() -> None:
     disk = SimDisk()
     disk.mkdir("data/t-²")
-    assert LogStore(disk, "data", 0).start() == checkpoints.NO_BROKER_EPOCH
+    assert LogStore(disk, "data").start() == checkpoints.NO_BROKER_EPOCH
 
 
 def _a_file(directory: Path) -> None:
@@ -199,7 +199,7 @@ def _a_link_for_a_segment(directory: Path) -> None:
 def test_what_cannot_be_opened_as_a_log_is_set_aside(tmp_path: Path, odd: Callable[[Path], None], clean: bool) -> None:
     """B9, B5: the other logs are opened, the start is unclean, and the finding says why. It can be made again."""
     disk = PosixDisk(str(tmp_path))
-    store = LogStore(disk, "data", 0)
+    store = LogStore(disk, "data")
     store.start()
     for number, topic in enumerate("tu"):
         data, header = batch(2)
@@ -210,27 +210,27 @@ def test_what_cannot_be_opened_as_a_log_is_set_aside(tmp_path: Path, odd: Callab
         (tmp_path / "data" / clean_shutdown.FILE).unlink()
     odd(tmp_path / "data" / "t-0")
     findings = Findings(Outbox())
-    again = LogStore(disk, "data", 0, findings=findings)
+    again = LogStore(disk, "data", findings=findings)
     assert again.start() == checkpoints.NO_BROKER_EPOCH
     assert {name: again.logs[key].leo for name, key in again.names().items()} == {("u", 0): 2}
     (stray,) = [finding for finding in findings.current() if finding.kind == "stray_directory"]
     assert "It was set aside because" in stray.text
     assert again.create("t", 0, UUID(int=1), LogConfig()).leo == 0
     again.close_cleanly(8)
-    assert LogStore(disk, "data", 0).start() == 8
+    assert LogStore(disk, "data").start() == 8
 
 
 def test_a_renamed_directory_is_known_by_its_topic_id_and_reported() -> None:
     """B9"""
     disk = SimDisk()
-    store = LogStore(disk, "data", 0)
+    store = LogStore(disk, "data")
     store.start()
     data, header = batch(2)
     store.create("t", 0, UUID(int=1), LogConfig()).append_as_leader(data, header, 1, 0)
     store.close_cleanly(7)
     disk.rename("data/t-0", "data/T-0")
     findings = Findings(Outbox())
-    again = LogStore(disk, "data", 0, findings=findings)
+    again = LogStore(disk, "data", findings=findings)
     again.start()
     assert again.create("t", 0, UUID(int=1), LogConfig()).leo == 2
     texts = [finding.text for finding in findings.current() if finding.kind == "misnamed_directory"]

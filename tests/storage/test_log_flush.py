@@ -46,25 +46,25 @@ def test_a_follower_flushes_by_the_same_policy() -> None:
 
 def test_data_is_due_for_a_flush_after_flush_ms() -> None:
     bench = Bench(flush_ms=100)
-    assert not bench.log.flush_due(0)
+    assert not bench.log.is_flush_due(0)
     bench.append()
-    assert not bench.log.flush_due(50)
-    assert not bench.log.flush_due(149)
-    assert bench.log.flush_due(150)
+    assert not bench.log.is_flush_due(50)
+    assert not bench.log.is_flush_due(149)
+    assert bench.log.is_flush_due(150)
     job = bench.log.begin_flush()
-    assert not bench.log.flush_due(1_000), "one at a time"
+    assert not bench.log.is_flush_due(1_000), "one at a time"
     job.run()
     bench.log.finish_flush(job)
     assert bench.log.recovery_point == 1
-    assert not bench.log.flush_due(10_000)
+    assert not bench.log.is_flush_due(10_000)
 
 
 def test_a_closed_segment_is_due_for_a_flush_at_once() -> None:
     bench = Bench()
     bench.append()
-    assert not bench.log.flush_due(0)
+    assert not bench.log.is_flush_due(0)
     bench.log.roll()
-    assert bench.log.flush_due(0)
+    assert bench.log.is_flush_due(0)
 
 
 def test_a_flush_covers_what_was_there_when_it_began() -> None:
@@ -74,7 +74,7 @@ def test_a_flush_covers_what_was_there_when_it_began() -> None:
     bench.append()
     job.run()
     bench.log.finish_flush(job)
-    assert (job.upto, bench.log.recovery_point) == (1, 1)
+    assert (job.end_offset, bench.log.recovery_point) == (1, 1)
 
 
 def test_a_flush_that_was_overtaken_by_a_truncation_counts_for_nothing() -> None:
@@ -150,14 +150,14 @@ def test_assigning_an_epoch_waits_for_no_disk() -> None:
 def test_whose_log_it_is_is_durable_with_the_first_flush(seed: int) -> None:
     """T7: a directory that does not say whose it is counts as nobody's."""
     disk = SimDisk()
-    store = LogStore(disk, "data", 0)
+    store = LogStore(disk, "data")
     store.start()
     log = store.create("t", 0, TOPIC_ID, LogConfig())
     data, header = batch(1)
     log.append_as_leader(data, header, 1, 0)
     log.flush()
     disk.lossy_crash(Random(seed))
-    store = LogStore(disk, "data", 0)
+    store = LogStore(disk, "data")
     store.start()
     assert store.logs[TOPIC_ID, 0].leo == 1
 

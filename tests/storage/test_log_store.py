@@ -19,7 +19,7 @@ A, B = UUID(int=10), UUID(int=11)
 
 
 def started(disk: SimDisk) -> LogStore:
-    store = LogStore(disk, "data", 0)
+    store = LogStore(disk, "data")
     store.start()
     return store
 
@@ -37,17 +37,17 @@ def disk() -> SimDisk:
 
 def test_a_clean_stop_is_known_by_its_broker_epoch(disk: SimDisk) -> None:
     """B5"""
-    store = LogStore(disk, "data", 0)
+    store = LogStore(disk, "data")
     assert store.start() == -1
     write(store.create("a", 0, A, LogConfig()), 3)
     store.close_cleanly(42)
-    store = LogStore(disk, "data", 0)
+    store = LogStore(disk, "data")
     assert store.start() == 42
     assert store.clean
     log = store.get(A, 0)
     assert log is not None
     assert (log.leo, log.recovery) == (6, None)
-    assert LogStore(disk, "data", 0).start() == -1, "the file is used up"
+    assert LogStore(disk, "data").start() == -1, "the file is used up"
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -58,7 +58,7 @@ def test_a_clean_stop_survives_a_power_loss(disk: SimDisk, seed: int) -> None:
         write(store.create("a", index, A, LogConfig(segment_bytes=200)), 4)
     store.close_cleanly(42)
     assert disk.lossy_crash(Random(seed), corrupt=True) == {}
-    again = LogStore(disk, "data", 0)
+    again = LogStore(disk, "data")
     assert again.start() == 42
     assert [log.leo for log in again.logs.values()] == [8, 8, 8]
 

@@ -96,7 +96,7 @@ def test_deleting_records_moves_the_log_start_but_never_past_the_high_watermark(
     assert log.epochs.entries == [(2, 5), (4, 8)]
     assert log.delete_records(-1) == 9
     assert [segment.base for segment in log.segments] == [8]
-    log.prune_prefix(3)
+    log.raise_log_start(3)
     assert log.log_start == 9
 
 

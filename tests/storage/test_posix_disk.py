@@ -162,7 +162,7 @@ def test_a_log_lives_on_it_through_clean_and_unclean_stops(disk: PosixDisk) -> N
     log = bench.reopen_clean()
     assert (content(log), shape(log), log.recovery) == (before, rows, None)
     bench.append(2, epoch=4)
-    log.release()
+    log.close_files()
     with open(f"{disk.root}/{log.active.paths()[0]}", "ab") as file:
         file.write(b"torn")
     log = bench.open(recovery_point=10)
@@ -170,4 +170,4 @@ def test_a_log_lives_on_it_through_clean_and_unclean_stops(disk: PosixDisk) -> N
     assert log.recovery is not None
     assert log.recovery.bytes_cut == 4
     assert log.epochs.entries == [(1, 0), (2, 4), (3, 6), (4, 10)]
-    log.release()
+    log.close_files()

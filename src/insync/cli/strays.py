@@ -19,7 +19,7 @@ from insync.cli.exits import usage_error
 from insync.quorum.config import METADATA_DIRECTORY
 from insync.server.directory_lock import DirectoryLock
 from insync.server.startup_error import StartupError
-from insync.storage import checkpoints, opening, strays
+from insync.storage import checkpoints, log_loader, strays
 from insync.storage import disk as disks
 from insync.storage.posix import PosixDisk
 from insync.storage.strays import SetAside
@@ -95,7 +95,7 @@ def restore(
         if not entry.is_stray:
             raise usage_error(f"{name} is a single file: only a directory can be restored as the log of its partition")
         path = entry.path
-        known = opening.read_topic_id(disk, path)
+        known = log_loader.read_topic_id(disk, path)
         identity = _parse_id(topic_id) if topic_id else known
         if identity is None:
             raise usage_error(
@@ -106,7 +106,7 @@ def restore(
         target = disks.join(BROKER, _partition(name))
         if disk.exists(target):
             cause = f"{name} was restored in its place"
-            typer.echo(f"set aside {strays.set_aside(disk, target, opening.read_topic_id(disk, target), cause)}")
+            typer.echo(f"set aside {strays.set_aside(disk, target, log_loader.read_topic_id(disk, target), cause)}")
         data = checkpoints.encode_partition_metadata(identity)
         disks.write_atomically(disk, disks.join(path, checkpoints.PARTITION_METADATA), data)
         # It is derived from the batches again; an old one may say that the log starts earlier than it does.
@@ -152,7 +152,7 @@ def _partition(name: str) -> str:
 
 def _topic_id(disk: PosixDisk, name: str) -> str:
     directory = name if strays.is_stray(name) else name.partition("/")[0]
-    identity = opening.read_topic_id(disk, disks.join(BROKER, directory))
+    identity = log_loader.read_topic_id(disk, disks.join(BROKER, directory))
     return "" if identity is None else str(identity)
 
 

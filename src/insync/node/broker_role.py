@@ -61,7 +61,7 @@ class BrokerRole:
         def controller_id() -> int:
             return quorum.leader_id
 
-        self.log_store = LogStore(disk, DIRECTORY, now, findings=findings)
+        self.log_store = LogStore(disk, DIRECTORY, findings=findings)
         self._previous_epoch = self.log_store.start()  # B5: -1 if the last stop was not clean, or a log is damaged
         self.lifecycle = Lifecycle(config, rng, out, controller_id, self._previous_epoch)
         self.view = NodeClusterView(config.node_id, lambda: publisher.image, self.lifecycle, controller_id)

@@ -110,20 +110,20 @@ class Cleaner:
 class _Progress:
     """How far one log is clean; nothing is known of a log that was cut since."""
 
-    __slots__ = ("_clean_to", "_cuts", "key", "name")
+    __slots__ = ("_clean_to", "_truncation_count", "key", "name")
 
     def __init__(self, key: LogKey, name: str) -> None:
         self.key = key
         self.name = name
         self._clean_to = 0
-        self._cuts = -1
+        self._truncation_count = -1
 
     def first_dirty(self, log: Log) -> int:
-        return self._clean_to if self._cuts == log.cuts else log.segments[0].base
+        return self._clean_to if self._truncation_count == log.truncation_count else log.segments[0].base
 
     def cleaned(self, work: Compaction) -> None:
         self._clean_to = work.clean_to
-        self._cuts = work.log.cuts
+        self._truncation_count = work.log.truncation_count
 
 
 class _Job:

@@ -89,7 +89,7 @@ class Housekeeping:
     def _flush(self, now: int) -> None:
         """Flush the logs whose time it is; the others stay for the next look."""
         self._forget_deleted()
-        for log in [log for log in self._unflushed if log.flush_due(now)]:
+        for log in [log for log in self._unflushed if log.is_flush_due(now)]:
             del self._unflushed[log]
             self._begin_flush(log)
 

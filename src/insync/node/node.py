@@ -39,7 +39,7 @@ from insync.sansio import (
 )
 from insync.storage.config import LogConfig
 from insync.storage.disk import Disk
-from insync.storage.log import Log
+from insync.storage.log_loader import open_log
 from insync.wire.types import METADATA_TOPIC_ID
 
 LATE_MS = 100
@@ -64,9 +64,7 @@ class Node:
             config.node_id, config.metadata_snapshot_records, config.topic_defaults, config.metadata_apply_records
         )
         self._apply_at: int | None = None  # committed metadata is left to be applied
-        log = Log.create_or_open(
-            disk, METADATA_DIRECTORY, topic_id=METADATA_TOPIC_ID, config=LogConfig(retention_ms=-1), now=now
-        )
+        log = open_log(disk, METADATA_DIRECTORY, topic_id=METADATA_TOPIC_ID, config=LogConfig(retention_ms=-1))
         self.quorum = Quorum(
             node_id=config.node_id,
             voters=config.voters,

@@ -40,7 +40,7 @@ class LogView(Protocol):
     @property
     def log_start(self) -> int: ...
     @property
-    def cuts(self) -> int:
+    def truncation_count(self) -> int:
         """How often its end was cut since it was opened."""
 
     def iter_headers(self, from_offset: int, to_offset: int) -> Iterator[Header]: ...
@@ -128,10 +128,10 @@ class CommittedLog:
 class RememberedLog:
     """The end of a log as its process saw it last: what of it becomes committed later was held all along."""
 
-    __slots__ = ("_tail", "cuts", "leo", "log_start")
+    __slots__ = ("_tail", "leo", "log_start", "truncation_count")
 
     def __init__(self, log: LogView, from_offset: int) -> None:
-        self.leo, self.log_start, self.cuts = log.leo, log.log_start, log.cuts
+        self.leo, self.log_start, self.truncation_count = log.leo, log.log_start, log.truncation_count
         self._tail = list(fingerprints(log.iter_headers(max(from_offset, log.log_start), log.leo)))
 
     def iter_headers(self, from_offset: int, to_offset: int) -> Iterator[Fingerprint]:

@@ -43,12 +43,24 @@ class LeaderView(Protocol):
 class Tracked:
     """What is known of one broker's replica; it outlives the process, so that the next one can be compared."""
 
-    __slots__ = ("cuts", "excused", "hwm", "leader_epoch", "leo", "log", "lossy", "lost", "node", "state", "verified")
+    __slots__ = (
+        "excused",
+        "hwm",
+        "leader_epoch",
+        "leo",
+        "log",
+        "lossy",
+        "lost",
+        "node",
+        "state",
+        "truncation_count",
+        "verified",
+    )
 
     def __init__(self) -> None:
         self.node: Any = None
         self.log: LogView | None = None
-        self.cuts = 0
+        self.truncation_count = 0
         self.leo = 0
         self.hwm = 0
         self.verified = 0
@@ -136,13 +148,13 @@ class PartitionGhost:
         tracked = self.tracked.get(broker)
         if tracked is None:
             tracked = self.tracked[broker] = Tracked()
-            tracked.node, tracked.log, tracked.cuts = node, log, log.cuts
+            tracked.node, tracked.log, tracked.truncation_count = node, log, log.truncation_count
             tracked.excused = self.rewound_to >= 0
         elif tracked.node is not node or tracked.log is not log:
             self._reopened(tracked, node, log)
-        if log.cuts != tracked.cuts:
+        if log.truncation_count != tracked.truncation_count:
             # What was cut may have been written again, all in one step.
-            tracked.cuts = log.cuts
+            tracked.truncation_count = log.truncation_count
             tracked.verified = self.committed.verified(log, 0)
         elif log.leo < tracked.verified:
             tracked.verified = log.leo
@@ -156,7 +168,7 @@ class PartitionGhost:
         if tracked.lossy and self.rewound_to >= 0:
             tracked.excused = True  # the crash may have undone the cut by which it had followed suit
         tracked.lossy = False
-        tracked.node, tracked.log, tracked.cuts = node, log, log.cuts
+        tracked.node, tracked.log, tracked.truncation_count = node, log, log.truncation_count
         tracked.leader_epoch, tracked.state = -1, None
 
     def process_ends(self, broker: int, log: LogView) -> None:

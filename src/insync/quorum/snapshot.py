@@ -159,4 +159,4 @@ def _prune(state: RaftState) -> None:
     kept = state.config.snapshots_kept
     if len(state.snapshots.ids) >= kept:
         state.snapshots.keep(kept)
-        state.log.prune_prefix(state.snapshots.ids[0].offset)
+        state.log.raise_log_start(state.snapshots.ids[0].offset)

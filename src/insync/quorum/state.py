@@ -338,8 +338,8 @@ class RaftState:
         took_ms = now - self._sync_began_ms
         self.timeouts.record_write(took_ms)
         self.log.finish_flush(job)
-        if job.cuts == self.log.cuts:  # else it synced entries that were truncated since
-            self.durable = max(self.durable, job.upto)
+        if job.truncation_count == self.log.truncation_count:  # else it synced entries that were truncated since
+            self.durable = max(self.durable, job.end_offset)
         self.checkpoint_progress()
         self.sync_checkpoint(now)
         self.request_sync(now)

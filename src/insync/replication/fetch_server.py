@@ -248,7 +248,7 @@ class FetchServer:
         if read is None:
             try:
                 records = log.read(offset, size, limit_offset=limit, min_one=min_one)
-                read = served.reads[key] = (records, log.segment_of(offset).read_position)
+                read = served.reads[key] = (records, log.find_segment(offset).read_position)
             except CorruptSegmentError:
                 self._state.suspects[replica] = (offset, "it cannot be found in its segment")
                 return damage_error(log)
@@ -260,7 +260,7 @@ class FetchServer:
         checked = verification.check_batches(log, records, served.unverified_batches)
         sound = checked.size
         served.unverified_batches -= checked.batches
-        log.segment_of(offset).mark_verified(position, position + sound)
+        log.find_segment(offset).mark_verified(position, position + sound)
         if not checked.is_damaged:
             return records if sound == len(records) else records[:sound]
         header = batch.read_header(records, sound) if len(records) - sound >= batch.HEADER_SIZE else None
@@ -274,7 +274,7 @@ class FetchServer:
         closed; a follower's read, if the follower asks for the same offset again."""
         if not cached.from_follower:
             setting = self._state.config.fetch_verify_checksums
-            segment = replica.log.segment_of(cached.fetch_offset)
+            segment = replica.log.find_segment(cached.fetch_offset)
             return (
                 (setting == VERIFY_FIRST and not segment.is_verified(position, position + size))
                 or setting == VERIFY_ALWAYS

@@ -87,12 +87,12 @@ class Repairs:
 
     def suspect(self, replica: Replica, offset: int, cause: str, now: int) -> None:
         """Verify the segment that holds `offset`, unless it is already known to be damaged."""
-        if replica.log.damage.of_segment(replica.log.segment_of(offset).base):
+        if replica.log.damage.of_segment(replica.log.find_segment(offset).base):
             return
         repair = self._repairs.get(replica.key)
         if repair is None or repair.replica is not replica:
             repair = self._repairs[replica.key] = Repair(replica, now)
-        base = replica.log.segment_of(offset).base
+        base = replica.log.find_segment(offset).base
         if base not in repair.suspects:
             self._state.out.note("batch_suspected", partition=replica.partition.name, offset=offset, cause=cause)
             repair.suspects[base] = None
@@ -147,7 +147,7 @@ class Repairs:
     def _verify(self, repair: Repair) -> None:
         log = repair.replica.log
         base = next(iter(repair.suspects))
-        segment = log.segment_of(base)
+        segment = log.find_segment(base)
         work = Verification(log, segment, limit_offset=log.leo)
         repair.busy = True
         self._state.out.sync(work, lambda now: self._on_verified(repair, base, work, now))
@@ -320,7 +320,7 @@ class Repairs:
                 repair.replica.wake_fetches(self._state.woken)
             else:
                 log.damage.remove(damaged)
-                repair.suspects[log.segment_of(damaged.start_offset).base] = None
+                repair.suspects[log.find_segment(damaged.start_offset).base] = None
             self._finish_step(now)
 
         self._state.out.sync(work, done)

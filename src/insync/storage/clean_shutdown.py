@@ -11,21 +11,20 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
-from insync.storage import checkpoints, recovery, scan
+from insync.storage import checkpoints, epoch_cache, recovery, scan
 from insync.storage import disk as disks
 from insync.storage.checkpoints import NO_BROKER_EPOCH, TopicPartition, plausible_offset
 from insync.storage.disk import Disk
+from insync.storage.epoch_cache import EpochCache
 from insync.storage.file_names import LOG, SNAPSHOT, file_name
+from insync.storage.log import Log
 from insync.storage.segment import Segment
 from insync.wire.batch import HEADER_SIZE, MAGIC, read_header
-
-if TYPE_CHECKING:
-    from insync.storage.log import Log
 
 FILE = ".kafka_cleanshutdown"
 
@@ -58,6 +57,24 @@ class CleanShutdown:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
+def close_all(disk: Disk, logs: Collection[Log]) -> None:
+    """All durable on return, indexes and producers saved, so that opening them again reads no batch."""
+    unsaved: list[EpochCache] = []
+    for log in logs:
+        if log.leo == 0 and not log.epochs.on_disk:
+            continue  # never written to: it has no files
+        if log.truncation_pending_sync:
+            log.make_truncation_durable()
+        log.save_derived_files()
+        if log.epochs.dirty or not log.epochs.on_disk:
+            unsaved.append(log.epochs)
+    epoch_cache.persist_all(disk, unsaved)
+    for log in logs:
+        log.recovery_point = log.leo
+        log.name_changes_synced = log.name_changes
+        log.close_files()
+
+
 def write(disk: Disk, root: str, broker_epoch: int, logs: Mapping[TopicPartition, LogEnd] | None) -> None:
     """B5: written last, when every log is flushed."""
     disks.write_atomically(disk, disks.join(root, FILE), encode(CleanShutdown(broker_epoch, logs)))
@@ -67,7 +84,9 @@ def describe(log: Log, before: LogEnd | None = None) -> LogEnd:
     """The end of a log whose files are all written. `before`: how the last clean stop left it."""
     files = [segment for segment in log.segments if log.disk.exists(segment.paths()[0])]
     segments = tuple((segment.base, segment.size) for segment in files)
-    untouched = before is not None and log.cuts == 0 and (before.end_offset, before.segments) == (log.leo, segments)
+    untouched = (
+        before is not None and log.truncation_count == 0 and (before.end_offset, before.segments) == (log.leo, segments)
+    )
     return LogEnd(
         topic_id=log.topic_id,
         log_start=log.log_start,

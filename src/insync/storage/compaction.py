@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from itertools import pairwise
 
-from insync.storage import scan, swapping
+from insync.storage import scan
 from insync.storage.disk import SyncLater, open_file
 from insync.storage.key_offsets import KeyOffsets
 from insync.storage.log import Log
@@ -72,9 +72,9 @@ class Compaction:
     """`done` after the last step; `clean_to` then says up to where no key occurs twice, unless it was `overtaken`."""
 
     __slots__ = (
-        "_cuts",
         "_keys",
         "_now",
+        "_truncation_count",
         "_work",
         "clean_to",
         "damaged_at",
@@ -95,7 +95,7 @@ class Compaction:
         self.segments = 0
         """How many segments went, replaced by others or merged into them."""
         self._now = now
-        self._cuts = log.cuts
+        self._truncation_count = log.truncation_count
         self._keys = KeyOffsets(first_dirty, max_keys)
         self._work = self._run()
 
@@ -175,8 +175,9 @@ class Compaction:
                 return
 
     def _still_there(self, segments: list[Segment]) -> bool:
-        """Between two steps the log may have been cut, or retention may have dropped what is being copied."""
-        there = self.log.cuts == self._cuts and all(segment in self.log.segments for segment in segments)
+        """Between two steps the log may have been truncated, or retention may have dropped what is being copied."""
+        log = self.log
+        there = log.truncation_count == self._truncation_count and all(segment in log.segments for segment in segments)
         self.overtaken = self.overtaken or not there
         return there
 
@@ -195,7 +196,7 @@ class Compaction:
         if self._still_there(sources) and not self.overtaken and copy.changed:
             self.removed_bytes += sum(segment.size for segment in sources) - copy.segment.size
             self.segments += len(sources)
-            swapping.swap(log, sources, copy.segment)
+            log.swap_segments(sources, copy.segment, copy.path)
         else:
             log.disk.remove(copy.path)
 

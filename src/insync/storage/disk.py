@@ -77,6 +77,14 @@ def write_plainly(disk: Disk, path: str, data: Bytes, *, sync: bool = False) -> 
         file.close()
 
 
+def sync_file_later(disk: Disk, path: str) -> SyncLater:
+    file = disk.open(path)
+    try:
+        return file.sync_later()
+    finally:
+        file.close()
+
+
 def read_all(disk: Disk, path: str) -> bytes:
     """Bytes that cannot be read are zeros: the caller finds the file damaged."""
     try:

@@ -10,7 +10,7 @@ above the recovery point, which recovery takes from the batches, and ahead of it
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from insync.storage import checkpoints
 from insync.storage import disk as disks
@@ -106,12 +106,12 @@ class EpochCache:
     def on_disk(self) -> bool:
         return self._disk.exists(self._path)
 
-    def put_aside(self) -> None:
-        """The first half of `persist` for whoever syncs many files at once: written, under another name."""
+    def write_temporary(self) -> None:
+        """The first half of `persist`, for `persist_all`: written under a temporary name."""
         disks.write_plainly(self._disk, self._path + disks.TEMPORARY, checkpoints.encode_epochs(self.entries))
 
-    def put_in_place(self) -> None:
-        """The second half, once what was put aside is synced; the caller syncs the directory."""
+    def rename_temporary(self) -> None:
+        """The second half, once the temporary file is synced; the caller syncs the directory."""
         self._disk.rename(self._path + disks.TEMPORARY, self._path)
         self.dirty = self.stale = False
 
@@ -129,6 +129,21 @@ class EpochCache:
         self._starts = self._starts[part]
         self.last_epoch = self._epochs[-1] if self._epochs else NO_EPOCH
         self.dirty = self.dirty or len(self._epochs) != before
+
+
+def persist_all(disk: Disk, caches: Collection[EpochCache]) -> None:
+    """Make many tables durable at once, and with them everything else that was written before.
+
+    File by file, a thousand logs would take minutes, because every sync waits for the disk. A table replaces its file
+    by a rename, which has to wait until the content is safe: hence two syncs and not one.
+    """
+    for cache in caches:
+        cache.write_temporary()
+    disk.sync_all()
+    for cache in caches:
+        cache.rename_temporary()
+    if caches:
+        disk.sync_all()
 
 
 def read_checkpoint(disk: Disk, directory: str) -> list[tuple[int, int]] | None:

@@ -1,7 +1,8 @@
-"""Making a log durable, in three acts: begin on the log's thread, run anywhere, finish on the log's thread.
+"""Making a log durable in three steps: begin on the log's thread, run on any thread, finish on the log's thread.
 
-`run` touches only descriptors taken at `begin_flush`, so the log may be appended to, cut or deleted meanwhile. If the
-log was cut in between, `finish_flush` takes no credit for it: offsets up to `upto` may since have been written anew.
+`run` uses only descriptors that were taken by `begin_flush`, so the log may be appended to, truncated or deleted
+meanwhile. If it was truncated, `finish_flush` does not raise the recovery point: offsets below `end_offset` may have
+been rewritten since.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from insync.storage.disk import SyncLater
 
 
 class LogFlush:
-    __slots__ = ("_syncs", "cuts", "names", "upto")
+    __slots__ = ("_syncs", "end_offset", "name_changes", "truncation_count")
 
-    def __init__(self, upto: int, cuts: int, names: int, syncs: list[SyncLater]) -> None:
-        self.upto = upto
-        self.cuts = cuts
-        self.names = names
+    def __init__(self, end_offset: int, truncation_count: int, name_changes: int, syncs: list[SyncLater]) -> None:
+        self.end_offset = end_offset
+        self.truncation_count = truncation_count
+        self.name_changes = name_changes
         self._syncs = syncs
 
     def run(self) -> None:

@@ -1,10 +1,12 @@
 """One replica's log: batches in segments, leader epochs, producers, and the three offsets everything turns on.
 
-`log_start` <= `hwm` <= `leo`; `recovery_point` is the offset below which everything is synced. Writing and reading go
-through the page cache and never wait for the disk, except where a rule says so: a truncation is durable before anything
-is written over it, leader epochs before the recovery point passes them (above it, recovery has them from the batches),
-and the append that reaches flush.messages flushes. Times are the arguments `now`, in milliseconds of the clock that
-also stamps records (LogAppendTime).
+`log_start` <= `hwm` <= `leo`; everything below `recovery_point` is synced. Writing and reading go through the page
+cache and never wait for the disk, except where a rule says so: a truncation is durable before anything is written over
+it (D4), leader epochs are durable before the recovery point passes them (above it, recovery takes them from the
+batches), and the append that reaches flush.messages flushes. Times are the arguments `now`, in milliseconds of the
+clock that also stamps records (LogAppendTime).
+
+`log_loader.open_log` opens a log or creates one.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ from collections.abc import Callable, Iterator
 from uuid import UUID
 
 from insync.errors import InvariantError
-from insync.storage import closing, cutting, opening, recovery, retention, strays, timestamps
 from insync.storage import disk as disks
+from insync.storage import recovery, retention, segment_swap, strays, timestamp_search
+from insync.storage.checkpoints import PARTITION_METADATA
 from insync.storage.config import LogConfig
 from insync.storage.damage import Damage
 from insync.storage.disk import Bytes, Disk, SyncLater
 from insync.storage.epoch_cache import EpochCache
+from insync.storage.file_names import SNAPSHOT, file_name
 from insync.storage.flush import LogFlush
 from insync.storage.producer_state import ProducerStates
 from insync.storage.recovery import OpenedLog, RecoveryReport
@@ -27,17 +31,17 @@ from insync.storage.segment import Segment
 from insync.wire import batch as batches
 from insync.wire.batch import BatchHeader
 from insync.wire.errors import ErrorCode
+from insync.wire.record import Record
 
 
 class Log:
     __slots__ = (
         "_bases",
-        "_cold",
         "_dirty_since",
         "_flushing",
+        "_last_read",
         "active",
         "config",
-        "cuts",
         "damage",
         "directory",
         "disk",
@@ -45,8 +49,8 @@ class Log:
         "hwm",
         "leo",
         "log_start",
-        "names_changed",
-        "names_synced",
+        "name_changes",
+        "name_changes_synced",
         "on_offsets_lowered",
         "producers",
         "recovery",
@@ -55,7 +59,8 @@ class Log:
         "snapshots",
         "stored_recovery_point",
         "topic_id",
-        "unsettled",
+        "truncation_count",
+        "truncation_pending_sync",
     )
 
     def __init__(
@@ -77,45 +82,16 @@ class Log:
         self.epochs: EpochCache = opened.epochs
         self.producers: ProducerStates = opened.producers
         self.snapshots = opened.snapshots
+        """Offsets of the producer snapshots on disk, in order."""
         self.recovery: RecoveryReport | None = opened.report
         self.damage = Damage()
         self.on_offsets_lowered: Callable[[], None] | None = None
-        self.unsettled = False
-        self.cuts = 0
-        self.names_changed = 1  # names that an earlier uptime left unsynced, or this one just made
-        self.names_synced = 0
-        self._cold: Segment | None = None
+        self.truncation_count = 0
+        self.truncation_pending_sync = False
+        self.name_changes = 1  # the last incarnation may have left names unsynced, and a new log just made its own
+        self.name_changes_synced = 0
+        self._last_read: Segment | None = None
         self._dirty_since: int | None = None
-
-    @classmethod
-    def create_or_open(
-        cls,
-        disk: Disk,
-        directory: str,
-        *,
-        topic_id: UUID,
-        config: LogConfig,
-        now: int,
-        recovery_point: int = 0,
-        clean: bool = False,
-        log_start: int = 0,
-        settle: bool = True,
-    ) -> Log:
-        """`clean`: the last stop was clean, and `recovery_point` is where the log ended. Without `settle`, the caller
-        sees to what has to be durable before anything is appended."""
-        opened = opening.open_files(disk, directory, topic_id, config, recovery_point, clean, log_start)
-        log = cls(disk, directory, topic_id, config, opened, log_start)
-        log.stored_recovery_point = recovery_point
-        log.unsettled = log.recovery is not None  # a cut of the last uptime may be in the page cache only
-        if log.leo < log.log_start:
-            log.truncate_fully(log.log_start)  # what is left of it had been deleted before the stop
-        log.epochs.truncate_from_start(log.log_start)
-        if settle and log.epochs.stale:
-            log.epochs.persist()
-        # Epochs that start above the first batch tell of deleted records whose log start was not checkpointed.
-        log.log_start = max(log.log_start, min(log.epochs.first_start, log.leo))
-        log.hwm = max(log.hwm, log.log_start)
-        return log
 
     @property
     def name(self) -> str:
@@ -140,7 +116,7 @@ class Log:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def append_as_leader(self, batch: bytearray, header: BatchHeader, leader_epoch: int, now: int) -> int:
-        """Give one validated batch its offsets and the epoch, in place, and store it; returns its base offset."""
+        """Stamp offsets and epoch into one validated batch, in place, and store it; returns its base offset."""
         base = self.leo
         batches.stamp(batch, base, leader_epoch)
         header.base_offset = base
@@ -149,10 +125,10 @@ class Log:
         if config.log_append_time:
             batches.set_log_append_time(batch, now)
             header.max_timestamp = now
-        if self.unsettled:
-            cutting.settle_truncation(self)
+        if self.truncation_pending_sync:
+            self.make_truncation_durable()
         if leader_epoch != self.epochs.last_epoch:
-            self.assign_epoch(leader_epoch, base)
+            self.epochs.assign(leader_epoch, base)
         last = base + header.last_offset_delta
         timestamp = header.max_timestamp
         active = self.active
@@ -168,24 +144,25 @@ class Log:
         return base
 
     def append_as_follower(self, records: Bytes) -> ErrorCode:
-        """F5: store the leader's batches as they are, exactly at the end of this log. All or nothing.
+        """F5: store the leader's batches unchanged, exactly at the end of this log. All or nothing.
 
-        Compaction may have left the leader's log without some offsets, so a batch may start above the end. One that is
-        damaged, or out of order within `records`, makes it corrupt_message. A cut-off last batch is left out. Records
-        below the end or of an older epoch than the log's are a broken invariant.
+        Compaction may have taken offsets out of the leader's log, so a batch may start above the end. If a batch is
+        damaged, or out of order within `records`, the result is corrupt_message. An incomplete last batch is ignored.
+        Records below the end, or of an older epoch than the log's, are a broken invariant.
         """
         found = list(batches.iter_headers(records))
-        if not found or not self.batches_sound(records, found):
+        if not found or not self._are_sound(records, found):
             return ErrorCode.corrupt_message
         self.check_position(found[0][1])
         at, last = found[-1]
         size = at + last.length
-        if self.unsettled:
-            cutting.settle_truncation(self)
+        if self.truncation_pending_sync:
+            self.make_truncation_durable()
         end = self.leo
         for _, header in found:
             if header.leader_epoch != self.epochs.last_epoch:
-                self.assign_epoch(header.leader_epoch, end)  # D1: what compaction took may have been of this epoch
+                # D1: the epoch may have started with records that compaction took.
+                self.epochs.assign(header.leader_epoch, end)
             end = header.next_offset
         config = self.config
         if self.active.full(size, last.last_offset, last.max_timestamp, config.segment_bytes, config.segment_ms):
@@ -197,8 +174,8 @@ class Log:
             self.flush()
         return ErrorCode.none
 
-    def batches_sound(self, records: Bytes, found: list[tuple[int, BatchHeader]]) -> bool:
-        """Safeguard: offsets that rise, epochs that do not fall, right CRCs."""
+    def _are_sound(self, records: Bytes, found: list[tuple[int, BatchHeader]]) -> bool:
+        """Safeguard: offsets rise, epochs do not fall, and every CRC is right."""
         expected, epoch = found[0][1].base_offset, found[0][1].leader_epoch
         for at, header in found:
             if header.magic != batches.MAGIC or header.base_offset < expected or header.leader_epoch < epoch:
@@ -222,75 +199,179 @@ class Log:
         self.epochs.assign(epoch, start_offset)
 
     def roll(self) -> None:
-        """Close the growing segment and start the next one at the log's end."""
+        """Close the active segment and start the next one at the log's end."""
         if self.active.base == self.leo:
             return
-        if self.unsettled:
-            cutting.settle_truncation(self)
+        if self.truncation_pending_sync:
+            self.make_truncation_durable()
         self.active.save_indexes()
-        if self._cold is not None:
-            self._cold.close()
-        self._cold = self.active
-        closing.take_snapshot(self)
-        self.start_segment(self.leo)
+        if self._last_read is not None:
+            self._last_read.close()
+        self._last_read = self.active
+        self._take_snapshot()
+        self._start_segment(self.leo)
 
-    def start_segment(self, base: int) -> None:
+    def _start_segment(self, base: int) -> None:
         self.active = Segment(self.disk, self.directory, base, 0, self.config.index_interval_bytes)
         self.active.open()
         self.segments.append(self.active)
         self._bases.append(base)
-        self.names_changed += 1
+        self.name_changes += 1
 
-    # --- cutting -----------------------------------------------------------------------------------------------------
+    # --- truncation --------------------------------------------------------------------------------------------------
+    #
+    # A truncation is dangerous until it is durable: if old bytes came back after a crash behind new ones, the log would
+    # be one that no replica ever had (D4). So `make_truncation_durable` runs before anything is written after it.
 
     def truncate_to(self, offset: int) -> int | None:
         """D3: the log ends at `offset`, or where the batch that holds it starts; epochs and producers follow.
 
-        D6: returns the offset of a damaged batch before the cut that has to be repaired; None if it met none.
+        D6: returns the offset of a damaged batch that stays in the log and has to be repaired; None if there is none.
         """
-        return cutting.truncate_to(self, offset)
+        if offset < self.log_start:
+            self.truncate_fully(offset)
+            return None
+        damaged = None
+        if offset < self.leo:
+            damaged = self._truncate_batches(offset)
+            self.truncation_pending_sync = True
+        if self.leo < self.log_start:
+            self.truncate_fully(self.log_start)  # the batch that held the log start is gone
+            return None
+        # Even a truncation that removes no batch removes epochs in which this replica led and wrote nothing.
+        if self.epochs.truncate_from_end(min(offset, self.leo)):
+            self.truncation_pending_sync = True
+        if damaged is not None:
+            self.roll()  # nothing is appended behind bytes that are not a batch
+        return damaged
 
     def truncate_fully(self, new_start: int) -> None:
         """F7: an empty log that starts at `new_start`. Durable on return."""
-        cutting.truncate_fully(self, new_start)
+        for segment in self._detach_segments(slice(None)):
+            segment.remove()
+        self._start_segment(new_start)
+        start_lowered = new_start < self.log_start
+        self.leo = self.log_start = self.hwm = new_start
+        self.recovery_point = min(self.recovery_point, new_start)
+        self.truncation_count += 1
+        self.epochs.clear()
+        self.producers.producers.clear()
+        self._remove_snapshots(self.snapshots)
+        if start_lowered and self.on_offsets_lowered is not None:
+            self.on_offsets_lowered()
+        self.make_truncation_durable()
+
+    def make_truncation_durable(self) -> None:
+        """Safeguard, D4: the segment's new end, the epochs without those that went with it, and a recovery point that
+        is not above it."""
+        self.active.file.sync()
+        if self.name_changes != self.name_changes_synced:
+            self.disk.sync_dir(self.directory)
+        if self.epochs.dirty:
+            self.epochs.persist()
+        if self.stored_recovery_point > self.recovery_point and self.on_offsets_lowered is not None:
+            self.on_offsets_lowered()
+        self.truncation_pending_sync = False
+
+    def _truncate_batches(self, offset: int) -> int | None:
+        keep = sum(1 for segment in self.segments if segment.base < offset) or 1
+        if keep < len(self.segments):
+            for segment in self._detach_segments(slice(keep, None)):
+                self.leo = segment.base
+                segment.remove()
+            self.active = self.segments[-1]
+            if self._last_read is self.active:
+                self._last_read = None
+            # Durable before this goes on below: a segment that came back behind a shorter one would leave a gap.
+            self.disk.sync_dir(self.directory)
+        damaged = None
+        if offset < self.leo:
+            position, self.leo, damaged = self.active.find_cut(offset, self.leo)
+            self.active.truncate(position, self.leo)
+        self.truncation_count += 1
+        self.recovery_point = min(self.recovery_point, self.leo)
+        self.hwm = min(self.hwm, self.leo)
+        self._remove_snapshots([snapshot for snapshot in self.snapshots if snapshot > self.leo])
+        if self.producers.touched_since(self.leo):
+            self.producers = recovery.load_producers(self.disk, self.directory, self.segments, self.snapshots, self.leo)
+        return damaged
+
+    # --- retention ---------------------------------------------------------------------------------------------------
 
     def apply_retention(self, now_wall: int) -> int:
-        """Drop the oldest segments by time, size and log start; returns how many went."""
+        """Drop the oldest segments by time, size and log start; returns how many."""
         self.producers.expire(now_wall, self.config.producer_id_expiration_ms)
-        if retention.active_expired(self, now_wall):
+        limit = self.retention_limit()
+        if retention.is_active_expired(self.segments, self.config, limit, self.log_start, self.leo, now_wall):
             self.roll()
-        return cutting.drop_oldest(self, retention.deletable(self, now_wall))
+        return self._drop_oldest(retention.count_deletable(self.segments, self.config, limit, self.log_start, now_wall))
+
+    def retention_limit(self) -> int:
+        """Safeguard: records above the high watermark may be the only copies of an acknowledged write."""
+        return self.hwm
 
     def delete_records(self, before_offset: int) -> int | ErrorCode:
-        """DeleteRecords: returns the new log start. -1 means all that is committed."""
+        """DeleteRecords: returns the new log start. -1 means everything that is committed."""
         offset = self.hwm if before_offset == -1 else before_offset
         if not 0 <= offset <= self.hwm:
             return ErrorCode.offset_out_of_range
-        self.prune_prefix(offset)
+        self.raise_log_start(offset)
         return self.log_start
 
-    def prune_prefix(self, offset: int) -> None:
+    def raise_log_start(self, offset: int) -> None:
         """Raise the log start to `offset`, at most to the high watermark, and drop the segments below it."""
-        limit = min(offset, retention.retention_limit(self))
+        limit = min(offset, self.retention_limit())
         if limit > self.log_start:
             self.log_start = limit
             self.epochs.truncate_from_start(limit)
-            cutting.drop_oldest(self, retention.below(self, limit))
+            self._drop_oldest(retention.count_below(self.segments, limit))
 
-    def reactivate(self) -> None:
-        """The segments behind it are gone: the last one left grows again."""
-        self.active = self.segments[-1]
-        if self._cold is self.active:
-            self._cold = None
+    def _drop_oldest(self, count: int) -> int:
+        """Remove the `count` oldest segments; the log start rises to the first one that is left."""
+        if count == 0:
+            return 0
+        first = self.segments[count].base
+        if self.recovery_point < first:
+            self.flush()  # else a crash could take what is left, and the log would start at 0 again
+        self.log_start = max(self.log_start, first)
+        self.hwm = max(self.hwm, self.log_start)
+        # Safeguard, B5: the epoch table on disk says where the log starts before a segment below that goes. So a first
+        # segment that is missing for another reason is recognized as damage, even after an unclean stop.
+        self.epochs.truncate_from_start(self.log_start)
+        if self.epochs.dirty:
+            self.epochs.persist()
+        for segment in reversed(self._detach_segments(slice(0, count))):
+            segment.remove()
+        self._remove_snapshots([snapshot for snapshot in self.snapshots if snapshot < first])
+        return count
 
-    def forget_segments(self, part: slice, replacement: tuple[Segment, ...] = ()) -> list[Segment]:
-        """Take a run of segments out of the log, newest first; the caller removes their files."""
-        gone = self.segments[part]
+    # --- the list of segments ----------------------------------------------------------------------------------------
+
+    def swap_segments(self, sources: list[Segment], new: Segment, path: str) -> None:
+        """Put `new`, whose synced bytes are in the file at `path`, in the place of a run of closed segments."""
+        first = self.segments.index(sources[0])
+        part = slice(first, first + len(sources))
+        end = self.segments[part.stop].base
+        for segment in self._detach_segments(part, (new,)):
+            segment.close()
+        segment_swap.swap(self.disk, self.directory, new.base, end, path)
+
+    def _detach_segments(self, part: slice, replacement: tuple[Segment, ...] = ()) -> list[Segment]:
+        """Take a run of segments out of the log, newest first; the caller closes or removes their files."""
+        detached = self.segments[part]
         self.segments[part], self._bases[part] = replacement, [segment.base for segment in replacement]
-        if self._cold in gone:
-            self._cold = None
-        self.names_changed += 1
-        return gone[::-1]
+        if self._last_read in detached:
+            self._last_read = None
+        self.name_changes += 1
+        return detached[::-1]
+
+    def segment_end(self, segment: Segment) -> int:
+        """The offset at which the batches of one of its segments end."""
+        return self.leo if segment is self.active else self._bases[self.segments.index(segment) + 1]
+
+    def find_segment(self, offset: int) -> Segment:
+        """The segment with the offsets around `offset`."""
+        return self.segments[max(0, bisect_right(self._bases, offset) - 1)]
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -307,16 +388,16 @@ class Log:
         if offset < self._bases[0]:
             raise InvariantError("read_above_log_start", f"{self.directory}: {offset} < {self._bases[0]}")
         number = bisect_right(self._bases, offset) - 1
-        segment = self.warm(self.segments[number])
+        segment = self._select_for_reading(self.segments[number])
         return segment.read(offset, self._bases[number + 1], max_bytes, limit_offset, min_one)
 
-    def end_of(self, segment: Segment) -> int:
-        """The offset at which the batches of one of its segments end."""
-        return self.leo if segment is self.active else self._bases[self.segments.index(segment) + 1]
-
-    def segment_of(self, offset: int) -> Segment:
-        """The segment whose offsets `offset` is among."""
-        return self.segments[max(0, bisect_right(self._bases, offset) - 1)]
+    def _select_for_reading(self, segment: Segment) -> Segment:
+        """Of the closed segments only the one that was read last keeps its file open."""
+        if segment is not self._last_read and segment is not self.active:
+            if self._last_read is not None:
+                self._last_read.close()
+            self._last_read = segment
+        return segment
 
     def iter_headers(self, from_offset: int, to_offset: int) -> Iterator[BatchHeader]:
         """The headers of the batches that hold any offset in [from_offset, to_offset)."""
@@ -331,24 +412,29 @@ class Log:
 
     def offset_for_timestamp(self, timestamp: int, limit_offset: int) -> tuple[int, int] | None:
         """(offset, timestamp) of the first record below `limit_offset` that is not older than `timestamp`."""
-        return timestamps.first_at_or_after(self, timestamp, limit_offset)
+        return _as_pair(self._find_record(timestamp), limit_offset)
 
     def offset_of_max_timestamp(self, limit_offset: int) -> tuple[int, int] | None:
-        """(offset, timestamp) of the newest record below `limit_offset`, by timestamp."""
-        return timestamps.newest(self, limit_offset)
+        """(offset, timestamp) of the first record with the largest timestamp; None if not below `limit_offset`."""
+        record = self._find_record(self.max_timestamp)
+        if record is None:  # compaction emptied the batch that had it: only the other headers have the next largest
+            headers = self.iter_headers(self.log_start, self.leo)
+            record = self._find_record(max((header.max_timestamp for header in headers if header.count), default=-1))
+        return _as_pair(record, limit_offset)
 
-    def warm(self, segment: Segment) -> Segment:
-        """At most one closed segment keeps its file open: the one read last."""
-        if segment is not self._cold and segment is not self.active:
-            if self._cold is not None:
-                self._cold.close()
-            self._cold = segment
-        return segment
+    def _find_record(self, timestamp: int) -> Record | None:
+        """The first record that is not older than `timestamp`; None if there is none, or `timestamp` is negative."""
+        for segment in self.segments if timestamp >= 0 else ():
+            if segment.max_timestamp >= timestamp:
+                record = timestamp_search.find_record(self._select_for_reading(segment), timestamp, self.log_start)
+                if record is not None:
+                    return record
+        return None
 
     # --- durability --------------------------------------------------------------------------------------------------
 
-    def flush_due(self, now: int) -> bool:
-        """Is it time for a background flush: a segment was closed, or data is unflushed for flush.ms?"""
+    def is_flush_due(self, now: int) -> bool:
+        """Whether a background flush should start: a segment was closed, or data is unflushed for flush.ms."""
         if self.leo <= self.recovery_point:
             self._dirty_since = None
             return False
@@ -359,36 +445,37 @@ class Log:
         return self.recovery_point < self.active.base or now - self._dirty_since >= self.config.flush_ms
 
     def begin_flush(self) -> LogFlush:
-        """Take what has to be synced; the driver runs it and then calls `finish_flush`."""
-        self.settle_epochs()
+        """Collect what has to be synced; the driver runs the job and then calls `finish_flush`."""
+        self._persist_epochs()
+        disk, directory = self.disk, self.directory
         first = max(0, bisect_right(self._bases, self.recovery_point) - 1)
         syncs: list[SyncLater] = []
         for number in range(first, len(self.segments) - 1):
-            syncs += opening.sync_closed_segment(self, self.segments[number], self._bases[number + 1])
+            # Recovery builds on a closed segment's batches, its indexes, and the producers as of its end.
+            snapshot = disks.join(directory, file_name(self._bases[number + 1], SNAPSHOT))
+            paths = (*self.segments[number].paths(), snapshot)
+            syncs += [disks.sync_file_later(disk, path) for path in paths if disk.exists(path)]
         syncs.append(self.active.file.sync_later())
-        if self.names_changed != self.names_synced:
-            syncs += opening.sync_names(self)
+        if self.name_changes != self.name_changes_synced:
+            # The directory may be new: then the file with the topic id is too, and so is its own name in the parent.
+            if not self.name_changes_synced:
+                syncs.append(disks.sync_file_later(disk, disks.join(directory, PARTITION_METADATA)))
+            syncs += [disk.sync_dir_later(directory), disk.sync_dir_later(disks.parent(directory))]
         self._dirty_since = None
         self._flushing = True
-        return LogFlush(self.leo, self.cuts, self.names_changed, syncs)
+        return LogFlush(self.leo, self.truncation_count, self.name_changes, syncs)
 
     def finish_flush(self, job: LogFlush) -> None:
-        """The job has run: `recovery_point` moves up to where it began."""
+        """The job has run: `recovery_point` rises to where the log ended when it began."""
         self._flushing = False
-        if job.cuts == self.cuts:
-            self.recovery_point = max(self.recovery_point, job.upto)
-            self.names_synced = job.names
-
-    def settle_epochs(self) -> None:
-        """Safeguard, D1: recovery reads no batch of the segments below the recovery point, so before it passes them,
-        the file knows their epochs."""
-        if self.epochs.dirty:
-            self.epochs.persist()
+        if job.truncation_count == self.truncation_count:
+            self.recovery_point = max(self.recovery_point, job.end_offset)
+            self.name_changes_synced = job.name_changes
 
     def flush(self) -> None:
         """Make everything durable before returning."""
-        if self.recovery_point >= self.active.base and self.names_changed == self.names_synced:
-            self.settle_epochs()
+        if self.recovery_point >= self.active.base and self.name_changes == self.name_changes_synced:
+            self._persist_epochs()
             self.active.file.sync()
             self.recovery_point = self.leo
             return
@@ -396,21 +483,67 @@ class Log:
         job.run()
         self.finish_flush(job)
 
-    # --- the end -----------------------------------------------------------------------------------------------------
+    def _persist_epochs(self) -> None:
+        """Safeguard, D1: recovery reads no batch of the segments below the recovery point, so the file has to have
+        their epochs before the recovery point passes them."""
+        if self.epochs.dirty:
+            self.epochs.persist()
+
+    # --- closing -----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """A clean close of this log alone."""
-        closing.close_one(self)
+        """Close this log alone. Batches and epochs are durable on return; the rest can be rebuilt from them."""
+        if self.truncation_pending_sync:
+            self.make_truncation_durable()
+        self.flush()
+        self.save_derived_files()
+        if not self.epochs.on_disk:
+            self.epochs.persist()
+        self.close_files()
 
-    def release(self) -> None:
+    def save_derived_files(self) -> None:
+        """Write, unsynced, what can be rebuilt from the batches: indexes, and the producers as of the log's end."""
+        for segment in self.segments:
+            segment.save_indexes()
+        if self.producers.producers or self.leo in self.snapshots:
+            self._take_snapshot()
+
+    def close_files(self) -> None:
         """Close the files and nothing else."""
         for segment in self.segments:
             segment.close()
 
     def delete(self) -> str:
-        """T7: the log is gone for good once the other name of its directory, which is returned, is durable."""
-        self.release()
+        """T7: rename the directory, so that even half of it is known as deleted after a crash; returns the new path.
+        The log is gone for good once that name is durable."""
+        self.close_files()
         root, _, name = self.directory.rpartition("/")
-        doomed = disks.join(root, strays.directory_name(name, self.topic_id.hex, strays.DELETE))
-        opening.doom_directory(self.disk, self.directory, doomed)
-        return doomed
+        path = disks.join(root, strays.directory_name(name, self.topic_id.hex, strays.DELETE))
+        if self.disk.exists(path):
+            self.disk.rmtree(path)
+        self.disk.rename(self.directory, path)
+        return path
+
+    def _take_snapshot(self) -> None:
+        """Save the state of the producers as of the log's end, where the next segment or the next incarnation starts.
+
+        Of the snapshots between segments, which clean stops left, only the newest is of use."""
+        path = disks.join(self.directory, file_name(self.leo, SNAPSHOT))
+        disks.write_plainly(self.disk, path, self.producers.encode())
+        if not self.snapshots or self.snapshots[-1] < self.leo:
+            self.snapshots.append(self.leo)
+        bases = {segment.base: True for segment in self.segments}
+        self._remove_snapshots(
+            [snapshot for snapshot in self.snapshots if snapshot not in bases and snapshot < self.leo]
+        )
+        self.name_changes += 1
+
+    def _remove_snapshots(self, offsets: list[int]) -> None:
+        for offset in list(offsets):
+            disks.remove_if_exists(self.disk, disks.join(self.directory, file_name(offset, SNAPSHOT)))
+            self.snapshots.remove(offset)
+            self.name_changes += 1
+
+
+def _as_pair(record: Record | None, limit_offset: int) -> tuple[int, int] | None:
+    return None if record is None or record.offset >= limit_offset else (record.offset, record.timestamp_ms)

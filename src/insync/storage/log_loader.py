@@ -16,15 +16,18 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from insync.findings import CRITICAL, INFO, WARNING, Findings
-from insync.storage import checkpoints, clean_shutdown, opening, recovery, strays
+from insync.storage import checkpoints, clean_shutdown, recovery, segment_swap, strays
 from insync.storage import disk as disks
 from insync.storage.checkpoints import NO_BROKER_EPOCH, TopicPartition
 from insync.storage.clean_shutdown import CleanShutdown, LogEnd
 from insync.storage.config import LogConfig
 from insync.storage.disk import Disk
-from insync.storage.epoch_cache import read_checkpoint
+from insync.storage.epoch_cache import EpochCache, read_checkpoint
 from insync.storage.file_names import parse_directory
 from insync.storage.log import Log
+from insync.storage.producer_state import ProducerStates
+from insync.storage.recovery import OpenedLog
+from insync.storage.segment import Segment
 
 ConfigOf = Callable[[str], LogConfig]
 
@@ -61,16 +64,14 @@ class LogLoader:
         "_hwms",
         "_loaded",
         "_log_starts",
-        "_now",
         "_points",
         "_root",
         "_stopped_cleanly",
     )
 
-    def __init__(self, disk: Disk, root: str, now: int, config_of: ConfigOf, findings: Findings) -> None:
+    def __init__(self, disk: Disk, root: str, config_of: ConfigOf, findings: Findings) -> None:
         self._disk = disk
         self._root = root
-        self._now = now
         self._config_of = config_of
         self._findings = findings
         self._loaded = LoadedLogs()
@@ -120,16 +121,15 @@ class LogLoader:
         if self._front_is_missing(directory, end, damage):
             self._reject(directory, topic_id, "its first segment is missing, so it is not the log that it was")
             return
-        log = Log.create_or_open(
+        log = open_log(
             self._disk,
             directory,
             topic_id=topic_id,
             config=self._config_of(partition[0]),
-            now=self._now,
             recovery_point=self._points.get(partition, 0),
             clean=self._may_skip_recovery(partition, directory, end, damage),
             log_start=self._log_starts.get(partition, 0),
-            settle=False,
+            make_durable=False,
         )
         hwm = self._hwms.get(partition, 0)
         log.set_hwm(hwm)
@@ -158,7 +158,7 @@ class LogLoader:
     def _identify(self, directory: str, end: LogEnd | None, damage: str | None) -> UUID | None:
         """The topic id. What the clean stop recorded for this name is right if the log is exactly as recorded; it
         replaces a partition.metadata that is missing or says something else."""
-        topic_id = opening.read_topic_id(self._disk, directory)
+        topic_id = read_topic_id(self._disk, directory)
         if end is None or topic_id == end.topic_id or damage is not None:
             return topic_id
         text = (
@@ -191,7 +191,7 @@ class LogLoader:
             original = kept.setdefault((log.topic_id, partition[1]), partition)
             if original != partition:
                 del self._loaded.logs[partition]
-                log.release()
+                log.close_files()
                 self._findings.clear(LOG_DAMAGED, log.name)
                 cause = f"{original[0]}-{original[1]} has the same topic id, and is the log of this partition"
                 self._reject(log.directory, log.topic_id, cause)
@@ -284,6 +284,82 @@ class LogLoader:
     def _path(self, name: str) -> str:
         return disks.join(self._root, name)
 
+
+# --- one log ----------------------------------------------------------------------------------------------------------
+
+
+def open_log(
+    disk: Disk,
+    directory: str,
+    *,
+    topic_id: UUID,
+    config: LogConfig,
+    recovery_point: int = 0,
+    clean: bool = False,
+    log_start: int = 0,
+    make_durable: bool = True,
+) -> Log:
+    """Open the log in a directory, or create it.
+
+    `clean`: the last stop was clean, and `recovery_point` is where the log ended. Without `make_durable`, the caller
+    makes durable what has to be before anything is appended: epochs that are stale, and truncations.
+    """
+    opened = _open_files(disk, directory, topic_id, config, recovery_point, clean, log_start)
+    log = Log(disk, directory, topic_id, config, opened, log_start)
+    log.stored_recovery_point = recovery_point
+    # A truncation of the last incarnation may be in the page cache only.
+    log.truncation_pending_sync = log.recovery is not None
+    if log.leo < log.log_start:
+        log.truncate_fully(log.log_start)  # its records had been deleted before the stop
+    log.epochs.truncate_from_start(log.log_start)
+    if make_durable and log.epochs.stale:
+        log.epochs.persist()
+    # Epochs that start above the first batch tell of deleted records whose log start was not checkpointed.
+    log.log_start = max(log.log_start, min(log.epochs.first_start, log.leo))
+    log.hwm = max(log.hwm, log.log_start)
+    return log
+
+
+def _open_files(
+    disk: Disk, directory: str, topic_id: UUID, config: LogConfig, recovery_point: int, clean: bool, log_start: int
+) -> OpenedLog:
+    metadata = disks.join(directory, checkpoints.PARTITION_METADATA)
+    if not disk.exists(directory):
+        # Durable with the first flush: a log that a crash takes back was empty, or had nothing in it that counts yet.
+        # Creating files is what takes long in creating a thousand logs, so the segment's comes with its first batch.
+        disk.mkdir(directory)
+        disks.write_plainly(disk, metadata, checkpoints.encode_partition_metadata(topic_id))
+        return _without_batches(disk, directory, config, log_start)
+    segment_swap.resume(disk, directory)
+    if read_topic_id(disk, directory) != topic_id:
+        disks.write_atomically(disk, metadata, checkpoints.encode_partition_metadata(topic_id))
+    interval = config.index_interval_bytes
+    opened = recovery.open_clean(disk, directory, interval, recovery_point) if clean else None
+    opened = opened or recovery.recover(disk, directory, interval, recovery_point)
+    if opened is None:
+        # D1: an epoch table without segments is that of a log that is gone.
+        disks.remove_if_exists(disk, disks.join(directory, checkpoints.LEADER_EPOCHS))
+        return _without_batches(disk, directory, config, log_start)
+    return opened
+
+
+def _without_batches(disk: Disk, directory: str, config: LogConfig, log_start: int) -> OpenedLog:
+    return OpenedLog(
+        segments=[Segment(disk, directory, log_start, 0, config.index_interval_bytes)],
+        leo=log_start,
+        epochs=EpochCache(disk, directory),
+        producers=ProducerStates(),
+        snapshots=[],
+        report=None,
+    )
+
+
+def read_topic_id(disk: Disk, directory: str) -> UUID | None:
+    data = disks.read_if_exists(disk, disks.join(directory, checkpoints.PARTITION_METADATA))
+    return None if data is None else checkpoints.decode_partition_metadata(data)
+
+
+# --- findings ---------------------------------------------------------------------------------------------------------
 
 RESTORED = "The broker registers as unclean, and the replica is restored from a leader before it counts again."
 

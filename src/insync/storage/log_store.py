@@ -15,7 +15,7 @@ from uuid import UUID
 from insync.errors import InvariantError
 from insync.findings import Findings
 from insync.sansio import Outbox
-from insync.storage import checkpoints, clean_shutdown, closing, log_loader, strays
+from insync.storage import checkpoints, clean_shutdown, epoch_cache, log_loader, strays
 from insync.storage import disk as disks
 from insync.storage.checkpoints import TopicPartition
 from insync.storage.clean_shutdown import LogEnd
@@ -49,17 +49,16 @@ class LogStore:
     __slots__ = (
         "_config_of",
         "_disk",
-        "_doomed",
         "_ends",
         "_findings",
         "_lost",
         "_names",
+        "_pending_delete",
         "_renamed",
         "_stored",
         "_writes",
         "clean",
         "logs",
-        "now",
         "root",
     )
 
@@ -67,14 +66,12 @@ class LogStore:
         self,
         disk: Disk,
         root: str,
-        now: int,
         config_of: ConfigOf | None = None,
         findings: Findings | None = None,
     ) -> None:
         """`config_of` gives the settings of the logs found on start, by topic name; they can be set later."""
         self._disk = disk
         self.root = root
-        self.now = now
         self._config_of = config_of or (lambda _: LogConfig())
         self._findings = Findings(Outbox()) if findings is None else findings
         self.logs: dict[LogKey, Log] = {}
@@ -82,7 +79,7 @@ class LogStore:
         self._stored: dict[TopicPartition, bool] = {}
         self._ends: Mapping[TopicPartition, LogEnd] = {}
         self._lost: dict[TopicPartition, int] = {}
-        self._doomed: list[str] = []
+        self._pending_delete: list[str] = []
         self._renamed = False
         self._writes = 0  # of recovery points and log starts, here and now
         self.clean = False
@@ -91,11 +88,11 @@ class LogStore:
         """Open every log; returns the broker epoch of the last uptime if it ended cleanly and nothing happened to its
         logs since, else -1 (B5)."""
         self._disk.mkdir(self.root)
-        loaded = LogLoader(self._disk, self.root, self.now, self._config_of, self._findings).load()
+        loaded = LogLoader(self._disk, self.root, self._config_of, self._findings).load()
         self.clean, self._stored, self._lost, self._ends = loaded.clean, loaded.stored, loaded.lost, loaded.ends
         for name, log in loaded.logs.items():
             self._add(name, log)
-        self._settle()
+        self._make_recovery_durable()
         return loaded.broker_epoch
 
     def create(self, topic: str, index: int, topic_id: UUID, config: LogConfig) -> Log:
@@ -115,7 +112,7 @@ class LogStore:
         directory = self._path(f"{topic}-{index}")
         if self._disk.exists(directory):
             self._clear_way(directory, None, "it was made while the broker was running, and not by it")
-        log = Log.create_or_open(self._disk, directory, topic_id=topic_id, config=config, now=self.now)
+        log = log_loader.open_log(self._disk, directory, topic_id=topic_id, config=config)
         self._add(name, log)
         return log
 
@@ -127,15 +124,15 @@ class LogStore:
         log = self.logs.pop((topic_id, index), None)
         if log is not None:
             self._forget(log)
-            self._doomed.append(log.delete())
+            self._pending_delete.append(log.delete())
 
     def sweep(self) -> None:
         """T7: the logs deleted so far are gone for good on return, and with them their files."""
-        if self._doomed or self._renamed:
+        if self._pending_delete or self._renamed:
             self._disk.sync_dir(self.root)
             self._renamed = False
-        while self._doomed:
-            self._disk.rmtree(self._doomed.pop())
+        while self._pending_delete:
+            self._disk.rmtree(self._pending_delete.pop())
 
     def set_aside(self, topic_id: UUID, index: int, cause: str) -> None:
         """B9: the log is no longer used, and its directory is kept as a stray; durable with the next `sweep`."""
@@ -143,7 +140,7 @@ class LogStore:
         if log is None:
             return
         self._forget(log)
-        log.release()
+        log.close_files()
         self._clear_way(log.directory, topic_id, cause)
 
     def names(self) -> dict[TopicPartition, LogKey]:
@@ -197,7 +194,7 @@ class LogStore:
 
     def close_cleanly(self, broker_epoch: int) -> None:
         """B5: flush every log, then record which uptime ended well, and where each log ends."""
-        closing.close_all(self._disk, self.logs.values())
+        clean_shutdown.close_all(self._disk, self.logs.values())
         self._write_offsets()
         disks.write_atomically(self._disk, *self.checkpoint_high_watermarks())
         ends = {
@@ -205,24 +202,19 @@ class LogStore:
         }
         clean_shutdown.write(self._disk, self.root, broker_epoch, ends)
 
-    def release(self) -> None:
-        """Close the files without a word, as a crash would."""
-        for log in self.logs.values():
-            log.release()
-
     # --- helpers -----------------------------------------------------------------------------------------------------
 
-    def _settle(self) -> None:
+    def _make_recovery_durable(self) -> None:
         """D4: what recovery cut, or the last uptime cut and did not sync, is cut for good; of all logs at once. D1: so
         are the epochs that went with it."""
         stale = [log.epochs for log in self.logs.values() if log.epochs.stale]
-        if not stale and not any(log.unsettled for log in self.logs.values()):
+        if not stale and not any(log.truncation_pending_sync for log in self.logs.values()):
             return
-        closing.replace_all(self._disk, stale)
+        epoch_cache.persist_all(self._disk, stale)
         if any(log.stored_recovery_point > log.recovery_point for log in self.logs.values()):
             self._write_offsets()
         for log in self.logs.values():
-            log.unsettled = False
+            log.truncation_pending_sync = False
 
     def _forget(self, log: Log) -> None:
         """With the log goes what was to be said of it."""

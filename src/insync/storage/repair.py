@@ -11,7 +11,7 @@ segments are replaced; a damaged range in the growing one closes it first.
 from __future__ import annotations
 
 from insync.storage import disk as disks
-from insync.storage import swapping
+from insync.storage import segment_swap
 from insync.storage.damage import DamagedRange
 from insync.storage.disk import Bytes, DiskFile
 from insync.storage.file_names import LOG, file_name
@@ -88,19 +88,30 @@ class Replacement:
 class SegmentRepair:
     """One segment with a range replaced: `run` is the job that writes it, `finish` on the log's thread swaps it in."""
 
-    __slots__ = ("_batches", "_cuts", "_damaged", "_known", "_log", "_path", "_segment", "_source", "_target", "new")
+    __slots__ = (
+        "_batches",
+        "_damaged",
+        "_known",
+        "_log",
+        "_path",
+        "_segment",
+        "_source",
+        "_target",
+        "_truncation_count",
+        "new",
+    )
 
     def __init__(self, log: Log, replacement: Replacement) -> None:
         damaged = replacement.damaged
-        segment = log.segment_of(damaged.start_offset)
+        segment = log.find_segment(damaged.start_offset)
         if segment is log.active:
             log.roll()
         self._log = log
-        self._cuts = log.cuts
+        self._truncation_count = log.truncation_count
         self._damaged = damaged
         self._known = log.damage.of_segment(segment.base)
         self._segment = segment
-        self._path = disks.join(log.directory, file_name(segment.base, LOG) + ".repair" + swapping.CLEANED)
+        self._path = disks.join(log.directory, file_name(segment.base, LOG) + ".repair" + segment_swap.CLEANED)
         self._batches = replacement.batches(ends_segment=damaged.end >= segment.size)
         segment.index_entries(0, 0)  # loaded here and not by the job
         self.new: Segment | None = None
@@ -151,10 +162,10 @@ class SegmentRepair:
         """False if the log was cut, compacted or deleted meanwhile, or there is more damage than was known: then
         nothing is replaced."""
         log = self._log
-        if self.new is None or log.cuts != self._cuts or self._segment not in log.segments:
+        if self.new is None or log.truncation_count != self._truncation_count or self._segment not in log.segments:
             disks.remove_if_exists(log.disk, self._path)
             return False
-        swapping.swap(log, [self._segment], self.new, self._path)
+        log.swap_segments([self._segment], self.new, self._path)
         log.damage.remove(self._damaged)
         moved = self.new.size - self._segment.size
         for later in log.damage.of_segment(self._segment.base):

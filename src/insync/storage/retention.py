@@ -1,69 +1,66 @@
-"""Which of the oldest segments may go. Pure decisions; the log carries them out.
+"""How many of the oldest segments may be deleted. Pure decisions; the log carries them out.
 
-With cleanup.policy delete, a segment goes when its newest record is older than retention.ms or when the log without it
+With cleanup.policy delete, a segment goes when its newest record is older than retention.ms, or when the log without it
 is still at least retention.bytes; with every policy, when the log start has moved past it. Nothing goes that is not
-committed: a segment must end at or below the high watermark.
+committed: a segment must end at or below `limit`, which is the high watermark.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-if TYPE_CHECKING:
-    from insync.storage.log import Log
-
-
-def retention_limit(log: Log) -> int:
-    """Safeguard: records above the high watermark may be the only copies of an acknowledged write."""
-    return log.hwm
+from insync.storage.config import LogConfig
+from insync.storage.segment import Segment
 
 
-def deletable(log: Log, now: int) -> int:
-    """How many of the oldest segments may go by time or size, the growing one not counted."""
-    if not log.config.deletes:
-        return below(log, log.log_start)  # a compacted log keeps the last value of each key for ever
-    return max(_by_time(log, now), _by_size(log), below(log, log.log_start))
+def count_deletable(segments: Sequence[Segment], config: LogConfig, limit: int, log_start: int, now: int) -> int:
+    """By time, size or log start; the active segment is never counted."""
+    count = count_below(segments, log_start)
+    if not config.deletes:
+        return count  # a compacted log keeps the last value of each key
+    return max(_count_by_time(segments, config, limit, now), _count_by_size(segments, config, limit), count)
 
 
-def below(log: Log, offset: int) -> int:
+def count_below(segments: Sequence[Segment], offset: int) -> int:
     """How many segments end at or below `offset`."""
-    ends = [segment.base for segment in log.segments[1:]]
-    return sum(1 for end in ends if end <= offset)
+    return sum(1 for segment in segments[1:] if segment.base <= offset)
 
 
-def active_expired(log: Log, now: int) -> bool:
-    """The growing segment is as old as the others: it is closed, so that an idle log empties too."""
-    config = log.config
-    if not config.deletes or config.retention_ms < 0 or not log.active.size or log.leo > retention_limit(log):
+def is_active_expired(
+    segments: Sequence[Segment], config: LogConfig, limit: int, log_start: int, leo: int, now: int
+) -> bool:
+    """Whether the active segment is as old as the others, and is closed so that an idle log becomes empty too."""
+    if not config.deletes or config.retention_ms < 0 or not segments[-1].size or leo > limit:
         return False
-    return deletable(log, now) == len(log.segments) - 1 and _is_expired(log, len(log.segments) - 1, now)
+    last = len(segments) - 1
+    return count_deletable(segments, config, limit, log_start, now) == last and _is_expired(segments, last, config, now)
 
 
-def _by_time(log: Log, now: int) -> int:
-    if log.config.retention_ms < 0:
+def _count_by_time(segments: Sequence[Segment], config: LogConfig, limit: int, now: int) -> int:
+    if config.retention_ms < 0:
         return 0
-    limit = below(log, retention_limit(log))
-    n = 0
-    while n < limit and _is_expired(log, n, now):
-        n += 1
-    return n
+    most = count_below(segments, limit)
+    count = 0
+    while count < most and _is_expired(segments, count, config, now):
+        count += 1
+    return count
 
 
-def _by_size(log: Log) -> int:
-    if log.config.retention_bytes < 0:
+def _count_by_size(segments: Sequence[Segment], config: LogConfig, limit: int) -> int:
+    if config.retention_bytes < 0:
         return 0
-    limit = below(log, retention_limit(log))
-    excess = log.size_bytes - log.config.retention_bytes
-    n = 0
-    while n < limit and excess >= log.segments[n].size:
-        excess -= log.segments[n].size
-        n += 1
-    return n
+    most = count_below(segments, limit)
+    excess = sum(segment.size for segment in segments) - config.retention_bytes
+    count = 0
+    while count < most and excess >= segments[count].size:
+        excess -= segments[count].size
+        count += 1
+    return count
 
 
-def _is_expired(log: Log, n: int, now: int) -> bool:
-    """D6: how old the newest record of a damaged segment is may not be known; the next segment's are not older."""
-    timestamp = log.segments[n].max_timestamp
-    if log.segments[n].broken and n + 1 < len(log.segments):
-        timestamp = max(timestamp, log.segments[n + 1].max_timestamp)
-    return timestamp >= 0 and now - timestamp > log.config.retention_ms
+def _is_expired(segments: Sequence[Segment], number: int, config: LogConfig, now: int) -> bool:
+    """D6: the newest timestamp of a damaged segment may be unknown; those of the next segment are not older."""
+    timestamp = segments[number].max_timestamp
+    if segments[number].broken and number + 1 < len(segments):
+        timestamp = max(timestamp, segments[number + 1].max_timestamp)
+    return timestamp >= 0 and now - timestamp > config.retention_ms

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from insync.storage import swapping
+from insync.storage import segment_swap
 from insync.storage.key_offsets import KeyOffsets
 from insync.storage.log import Log
 from insync.storage.segment import Segment
@@ -64,7 +64,7 @@ class SegmentCopy:
 
     def __init__(self, log: Log, base: int) -> None:
         self.segment = Segment(log.disk, log.directory, base, 0, log.config.index_interval_bytes)
-        self.path = swapping.cleaned_path(log.directory, base)
+        self.path = segment_swap.cleaned_path(log.directory, base)
         self.file = log.disk.open(self.path)
         self.file.truncate(0)
         self.changed = False

@@ -47,7 +47,6 @@ class Verification:
     __slots__ = (
         "_begin",
         "_budget",
-        "_cuts",
         "_end_offset",
         "_epoch_starts",
         "_epochs",
@@ -59,6 +58,7 @@ class Verification:
         "_path",
         "_segment",
         "_size",
+        "_truncation_count",
         "cost",
         "damaged",
         "done",
@@ -74,11 +74,11 @@ class Verification:
         `limit_offset`; with a `budget`, about so many bytes of them."""
         self._log = log
         self._segment = segment
-        self._cuts = log.cuts
+        self._truncation_count = log.truncation_count
         self._path = segment.paths()[0]
         self._size = segment.size
         self._file = open_file(log.disk, self._path) if segment.size else None  # while it is there for certain
-        self._end_offset = log.end_of(segment)
+        self._end_offset = log.segment_end(segment)
         self._limit_offset = limit_offset
         self._last_offsets, self._marks = segment.index_entries(position, MARKS if budget else segment.size)
         entries = log.epochs.entries
@@ -99,7 +99,7 @@ class Verification:
 
     def is_current(self) -> bool:
         """False if the log changed under the walk, which then proves nothing."""
-        return self._log.cuts == self._cuts and self._segment in self._log.segments
+        return self._log.truncation_count == self._truncation_count and self._segment in self._log.segments
 
     def mark_verified(self) -> None:
         """For readers: these batches need not be verified again. The log must not have changed (`is_current`)."""

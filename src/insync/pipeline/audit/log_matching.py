@@ -64,7 +64,7 @@ def compare(stretch: Stretch) -> list[Finding]:
 class _View:
     """One replica's batches in a stretch, as `CommittedLog` wants to see a log."""
 
-    cuts = 0
+    truncation_count = 0
 
     def __init__(self, member: Member, start: int, end: int) -> None:
         self.member = member

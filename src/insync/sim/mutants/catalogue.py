@@ -258,7 +258,7 @@ CATALOGUE: tuple[Mutant, ...] = (
         "D1",
         "syncing the leader-epoch checkpoint",
         ("storage.epoch_cache:EpochCache.persist", patches.persist_unsynced),
-        ("storage.closing:close_all", patches.epochs_closed_unsynced),
+        ("storage.clean_shutdown:close_all", patches.epochs_closed_unsynced),
     ),
     _mutant(
         "epoch-checkpoint-kept-stale",
@@ -271,7 +271,7 @@ CATALOGUE: tuple[Mutant, ...] = (
         "retention-past-hwm",
         "H5",
         "keeping what is above the high watermark from retention",
-        ("storage.retention:retention_limit", lambda _o: lambda log: log.leo),
+        ("storage.log:Log.retention_limit", lambda _o: lambda log: log.leo),
     ),
     _mutant(
         "sequences-not-rebuilt",

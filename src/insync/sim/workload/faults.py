@@ -266,7 +266,7 @@ class Faults:
         header = headers[int(action.value[1]) * len(headers) // 100]
         if self._cluster.corrupted_batches.setdefault((partition.key, header.base_offset), node) != node:
             return  # every batch needs an intact copy
-        segment = log.segment_of(header.base_offset)
+        segment = log.find_segment(header.base_offset)
         first = batch.HEADER_SIZE - 34  # behind the offsets, by which the checker identifies a batch
         at = first + int(action.value[2]) * (header.length - first) // 100
         self._cluster.hosts[node].disk.rot(segment.paths()[0], segment.locate(header.base_offset) + at)
