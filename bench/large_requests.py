@@ -22,12 +22,11 @@ import cluster_floods as floods
 from common import Rig, table
 from kio.schema.list_offsets.v9 import request as list_offsets
 
-from insync.node import apis
+from insync.node.handlers import PARTS
 from insync.sansio import Effect, Event
 from insync.server.process import GC_THRESHOLD
 from insync.storage.posix import PosixDisk
 from insync.wire import batch, codec
-from insync.wire.apis import SERVED
 from insync.wire.edge import Edge
 from insync.wire.messages import (
     create_acls,
@@ -74,7 +73,7 @@ class Stage:
     def __init__(self, rig: Rig, entries: int) -> None:
         self.rig = rig
         self.entries = entries
-        self.edge = Edge(apis.TYPES, SERVED, Names(rig))
+        self.edge = Edge(Names(rig))
         self.steps = _timed(rig)
 
     @property
@@ -283,7 +282,7 @@ def _measure(stage: Stage, request: Any) -> tuple[float, int, float, float, floa
     rig, steps = stage.rig, stage.steps
     began = time.process_time()
     exchange = stage.edge.receive(frame)
-    parts = apis.PARTS.get(request.__api_key__)
+    parts = PARTS.get(request.__api_key__)
     requests = (exchange.request,) if parts is None else parts.divide(exchange.request)
     decoded = time.process_time()
     steps.clear()

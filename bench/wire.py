@@ -16,9 +16,7 @@ from kio.schema.fetch.v11 import request as fetch11
 from kio.schema.produce.v9 import request as produce9
 from kio.serial import entity_reader
 
-from insync.node import apis
 from insync.wire import codec, entities
-from insync.wire.apis import SERVED
 from insync.wire.edge import Edge
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch, produce
@@ -37,7 +35,7 @@ class OneTopic:
 
 
 def main() -> None:
-    edge = Edge(apis.TYPES, SERVED, OneTopic())
+    edge = Edge(OneTopic())
     print(f"{'':34}{'edge us':>10}{'kio us':>10}{'ratio':>8}")
     for count in (1, 10, 100):
         for name, asked, answer in (

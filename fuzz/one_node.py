@@ -13,7 +13,6 @@ from uuid import UUID
 from insync.controller.config import ControllerConfig
 from insync.groups.config import GroupConfig
 from insync.metadata.broker import Endpoint
-from insync.node import apis
 from insync.node.config import NodeConfig
 from insync.node.node import Node
 from insync.node.topic_names import NodeTopicNames
@@ -34,7 +33,6 @@ from insync.sansio import (
 )
 from insync.sim.engine.disk import SimDisk
 from insync.storage.disk import write_atomically
-from insync.wire.apis import SERVED
 from insync.wire.edge import Edge, Exchange
 
 CLUSTER = "fuzz"
@@ -52,7 +50,7 @@ class OneNode:
         self.ignored: dict[int, None] = {}
         """Tokens of requests whose answers nobody reads."""
         self.node = Node(_config(voters), disk, Random(1), self.now)
-        self.edge = Edge(apis.TYPES, SERVED, NodeTopicNames(self.node))
+        self.edge = Edge(NodeTopicNames(self.node))
         self.stop: Stop | None = None
         self.unanswered: dict[int, Exchange] = {}
         self.answers: list[bytes] = []

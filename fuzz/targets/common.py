@@ -9,9 +9,8 @@ from uuid import UUID
 
 from fuzz.generate import Pool
 from insync.metadata import configs
-from insync.node import apis
 from insync.wire import codec
-from insync.wire.apis import SERVED
+from insync.wire.apis import PINNED, SERVED
 from insync.wire.batch import NewRecord, build
 from insync.wire.edge.edge import LOWEST_PRODUCE
 from insync.wire.messages import describe_quorum
@@ -55,8 +54,8 @@ def random_type(types: list[Any], rng: Random) -> Any:
 def request_types() -> list[Any]:
     """Of every API that a node takes, every version that it takes."""
     found = []
-    for key, canonical in apis.TYPES.items():
-        low, high = SERVED.get(key, (canonical.__version__, canonical.__version__))
+    for key, pinned in PINNED.items():
+        low, high = SERVED.get(key, (pinned, pinned))
         low = max(low, LOWEST_PRODUCE) if key == 0 else low
         found += [codec.request_type(key, version) for version in range(low, high + 1)]
     return found

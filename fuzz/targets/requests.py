@@ -10,9 +10,8 @@ from fuzz import generate
 from fuzz.mutate import mutated, number
 from fuzz.target import Target
 from fuzz.targets import common
-from insync.node import apis
 from insync.wire import entities
-from insync.wire.apis import SERVED
+from insync.wire.apis import PINNED
 from insync.wire.edge import Edge
 from insync.wire.errors import MalformedFrame
 
@@ -28,7 +27,7 @@ class _Names:
         return "t" if topic_id == common.TOPIC else None
 
 
-_EDGE = Edge(apis.TYPES, SERVED, _Names())
+_EDGE = Edge(_Names())
 
 
 def run(data: bytes) -> None:
@@ -51,7 +50,7 @@ def mutate(data: bytes, rng: Random) -> bytes:
     if chance < 0.3:
         return generate.request(common.random_type(_TYPES, rng), _POOL, rng)
     if chance < 0.35:
-        return pack(">hh", rng.choice((*apis.TYPES, number(rng, 16))), rng.randrange(-1, 20)) + rng.randbytes(60)
+        return pack(">hh", rng.choice((*PINNED, number(rng, 16))), rng.randrange(-1, 20)) + rng.randbytes(60)
     if chance < 0.5:
         data = generate.request(common.random_type(_TYPES, rng), _POOL, rng)
     return mutated(data, rng)

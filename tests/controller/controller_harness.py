@@ -46,7 +46,7 @@ class Cluster:
 
     # --- the node's part ---------------------------------------------------------------------------------------------
 
-    def submit(self, change: Decision | Slices) -> Any:
+    def submit(self, change: Decision | Slices, now: int) -> Any:
         """All slices at once, or with `by_slice` the first one alone; returns the response of the last."""
         response = None
         slices = iter([change]) if isinstance(change, Decision) else change
@@ -56,7 +56,7 @@ class Cluster:
             if decision.rest is not None and self.by_slice:
                 self.slices.append(decision.rest)
             elif decision.rest is not None:
-                self.submit(decision.rest)
+                self.submit(decision.rest, now)
             if self.by_slice and response is None:
                 self.slices.append(slices)
                 break
@@ -68,7 +68,7 @@ class Cluster:
     def next_slice(self) -> Any:
         """Of the oldest change that is under way; returns its response with the last one."""
         self.controller.next_offset = len(self.log)
-        return self.submit(self.slices.pop(0))
+        return self.submit(self.slices.pop(0), self.now)
 
     def _carry_out(self, decision: Decision) -> None:
         self.decisions.append(decision)
@@ -80,7 +80,7 @@ class Cluster:
 
     def ask(self, handler: str, request: Any) -> Any:
         self.controller.next_offset = len(self.log)
-        return self.submit(getattr(self.controller, handler)(request, self.now))
+        return self.submit(getattr(self.controller, handler)(request, self.now), self.now)
 
     def tick(self, after: int = 0) -> None:
         self.now += after

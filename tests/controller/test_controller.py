@@ -32,7 +32,7 @@ def test_a_decision_changes_nothing_until_it_is_replayed() -> None:
     cluster.topic((1, 2))
     before = cluster.partition()
     submitted: list[Any] = []
-    cluster.controller._submit = submitted.append
+    cluster.controller._submit = lambda change, now: submitted.append(change)
     cluster.controller.tick(cluster.now + 60_000)
     assert len([list(change) for change in submitted]) == 1
     assert cluster.partition() == before
@@ -67,7 +67,7 @@ def test_a_controller_that_is_deposed_while_fencing_stops_there() -> None:
     cluster = Cluster().up(1, 2, 3)
     submitted: list[Decision] = []
 
-    def depose(decision: Decision) -> None:
+    def depose(decision: Decision, now: int) -> None:
         submitted.append(decision)
         cluster.controller.deactivate()
 

@@ -247,7 +247,7 @@ def test_a_creation_ends_when_its_brokers_are_gone() -> None:
     rest = cluster.slices.pop()
     cluster.by_slice = False
     cluster.fence(1, 2, 3)
-    response = cluster.submit(rest)
+    response = cluster.submit(rest, cluster.now)
     assert response.topics[0].error_code is ErrorCode.invalid_replica_assignment
     assert "big" not in cluster.image.topic_ids
 

@@ -10,7 +10,8 @@ from insync.groups import administration
 from insync.node.apis import create_topics as create_topics_api
 from insync.node.apis import describe_log_dirs as describe_log_dirs_api
 from insync.node.apis import describe_topic_partitions as describe_topic_partitions_api
-from insync.node.apis import list_transactions as list_transactions_api
+from insync.node.apis import transactions as transactions_api
+from insync.sansio import Request
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import (
     create_topics,
@@ -53,7 +54,7 @@ def test_log_directories_are_described_without_comparing_every_replica_with_ever
     broker = net.nodes[1].broker_role
     assert broker is not None
     request = describe_log_dirs.DescribeLogDirsRequest(topics=(one, *asked, again))
-    describe_log_dirs_api.handle(broker, request, token, net.now)
+    describe_log_dirs_api.handle(broker, Request(token, request), net.now)
     (reply,) = net.nodes[1].out.drain()
     (topic,) = reply.response.results[0].topics  # type: ignore[union-attr]
     assert [line.partition_index for line in topic.partitions] == [3, 4, 19]
@@ -80,7 +81,7 @@ def test_filters_of_groups_are_read_once_for_all_groups() -> None:
 
 def test_a_pattern_that_takes_long_to_compile_is_refused() -> None:
     net = Net().up()
-    limit = list_transactions_api.MAX_PATTERN
+    limit = transactions_api.MAX_PATTERN
     for pattern, expected in (("a" * limit, ErrorCode.none), ("a" * (limit + 1), ErrorCode.invalid_regular_expression)):
         request = list_transactions.ListTransactionsRequest(
             state_filters=(), producer_id_filters=(), transactional_id_pattern=pattern
@@ -119,7 +120,7 @@ def test_equal_configs_in_forwarded_answers_are_one_tuple() -> None:
     """They are encoded once, however many topics have them."""
     last = created(configs())
     answer = created(configs(), configs(), configs("w"), configs("w"), None)
-    shared = create_topics_api.share(answer, last)
+    shared = create_topics_api.PARTS.share(answer, last)
     assert shared == answer
     lines = [topic.configs for topic in shared.topics]
     assert lines[0] is lines[1] is last.topics[0].configs

@@ -53,8 +53,10 @@ def test_many_topics_are_created_in_parts_and_answered_together() -> None:
 
 
 def test_parts_are_bounded_by_partitions_too_and_a_topic_is_never_divided() -> None:
-    parts = api.split(request(*(topic(f"t-{number}", 200) for number in range(5)), topic("large", 5_000), topic("x")))
-    assert [[each.name for each in part.topics] for part in parts] == [
+    parts = api.PARTS.divide(
+        request(*(topic(f"t-{number}", 200) for number in range(5)), topic("large", 5_000), topic("x"))
+    )
+    assert [[created.name for created in part.topics] for part in parts] == [
         ["t-0", "t-1"],
         ["t-2", "t-3"],
         ["t-4"],

@@ -6,8 +6,8 @@ from typing import Any
 
 from node_harness import Net, config, create_request, three_voters
 
-from insync.node import apis
 from insync.node.config import CONTROLLER
+from insync.node.controller_apis import FORWARDED
 from insync.quorum.config import METADATA_DIRECTORY
 from insync.sansio import Request
 from insync.wire.errors import ErrorCode
@@ -88,10 +88,7 @@ def test_a_deposed_controller_refuses_what_waits_and_forgets_what_it_decided() -
 def direct(net: Net, node_id: int, token: int, request: Any) -> list[Any]:
     """The controller's own answers: the request does not go through the broker that forwards."""
     node = net.nodes[node_id]
-    node.controller_role.now = net.now
-    node.controller_role.handle(
-        apis.FORWARDED[request.__api_key__], request, lambda r: node.out.reply(token, r), net.now
-    )
+    node.controller_role.handle(FORWARDED[request.__api_key__], request, lambda r: node.out.reply(token, r), net.now)
     effects = node.out.drain()
     net.carry(node, effects)
     return [effect for effect in effects if getattr(effect, "token", None) == token]

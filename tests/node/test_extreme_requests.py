@@ -12,30 +12,21 @@ from fuzz.one_node import OneNode
 from fuzz.targets import common
 from fuzz.targets.nodes import prepared
 
-from insync.node import apis
 from insync.sim.engine.disk import SimDisk
 from insync.wire import codec
-from insync.wire.apis import SERVED
+from insync.wire.apis import APIS
 from insync.wire.errors import ErrorCode, MalformedFrame
 from insync.wire.messages import (
-    begin_quorum_epoch,
     create_topics,
-    end_quorum_epoch,
-    fetch_snapshot,
     produce,
-    vote,
 )
 from insync.wire.types import ms
 
-QUORUM = tuple(
-    module.__name__.rpartition(".")[2] for module in (vote, begin_quorum_epoch, end_quorum_epoch, fetch_snapshot)
-)
-APIS = {
-    apis.TYPES[key].__name__.removesuffix("Request"): codec.request_type(key, SERVED[key][1])
-    if key in SERVED
-    else apis.TYPES[key]
-    for key in apis.TYPES
-    if apis._ALL[key].__name__.rpartition(".")[2] not in QUORUM
+QUORUM = ("vote", "begin_quorum_epoch", "end_quorum_epoch", "fetch_snapshot")
+REQUEST_TYPES = {
+    api.class_prefix: codec.request_type(api.key, api.served[1] if api.served else api.pinned)
+    for api in APIS.values()
+    if api.name not in QUORUM
 }
 """In the highest version that is served; those that only nodes speak, in their own."""
 
@@ -82,11 +73,11 @@ def base_of(node: OneNode) -> Base:
     }
 
 
-@pytest.mark.parametrize("name", APIS)
+@pytest.mark.parametrize("name", REQUEST_TYPES)
 def test_no_extreme_value_stops_a_node_or_leaves_it_unable_to_start(name: str) -> None:
     """P5, B8: expected failures are answered; nothing that is persisted is refused when it is read back."""
     node = prepared()
-    for what, frame in frames(APIS[name], base_of(node)):
+    for what, frame in frames(REQUEST_TYPES[name], base_of(node)):
         try:
             node.receive(frame)
         except MalformedFrame:

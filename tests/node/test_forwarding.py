@@ -6,7 +6,7 @@ from typing import Any
 
 from node_harness import config, create_request, produce_request, three_brokers, three_voters
 
-from insync.node import apis
+from insync.node.controller_apis import FORWARDED
 from insync.node.forwarding import Forwarding
 from insync.sansio import Outbox, Reply, Request, Send
 from insync.wire import codec
@@ -26,7 +26,7 @@ class Bench:
         self.forwarding = Forwarding(self.config, self.out, lambda: self.controller)
 
     def forward(self, now: int = 0) -> list[Any]:
-        self.forwarding.forward(apis.FORWARDED[REQUEST.__api_key__], REQUEST, TOKEN, now)
+        self.forwarding.forward(FORWARDED[REQUEST.__api_key__], REQUEST, TOKEN, now)
         return self.out.drain()
 
     def tick(self, now: int) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from node_harness import Net
 
-from insync.node import apis
+from insync.node.handlers import PARTS
 from insync.node.parts import Parts
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
@@ -152,13 +152,13 @@ def net() -> Net:
 
 
 def test_every_api_that_can_be_divided_is_tried_here(net: Net) -> None:
-    assert {request(net, 2).__api_key__ for request in REQUESTS.values()} == set(apis.PARTS)
+    assert {request(net, 2).__api_key__ for request in REQUESTS.values()} == set(PARTS)
 
 
 @pytest.mark.parametrize("api", REQUESTS)
 def test_no_part_holds_more_than_its_limit(net: Net, api: str) -> None:
     request = REQUESTS[api](net, ENTRIES)
-    parts = apis.PARTS[request.__api_key__]
+    parts = PARTS[request.__api_key__]
     divided = parts.divide(request)
     assert len(divided) >= ENTRIES // parts.limit
     assert max(len(parts.divide(part)) for part in divided) == 1
@@ -174,7 +174,7 @@ def count(entity: Any, path: tuple[str, ...]) -> int:
 @pytest.mark.parametrize("api", REQUESTS)
 def test_the_joined_answer_is_that_of_the_whole_request(net: Net, api: str) -> None:
     request = REQUESTS[api](net, PARTITIONS + 5)
-    whole = apis.PARTS[request.__api_key__]
+    whole = PARTS[request.__api_key__]
     parts = Parts(
         asked=whole.asked,
         answered=whole.answered,
@@ -207,7 +207,7 @@ def without_offsets(answer: Any) -> Any:
 def test_small_requests_are_not_divided(net: Net) -> None:
     for make in REQUESTS.values():
         request = make(net, 2)
-        divided = apis.PARTS[request.__api_key__].divide(request)
+        divided = PARTS[request.__api_key__].divide(request)
         assert len(divided) == 1
         assert divided[0] == request
 
@@ -217,7 +217,7 @@ def test_a_partition_that_several_parts_ask_for_is_refused_as_it_is_in_one(net: 
     lines = tuple(list_offsets.ListOffsetsPartition(partition_index=index, timestamp=-1) for index in asked)
     topics = (list_offsets.ListOffsetsTopic(name="t", partitions=lines),)
     request = list_offsets.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=topics, timeout=ms(0))
-    whole = apis.PARTS[2]
+    whole = PARTS[2]
     parts = Parts(asked=whole.asked, answered=whole.answered, keys=whole.keys, limit=4, finish=whole.finish)
     joined = parts.join([answer(net, part) for part in parts.divide(request)])
     refused = [line.partition_index for line in joined.topics[0].partitions if line.error_code != ErrorCode.none]
@@ -231,13 +231,13 @@ def test_what_is_asked_more_than_once_is_answered_once() -> None:
         resource_type=BROKER_CONFIGS, resource_name="1", configuration_keys=None
     )
     configs = describe_configs.DescribeConfigsRequest(resources=(broker,) * 50_000)
-    assert apis.PARTS[32].divide(configs) == (describe_configs.DescribeConfigsRequest(resources=(broker,)),)
+    assert PARTS[32].divide(configs) == (describe_configs.DescribeConfigsRequest(resources=(broker,)),)
     everything = offset_fetch.OffsetFetchRequestGroup(group_id="g", topics=None)
-    fetched = apis.PARTS[9].divide(offset_fetch.OffsetFetchRequest(groups=(everything,) * 1_000))
+    fetched = PARTS[9].divide(offset_fetch.OffsetFetchRequest(groups=(everything,) * 1_000))
     assert fetched == (offset_fetch.OffsetFetchRequest(groups=(everything,)),)
     topics = tuple(describe_producers.TopicRequest(name="t", partition_indexes=(0,) * n) for n in range(1, 100))
     once = (describe_producers.TopicRequest(name="t", partition_indexes=(0,)),)
-    described = apis.PARTS[61].divide(describe_producers.DescribeProducersRequest(topics=topics))
+    described = PARTS[61].divide(describe_producers.DescribeProducersRequest(topics=topics))
     assert described == (describe_producers.DescribeProducersRequest(topics=once),)
 
 
@@ -249,7 +249,7 @@ def test_large_and_compressed_batches_weigh_more(net: Net) -> None:
         lines = tuple(produce.PartitionProduceData(index=index, records=data) for index in range(24))
         topic = produce.TopicProduceData(topic_id=topic_id, partition_data=lines)
         request = produce.ProduceRequest(acks=1, timeout=ms(1_000), topic_data=(topic,))
-        return len(apis.PARTS[0].divide(request))
+        return len(PARTS[0].divide(request))
 
     gzip = 1
     assert parts_of(records()) == 1
@@ -260,7 +260,7 @@ def test_large_and_compressed_batches_weigh_more(net: Net) -> None:
 
 
 def test_the_first_part_that_fails_as_a_whole_stands_for_all() -> None:
-    parts = apis.PARTS[47]
+    parts = PARTS[47]
     good = offset_delete.OffsetDeleteResponse(error_code=ErrorCode.none, throttle_time=ms(0), topics=())
     bad = offset_delete.OffsetDeleteResponse(error_code=ErrorCode.group_id_not_found, throttle_time=ms(0), topics=())
     assert parts.join([good, bad, good]) is bad

@@ -9,9 +9,9 @@ import pytest
 from node_harness import CLUSTER, Net, config, create_request
 
 from insync.controller.config import ControllerConfig
-from insync.node import request_parts
-from insync.node.apis import alter_partition, alter_partition_reassignments, delete_topics, elect_leaders
 from insync.node.config import CONTROLLER
+from insync.node.controller_apis import CONTROLLER_APIS, PART_ITEMS
+from insync.node.parts import Parts
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import alter_partition as alter_messages
 from insync.wire.messages import alter_partition_reassignments as reassign_messages
@@ -20,6 +20,12 @@ from insync.wire.messages import elect_leaders as elect_messages
 from insync.wire.types import ms
 
 COUNT = 450
+
+
+def parts_of(api: str) -> Parts:
+    parts = CONTROLLER_APIS[api].parts
+    assert parts is not None
+    return parts
 
 
 def reassignment(*lines: tuple[str, int]) -> Any:
@@ -40,9 +46,9 @@ def reassignment(*lines: tuple[str, int]) -> Any:
 
 def test_partitions_of_a_topic_are_divided_and_their_answers_joined() -> None:
     lines = [("a", index) for index in range(COUNT)] + [("b", 0)]
-    parts = alter_partition_reassignments.split(reassignment(*lines))
+    parts = parts_of("alter_partition_reassignments").divide(reassignment(*lines))
     sizes = [sum(len(topic.partitions) for topic in part.topics) for part in parts]
-    assert (sum(sizes), max(sizes)) == (len(lines), request_parts.MAX_ITEMS)
+    assert (sum(sizes), max(sizes)) == (len(lines), PART_ITEMS)
     answers = [
         reassign_messages.AlterPartitionReassignmentsResponse(
             throttle_time=ms(0),
@@ -63,28 +69,28 @@ def test_partitions_of_a_topic_are_divided_and_their_answers_joined() -> None:
         )
         for part in parts
     ]
-    merged = alter_partition_reassignments.merge(answers)
+    merged = parts_of("alter_partition_reassignments").join(answers)
     assert [(t.name, line.partition_index) for t in merged.responses for line in t.partitions] == lines
 
 
 def test_what_is_named_twice_stays_in_one_part() -> None:
     lines = [("a", 7), *(("a", index) for index in range(COUNT))]
-    parts = alter_partition_reassignments.split(reassignment(*lines))
+    parts = parts_of("alter_partition_reassignments").divide(reassignment(*lines))
     where = [
         n for n, part in enumerate(parts) for t in part.topics for line in t.partitions if line.partition_index == 7
     ]
     assert where == [0, 0]
 
 
-@pytest.mark.parametrize("count", [1, request_parts.MAX_ITEMS])
+@pytest.mark.parametrize("count", [1, PART_ITEMS])
 def test_small_requests_are_not_divided(count: int) -> None:
     request = delete_messages.DeleteTopicsRequest(
         topics=tuple(delete_messages.DeleteTopicState(name=f"t{n}", topic_id=None) for n in range(count)),
         timeout=ms(1_000),
     )
-    assert delete_topics.split(request) == [request]
+    assert parts_of("delete_topics").divide(request) == (request,)
     everything = elect_messages.ElectLeadersRequest(election_type=0, topic_partitions=None, timeout=ms(1_000))
-    assert elect_leaders.split(everything) == [everything]
+    assert parts_of("elect_leaders").divide(everything) == (everything,)
 
 
 def test_an_error_of_one_part_of_alter_partition_is_that_of_the_request() -> None:
@@ -94,7 +100,7 @@ def test_an_error_of_one_part_of_alter_partition_is_that_of_the_request() -> Non
     stale = alter_messages.AlterPartitionResponse(
         throttle_time=ms(0), error_code=ErrorCode.stale_broker_epoch, topics=()
     )
-    assert alter_partition.merge([fine, stale]) is stale
+    assert parts_of("alter_partition").join([fine, stale]) is stale
 
 
 def small_slices() -> Net:

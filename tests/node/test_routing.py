@@ -9,10 +9,13 @@ import pytest
 from node_harness import Net, config, create_request, fetch_request, produce_request, three_brokers
 
 from insync.errors import InvariantError
-from insync.node import apis
+from insync.node import handlers
 from insync.node.config import BROKER, CONTROLLER
+from insync.node.controller_apis import CONTROLLER_APIS, FORWARDED
+from insync.node.handlers import BETWEEN_NODES, HANDLERS, Role
 from insync.quorum.quorum import Quorum
 from insync.sansio import DiskFailed, HangUp, PeerLost, Reply, Request, Shutdown, Stop, Timer, TurnEnded
+from insync.wire.apis import APIS, SERVED
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import (
     allocate_producer_ids,
@@ -42,14 +45,20 @@ def quorum_description() -> Any:
     return describe_quorum.DescribeQuorumRequest(topics=(topic,))
 
 
-def test_every_api_is_found_by_the_key_of_its_request_and_in_one_place() -> None:
-    tables = (apis.ANY, apis.BROKER, apis.CONTROLLER, apis.FORWARDED)
-    kinds = [kind for served in tables for kind in served]
-    assert len(set(kinds)) == len(kinds)
-    for served in (apis.CONTROLLER, apis.FORWARDED):
-        assert all(callable(module.decide) and callable(module.refuse) for module in served.values())
-    for served in (apis.ANY, apis.BROKER):
-        assert all(callable(module.handle) for module in served.values())
+def test_every_api_of_the_table_has_a_handler_and_no_other_has() -> None:
+    assert list(HANDLERS) == [api.key for api in APIS.values()]
+    assert set(handlers._HANDLERS) == set(APIS)
+
+
+def test_only_the_apis_that_a_controller_decides_have_a_controllers_role() -> None:
+    decided = {name for name in APIS if HANDLERS[APIS[name].key].role in (Role.CONTROLLER, Role.FORWARDED)}
+    assert decided == set(CONTROLLER_APIS)
+    assert {APIS[name].key for name, api in CONTROLLER_APIS.items() if not api.between_nodes} == set(FORWARDED)
+
+
+def test_what_only_nodes_send_is_not_served_to_clients() -> None:
+    """A client may send Fetch and Envelope's content too; the rest of the calls between nodes it may not."""
+    assert {key for key in BETWEEN_NODES if key in SERVED} == {APIS["fetch"].key}
 
 
 def test_a_broker_serves_no_controller_request() -> None:

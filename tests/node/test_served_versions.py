@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from insync.node import apis
 from insync.wire import codec
-from insync.wire.apis import SERVED
+from insync.wire.apis import PINNED, SERVED
 from insync.wire.edge.edge import LOWEST_PRODUCE
 
 WITHOUT_LOSS = {1: 18}
@@ -15,7 +14,7 @@ WITHOUT_LOSS = {1: 18}
 
 @pytest.mark.parametrize("key", SERVED)
 def test_every_advertised_version_has_a_schema_and_a_way_to_the_nodes_own(key: int) -> None:
-    (low, high), request = SERVED[key], apis.TYPES[key]
+    (low, high), request = SERVED[key], codec.pinned_request_type(key)
     assert request.__api_key__ == key
     assert high <= WITHOUT_LOSS.get(key, request.__version__), "the node would lose what the newer version says"
     for version in range(LOWEST_PRODUCE if key == 0 else low, high + 1):
@@ -23,8 +22,8 @@ def test_every_advertised_version_has_a_schema_and_a_way_to_the_nodes_own(key: i
 
 
 def test_every_request_of_the_node_is_found_by_its_key() -> None:
-    assert all(apis.TYPES[key].__api_key__ == key for key in apis.TYPES)
-    assert set(SERVED) <= set(apis.TYPES)
+    assert all(codec.pinned_request_type(key).__api_key__ == key for key in PINNED)
+    assert set(SERVED) <= set(PINNED)
     assert list(SERVED) == sorted(SERVED)
 
 
@@ -35,5 +34,5 @@ def test_produce_begins_at_0_for_old_librdkafka() -> None:
 
 def test_what_only_nodes_say_to_each_other_is_not_advertised() -> None:
     for key in (52, 53, 54, 56, 58, 59, 62, 63, 67, 93):
-        assert key in apis.TYPES
+        assert key in PINNED
         assert key not in SERVED

@@ -10,7 +10,6 @@ from uuid import UUID
 
 from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest, TopicProduceData
 
-from insync.node import apis
 from insync.sansio import UNKNOWN_CLIENT, Client, HangUp, Message
 from insync.server.connection import Connection
 from insync.server.limits import Limits
@@ -18,7 +17,6 @@ from insync.server.listener import Answer, Listener
 from insync.server.traffic import Traffic
 from insync.server.turns import Turns
 from insync.wire import codec
-from insync.wire.apis import SERVED
 from insync.wire.edge import Edge
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch, init_producer_id, metadata, produce
@@ -116,7 +114,7 @@ class World:
             peers=NoPeers(),  # type: ignore[arg-type]
             known_brokers=lambda: [1],
             traffic=Traffic(),
-            edge=Edge(apis.TYPES, SERVED, Names()),
+            edge=Edge(Names()),
         )
 
     def _request(self, message: Message, answer: Answer, client: Client, more: bool) -> int:

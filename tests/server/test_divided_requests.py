@@ -7,7 +7,7 @@ from typing import Any
 
 from connection_world import TOPIC_ID, Peer, World, ask_id, new_id, write, written
 
-from insync.node import apis
+from insync.node.handlers import PARTS
 from insync.sansio import HangUp
 from insync.server.connection import LARGE_BYTES
 from insync.wire import codec
@@ -15,7 +15,7 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import produce
 from insync.wire.types import ms
 
-PART = apis.PARTS[0].limit
+PART = PARTS[0].limit
 PARTITIONS = 4 * PART
 NOW = 0
 """A turn that is over at once: what is served in it is one unit."""

@@ -44,7 +44,7 @@ class Names:
 
 
 def an_edge(names: Names | None = None) -> Edge:
-    return Edge(TYPES, SERVED, names or Names())
+    return Edge(names or Names(), SERVED)
 
 
 def received(edge: Edge, request: Any, correlation_id: int = 7) -> Exchange:

@@ -60,7 +60,7 @@ class Controller:
     )
 
     def __init__(
-        self, config: ControllerConfig, rng: Random, out: Outbox, submit: Callable[[Decision | Slices], None]
+        self, config: ControllerConfig, rng: Random, out: Outbox, submit: Callable[[Decision | Slices, int], None]
     ) -> None:
         self.active = False
         self.epoch = -1
@@ -101,10 +101,10 @@ class Controller:
         self._stirred = True
         self._leaderless.clear()
         if image.empty:
-            self._submit(Decision(records=tuple(_first_records(self._ctx.config))))
+            self._submit(Decision(records=tuple(_first_records(self._ctx.config))), now)
         unfinished = topics.incomplete(image)
         if unfinished is not None:
-            self._submit(unfinished)
+            self._submit(unfinished, now)
 
     def deactivate(self) -> None:
         self.active = False
@@ -130,12 +130,12 @@ class Controller:
         expired = heartbeats.expired(self._ctx, now)
         if expired:  # the others, and the elections that follow, have steps of their own
             cause = heartbeats.silence_of(self._ctx, expired[0].id, now)
-            self._submit(broker_registry.fence(self._ctx, expired[0], cause))
+            self._submit(broker_registry.fence(self._ctx, expired[0], cause), now)
             return
         self._find_leaders(now)
         if self.active and self._ctx.config.rebalance_interval_ms > 0 and self._rebalance_at <= now:
             self._rebalance_at = now + self._ctx.config.rebalance_interval_ms
-            self._submit(elections.rebalance(self._ctx))
+            self._submit(elections.rebalance(self._ctx), now)
 
     def _find_leaders(self, now: int) -> None:
         if self._stirred and not self._leaderless:
@@ -145,7 +145,7 @@ class Controller:
             self._ctx.cause = "there is no other leader"
             decision = elections.elect_leaderless(self._ctx, self._leaderless)
             if decision is not None:
-                self._submit(decision)
+                self._submit(decision, now)
         if self.active:
             self._ctx.cause = "recovery"
             self._recoveries.tick(now)

@@ -57,7 +57,7 @@ class Recoveries:
 
     __slots__ = ("_busy_until", "_ctx", "_generation", "_running", "_submit", "next_deadline")
 
-    def __init__(self, ctx: Context, submit: Callable[[Decision], None]) -> None:
+    def __init__(self, ctx: Context, submit: Callable[[Decision, int], None]) -> None:
         self._ctx = ctx
         self._submit = submit
         self._running: dict[PartitionKey, Recovery] = {}
@@ -207,7 +207,7 @@ class Recoveries:
             if partition is None or not self.is_current(recovery, partition):
                 continue
             if self._may_decide(recovery, partition, now):
-                self._decide(recovery, partition)
+                self._decide(recovery, partition, now)
 
     def _may_decide(self, recovery: Recovery, partition: Partition, now: int) -> bool:
         if recovery.strategy == "balanced":
@@ -235,7 +235,7 @@ class Recoveries:
             return None
         return answer
 
-    def _decide(self, recovery: Recovery, partition: Partition) -> None:
+    def _decide(self, recovery: Recovery, partition: Partition, now: int) -> None:
         best = self._best(recovery, partition)
         if best is None or not self._ctx.may_lead(best):
             return
@@ -253,7 +253,7 @@ class Recoveries:
             strategy=recovery.strategy,
             possible_loss=True,
         )
-        self._submit(Decision(records=(record,)))
+        self._submit(Decision(records=(record,)), now)
 
     def _best(self, recovery: Recovery, partition: Partition) -> int | None:
         required = partition.last_known_elr if recovery.strategy == "balanced" else ()

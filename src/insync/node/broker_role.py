@@ -23,7 +23,7 @@ from insync.quorum.quorum import Quorum
 from insync.replication.leader import leader_of
 from insync.replication.manager import ReplicaManager
 from insync.replication.replica import Replica
-from insync.sansio import UNKNOWN_CLIENT, Client, Outbox
+from insync.sansio import Outbox
 from insync.storage.disk import Disk
 from insync.storage.log_loader import LOG_DAMAGED, LOG_TRUNCATED
 from insync.storage.log_store import LogStore
@@ -54,9 +54,6 @@ class BrokerRole:
         self._removed: dict[PartitionKey, None] = {}
         """Logs whose deletion or move was seen in the metadata log before the roles were taken up."""
         self._take_up_at: int | None = None
-        self.client: Client = UNKNOWN_CLIENT
-        self.more = False  # another request follows the one under way
-        """Whose request is being handled."""
 
         def controller_id() -> int:
             return quorum.leader_id

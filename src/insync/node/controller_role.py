@@ -1,11 +1,11 @@
 """The controller's part of a node: decide, append, and answer once a majority has the decision (Q2, Q3).
 
-A decision is replayed on the pending image at once, so that the next one rests on it (Q3), and waits here, with its
+A decision is replayed on the pending image at once, so that the next one builds on it (Q3), and waits here, with its
 answer, for the quorum to commit it. An answer without records also waits for what was pending when it was made: it may
-tell of a state that a deposed controller's successor never sees. Losing leadership drops the pending image and refuses
-every waiting answer (Q2).
+report a state that the successor of a deposed controller never sees. Losing leadership drops the pending image and
+refuses every waiting answer (Q2).
 
-A change that comes in slices is carried out one slice per step, by turns with other such changes. Requests and
+A change that comes in slices is carried out one slice per step, taking turns with other such changes. Requests and
 heartbeats are served in between.
 
 Notes: controller_active, controller_inactive.
@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from random import Random
-from types import ModuleType
 
 from insync.controller.controller import Controller
 from insync.controller.decision import Decision, Slices
 from insync.metadata.image import Image
 from insync.node.config import NodeConfig
+from insync.node.controller_apis import ControllerApi
+from insync.node.parts import Parts
 from insync.quorum.quorum import Quorum
 from insync.sansio import Message, Outbox
 from insync.wire import metadata_records
@@ -36,23 +37,27 @@ class ControllerRole:
     def __init__(self, config: NodeConfig, quorum: Quorum, rng: Random, out: Outbox) -> None:
         self.quorum = quorum
         self.out = out
-        self.now = 0  # of the step under way
         self.controller = Controller(config.controller, rng, out, self.submit)
         self._epoch = -1  # of the term in which the controller was activated
         self._applied = 0  # by this node: the offset of the next committed record
         self._waiting: deque[tuple[int, WhenCommitted, Message | None]] = deque()
         self._slices: deque[tuple[Slices, WhenCommitted | None]] = deque()
-        self._slice_is_next = False  # by turns with what the controller does of its own accord
+        self._slice_is_next = False  # slices take turns with the controller's own work
 
     @property
     def active(self) -> bool:
         """Leading now: a resignation within this very step already ends it."""
         return self.controller.active and self._still_leads()
 
+    @property
+    def has_slices(self) -> bool:
+        """True if a slice of a change is due in the next step."""
+        return bool(self._slices) and self.active
+
     def _still_leads(self) -> bool:
         return self.quorum.is_leader and self.quorum.epoch == self._epoch
 
-    def handle(self, api: ModuleType, request: Message, answer: Answer, now: int) -> None:
+    def handle(self, api: ControllerApi, request: Message, answer: Answer, now: int) -> None:
         """Decide one request (Q3: one at a time, on the state that all earlier decisions left)."""
         if not self.active:
             answer(api.refuse(request, ErrorCode.not_controller))
@@ -62,54 +67,55 @@ class ControllerRole:
         def when_committed(error: ErrorCode | None, response: Message | None) -> None:
             answer(response if error is None else api.refuse(request, error))
 
-        parts = api.split(request) if hasattr(api, "split") else [request]
-        if len(parts) > 1:
-            self._begin(self._decide_parts(api, parts), when_committed)
+        parts = (request,) if api.parts is None else api.parts.divide(request)
+        if api.parts is None or len(parts) == 1:
+            self._begin(api.decide(self.controller, request, now), when_committed, now)
         else:
-            self._begin(api.decide(self.controller, request, now), when_committed)
+            self._begin(self._decide_parts(api, api.parts, parts, now), when_committed, now)
 
-    def _decide_parts(self, api: ModuleType, parts: list[Message]) -> Slices:
-        """A large request as several smaller ones; their answers make one."""
+    def _decide_parts(self, api: ControllerApi, division: Parts, parts: tuple[Message, ...], now: int) -> Slices:
+        """A large request as several smaller ones, whose answers are joined."""
         responses = []
         for part in parts:
-            change = api.decide(self.controller, part, self.now)
+            change = api.decide(self.controller, part, now)
             for decision in [change] if isinstance(change, Decision) else change:
                 yield Decision(records=decision.records, rest=decision.rest)
                 response = decision.response
             responses.append(response)
-        yield Decision(response=api.merge(responses))
+        yield Decision(response=division.join(responses))
 
-    def submit(self, change: Decision | Slices) -> None:
-        """A change that the controller makes of its own accord; no answer waits for it."""
+    def submit(self, change: Decision | Slices, now: int) -> None:
+        """A change that the controller makes by itself; no answer waits for it."""
         if self.active:
-            self._begin(change, None)
+            self._begin(change, None, now)
 
-    def _begin(self, change: Decision | Slices, when_committed: WhenCommitted | None) -> None:
+    def _begin(self, change: Decision | Slices, when_committed: WhenCommitted | None, now: int) -> None:
         if isinstance(change, Decision):
-            self._carry_out(change, when_committed)
+            self._carry_out(change, when_committed, now)
         else:
-            self._carry_out_slice(change, when_committed)
+            self._carry_out_slice(change, when_committed, now)
 
-    def _carry_out_slice(self, slices: Slices, when_committed: WhenCommitted | None) -> None:
-        """Q3: each slice is decided on the state that all earlier decisions left, of other changes too."""
+    def _carry_out_slice(self, slices: Slices, when_committed: WhenCommitted | None, now: int) -> None:
+        """Q3: each slice is decided on the state that all earlier decisions left, those of other changes included."""
         decision = next(slices, None)
         if decision is None:
             return
         if decision.response is None:
-            self._carry_out(decision, None)
+            self._carry_out(decision, None, now)
             if self.active:
                 self._slices.append((slices, when_committed))
             elif when_committed is not None:
                 when_committed(ErrorCode.not_controller, None)
         else:
-            self._carry_out(decision, when_committed)
+            self._carry_out(decision, when_committed, now)
 
     def tick(self, now: int) -> None:
         if self.active:
             self.controller.next_offset = self.quorum.leo
             self._slice_is_next = bool(self._slices) and not self._slice_is_next
             if self._slice_is_next:
-                self._carry_out_slice(*self._slices.popleft())
+                slices, when_committed = self._slices.popleft()
+                self._carry_out_slice(slices, when_committed, now)
             else:
                 self.controller.tick(now)
 
@@ -123,9 +129,8 @@ class ControllerRole:
             self.controller.on_stall(late_ms, now)
 
     def next_deadline(self) -> int | None:
-        if not self.active:
-            return None
-        return self.now if self._slices else self.controller.next_deadline()
+        """Of the controller's own work; see `has_slices` for the rest."""
+        return self.controller.next_deadline() if self.active else None
 
     def activate_when_ready(self, image: Image, applied: int, now: int) -> None:
         """Lead once the record that opens this term is committed and applied: then the image is the whole log."""
@@ -137,7 +142,7 @@ class ControllerRole:
         self.controller.activate(image.copy(), self.quorum.epoch, now)
 
     def committed(self, applied: int) -> None:
-        """Q2: answer everything that is on a majority and applied here: a client that asks this node next sees it."""
+        """Q2: answer what a majority has and this node has applied: a client that asks this node next sees it."""
         self._applied = applied
         while self._waiting and self._waiting[0][0] < applied:
             _, when_committed, response = self._waiting.popleft()
@@ -157,14 +162,14 @@ class ControllerRole:
             if when_complete is not None:
                 when_complete(ErrorCode.not_controller, None)
 
-    def _carry_out(self, decision: Decision, when_committed: WhenCommitted | None) -> None:
+    def _carry_out(self, decision: Decision, when_committed: WhenCommitted | None, now: int) -> None:
         if decision.records:
             base = self.quorum.leo
-            self.quorum.propose([metadata_records.encode(record) for record in decision.records], self.now)
+            self.quorum.propose([metadata_records.encode(record) for record in decision.records], now)
             for index, record in enumerate(decision.records):
                 self.controller.replay(record, base + index)
             self.controller.next_offset = self.quorum.leo
-            self.controller.image.take_changes()  # the pending image has no reader of changes; they would pile up
+            self.controller.image.take_changes()  # of the pending image; nothing reads them
         if decision.rest is not None and self.active:
             self._slices.append((decision.rest, None))
         if when_committed is None:

@@ -19,8 +19,8 @@ from insync.groups.config import OFFSETS_TOPIC
 from insync.groups.coordinator import Coordinator, partition_for
 from insync.metadata.changes import Changes
 from insync.metadata.image import Image
-from insync.node.apis import create_topics as create_topics_api
 from insync.node.config import NodeConfig
+from insync.node.controller_apis import CREATE_TOPICS
 from insync.node.forwarding import Forwarding
 from insync.replication.leader import Leader, leader_of
 from insync.replication.manager import ReplicaManager
@@ -230,7 +230,7 @@ class GroupRole:
             return
         self._creating = True
         request = self._creation(min(self._config.offsets_topic_replication_factor, alive))
-        self._forwarding.ask(create_topics_api, request, self._created, now)
+        self._forwarding.ask(CREATE_TOPICS, request, self._created, now)
 
     def _creation(self, replication_factor: int) -> Message:
         settings = {"cleanup.policy": "compact", "segment.bytes": str(self._config.offsets_topic_segment_bytes)}

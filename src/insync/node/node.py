@@ -12,10 +12,10 @@ from uuid import UUID
 
 from insync.findings import Findings
 from insync.metadata.image import Image
-from insync.node import apis
 from insync.node.broker_role import BrokerRole
 from insync.node.config import NodeConfig
 from insync.node.controller_role import ControllerRole
+from insync.node.handlers import HANDLERS, Role, hang_up_unserved
 from insync.node.lifecycle import Lifecycle
 from insync.node.publisher import Publisher
 from insync.quorum.config import METADATA_DIRECTORY
@@ -26,7 +26,6 @@ from insync.sansio import (
     DiskFailed,
     Effect,
     Event,
-    Message,
     Outbox,
     PeerLost,
     Request,
@@ -40,7 +39,11 @@ from insync.sansio import (
 from insync.storage.config import LogConfig
 from insync.storage.disk import Disk
 from insync.storage.log_loader import open_log
+from insync.wire.apis import APIS
+from insync.wire.messages import metadata
 from insync.wire.types import METADATA_TOPIC_ID
+
+FETCH = APIS["fetch"].key
 
 LATE_MS = 100
 """A timer that fires later than this was held up."""
@@ -55,10 +58,11 @@ class Node:
         self.changed: list[Replica] = []
         self.stopped = False
         self.halted = False  # stopped, and not cleanly
-        self.described_topics: dict[UUID, Message] = {}  # for Metadata answers, until the image changes
+        self.described_topics: dict[UUID, metadata.MetadataResponseTopic] = {}
         self._leader = (-1, -1)  # (epoch, id) of the quorum's leader when last looked at
         self._due: int | None = None  # the deadline that a driver was last told
         self._ticked_at = now
+        self._stepped_at = now
         self._marks: tuple[object, ...] = ()  # of the quorum, when it was last followed
         self.publisher = Publisher(
             config.node_id, config.metadata_snapshot_records, config.topic_defaults, config.metadata_apply_records
@@ -79,8 +83,10 @@ class Node:
             findings=self.findings,
             now=now,
         )
-        self.controller_role = ControllerRole(config, self.quorum, rng, self.out) if config.is_controller else None
-        self.broker_role = (
+        self.controller_role: ControllerRole | None = (
+            ControllerRole(config, self.quorum, rng, self.out) if config.is_controller else None
+        )
+        self.broker_role: BrokerRole | None = (
             BrokerRole(config, disk, rng, self.out, self.quorum, self.publisher, self.findings, now)
             if config.is_broker
             else None
@@ -100,8 +106,6 @@ class Node:
     def step(self, event: Event, now: int) -> list[Effect]:
         if self.stopped:
             return []
-        if self.controller_role:
-            self.controller_role.now = now
         try:
             self._route(event, now)
             return self._finish(now)
@@ -115,7 +119,8 @@ class Node:
             first = self._apply_at
         times = self.broker_role.deadlines() if self.broker_role else ()
         if self.controller_role:
-            times = (*times, self.controller_role.next_deadline())
+            role = self.controller_role
+            times = (*times, self._stepped_at if role.has_slices else role.next_deadline())
         for time in times:
             if time is not None and (first is None or time < first):
                 first = time
@@ -157,15 +162,12 @@ class Node:
     def _route(self, event: Event, now: int) -> None:
         kind = type(event)
         if kind is Request:
-            if self.broker_role:
-                self.broker_role.client = event.client  # type: ignore[union-attr]
-                self.broker_role.more = event.more  # type: ignore[union-attr]
-            self._request(event.request, event.token, now)  # type: ignore[union-attr]
+            self._request(event, now)  # type: ignore[arg-type]
         elif kind is TurnEnded:
             if self.broker_role:
                 self.broker_role.replicas.finish_step(now)
         elif kind is RequestAbandoned:
-            self._abandoned(event.request, event.token, now)  # type: ignore[union-attr]
+            self._abandon(event, now)  # type: ignore[arg-type]
         elif kind is Response:
             event.send.on_response(event.response, now)  # type: ignore[union-attr]
         elif kind is Synced:
@@ -179,30 +181,23 @@ class Node:
         else:
             self._tick(now)
 
-    def _request(self, request: Message, token: int, now: int) -> None:
-        kind = request.__api_key__
-        if kind in apis.ANY:
-            apis.ANY[kind].handle(self, request, token, now)
-        elif kind in apis.BROKER and self.broker_role:
-            apis.BROKER[kind].handle(self.broker_role, request, token, now)
-        elif kind in apis.CONTROLLER and self.controller_role:
-            self.controller_role.handle(apis.CONTROLLER[kind], request, lambda r: self.out.reply(token, r), now)
-        elif kind in apis.FORWARDED and self.broker_role:
-            self.broker_role.forwarding.forward(apis.FORWARDED[kind], request, token, now)
-        elif kind in apis.FORWARDED and self.controller_role:
-            self.controller_role.handle(apis.FORWARDED[kind], request, lambda r: self.out.reply(token, r), now)
+    def _request(self, event: Request, now: int) -> None:
+        handler = HANDLERS.get(event.request.__api_key__)
+        if handler is not None and handler.role is not Role.BROKER:
+            handler.handle(self, event, now)
+        elif handler is not None and self.broker_role:
+            handler.handle(self.broker_role, event, now)
         else:
-            self.out.hang_up(token, f"{type(request).__name__} is not served in this role")
+            hang_up_unserved(self.out, event)
 
-    def _abandoned(self, request: Message, token: int, now: int) -> None:
-        """What may be parked for long is let go of; the rest is answered soon, and nobody reads it."""
-        kind = request.__api_key__
-        if kind == apis.FETCH:
-            self.quorum.abandon(token)
-        if self.broker_role and kind in apis.ABANDONED:
-            apis.ABANDONED[kind].abandon(self.broker_role, request, token, now)
-        elif self.broker_role and kind in apis.FORWARDED:
-            self.broker_role.forwarding.abandon(token)
+    def _abandon(self, event: RequestAbandoned, now: int) -> None:
+        """Let go of a request that may be parked for long. Others are answered soon, and their answers are dropped."""
+        key = event.request.__api_key__
+        handler = HANDLERS.get(key)
+        if key == FETCH:
+            self.quorum.abandon(event.token)
+        if self.broker_role and handler is not None and handler.abandon is not None:
+            handler.abandon(self.broker_role, event, now)
 
     def _peer_lost(self, peer: int, now: int) -> None:
         self.quorum.peer_lost(peer, now)
@@ -240,6 +235,7 @@ class Node:
     # --- after every event -------------------------------------------------------------------------------------------
 
     def _finish(self, now: int) -> list[Effect]:
+        self._stepped_at = now
         self._settle(now)
         if self.broker_role:
             replicas = self.broker_role.replicas

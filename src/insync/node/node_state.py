@@ -1,22 +1,20 @@
-"""What a node says of itself and of the brokers it knows: a read-only broker config, `insync.node.state`.
+"""A node's identity, state and known brokers, as the read-only broker config `insync.node.state`.
 
-A supervisor asks for it to tell its own processes from others that answer on the same ports, and this uptime's
-registrations from those that an earlier one left in the metadata log. DescribeConfigs carries it, so that it needs no
-API that Kafka does not have.
+A supervisor reads it to tell its own processes from others that answer on the same ports, and the registrations of this
+incarnation from those that an earlier one left in the metadata log. DescribeConfigs carries it, so no API is needed
+that Kafka does not have.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from insync.node.node import Node
+from insync.node.node_view import NodeView
 
 CONFIG_KEY = "insync.node.state"
 
 
-def encode(node: Node) -> str:
+def encode(node: NodeView) -> str:
     lifecycle = node.lifecycle
     fields = {
         "cluster_id": node.config.cluster_id,

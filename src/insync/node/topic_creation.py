@@ -9,10 +9,10 @@ Notes: topic_auto_create(topic, error).
 from __future__ import annotations
 
 from insync.metadata import topic_names
-from insync.node.apis import create_topics as api
+from insync.node.controller_apis import CREATE_TOPICS
 from insync.node.forwarding import Forwarding
 from insync.sansio import Message, Outbox
-from insync.wire.messages import create_topics as messages
+from insync.wire.messages import create_topics as api
 from insync.wire.types import ms
 
 MAX_WAITING = 1_000
@@ -35,9 +35,9 @@ class TopicCreation:
         if not self._enabled or not fresh:
             return
         self._waiting.update(dict.fromkeys(fresh))
-        request = messages.CreateTopicsRequest(
+        request = api.CreateTopicsRequest(
             topics=tuple(
-                messages.CreatableTopic(
+                api.CreatableTopic(
                     name=name, num_partitions=_DEFAULT, replication_factor=_DEFAULT, assignments=(), configs=()
                 )
                 for name in dict.fromkeys(fresh)
@@ -45,7 +45,7 @@ class TopicCreation:
             timeout=ms(self._timeout),
             validate_only=False,
         )
-        self._forwarding.ask(api, request, self._answered, now)
+        self._forwarding.ask(CREATE_TOPICS, request, self._answered, now)
 
     def _creatable(self, name: str) -> bool:
         return topic_names.is_legal(name) and not topic_names.is_internal(name) and name not in self._waiting

@@ -21,7 +21,7 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING
 
 from insync.escaping import log_value
-from insync.node import apis
+from insync.node.handlers import PARTS
 from insync.sansio import Client, HangUp, Message
 from insync.server.divided import Answer, DividedRequest
 from insync.server.peers import node_of
@@ -234,7 +234,7 @@ class Connection(asyncio.Protocol):
 
     def ask(self, message: Message, slot: Slot, client: Client, *, more: bool) -> None:
         """Hand a request to the node, in parts if it is large."""
-        parts = apis.PARTS.get(slot.exchange.header.api_key)
+        parts = PARTS.get(slot.exchange.header.api_key)
         if parts is not None and slot.size >= parts.smallest:
             requests = parts.divide(message)
             if len(requests) > 1:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from time import monotonic_ns
 
-from insync.node import apis
+from insync.node.handlers import BETWEEN_NODES
 from insync.sansio import Client, HangUp, Message
 from insync.server.connection import Connection, Slot
 from insync.server.limits import Budget, Limits
@@ -115,7 +115,7 @@ class Listener:
     def admit_to_node_turns(self, peer: int, first_api: int) -> bool:
         """Whether a connection that says it is this node's is served as one."""
         if (
-            first_api not in apis.BETWEEN_NODES
+            first_api not in BETWEEN_NODES
             or self._node_connections[peer, first_api] >= MAX_NODE_CONNECTIONS
             or not self._peers.knows(peer)
         ):

@@ -10,7 +10,6 @@ import socket
 import sys
 from collections.abc import Callable, Collection
 
-from insync.node import apis
 from insync.node.node import Node
 from insync.node.topic_names import NodeTopicNames
 from insync.sansio import Shutdown, Stop
@@ -25,7 +24,6 @@ from insync.server.properties import Properties
 from insync.server.runner import Runner
 from insync.server.traffic import Traffic
 from insync.server.turns import Turns
-from insync.wire.apis import SERVED
 from insync.wire.edge import Edge
 
 log = logging.getLogger("insync.server")
@@ -69,7 +67,7 @@ class Server:
             peers=peers,
             known_brokers=lambda: [broker.id for broker in node.image.brokers.values() if not broker.fenced],
             traffic=self.traffic,
-            edge=Edge(apis.TYPES, SERVED, NodeTopicNames(node)),
+            edge=Edge(NodeTopicNames(node)),
         )
         self._stop_when_told(loop, runner)
         runner.start()

@@ -24,8 +24,8 @@ class Api(NamedTuple):
 
 
 _TABLE = (
-    Api(0, "produce", 13, (0, 13)),  # 0 to 2 are advertised for librdkafka only: see versions.LOWEST_PRODUCE
-    Api(1, "fetch", 17, (4, 18)),
+    Api(0, "produce", 13, (0, 13)),  # 0 to 2 are advertised for librdkafka only: see `edge.LOWEST_PRODUCE`
+    Api(1, "fetch", 17, (4, 18)),  # 18 adds a high watermark (KIP-1166) that leaders of the quorum do not need
     Api(2, "list_offsets", 11, (1, 11)),
     Api(3, "metadata", 13, (0, 13)),
     Api(8, "offset_commit", 9, (2, 9)),
@@ -83,3 +83,6 @@ APIS = {api.name: api for api in _TABLE}
 
 SERVED: dict[int, tuple[int, int]] = {api.key: api.served for api in _TABLE if api.served is not None}
 """By key, in order: the versions that clients may speak, as ApiVersions lists them."""
+
+PINNED: dict[int, int] = {api.key: api.pinned for api in _TABLE}
+"""By key: the version that nodes speak."""

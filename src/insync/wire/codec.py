@@ -15,6 +15,7 @@ from typing import Any
 from kio.index import UnknownAPIKey, UnknownEntity, load_request_schema, load_response_schema
 
 from insync.wire import entities, get_replica_log_info
+from insync.wire.apis import PINNED
 from insync.wire.errors import MalformedFrame, UnknownApi
 from insync.wire.varint import read_uvarint
 from insync.wire.writing import encode_as
@@ -41,6 +42,13 @@ class RequestHeader:
 def request_type(api_key: int, version: int) -> Any:
     """The class of a request; UnknownApi if there is none."""
     return _schema(_OWN_REQUESTS, load_request_schema, api_key, version)
+
+
+@cache
+def pinned_request_type(api_key: int) -> Any | None:
+    """The class of a request in the version that nodes speak; None if nodes do not serve the API."""
+    version = PINNED.get(api_key)
+    return None if version is None else request_type(api_key, version)
 
 
 @cache

@@ -1,18 +1,17 @@
-"""DescribeConfigs (32): what holds for a topic or a broker, and where each value comes from.
+"""DescribeConfigs: the configs of a topic or a broker, and where each value comes from.
 
 A topic's value is its own, else this broker's default, the cluster's, that of the node's file, or the built-in one. The
-broker with the empty name is the cluster's defaults: only those that are set. Leaves out: other resources (loggers,
-groups, client metrics).
+broker with the empty name stands for the cluster's defaults: only those that are set. Not included: other resources
+(loggers, groups, client metrics).
 
-Controllers that are no brokers may be out of a client's reach. A broker passes a request for the findings of one of
-them on to it.
+Clients may be unable to reach a controller that is not a broker. A broker passes a request for the findings of such a
+controller on to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from insync import findings
 from insync.metadata import apache_broker_keys, config_docs, configs, topic_names
@@ -20,22 +19,16 @@ from insync.metadata.configs import ConfigKey, Resource
 from insync.metadata.image import CLUSTER_DEFAULTS, Image
 from insync.node import node_state
 from insync.node.config import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING, UNKNOWN, NodeConfig, StaticConfig
-from insync.node.parts import Parts, without_repeats
-from insync.sansio import Message
+from insync.node.node_view import NodeView
+from insync.sansio import Request
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import describe_configs as api
 from insync.wire.types import NO_DURATION
 
-if TYPE_CHECKING:
-    from insync.node.node import Node
-
-KEY = 32
 CHANNEL = "forward"
 
-PARTS = Parts(asked=("resources",), answered=("results",), limit=200, without_repeats=without_repeats("resources"))
-
 TOPIC, BROKER, CLUSTER, STATIC, BUILT_IN = range(1, 6)
-"""Kafka's numbers of where a value comes from."""
+"""Kafka's numbers for the source of a value."""
 
 _INT_MAX = 2**31 - 1
 _TYPES = {"BOOLEAN": BOOLEAN, "STRING": STRING, "INT": INT, "LONG": LONG, "DOUBLE": DOUBLE, "LIST": LIST}
@@ -44,25 +37,26 @@ _NULL_BY_DEFAULT = ("log.flush.interval.ms", "log.retention.ms", "log.roll.jitte
 """Broker configs without a value of their own in Kafka: a coarser one (log.retention.hours) has the default."""
 
 Source = tuple[str, str, int]
-"""(name, value, where from)."""
-Described = dict[tuple[object, ...], tuple[Message, ...]]
-"""By the settings that make them: lines that several resources of one request share."""
+"""(name, value, source)."""
+Described = dict[tuple[object, ...], tuple[api.DescribeConfigsResourceResult, ...]]
+"""Lines that several resources of one request share, by the settings that they are made from."""
 
 
-def handle(node: Node, request: Message, token: int, now: int) -> None:
+def handle(node: NodeView, event: Request, now: int) -> None:
+    request: api.DescribeConfigsRequest = event.request
     controller = _controller_asked_for(node, request)
     if controller is None:
-        node.out.reply(token, _answer(node, request))
+        node.out.reply(event.token, _answer(node, request))
         return
 
-    def on_response(response: Message | None, now: int) -> None:
-        node.out.reply(token, _unanswered(request) if response is None else response)
+    def on_response(response: api.DescribeConfigsResponse | None, now: int) -> None:
+        node.out.reply(event.token, _unanswered(request) if response is None else response)
 
     node.out.send(controller, CHANNEL, request, on_response, node.config.quorum.request_timeout_ms)
 
 
-def _controller_asked_for(node: Node, request: Message) -> int | None:
-    """The voter, which is not this node, whose findings and nothing else this request is about."""
+def _controller_asked_for(node: NodeView, request: api.DescribeConfigsRequest) -> int | None:
+    """The other voter if the request asks for its findings and nothing else."""
     if node.broker_role is None or len(request.resources) != 1:
         return None
     (resource,) = request.resources
@@ -72,7 +66,7 @@ def _controller_asked_for(node: Node, request: Message) -> int | None:
     return others.get(resource.resource_name)
 
 
-def _unanswered(request: Message) -> Message:
+def _unanswered(request: api.DescribeConfigsRequest) -> api.DescribeConfigsResponse:
     (resource,) = request.resources
     result = api.DescribeConfigsResult(
         error_code=ErrorCode.request_timed_out,
@@ -84,13 +78,18 @@ def _unanswered(request: Message) -> Message:
     return api.DescribeConfigsResponse(throttle_time=NO_DURATION, results=(result,))
 
 
-def _answer(node: Node, request: Message) -> Message:
+def _answer(node: NodeView, request: api.DescribeConfigsRequest) -> api.DescribeConfigsResponse:
     described: Described = {}
     results = tuple(_result(node, resource, request, described) for resource in request.resources)
     return api.DescribeConfigsResponse(throttle_time=NO_DURATION, results=results)
 
 
-def _result(node: Node, resource: Message, request: Message, described: Described) -> Message:
+def _result(
+    node: NodeView,
+    resource: api.DescribeConfigsResource,
+    request: api.DescribeConfigsRequest,
+    described: Described,
+) -> api.DescribeConfigsResult:
     error, message = _problem(node, resource.resource_type, resource.resource_name)
     lines = () if error is not ErrorCode.none else _shared_lines(node, resource, request, described)
     return api.DescribeConfigsResult(
@@ -102,8 +101,13 @@ def _result(node: Node, resource: Message, request: Message, described: Describe
     )
 
 
-def _shared_lines(node: Node, resource: Message, request: Message, described: Described) -> tuple[Message, ...]:
-    """Topics with the same settings of their own have the same lines: they are made once for all of a request."""
+def _shared_lines(
+    node: NodeView,
+    resource: api.DescribeConfigsResource,
+    request: api.DescribeConfigsRequest,
+    described: Described,
+) -> tuple[api.DescribeConfigsResourceResult, ...]:
+    """Topics with equal settings of their own share their lines, which are made once per request."""
     kind, asked = resource.resource_type, resource.configuration_keys
     own = node.image.configs.get((kind, resource.resource_name), {})
     name = "" if kind == Resource.TOPIC else resource.resource_name
@@ -113,7 +117,9 @@ def _shared_lines(node: Node, resource: Message, request: Message, described: De
     return described[key]
 
 
-def _as_asked(line: Message, request: Message) -> Message:
+def _as_asked(
+    line: api.DescribeConfigsResourceResult, request: api.DescribeConfigsRequest
+) -> api.DescribeConfigsResourceResult:
     return replace(
         line,
         synonyms=line.synonyms if request.include_synonyms else (),
@@ -121,42 +127,42 @@ def _as_asked(line: Message, request: Message) -> Message:
     )
 
 
-def _problem(node: Node, kind: int, name: str) -> tuple[ErrorCode, str | None]:
+def _problem(node: NodeView, kind: int, name: str) -> tuple[ErrorCode, str | None]:
     if kind == Resource.TOPIC:
         known = name in node.image.topic_ids
         return (ErrorCode.none, None) if known else (topic_names.absence(name), f"The topic '{name}' does not exist.")
     if kind != Resource.BROKER:
-        return ErrorCode.invalid_request, f"Configs of resource type {kind} are not kept here."
+        return ErrorCode.invalid_request, f"Configs of resource type {kind} are not supported."
     if name not in ("", str(node.id)):
         return ErrorCode.invalid_request, f"This is node {node.id}: ask broker {name} itself."
     return ErrorCode.none, None
 
 
-def _lines(node: Node, resource: Message) -> tuple[Message, ...]:
+def _lines(node: NodeView, resource: api.DescribeConfigsResource) -> tuple[api.DescribeConfigsResourceResult, ...]:
     image, name = node.image, resource.resource_name
     if resource.resource_type == Resource.TOPIC:
-        found = [_line(key, topic_sources(image, name, node.id, key)) for key in configs.TOPIC_KEYS.values()]
+        lines = [_line(key, topic_sources(image, name, node.id, key)) for key in configs.TOPIC_KEYS.values()]
     elif name:
-        found = [_broker_line(image, node.id, key) for key in configs.BROKER_KEYS.values()]
+        lines = [_broker_line(image, node.id, key) for key in configs.BROKER_KEYS.values()]
         static = {config.name: config for config in node.config.static_configs or _essential(node.config)}
-        stored = _stored_without_meaning(image, node.id, static)
-        found += stored.values()
-        found += [_static_line(config) for name, config in static.items() if name not in stored]
-        found.append(_own_line(node_state.CONFIG_KEY, node_state.encode(node)))
-        found.append(_own_line(findings.CONFIG_KEY, findings.encode(node.findings.current())))
+        stored = _stored_without_effect(image, node.id, static)
+        lines += stored.values()
+        lines += [_static_line(config) for name, config in static.items() if name not in stored]
+        lines.append(_own_line(node_state.CONFIG_KEY, node_state.encode(node)))
+        lines.append(_own_line(findings.CONFIG_KEY, findings.encode(node.findings.current())))
     else:
         keys = configs.BROKER_KEYS
         shared = image.configs.get(CLUSTER_DEFAULTS, {})
-        found = [_line(keys[key], [(key, value, CLUSTER)]) for key, value in shared.items() if key in keys]
-        found += [_stored_line(key, [(key, value, CLUSTER)]) for key, value in shared.items() if key not in keys]
-        if findings.CONFIG_KEY in (resource.configuration_keys or ()):  # without a quorum, no client knows our id
-            found.append(_own_line(findings.CONFIG_KEY, findings.encode(node.findings.current())))
+        lines = [_line(keys[key], [(key, value, CLUSTER)]) for key, value in shared.items() if key in keys]
+        lines += [_stored_line(key, [(key, value, CLUSTER)]) for key, value in shared.items() if key not in keys]
+        if findings.CONFIG_KEY in (resource.configuration_keys or ()):  # without a quorum, clients do not know our id
+            lines.append(_own_line(findings.CONFIG_KEY, findings.encode(node.findings.current())))
     asked = resource.configuration_keys
-    return tuple(line for line in sorted(found, key=lambda line: line.name) if asked is None or line.name in asked)
+    return tuple(line for line in sorted(lines, key=lambda line: line.name) if asked is None or line.name in asked)
 
 
 def topic_sources(image: Image, topic: str, node_id: int, key: ConfigKey) -> list[Source]:
-    """All that speak for a topic's config at this node, the one in force first."""
+    """All sources of a topic's config at this node, the one in force first."""
     own = image.configs.get((Resource.TOPIC, topic), {})
     sources = [(key.name, own[key.name], TOPIC)] if key.name in own else []
     return [*sources, *_broker_sources(image, node_id, key, key.synonym)]
@@ -168,32 +174,34 @@ def _broker_sources(image: Image, node_id: int, key: ConfigKey, name: str) -> li
         (image.configs.get(CLUSTER_DEFAULTS, {}), CLUSTER),
         (image.defaults, STATIC),
     )
-    found = [(name, values[name], source) for values, source in layers if name and name in values]
-    return found if not name or name in _NULL_BY_DEFAULT else [*found, (name, key.default, BUILT_IN)]
+    sources = [(name, values[name], source) for values, source in layers if name and name in values]
+    return sources if not name or name in _NULL_BY_DEFAULT else [*sources, (name, key.default, BUILT_IN)]
 
 
-def _broker_line(image: Image, node_id: int, key: ConfigKey) -> Message:
+def _broker_line(image: Image, node_id: int, key: ConfigKey) -> api.DescribeConfigsResourceResult:
     line = _line(key, _broker_sources(image, node_id, key, key.name))
     return line if line.synonyms else replace(line, value=None)
 
 
-def _stored_without_meaning(image: Image, node_id: int, static: Mapping[str, StaticConfig]) -> dict[str, Message]:
-    """Dynamic configs that this node stores for those who set them, by name."""
+def _stored_without_effect(
+    image: Image, node_id: int, static: Mapping[str, StaticConfig]
+) -> dict[str, api.DescribeConfigsResourceResult]:
+    """Dynamic configs that this node stores and does not use, by name."""
     own = image.configs.get((Resource.BROKER, str(node_id)), {})
     shared = image.configs.get(CLUSTER_DEFAULTS, {})
-    found: dict[str, Message] = {}
+    lines: dict[str, api.DescribeConfigsResourceResult] = {}
     for name in (*own, *shared):
         if name not in configs.BROKER_KEYS:
             sources = [
                 (name, values[name], source) for values, source in ((own, BROKER), (shared, CLUSTER)) if name in values
             ]
             given = static[name].value if name in static else None
-            found[name] = _stored_line(name, sources if given is None else [*sources, (name, given, STATIC)])
-    return found
+            lines[name] = _stored_line(name, sources if given is None else [*sources, (name, given, STATIC)])
+    return lines
 
 
-def _stored_line(name: str, sources: list[Source]) -> Message:
-    """What is not known may be a secret: as in Kafka its value is not told."""
+def _stored_line(name: str, sources: list[Source]) -> api.DescribeConfigsResourceResult:
+    """As in Kafka the value of an unknown config is hidden: it may be a secret."""
     kind = _TYPES.get(apache_broker_keys.DYNAMIC.get(name, ""), UNKNOWN)
     secret = kind == UNKNOWN
     return api.DescribeConfigsResourceResult(
@@ -211,7 +219,7 @@ def _stored_line(name: str, sources: list[Source]) -> Message:
     )
 
 
-def _line(key: ConfigKey, sources: list[Source]) -> Message:
+def _line(key: ConfigKey, sources: list[Source]) -> api.DescribeConfigsResourceResult:
     _, value, source = sources[0] if sources else (key.name, key.default, BUILT_IN)
     return api.DescribeConfigsResourceResult(
         name=key.name,
@@ -234,7 +242,7 @@ def _type(key: ConfigKey) -> int:
 
 
 def _essential(config: NodeConfig) -> tuple[StaticConfig, ...]:
-    """Of a node that no properties file describes: what tools cannot do without."""
+    """What tools require, for a node without a properties file."""
     node_id = str(config.node_id)
     return (
         StaticConfig(name="broker.id", kind=INT, value=node_id, default="-1"),
@@ -244,12 +252,12 @@ def _essential(config: NodeConfig) -> tuple[StaticConfig, ...]:
     )
 
 
-def _own_line(name: str, value: str) -> Message:
-    """What a node says of itself under a config's name; Kafka has no such key."""
+def _own_line(name: str, value: str) -> api.DescribeConfigsResourceResult:
+    """A config of insync's own, which Kafka does not have."""
     return _static_line(StaticConfig(name=name, kind=STRING, value=value, default=None))
 
 
-def _static_line(config: StaticConfig) -> Message:
+def _static_line(config: StaticConfig) -> api.DescribeConfigsResourceResult:
     sources = [(config.value, STATIC), (config.default, BUILT_IN)]
     if config.value == config.default:
         sources = sources[1:]

@@ -1,27 +1,23 @@
-"""DescribeLogDirs (35): the one log directory of this broker, and what each replica takes of it.
+"""DescribeLogDirs: this broker's one log directory, and the size of each replica in it.
 
-Leaves out: the size of the volume, which only the operating system knows.
+Not included: the size of the volume, which only the operating system knows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from insync.node.broker_role import BrokerRole
 from insync.replication.replica import Replica
-from insync.sansio import Message
+from insync.sansio import Request
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import describe_log_dirs as api
 from insync.wire.types import NO_DURATION
 
-if TYPE_CHECKING:
-    from insync.node.broker_role import BrokerRole
 
-KEY = 35
-
-
-def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:
-    asked = None if request.topics is None else _by_topic(request.topics)
+def handle(broker: BrokerRole, event: Request, now: int) -> None:
+    request: api.DescribeLogDirsRequest = event.request
+    asked = None if request.topics is None else _indexes_by_topic(request.topics)
     topics: dict[str, list[Replica]] = {}
     for replica in broker.replicas.replicas.values():
         partition = replica.partition
@@ -32,21 +28,19 @@ def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:
         log_dir=broker.config.log_dir,
         topics=tuple(_topic(name, replicas) for name, replicas in sorted(topics.items())),
     )
-    broker.out.reply(
-        token,
-        api.DescribeLogDirsResponse(throttle_time=NO_DURATION, error_code=ErrorCode.none, results=(result,)),
-    )
+    answer = api.DescribeLogDirsResponse(throttle_time=NO_DURATION, error_code=ErrorCode.none, results=(result,))
+    broker.out.reply(event.token, answer)
 
 
-def _by_topic(topics: Sequence[Message]) -> dict[str, set[int]]:
+def _indexes_by_topic(topics: Sequence[api.DescribableLogDirTopic]) -> dict[str, set[int]]:
     """A topic may be named more than once."""
-    asked: dict[str, set[int]] = {}
+    indexes: dict[str, set[int]] = {}
     for topic in topics:
-        asked.setdefault(topic.topic, set()).update(topic.partitions)
-    return asked
+        indexes.setdefault(topic.topic, set()).update(topic.partitions)
+    return indexes
 
 
-def _topic(name: str, replicas: list[Replica]) -> Message:
+def _topic(name: str, replicas: list[Replica]) -> api.DescribeLogDirsTopic:
     return api.DescribeLogDirsTopic(
         name=name,
         partitions=tuple(

@@ -1,25 +1,22 @@
-"""DescribeProducers (61): who writes to the partitions that this broker has. Leaves out: transactions."""
+"""DescribeProducers: the producers that write to partitions of this broker. Not included: transactions."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from insync.metadata import topic_names
+from insync.node.broker_role import BrokerRole
 from insync.node.parts import Parts
-from insync.sansio import Message
+from insync.sansio import Request
 from insync.storage.log import Log
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import describe_producers as api
 from insync.wire.types import NO_DURATION
 
-if TYPE_CHECKING:
-    from insync.node.broker_role import BrokerRole
-
-KEY = 61
+_NO_COORDINATOR = -1
 
 
-def _without_repeats(request: Message) -> Message:
+def _without_repeats(request: api.DescribeProducersRequest) -> api.DescribeProducersRequest:
     topics: dict[str, dict[int, None]] = {}
     for topic in request.topics:
         topics.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
@@ -35,10 +32,9 @@ PARTS = Parts(
     without_repeats=_without_repeats,
 )
 
-_NO_COORDINATOR = -1
 
-
-def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:
+def handle(broker: BrokerRole, event: Request, now: int) -> None:
+    request: api.DescribeProducersRequest = event.request
     topics = tuple(
         api.TopicResponse(
             name=topic.name,
@@ -46,10 +42,10 @@ def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:
         )
         for topic in request.topics
     )
-    broker.out.reply(token, api.DescribeProducersResponse(throttle_time=NO_DURATION, topics=topics))
+    broker.out.reply(event.token, api.DescribeProducersResponse(throttle_time=NO_DURATION, topics=topics))
 
 
-def _partition(broker: BrokerRole, topic: str, index: int) -> Message:
+def _partition(broker: BrokerRole, topic: str, index: int) -> api.PartitionResponse:
     known = broker.publisher.image.find(topic, index)
     if known is None:
         return _line(index, topic_names.absence(topic), ())
@@ -59,13 +55,13 @@ def _partition(broker: BrokerRole, topic: str, index: int) -> Message:
     return _line(index, ErrorCode.none, _producers(replica.log))
 
 
-def _line(index: int, error: ErrorCode, producers: tuple[Message, ...]) -> Message:
+def _line(index: int, error: ErrorCode, producers: tuple[api.ProducerState, ...]) -> api.PartitionResponse:
     return api.PartitionResponse(
         partition_index=index, error_code=error, error_message=None, active_producers=producers
     )
 
 
-def _producers(log: Log) -> tuple[Message, ...]:
+def _producers(log: Log) -> tuple[api.ProducerState, ...]:
     return tuple(
         api.ProducerState(
             producer_id=producer_id,

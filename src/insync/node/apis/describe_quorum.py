@@ -1,36 +1,31 @@
-"""DescribeQuorum (55): the metadata quorum as its leader sees it. A broker that is not the leader asks the leader."""
+"""DescribeQuorum: the metadata quorum as its leader knows it. A broker that is not the leader asks the leader."""
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING
-
-from insync.sansio import Message
+from insync.node.controller_apis import Forwardable
+from insync.node.node_view import NodeView
+from insync.sansio import Request
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import describe_quorum as api
 from insync.wire.types import METADATA_TOPIC
 
-if TYPE_CHECKING:
-    from insync.node.node import Node
 
-KEY = 55
-
-
-def handle(node: Node, request: Message, token: int, now: int) -> None:
-    if not _asks_for_the_metadata_log(request):
-        node.out.reply(token, _unknown(request))
+def handle(node: NodeView, event: Request, now: int) -> None:
+    request: api.DescribeQuorumRequest = event.request
+    if not _is_for_metadata_log(request):
+        node.out.reply(event.token, _unknown(request))
     elif node.quorum.is_leader or node.broker_role is None:
-        node.quorum.handle_describe_quorum(request, token, now)
+        node.quorum.handle_describe_quorum(request, event.token, now)
     else:
-        node.broker_role.forwarding.forward(sys.modules[__name__], request, token, now)
+        node.broker_role.forwarding.forward(_FORWARDABLE, request, event.token, now)
 
 
-def _asks_for_the_metadata_log(request: Message) -> bool:
+def _is_for_metadata_log(request: api.DescribeQuorumRequest) -> bool:
     asked = [(topic.topic_name, line.partition_index) for topic in request.topics for line in topic.partitions]
     return asked == [(METADATA_TOPIC, 0)]
 
 
-def _unknown(request: Message) -> Message:
+def _unknown(request: api.DescribeQuorumRequest) -> api.DescribeQuorumResponse:
     topics = tuple(
         api.ResponseTopic(
             topic_name=topic.topic_name,
@@ -53,5 +48,8 @@ def _unknown(request: Message) -> Message:
     return api.DescribeQuorumResponse(error_code=ErrorCode.none, error_message=None, topics=topics, nodes=())
 
 
-def refuse(request: Message, error: ErrorCode) -> Message:
+def _refuse(_: api.DescribeQuorumRequest, error: ErrorCode) -> api.DescribeQuorumResponse:
     return api.DescribeQuorumResponse(error_code=error, error_message=None, topics=(), nodes=())
+
+
+_FORWARDABLE = Forwardable(refuse=_refuse)

@@ -1,35 +1,30 @@
-"""DescribeTopicPartitions (75): partitions with their ELR, a page at a time.
+"""DescribeTopicPartitions: partitions with their ELR, a page at a time.
 
 Topics are listed by name; the cursor of an answer names the first partition that did not fit. ELR lists are empty where
-there are none, never null: Java clients fall over null (W10).
+there are none, never null: Java clients fail on null (W10).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from insync.metadata import topic_names
 from insync.metadata.image import Image
 from insync.metadata.partition import NO_LEADER, Partition
-from insync.sansio import Message
+from insync.node.node_view import NodeView
+from insync.sansio import Request
 from insync.wire import operations
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import describe_topic_partitions as api
 from insync.wire.types import NO_DURATION
 
-if TYPE_CHECKING:
-    from insync.node.node import Node
-
-KEY = 75
-
 MAX_PARTITIONS = 2_000
 
 
-def handle(node: Node, request: Message, token: int, now: int) -> None:
+def handle(node: NodeView, event: Request, now: int) -> None:
+    request: api.DescribeTopicPartitionsRequest = event.request
     image, cursor = node.image, request.cursor
     if cursor is not None and cursor.partition_index < 0:
         refused = tuple(_refused(topic.name) for topic in request.topics)
-        node.out.reply(token, api.DescribeTopicPartitionsResponse(throttle_time=NO_DURATION, topics=refused))
+        node.out.reply(event.token, api.DescribeTopicPartitionsResponse(throttle_time=NO_DURATION, topics=refused))
         return
     names = sorted(dict.fromkeys(topic.name for topic in request.topics) or _complete_topics(image))
     first = 0
@@ -37,25 +32,27 @@ def handle(node: Node, request: Message, token: int, now: int) -> None:
         names = [name for name in names if name >= cursor.topic_name]
         first = max(0, cursor.partition_index) if names and names[0] == cursor.topic_name else 0
     room = max(1, min(request.response_partition_limit, MAX_PARTITIONS))
-    topics, following = _page(image, names, first, room)
-    node.out.reply(
-        token,
-        api.DescribeTopicPartitionsResponse(throttle_time=NO_DURATION, topics=tuple(topics), next_cursor=following),
+    topics, next_cursor = _page(image, names, first, room)
+    answer = api.DescribeTopicPartitionsResponse(
+        throttle_time=NO_DURATION, topics=tuple(topics), next_cursor=next_cursor
     )
+    node.out.reply(event.token, answer)
 
 
 def _complete_topics(image: Image) -> list[str]:
     return [name for name, topic_id in image.topic_ids.items() if topic_id not in image.incomplete_topics]
 
 
-def _refused(name: str) -> Message:
+def _refused(name: str) -> api.DescribeTopicPartitionsResponseTopic:
     return api.DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.invalid_request, name=name, topic_id=None, is_internal=False, partitions=()
     )
 
 
-def _page(image: Image, names: list[str], first: int, room: int) -> tuple[list[Message], Message | None]:
-    topics: list[Message] = []
+def _page(
+    image: Image, names: list[str], first: int, room: int
+) -> tuple[list[api.DescribeTopicPartitionsResponseTopic], api.ResponseCursor | None]:
+    topics: list[api.DescribeTopicPartitionsResponseTopic] = []
     for name in names:
         if room == 0:
             return topics, api.ResponseCursor(topic_name=name, partition_index=0)
@@ -73,7 +70,7 @@ def _partitions(image: Image, name: str, first: int) -> list[Partition]:
     return [] if topic_id is None else [p for p in image.partitions[topic_id].values() if p.index >= first]
 
 
-def _topic(image: Image, name: str, partitions: list[Partition]) -> Message:
+def _topic(image: Image, name: str, partitions: list[Partition]) -> api.DescribeTopicPartitionsResponseTopic:
     topic_id = image.complete_topic(name)
     return api.DescribeTopicPartitionsResponseTopic(
         error_code=topic_names.absence(name) if topic_id is None else ErrorCode.none,
@@ -81,11 +78,11 @@ def _topic(image: Image, name: str, partitions: list[Partition]) -> Message:
         topic_id=topic_id,
         is_internal=topic_names.is_internal(name),
         partitions=tuple(_partition(image, partition) for partition in partitions),
-        topic_authorized_operations=operations.ON_TOPIC,  # unlike elsewhere, nobody has to ask
+        topic_authorized_operations=operations.ON_TOPIC,  # unlike in Metadata, no field asks for them
     )
 
 
-def _partition(image: Image, partition: Partition) -> Message:
+def _partition(image: Image, partition: Partition) -> api.DescribeTopicPartitionsResponsePartition:
     brokers = image.brokers
     leaderless = partition.leader == NO_LEADER
     return api.DescribeTopicPartitionsResponsePartition(

@@ -1,55 +1,53 @@
-"""Envelope (58): a request that a broker forwards to the active controller. Between nodes only."""
+"""Envelope: a request that a broker forwards to the active controller. Between nodes only."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from insync.node import apis
-from insync.node.apis import describe_quorum
-from insync.sansio import Message
+from insync.node.controller_apis import FORWARDED
+from insync.node.node_view import NodeView
+from insync.sansio import Message, Request
 from insync.wire import codec
+from insync.wire.apis import APIS
 from insync.wire.errors import ErrorCode, MalformedFrame
 from insync.wire.messages import envelope as api
 
-if TYPE_CHECKING:
-    from insync.node.node import Node
-
-KEY = 58
+_DESCRIBE_QUORUM = APIS["describe_quorum"].key
 
 
-def handle(node: Node, request: Message, token: int, now: int) -> None:
+def handle(node: NodeView, event: Request, now: int) -> None:
+    request: api.EnvelopeRequest = event.request
     role = node.controller_role
     if role is None or not role.active:
-        node.out.reply(token, api.EnvelopeResponse(response_data=None, error_code=ErrorCode.not_controller))
+        _refuse(node, event.token, ErrorCode.not_controller)
         return
-    inner = _opened(request)
+    inner = _unwrap(request)
     key = -1 if inner is None else inner.__api_key__
-    if key == describe_quorum.KEY:  # the quorum answers, nothing is to be decided
+    if key == _DESCRIBE_QUORUM:  # the quorum answers; there is nothing to decide
         described = codec.encode_response(node.quorum.describe(now), 0)
-        node.out.reply(token, api.EnvelopeResponse(response_data=described, error_code=ErrorCode.none))
+        node.out.reply(event.token, api.EnvelopeResponse(response_data=described, error_code=ErrorCode.none))
         return
-    controller_api = apis.FORWARDED.get(key)
+    controller_api = FORWARDED.get(key)
     if controller_api is None:
-        node.out.reply(token, api.EnvelopeResponse(response_data=None, error_code=ErrorCode.invalid_request))
+        _refuse(node, event.token, ErrorCode.invalid_request)
         return
 
     def answer(response: Message) -> None:
-        deposed = response == controller_api.refuse(inner, ErrorCode.not_controller)
-        node.out.reply(
-            token,
-            api.EnvelopeResponse(
-                response_data=None if deposed else codec.encode_response(response, 0),
-                error_code=ErrorCode.not_controller if deposed else ErrorCode.none,
-            ),
-        )
+        if response == controller_api.refuse(inner, ErrorCode.not_controller):  # it was deposed meanwhile
+            _refuse(node, event.token, ErrorCode.not_controller)
+        else:
+            data = codec.encode_response(response, 0)
+            node.out.reply(event.token, api.EnvelopeResponse(response_data=data, error_code=ErrorCode.none))
 
     role.handle(controller_api, inner, answer, now)
 
 
-def _opened(request: Message) -> Message | None:
-    """None if the bytes are no request that nodes send: whoever sent them is told so, and the controller goes on."""
+def _refuse(node: NodeView, token: int, error: ErrorCode) -> None:
+    node.out.reply(token, api.EnvelopeResponse(response_data=None, error_code=error))
+
+
+def _unwrap(request: api.EnvelopeRequest) -> Message | None:
+    """The request in the envelope; None if its bytes are not a request in the version that nodes speak."""
     try:
         header, inner = codec.decode_request(request.request_data)
     except MalformedFrame:
         return None
-    return inner if type(inner) is apis.TYPES.get(header.api_key) else None
+    return inner if type(inner) is codec.pinned_request_type(header.api_key) else None

@@ -1,29 +1,25 @@
-"""Produce (0), by topic id: append to the partitions that this broker leads (P)."""
+"""Produce, by topic id: append to the partitions that this broker leads (P)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from insync.node.broker_role import BrokerRole
 from insync.node.parts import Parts
-from insync.sansio import Message
+from insync.sansio import Request
+from insync.wire.messages import produce as api
 
-if TYPE_CHECKING:
-    from insync.node.broker_role import BrokerRole
-
-KEY = 0
 ADMINISTRATOR = "__admin_client"
-"""The only client that may write to the brokers' own topics, as in Kafka; others would break groups with it."""
+"""The only client id that may write to the brokers' own topics, as in Kafka; other writes there would break groups."""
 
 CODEC_AT, CODEC_MASK = 22, 0b111
-"""Where a batch says how its records are compressed."""
+"""Where a batch has the codec of its records."""
 PART_BYTES = 1 << 16
 COMPRESSED_PART_BYTES = 1_400
 HEAVIEST_BOMB = 12
 
 
-def _weigh(data: Message) -> int:
-    """By what an append costs: so much for itself, and more for every byte that is copied and checked. A small batch
-    may hold a thousand times its size when it is uncompressed, up to the topic's limit."""
+def _weigh(data: api.PartitionProduceData) -> int:
+    """The cost of an append: a fixed part, and a part for every byte that is copied and checked. A small compressed
+    batch may hold a thousand times its size, up to the topic's limit."""
     records = data.records
     if records is None:
         return 1
@@ -43,10 +39,6 @@ PARTS = Parts(
 """P1: the unit is the partition's batch. A part with acks=all waits for its own high watermarks."""
 
 
-def handle(broker: BrokerRole, request: Message, token: int, now: int) -> None:
-    internal = broker.client.id == ADMINISTRATOR
-    broker.replicas.produce(request, token, now, more=broker.more, internal=internal)
-
-
-def abandon(broker: BrokerRole, request: Message, token: int, now: int) -> None:
-    broker.replicas.abandon_produce(token)
+def handle(broker: BrokerRole, event: Request, now: int) -> None:
+    internal = event.client.id == ADMINISTRATOR
+    broker.replicas.produce(event.request, event.token, now, more=event.more, internal=internal)

@@ -1,21 +1,20 @@
-"""UpdateFeatures (57): the levels of features. Leaves out: changing them.
+"""UpdateFeatures: the levels of features. Not included: changing them.
 
-A cluster runs at the levels it was made with, the only ones that this code knows. A request for just these succeeds,
-so that tools which make sure of a level can; anything else is refused and nothing changes.
+A cluster runs at the levels it was formatted with, the only ones that this code supports. A request for those levels
+succeeds, so that tools can ensure a level; any other is refused and nothing changes.
 """
+
+from __future__ import annotations
 
 from insync.controller.config import FEATURES
 from insync.controller.controller import Controller
 from insync.controller.decision import Decision
-from insync.sansio import Message
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import update_features as api
 from insync.wire.types import NO_DURATION
 
-KEY = 57
 
-
-def decide(controller: Controller, request: Message, now: int) -> Decision:
+def decide(controller: Controller, request: api.UpdateFeaturesRequest, now: int) -> Decision:
     levels = controller.image.features
     for update in request.feature_updates:
         problem = _problem(update, levels.get(update.feature, 0))
@@ -24,10 +23,9 @@ def decide(controller: Controller, request: Message, now: int) -> Decision:
     return Decision(records=(), response=_answer(ErrorCode.none, None))
 
 
-def _problem(update: Message, level: int) -> str | None:
-    """Why a feature cannot get this level, in Kafka's words: the tools print them for every feature of the request, so
-    they name the one that is at fault.
-    """
+def _problem(update: api.FeatureUpdateKey, level: int) -> str | None:
+    """Why a feature cannot get this level, in Kafka's words. The tools print it for every feature of the request, so
+    it names the feature."""
     wanted, supported = update.max_version_level, dict(FEATURES).get(update.feature, 0)
     if wanted < 0:
         reason = "A feature version cannot be less than 0."
@@ -43,9 +41,9 @@ def _problem(update: Message, level: int) -> str | None:
     )
 
 
-def refuse(request: Message, error: ErrorCode) -> Message:
+def refuse(_: api.UpdateFeaturesRequest, error: ErrorCode) -> api.UpdateFeaturesResponse:
     return _answer(error, None)
 
 
-def _answer(error: ErrorCode, message: str | None) -> Message:
+def _answer(error: ErrorCode, message: str | None) -> api.UpdateFeaturesResponse:
     return api.UpdateFeaturesResponse(throttle_time=NO_DURATION, error_code=error, error_message=message)

@@ -9,6 +9,7 @@ from typing import Any
 from kio.schema.api_versions.v0.response import ApiVersion, ApiVersionsResponse
 
 from insync.wire import codec, entities, fast, fast_metadata, fast_requests, frames
+from insync.wire.apis import PINNED, SERVED
 from insync.wire.edge import translate
 from insync.wire.edge.cluster import API_VERSIONS, METADATA
 from insync.wire.edge.exchange import Exchange, TopicNames
@@ -31,17 +32,13 @@ _FAST_RESPONSES = {
 
 
 class Edge:
-    """`types`: by API key the class of request that the node takes. `served`: by API key the versions for clients.
+    """`served`: by API key the versions for clients. Nodes speak the pinned version of an API that is not in it."""
 
-    An API that has a type but is not in `served` is one between nodes, which speak the version of its type.
-    """
+    __slots__ = ("_api_versions", "_names", "_served")
 
-    __slots__ = ("_api_versions", "_names", "_served", "_types")
-
-    def __init__(self, types: Mapping[int, Any], served: Mapping[int, Versions], names: TopicNames) -> None:
-        self._types = types
-        self._served = served
+    def __init__(self, names: TopicNames, served: Mapping[int, Versions] = SERVED) -> None:
         self._names = names
+        self._served = served
         self._api_versions: dict[int, tuple[Any, bytes]] = {}
 
     def receive(self, frame: bytes) -> Exchange:
@@ -61,7 +58,7 @@ class Edge:
         cls, pos = codec.request_body(frame, header, pos)
         # Kafka ignores what follows a request, and librdkafka 2.16 has three such bytes when it asks for all topics.
         asked = entities.decode(cls, frame, pos, fills=False)
-        translate.upgrade(exchange, asked, self._types[header.api_key], self._names)
+        translate.upgrade(exchange, asked, codec.pinned_request_type(header.api_key), self._names)
         return exchange
 
     def answer(self, exchange: Exchange, response: Any) -> Pieces:
@@ -86,7 +83,7 @@ class Edge:
         if key in self._served:
             low, high = self._served[key]
             return low <= version <= high and not (key == PRODUCE and version < LOWEST_PRODUCE)
-        return key in self._types and version == self._types[key].__version__
+        return version == PINNED.get(key)
 
     def _cached(self, exchange: Exchange, response: Any) -> Pieces:
         """Every connection begins with ApiVersions, and hears what the last one of its version heard."""

@@ -1,0 +1,227 @@
+"""The APIs that the active controller decides: how, how a request is refused, and how a large one is divided.
+
+`handlers` has the table of all APIs. This part of it is a module of its own because the roles use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from insync.controller.controller import Controller
+from insync.controller.decision import Decision, Slices
+from insync.node.apis import create_topics as create_topics_api
+from insync.node.apis import update_features as update_features_api
+from insync.node.parts import Parts
+from insync.sansio import Message
+from insync.wire.apis import APIS
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import (
+    allocate_producer_ids,
+    alter_configs,
+    alter_partition,
+    alter_partition_reassignments,
+    assign_replicas_to_dirs,
+    broker_heartbeat,
+    broker_registration,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    elect_leaders,
+    incremental_alter_configs,
+    list_partition_reassignments,
+    unregister_broker,
+)
+from insync.wire.types import NO_DURATION
+
+Decide = Callable[[Controller, Any, int], Decision | Slices]
+Refuse = Callable[[Any, ErrorCode], Message]
+
+PART_ITEMS = 200
+"""Topics, partitions or resources that a controller decides as one part."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forwardable:
+    """What a broker needs to know of a request that it forwards to the controller."""
+
+    refuse: Refuse
+    """(request, error) -> the response that fails all of the request."""
+    parts: Parts | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerApi(Forwardable):
+    decide: Decide
+    """(controller, request, now) -> what to append to the metadata log, and the response."""
+    between_nodes: bool = False
+    """Only brokers send it, to the controller; other APIs are the clients', and brokers forward them."""
+
+
+def _refuse_resources(api: Any, request: Any, error: ErrorCode) -> tuple[Any, ...]:
+    """AlterConfigs and IncrementalAlterConfigs have one error per resource."""
+    return tuple(
+        api.AlterConfigsResourceResponse(
+            error_code=error,
+            error_message=None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        for resource in request.resources
+    )
+
+
+_RESOURCE_PARTS = Parts(
+    asked=("resources",),
+    answered=("responses",),
+    limit=PART_ITEMS,
+    entry_key=lambda resource: (resource.resource_type, resource.resource_name),
+)
+
+CREATE_TOPICS = ControllerApi(
+    decide=lambda controller, request, now: controller.create_topics(request, now),
+    refuse=lambda request, error: create_topics.CreateTopicsResponse(
+        throttle_time=NO_DURATION,
+        topics=tuple(
+            create_topics.CreatableTopicResult(
+                name=topic.name, topic_id=None, error_code=error, error_message=None, configs=None
+            )
+            for topic in request.topics
+        ),
+    ),
+    parts=create_topics_api.PARTS,
+)
+
+CONTROLLER_APIS: dict[str, ControllerApi] = {
+    # --- between nodes ---
+    "alter_partition": ControllerApi(  # I3, I4
+        decide=lambda controller, request, now: controller.alter_partition(request, now),
+        refuse=lambda _, error: alter_partition.AlterPartitionResponse(
+            throttle_time=NO_DURATION, error_code=error, topics=()
+        ),
+        parts=Parts(
+            asked=("topics", "partitions"),
+            answered=("topics", "partitions"),
+            keys=("topic_id",),
+            limit=PART_ITEMS,
+            entry_key=lambda partition: partition.partition_index,
+        ),
+        between_nodes=True,
+    ),
+    "broker_registration": ControllerApi(  # B1, B2
+        decide=lambda controller, request, now: controller.register_broker(request, now),
+        refuse=lambda _, error: broker_registration.BrokerRegistrationResponse(
+            throttle_time=NO_DURATION, error_code=error
+        ),
+        between_nodes=True,
+    ),
+    "broker_heartbeat": ControllerApi(  # B3, B4, B7
+        decide=lambda controller, request, now: controller.broker_heartbeat(request, now),
+        refuse=lambda _, error: broker_heartbeat.BrokerHeartbeatResponse(
+            throttle_time=NO_DURATION, error_code=error, should_shut_down=False
+        ),
+        between_nodes=True,
+    ),
+    "allocate_producer_ids": ControllerApi(  # P4
+        decide=lambda controller, request, now: controller.allocate_producer_ids(request, now),
+        refuse=lambda _, error: allocate_producer_ids.AllocateProducerIdsResponse(
+            throttle_time=NO_DURATION, error_code=error, producer_id_start=-1, producer_id_len=0
+        ),
+        between_nodes=True,
+    ),
+    "assign_replicas_to_dirs": ControllerApi(  # D6
+        decide=lambda controller, request, now: controller.assign_replicas_to_dirs(request, now),
+        refuse=lambda _, error: assign_replicas_to_dirs.AssignReplicasToDirsResponse(
+            throttle_time=NO_DURATION, error_code=error, directories=()
+        ),
+        between_nodes=True,
+    ),
+    # --- of clients, forwarded by brokers ---
+    "create_topics": CREATE_TOPICS,
+    "delete_topics": ControllerApi(
+        decide=lambda controller, request, now: controller.delete_topics(request, now),
+        refuse=lambda request, error: delete_topics.DeleteTopicsResponse(
+            throttle_time=NO_DURATION,
+            responses=tuple(
+                delete_topics.DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=error)
+                for topic in request.topics
+            ),
+        ),
+        parts=Parts(
+            asked=("topics",),
+            answered=("responses",),
+            limit=PART_ITEMS,
+            entry_key=lambda topic: (topic.name, topic.topic_id),
+        ),
+    ),
+    "create_partitions": ControllerApi(
+        decide=lambda controller, request, now: controller.create_partitions(request, now),
+        refuse=lambda request, error: create_partitions.CreatePartitionsResponse(
+            throttle_time=NO_DURATION,
+            results=tuple(
+                create_partitions.CreatePartitionsTopicResult(name=topic.name, error_code=error)
+                for topic in request.topics
+            ),
+        ),
+        parts=Parts(asked=("topics",), answered=("results",), limit=PART_ITEMS, entry_key=lambda topic: topic.name),
+    ),
+    "alter_partition_reassignments": ControllerApi(  # R
+        decide=lambda controller, request, now: controller.alter_partition_reassignments(request, now),
+        refuse=lambda _, error: alter_partition_reassignments.AlterPartitionReassignmentsResponse(
+            throttle_time=NO_DURATION, error_code=error, error_message=None, responses=()
+        ),
+        parts=Parts(
+            asked=("topics", "partitions"),
+            answered=("responses", "partitions"),
+            keys=("name",),
+            limit=PART_ITEMS,
+            entry_key=lambda partition: partition.partition_index,
+        ),
+    ),
+    "list_partition_reassignments": ControllerApi(  # R6
+        decide=lambda controller, request, now: controller.list_partition_reassignments(request, now),
+        refuse=lambda _, error: list_partition_reassignments.ListPartitionReassignmentsResponse(
+            throttle_time=NO_DURATION, error_code=error, error_message=None, topics=()
+        ),
+    ),
+    "elect_leaders": ControllerApi(  # E1; the controller itself divides an election of all partitions, which it knows
+        decide=lambda controller, request, now: controller.elect_leaders(request, now),
+        refuse=lambda _, error: elect_leaders.ElectLeadersResponse(
+            throttle_time=NO_DURATION, error_code=error, replica_election_results=()
+        ),
+        parts=Parts(
+            asked=("topic_partitions", "partitions"),
+            answered=("replica_election_results", "partition_result"),
+            keys=("topic",),
+            limit=PART_ITEMS,
+            entry_key=lambda index: index,
+        ),
+    ),
+    "incremental_alter_configs": ControllerApi(  # E8
+        decide=lambda controller, request, now: controller.incremental_alter_configs(request, now),
+        refuse=lambda request, error: incremental_alter_configs.IncrementalAlterConfigsResponse(
+            throttle_time=NO_DURATION, responses=_refuse_resources(incremental_alter_configs, request, error)
+        ),
+        parts=_RESOURCE_PARTS,
+    ),
+    "alter_configs": ControllerApi(  # E8
+        decide=lambda controller, request, now: controller.alter_configs(request, now),
+        refuse=lambda request, error: alter_configs.AlterConfigsResponse(
+            throttle_time=NO_DURATION, responses=_refuse_resources(alter_configs, request, error)
+        ),
+        parts=_RESOURCE_PARTS,
+    ),
+    "unregister_broker": ControllerApi(  # I5
+        decide=lambda controller, request, now: controller.unregister_broker(request, now),
+        refuse=lambda _, error: unregister_broker.UnregisterBrokerResponse(
+            throttle_time=NO_DURATION, error_code=error, error_message=None
+        ),
+    ),
+    "update_features": ControllerApi(decide=update_features_api.decide, refuse=update_features_api.refuse),
+}
+
+FORWARDED: dict[int, ControllerApi] = {
+    APIS[name].key: api for name, api in CONTROLLER_APIS.items() if not api.between_nodes
+}
+"""By key: what brokers forward for clients, and what an Envelope may hold."""
