@@ -1,4 +1,4 @@
-"""One quorum replica on a bench: requests go in by hand, and what it leaves in its outbox is looked at."""
+"""One quorum replica driven by hand: the test makes its requests and inspects the effects in its outbox."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from insync.sansio import Note, Outbox, Reply, Send, Sync
 from insync.sim.engine.disk import SimDisk
 from insync.storage.flush import LogFlush
 from insync.wire import batch
+from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch, vote
 
 
@@ -36,7 +37,7 @@ class Bench:
         self.findings = Findings(self.out)
         self.now = 1_000
         self.token = 0
-        self.told: list[tuple[str, Any]] = []
+        self.events: list[tuple[str, Any]] = []
         self.effects: list[Any] = []
         self.replies: dict[int, Any] = {}
         self.quorum = Quorum(
@@ -64,18 +65,18 @@ class Bench:
     # --- listener ----------------------------------------------------------------------------------------------------
 
     def on_leader(self, epoch: int, leader_id: int, now: int) -> None:
-        self.told.append(("leader", (epoch, leader_id)))
+        self.events.append(("leader", (epoch, leader_id)))
 
     def on_committed(self, hwm: int, now: int) -> None:
-        self.told.append(("committed", hwm))
+        self.events.append(("committed", hwm))
 
     def on_snapshot(self, payloads: list[bytes], offset: int, epoch: int, now: int) -> None:
-        self.told.append(("snapshot", (list(payloads), offset, epoch)))
+        self.events.append(("snapshot", (list(payloads), offset, epoch)))
 
     # --- effects -----------------------------------------------------------------------------------------------------
 
     def collect(self) -> None:
-        """Elections are written at once; what waits for `sync` is the log."""
+        """Take the effects of the outbox. Elections become durable at once; syncs of the log wait for `sync`."""
         while effects := self.out.drain():
             for effect in effects:
                 if isinstance(effect, Reply):
@@ -92,20 +93,20 @@ class Bench:
         return taken
 
     def sends(self, request: type) -> list[Send]:
-        """The requests of one kind that were sent since the last look."""
-        found = [each for each in self.effects if isinstance(each, Send) and isinstance(each.request, request)]
-        self.effects = [each for each in self.effects if each not in found]
-        return found
+        """The requests of one kind that were sent since the last call."""
+        sends = [effect for effect in self.effects if isinstance(effect, Send) and isinstance(effect.request, request)]
+        self.effects = [effect for effect in self.effects if effect not in sends]
+        return sends
 
     def notes(self, kind: str) -> list[dict[str, Any]]:
         return [note.fields for note in self.take(Note) if note.kind == kind]
 
     def sync(self) -> int:
-        """Run the syncs that were asked for; how many there were."""
+        """Run the pending syncs and return how many there were."""
         syncs = self.take(Sync)
-        for each in syncs:
-            each.job.run()
-            each.on_done(self.now)
+        for sync in syncs:
+            sync.job.run()
+            sync.on_done(self.now)
         self.collect()
         return len(syncs)
 
@@ -117,7 +118,7 @@ class Bench:
             self.collect()
 
     def tick(self, now: int | None = None) -> None:
-        """At `now`, or when it is due."""
+        """Tick at `now`, or at the next deadline."""
         due = self.quorum.next_deadline()
         self.now = now if now is not None else due or self.now
         self.quorum.tick(self.now)
@@ -155,28 +156,24 @@ class Bench:
     def fetched(self, token: int) -> Any:
         return self.replies[token].responses[0].partitions[0]
 
-    # --- the way to a role -------------------------------------------------------------------------------------------
+    # --- roles -------------------------------------------------------------------------------------------------------
 
     def lead(self) -> Bench:
-        """Win a pre-vote and a vote with the help of voter 2; the opening record is synced."""
+        """Win a pre-vote and a vote with the help of voter 2, and sync the leader-change record."""
         if not self.quorum.is_leader:
             self.tick()
             for _ in ("pre-vote", "vote"):
-                asked = self.sends(vote.VoteRequest)[0]
-                standing = messages.LeaderInfo(self.quorum.epoch, -1, vote_error())
-                self.answer(asked, messages.vote_response(standing, granted=True))
+                send = self.sends(vote.VoteRequest)[0]
+                info = messages.LeaderInfo(self.quorum.epoch, -1, ErrorCode.none)
+                self.answer(send, messages.vote_response(info, granted=True))
         assert self.quorum.is_leader
         self.sync()
         return self
 
     def follow(self, leader: int = 2, epoch: int = 1) -> Send:
-        """Become a follower; the fetch that it sends."""
+        """Become a follower and return the fetch that it sends."""
         self.begin(leader, epoch)
         return self.sends(fetch.FetchRequest)[-1]
-
-
-def vote_error() -> Any:
-    return messages.ErrorCode.none
 
 
 def data(base: int, epoch: int, *payloads: bytes) -> bytes:
@@ -185,4 +182,4 @@ def data(base: int, epoch: int, *payloads: bytes) -> bytes:
 
 
 def fetch_answer(leader: int, epoch: int, **content: Any) -> Any:
-    return messages.fetch_response(messages.LeaderInfo(epoch, leader, messages.ErrorCode.none), **content)
+    return messages.fetch_response(messages.LeaderInfo(epoch, leader, ErrorCode.none), **content)

@@ -1,7 +1,7 @@
-"""A few quorums and what is between them: a network that loses and delays, disks that forget, one list of due events.
+"""Several replicas with a network that loses and delays messages and disks that forget, on one queue of timed events.
 
-It checks on every step what must never fail: one leader per epoch (S12), and that what one replica saw committed at an
-offset is what every other sees there, for ever (S7).
+Every step checks that no epoch has two leaders (S12), and that an entry that one replica saw committed is the same on
+every other, forever (S7).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Peer:
             self.disk.crash()
 
     def do(self, action: Callable[[], Any]) -> Any:
-        """One step of this replica, and the effects it leaves."""
+        """Run one step of this replica, and carry out its effects."""
         result = action()
         self.net.carry_out(self)
         return result
@@ -111,7 +111,7 @@ class Peer:
         self.snapshots_seen.append(offset)
         self.image = list(payloads)
         self.applied = offset
-        expected = [self.net.committed[each][1] for each in sorted(self.net.committed) if each < offset]
+        expected = [payload for at, (_, payload) in sorted(self.net.committed.items()) if at < offset]
         assert self.image == expected, f"snapshot of {self.id} at {offset} is not the committed prefix"
 
     def snapshot(self) -> None:
@@ -147,7 +147,7 @@ class Net:
         self.tokens: dict[int, Callable[[Any], None]] = {}
         self._due: list[tuple[int, int, Callable[[], None]]] = []
         self._sequence = 0
-        self.peers = {each: Peer(self, each) for each in range(1, voters + observers + 1)}
+        self.peers = {node_id: Peer(self, node_id) for node_id in range(1, voters + observers + 1)}
         if start:
             for peer in self.peers.values():
                 peer.start()
@@ -176,17 +176,17 @@ class Net:
             action()
 
     def leader(self) -> Peer:
-        """The established leader of the newest epoch, waited for."""
-        self.run_until(lambda: self._leader() is not None)
-        found = self._leader()
-        assert found is not None
-        return found
+        """Run until the newest epoch has an established leader, and return it."""
+        self.run_until(lambda: self.find_leader() is not None)
+        leader = self.find_leader()
+        assert leader is not None
+        return leader
 
-    def _leader(self) -> Peer | None:
+    def find_leader(self) -> Peer | None:
         running = [peer for peer in self.peers.values() if peer.up]
         newest = max((peer.quorum.epoch for peer in running), default=0)
-        told = [peer for peer in running if peer.quorum.is_leader and peer.leaders[-1:] == [(newest, peer.id)]]
-        return told[0] if told else None
+        leaders = [peer for peer in running if peer.quorum.is_leader and peer.leaders[-1:] == [(newest, peer.id)]]
+        return leaders[0] if leaders else None
 
     # --- the network -------------------------------------------------------------------------------------------------
 
@@ -269,7 +269,7 @@ class Net:
 
         self.at(self.now + self.rng.randint(*self.sync_delay), done)
 
-    # --- what must hold ----------------------------------------------------------------------------------------------
+    # --- invariants --------------------------------------------------------------------------------------------------
 
     def _note(self, peer: Peer, note: Note) -> None:
         self.notes.append((peer.id, note))
@@ -282,4 +282,4 @@ class Net:
         assert known == (epoch, payload), f"{node_id} has {(epoch, payload)} committed at {offset}, it was {known}"
 
     def noted(self, kind: str, node_id: int | None = None) -> list[dict[str, Any]]:
-        return [note.fields for each, note in self.notes if note.kind == kind and node_id in (None, each)]
+        return [note.fields for source, note in self.notes if note.kind == kind and node_id in (None, source)]

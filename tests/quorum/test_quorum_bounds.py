@@ -1,4 +1,4 @@
-"""Values from the wire that no replica can have: they are refused, and leave nothing on disk (Q8)."""
+"""Impossible values from the wire are refused, and leave nothing on disk (Q8)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LAST_EPOCH = 2**31 - 1
 @pytest.mark.parametrize("ask", ["vote", "pre-vote", "begin", "end"])
 @pytest.mark.parametrize("epoch", [MAX_EPOCH_STEP + 2, LAST_EPOCH - 1, LAST_EPOCH])
 def test_a_request_with_an_epoch_far_ahead_is_refused_and_noted_once(ask: str, epoch: int) -> None:
-    """Q8: it would leave no epoch for the next election, or one that nobody can read back."""
+    """Q8: it would leave no epoch for the next election, or one that cannot be read back."""
     bench = Bench()
     bench.vote(2, 1)
     before = {name: bench.disk.size(name) for name in ("quorum-offset-checkpoint",)}
@@ -42,7 +42,7 @@ def test_a_request_with_an_epoch_far_ahead_is_refused_and_noted_once(ask: str, e
     assert Bench(disk=bench.disk).quorum.epoch == 1
 
 
-def test_an_epoch_that_elections_can_have_reached_is_taken_over() -> None:
+def test_an_epoch_that_elections_can_have_reached_is_adopted() -> None:
     """Q4, Q8: a voter that was away for long votes again."""
     bench = Bench().intact()
     assert bench.vote(2, MAX_EPOCH_STEP, (5, 1)).vote_granted
@@ -50,27 +50,27 @@ def test_an_epoch_that_elections_can_have_reached_is_taken_over() -> None:
 
 def answer_pre_vote(bench: Bench, epoch: int, leader: int) -> None:
     bench.tick()
-    asked = bench.sends(vote.VoteRequest)[0]
-    bench.answer(asked, messages.vote_response(LeaderInfo(epoch, leader, ErrorCode.fenced_leader_epoch), granted=False))
+    send = bench.sends(vote.VoteRequest)[0]
+    bench.answer(send, messages.vote_response(LeaderInfo(epoch, leader, ErrorCode.fenced_leader_epoch), granted=False))
 
 
 def test_the_epoch_of_an_answer_may_be_further_ahead_but_not_out_of_reach() -> None:
-    """Q8: a voter whom we asked ourselves knows more than a request from anywhere; even it cannot end all epochs."""
-    for epoch, taken in ((MAX_ANSWERED_EPOCH_STEP, True), (MAX_ANSWERED_EPOCH_STEP + 1, False), (LAST_EPOCH, False)):
+    """Q8: an answer of a voter is more credible than a request; even an answer cannot use up all epochs."""
+    for epoch, adopted in ((MAX_ANSWERED_EPOCH_STEP, True), (MAX_ANSWERED_EPOCH_STEP + 1, False), (LAST_EPOCH, False)):
         bench = Bench()
         answer_pre_vote(bench, epoch, -1)
-        assert (bench.quorum.epoch == epoch) is taken
+        assert (bench.quorum.epoch == epoch) is adopted
 
 
-def test_a_leader_that_is_no_voter_is_not_believed() -> None:
-    """Q8: nobody could reach it."""
+def test_a_leader_that_is_not_a_voter_is_refused() -> None:
+    """Q8: no replica could reach it."""
     bench = Bench()
     answer_pre_vote(bench, 3, 99)
     assert (bench.quorum.epoch, bench.quorum.leader_id) == (0, -1)
 
 
 def batch_with(**fields: Any) -> bytes:
-    """A sound batch at offset 2 of epoch 4, but for these fields of its header."""
+    """A sound batch at offset 2 of epoch 4, except for these fields of its header."""
     made = bytearray(data(fields.get("base", 2), fields.get("epoch", 4), b"x"))
     if "delta" in fields:
         made[23:27] = fields["delta"].to_bytes(4, "big")
@@ -101,8 +101,8 @@ def test_records_that_do_not_continue_the_log_are_refused(records: bytes) -> Non
         {"snapshot": OffsetAndEpoch(50, LAST_EPOCH)},
     ],
 )
-def test_absurd_places_in_an_answer_change_nothing(content: dict[str, OffsetAndEpoch]) -> None:
-    """Q8: neither does the follower truncate, nor ask for such a snapshot."""
+def test_impossible_positions_in_an_answer_change_nothing(content: dict[str, OffsetAndEpoch]) -> None:
+    """Q8: the follower neither truncates nor asks for such a snapshot."""
     bench = Bench()
     bench.answer(bench.follow(2, 4), fetch_answer(2, 4, records=data(0, 4, b"a", b"b"), hwm=2))
     bench.sync()
@@ -111,16 +111,16 @@ def test_absurd_places_in_an_answer_change_nothing(content: dict[str, OffsetAndE
     assert not bench.sends(fetch_snapshot.FetchSnapshotRequest)
 
 
-def test_a_snapshot_larger_than_it_is_said_to_be_is_not_collected() -> None:
-    """Q8: a leader that never comes to the end does not fill the memory."""
+def test_a_snapshot_larger_than_announced_is_not_downloaded() -> None:
+    """Q8: a leader that sends without end does not fill the memory."""
     bench = Bench(config=QuorumConfig(snapshot_max_bytes=1_000))
     named = OffsetAndEpoch(50, 4)
     for size in (2_000, 10, -1):
         bench.answer(bench.follow(2, 4) if size == 2_000 else retried(bench), fetch_answer(2, 4, snapshot=named))
-        asked = bench.sends(fetch_snapshot.FetchSnapshotRequest)[-1]
-        standing = LeaderInfo(4, 2, ErrorCode.none)
-        piece = messages.fetch_snapshot_response(standing, named, size=size, position=0, chunk=b"x" * 100)
-        bench.answer(asked, piece)
+        send = bench.sends(fetch_snapshot.FetchSnapshotRequest)[-1]
+        info = LeaderInfo(4, 2, ErrorCode.none)
+        chunk = messages.fetch_snapshot_response(info, named, size=size, position=0, chunk=b"x" * 100)
+        bench.answer(send, chunk)
         assert not bench.sends(fetch_snapshot.FetchSnapshotRequest)
 
 
@@ -131,7 +131,7 @@ def retried(bench: Bench) -> Any:
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 0])
 def test_a_fetch_of_a_negative_number_of_bytes_is_answered(tmp_path: Path, size: int) -> None:
-    """Q8: on a real disk such a read fails, and a node whose disk fails ends."""
+    """Q8: on a real disk such a read fails, and a node whose disk fails stops."""
     disk: Any = PosixDisk(str(tmp_path))
     bench = Bench(1, (1,), disk=disk)
     bench.sync()
@@ -144,6 +144,6 @@ def test_a_fetch_of_a_negative_number_of_bytes_is_answered(tmp_path: Path, size:
     assert bench.fetched(token).error_code is ErrorCode.none
     bench.write_snapshot([b"image"], bench.quorum.hwm, 1)
     named = OffsetAndEpoch(bench.quorum.hwm, 1)
-    piece = messages.fetch_snapshot_request(CLUSTER, 7, bench.quorum.epoch, named, 0, size)
-    token = bench._ask(bench.quorum.handle_fetch_snapshot, piece)
+    request = messages.fetch_snapshot_request(CLUSTER, 7, bench.quorum.epoch, named, 0, size)
+    token = bench._ask(bench.quorum.handle_fetch_snapshot, request)
     assert bench.replies[token].topics[0].partitions[0].error_code is ErrorCode.none

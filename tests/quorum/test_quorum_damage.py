@@ -45,8 +45,8 @@ def flip(disk: SimDisk, path: str, position: int) -> None:
 
 
 def condition(peer: Peer) -> str:
-    found: str = peer.quorum._state.damage.condition
-    return found
+    condition: str = peer.quorum._state.damage.condition
+    return condition
 
 
 def kinds(peer: Peer) -> list[str]:
@@ -65,7 +65,7 @@ LOG_DAMAGES = {
 
 @pytest.mark.parametrize("how", LOG_DAMAGES)
 def test_a_voter_with_a_damaged_log_is_restored_by_the_leader_and_votes_again(how: str) -> None:
-    """Q8: and says so until then."""
+    """Q8: until then it reports the damage."""
     net = committed_net()
     damaged = next(peer for peer in net.peers.values() if not peer.quorum.is_leader)
     damaged.stop(lossy=False)
@@ -79,8 +79,8 @@ def test_a_voter_with_a_damaged_log_is_restored_by_the_leader_and_votes_again(ho
 
 
 @pytest.mark.parametrize("how", LOG_DAMAGES)
-def test_a_damaged_voter_does_not_help_to_forget_what_it_acknowledged(how: str) -> None:
-    """Q8, S7: the only intact voter that holds the last entry is away, so nobody is elected before it is back."""
+def test_a_damaged_voter_does_not_elect_a_log_without_what_it_acknowledged(how: str) -> None:
+    """Q8, S7: the only intact voter that holds the last entry is down, so no leader is elected before it is back."""
     net = committed_net()
     leader = net.leader()
     damaged, behind = (peer for peer in net.peers.values() if peer is not leader)
@@ -102,7 +102,7 @@ def test_a_damaged_voter_does_not_help_to_forget_what_it_acknowledged(how: str) 
 
 @pytest.mark.parametrize("how", ["flipped", "header flipped", "unreadable"])
 def test_a_leader_whose_log_is_damaged_while_it_leads_sends_none_of_it(how: str) -> None:
-    """Q8, D6: it ends with an error instead, and its next start makes it a damaged voter, which the others restore."""
+    """Q8, D6: it stops with an error, and after its restart it is a damaged voter, which the others restore."""
     net = committed_net()
     leader = net.leader()
     behind = next(peer for peer in net.peers.values() if peer is not leader)
@@ -126,8 +126,8 @@ def test_a_leader_whose_log_is_damaged_while_it_leads_sends_none_of_it(how: str)
     assert net.leader().image == [*(b"entry %d" % number for number in range(5)), b"one more"]
 
 
-def test_without_an_intact_majority_nobody_leads_and_every_voter_says_so() -> None:
-    """Q8: two of three damaged. The third, intact, says it too; the message names the voters and what to do."""
+def test_without_an_intact_majority_there_is_no_leader_and_every_voter_reports_it() -> None:
+    """Q8: two of three are damaged. The third, intact, reports it too; the message names the damaged voters."""
     net = committed_net()
     for node in (1, 2, 3):
         net[node].stop(lossy=False)
@@ -139,13 +139,13 @@ def test_without_an_intact_majority_nobody_leads_and_every_voter_says_so() -> No
     assert not any(peer.quorum.is_leader for peer in net.peers.values())
     for node in (1, 2, 3):
         assert "quorum_no_intact_majority" in kinds(net[node])
-        told = [each["damaged"] for each in net.noted("quorum_no_intact_majority", node)]
-        assert told[-1] == [1, 2]
-        assert len(told) <= 3, "an ERROR every 30 s is enough"
+        damaged = [note["damaged"] for note in net.noted("quorum_no_intact_majority", node)]
+        assert damaged[-1] == [1, 2]
+        assert len(damaged) <= 3, "an ERROR every 30 s is enough"
 
 
 def test_a_quorum_that_has_stopped_asks_and_logs_less_and_less_often() -> None:
-    """Q8: it waits for another voter or for an operator; until then nothing changes, and nothing is said again."""
+    """Q8: it waits for another voter or for an operator; until then nothing changes, and nothing new is logged."""
     net = committed_net()
     for node in (1, 2, 3):
         net[node].stop(lossy=False)
@@ -164,7 +164,7 @@ def test_a_quorum_that_has_stopped_asks_and_logs_less_and_less_often() -> None:
 
 
 def test_an_operator_may_accept_the_loss() -> None:
-    """Q8: with the file that the message names, the voter takes its log as it is."""
+    """Q8: with the file that the message names, the voter accepts its log as it is."""
     net = committed_net()
     for node in (1, 2, 3):
         net[node].stop(lossy=False)
@@ -181,7 +181,7 @@ def test_an_operator_may_accept_the_loss() -> None:
 
 
 def test_damage_is_remembered_through_restarts() -> None:
-    """Q8: a voter that restarts before a leader restored it still must not vote."""
+    """Q8: a voter that restarts before a leader has restored it must still not vote."""
     net = committed_net()
     net[1].stop(lossy=False)
     truncate(net[1].disk, LOG, 0)
@@ -197,7 +197,7 @@ def test_damage_is_remembered_through_restarts() -> None:
 
 
 def test_a_follower_with_committed_metadata_does_not_follow_a_leader_that_lost_it() -> None:
-    """Q8, S7: a majority went back to an old copy, and the third voter has restarted since: it kept what it knows."""
+    """Q8, S7: a majority was restored from an old copy. The third voter keeps its log, also after a restart."""
     net = committed_net(entries=1)
     old = {node: read_all(net[node].disk, LOG) for node in (1, 2)}
     last = net.leader().propose(b"committed")
@@ -227,7 +227,7 @@ VOTE_DAMAGES = {
 
 
 @pytest.mark.parametrize("how", VOTE_DAMAGES)
-def test_a_vote_whose_file_is_damaged_is_known_from_its_second_copy(how: str) -> None:
+def test_a_vote_whose_file_is_damaged_is_read_from_its_second_copy(how: str) -> None:
     """Q4, Q8: no second vote in that epoch, and votes in later ones."""
     bench = Bench()
     assert bench.vote(2, 1).vote_granted
@@ -239,7 +239,7 @@ def test_a_vote_whose_file_is_damaged_is_known_from_its_second_copy(how: str) ->
     assert again.vote(3, 2).vote_granted
 
 
-def test_an_old_copy_of_quorum_state_gives_no_vote_back() -> None:
+def test_an_old_copy_of_quorum_state_allows_no_second_vote() -> None:
     """Q4, Q8: the newer of the two copies counts."""
     bench = Bench().intact()
     bench.vote(2, 1)
@@ -274,7 +274,7 @@ def test_a_voter_that_lost_both_copies_of_its_vote_does_not_vote(how: str) -> No
 
 
 def test_an_unreadable_checkpoint_is_damage_and_a_missing_one_is_an_upgrade() -> None:
-    """Q8: an earlier version wrote none, and its log is taken as it is."""
+    """Q8: an earlier version wrote none, and its log is accepted as it is."""
     for action, expected in (
         (lambda d: truncate(d, CHECKPOINT, 0), "damaged"),
         (lambda d: d.remove(CHECKPOINT), INTACT),
@@ -288,7 +288,7 @@ def test_an_unreadable_checkpoint_is_damage_and_a_missing_one_is_an_upgrade() ->
 
 
 def test_a_torn_tail_that_was_never_acknowledged_is_no_damage() -> None:
-    """Q8: a power loss takes what was not synced, and nothing counted on it."""
+    """Q8: a power loss takes entries that were not synced, and no replica relied on them."""
     for seed in range(40):
         bench = Bench(1, (1, 2, 3)).intact()
         bench.answer(bench.follow(2, 1), fetch_answer(2, 1, records=data(0, 1, b"a"), hwm=1))
@@ -299,7 +299,7 @@ def test_a_torn_tail_that_was_never_acknowledged_is_no_damage() -> None:
 
 
 def test_a_truncation_that_a_leader_asked_for_is_no_damage() -> None:
-    """Q8, D3: the lower bound is lowered before the log is truncated, whenever the power fails."""
+    """Q8, D3: the checkpoint is lowered before the log is truncated, so the power may fail at any time."""
     for seed in range(40):
         bench = Bench().intact()
         records = data(0, 1, b"a") + data(1, 1, b"b") + data(2, 1, b"c")
@@ -312,7 +312,7 @@ def test_a_truncation_that_a_leader_asked_for_is_no_damage() -> None:
 
 
 def test_a_new_voter_votes_for_an_empty_log_only() -> None:
-    """Q8: its disk may have been replaced; what it held then is not known to it."""
+    """Q8: its disk may have been replaced, and it does not know what it held before."""
     bench = Bench()
     answer = bench.vote(2, 5, (10, 4))
     assert (answer.vote_granted, answer.error_code) == (False, ErrorCode.kafka_storage_error)
@@ -321,13 +321,13 @@ def test_a_new_voter_votes_for_an_empty_log_only() -> None:
 
 
 def test_a_voter_of_the_first_election_is_not_new_any_more() -> None:
-    """Q8: an epoch 1 comes about only if a majority has never had one."""
+    """Q8: there is an epoch 1 only if a majority has never had an epoch."""
     bench = Bench()
     assert bench.vote(2, 1).vote_granted
     assert Bench(disk=bench.disk).vote(2, 2, (1, 1)).vote_granted
 
 
-def test_a_leader_tells_of_a_voter_that_comes_back_with_less() -> None:
+def test_a_leader_reports_a_voter_that_comes_back_with_less() -> None:
     """Q8: even if that voter does not know it, as after an old copy of its whole disk was restored."""
     bench = Bench().lead()
     bench.quorum.propose([b"a", b"b"], bench.now)
@@ -335,13 +335,15 @@ def test_a_leader_tells_of_a_voter_that_comes_back_with_less() -> None:
     bench.sync()
     bench.fetch(2, bench.quorum.epoch, (3, bench.quorum.epoch))
     bench.fetch(2, bench.quorum.epoch, (1, bench.quorum.epoch))
-    assert [(each.kind, each.subject) for each in bench.findings.current()] == [("voter_lost_entries", "voter 2")]
+    assert [(finding.kind, finding.subject) for finding in bench.findings.current()] == [
+        ("voter_lost_entries", "voter 2")
+    ]
     bench.fetch(2, bench.quorum.epoch, (3, bench.quorum.epoch))
     assert bench.findings.current() == []
 
 
 def test_after_a_clean_stop_the_checkpoint_is_exact() -> None:
-    """Q8: nothing that the log held may go unnoticed."""
+    """Q8: the loss of any entry is noticed."""
     bench = Bench().intact()
     bench.answer(bench.follow(2, 1), fetch_answer(2, 1, records=data(0, 1, b"a", b"b"), hwm=2))
     bench.sync()
@@ -351,7 +353,7 @@ def test_after_a_clean_stop_the_checkpoint_is_exact() -> None:
 
 
 @pytest.mark.parametrize("position", range(0, 60, 3))
-def test_no_flipped_byte_of_a_checkpoint_is_believed(position: int) -> None:
+def test_a_line_of_the_checkpoint_with_a_flipped_byte_is_ignored(position: int) -> None:
     """Q8: the line before it counts."""
     disk = SimDisk()
     older = QuorumCheckpoint(condition=INTACT, log_end=OffsetAndEpoch(100, 3), hwm=90, epoch=4, voted_id=2)
@@ -362,15 +364,11 @@ def test_no_flipped_byte_of_a_checkpoint_is_believed(position: int) -> None:
     assert file.load() == newer
     flip(disk, CHECKPOINT, len(offset_checkpoint.encode(older)) + position % len(offset_checkpoint.encode(newer)))
     assert file.load() in (older, newer)
-    assert decode_or_older(disk) == older
-
-
-def decode_or_older(disk: SimDisk) -> QuorumCheckpoint | None:
-    return offset_checkpoint.CheckpointFile(disk, CHECKPOINT).load()
+    assert offset_checkpoint.CheckpointFile(disk, CHECKPOINT).load() == older
 
 
 def test_a_damaged_snapshot_is_replaced_by_an_older_one_and_the_log() -> None:
-    """Q6, Q8: nothing is lost, and it is said."""
+    """Q6, Q8: nothing is lost, and a finding reports it."""
     bench = Bench(1, (1,))
     bench.sync()
     for number in (1, 2):
@@ -383,7 +381,7 @@ def test_a_damaged_snapshot_is_replaced_by_an_older_one_and_the_log() -> None:
     flip(bench.disk, newest, 100)
     again = Bench(1, (1,), disk=bench.disk)
     assert [finding.kind for finding in again.findings.current()] == ["snapshot_damaged"]
-    assert ("snapshot", ([b"image 1"], 2, 1)) in again.told
+    assert ("snapshot", ([b"image 1"], 2, 1)) in again.events
     assert again.quorum.is_leader
 
 
@@ -407,8 +405,8 @@ def test_a_voter_without_a_usable_snapshot_is_restored_from_the_leader() -> None
     assert kinds(damaged) == []
 
 
-def test_new_is_what_a_voter_without_any_file_is() -> None:
-    """Q8: until it has taken part in an election, or was brought up to date by a leader."""
+def test_a_voter_without_any_file_is_new() -> None:
+    """Q8: until it has taken part in an election, or has caught up with a leader."""
     bench = Bench()
     assert bench.quorum._state.damage.condition == NEW
     bench.answer(bench.follow(2, 3), fetch_answer(2, 3, records=data(0, 1, b"a") + data(1, 3, b"b"), hwm=1))

@@ -1,4 +1,4 @@
-"""Who votes for whom, and who stands when (Q4)."""
+"""Which votes are granted, and when a voter stands for election (Q4)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_quorum_of_one_elects_itself_at_once() -> None:
 
 
 def test_a_voter_gives_one_vote_per_epoch() -> None:
-    """Q4: the second candidate of an epoch gets nothing, the first may ask again."""
+    """Q4: the second candidate of an epoch gets no vote, the first may ask again."""
     bench = Bench()
     assert bench.vote(2, 5).vote_granted
     assert not bench.vote(3, 5).vote_granted
@@ -35,7 +35,7 @@ def test_a_voter_gives_one_vote_per_epoch() -> None:
 
 
 def test_a_vote_is_on_disk_before_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Q4: whoever reads the answer may rely on it."""
+    """Q4: the candidate may rely on the answer."""
     bench = Bench()
     order: list[str] = []
     persist, reply = state_file.persist, Outbox.reply
@@ -48,8 +48,8 @@ def test_a_vote_is_on_disk_before_the_answer(monkeypatch: pytest.MonkeyPatch) ->
     assert state.voted_id == 2
 
 
-def test_a_vote_outlives_a_power_loss() -> None:
-    """Q4: even the first vote of a new voter, whose directory was made a moment ago."""
+def test_a_vote_survives_a_power_loss() -> None:
+    """Q4: even the first vote of a new voter, whose directory was just created."""
     for seed in range(20):
         bench = Bench()
         assert bench.vote(2, 5).vote_granted
@@ -70,14 +70,14 @@ def test_no_vote_for_a_log_that_is_behind() -> None:
 
 
 def test_a_voter_of_an_epoch_with_a_leader_gives_no_vote_in_it() -> None:
-    """Q4, S12: the epoch is taken."""
+    """Q4, S12: the epoch has its leader."""
     bench = Bench()
     bench.follow(2, 4)
     assert not bench.vote(3, 4).vote_granted
 
 
 def test_a_pre_vote_changes_nothing() -> None:
-    """Q4: it is a question, not a vote; another may get the same answer."""
+    """Q4: it is a question, not a vote; another candidate may get the same answer."""
     bench = Bench()
     before = (bench.quorum.epoch, bench.quorum.role, bench.quorum.next_deadline())
     assert bench.vote(2, 0, pre=True).vote_granted
@@ -87,7 +87,7 @@ def test_a_pre_vote_changes_nothing() -> None:
 
 
 def test_a_follower_that_hears_from_its_leader_refuses_pre_votes() -> None:
-    """Q4: and grants them when it has itself given the leader up."""
+    """Q4: it grants them once it has given up the leader itself."""
     bench = Bench()
     bench.answer(bench.follow(2, 4), fetch_answer(2, 4, hwm=0))
     assert not bench.vote(3, 4, pre=True).vote_granted
@@ -104,7 +104,7 @@ def test_a_leader_refuses_pre_votes() -> None:
 
 
 def test_the_epoch_rises_only_after_a_majority_of_pre_votes() -> None:
-    """Q4: a voter that nobody answers stays in its epoch for ever."""
+    """Q4: a voter without answers stays in its epoch."""
     net = Net(3)
     net.leader()
     epoch = net[3].quorum.epoch
@@ -135,12 +135,12 @@ def test_a_voter_that_was_paused_does_not_unseat_the_leader() -> None:
 
 
 def test_a_doubting_voter_follows_again_when_the_leader_alone_answers() -> None:
-    """Q4: with the third voter down, one refusal is no majority, but the leader is plainly there."""
+    """Q4: with the third voter down, one refusal is no majority, but the leader is evidently alive."""
     bench = Bench()
     bench.answer(bench.follow(2, 4), fetch_answer(2, 4, hwm=0))
     bench.tick(bench.now + 2_000)
-    asked = next(send for send in bench.sends(vote.VoteRequest) if send.peer == 2)
-    bench.answer(asked, messages.vote_response(messages.LeaderInfo(4, 2, ErrorCode.none), granted=False))
+    request = next(send for send in bench.sends(vote.VoteRequest) if send.peer == 2)
+    bench.answer(request, messages.vote_response(messages.LeaderInfo(4, 2, ErrorCode.none), granted=False))
     assert (bench.quorum.role, bench.quorum.leader_id) == ("follower", 2)
 
 
@@ -159,7 +159,7 @@ def test_a_late_answer_to_an_old_round_counts_for_nothing() -> None:
 
 
 def test_a_candidate_that_loses_waits_and_asks_again() -> None:
-    """Q4: after a pause of its own, with a pre-vote first, in an epoch that has not risen meanwhile."""
+    """Q4: after a random pause, with a pre-vote first, in the same epoch."""
     bench = Bench()
     bench.tick()
     bench.answer(bench.sends(vote.VoteRequest)[0], granted(0))
@@ -187,7 +187,7 @@ def test_a_second_leader_of_one_epoch_is_refused() -> None:
 
 
 def test_a_leader_that_never_answered_gives_way_to_another_of_its_epoch() -> None:
-    """S12: the first name may have come from anybody; the voter that really leads must not be shut out."""
+    """S12: the first claim may be false; the voter that really leads must not be shut out."""
     bench = Bench()
     bench.follow(2, 4)
     assert bench.begin(3, 4).error_code is ErrorCode.none
@@ -195,7 +195,7 @@ def test_a_leader_that_never_answered_gives_way_to_another_of_its_epoch() -> Non
 
 
 def test_a_leader_that_restarts_neither_leads_nor_votes_in_its_epoch() -> None:
-    """Q5: what it had not synced is lost here and may live elsewhere under the same epoch and offset."""
+    """Q5: entries that it had not synced are lost here and may exist elsewhere with the same epoch and offset."""
     bench = Bench().lead()
     epoch = bench.quorum.epoch
     bench.disk.lossy_crash(random.Random(3))
@@ -216,7 +216,7 @@ def test_a_follower_that_restarts_fetches_from_the_leader_it_knew() -> None:
 
 
 def test_a_voter_that_starts_without_a_leader_asks_within_one_election_timeout() -> None:
-    """Q4: it has waited for nobody yet, and a pre-vote unseats nobody; a round that fails waits longer."""
+    """Q4: a pre-vote unseats no leader, so the first need not wait; later ones wait longer."""
     bench = Bench()
     first = bench.quorum.next_deadline()
     assert first is not None
@@ -229,7 +229,7 @@ def test_a_voter_that_starts_without_a_leader_asks_within_one_election_timeout()
 
 
 def test_requests_that_are_not_for_this_voter_are_refused() -> None:
-    """Q4: an older epoch, a stranger, another cluster, another topic, a log that cannot be."""
+    """Q4: an older epoch, a node that is not a voter, another cluster, another topic, an impossible log."""
     bench = Bench()
     bench.vote(2, 5)
     assert bench.vote(2, 4).error_code is ErrorCode.fenced_leader_epoch
@@ -239,7 +239,7 @@ def test_requests_that_are_not_for_this_voter_are_refused() -> None:
     foreign = messages.vote_request("other", 1, 2, 6, messages.OffsetAndEpoch(0, 0), pre_vote=False)
     bench.quorum.handle_vote(foreign, 77, bench.now)
     bench.quorum.handle_vote(vote.VoteRequest(cluster_id=None, voter_id=1, topics=()), 78, bench.now)
-    replies = {each.token: each.response for each in bench.out.drain() if isinstance(each, Reply)}
+    replies = {effect.token: effect.response for effect in bench.out.drain() if isinstance(effect, Reply)}
     assert replies[77].error_code is ErrorCode.inconsistent_cluster_id
     assert replies[78].error_code is ErrorCode.invalid_request
 
@@ -250,7 +250,7 @@ def test_an_observer_does_not_vote() -> None:
     assert bench.vote(2, 5).error_code is ErrorCode.inconsistent_voter_set
 
 
-def test_a_hopeless_candidate_does_not_put_off_a_voters_own_turn() -> None:
+def test_a_hopeless_candidate_does_not_delay_a_voters_own_campaign() -> None:
     """Q4: a voter that refuses keeps its timer."""
     bench = Bench()
     bench.answer(bench.follow(2, 4), fetch_answer(2, 4, records=data(0, 4, b"a"), hwm=0))
@@ -263,7 +263,7 @@ def test_a_hopeless_candidate_does_not_put_off_a_voters_own_turn() -> None:
 
 @pytest.mark.parametrize("voters", [3, 5])
 def test_a_dead_leader_is_replaced(voters: int) -> None:
-    """Q1: as long as a majority lives."""
+    """Q1: as long as a majority is alive."""
     net = Net(voters, seed=5)
     for _ in range(voters // 2):
         leader = net.leader()
@@ -273,7 +273,7 @@ def test_a_dead_leader_is_replaced(voters: int) -> None:
 
 @pytest.mark.parametrize("role", ["unattached", "prospective", "follower", "leader", "resigned"])
 def test_a_tick_before_the_deadline_or_again_at_it_does_nothing(role: str) -> None:
-    """Q4: so that a simulator may jump from deadline to deadline."""
+    """Q4: a simulator jumps from deadline to deadline."""
     bench = Bench()
     if role == "prospective":
         bench.tick()
@@ -298,7 +298,7 @@ def test_a_tick_before_the_deadline_or_again_at_it_does_nothing(role: str) -> No
 
 @pytest.mark.parametrize("disk_ms", [100, 800])
 def test_a_leader_is_elected_on_a_disk_slower_than_the_election_timeout(disk_ms: int) -> None:
-    """Q4: nothing that a voter says leaves before it is on disk, and nobody gives up while that takes its time."""
+    """Q4: messages wait until the vote is on disk, and the timeouts allow for that."""
     config = QuorumConfig(election_timeout_ms=150, election_backoff_max_ms=100, fetch_max_wait_ms=150)
     net = Net(3, config=config, start=False)
     net.sync_delay = (disk_ms, disk_ms + 20)
@@ -308,7 +308,7 @@ def test_a_leader_is_elected_on_a_disk_slower_than_the_election_timeout(disk_ms:
     net.run_until(lambda: all(peer.quorum.hwm > last for peer in net.peers.values()))
     epoch = net.leader().quorum.epoch
     net.run(60_000)
-    assert net.leader().quorum.epoch == epoch, "and it stays the leader"
+    assert net.leader().quorum.epoch == epoch, "the leader stays"
 
 
 def test_election_timeouts_are_as_configured_on_a_fast_disk_and_bounded_on_a_slow_one() -> None:

@@ -1,4 +1,4 @@
-"""How followers and observers keep their log a copy of the leader's (Q4, D3)."""
+"""Followers and observers keep their log a copy of the leader's (Q4, D3)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from insync.wire.messages import fetch
 
 
 def position(send: Send) -> tuple[int, int]:
-    asked = send.request.topics[0].partitions[0]
-    return asked.fetch_offset, asked.last_fetched_epoch
+    partition = send.request.topics[0].partitions[0]
+    return partition.fetch_offset, partition.last_fetched_epoch
 
 
 def refused(error: ErrorCode, epoch: int, leader: int) -> object:
@@ -22,7 +22,7 @@ def refused(error: ErrorCode, epoch: int, leader: int) -> object:
 
 
 def test_a_follower_fetches_on_only_after_its_append_is_synced() -> None:
-    """Q4: the next fetch offset acknowledges the records; it must not leave before they are safe."""
+    """Q4: the next fetch offset acknowledges the records; it must not leave before they are synced."""
     bench = Bench()
     bench.answer(bench.follow(2, 4), fetch_answer(2, 4, records=data(0, 4, b"a", b"b"), hwm=1))
     assert bench.sends(fetch.FetchRequest) == []
@@ -32,8 +32,8 @@ def test_a_follower_fetches_on_only_after_its_append_is_synced() -> None:
     assert position(send) == (2, 4)
 
 
-def test_a_restarted_follower_syncs_what_it_found_before_it_acknowledges_it() -> None:
-    """Q4: what outlived the process in the page cache may not outlive the machine."""
+def test_a_restarted_follower_syncs_its_log_before_it_acknowledges_it() -> None:
+    """Q4: entries that survived the process in the page cache may not survive the machine."""
     bench = Bench()
     bench.answer(bench.follow(2, 4), fetch_answer(2, 4, records=data(0, 4, b"a"), hwm=0))
     bench.disk.crash()
@@ -45,17 +45,17 @@ def test_a_restarted_follower_syncs_what_it_found_before_it_acknowledges_it() ->
 
 
 def test_the_high_watermark_of_a_follower_is_not_above_its_own_log() -> None:
-    """F5: the lower of the leader's and its own end."""
+    """F5: it is the lower of the leader's high watermark and the follower's LEO."""
     bench = Bench()
     bench.answer(bench.follow(2, 4), fetch_answer(2, 4, records=data(0, 4, b"a"), hwm=7))
     bench.sync()
     assert bench.quorum.hwm == 1
-    assert bench.told[-1] == ("committed", 1)
+    assert bench.events[-1] == ("committed", 1)
     assert list(bench.quorum.read_committed(0, 1)) == [(0, 4, b"a")]
 
 
-def test_a_lower_mark_of_a_new_leader_takes_nothing_back() -> None:
-    """S7: a new leader may not know yet what is committed; we do."""
+def test_a_lower_high_watermark_of_a_new_leader_takes_nothing_back() -> None:
+    """S7: a new leader may not know yet what is committed; the follower does."""
     bench = Bench()
     bench.answer(bench.follow(2, 4), fetch_answer(2, 4, records=data(0, 4, b"a"), hwm=1))
     bench.sync()
@@ -63,7 +63,7 @@ def test_a_lower_mark_of_a_new_leader_takes_nothing_back() -> None:
     assert bench.quorum.hwm == 1
 
 
-def test_a_follower_cuts_to_what_both_may_share() -> None:
+def test_a_follower_truncates_to_what_both_logs_may_share() -> None:
     """D3: the end of the newest epoch not above the leader's, and not past the leader's end of it."""
     for theirs, expected in [((2, 1), 2), ((9, 1), 3), ((5, 2), 3), ((4, 3), 4), ((9, 3), 5)]:
         bench = Bench()
@@ -78,7 +78,7 @@ def test_a_follower_cuts_to_what_both_may_share() -> None:
 
 
 def test_nothing_in_common_leaves_an_empty_log() -> None:
-    """D3: all epochs of the leader are older than ours."""
+    """D3: all epochs of the leader are older than the follower's."""
     bench = Bench()
     bench.answer(bench.follow(2, 3), fetch_answer(2, 3, records=data(0, 3, b"a"), hwm=0))
     bench.sync()
@@ -86,8 +86,8 @@ def test_nothing_in_common_leaves_an_empty_log() -> None:
     assert bench.quorum.leo == 0
 
 
-def test_a_committed_entry_is_never_cut() -> None:
-    """S7, Q8: a leader that asks for it has lost it. The follower keeps it, says so, and stays where it is."""
+def test_a_committed_entry_is_never_truncated() -> None:
+    """S7, Q8: a leader that asks for it has lost it. The follower keeps it and reports it."""
     bench = Bench()
     bench.answer(bench.follow(2, 3), fetch_answer(2, 3, records=data(0, 3, b"a") + data(1, 3, b"b"), hwm=2))
     bench.sync()
@@ -99,8 +99,8 @@ def test_a_committed_entry_is_never_cut() -> None:
     assert bench.findings.current() == []
 
 
-def test_a_sync_that_began_before_a_cut_proves_nothing() -> None:
-    """Q4: it was of other entries; those that took their place are not safe yet."""
+def test_a_sync_that_began_before_a_truncation_does_not_count() -> None:
+    """Q4: it synced other entries; those in their place are not synced yet."""
     bench = Bench()
     bench.answer(bench.follow(2, 3), fetch_answer(2, 3, records=data(0, 3, b"a") + data(1, 3, b"b"), hwm=0))
     bench.begin(3, 4)
@@ -115,7 +115,7 @@ def test_a_sync_that_began_before_a_cut_proves_nothing() -> None:
 
 
 def test_a_late_answer_of_an_old_leader_is_dropped() -> None:
-    """F6: it belongs to a log that may have parted from the new leader's."""
+    """F6: its log may have diverged from the new leader's."""
     bench = Bench()
     late = bench.follow(2, 3)
     bench.follow(3, 4)
@@ -123,7 +123,7 @@ def test_a_late_answer_of_an_old_leader_is_dropped() -> None:
     assert (bench.quorum.leo, bench.quorum.hwm, bench.quorum.leader_id) == (0, 0, 3)
 
 
-def test_damaged_records_are_not_stored_and_asked_for_again() -> None:
+def test_damaged_records_are_not_stored_but_fetched_again() -> None:
     """F5: all or nothing."""
     bench = Bench()
     broken = bytearray(data(0, 4, b"abc"))
@@ -137,22 +137,22 @@ def test_damaged_records_are_not_stored_and_asked_for_again() -> None:
     assert bench.quorum.hwm == 1
 
 
-def test_a_silent_leader_is_asked_again_and_then_doubted() -> None:
-    """Q4: a fetch timeout after the last good answer, and not before."""
+def test_a_silent_leader_is_asked_again_until_the_fetch_timeout() -> None:
+    """Q4: the follower stands for election a fetch timeout after the last good answer, and not before."""
     bench = Bench()
-    began = bench.now
+    start_ms = bench.now
     send = bench.follow(2, 4)
     while bench.quorum.role == "follower":
         bench.answer(send, None)
         while bench.quorum.role == "follower" and not (again := bench.sends(fetch.FetchRequest)):
             bench.tick()
         send = again[0] if bench.quorum.role == "follower" else send
-    assert bench.now == began + 2_000
+    assert bench.now == start_ms + 2_000
     assert bench.quorum.role == "prospective"
 
 
 def test_a_leader_that_ends_its_epoch_lets_the_first_successor_stand_at_once() -> None:
-    """Q5: the others wait their turn, and help meanwhile."""
+    """Q5: the others wait their turn, and grant their votes meanwhile."""
     bench = Bench()
     bench.answer(bench.follow(2, 4), fetch_answer(2, 4, hwm=0))
     bench.end(2, 4, (3, 1))
@@ -167,17 +167,17 @@ def test_a_leader_that_ends_its_epoch_lets_the_first_successor_stand_at_once() -
 
 
 def test_an_observer_asks_the_voters_in_turn_until_one_knows_the_leader() -> None:
-    """Q4: it cannot stand, so it has to find out."""
+    """Q4: it cannot stand for election, so it has to find the leader."""
     bench = Bench(9)
-    asked = []
+    peers = []
     for _ in range(2):
         (send,) = bench.sends(fetch.FetchRequest)
-        asked.append(send.peer)
+        peers.append(send.peer)
         bench.answer(send, None)
         bench.tick()
     (send,) = bench.sends(fetch.FetchRequest)
-    asked.append(send.peer)
-    assert asked == [1, 2, 3]
+    peers.append(send.peer)
+    assert peers == [1, 2, 3]
     bench.answer(send, refused(ErrorCode.fenced_leader_epoch, 4, 2))
     (send,) = bench.sends(fetch.FetchRequest)
     assert (send.peer, bench.quorum.epoch, bench.quorum.leader_id) == (2, 4, 2)
@@ -208,11 +208,11 @@ def test_an_observer_reads_what_is_committed_and_finds_a_new_leader() -> None:
 
 
 def test_a_commit_reaches_an_observer_without_waiting_for_a_poll_to_end() -> None:
-    """Q4: parked fetches are answered when the mark moves."""
+    """Q4: parked fetches are answered when the high watermark advances."""
     net = Net(3, observers=1, seed=8)
     leader = net.leader()
     net.run(2_000)
-    began = net.now
+    start_ms = net.now
     last = leader.propose(b"now")
     net.run_until(lambda: net[4].applied > last)
-    assert net.now - began < 40
+    assert net.now - start_ms < 40

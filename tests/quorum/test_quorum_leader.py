@@ -1,4 +1,4 @@
-"""What a leader commits, whom it serves, and when it gives up (Q2, Q4, Q5)."""
+"""What a leader commits, which fetches it serves, and when it resigns (Q2, Q4, Q5)."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ FIVE = (1, 2, 3, 4, 5)
 
 
 def leader_after(records: bytes, epoch: int) -> Bench:
-    """A leader whose log holds what an earlier leader, voter 2, wrote in `epoch`."""
+    """A leader whose log holds `records`, written by an earlier leader, voter 2, in `epoch`."""
     bench = Bench()
     bench.answer(bench.follow(2, epoch), fetch_answer(2, epoch, records=records, hwm=0))
     bench.sync()
     return bench.lead()
 
 
-def test_the_first_record_of_a_leader_names_it() -> None:
-    """Q5: a leader-change record opens the epoch, and the epoch cache knows where."""
+def test_the_first_record_of_an_epoch_names_its_leader() -> None:
+    """Q5: it is a leader-change record, and the epoch cache has its offset."""
     bench = Bench().lead()
     data = bench.quorum.log.read(0, 1_000, limit_offset=1)
     record = next(batch.records(data))
     message = control.control_message(record)
     assert batch.read_header(data).leader_epoch == 1
-    assert (message.leader_id, [each.voter_id for each in message.granting_voters]) == (1, [1, 2])
+    assert (message.leader_id, [voter.voter_id for voter in message.granting_voters]) == (1, [1, 2])
     assert bench.quorum.log.epochs.entries == [(1, 0)]
 
 
 def test_a_leader_counts_itself_only_when_synced() -> None:
-    """Q4: an entry in the page cache is on no disk."""
+    """Q4: an entry in the page cache is not on disk."""
     bench = Bench(1, (1,))
     assert bench.quorum.hwm == 0
     bench.sync()
@@ -55,9 +55,9 @@ def test_a_leader_that_has_not_synced_commits_with_the_others_alone() -> None:
     bench = Bench(1, FIVE)
     bench.tick()
     for _ in ("pre-vote", "vote"):
-        standing = messages.LeaderInfo(bench.quorum.epoch, -1, ErrorCode.none)
+        info = messages.LeaderInfo(bench.quorum.epoch, -1, ErrorCode.none)
         for send in bench.sends(vote.VoteRequest)[:2]:
-            bench.answer(send, messages.vote_response(standing, granted=True))
+            bench.answer(send, messages.vote_response(info, granted=True))
     assert bench.quorum.is_leader
     bench.fetch(2, 1, (1, 1))
     bench.fetch(3, 1, (1, 1))
@@ -80,7 +80,7 @@ def test_proposals_made_during_a_sync_share_the_next() -> None:
     assert bench.take(Sync) == []
 
 
-def test_a_proposal_is_one_batch_and_tells_its_last_offset() -> None:
+def test_a_proposal_is_one_batch_and_returns_its_last_offset() -> None:
     """Q2: records that belong together are committed together."""
     bench = Bench(1, (1,))
     bench.sync()
@@ -102,23 +102,23 @@ def test_entries_of_an_earlier_epoch_wait_for_one_of_the_leaders_own() -> None:
 
 
 def test_a_majority_offset_is_reached_by_a_majority() -> None:
-    """Q5: the middle of the offsets, for 1, 3 and 5."""
+    """Q5: it is the median, for 1, 3 and 5 voters."""
     assert leaders.majority_offset([7], 1) == 7
     assert leaders.majority_offset([9, -1, 4], 2) == 4
     assert leaders.majority_offset([9, 1, 4, 8, -1], 3) == 4
 
 
-def test_own_leadership_is_told_after_everything_before_it_is_committed() -> None:
-    """Q3: the first decision of a new controller stands on all earlier ones."""
+def test_leadership_is_announced_after_everything_before_it_is_committed() -> None:
+    """Q3: the first decision of a new controller is based on all earlier ones."""
     bench = leader_after(data(0, 1, b"a", b"b"), 1)
     epoch = bench.quorum.epoch
-    assert ("leader", (epoch, 1)) not in bench.told
+    assert ("leader", (epoch, 1)) not in bench.events
     bench.fetch(3, epoch, (3, epoch))
-    assert bench.told[-2:] == [("committed", 3), ("leader", (epoch, 1))]
+    assert bench.events[-2:] == [("committed", 3), ("leader", (epoch, 1))]
 
 
 def test_the_high_watermark_does_not_go_back_when_a_voter_lost_its_log() -> None:
-    """S7: committed is committed."""
+    """S7: what is committed stays committed."""
     bench = Bench().lead()
     bench.fetch(2, 1, (1, 1))
     bench.fetch(2, 1, (0, 0))
@@ -126,15 +126,15 @@ def test_the_high_watermark_does_not_go_back_when_a_voter_lost_its_log() -> None
 
 
 def test_observers_do_not_count() -> None:
-    """Q4: brokers read, voters decide."""
+    """Q4: brokers observe, voters decide."""
     bench = Bench().lead()
     for observer in (8, 9):
         bench.fetch(observer, 1, (1, 1))
     assert bench.quorum.hwm == 0
 
 
-def test_a_leader_without_a_majority_resigns_in_time() -> None:
-    """Q5: at the moment that next_deadline names, and not before."""
+def test_a_leader_without_a_majority_resigns_at_its_deadline() -> None:
+    """Q5: at the time of next_deadline, and not before."""
     bench = Bench().lead()
     elected = bench.now
     bench.now += 1_000
@@ -144,14 +144,14 @@ def test_a_leader_without_a_majority_resigns_in_time() -> None:
     bench.tick(elected + 1_000 + 3_000)
     assert bench.quorum.role == "resigned"
     assert bench.notes("quorum_resigned") == [{"epoch": 1, "reason": "no_majority"}]
-    assert bench.told[-1] == ("leader", (1, -1))
+    assert bench.events[-1] == ("leader", (1, -1))
 
 
 def test_in_a_quorum_of_five_two_followers_keep_the_leader() -> None:
     """Q5: with itself they are a majority."""
     net = Net(5, seed=2)
     leader = net.leader()
-    for voter in [each for each in net.voters if each != leader.id][:2]:
+    for voter in [voter for voter in net.voters if voter != leader.id][:2]:
         net[voter].stop(lossy=False)
     net.run(20_000)
     assert net.leader() is leader
@@ -175,28 +175,28 @@ def test_a_resigned_leader_commits_nothing() -> None:
 
 
 def test_a_clean_resignation_names_the_best_successor_first() -> None:
-    """Q5: the voter that holds most of the log should stand first."""
+    """Q5: the voter with the longest log should stand first."""
     bench = Bench().lead()
     bench.fetch(2, 1, (0, 0))
     bench.fetch(3, 1, (1, 1))
     bench.quorum.resign(bench.now)
     bench.collect()
     sent = bench.sends(end_quorum_epoch.EndQuorumEpochRequest)
-    named = sent[0].request.topics[0].partitions[0].preferred_candidates
+    candidates = sent[0].request.topics[0].partitions[0].preferred_candidates
     assert [send.peer for send in sent] == [2, 3]
-    assert [each.candidate_id for each in named] == [3, 2]
+    assert [candidate.candidate_id for candidate in candidates] == [3, 2]
 
 
 @pytest.mark.parametrize("voters", [3, 5])
 def test_after_a_clean_resignation_another_leads_well_before_a_fetch_timeout(voters: int) -> None:
-    """Q5: nobody has to find out by waiting."""
+    """Q5: no voter has to wait for its fetch timeout."""
     net = Net(voters, seed=3)
     old = net.leader()
     net.run(1_000)
     old.do(lambda: old.quorum.resign(net.now))
-    resigned = net.now
+    resigned_ms = net.now
     assert net.leader() is not old
-    assert net.now - resigned < 1_000
+    assert net.now - resigned_ms < 1_000
 
 
 def test_a_fetch_is_parked_until_there_are_records() -> None:
@@ -222,8 +222,8 @@ def test_a_parked_fetch_is_answered_when_the_high_watermark_moves() -> None:
     assert bench.fetched(token).high_watermark == 1
 
 
-def test_a_parked_fetch_ends_with_its_time() -> None:
-    """Q4: empty, at the deadline that next_deadline names."""
+def test_a_parked_fetch_ends_at_its_timeout() -> None:
+    """Q4: empty, at the time of next_deadline."""
     bench = Bench().lead()
     bench.fetch(2, 1, (1, 1), max_wait=0)
     token = bench.fetch(2, 1, (1, 1), max_wait=300)
@@ -234,8 +234,8 @@ def test_a_parked_fetch_ends_with_its_time() -> None:
     assert bench.fetched(token).records == b""
 
 
-def test_parked_fetches_are_told_when_leadership_ends() -> None:
-    """F3: they go and look for the new leader."""
+def test_parked_fetches_are_answered_when_leadership_ends() -> None:
+    """F3: the replicas can then find the new leader."""
     bench = Bench().lead()
     bench.fetch(2, 1, (1, 1), max_wait=0)
     token = bench.fetch(2, 1, (1, 1))
@@ -246,7 +246,7 @@ def test_parked_fetches_are_told_when_leadership_ends() -> None:
 
 
 def test_only_the_leader_of_exactly_this_epoch_serves() -> None:
-    """F3: an older or a newer epoch, or another leader, is told so, with what is known of the leader."""
+    """F3: a fetch of an older or newer epoch, or from another leader, gets an error and the known leader."""
     bench = Bench()
     bench.follow(2, 4)
     token = bench.fetch(3, 4, (0, 0))
@@ -268,8 +268,8 @@ def test_a_refused_fetch_acknowledges_nothing() -> None:
     assert bench.quorum.hwm == 0
 
 
-def test_a_log_that_parted_is_told_where() -> None:
-    """D2: the largest epoch not above the asked one, and its end here."""
+def test_a_diverging_log_gets_the_point_of_divergence() -> None:
+    """D2: the largest epoch not above the requested one, and its end here."""
     bench = leader_after(data(0, 1, b"a") + data(1, 3, b"b"), 3)
     epoch = bench.quorum.epoch
     for end, expected in [((5, 1), (1, 1)), ((4, 2), (1, 1)), ((7, 3), (2, 3)), ((9, epoch), (3, epoch))]:
@@ -277,8 +277,8 @@ def test_a_log_that_parted_is_told_where() -> None:
         assert (answer.end_offset, answer.epoch) == expected
 
 
-def test_voters_are_told_of_the_leader_until_they_fetch() -> None:
-    """Q4: a voter that missed the news would stand itself."""
+def test_the_leader_names_itself_to_voters_until_they_fetch() -> None:
+    """Q4: a voter that does not know the leader would stand for election."""
     bench = Bench().lead()
     sent = bench.sends(begin_quorum_epoch.BeginQuorumEpochRequest)
     assert [send.peer for send in sent] == [2, 3]
@@ -290,44 +290,44 @@ def test_voters_are_told_of_the_leader_until_they_fetch() -> None:
 
 
 def test_a_leader_that_hears_of_a_later_epoch_steps_down() -> None:
-    """S12: there is one leader per epoch, and the later epoch is the one that counts."""
+    """S12: there is one leader per epoch, and the later epoch counts."""
     bench = Bench().lead()
     sent = bench.sends(begin_quorum_epoch.BeginQuorumEpochRequest)
-    standing = messages.LeaderInfo(6, -1, ErrorCode.fenced_leader_epoch)
-    bench.answer(sent[0], messages.begin_response(standing))
+    info = messages.LeaderInfo(6, -1, ErrorCode.fenced_leader_epoch)
+    bench.answer(sent[0], messages.begin_response(info))
     assert (bench.quorum.role, bench.quorum.epoch) == ("unattached", 6)
 
 
 def test_describe_quorum_shows_voters_and_observers() -> None:
-    """Q1: who leads and how far each one is."""
+    """Q1: the leader, and the log end of each replica."""
     bench = Bench().lead()
     bench.fetch(2, 1, (1, 1))
     bench.fetch(9, 1, (0, 0))
     bench.quorum.handle_describe_quorum(describe_quorum.DescribeQuorumRequest(topics=()), 99, bench.now)
     bench.collect()
-    told = bench.replies[99].topics[0].partitions[0]
-    assert (told.leader_id, told.leader_epoch, told.high_watermark) == (1, 1, 1)
-    assert [(each.replica_id, each.log_end_offset) for each in told.current_voters] == [(1, 1), (2, 1), (3, -1)]
-    assert [(each.replica_id, each.log_end_offset) for each in told.observers] == [(9, 0)]
+    partition = bench.replies[99].topics[0].partitions[0]
+    assert (partition.leader_id, partition.leader_epoch, partition.high_watermark) == (1, 1, 1)
+    assert [(voter.replica_id, voter.log_end_offset) for voter in partition.current_voters] == [(1, 1), (2, 1), (3, -1)]
+    assert [(observer.replica_id, observer.log_end_offset) for observer in partition.observers] == [(9, 0)]
 
 
-def test_what_people_read_of_the_quorum_is_in_the_time_of_day() -> None:
-    """Q1: a replica that is unknown stays -1; where voters listen is told too."""
+def test_describe_quorum_has_wall_clock_timestamps_and_addresses() -> None:
+    """Q1: the timestamps of a replica that never fetched are -1."""
     config = QuorumConfig(wall_offset_ms=1_700_000_000_000, addresses={2: ("two", 9093), 1: ("one", 9093)})
     bench = Bench(config=config).lead()
     bench.fetch(2, 1, (1, 1))
     answer = bench.quorum.describe(bench.now)
     leader, caught_up, unknown = answer.topics[0].partitions[0].current_voters
-    wall = 1_700_000_000_000 + bench.now
-    assert (leader.last_fetch_timestamp, leader.last_caught_up_timestamp) == (-1, wall)
-    assert (caught_up.last_fetch_timestamp, caught_up.last_caught_up_timestamp) == (wall, wall)
+    wall_ms = 1_700_000_000_000 + bench.now
+    assert (leader.last_fetch_timestamp, leader.last_caught_up_timestamp) == (-1, wall_ms)
+    assert (caught_up.last_fetch_timestamp, caught_up.last_caught_up_timestamp) == (wall_ms, wall_ms)
     assert (unknown.last_fetch_timestamp, unknown.last_caught_up_timestamp) == (-1, -1)
-    assert [(each.node_id, each.listeners[0].host) for each in answer.nodes] == [(1, "one"), (2, "two")]
+    assert [(node.node_id, node.listeners[0].host) for node in answer.nodes] == [(1, "one"), (2, "two")]
     bench.quorum.propose([b"a"], bench.now)
-    assert [header.max_timestamp for header in bench.quorum.log.iter_headers(0, 2)][-1] == wall
+    assert [header.max_timestamp for header in bench.quorum.log.iter_headers(0, 2)][-1] == wall_ms
 
 
-def test_an_observer_that_went_away_is_forgotten() -> None:
+def test_an_observer_that_stopped_fetching_is_forgotten() -> None:
     """Q1: after its session."""
     bench = Bench(1, (1,))
     bench.sync()
@@ -336,13 +336,13 @@ def test_an_observer_that_went_away_is_forgotten() -> None:
     bench.fetch(8, 1, (1, 1))
     bench.quorum.handle_describe_quorum(describe_quorum.DescribeQuorumRequest(topics=()), 99, bench.now)
     bench.collect()
-    told = bench.replies[99].topics[0].partitions[0]
-    assert [each.replica_id for each in told.observers] == [8]
+    partition = bench.replies[99].topics[0].partitions[0]
+    assert [observer.replica_id for observer in partition.observers] == [8]
     bench.tick(bench.now + 500)
     assert len(bench.replies) == 3
 
 
-def test_describe_quorum_is_the_leaders_to_answer() -> None:
+def test_only_the_leader_answers_describe_quorum() -> None:
     """Q1: a follower does not know."""
     bench = Bench()
     bench.quorum.handle_describe_quorum(describe_quorum.DescribeQuorumRequest(topics=()), 99, bench.now)
@@ -351,7 +351,7 @@ def test_describe_quorum_is_the_leaders_to_answer() -> None:
 
 
 def test_uncommitted_entries_of_a_deposed_leader_vanish() -> None:
-    """Q2: they were never answered, and the next leader overwrites them."""
+    """Q2: they were never acknowledged, and the next leader overwrites them."""
     net = Net(3, seed=4)
     old = net.leader()
     net.run(1_000)

@@ -1,4 +1,4 @@
-"""Everything the quorum says can be written to the wire and read back."""
+"""Every message of the quorum can be written to the wire and read back."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ RESPONSES = [
 ]
 
 
-@pytest.mark.parametrize("request_", REQUESTS, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
 def test_requests_survive_the_wire(request_: Any) -> None:
-    """Q4: as they are."""
+    """Q4: encoded and decoded, they are equal."""
     _, read = codec.decode_request(codec.encode_request(request_, 7, "node-1"))
     assert read == request_
     assert messages.metadata_partition(read.topics) is not None
 
 
-@pytest.mark.parametrize(("kind", "response"), RESPONSES, ids=lambda each: getattr(type(each), "__name__", ""))
+@pytest.mark.parametrize(("kind", "response"), RESPONSES, ids=lambda value: getattr(type(value), "__name__", ""))
 def test_responses_survive_the_wire(kind: Any, response: Any) -> None:
-    """Q4: as they are, with the sender's standing."""
+    """Q4: encoded and decoded, they are equal, and so is the `LeaderInfo` in them."""
     _, read = codec.decode_response(codec.encode_response(response, 7), kind)
     assert read == response
     answer = messages.metadata_partition(read.responses if hasattr(read, "responses") else read.topics)
@@ -58,7 +58,7 @@ def test_responses_survive_the_wire(kind: Any, response: Any) -> None:
     assert messages.read_leader_info(answer) == LEADER_INFO
 
 
-def test_a_message_about_another_partition_is_not_ours() -> None:
+def test_a_message_about_another_partition_is_refused() -> None:
     """Q1: there is one metadata log, and it has one partition."""
 
     def topic(name: str, *indexes: int) -> Any:

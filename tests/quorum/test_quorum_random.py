@@ -1,4 +1,4 @@
-"""Quorums of one, three and five under drops, delays, pauses, crashes with lost tails, and restarts, seed by seed.
+"""Quorums of one, three and five voters under message loss, delays, pauses, crashes that lose the log's end, restarts.
 
 The network of `quorum_net` checks at every step that no epoch has two leaders and that nothing committed changes.
 """
@@ -22,7 +22,7 @@ HASTY = QuorumConfig(
     snapshot_chunk_bytes=150,
     snapshots_kept=2,
 )
-"""Timeouts not much longer than the network and the disk take: elections all the time."""
+"""Timeouts barely longer than the delays of network and disk: elections all the time."""
 
 
 def disturb(net: Net, slowest: int) -> None:
@@ -50,10 +50,10 @@ def disturb(net: Net, slowest: int) -> None:
 def propose_somewhere(net: Net, number: int) -> None:
     for peer in net.peers.values():
         if peer.up and peer.quorum.is_leader and not peer.paused:
-            peer.propose(*(b"%d-%d-%d" % (peer.id, number, each) for each in range(net.rng.randint(1, 4))))
+            peer.propose(*(b"%d-%d-%d" % (peer.id, number, index) for index in range(net.rng.randint(1, 4))))
 
 
-def calm_down(net: Net) -> None:
+def stop_faults(net: Net) -> None:
     net.heal()
     net.delay = (1, 3)
     for peer in net.peers.values():
@@ -62,24 +62,24 @@ def calm_down(net: Net) -> None:
             peer.do(lambda peer=peer: peer.quorum.tick(net.now))
         else:
             peer.start()
-    net.run(3_000)  # what was on its way arrives
+    net.run(3_000)  # messages in flight arrive
 
 
 def holds_everything(net: Net, peer: Peer) -> bool:
-    return peer.applied == net.hwm and peer.image == [net.committed[each][1] for each in sorted(net.committed)]
+    return peer.applied == net.hwm and peer.image == [payload for _, (_, payload) in sorted(net.committed.items())]
 
 
-def goes_on(net: Net) -> None:
-    """A new proposal is committed, and everybody ends with all that ever was."""
-    last = net.leader().propose(b"after the storm")
+def check_progress(net: Net) -> None:
+    """A new proposal is committed, and every replica ends with all committed entries."""
+    last = net.leader().propose(b"after the faults")
     net.run_until(lambda: net.hwm > last)
-    assert net.committed[last][1] == b"after the storm"
+    assert net.committed[last][1] == b"after the faults"
     net.run_until(lambda: all(holds_everything(net, peer) for peer in net.peers.values()))
 
 
 @pytest.mark.parametrize("voters", [1, 3, 5])
 @pytest.mark.parametrize("seed", range(10))
-def test_committed_entries_stay_and_the_quorum_goes_on_after_the_faults(voters: int, seed: int) -> None:
+def test_committed_entries_stay_and_the_quorum_makes_progress_after_the_faults(voters: int, seed: int) -> None:
     """Q2, Q4, Q5, Q6, S7, S12: with Kafka's timeouts."""
     net = Net(voters, observers=1, seed=seed * 10 + voters, config=CALM)
     for number in range(100):
@@ -87,14 +87,14 @@ def test_committed_entries_stay_and_the_quorum_goes_on_after_the_faults(voters: 
         propose_somewhere(net, number)
         if net.rng.random() < 0.2:
             disturb(net, 600)
-    calm_down(net)
-    goes_on(net)
+    stop_faults(net)
+    check_progress(net)
 
 
 @pytest.mark.parametrize("voters", [3, 5])
 @pytest.mark.parametrize("seed", range(15))
 def test_committed_entries_stay_when_elections_never_end(voters: int, seed: int) -> None:
-    """Q2, Q4, Q5, Q6, S7, S12: with timeouts so short that leaders come and go."""
+    """Q2, Q4, Q5, Q6, S7, S12: with timeouts so short that leaders change all the time."""
     net = Net(voters, observers=1, seed=seed * 10 + voters, config=HASTY)
     net.delay, net.sync_delay = (1, 40), (1, 30)
     for number in range(150):
@@ -102,13 +102,13 @@ def test_committed_entries_stay_when_elections_never_end(voters: int, seed: int)
         propose_somewhere(net, number)
         if net.rng.random() < 0.25:
             disturb(net, 60)
-    calm_down(net)
+    stop_faults(net)
     net.sync_delay = (1, 3)
-    goes_on(net)
+    check_progress(net)
 
 
-def test_the_faults_reach_what_they_are_meant_to_reach() -> None:
-    """Q4, Q6, S7: a storm in which nothing was cut, resigned or loaded would prove little."""
+def test_the_faults_cause_truncations_resignations_and_snapshot_loads() -> None:
+    """Q4, Q6, S7: without them the tests above would prove little."""
     seen: dict[str, int] = {}
     for seed in range(8):
         net = Net(3, observers=1, seed=seed, config=HASTY)

@@ -1,4 +1,4 @@
-"""Snapshots bound the log and bring up readers that fell behind it (Q6)."""
+"""Snapshots bound the log, and replicas that fell behind the log start from them (Q6)."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch, fetch_snapshot
 
 SMALL = QuorumConfig(snapshot_chunk_bytes=100, snapshots_kept=1)
-PAYLOADS = [b"payload-%d" % each for each in range(30)]
+PAYLOADS = [b"payload-%d" % number for number in range(30)]
 
 
-def sole(config: QuorumConfig = SMALL, disk: object = None) -> Bench:
+def single_voter(config: QuorumConfig = SMALL, disk: object = None) -> Bench:
     bench = Bench(1, (1,), config=config, disk=disk)  # type: ignore[arg-type]
     bench.sync()
     return bench
 
 
 def commit(bench: Bench, *payloads: bytes) -> int:
-    """Returns the high watermark after."""
+    """Propose and sync; returns the high watermark."""
     bench.quorum.propose(payloads, bench.now)
     bench.collect()
     bench.sync()
     return bench.quorum.hwm
 
 
-def piece(bench: Bench, replica: int, named: OffsetAndEpoch, at: int, epoch: int = 1) -> object:
+def fetch_chunk(bench: Bench, replica: int, named: OffsetAndEpoch, at: int, epoch: int = 1) -> object:
     request = messages.fetch_snapshot_request("test-cluster", replica, epoch, named, at, 1_000)
     token = bench._ask(bench.quorum.handle_fetch_snapshot, request)
     return bench.replies[token].topics[0].partitions[0]
@@ -43,26 +43,26 @@ def piece(bench: Bench, replica: int, named: OffsetAndEpoch, at: int, epoch: int
 
 def test_a_snapshot_file_is_framed_by_header_and_footer() -> None:
     """Q6: Kafka's name and Kafka's batches."""
-    bench = sole()
+    bench = single_voter()
     bench.write_snapshot(PAYLOADS, commit(bench, b"a"), 1)
     name = f"{DIRECTORY}/00000000000000000002-0000000001.checkpoint"
-    found = read_all(bench.disk, name)
-    kinds = [header.is_control for _, header in batch.iter_headers(found)]
-    first, last = (control.control_type(next(batch.records(found, pos))) for pos in (0, batch_at(found, -1)))
+    content = read_all(bench.disk, name)
+    kinds = [header.is_control for _, header in batch.iter_headers(content)]
+    first, last = (control.control_type(next(batch.records(content, pos))) for pos in (0, batch_at(content, -1)))
     assert kinds == [True, False, True]
     assert (first, last) == (control.SNAPSHOT_HEADER, control.SNAPSHOT_FOOTER)
-    assert snapshot_store.decode(found) == PAYLOADS
+    assert snapshot_store.decode(content) == PAYLOADS
 
 
-def test_a_snapshot_is_as_old_as_the_last_entry_that_it_stands_for() -> None:
-    """Q6: Kafka's tools and its snapshot age go by the header record."""
-    bench = sole()
+def test_a_snapshot_has_the_timestamp_of_the_last_entry_that_it_covers() -> None:
+    """Q6: Kafka's tools and its metric for the snapshot's age read the header record."""
+    bench = single_voter()
     commit(bench, b"a")
     bench.now += 5_000
     offset = commit(bench, b"b")
     bench.write_snapshot(PAYLOADS, offset, 1)
-    found = read_all(bench.disk, f"{DIRECTORY}/{offset:020d}-0000000001.checkpoint")
-    header = control.control_message(next(batch.records(found, 0)))
+    content = read_all(bench.disk, f"{DIRECTORY}/{offset:020d}-0000000001.checkpoint")
+    header = control.control_message(next(batch.records(content, 0)))
     assert header is not None
     assert header.last_contained_log_timestamp == bench.now
 
@@ -73,15 +73,15 @@ def batch_at(buffer: bytes, number: int) -> int:
 
 def test_many_payloads_make_many_batches() -> None:
     """Q6: a large image need not fit one batch."""
-    many = [b"%d" % each for each in range(2_500)]
-    found = snapshot_store.encode(many, OffsetAndEpoch(9, 1), 0)
-    assert [header.count for _, header in batch.iter_headers(found)] == [1, 1_000, 1_000, 500, 1]
-    assert snapshot_store.decode(found) == many
+    many = [b"%d" % number for number in range(2_500)]
+    content = snapshot_store.encode(many, OffsetAndEpoch(9, 1), 0)
+    assert [header.count for _, header in batch.iter_headers(content)] == [1, 1_000, 1_000, 500, 1]
+    assert snapshot_store.decode(content) == many
     assert snapshot_store.decode(snapshot_store.encode([], OffsetAndEpoch(9, 1), 0)) == []
 
 
-def test_a_snapshot_that_is_cut_off_or_damaged_does_not_count() -> None:
-    """Q6: without its footer it stands for nothing."""
+def test_a_truncated_or_damaged_snapshot_is_ignored() -> None:
+    """Q6: without its footer it is incomplete."""
     whole = snapshot_store.encode(PAYLOADS, OffsetAndEpoch(9, 1), 0)
     flipped = bytearray(whole)
     flipped[200] ^= 1
@@ -92,7 +92,7 @@ def test_a_snapshot_that_is_cut_off_or_damaged_does_not_count() -> None:
 
 def test_writing_a_snapshot_prunes_the_log_and_older_snapshots() -> None:
     """Q6: replay is bounded."""
-    bench = sole()
+    bench = single_voter()
     bench.write_snapshot([b"1"], commit(bench, b"a", b"b"), 1)
     assert bench.quorum.log.log_start == 3
     bench.write_snapshot([b"2"], commit(bench, b"c"), 1)
@@ -105,8 +105,8 @@ def test_writing_a_snapshot_prunes_the_log_and_older_snapshots() -> None:
 
 
 def test_the_log_reaches_back_to_the_oldest_kept_snapshot() -> None:
-    """Q6: so that a reader slightly behind the newest one goes on from the log."""
-    bench = sole(QuorumConfig(snapshots_kept=2))
+    """Q6: a reader slightly behind the newest one continues from the log."""
+    bench = single_voter(QuorumConfig(snapshots_kept=2))
     starts = []
     for number in range(3):
         bench.write_snapshot([b"s"], commit(bench, b"%d" % number), 1)
@@ -118,8 +118,8 @@ def test_the_log_reaches_back_to_the_oldest_kept_snapshot() -> None:
 
 
 def test_a_snapshot_holds_committed_records_and_whole_batches_only() -> None:
-    """Q6: what is not committed may vanish, and a reader goes on with the batch that starts there."""
-    bench = sole()
+    """Q6: uncommitted entries may vanish, and a reader continues with the batch that starts there."""
+    bench = single_voter()
     commit(bench, b"a", b"b")
     bench.quorum.propose([b"c"], bench.now)
     with pytest.raises(InvariantError, match="Q6"):
@@ -129,54 +129,54 @@ def test_a_snapshot_holds_committed_records_and_whole_batches_only() -> None:
 
 
 def test_an_older_snapshot_than_the_newest_is_not_written() -> None:
-    """Q6: it would say nothing new."""
-    bench = sole()
+    """Q6: it would add nothing."""
+    bench = single_voter()
     offset = commit(bench, b"a")
     bench.write_snapshot([b"new"], offset, 1)
     bench.write_snapshot([b"old"], offset, 1)
-    assert Bench(1, (1,), disk=bench.disk).told[0] == ("snapshot", ([b"new"], offset, 1))
+    assert Bench(1, (1,), disk=bench.disk).events[0] == ("snapshot", ([b"new"], offset, 1))
 
 
 def test_a_snapshot_is_named_after_the_last_entry_even_if_that_is_a_control_record() -> None:
-    """Q4, Q6: a voter that took it over compares logs by that epoch."""
-    bench = sole()
+    """Q4, Q6: a voter that installed it compares logs by that epoch."""
+    bench = single_voter()
     commit(bench, b"a")
-    again = sole(disk=bench.disk)
+    again = single_voter(disk=bench.disk)
     assert (again.quorum.epoch, again.quorum.hwm) == (2, 3)
     again.write_snapshot([b"a"], 3, 1)
     assert again.disk.exists(f"{DIRECTORY}/00000000000000000003-0000000002.checkpoint")
 
 
-def test_a_restart_loads_the_snapshot_and_goes_on_with_the_log() -> None:
+def test_a_restart_loads_the_snapshot_and_continues_with_the_log() -> None:
     """Q6: nothing below the snapshot is read again."""
-    bench = sole()
+    bench = single_voter()
     offset = commit(bench, b"a")
     bench.write_snapshot([b"image"], offset, 1)
     commit(bench, b"b")
     bench.disk.lossy_crash(random.Random(1))
     again = Bench(1, (1,), disk=bench.disk, config=SMALL)
-    assert again.told[0] == ("snapshot", ([b"image"], offset, 1))
+    assert again.events[0] == ("snapshot", ([b"image"], offset, 1))
     assert again.quorum.log.log_start == offset
     again.sync()
     assert list(again.quorum.read_committed(offset, again.quorum.hwm)) == [(offset, 1, b"b")]
 
 
-def test_a_damaged_snapshot_is_passed_over_for_an_older_one() -> None:
+def test_a_damaged_snapshot_is_skipped_for_an_older_one() -> None:
     """Q6: the log still reaches back to it."""
-    bench = sole(QuorumConfig(snapshots_kept=2))
+    bench = single_voter(QuorumConfig(snapshots_kept=2))
     first = commit(bench, b"a")
     bench.write_snapshot([b"first"], first, 1)
     second = commit(bench, b"b")
     bench.write_snapshot([b"second"], second, 1)
     bench.disk.corrupt_tail(f"{DIRECTORY}/{second:020d}-0000000001.checkpoint", random.Random(1))
-    again = sole(QuorumConfig(snapshots_kept=2), bench.disk)
-    assert again.told[0] == ("snapshot", ([b"first"], first, 1))
+    again = single_voter(QuorumConfig(snapshots_kept=2), bench.disk)
+    assert again.events[0] == ("snapshot", ([b"first"], first, 1))
     assert (first, 1, b"b") in list(again.quorum.read_committed(first, again.quorum.hwm))
 
 
 def test_a_log_that_starts_above_zero_without_a_snapshot_is_set_aside() -> None:
-    """Q6, Q8: what was before is nowhere; a sole voter cannot be restored and does not lead."""
-    bench = sole()
+    """Q6, Q8: the entries before are lost; a single voter cannot be restored and does not lead."""
+    bench = single_voter()
     offset = commit(bench, b"a")
     bench.write_snapshot([b"image"], offset, 1)
     bench.quorum.log.truncate_fully(offset)
@@ -189,10 +189,10 @@ def test_a_log_that_starts_above_zero_without_a_snapshot_is_set_aside() -> None:
 
 def test_a_reader_below_the_log_start_is_sent_to_the_snapshot() -> None:
     """Q6: and so is one with an empty log, or one that ends at the log start in another epoch."""
-    bench = sole()
+    bench = single_voter()
     offset = commit(bench, b"a", b"b")
     bench.write_snapshot([b"image"], offset, 1)
-    again = sole(disk=bench.disk)
+    again = single_voter(disk=bench.disk)
     epoch = again.quorum.epoch
     for end in [(0, 0), (2, 1), (offset, 2), (offset + 5, 0)]:
         named = again.fetched(again.fetch(9, epoch, end)).snapshot_id
@@ -200,15 +200,15 @@ def test_a_reader_below_the_log_start_is_sent_to_the_snapshot() -> None:
     assert again.fetched(again.fetch(9, epoch, (offset, 1), max_wait=0)).snapshot_id.epoch == -1
 
 
-def test_a_snapshot_is_served_in_pieces() -> None:
-    """Q6: of the size that is asked for and allowed."""
-    bench = sole()
+def test_a_snapshot_is_served_in_chunks() -> None:
+    """Q6: of the requested size, up to the limit."""
+    bench = single_voter()
     named = OffsetAndEpoch(commit(bench, b"a"), 1)
     bench.write_snapshot(PAYLOADS, named.offset, 1)
     collected = b""
     size = 1
     while len(collected) < size:
-        answer = piece(bench, 9, named, len(collected))
+        answer = fetch_chunk(bench, 9, named, len(collected))
         assert answer.position == len(collected)  # type: ignore[attr-defined]
         assert 0 < len(answer.unaligned_records) <= 100  # type: ignore[attr-defined]
         collected += answer.unaligned_records  # type: ignore[attr-defined]
@@ -216,22 +216,22 @@ def test_a_snapshot_is_served_in_pieces() -> None:
     assert snapshot_store.decode(collected) == PAYLOADS
 
 
-def test_a_snapshot_request_that_cannot_be_served_says_why() -> None:
-    """Q6: an unknown snapshot, a place outside it, another epoch."""
-    bench = sole()
+def test_a_snapshot_request_that_cannot_be_served_gets_an_error() -> None:
+    """Q6: an unknown snapshot, a position outside it, another epoch."""
+    bench = single_voter()
     named = OffsetAndEpoch(commit(bench, b"a"), 1)
     bench.write_snapshot(PAYLOADS, named.offset, 1)
     for answer, error in [
-        (piece(bench, 9, OffsetAndEpoch(1, 1), 0), ErrorCode.snapshot_not_found),
-        (piece(bench, 9, named, 1_000_000), ErrorCode.position_out_of_range),
-        (piece(bench, 9, named, -1), ErrorCode.position_out_of_range),
-        (piece(bench, 9, named, 0, epoch=0), ErrorCode.fenced_leader_epoch),
+        (fetch_chunk(bench, 9, OffsetAndEpoch(1, 1), 0), ErrorCode.snapshot_not_found),
+        (fetch_chunk(bench, 9, named, 1_000_000), ErrorCode.position_out_of_range),
+        (fetch_chunk(bench, 9, named, -1), ErrorCode.position_out_of_range),
+        (fetch_chunk(bench, 9, named, 0, epoch=0), ErrorCode.fenced_leader_epoch),
     ]:
         assert answer.error_code is error  # type: ignore[attr-defined]
 
 
 def test_an_observer_that_comes_late_loads_the_snapshot_and_then_the_log() -> None:
-    """Q6: in pieces, from a leader whose log begins after the observer's."""
+    """Q6: in chunks, from a leader whose log begins after the observer's."""
     net = Net(3, observers=1, seed=9, config=SMALL)
     late = net[4]
     late.stop(lossy=False)
@@ -254,34 +254,34 @@ def test_a_voter_whose_log_is_replaced_by_a_snapshot_votes_by_the_snapshots_epoc
     bench = Bench(config=SMALL).intact()
     install(bench, bench.follow(2, 4), OffsetAndEpoch(50, 3))
     assert (bench.quorum.leo, bench.quorum.hwm) == (50, 50)
-    assert bench.told[-1] == ("snapshot", (PAYLOADS, 50, 3))
+    assert bench.events[-1] == ("snapshot", (PAYLOADS, 50, 3))
     assert not bench.vote(3, 5, (60, 2)).vote_granted
     assert not bench.vote(3, 6, (49, 3)).vote_granted
     assert bench.vote(3, 7, (50, 3)).vote_granted
 
 
 def install(bench: Bench, send: object, named: OffsetAndEpoch, content: bytes | None = None) -> None:
-    """Answer a follower's fetch with a snapshot and feed it in pieces."""
+    """Answer a follower's fetch with a snapshot, and serve that in chunks."""
     content = bytes(snapshot_store.encode(PAYLOADS, named, 0)) if content is None else content
     bench.answer(send, fetch_answer(2, 4, snapshot=named))  # type: ignore[arg-type]
-    while asked := bench.sends(fetch_snapshot.FetchSnapshotRequest):
-        at = asked[0].request.topics[0].partitions[0].position
-        standing = LeaderInfo(4, 2, ErrorCode.none)
+    while sends := bench.sends(fetch_snapshot.FetchSnapshotRequest):
+        at = sends[0].request.topics[0].partitions[0].position
+        info = LeaderInfo(4, 2, ErrorCode.none)
         chunk = content[at : at + 100]
         bench.answer(
-            asked[0], messages.fetch_snapshot_response(standing, named, size=len(content), position=at, chunk=chunk)
+            sends[0], messages.fetch_snapshot_response(info, named, size=len(content), position=at, chunk=chunk)
         )
 
 
-def test_a_snapshot_replaces_a_log_that_parted_and_the_follower_goes_on_behind_it() -> None:
-    """Q6: entries that no leader committed go with it."""
+def test_a_snapshot_replaces_a_diverging_log_and_the_follower_continues_after_it() -> None:
+    """Q6: uncommitted entries are dropped with the log."""
     bench = Bench(config=SMALL)
     bench.answer(bench.follow(2, 1), fetch_answer(2, 1, records=data(0, 1, b"a", b"b"), hwm=0))
     bench.sync()
     install(bench, bench.follow(2, 4), OffsetAndEpoch(50, 3))
     (send,) = bench.sends(fetch.FetchRequest)
-    asked = send.request.topics[0].partitions[0]
-    assert (asked.fetch_offset, asked.last_fetched_epoch) == (50, 3)
+    partition = send.request.topics[0].partitions[0]
+    assert (partition.fetch_offset, partition.last_fetched_epoch) == (50, 3)
     bench.answer(send, fetch_answer(2, 4, records=data(50, 4, b"next"), hwm=51))
     bench.sync()
     assert list(bench.quorum.read_committed(50, 51)) == [(50, 4, b"next")]
@@ -299,8 +299,8 @@ def test_a_damaged_download_is_not_installed() -> None:
     assert [send.request.topics[0].partitions[0].fetch_offset for send in bench.sends(fetch.FetchRequest)] == [0]
 
 
-def test_a_crash_between_the_file_and_the_cut_is_made_good_at_the_next_start() -> None:
-    """Q6: the snapshot is there, the old log too; the snapshot wins."""
+def test_a_crash_between_snapshot_file_and_truncation_is_repaired_at_the_next_start() -> None:
+    """Q6: both the snapshot and the old log exist; the snapshot wins."""
     bench = Bench(config=SMALL)
     bench.answer(bench.follow(2, 1), fetch_answer(2, 1, records=data(0, 1, b"a", b"b"), hwm=0))
     bench.sync()
@@ -323,21 +323,21 @@ def test_a_snapshot_below_what_is_committed_here_is_refused() -> None:
 
 def test_the_log_stays_small_however_many_snapshots_are_written() -> None:
     """Q6: each snapshot closes a segment, and those below the oldest kept snapshot are dropped."""
-    bench = sole()
+    bench = single_voter()
     sizes = []
     for number in range(12):
-        offset = commit(bench, *(b"%d-%d" % (number, each) for each in range(50)))
+        offset = commit(bench, *(b"%d-%d" % (number, index) for index in range(50)))
         bench.write_snapshot([b"image"], offset, 1)
         sizes.append(bench.quorum.log.size_bytes)
     assert sizes[-1] <= sizes[2]
     assert len(bench.quorum.log.segments) <= 3
     assert len([name for name in bench.disk.listdir(DIRECTORY) if name.endswith(".log")]) <= 3
-    assert sole(disk=bench.disk).quorum.leo >= offset
+    assert single_voter(disk=bench.disk).quorum.leo >= offset
 
 
 def test_a_snapshot_that_is_superseded_while_it_is_written_is_discarded() -> None:
-    """Q6: the newer one stands for more of the log, which may be gone below it."""
-    bench = sole()
+    """Q6: the newer one covers more of the log, which may be pruned below it."""
+    bench = single_voter()
     first = bench.quorum.begin_snapshot(commit(bench, b"a"), 1)
     second = bench.quorum.begin_snapshot(commit(bench, b"b"), 1)
     assert first is not None

@@ -12,7 +12,7 @@ from insync.sim.engine.disk import SimDisk
 from insync.storage.disk import write_plainly
 
 
-def test_the_file_is_the_one_of_a_kafka_with_static_voters() -> None:
+def test_the_file_is_that_of_a_kafka_cluster_with_static_voters() -> None:
     """Q4, B9: one line of JSON that Kafka's own tools read, version 0, which names the voters."""
     state = ElectionState(epoch=7, leader_id=2, voted_id=3)
     data = state_file.encode(state, (1, 2, 3))
@@ -30,7 +30,7 @@ def test_the_file_is_the_one_of_a_kafka_with_static_voters() -> None:
 
 
 def test_version_1_is_read_too() -> None:
-    """Q4: as a Kafka with dynamic voters leaves it, and insync did before it kept the voters here."""
+    """Q4: Kafka writes it for dynamic voters, and earlier releases of insync wrote it too."""
     data = b'{"leaderId":1,"leaderEpoch":2,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
     assert state_file.decode(data) == ElectionState(epoch=2, leader_id=1, voted_id=-1)
     assert state_file.decode_voters(data) is None
@@ -46,7 +46,7 @@ OTHER_VALUES = [
     "content",
     [b"", b"{", b"[]", b"{}", b'{"data_version":9}', b'{"data_version":1}', b"[" * 50_000, b"\xff", *OTHER_VALUES],
 )
-def test_a_file_that_cannot_be_read_is_known_as_damaged(content: bytes) -> None:
+def test_an_unreadable_file_is_reported_as_damaged(content: bytes) -> None:
     """Q4, Q8: a vote that may have been given must not be given again."""
     disk = SimDisk()
     write_plainly(disk, "quorum-state", content)
@@ -56,7 +56,7 @@ def test_a_file_that_cannot_be_read_is_known_as_damaged(content: bytes) -> None:
 
 
 def test_a_replica_that_never_ran_has_no_state() -> None:
-    """Q4: which is not the same as a damaged one."""
+    """Q4: a missing file is not a damaged one."""
     disk = SimDisk()
     state_file.make_directory_durable(disk, "a/b")
     assert state_file.load_if_sound(disk, "a/b/quorum-state") == (None, "")

@@ -1,4 +1,4 @@
-"""The voters that a quorum has left on disk (B9)."""
+"""The voters that a quorum has stored on disk (B9)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def test_a_new_directory_names_no_voters() -> None:
 
 
 def test_a_vote_is_stored_with_the_voters_among_which_it_counts() -> None:
-    """B9, Q4: from the first vote on, a restart knows them."""
+    """B9, Q4: from the first vote on, a restart finds them."""
     bench = Bench(1, (3, 1, 2))
     bench.vote(2, 5)
     assert voter_set.stored_voters(bench.disk, DIRECTORY) == (1, 2, 3)
 
 
-def test_the_log_names_the_voters_where_the_vote_does_not() -> None:
+def test_the_log_names_the_voters_if_quorum_state_does_not() -> None:
     """B9: directories of earlier releases have the version of quorum-state without voters."""
     bench = Bench(1, (1,))
     assert bench.quorum.is_leader
@@ -35,8 +35,8 @@ def test_the_log_names_the_voters_where_the_vote_does_not() -> None:
     assert voter_set.stored_voters(bench.disk, DIRECTORY) == (1,)
 
 
-def test_only_the_ids_of_voters_count() -> None:
-    """B9: in whatever order they are listed."""
+def test_voters_are_compared_by_id() -> None:
+    """B9: in any order."""
     assert not voter_set.is_contradiction((1, 2, 3), (3, 2, 1))
     assert voter_set.is_contradiction((1, 2, 3), (1, 2))
     assert voter_set.is_contradiction((1,), (1, 2, 3))
