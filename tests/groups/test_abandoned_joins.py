@@ -1,15 +1,15 @@
-"""A join whose connection has ended: whoever was never in a generation is not waited for."""
+"""A join whose connection has ended: the group does not wait for a new member that is gone."""
 
 from __future__ import annotations
 
-from group_world import DELAY, World
+from group_harness import DELAY, GroupHarness
 
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import join_group
 from insync.wire.types import ms
 
 
-def abandon(world: World, token: int, group: str = "g") -> None:
+def abandon(harness: GroupHarness, token: int, group: str = "g") -> None:
     request = join_group.JoinGroupRequest(
         group_id=group,
         session_timeout=ms(10_000),
@@ -19,33 +19,33 @@ def abandon(world: World, token: int, group: str = "g") -> None:
         protocol_type="consumer",
         protocols=(),
     )
-    world.coordinator.abandon_join(request, token, world.now)
-    world.drain()
+    harness.coordinator.abandon_join(request, token, harness.now)
+    harness.drain()
 
 
-def test_a_newcomer_that_has_gone_gets_no_assignment() -> None:
-    world = World()
-    gone, lost = world.enter()
-    stays, token = world.enter()
-    abandon(world, lost)
-    world.advance(2 * DELAY)
-    assert list(world.groups["g"].members) == [stays]
-    assert world.answers[token].error_code is ErrorCode.none
-    assert gone not in world.groups["g"].members
-    assert lost in world.answers, "every request has its answer"
+def test_a_new_member_that_disconnected_gets_no_assignment() -> None:
+    harness = GroupHarness()
+    gone, lost = harness.enter()
+    stays, token = harness.enter()
+    abandon(harness, lost)
+    harness.advance(2 * DELAY)
+    assert list(harness.groups["g"].members) == [stays]
+    assert harness.answers[token].error_code is ErrorCode.none
+    assert gone not in harness.groups["g"].members
+    assert lost in harness.answers, "every request has its answer"
 
 
 def test_a_member_of_a_generation_keeps_its_place_until_its_session_ends() -> None:
-    world = World()
-    (first, second), _ = world.stable()
-    token = world.join(second, protocols=(("range", b"other"),))
-    abandon(world, token)
-    assert list(world.groups["g"].members) == [first, second]
+    harness = GroupHarness()
+    (first, second), _ = harness.stable()
+    token = harness.join(second, protocols=(("range", b"other"),))
+    abandon(harness, token)
+    assert list(harness.groups["g"].members) == [first, second]
 
 
 def test_an_answered_or_unknown_join_is_abandoned_without_effect() -> None:
-    world = World()
-    members, _ = world.stable()
-    abandon(world, 1)
-    abandon(world, 99, group="nobody")
-    assert list(world.groups["g"].members) == members
+    harness = GroupHarness()
+    members, _ = harness.stable()
+    abandon(harness, 1)
+    abandon(harness, 99, group="missing")
+    assert list(harness.groups["g"].members) == members

@@ -12,7 +12,18 @@ from typing import Any
 
 import pytest
 from node_harness import Net
-from test_group_nodes import beat, cluster, commit, commit_request, fetch, find, join, mortal, ready, sync
+from test_group_nodes import (
+    cluster,
+    commit,
+    commit_request,
+    fetch,
+    find,
+    group_on_killable_node,
+    heartbeat_error,
+    join,
+    ready,
+    sync,
+)
 
 from insync.groups.config import OFFSETS_TOPIC
 from insync.groups.coordinator import Coordinator, partition_for
@@ -30,7 +41,7 @@ GROUPS = ("g", "g0", "g1")
 
 
 def reassign(net: Net, group: str, replicas: tuple[int, ...]) -> None:
-    """The group's partition of the offsets topic; what completes raises the leader epoch (R2, M2)."""
+    """Reassign the group's partition of the offsets topic; its completion raises the leader epoch (R2, M2)."""
     line = alter_partition_reassignments.ReassignablePartition(
         partition_index=partition_for(group, 2), replicas=replicas
     )
@@ -54,7 +65,7 @@ def loaded_epochs(net: Net, node: int, group: str) -> list[int]:
 
 
 def raise_epoch(net: Net, group: str, leader: int) -> None:
-    """The leader stays; a follower leaves the replicas."""
+    """Raise the leader epoch without a change of leader: a follower leaves the replicas."""
     reassign(net, group, (leader, *(node for node in NODES if node != leader))[:2])
 
 
@@ -62,7 +73,7 @@ def raise_epoch(net: Net, group: str, leader: int) -> None:
 
 
 def check_memory(net: Net) -> None:
-    """G2, on every coordinator that answers."""
+    """G2, for every coordinator that serves."""
     for node in net.nodes.values():
         broker = node.broker_role
         for shard in broker.groups.coordinator.shards.values() if broker is not None else ():
@@ -76,7 +87,7 @@ def offsets_in(shard: Shard) -> dict[tuple[str, str, int], int]:
 
 
 def from_log(node: Node, shard: Shard) -> Shard:
-    """A shard that is loaded now from what this node knows to be committed."""
+    """A new shard, loaded from the records that this node knows to be committed."""
     assert node.replicas is not None
     log = node.replicas.replicas[node.image.topic_ids[OFFSETS_TOPIC], shard.index].log
     data = log.read(log.log_start, 1 << 30, limit_offset=log.hwm) if log.hwm > log.log_start else b""
@@ -100,18 +111,18 @@ def from_log(node: Node, shard: Shard) -> Shard:
 # --- new epochs ------------------------------------------------------------------------------------------------------
 
 
-def test_a_coordinator_loads_anew_when_its_partition_has_a_new_leader_epoch() -> None:
-    """G1: also when the leader is the same. Offsets and generations stand; members that wait are sent away."""
+def test_a_coordinator_reloads_when_its_partition_has_a_new_leader_epoch() -> None:
+    """G1: even if the leader stays. Offsets and generations remain; waiting members get an error."""
     net = cluster()
-    group, node = mortal(net)
+    group, node = group_on_killable_node(net)
     member = join(net, node, group).member_id
     generation = join(net, node, group, member).generation_id
     sync(net, node, group, member, generation, b"all")
     assert commit(net, node, 42, group=group, member=member, generation=generation) == "none"
     before = shard_of(net, node, group)
-    newcomer = join(net, node, group).member_id
+    new_member = join(net, node, group).member_id
     net.advance(1_000)
-    waiting = net.ask(node, _join_request(group, newcomer))  # for the other member to join again
+    waiting = net.ask(node, _join_request(group, new_member))  # for the other member to join again
     raise_epoch(net, group, node)
     net.advance(1_000)
     after = shard_of(net, node, group)
@@ -120,7 +131,7 @@ def test_a_coordinator_loads_anew_when_its_partition_has_a_new_leader_epoch() ->
     assert after.epoch > before.epoch
     assert net.answers[waiting].error_code is ErrorCode.not_coordinator
     assert fetch(net, node, group) == ("none", [42])
-    assert beat(net, node, group, member, generation) == "none"
+    assert heartbeat_error(net, node, group, member, generation) == "none"
     assert commit(net, node, 43, group=group, member=member, generation=generation - 1) == "illegal_generation"
     assert commit(net, node, 43, group=group, member=member, generation=generation) == "none"
     check_memory(net)
@@ -138,11 +149,11 @@ def _join_request(group: str, member: str) -> Any:
 
 
 def test_a_commit_under_way_when_the_epoch_changes_is_loaded_before_the_group_is_served() -> None:
-    """G1: it was written in the old epoch, and may be acknowledged; until it is committed the groups are loading."""
+    """G1: it was written in the old epoch, and may be acknowledged. Until it is committed, the groups are loading."""
     net = cluster()
-    group, node = mortal(net)
+    group, node = group_on_killable_node(net)
     assert commit(net, node, 1, group=group) == "none"
-    net.hold = [(each, "fetch") for each in NODES if each != node]
+    net.hold = [(other, "fetch") for other in NODES if other != node]
     net.advance(1_000)
     under_way = net.ask(node, commit_request(2, group))
     raise_epoch(net, group, node)
@@ -157,10 +168,10 @@ def test_a_commit_under_way_when_the_epoch_changes_is_loaded_before_the_group_is
     check_memory(net)
 
 
-def test_what_an_old_epoch_decides_is_not_written_in_a_new_one() -> None:
-    """G1: a shard that was closed has no say any longer."""
+def test_a_decision_of_an_old_epoch_is_not_written_in_a_new_one() -> None:
+    """G1: a closed shard decides nothing."""
     net = cluster()
-    group, node = mortal(net)
+    group, node = group_on_killable_node(net)
     old = shard_of(net, node, group)
     raise_epoch(net, group, node)
     net.advance(1_000)
@@ -170,26 +181,26 @@ def test_what_an_old_epoch_decides_is_not_written_in_a_new_one() -> None:
 
 
 def test_a_write_that_is_truncated_leaves_no_trace_in_any_coordinator() -> None:
-    """G1: the deposed coordinator had it in its log only; it is gone when that broker coordinates again."""
+    """G1: only the deposed coordinator had it in its log; it is gone when that broker coordinates again."""
     net = cluster()
-    group, node = mortal(net)
+    group, node = group_on_killable_node(net)
     assert commit(net, node, 1, group=group) == "none"
     net.cut(node)
     lost = net.ask(node, commit_request(99, group))
     net.advance(12_000)
-    heir = int(find(net, group).node_id)
-    assert heir != node
-    assert fetch(net, heir, group) == ("none", [1])
-    assert commit(net, heir, 2, group=group) == "none"
+    successor = int(find(net, group).node_id)
+    assert successor != node
+    assert fetch(net, successor, group) == ("none", [1])
+    assert commit(net, successor, 2, group=group) == "none"
     net.mend()
     net.advance(20_000)
     assert net.answers[lost].topics[0].partitions[0].error_code is not ErrorCode.none
-    reassign(net, group, (node, heir))
+    reassign(net, group, (node, successor))
     net.advance(5_000)
-    if heir == 1:
+    if successor == 1:
         reassign(net, group, (node,))
     else:
-        net.crash(heir)
+        net.crash(successor)
     net.advance(15_000)
     assert int(find(net, group).node_id) == node
     assert fetch(net, node, group) == ("none", [2])
@@ -201,7 +212,7 @@ def test_a_commit_that_timed_out_is_in_memory_once_it_is_in_the_committed_log() 
     net = cluster()
     node = ready(net)
     assert commit(net, node, 1) == "none"
-    net.hold = [(each, "fetch") for each in NODES if each != node]
+    net.hold = [(other, "fetch") for other in NODES if other != node]
     net.advance(1_000)
     token = net.ask(node, commit_request(2))
     net.advance(6_000)
@@ -213,11 +224,11 @@ def test_a_commit_that_timed_out_is_in_memory_once_it_is_in_the_committed_log() 
     check_memory(net)
 
 
-# --- anything --------------------------------------------------------------------------------------------------------
+# --- random faults ---------------------------------------------------------------------------------------------------
 
 
-class Chaos:
-    """Random commits, deletions, timeouts, cuts, crashes and new epochs, with what clients were answered."""
+class RandomFaults:
+    """Random commits, deletions, timeouts, cuts, crashes and new epochs, with the offsets that were acknowledged."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -230,9 +241,9 @@ class Chaos:
     def act(self) -> None:
         actions = (self.commit, self.commit, self.commit, self.delete, self.stall, self.restart, self.cut, self.epoch)
         self.rng.choice(actions)()
-        self.look()
+        self.check_answers()
         self.net.advance(self.rng.choice((0, 100, 1_000, 6_000)))
-        self.look()
+        self.check_answers()
 
     def coordinator(self, group: str) -> int | None:
         node = int(find(self.net, group).node_id)
@@ -246,7 +257,7 @@ class Chaos:
             self.open[self.net.ask(node, commit_request(self.value, group))] = (group, self.value)
 
     def delete(self) -> None:
-        """Its outcome does not matter: nothing is expected of the group until a later commit. One that is under way
+        """The outcome does not matter: nothing is expected of the group until a later commit. A pending commit
         comes before the tombstones."""
         group = self.rng.choice(GROUPS)
         node = self.coordinator(group)
@@ -256,7 +267,7 @@ class Chaos:
             self.net.ask(node, delete_groups.DeleteGroupsRequest(groups_names=(group,)))
 
     def stall(self) -> None:
-        """Nothing is replicated for a while; sometimes for longer than a commit waits."""
+        """Stop replication for a while, sometimes for longer than a commit waits."""
         if self.net.hold:
             self.net.release()
         else:
@@ -281,34 +292,34 @@ class Chaos:
         group = self.rng.choice(GROUPS)
         node = self.coordinator(group)
         if node is not None:
-            others = [each for each in NODES if each != node]
+            others = [other for other in NODES if other != node]
             reassign(self.net, group, self.rng.choice(((node, *others), (node, others[0]), (others[0], node))))
 
-    def look(self) -> None:
+    def check_answers(self) -> None:
         for token in [token for token in self.open if token in self.net.answers]:
             group, value = self.open.pop(token)
             if self.net.answers[token].topics[0].partitions[0].error_code is ErrorCode.none:
                 self.acknowledged[group] = max(self.acknowledged[group], value)
         check_memory(self.net)
 
-    def calm_down(self) -> None:
+    def stop_faults(self) -> None:
         self.net.mend()
         self.net.release()
         self.net.start(*(node for node in NODES if node not in self.net.nodes))
         self.net.advance(40_000)
-        self.look()
+        self.check_answers()
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_memory_is_the_committed_log_whatever_happens(seed: int) -> None:
-    """G1, G2: no acknowledged offset goes back or vanishes, nothing that was truncated is served."""
-    chaos = Chaos(seed)
+def test_memory_equals_the_committed_log_under_random_faults(seed: int) -> None:
+    """G1, G2: no acknowledged offset goes back or vanishes, and nothing truncated is served."""
+    faults = RandomFaults(seed)
     for _ in range(40):
-        chaos.act()
-    chaos.calm_down()
-    for group, acknowledged in chaos.acknowledged.items():
-        node = chaos.coordinator(group)
+        faults.act()
+    faults.stop_faults()
+    for group, acknowledged in faults.acknowledged.items():
+        node = faults.coordinator(group)
         assert node is not None
-        error, offsets = fetch(chaos.net, node, group)
+        error, offsets = fetch(faults.net, node, group)
         assert error == "none"
-        assert acknowledged <= (offsets or [-1])[0] <= chaos.value
+        assert acknowledged <= (offsets or [-1])[0] <= faults.value

@@ -1,4 +1,4 @@
-"""Groups on real nodes: the topic is made, coordinators are found, and what was acknowledged survives a failover."""
+"""Groups on real nodes: the topic is created, coordinators are found, and acknowledged offsets survive a failover."""
 
 from __future__ import annotations
 
@@ -37,21 +37,23 @@ def find(net: Net, group: str = "g", at: int = 1, key_type: int = 0) -> Any:
 
 
 def ready(net: Net, group: str = "g") -> int:
-    """The group's coordinator, once the topic is there."""
+    """Wait for the topic, and return the group's coordinator."""
     find(net, group)
     net.advance(3_000)
-    found = find(net, group)
-    assert found.error_code is ErrorCode.none
-    return int(found.node_id)
+    coordinator = find(net, group)
+    assert coordinator.error_code is ErrorCode.none
+    return int(coordinator.node_id)
 
 
 def commit_request(offset: int, group: str = "g", **fields: Any) -> Any:
-    line = offset_commit.OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
+    partition = offset_commit.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_metadata=""
+    )
     return offset_commit.OffsetCommitRequest(
         group_id=group,
         generation_id_or_member_epoch=fields.get("generation", -1),
         member_id=fields.get("member", ""),
-        topics=(offset_commit.OffsetCommitRequestTopic(name="t", partitions=(line,)),),
+        topics=(offset_commit.OffsetCommitRequestTopic(name="t", partitions=(partition,)),),
     )
 
 
@@ -65,8 +67,8 @@ def fetch(net: Net, node: int, group: str = "g") -> tuple[str, list[int]]:
     request = offset_fetch.OffsetFetchRequest(
         groups=(offset_fetch.OffsetFetchRequestGroup(group_id=group, topics=None),)
     )
-    found = net.answered(node, request).groups[0]
-    return found.error_code.name, [p.committed_offset for t in found.topics for p in t.partitions]
+    answer = net.answered(node, request).groups[0]
+    return answer.error_code.name, [p.committed_offset for t in answer.topics for p in t.partitions]
 
 
 def join(net: Net, node: int, group: str, member: str = "") -> Any:
@@ -91,35 +93,35 @@ def sync(net: Net, node: int, group: str, member: str, generation: int, assignme
     return net.answers[token]
 
 
-def beat(net: Net, node: int, group: str, member: str, generation: int) -> str:
+def heartbeat_error(net: Net, node: int, group: str, member: str, generation: int) -> str:
     request = heartbeat.HeartbeatRequest(group_id=group, generation_id=generation, member_id=member)
     return str(net.answered(node, request).error_code.name)
 
 
-def mortal(net: Net) -> tuple[str, int]:
-    """A group whose coordinator is not the controller's node, and may die; and that coordinator."""
+def group_on_killable_node(net: Net) -> tuple[str, int]:
+    """A group whose coordinator is not on the controller's node, so that it may be killed; and that coordinator."""
     ready(net)
-    found = {f"g{n}": find(net, f"g{n}").node_id for n in range(20)}
-    return next((group, node) for group, node in found.items() if node != 1)
+    coordinators = {f"g{n}": find(net, f"g{n}").node_id for n in range(20)}
+    return next((group, node) for group, node in coordinators.items() if node != 1)
 
 
-def heir_of(net: Net, group: str, dead: int) -> int:
-    """Who coordinates once `dead` is gone and fenced."""
+def next_coordinator(net: Net, group: str, dead: int) -> int:
+    """The group's coordinator once `dead` is fenced."""
     net.crash(dead)
     net.advance(12_000)
-    found = find(net, group)
-    assert found.error_code is ErrorCode.none
-    assert found.node_id != dead
-    return int(found.node_id)
+    coordinator = find(net, group)
+    assert coordinator.error_code is ErrorCode.none
+    assert coordinator.node_id != dead
+    return int(coordinator.node_id)
 
 
-def test_the_offsets_topic_is_made_on_the_first_question() -> None:
+def test_the_first_find_coordinator_creates_the_offsets_topic() -> None:
     net = cluster()
     assert find(net).error_code is ErrorCode.coordinator_not_available
     net.advance(3_000)
-    found = find(net, at=2)
-    assert found.error_code is ErrorCode.none
-    assert found.host == f"host-{found.node_id}"
+    coordinator = find(net, at=2)
+    assert coordinator.error_code is ErrorCode.none
+    assert coordinator.host == f"host-{coordinator.node_id}"
     image = net.nodes[1].image
     partitions = image.partitions[image.topic_ids[OFFSETS_TOPIC]]
     assert [len(partition.replicas) for partition in partitions.values()] == [3, 3]
@@ -153,7 +155,7 @@ def test_a_commit_waits_for_the_replicas() -> None:
     for follower in net.nodes:
         if follower != node:
             net.hold.append((follower, "fetch"))
-    net.advance(1_000)  # the fetches in flight come back
+    net.advance(1_000)  # the fetches in flight are answered
     token = net.ask(node, commit_request(5))
     net.advance(1_000)
     assert token not in net.answers
@@ -164,21 +166,21 @@ def test_a_commit_waits_for_the_replicas() -> None:
 
 def test_offsets_and_generations_survive_a_failover() -> None:
     net = cluster()
-    group, node = mortal(net)
+    group, node = group_on_killable_node(net)
     member = join(net, node, group).member_id
     generation = join(net, node, group, member).generation_id
     assert sync(net, node, group, member, generation, b"all").assignment == b"all"
     assert commit(net, node, 42, group=group, member=member, generation=generation) == "none"
-    heir = heir_of(net, group, node)
-    assert fetch(net, heir, group) == ("none", [42])
-    assert beat(net, heir, group, member, generation) == "none"
-    assert sync(net, heir, group, member, generation).assignment == b"all"
+    successor = next_coordinator(net, group, node)
+    assert fetch(net, successor, group) == ("none", [42])
+    assert heartbeat_error(net, successor, group, member, generation) == "none"
+    assert sync(net, successor, group, member, generation).assignment == b"all"
 
 
-def test_whoever_waits_is_sent_away_when_the_coordinator_is_deposed() -> None:
-    """A coordinator that is cut off learns that it was replaced, and says so to its members."""
+def test_waiting_members_are_refused_when_the_coordinator_is_deposed() -> None:
+    """A coordinator that was isolated learns that it was replaced, and answers its members NOT_COORDINATOR."""
     net = cluster()
-    group, node = mortal(net)
+    group, node = group_on_killable_node(net)
     member = join(net, node, group).member_id
     net.cut(node)
     waiting = net.ask(node, commit_request(7, group))
@@ -186,27 +188,27 @@ def test_whoever_waits_is_sent_away_when_the_coordinator_is_deposed() -> None:
     net.mend()
     net.advance(5_000)
     assert net.answers[waiting].topics[0].partitions[0].error_code is not ErrorCode.none
-    assert beat(net, node, group, member, 1) == "not_coordinator"
+    assert heartbeat_error(net, node, group, member, 1) == "not_coordinator"
 
 
 def test_a_new_coordinator_serves_nothing_that_may_still_be_lost() -> None:
-    """It waits until what the last one left is committed under it."""
+    """It waits until the records of the previous one are committed under it."""
     net = cluster()
-    group, node = mortal(net)
-    done = net.ask(node, commit_request(1, group))  # the followers have it, and do not know yet that it is committed
+    group, node = group_on_killable_node(net)
+    done = net.ask(node, commit_request(1, group))  # the followers have it, and do not yet know that it is committed
     assert net.answers[done].topics[0].partitions[0].error_code is ErrorCode.none
-    net.hold = [(each, "fetch") for each in net.nodes if each != node]
+    net.hold = [(other, "fetch") for other in net.nodes if other != node]
     net.crash(node)
     net.advance(11_000)
-    heir = int(find(net, group).node_id)
-    assert fetch(net, heir, group) == ("coordinator_load_in_progress", [])
+    successor = int(find(net, group).node_id)
+    assert fetch(net, successor, group) == ("coordinator_load_in_progress", [])
     net.release()
     net.advance(3_000)
-    assert fetch(net, heir, group) == ("none", [1])
+    assert fetch(net, successor, group) == ("none", [1])
 
 
 def test_a_coordinator_that_restarts_loads_what_it_had() -> None:
-    """In pieces smaller than the log."""
+    """It loads in steps smaller than the log."""
     net = Net(config(1, groups=GroupConfig(offsets_topic_num_partitions=3, load_step_bytes=200))).up()
     net.create("t")
     node = ready(net)
@@ -219,18 +221,18 @@ def test_a_coordinator_that_restarts_loads_what_it_had() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_no_acknowledged_offset_is_forgotten_whatever_dies(seed: int) -> None:
+def test_no_acknowledged_offset_is_forgotten_whichever_node_dies(seed: int) -> None:
     rng = random.Random(seed)
     net = cluster()
     ready(net)
     acknowledged, attempted = -1, -1
     for _ in range(12):
-        live = [each for each in (2, 3) if each in net.nodes]
+        live = [node for node in (2, 3) if node in net.nodes]
         if rng.random() < 0.4 and len(live) == 2:
             net.crash(rng.choice(live))
             net.advance(rng.choice((0, 5_000, 12_000)))
         elif len(live) == 1:
-            net.start(*(each for each in (2, 3) if each not in net.nodes))
+            net.start(*(node for node in (2, 3) if node not in net.nodes))
             net.advance(10_000)
         node = find(net, "g").node_id
         if node in net.nodes:
@@ -240,9 +242,9 @@ def test_no_acknowledged_offset_is_forgotten_whatever_dies(seed: int) -> None:
             answer = net.answers.get(token)
             if answer is not None and answer.topics[0].partitions[0].error_code is ErrorCode.none:
                 acknowledged = attempted
-    net.start(*(each for each in (2, 3) if each not in net.nodes))
+    net.start(*(node for node in (2, 3) if node not in net.nodes))
     net.advance(20_000)
     error, offsets = fetch(net, find(net, "g").node_id)
     assert error == "none"
-    assert acknowledged >= 3, "too little went through to say anything"
+    assert acknowledged >= 3, "too few commits succeeded"
     assert acknowledged <= offsets[0] <= attempted

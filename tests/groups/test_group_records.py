@@ -45,8 +45,8 @@ def compact(value: bytes) -> bytes:
     return bytes([len(value) + 1]) + value
 
 
-def test_a_string_that_no_version_but_the_flexible_one_has_room_for_is_malformed() -> None:
-    """What is read is written again when the group changes; a producer may have written anything into this topic."""
+def test_a_string_too_long_for_version_3_is_malformed() -> None:
+    """The group is written again, in version 3, when it changes. A producer may have written anything to this topic."""
     long = b"c" * 32_768
     value = pack(">h", 4) + b"\x81\x80\x02" + long + pack(">i", 3) + b"\x00\x00" + bytes(8) + b"\x01\x00"
     with pytest.raises(MalformedFrame, match="32768"):
@@ -126,12 +126,12 @@ def test_a_group_in_the_flexible_version_is_read() -> None:
     assert [m.assignment for m in group.members] == [b"as", b"as"]
 
 
-def test_keys_of_other_protocols_are_not_ours() -> None:
+def test_keys_of_other_protocols_are_ignored() -> None:
     assert records.read_key(pack(">h", 3) + text("g")) is None
 
 
 @given(st.binary(max_size=60))
-def test_bytes_that_make_no_sense_are_malformed_and_nothing_else(data: bytes) -> None:
+def test_arbitrary_bytes_are_read_or_malformed(data: bytes) -> None:
     for read in (records.read_key, records.read_offset, records.read_group):
         try:
             read(data)

@@ -1,4 +1,4 @@
-"""A group's generation is a number of 31 bits, and a record may hold the last one."""
+"""A group's generation has 31 bits, and a record may hold the last one."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_after_the_last_generation_comes_the_first(last: int, following: int) ->
         now=0,
     )
     coordinator.begin_load(0, epoch=0)
-    found = StoredGroup(protocol_type="consumer", generation=last, protocol="range", leader="m", members=(MEMBER,))
-    coordinator.replay(0, Record(0, 0, records.group_key("g"), records.group_value(found)))
+    group = StoredGroup(protocol_type="consumer", generation=last, protocol="range", leader="m", members=(MEMBER,))
+    coordinator.replay(0, Record(0, 0, records.group_key("g"), records.group_value(group)))
     coordinator.finish_load(0, 0)
-    coordinator.tick(5_000)  # its only member's session is over
+    coordinator.tick(5_000)  # the session of its only member has ended
     assert [group.generation for group in log.stored] == [following]

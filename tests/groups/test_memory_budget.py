@@ -1,8 +1,8 @@
-"""Whatever clients make up about groups and members, a coordinator remembers only so much of it."""
+"""The memory for groups and members is limited, whatever clients send."""
 
 from __future__ import annotations
 
-from group_world import DELAY, SESSION, World
+from group_harness import DELAY, SESSION, GroupHarness
 
 from insync.groups import memory_budget, timers
 from insync.groups.timers import Timers
@@ -12,134 +12,134 @@ from insync.wire.errors import ErrorCode
 ROOM = 100_000
 
 
-def used(world: World) -> int:
-    return world.coordinator._memory.used
+def used(harness: GroupHarness) -> int:
+    return harness.coordinator._memory.used
 
 
-def test_groups_that_nobody_joins_are_forgotten_with_the_member_ids_given_out() -> None:
+def test_groups_that_are_never_joined_are_forgotten_with_their_member_ids() -> None:
     """W21: a client that asks for a member id and never comes back."""
-    world = World()
+    harness = GroupHarness()
     for at in range(100):
-        world.join(group=f"g{at}")
-    assert len(world.groups) == 100
-    world.advance(SESSION + 1)
-    assert (len(world.groups), used(world)) == (0, 0)
-    assert not world.log.batches, "what was never stored needs no tombstone"
+        harness.join(group=f"g{at}")
+    assert len(harness.groups) == 100
+    harness.advance(SESSION + 1)
+    assert (len(harness.groups), used(harness)) == (0, 0)
+    assert not harness.log.batches, "a group that was never stored needs no tombstone"
 
 
 def test_a_refused_join_leaves_no_group_behind() -> None:
-    world = World()
-    refused = world.answers[world.join(protocols=())]
+    harness = GroupHarness()
+    refused = harness.answers[harness.join(protocols=())]
     assert refused.error_code is ErrorCode.inconsistent_group_protocol
-    assert not world.groups
+    assert not harness.groups
 
 
 def test_a_commit_of_nothing_leaves_no_group_behind() -> None:
-    world = World()
-    assert world.committed(1, topic="nowhere") == "unknown_topic_or_partition"
-    assert not world.groups
+    harness = GroupHarness()
+    assert harness.committed(1, topic="nowhere") == "unknown_topic_or_partition"
+    assert not harness.groups
 
 
 def test_a_commit_that_could_not_be_stored_leaves_no_group_behind() -> None:
-    world = World()
-    world.log.hold()
-    world.commit(1)
-    world.release(ErrorCode.not_enough_replicas)
-    assert not world.groups
+    harness = GroupHarness()
+    harness.log.hold()
+    harness.commit(1)
+    harness.release(ErrorCode.not_enough_replicas)
+    assert not harness.groups
 
 
-def test_newcomers_are_refused_when_there_is_no_room() -> None:
-    world = World(groups_max_bytes=ROOM)
-    errors = [world.answers[world.join(group=f"g{at}")].error_code for at in range(200)]
-    assert errors.count(ErrorCode.member_id_required) == len(world.groups) < 100
+def test_new_members_are_refused_when_the_budget_is_used_up() -> None:
+    harness = GroupHarness(groups_max_bytes=ROOM)
+    errors = [harness.answers[harness.join(group=f"g{at}")].error_code for at in range(200)]
+    assert errors.count(ErrorCode.member_id_required) == len(harness.groups) < 100
     assert errors[-1] is ErrorCode.group_max_size_reached
-    assert used(world) <= ROOM
-    assert [world.committed(1, group=name) for name in "abc"][-1] == "coordinator_not_available"
+    assert used(harness) <= ROOM
+    assert [harness.committed(1, group=name) for name in "abc"][-1] == "coordinator_not_available"
 
 
-def test_what_members_say_of_themselves_takes_room() -> None:
-    world = World(groups_max_bytes=ROOM)
-    client = Client("app", "/10.0.0.1", 3)  # of the versions that join at once
-    tokens = [world.join(client=client, protocols=(("range", bytes(10_000)),)) for _ in range(20)]
-    refused = [token for token in tokens if token in world.answers]
-    assert {world.answers[token].error_code for token in refused} == {ErrorCode.group_max_size_reached}
-    assert len(world.groups["g"].members) == 20 - len(refused) < 10
-    assert used(world) <= ROOM
+def test_the_metadata_of_members_counts() -> None:
+    harness = GroupHarness(groups_max_bytes=ROOM)
+    client = Client("app", "/10.0.0.1", 3)  # a version that joins without a member id
+    tokens = [harness.join(client=client, protocols=(("range", bytes(10_000)),)) for _ in range(20)]
+    refused = [token for token in tokens if token in harness.answers]
+    assert {harness.answers[token].error_code for token in refused} == {ErrorCode.group_max_size_reached}
+    assert len(harness.groups["g"].members) == 20 - len(refused) < 10
+    assert used(harness) <= ROOM
 
 
-def test_groups_that_exist_go_on_when_there_is_no_room() -> None:
-    world = World(groups_max_bytes=ROOM)
-    (leader, other), generation = world.stable()
+def test_existing_groups_continue_when_the_budget_is_used_up() -> None:
+    harness = GroupHarness(groups_max_bytes=ROOM)
+    (leader, other), generation = harness.stable()
     for at in range(200):
-        world.join(group=f"g{at}")
-    again = [world.join(member, protocols=(("range", b"new"),)) for member in (leader, other)]
-    world.advance(DELAY)
-    assert {world.answers[token].error_code for token in again} == {ErrorCode.none}
-    token = world.sync(leader, generation + 1, {leader: bytes(1_000), other: bytes(1_000)})
-    assert world.answers[token].error_code is ErrorCode.none
+        harness.join(group=f"g{at}")
+    again = [harness.join(member, protocols=(("range", b"new"),)) for member in (leader, other)]
+    harness.advance(DELAY)
+    assert {harness.answers[token].error_code for token in again} == {ErrorCode.none}
+    token = harness.sync(leader, generation + 1, {leader: bytes(1_000), other: bytes(1_000)})
+    assert harness.answers[token].error_code is ErrorCode.none
 
 
-def test_assignments_take_room() -> None:
-    world = World(groups_max_bytes=ROOM)
-    (leader, other), generation = world.stable()
-    before = used(world)
-    again = [world.join(member, protocols=(("range", b"new"),)) for member in (leader, other)]
-    world.advance(DELAY)
-    assert again[0] in world.answers
-    token = world.sync(leader, generation + 1, {leader: bytes(3 * ROOM)})
-    assert world.answers[token].error_code is ErrorCode.coordinator_not_available
-    world.sync(leader, generation + 1, {leader: bytes(1_000)})
-    assert 0 < used(world) - before < 1_000
+def test_assignments_count() -> None:
+    harness = GroupHarness(groups_max_bytes=ROOM)
+    (leader, other), generation = harness.stable()
+    before = used(harness)
+    again = [harness.join(member, protocols=(("range", b"new"),)) for member in (leader, other)]
+    harness.advance(DELAY)
+    assert again[0] in harness.answers
+    token = harness.sync(leader, generation + 1, {leader: bytes(3 * ROOM)})
+    assert harness.answers[token].error_code is ErrorCode.coordinator_not_available
+    harness.sync(leader, generation + 1, {leader: bytes(1_000)})
+    assert 0 < used(harness) - before < 1_000
 
 
-def test_room_is_given_back() -> None:
-    world = World()
-    (leader, other), _ = world.stable()
-    assert used(world) > memory_budget.GROUP_BYTES + 2 * memory_budget.MEMBER_BYTES
-    world.leave((leader, None), (other, None))
-    assert used(world) < memory_budget.GROUP_BYTES + 100
-    assert world.delete("g") == {"g": "none"}
-    assert used(world) == 0
+def test_memory_is_released() -> None:
+    harness = GroupHarness()
+    (leader, other), _ = harness.stable()
+    assert used(harness) > memory_budget.GROUP_BYTES + 2 * memory_budget.MEMBER_BYTES
+    harness.leave((leader, None), (other, None))
+    assert used(harness) < memory_budget.GROUP_BYTES + 100
+    assert harness.delete("g") == {"g": "none"}
+    assert used(harness) == 0
 
 
-def test_a_coordinator_that_lets_go_of_its_groups_has_its_room_back() -> None:
-    world = World()
-    world.stable()
-    loaded = world.reloaded()
+def test_unloading_groups_releases_their_memory() -> None:
+    harness = GroupHarness()
+    harness.stable()
+    loaded = harness.reloaded()
     assert used(loaded) > memory_budget.GROUP_BYTES
     loaded.coordinator.unload(0)
     assert used(loaded) == 0
 
 
-def test_alarms_that_were_cancelled_do_not_pile_up() -> None:
+def test_cancelled_timers_do_not_pile_up() -> None:
     """A heap keeps what is far away; thousands of members that come and go would stay in it for their session."""
     clock = Timers()
     rang: list[int] = []
     kept = clock.create(rang.append)
     kept.set(1_000)
     for _ in range(10_000):
-        alarm = clock.create(rang.append)
-        alarm.set(500_000)
-        alarm.cancel()
+        timer = clock.create(rang.append)
+        timer.set(500_000)
+        timer.cancel()
     assert len(clock) <= 2 * timers.MIN_SWEEP_SIZE
-    alarm.set(2_000)  # one that was swept out can be set again
+    timer.set(2_000)  # a timer that was swept out can be set again
     clock.run(1_000)
     clock.run(2_000)
     assert rang == [1_000, 2_000]
 
 
-def test_nothing_stays_of_clients_that_vanish() -> None:
-    """Members, ids that were given out, generations, assignments, commits: all of it has an end of its own."""
-    world = World(offsets_retention_minutes=1, offsets_retention_check_interval_ms=1_000)
+def test_nothing_remains_of_clients_that_vanish() -> None:
+    """Members, assigned member ids, generations, assignments and commits all end at some time."""
+    harness = GroupHarness(offsets_retention_minutes=1, offsets_retention_check_interval_ms=1_000)
     for number in range(20):
         group = f"g{number}"
-        world.join(group=group)  # never comes back with its id
-        world.enter(group=group)  # waits for a generation, and is gone when it comes
-        world.join(group=group, instance="static")
-        world.commit(number, group=f"offsets-only-{number}")
-    world.advance(10 * 60_000)
-    assert world.groups == {}
-    assert world.coordinator._memory.used == 0
-    assert len(world.coordinator._timers) <= 2 * timers.MIN_SWEEP_SIZE
-    assert world.reloaded().groups == {}
-    assert sorted(world.answers) == list(range(1, world.tokens + 1)), "a request without an answer"
+        harness.join(group=group)  # never comes back with its id
+        harness.enter(group=group)  # waits for a generation, and is gone when that begins
+        harness.join(group=group, instance="static")
+        harness.commit(number, group=f"offsets-only-{number}")
+    harness.advance(10 * 60_000)
+    assert harness.groups == {}
+    assert harness.coordinator._memory.used == 0
+    assert len(harness.coordinator._timers) <= 2 * timers.MIN_SWEEP_SIZE
+    assert harness.reloaded().groups == {}
+    assert sorted(harness.answers) == list(range(1, harness.tokens + 1)), "a request without an answer"

@@ -1,7 +1,7 @@
-"""A coordinator over a log in memory, and consumers that do what real ones do, one call at a time.
+"""A coordinator over a log in memory, driven by one request at a time.
 
-The log commits at once; `hold()` makes it wait, `fail(error)` refuses. `load` starts another coordinator from what was
-committed, as a new leader of the partition would.
+The log commits at once; `hold()` makes appends wait until `release()`. `reloaded` starts another coordinator from the
+committed records, as a new leader of the partition would.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class MemoryLog:
         elif self.waiting is not None:
             self.waiting.append((data, on_done, on_committed))
         else:
-            self.commit_late(now)  # it comes before in the log
+            self.commit_late(now)  # those come first in the log
             self.batches.append(bytes(data))
             on_committed(now)
             on_done(ErrorCode.none, len(self.batches) - 1, now)
@@ -63,7 +63,7 @@ class MemoryLog:
         self.waiting = []
 
     def release(self, now: int, error: ErrorCode = ErrorCode.none, *, stored: bool = False) -> None:
-        """What waits is decided: a write that is said to have failed may be `stored` all the same."""
+        """Decide the waiting appends. One that is reported as failed may nevertheless be `stored`."""
         if error is ErrorCode.none:
             self.commit_late(now)
         waiting, self.waiting = self.waiting or [], None
@@ -75,7 +75,7 @@ class MemoryLog:
             on_done(error, len(self.batches) - 1, now)
 
     def time_out(self, now: int) -> None:
-        """What waits is answered; it is in the log and not committed before `commit_late`."""
+        """Answer the waiting appends with a timeout. They are in the log, and committed by `commit_late`."""
         waiting, self.waiting = self.waiting or [], None
         for data, on_done, on_committed in waiting:
             self.late.append((data, on_committed))
@@ -91,7 +91,7 @@ class MemoryLog:
         return [record for data in self.batches for record in batch.records(data)]
 
 
-class World:
+class GroupHarness:
     def __init__(self, log: MemoryLog | None = None, now: int = 0, **config: Any) -> None:
         self.now = now
         self.out = Outbox()
@@ -115,9 +115,9 @@ class World:
             self.coordinator.replay(0, record)
         self.coordinator.finish_load(0, now)
 
-    def reloaded(self, **config: Any) -> World:
-        """Another coordinator, with what the log has."""
-        return World(self.log, self.now, **config)
+    def reloaded(self, **config: Any) -> GroupHarness:
+        """Another coordinator, loaded from the log."""
+        return GroupHarness(self.log, self.now, **config)
 
     # --- time and answers ---
 
@@ -177,14 +177,14 @@ class World:
         return self.ask(lambda token: self.coordinator.join(request, token, client, self.now))
 
     def enter(self, **fields: Any) -> tuple[str, int]:
-        """Both steps of a dynamic member's join: its member id, and the token of the join that waits."""
+        """Both steps of a dynamic member's join; returns its member id, and the token of the join that waits."""
         first = self.answers[self.join(**fields)]
         assert first.error_code is ErrorCode.member_id_required
         return first.member_id, self.join(first.member_id, **fields)
 
-    def sync(self, member_id: str, generation: int, given: dict[str, bytes] | None = None, **fields: Any) -> int:
+    def sync(self, member_id: str, generation: int, assigned: dict[str, bytes] | None = None, **fields: Any) -> int:
         assignments = [
-            sync_group.SyncGroupRequestAssignment(member_id=m, assignment=a) for m, a in (given or {}).items()
+            sync_group.SyncGroupRequestAssignment(member_id=m, assignment=a) for m, a in (assigned or {}).items()
         ]
         request = sync_group.SyncGroupRequest(
             group_id=fields.pop("group", "g"),
@@ -224,22 +224,22 @@ class World:
         client: Client = UNKNOWN_CLIENT,
         retention: int | None = None,
     ) -> int:
-        line = offset_commit.OffsetCommitRequestPartition(
+        request_partition = offset_commit.OffsetCommitRequestPartition(
             partition_index=partition,
             committed_offset=offset,
             committed_leader_epoch=3,
             committed_metadata=metadata,
         )
-        kind, more = offset_commit.OffsetCommitRequest, {}
+        request_type, extra_fields = offset_commit.OffsetCommitRequest, {}
         if retention is not None:
-            kind, more = OldOffsetCommitRequest, {"retention_ms": retention}
-        request = kind(
+            request_type, extra_fields = OldOffsetCommitRequest, {"retention_ms": retention}
+        request = request_type(
             group_id=group,
             generation_id_or_member_epoch=generation,
             member_id=member_id,
             group_instance_id=instance,
-            topics=(offset_commit.OffsetCommitRequestTopic(name=topic, partitions=(line,)),),
-            **more,
+            topics=(offset_commit.OffsetCommitRequestTopic(name=topic, partitions=(request_partition,)),),
+            **extra_fields,
         )
         return self.ask(lambda token: self.coordinator.commit(request, token, client, self.now))
 
@@ -250,8 +250,8 @@ class World:
         return self.commit_error(self.commit(offset, **fields))
 
     def fetched(self, group: str = "g", topic: str = "t", partition: int = 0) -> int:
-        asked = offset_fetch.OffsetFetchRequestTopics(name=topic, partition_indexes=(partition,))
-        answer = self.fetch_group(group, (asked,))
+        topics = (offset_fetch.OffsetFetchRequestTopics(name=topic, partition_indexes=(partition,)),)
+        answer = self.fetch_group(group, topics)
         assert answer.error_code is ErrorCode.none
         return int(answer.topics[0].partitions[0].committed_offset)
 
@@ -262,16 +262,17 @@ class World:
         return self.answers[self.ask(lambda token: self.coordinator.fetch(request, token))].groups[0]
 
     def delete_offset(self, group: str = "g", topic: str = "t", partition: int = 0) -> Any:
-        line = offset_delete.OffsetDeleteRequestPartition(partition_index=partition)
+        request_partition = offset_delete.OffsetDeleteRequestPartition(partition_index=partition)
         request = offset_delete.OffsetDeleteRequest(
-            group_id=group, topics=(offset_delete.OffsetDeleteRequestTopic(name=topic, partitions=(line,)),)
+            group_id=group,
+            topics=(offset_delete.OffsetDeleteRequestTopic(name=topic, partitions=(request_partition,)),),
         )
         return self.answers[self.ask(lambda token: self.coordinator.delete_offsets(request, token, self.now))]
 
     def delete(self, *groups: str) -> dict[str, str]:
         request = delete_groups.DeleteGroupsRequest(groups_names=groups)
         answer = self.answers[self.ask(lambda token: self.coordinator.delete(request, token, self.now))]
-        return {line.group_id: line.error_code.name for line in answer.results}
+        return {result.group_id: result.error_code.name for result in answer.results}
 
     def list(self, states: tuple[str, ...] = (), types: tuple[str, ...] = ()) -> Any:
         request = list_groups.ListGroupsRequest(states_filter=states, types_filter=types)
@@ -284,15 +285,15 @@ class World:
     # --- whole groups ---
 
     def stable(self, size: int = 2, **fields: Any) -> tuple[list[str], int]:
-        """A group of so many members with their assignments; member ids, leader first, and the generation."""
+        """Make a group of `size` members with assignments; returns member ids, leader first, and the generation."""
         entered = [self.enter(**fields) for _ in range(size)]
         self.advance(2 * DELAY + 1)
         joined = [self.answers[token] for _, token in entered]
         leader, generation = joined[0].leader, joined[0].generation_id
         ids = [leader, *(member for member, _ in entered if member != leader)]
         for member in [*ids[1:], ids[0]]:
-            given = {each: each.encode() for each in ids} if member == leader else {}
-            self.sync(member, generation, given)
+            assignments = {assigned: assigned.encode() for assigned in ids} if member == leader else {}
+            self.sync(member, generation, assignments)
         assert self.groups["g"].state == "Stable"
         return ids, generation
 
@@ -302,4 +303,4 @@ def subscription(*topics: str) -> bytes:
     return (1).to_bytes(2, "big") + len(topics).to_bytes(4, "big") + names + (-1).to_bytes(4, "big", signed=True)
 
 
-READS_T = (("range", subscription("t")),)
+SUBSCRIBED_TO_T = (("range", subscription("t")),)
