@@ -11,6 +11,7 @@ from insync.controller.controller import Controller
 from insync.controller.decision import Decision, Slices
 from insync.metadata.image import Image
 from insync.metadata.partition import Partition
+from insync.metadata.snapshot import to_records
 from insync.sansio import Note, Outbox, Send
 from insync.wire import metadata_records
 from insync.wire.errors import ErrorCode
@@ -94,9 +95,9 @@ class Cluster:
             image.apply(record, offset)
         if from_snapshot:
             whole, image = image, Image()
-            for record in whole.to_records():
+            for record in to_records(whole):
                 image.apply(record, whole.offset)
-            image.summed_up_to = whole.offset
+            image.snapshot_end = whole.offset
         self.controller.deactivate()
         self.slices.clear()
         self.controller.activate(image, self.controller.epoch + 1, self.now)

@@ -11,6 +11,7 @@ from controller_harness import CLUSTER, Cluster
 from insync.controller.config import ControllerConfig
 from insync.controller.controller import Controller
 from insync.controller.decision import Decision
+from insync.controller.state import ControllerState
 from insync.metadata.partition import Partition
 from insync.sansio import Outbox
 from insync.wire.errors import ErrorCode
@@ -58,7 +59,7 @@ def test_an_inactive_controller_does_nothing_of_its_own() -> None:
     size = len(cluster.log)
     assert cluster.controller.next_deadline() is None
     cluster.tick(after=60_000)
-    cluster.controller.peer_lost(1, cluster.now)
+    cluster.controller.on_peer_lost(1, cluster.now)
     assert len(cluster.log) == size
 
 
@@ -112,13 +113,13 @@ def test_fencing_looks_only_at_the_partitions_of_that_broker(monkeypatch: pytest
     cluster = Cluster().up(1, 2, 3, 4)
     for number in range(30):
         cluster.topic((1, 2) if number % 10 else (3, 4), name=f"t{number}", min_isr=1)
-    original = type(cluster.controller._ctx).builder
+    original = ControllerState.change
 
     def counting(self: object, partition: Partition, *args: object, **kwargs: object) -> object:
         looked_at.append(partition)
         return original(self, partition, *args, **kwargs)
 
-    monkeypatch.setattr(type(cluster.controller._ctx), "builder", counting)
+    monkeypatch.setattr(ControllerState, "change", counting)
     cluster.fence(3)
     assert sorted(partition.topic for partition in looked_at) == ["t0", "t10", "t20"]
 

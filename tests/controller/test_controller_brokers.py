@@ -150,9 +150,9 @@ def test_each_expired_broker_is_fenced_in_a_step_of_its_own() -> None:
 def test_a_lost_connection_shortens_a_session_and_a_heartbeat_makes_it_whole() -> None:
     """B4: a dropped connection is a hint, never proof."""
     cluster = Cluster(session_timeout_ms=9_000, lost_peer_grace_ms=2_000).up(1, 2)
-    cluster.controller.peer_lost(1, cluster.now)
-    cluster.controller.peer_lost(2, cluster.now)
-    cluster.controller.peer_lost(9, cluster.now)
+    cluster.controller.on_peer_lost(1, cluster.now)
+    cluster.controller.on_peer_lost(2, cluster.now)
+    cluster.controller.on_peer_lost(9, cluster.now)
     cluster.now += 1_000
     cluster.beat(2)
     cluster.tick(after=1_000)

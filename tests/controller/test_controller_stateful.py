@@ -94,7 +94,7 @@ class ControllerHistories(RuleBasedStateMachine):
         partition = self.cluster.partition(name)
         if partition.leader == NO_LEADER:
             return
-        able = [member for member in partition.replicas if self.cluster.controller._ctx.may_lead(member)]
+        able = [member for member in partition.replicas if self.cluster.controller._state.can_lead(member)]
         chosen = [member for bit, member in enumerate(able) if mask >> bit & 1 and member != partition.leader]
         self.by_leader = True
         self.cluster.alter((partition.leader, *chosen), name=name)
@@ -185,7 +185,7 @@ class ControllerHistories(RuleBasedStateMachine):
             assert not last_known, "E4"
 
     def check_brokers(self, partition: Partition) -> None:
-        active = {broker.id for broker in self.cluster.image.brokers.values() if broker.active}
+        active = {broker.id for broker in self.cluster.image.brokers.values() if broker.is_active}
         assert set(partition.isr) <= active, "B4, B7"
         if partition.leader == NO_LEADER:
             assert not partition.isr

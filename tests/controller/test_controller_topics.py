@@ -164,10 +164,10 @@ def test_fenced_brokers_are_used_only_when_the_others_do_not_suffice() -> None:
     """M1: and never to lead."""
     cluster = Cluster().up(1, 2, 3)
     cluster.fence(2)
-    assert placement.place(cluster.image, 2, 2, 0) == [(1, 3), (3, 1)]
-    assert placement.place(cluster.image, 1, 3, 0) == [(1, 3, 2)]
+    assert placement.place_replicas(cluster.image, 2, 2, 0) == [(1, 3), (3, 1)]
+    assert placement.place_replicas(cluster.image, 1, 3, 0) == [(1, 3, 2)]
     cluster.fence(1, 3)
-    assert placement.place(cluster.image, 1, 1, 0) is None
+    assert placement.place_replicas(cluster.image, 1, 1, 0) is None
 
 
 def test_partitions_are_added_with_the_replication_factor_of_the_topic() -> None:
@@ -203,7 +203,7 @@ def test_topics_are_deleted_by_name_or_id_with_all_that_belongs_to_them() -> Non
     assert delete(cluster, name="t") is ErrorCode.none
     assert delete(cluster, topic_id=cluster.image.topic_ids["u"]) is ErrorCode.none
     assert cluster.image.all_partitions() == []
-    assert cluster.image.leads(1) == []
+    assert not cluster.image.leads_any(1)
     create(cluster, entry("t"))
     assert cluster.image.topic_ids["t"] != first
     assert cluster.image.config("t", "retention.ms") == 604_800_000

@@ -38,13 +38,13 @@ ILLEGAL = [
 def test_a_legal_value_means(name: str, text: str, value: object) -> None:
     """E8"""
     assert configs.parse(configs.TOPIC_KEYS[name], text) == value
-    assert configs.problem(configs.TOPIC_KEYS, name, text) is None
+    assert configs.find_problem(configs.TOPIC_KEYS, name, text) is None
 
 
 @pytest.mark.parametrize(("name", "text"), ILLEGAL)
 def test_an_illegal_value_is_told(name: str, text: str) -> None:
     """E8"""
-    assert name in (configs.problem(configs.TOPIC_KEYS, name, text) or "")
+    assert name in (configs.find_problem(configs.TOPIC_KEYS, name, text) or "")
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,14 @@ def test_an_illegal_value_is_told(name: str, text: str) -> None:
     ],
 )
 def test_a_refused_value_comes_with_what_it_must_be(name: str, text: str, why: str) -> None:
-    told = configs.problem(configs.TOPIC_KEYS, name, text)
+    told = configs.find_problem(configs.TOPIC_KEYS, name, text)
     assert told == f"Invalid value {text} for configuration {name}: it must be {why}"
 
 
 def test_unknown_keys_and_null_values_are_told() -> None:
     """E8"""
-    assert configs.problem(configs.TOPIC_KEYS, "nope", "1")
-    assert configs.problem(configs.TOPIC_KEYS, "retention.ms", None)
+    assert configs.find_problem(configs.TOPIC_KEYS, "nope", "1")
+    assert configs.find_problem(configs.TOPIC_KEYS, "retention.ms", None)
 
 
 @pytest.mark.parametrize("key", [*configs.TOPIC_KEYS.values(), *configs.BROKER_KEYS.values()], ids=lambda key: key.name)
@@ -88,4 +88,4 @@ def test_what_kafkas_reassignment_tool_unsets_is_known() -> None:
     """R6: kafka-reassign-partitions --verify takes all three back, whether they were set or not."""
     rates = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
     for name in (*rates, "replica.alter.log.dirs.io.max.bytes.per.second"):
-        assert configs.problem(configs.BROKER_KEYS, name, "1000") is None
+        assert configs.find_problem(configs.BROKER_KEYS, name, "1000") is None

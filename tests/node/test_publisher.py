@@ -9,6 +9,7 @@ from uuid import UUID
 from node_harness import Net, config, create_request, three_brokers
 
 from insync.metadata.image import Image
+from insync.metadata.snapshot import to_records
 from insync.node.config import BROKER
 from insync.node.publisher import Publisher
 from insync.wire import metadata_records as records
@@ -152,10 +153,10 @@ def test_a_loaded_snapshot_replaces_the_image_and_is_news_once() -> None:
     """Q6."""
     publisher = caught_up(Log().write(topic(), partition(0), partition(1)))
     later = caught_up(Log().write(topic(), partition(1, replicas=(2, 1))))
-    payloads = [records.encode(each) for each in later.image.to_records()]
+    payloads = [records.encode(each) for each in to_records(later.image)]
     publisher.load_snapshot(payloads, 100, 7)
     publisher.finish_loading()
-    assert publisher.image.summed_up_to == publisher.image.copy().summed_up_to == 99
+    assert publisher.image.snapshot_end == publisher.image.copy().snapshot_end == 99
     log = Log()
     log.hwm = 100
     assert publisher.applied == 100
@@ -167,7 +168,7 @@ def test_partitions_that_a_snapshot_no_longer_has_are_forgotten() -> None:
     """Q6, B9: a snapshot does not say whether they were deleted."""
     publisher = caught_up(Log().write(topic(), partition(0), partition(1)))
     later = caught_up(Log().write(topic(), partition(1, replicas=(2, 1))))
-    publisher.load_snapshot([records.encode(each) for each in later.image.to_records()], 100, 7)
+    publisher.load_snapshot([records.encode(each) for each in to_records(later.image)], 100, 7)
     publisher.finish_loading()
     mine, gone = publisher.merged(publisher.image.take_changes())
     assert [(p.index, p.replicas) for p in mine] == [(1, (2, 1))]
@@ -262,7 +263,7 @@ def test_a_snapshot_is_loaded_in_slices_and_replaces_the_image_when_it_is_whole(
     publisher.catch_up(Log().write(topic(), partition(0)))  # type: ignore[arg-type]
     before = publisher.image
     later = caught_up(Log().write(topic(name="other"), *(partition(index) for index in range(4))))
-    publisher.load_snapshot([records.encode(record) for record in later.image.to_records()], 100, 7)
+    publisher.load_snapshot([records.encode(record) for record in to_records(later.image)], 100, 7)
     log = Log()
     log.hwm = 100
     assert not publisher.catch_up(log)  # type: ignore[arg-type]

@@ -1,74 +1,74 @@
-"""AssignReplicasToDirs: a broker says that one of its replicas cannot be used (D6, KIP-858).
+"""AssignReplicasToDirs: a broker reports that one of its replicas cannot be used (D6, KIP-858).
 
 As in Kafka, a replica in the lost directory leaves the ISR and does not lead. Unlike Kafka's controller, this one
-refuses where no other member of the ISR could lead: the replica is then the best that there is, and its broker keeps
-serving what is intact. Which directory a replica is in is not kept: a node has one.
+refuses if no other member of the ISR could lead: the replica is then the best that there is, and its broker keeps
+serving what is intact. The directory of a replica is not stored: a node has one.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from insync.controller import eligibility
-from insync.controller.context import Context
 from insync.controller.decision import Decision
 from insync.controller.partition_change import without
+from insync.controller.state import ControllerState
 from insync.metadata.partition import Partition, PartitionKey
 from insync.wire import metadata_records as records
 from insync.wire.errors import ErrorCode
-from insync.wire.messages import assign_replicas_to_dirs as api
+from insync.wire.messages import assign_replicas_to_dirs as messages
 from insync.wire.types import LOST_DIRECTORY, NO_DURATION, uuid_of
 
 
-def assign(ctx: Context, request: Any, now: int) -> Decision:
-    if not eligibility.epoch_is_current(ctx.image, request.broker_id, request.broker_epoch):
-        return _decision(ErrorCode.stale_broker_epoch, [], ())  # B8
+def assign_replicas(state: ControllerState, request: messages.AssignReplicasToDirsRequest, now: int) -> Decision:
+    if not eligibility.is_current_epoch(state.image, request.broker_id, request.broker_epoch):
+        return _make_decision(ErrorCode.stale_broker_epoch, [], ())  # B8
     made: list[records.MetadataRecord] = []
     changed: dict[PartitionKey, None] = {}
     directories = []
     for directory in request.directories:
         topics = []
         for topic in directory.topics:
-            lines = []
-            for asked in topic.partitions:
-                key = (uuid_of(topic.topic_id), asked.partition_index)
-                error = _check(ctx, request.broker_id, key)
-                if error is ErrorCode.none and directory.id_ == LOST_DIRECTORY and key not in changed:
+            results = []
+            for entry in topic.partitions:
+                key = (uuid_of(topic.topic_id), entry.partition_index)
+                partition = state.image.partition(key)
+                error = _find_error(state, request.broker_id, key, partition)
+                is_lost = directory.id_ == LOST_DIRECTORY and key not in changed
+                if partition is not None and error is ErrorCode.none and is_lost:
                     changed[key] = None
-                    error = _take_offline(ctx, request.broker_id, key, made)
-                lines.append(api.ResponsePartition(partition_index=asked.partition_index, error_code=error))
-            topics.append(api.ResponseTopic(topic_id=topic.topic_id, partitions=tuple(lines)))
-        directories.append(api.ResponseDirectory(id_=directory.id_, topics=tuple(topics)))
-    return _decision(ErrorCode.none, made, tuple(directories))
+                    error = _take_offline(state, request.broker_id, partition, made)
+                results.append(messages.ResponsePartition(partition_index=entry.partition_index, error_code=error))
+            topics.append(messages.ResponseTopic(topic_id=topic.topic_id, partitions=tuple(results)))
+        directories.append(messages.ResponseDirectory(id_=directory.id_, topics=tuple(topics)))
+    return _make_decision(ErrorCode.none, made, tuple(directories))
 
 
-def _check(ctx: Context, broker: int, key: PartitionKey) -> ErrorCode:
-    partition = ctx.image.partition(key)
+def _find_error(state: ControllerState, broker: int, key: PartitionKey, partition: Partition | None) -> ErrorCode:
     if partition is None:
-        known = key[0] in ctx.image.topics
-        return ErrorCode.unknown_topic_or_partition if known else ErrorCode.unknown_topic_id
+        is_known = key[0] in state.image.topics
+        return ErrorCode.unknown_topic_or_partition if is_known else ErrorCode.unknown_topic_id
     return ErrorCode.none if broker in partition.replicas else ErrorCode.not_leader_or_follower
 
 
-def _take_offline(ctx: Context, broker: int, key: PartitionKey, made: list[records.MetadataRecord]) -> ErrorCode:
-    partition = ctx.image.partition(key)
-    if partition is None or broker not in partition.isr:
+def _take_offline(
+    state: ControllerState, broker: int, partition: Partition, made: list[records.MetadataRecord]
+) -> ErrorCode:
+    """D6: a damaged leader gives way only to another member of the ISR."""
+    if broker not in partition.isr:
         return ErrorCode.none
-    if not another_can_lead(ctx, partition, broker):
+    if not any(member != broker and state.can_lead(member) for member in partition.isr):
         return ErrorCode.eligible_leaders_not_available
-    builder = ctx.builder(partition, eligible=lambda other: other != broker and ctx.may_lead(other))
+    builder = state.change(partition, eligible=lambda other: other != broker and state.can_lead(other))
     builder.isr = without(partition.isr, (broker,))
-    record = ctx.build(builder)
+    record = state.build(builder, "its replica is damaged")
     if record is not None:
         made.append(record)
     return ErrorCode.none
 
 
-def another_can_lead(ctx: Context, partition: Partition, broker: int) -> bool:
-    """Safeguard, D6: a damaged leader gives way only to another member of the ISR."""
-    return any(member != broker and ctx.may_lead(member) for member in partition.isr)
-
-
-def _decision(error: ErrorCode, made: list[records.MetadataRecord], directories: tuple[Any, ...]) -> Decision:
-    response = api.AssignReplicasToDirsResponse(throttle_time=NO_DURATION, error_code=error, directories=directories)
+def _make_decision(
+    error: ErrorCode, made: list[records.MetadataRecord], directories: tuple[messages.ResponseDirectory, ...]
+) -> Decision:
+    response = messages.AssignReplicasToDirsResponse(
+        throttle_time=NO_DURATION, error_code=error, directories=directories
+    )
     return Decision(records=tuple(made), response=response)

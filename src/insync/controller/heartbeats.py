@@ -1,4 +1,4 @@
-"""Heartbeats: how a broker is found alive, unfenced, and told that it may stop (B3, B4, B7).
+"""Heartbeats: they keep a broker's session alive, unfence it, and tell it when it may stop (B3, B4, B7).
 
 A broker is fenced, unfenced or in controlled shutdown; each heartbeat may move it on. One that moves nothing makes no
 records. Offsets in heartbeats are those of the last metadata record that the broker has applied.
@@ -7,11 +7,10 @@ records. Offsets in heartbeats are those of the last metadata record that the br
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from insync.controller import broker_registry, eligibility
-from insync.controller.context import Contact, Context
 from insync.controller.decision import Decision, Slices
+from insync.controller.state import Contact, ControllerState
 from insync.metadata.broker import Broker
 from insync.wire import metadata_records as records
 from insync.wire.errors import ErrorCode
@@ -19,131 +18,139 @@ from insync.wire.messages import broker_heartbeat
 from insync.wire.types import NO_DURATION
 
 
-def heartbeat(ctx: Context, request: Any, now: int) -> Decision:
-    if not eligibility.epoch_is_current(ctx.image, request.broker_id, request.broker_epoch):
-        return Decision(response=_response(ErrorCode.stale_broker_epoch))  # B8
-    broker = ctx.image.brokers[request.broker_id]
-    contact = ctx.contact(broker.id, now)
-    contact.heard_at = now
-    contact.lost = False
+def handle_heartbeat(state: ControllerState, request: broker_heartbeat.BrokerHeartbeatRequest, now: int) -> Decision:
+    if not eligibility.is_current_epoch(state.image, request.broker_id, request.broker_epoch):
+        return Decision(response=_make_response(ErrorCode.stale_broker_epoch))  # B8
+    broker = state.image.brokers[request.broker_id]
+    contact = state.contact(broker.id, now)
+    contact.last_heard_ms = now
+    contact.connection_lost = False
     contact.metadata_offset = request.current_metadata_offset
     if broker.fenced:
-        return _while_fenced(ctx, broker, request)
-    if broker.id in ctx.leaving:  # B4: the fencing is under way; only a heartbeat after it may end it
-        return _answer(broker, request, [], fenced=False)
+        return _answer_fenced(state, broker, request)
+    if broker.id in state.leaving:  # B4: it is being fenced, and only a later heartbeat may unfence it
+        return _answer(broker, request, (), fenced=False)
     if request.want_fence:
-        return _fence(ctx, broker, request, "it asks for it")
+        return _fence(state, broker, request, "it asks for it")
     if request.want_shut_down:
-        return _while_stopping(ctx, broker, contact, request)
-    return _answer(broker, request, [], fenced=False)
+        return _answer_stopping(state, broker, contact, request)
+    return _answer(broker, request, (), fenced=False)
 
 
-def _while_fenced(ctx: Context, broker: Broker, request: Any) -> Decision:
+def _answer_fenced(
+    state: ControllerState, broker: Broker, request: broker_heartbeat.BrokerHeartbeatRequest
+) -> Decision:
     if request.want_shut_down:
-        return _answer(broker, request, [], fenced=True, stop=True)
-    if request.want_fence or not has_read_own_registration(broker, request):
-        return _answer(broker, request, [], fenced=True)
-    return _answer(broker, request, broker_registry.unfence(ctx, broker), fenced=False)
+        return _answer(broker, request, (), fenced=True, stop=True)
+    if request.want_fence or request.current_metadata_offset < broker.registration_offset:
+        return _answer(broker, request, (), fenced=True)  # B3: it has to read its own registration before it serves
+    return _answer(broker, request, broker_registry.unfence(state, broker), fenced=False)
 
 
-def has_read_own_registration(broker: Broker, request: Any) -> bool:
-    """B3: a broker serves only with metadata at least as new as its own registration."""
-    return bool(request.current_metadata_offset >= broker.registration_offset)
-
-
-def _while_stopping(ctx: Context, broker: Broker, contact: Contact, request: Any) -> Decision:
-    """B7: first hand everything over, then wait until the others know."""
-    if broker.id in ctx.draining:
-        return _answer(broker, request, [], fenced=False)
-    if ctx.image.leads_any(broker.id):
-        slices = broker_registry.begin_controlled_shutdown(ctx, broker)
+def _answer_stopping(
+    state: ControllerState, broker: Broker, contact: Contact, request: broker_heartbeat.BrokerHeartbeatRequest
+) -> Decision:
+    """B7: first move all leaderships away, then wait until the other brokers know."""
+    if broker.id in state.draining:
+        return _answer(broker, request, (), fenced=False)
+    if state.image.leads_any(broker.id):
+        slices = broker_registry.begin_controlled_shutdown(state, broker)
         made = next(slices).records
-        return _answer(broker, request, made, fenced=False, rest=slices if broker.id in ctx.draining else None)
+        return _answer(broker, request, made, fenced=False, rest=slices if broker.id in state.draining else None)
     if broker.in_controlled_shutdown:
-        if contact.shutdown_offset is None:  # an earlier controller began it: all it wrote is in this log
-            contact.shutdown_offset = ctx.next_offset - 1
-        if not others_have_read(ctx, broker.id, contact.shutdown_offset):
-            return _answer(broker, request, [], fenced=False)
-    return _fence(ctx, broker, request, "it has shut down")
+        if contact.shutdown_offset is None:  # an earlier controller began it: everything it wrote is in this log
+            contact.shutdown_offset = state.next_offset - 1
+        if not others_have_read(state, broker.id, contact.shutdown_offset):
+            return _answer(broker, request, (), fenced=False)
+    return _fence(state, broker, request, "it has shut down")
 
 
-def _fence(ctx: Context, broker: Broker, request: Any, cause: str) -> Decision:
-    """B4, B7: a broker that is to stop may do so once the last slice has fenced it: a later heartbeat tells it."""
-    slices = broker_registry.fence(ctx, broker, cause)
+def _fence(
+    state: ControllerState, broker: Broker, request: broker_heartbeat.BrokerHeartbeatRequest, cause: str
+) -> Decision:
+    """B4, B7: a broker that wants to stop may do so once the last slice has fenced it; a later heartbeat says so."""
+    slices = broker_registry.fence(state, broker, cause)
     made = next(slices).records
-    if broker.id in ctx.leaving:
+    if broker.id in state.leaving:
         return _answer(broker, request, made, fenced=False, rest=slices)
     return _answer(broker, request, made, fenced=True, stop=request.want_shut_down)
 
 
-def others_have_read(ctx: Context, broker_id: int, offset: int) -> bool:
-    """B7: a broker that still believes in the old leader would send its clients and fetches to a dead one."""
+def others_have_read(state: ControllerState, broker_id: int, offset: int) -> bool:
+    """B7: a broker with older metadata would send its clients and its fetches to a leader that has stopped."""
     return all(
-        ctx.contacts[other.id].metadata_offset >= offset if other.id in ctx.contacts else False
-        for other in ctx.image.brokers.values()
-        if other.active and other.id != broker_id
+        other.id in state.contacts and state.contacts[other.id].metadata_offset >= offset
+        for other in state.image.brokers.values()
+        if other.is_active and other.id != broker_id
     )
 
 
-def expired(ctx: Context, now: int) -> list[Broker]:
-    """B4: unfenced brokers whose session is over."""
-    return [broker for broker in _unfenced(ctx) if _deadline(ctx, broker.id) <= now]
+# --- sessions --------------------------------------------------------------------------------------------------------
 
 
-def next_expiry(ctx: Context) -> int | None:
-    return min((_deadline(ctx, broker.id) for broker in _unfenced(ctx)), default=None)
+def expired_brokers(state: ControllerState, now: int) -> list[Broker]:
+    """B4: unfenced brokers whose session has expired."""
+    return [broker for broker in _unfenced(state) if _session_deadline(state, broker.id) <= now]
 
 
-def peer_lost(ctx: Context, broker_id: int, now: int) -> None:
-    """A dropped connection is a hint: the session is cut short, and the next heartbeat makes it whole again."""
-    contact = ctx.contacts.get(broker_id)
+def next_expiry(state: ControllerState) -> int | None:
+    return min((_session_deadline(state, broker.id) for broker in _unfenced(state)), default=None)
+
+
+def on_peer_lost(state: ControllerState, broker_id: int, now: int) -> None:
+    """A dropped connection is a hint: the session is shortened, and the next heartbeat restores it."""
+    contact = state.contacts.get(broker_id)
     if contact is not None:
-        hinted = now + ctx.config.lost_peer_grace_ms - ctx.config.session_timeout_ms
-        contact.heard_at = min(contact.heard_at, hinted)
-        contact.lost = True
+        shortened = now + state.config.lost_peer_grace_ms - state.config.session_timeout_ms
+        contact.last_heard_ms = min(contact.last_heard_ms, shortened)
+        contact.connection_lost = True
 
 
-def on_stall(ctx: Context, late_ms: int, now: int) -> None:
-    """B4: the controller itself did not run for so long, and could not have heard from anybody. That a broker's
-    connections dropped stays true."""
-    for contact in ctx.contacts.values():
-        if not contact.lost:
-            contact.heard_at = min(now, contact.heard_at + late_ms)
+def on_stall(state: ControllerState, stall_ms: int, now: int) -> None:
+    """B4: the controller itself did not run for so long, and could not receive heartbeats. A dropped connection still
+    counts."""
+    for contact in state.contacts.values():
+        if not contact.connection_lost:
+            contact.last_heard_ms = min(now, contact.last_heard_ms + stall_ms)
 
 
-def silence_of(ctx: Context, broker_id: int, now: int) -> str:
-    """Why its session is over, in words."""
-    contact = ctx.contacts.get(broker_id)
+def explain_expiry(state: ControllerState, broker_id: int, now: int) -> str:
+    contact = state.contacts.get(broker_id)
     if contact is None:
         return "it was never heard from"
-    return "its connections dropped" if contact.lost else f"no heartbeat for {now - contact.heard_at} ms"
+    if contact.connection_lost:
+        return "its connections dropped"
+    return f"no heartbeat for {now - contact.last_heard_ms} ms"
 
 
-def _unfenced(ctx: Context) -> list[Broker]:
-    """Without those that are being fenced."""
-    return [broker for broker in ctx.image.brokers.values() if not broker.fenced and broker.id not in ctx.leaving]
+def _unfenced(state: ControllerState) -> list[Broker]:
+    """Unfenced brokers, without those that are being fenced."""
+    return [broker for broker in state.image.brokers.values() if not broker.fenced and broker.id not in state.leaving]
 
 
-def _deadline(ctx: Context, broker_id: int) -> int:
-    contact = ctx.contacts.get(broker_id)
-    return 0 if contact is None else contact.heard_at + ctx.config.session_timeout_ms
+def _session_deadline(state: ControllerState, broker_id: int) -> int:
+    contact = state.contacts.get(broker_id)
+    return 0 if contact is None else contact.last_heard_ms + state.config.session_timeout_ms
+
+
+# --- responses -------------------------------------------------------------------------------------------------------
 
 
 def _answer(
     broker: Broker,
-    request: Any,
+    request: broker_heartbeat.BrokerHeartbeatRequest,
     made: Sequence[records.MetadataRecord],
     *,
     fenced: bool,
     stop: bool = False,
     rest: Slices | None = None,
 ) -> Decision:
-    caught_up = request.current_metadata_offset >= broker.registration_offset
-    response = _response(ErrorCode.none, caught_up, fenced, stop)
+    is_caught_up = request.current_metadata_offset >= broker.registration_offset
+    response = _make_response(ErrorCode.none, is_caught_up, fenced, stop)
     return Decision(records=tuple(made), response=response, rest=rest)
 
 
-def _response(
+def _make_response(
     error: ErrorCode, caught_up: bool = False, fenced: bool = True, stop: bool = False
 ) -> broker_heartbeat.BrokerHeartbeatResponse:
     return broker_heartbeat.BrokerHeartbeatResponse(

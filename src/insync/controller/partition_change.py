@@ -1,11 +1,9 @@
-"""The heart of the controller: one change of one partition, worked out whole before it is written down.
+"""One change of one partition, worked out in full before it is written.
 
-A caller says what it wants (another ISR, other replicas, an election) and `build` derives everything that follows, in
-this order: a reassignment that can now complete (R2), the ELR and the last-known ELR (E3-E5), the leader (E1, E2, E7),
-the epochs (M2). The result is one PartitionChange record, or None when nothing would change. It reads no clock, no
-image and no network: who may lead is asked of `eligible`.
-
-Every rule is a method of its own, so that each can be taken out and shown to matter.
+A caller says what it wants (another ISR, other replicas, an election) and `build` derives what follows, in this order:
+a reassignment that can now complete (R2), the ELR and the last-known ELR (E3-E5), the leader (E1, E2, E7), the epochs
+(M2). The result is one PartitionChange record, or None if nothing would change. It reads no clock, no image and no
+network: `eligible` says which brokers may lead.
 """
 
 from __future__ import annotations
@@ -22,13 +20,13 @@ class Election(Enum):
     CLEAN = "clean"
     """Keep the leader if it may stay; else the first candidate of the ISR, of the ELR if the ISR is empty (E2)."""
     PREFERRED = "preferred"
-    """As CLEAN, but the first replica of the assignment goes before the present leader."""
+    """As CLEAN, but the first replica of the assignment takes precedence over the current leader."""
     UNCLEAN = "unclean"
-    """As CLEAN, and any live replica when there is no candidate (E6, E7)."""
+    """As CLEAN, but any live replica if there is no candidate (E6, E7)."""
 
 
 class PartitionChangeBuilder:
-    """Mutable until `build`; afterwards `kind` and `completed` say what happened."""
+    """Mutable until `build`; afterwards `kind`, `completed` and `after` say what happened."""
 
     __slots__ = (
         "adding",
@@ -54,7 +52,7 @@ class PartitionChangeBuilder:
     def __init__(
         self, partition: Partition, min_isr: int, eligible: Callable[[int], bool], election: Election = Election.CLEAN
     ) -> None:
-        """`min_isr` is the configured one: how many replicas there are is seen here (H1)."""
+        """`min_isr` is the configured value; the number of replicas limits it here (H1)."""
         self.before = partition
         self.after = partition
         self.min_isr = min_isr
@@ -83,24 +81,23 @@ class PartitionChangeBuilder:
     # --- reassignment --------------------------------------------------------------------------------------------
 
     def _complete_reassignment(self) -> None:
-        if not (self.adding or self.removing) or not self.reassignment_is_done():
+        if not (self.adding or self.removing) or not self.is_reassignment_done():
             return
         self.isr = without(self.isr, self.removing)
         self.replicas = without(self.replicas, self.removing)
         self.adding = self.removing = ()
         self.completed = True
-        self.new_leader_epoch = True  # M2: so that a replica removed and added again must fetch afresh
+        self.new_leader_epoch = True  # M2: a replica that is removed and added again has to fetch in the new epoch
 
-    def reassignment_is_done(self) -> bool:
-        """R3: asked on every change, so one with nothing to add may end in the request that starts it."""
-        return self.added_replicas_caught_up() and self.reassignment_keeps_min_isr()
+    def is_reassignment_done(self) -> bool:
+        """R2: every replica that is being added is in the ISR.
 
-    def added_replicas_caught_up(self) -> bool:
-        """R2: every replica that is being added has made it into the ISR."""
-        return all(replica in self.isr for replica in self.adding)
+        R3: checked on every change, so a reassignment that adds nothing may end in the request that starts it.
+        """
+        return all(replica in self.isr for replica in self.adding) and self.keeps_min_isr()
 
-    def reassignment_keeps_min_isr(self) -> bool:
-        """R2, R4: what stays of the ISR is not empty and holds MinISR replicas of the target."""
+    def keeps_min_isr(self) -> bool:
+        """R2, R4: the ISR that remains is not empty and has MinISR replicas of the target."""
         staying = without(self.isr, self.removing)
         target = without(self.replicas, self.removing)
         return bool(staying) and len(staying) >= min(self.min_isr, len(target))
@@ -108,27 +105,21 @@ class PartitionChangeBuilder:
     # --- ELR -----------------------------------------------------------------------------------------------------
 
     def _derive_elr(self) -> None:
-        if self.elr_is_obsolete():
+        if self.is_elr_obsolete():
             self._clear_elr()
             return
-        members = (*self.joins_elr(), *self.elr)
-        complete = tuple(replica for replica in members if self.lost_nothing(replica))
-        # E5: a member that came back unclean may still be complete, so it is remembered for a recovery.
-        doubtful = tuple(replica for replica in members if not self.lost_nothing(replica))
+        # E3: below MinISR the HWM stands still, so a replica that leaves the ISR stays complete.
+        members = (*self.before.isr, *self.elr)
+        # E5: an unclean restart may have lost records. Such a member may still be complete, so it is remembered for a
+        # recovery.
+        complete = without(members, self.unclean_replicas)
+        doubtful = tuple(replica for replica in members if replica in self.unclean_replicas)
         self.elr = self._assigned_outside_isr(complete)
         self.last_known_elr = without(self._assigned_outside_isr((*doubtful, *self.last_known_elr)), self.elr)
 
-    def joins_elr(self) -> tuple[int, ...]:
-        """E3: below MinISR the HWM stands still, so who leaves the ISR stays complete."""
-        return self.before.isr
-
-    def elr_is_obsolete(self) -> bool:
-        """E4: at MinISR the HWM may move on without the ELR, so nobody in it counts as complete any more."""
+    def is_elr_obsolete(self) -> bool:
+        """E4: at MinISR the HWM may advance without the ELR, so its members no longer count as complete."""
         return len(self.isr) >= min(self.min_isr, len(self.replicas))
-
-    def lost_nothing(self, replica: int) -> bool:
-        """E5: an unclean restart may have taken records with it."""
-        return replica not in self.unclean_replicas
 
     def _clear_elr(self) -> None:
         self.elr = self.last_known_elr = ()
@@ -165,14 +156,14 @@ class PartitionChangeBuilder:
             self.isr = (leader,)
             self.elr = without(self.elr, self.isr)
             self.kind = "elr"
-            if self.elr_is_obsolete():
+            if self.is_elr_obsolete():
                 self._clear_elr()
         elif leader not in (self.leader, NO_LEADER):
             self.kind = "preferred" if self.election is Election.PREFERRED else "clean"
         self.leader = leader
 
     def _lead_uncleanly(self, leader: int) -> None:
-        """E7: what the others hold no longer matters; the log of the new leader is the log."""
+        """E7: the log of the new leader is the log, whatever the other replicas hold."""
         self.leader = leader
         self.isr = (leader,)
         self.recovering = True

@@ -1,7 +1,7 @@
-"""Where the replicas of new partitions go: striped round robin over the brokers, the unfenced ones first.
+"""Replica placement for new partitions: striped round robin over the brokers, the unfenced ones first.
 
-Leaders go around the brokers one by one; followers start next to their leader, and one further off each time the
-leaders have been around once, so that the load of a lost broker spreads over all others.
+Leaders go around the brokers one by one. Followers start next to their leader, and one further each time the leaders
+have gone around once, so that the load of a lost broker spreads over all others.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Container
 from insync.metadata.image import Image
 
 
-def place(
+def place_replicas(
     image: Image, count: int, replication_factor: int, start: int, leaving: Container[int] = ()
 ) -> list[tuple[int, ...]] | None:
-    """Replicas of partitions `start`, `start` + 1 ...; None when there are too few brokers, or none that can lead.
+    """Replicas of partitions `start`, `start` + 1 ...; None if there are too few brokers, or none that can lead.
 
     Brokers that are `leaving` count as fenced.
     """
     ids = sorted(image.brokers)
-    active = [broker for broker in ids if image.brokers[broker].active and broker not in leaving]
+    active = [broker for broker in ids if image.brokers[broker].is_active and broker not in leaving]
     fenced = [broker for broker in ids if image.brokers[broker].fenced or broker in leaving]
     if not active or replication_factor > len(active) + len(fenced):
         return None

@@ -1,7 +1,7 @@
 """Reassignment: grow, catch up, shrink (R1-R6).
 
-Starting one makes the replicas "target, then removing"; followers then catch up and their leader adds them to the ISR;
-the change that brings the last of them in also completes it (`PartitionChangeBuilder.reassignment_is_done`).
+Starting one makes the replicas "target, then removing"; the new followers catch up, and their leader adds them to the
+ISR; the change that adds the last of them also completes it (`PartitionChangeBuilder.is_reassignment_done`).
 
 Notes: reassignment_started(topic, partition, target), reassignment_replaced(topic, partition, target),
 reassignment_cancelled(topic, partition, replicas).
@@ -10,12 +10,10 @@ reassignment_cancelled(topic, partition, replicas).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
 
-from insync.controller.context import Context
 from insync.controller.decision import Decision
 from insync.controller.partition_change import PartitionChangeBuilder, without
+from insync.controller.state import ControllerState
 from insync.metadata.image import Image
 from insync.metadata.partition import Partition, PartitionKey
 from insync.wire import metadata_records as records
@@ -26,29 +24,20 @@ from insync.wire.types import NO_DURATION
 
 Outcome = tuple[ErrorCode, str | None]
 OK: Outcome = (ErrorCode.none, None)
+CAUSE = "reassignment"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """R6: how far one reassignment has come."""
-
-    topic: str
-    index: int
-    target: tuple[int, ...]
-    caught_up: tuple[int, ...]
-    waiting_for: tuple[int, ...]
-    removing: tuple[int, ...]
-
-
-def alter(ctx: Context, request: Any, now: int) -> Decision:
+def alter_reassignments(
+    state: ControllerState, request: alter_messages.AlterPartitionReassignmentsRequest, now: int
+) -> Decision:
     made: list[records.MetadataRecord] = []
     seen: dict[PartitionKey, None] = {}
     responses = []
     for topic in request.topics:
         results = []
         for entry in topic.partitions:
-            partition = ctx.image.find(topic.name, entry.partition_index)
-            outcome = _one(ctx, request, partition, entry.replicas, seen, made)
+            partition = state.image.find(topic.name, entry.partition_index)
+            outcome = _alter_partition(state, request, partition, entry.replicas, seen, made)
             results.append(
                 alter_messages.ReassignablePartitionResponse(
                     partition_index=entry.partition_index, error_code=outcome[0], error_message=outcome[1]
@@ -65,9 +54,9 @@ def alter(ctx: Context, request: Any, now: int) -> Decision:
     return Decision(records=tuple(made), response=response)
 
 
-def _one(
-    ctx: Context,
-    request: Any,
+def _alter_partition(
+    state: ControllerState,
+    request: alter_messages.AlterPartitionReassignmentsRequest,
     partition: Partition | None,
     target: tuple[int, ...] | None,
     seen: dict[PartitionKey, None],
@@ -79,23 +68,29 @@ def _one(
         return ErrorCode.invalid_request, "The partition is named more than once."
     seen[partition.key] = None
     if target is None:
-        return _cancel(ctx, partition, made)
-    outcome = _check_target(ctx, request, partition, tuple(target))
-    return outcome if outcome != OK else _start(ctx, partition, tuple(target), made)
+        return _cancel(state, partition, made)
+    outcome = _check_target(state, request, partition, tuple(target))
+    return outcome if outcome != OK else _start(state, partition, tuple(target), made)
 
 
-def _check_target(ctx: Context, request: Any, partition: Partition, target: tuple[int, ...]) -> Outcome:
-    problem = assignment_problem(ctx.image, target)
+def _check_target(
+    state: ControllerState,
+    request: alter_messages.AlterPartitionReassignmentsRequest,
+    partition: Partition,
+    target: tuple[int, ...],
+) -> Outcome:
+    problem = find_assignment_problem(state.image, target)
     if problem is not None:
         return ErrorCode.invalid_replica_assignment, problem
-    if not request.allow_replication_factor_change and len(target) != len(current_target(partition)):
-        now = len(current_target(partition))
-        return ErrorCode.invalid_replication_factor, f"The replication factor is changed from {now} to {len(target)}"
+    current = len(current_target(partition))
+    if not request.allow_replication_factor_change and len(target) != current:
+        message = f"The replication factor is changed from {current} to {len(target)}"
+        return ErrorCode.invalid_replication_factor, message
     return OK
 
 
-def assignment_problem(image: Image, replicas: tuple[int, ...]) -> str | None:
-    """Why these brokers cannot hold a partition; None when they can. Fenced ones can."""
+def find_assignment_problem(image: Image, replicas: tuple[int, ...]) -> str | None:
+    """Why these brokers cannot hold a partition; None if they can. Fenced ones can."""
     if not replicas:
         return "The replica list is empty."
     if len(dict.fromkeys(replicas)) != len(replicas):
@@ -104,79 +99,71 @@ def assignment_problem(image: Image, replicas: tuple[int, ...]) -> str | None:
     return f"Not registered: {missing}." if missing else None
 
 
-def original(partition: Partition) -> tuple[int, ...]:
+def original_replicas(partition: Partition) -> tuple[int, ...]:
     """The replicas that a cancelled reassignment goes back to.
 
-    Replicas that only a replaced target wanted are among them once they are removing: the metadata does not say which
-    of the removing replicas were there first, and Kafka's does not either.
+    They include replicas of a replaced target that are being removed: as in Kafka, the metadata does not say which of
+    the removing replicas were there first.
     """
     return without(partition.replicas, partition.adding)
 
 
 def current_target(partition: Partition) -> tuple[int, ...]:
-    """What the reassignment under way leads to; without one, the replicas."""
+    """The target of the reassignment in progress; without one, the replicas."""
     return without(partition.replicas, partition.removing)
 
 
-def _start(ctx: Context, partition: Partition, target: tuple[int, ...], made: list[records.MetadataRecord]) -> Outcome:
-    """R5: a replica that only the replaced target wanted is removing from now on and leaves at completion (R2), as
-    every other does. Until then it stays in the ISR if it is in it, so that MinISR never depends on the new plan.
+def _start(
+    state: ControllerState, partition: Partition, target: tuple[int, ...], made: list[records.MetadataRecord]
+) -> Outcome:
+    """R5: a replica that only the replaced target had is removed like every other, at completion (R2). Until then it
+    stays in the ISR if it is in it, so that MinISR never depends on the new target.
     """
-    builder = ctx.builder(partition)
-    builder.adding = without(target, original(partition))
+    builder = state.change(partition)
+    builder.adding = without(target, original_replicas(partition))
     builder.removing = without(partition.replicas, target)
     builder.replicas = (*target, *builder.removing)  # R1: grow first. Another order alone raises no leader epoch (M2).
-    record = ctx.build(builder)
+    record = state.build(builder, CAUSE)
     if record is None:
         return OK
     made.append(record)
     kind = "reassignment_replaced" if partition.reassigning else "reassignment_started"
-    ctx.out.note(kind, topic=partition.topic, partition=partition.index, target=target)
+    state.out.note(kind, topic=partition.topic, partition=partition.index, target=target)
     return OK
 
 
-def _cancel(ctx: Context, partition: Partition, made: list[records.MetadataRecord]) -> Outcome:
+def _cancel(state: ControllerState, partition: Partition, made: list[records.MetadataRecord]) -> Outcome:
     if not partition.reassigning:
         return ErrorCode.no_reassignment_in_progress, None
-    builder = ctx.builder(partition)
-    builder.replicas = original(partition)
+    builder = state.change(partition)
+    builder.replicas = original_replicas(partition)
     builder.isr = without(partition.isr, partition.adding)
     builder.adding = builder.removing = ()
-    if not revert_keeps_min_isr(builder) and not ctx.unclean_election(partition.topic):
+    if not keeps_min_isr_after_cancel(builder) and not state.allows_unclean_election(partition.topic):
         return ErrorCode.invalid_replica_assignment, "Too few of the original replicas are in sync."
     builder.new_leader_epoch = bool(partition.adding)  # M2: replicas that were being added are out of the set
-    record = ctx.build(builder)
+    record = state.build(builder, CAUSE)
     if record is not None:
         made.append(record)
-    ctx.out.note("reassignment_cancelled", topic=partition.topic, partition=partition.index, replicas=builder.replicas)
+    state.out.note(
+        "reassignment_cancelled", topic=partition.topic, partition=partition.index, replicas=builder.replicas
+    )
     return OK
 
 
-def revert_keeps_min_isr(builder: PartitionChangeBuilder) -> bool:
-    """R5: going back must not cost the redundancy that MinISR promises."""
+def keeps_min_isr_after_cancel(builder: PartitionChangeBuilder) -> bool:
+    """R5: a cancelled reassignment keeps the redundancy that MinISR promises."""
     return bool(builder.isr) and len(builder.isr) >= min(builder.min_isr, len(builder.replicas))
 
 
 # --- listing (R6) ----------------------------------------------------------------------------------------------------
 
 
-def progress(image: Image) -> tuple[Progress, ...]:
-    return tuple(
-        Progress(
-            topic=partition.topic,
-            index=partition.index,
-            target=without(partition.replicas, partition.removing),
-            caught_up=tuple(replica for replica in partition.adding if replica in partition.isr),
-            waiting_for=without(partition.adding, partition.isr),
-            removing=partition.removing,
-        )
-        for partition in image.reassigning()
-    )
-
-
-def listing(ctx: Context, request: Any, now: int) -> Decision:
-    topics: dict[str, list[Any]] = {}
-    for partition in _asked_for(ctx.image, request):
+def list_reassignments(
+    state: ControllerState, request: list_messages.ListPartitionReassignmentsRequest, now: int
+) -> Decision:
+    topics: dict[str, list[list_messages.OngoingPartitionReassignment]] = {}
+    for partition in _requested_partitions(state.image, request):
         topics.setdefault(partition.topic, []).append(
             list_messages.OngoingPartitionReassignment(
                 partition_index=partition.index,
@@ -197,8 +184,10 @@ def listing(ctx: Context, request: Any, now: int) -> Decision:
     return Decision(response=response)
 
 
-def _asked_for(image: Image, request: Any) -> Iterable[Partition]:
+def _requested_partitions(
+    image: Image, request: list_messages.ListPartitionReassignmentsRequest
+) -> Iterable[Partition]:
     if request.topics is None:
         return image.reassigning()
-    found = (image.find(topic.name, index) for topic in request.topics for index in topic.partition_indexes)
-    return [partition for partition in found if partition is not None and partition.reassigning]
+    partitions = (image.find(topic.name, index) for topic in request.topics for index in topic.partition_indexes)
+    return [partition for partition in partitions if partition is not None and partition.reassigning]

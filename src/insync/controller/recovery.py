@@ -1,13 +1,13 @@
-"""Unclean recovery: with no candidate left, look at the logs themselves (E6, E7).
+"""Unclean recovery: with no candidate left, compare the logs themselves (E6, E7).
 
-`balanced` begins when ISR and ELR are empty and asks every replica; it decides only when all members of the last-known
-ELR answered, because any one may be the only complete one. The others count too, if they are alive: when every member
-was damaged, one of them may have more. `proactive` begins as soon as no candidate is alive, asks
-every live replica, and after a short window takes the best of what it has. `manual` waits for an operator. The winner
-has the greatest (last epoch, log end); the order of the assignment breaks ties.
+`balanced` begins when ISR and ELR are empty, and asks every replica. It decides only when all members of the last-known
+ELR have answered, because any one of them may be the only complete one. The others count too if they are alive: if
+every member was damaged, one of them may have more. `proactive` begins as soon as no candidate is alive, asks every
+live replica, and after a short window takes the best of the answers. `manual` waits for an operator. The winner has the
+greatest (last epoch, log end); the order of the assignment breaks ties.
 
-An answer counts for the uptime of the broker that gave it, and only if that broker had heard of the leaderless epoch:
-before that it may still have been fetching from an old leader. Asking goes on until the answers are in.
+An answer counts for the incarnation of the broker that gave it, and only if that broker knew the leaderless epoch:
+before that it may still have been fetching from an old leader. Brokers are asked until all answers have arrived.
 
 Notes: unclean_recovery_started(topic, partition, strategy, waiting_for), unclean_recovery_finished(topic, partition,
 leader, strategy, possible_loss=True).
@@ -17,11 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
-from insync.controller.context import Context
 from insync.controller.decision import Decision
+from insync.controller.state import ControllerState
 from insync.metadata import configs
 from insync.metadata.partition import Partition, PartitionKey
 from insync.wire.errors import ErrorCode
@@ -31,14 +30,16 @@ from insync.wire.types import uuid_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class LogEnd:
+    """The answer of one replica."""
+
     broker_epoch: int
     last_epoch: int
     leo: int
 
 
 class Recovery:
-    """One partition's recovery, as of one partition epoch."""
+    """The recovery of one partition, as of one partition epoch."""
 
     __slots__ = ("answers", "complete_at", "key", "partition_epoch", "started_at", "strategy")
 
@@ -47,58 +48,59 @@ class Recovery:
         self.partition_epoch = partition.partition_epoch
         self.strategy = strategy
         self.started_at = now
-        self.answers: dict[int, Answer] = {}
+        self.answers: dict[int, LogEnd] = {}
         self.complete_at: int | None = None
-        """When all answers that must be waited for were there."""
+        """When all required answers had arrived."""
 
 
 class Recoveries:
     """All recoveries of one active controller."""
 
-    __slots__ = ("_busy_until", "_ctx", "_generation", "_running", "_submit", "next_deadline")
+    __slots__ = ("_ask_again_at", "_generation", "_running", "_state", "_submit", "next_deadline")
 
-    def __init__(self, ctx: Context, submit: Callable[[Decision, int], None]) -> None:
-        self._ctx = ctx
+    def __init__(self, state: ControllerState, submit: Callable[[Decision, int], None]) -> None:
+        self._state = state
         self._submit = submit
         self._running: dict[PartitionKey, Recovery] = {}
-        self._busy_until: dict[int, int] = {}
-        """Brokers that were asked: not to be asked again before then."""
+        self._ask_again_at: dict[int, int] = {}
+        """Brokers that were asked, and when they may be asked again."""
         self._generation = 0
         self.next_deadline: int | None = None
 
     def reset(self) -> None:
-        """A new term: answers to questions of an earlier one are void."""
+        """A new controller epoch: answers to requests of an earlier one are void."""
         self._running = {}
-        self._busy_until = {}
+        self._ask_again_at = {}
         self._generation += 1
         self.next_deadline = None
 
     def tick(self, now: int) -> None:
-        if not self._ctx.image.has_leaderless:
+        if not self._state.image.has_leaderless:
             self._running = {}
             self.next_deadline = None
             return
         self._refresh(now)
-        self._settle(now)
-        self._plan(now, self._ask(now))
+        self._decide_ready(now)
+        self._set_deadline(now, self._ask(now))
 
-    def _plan(self, now: int, unanswered: Iterable[int]) -> None:
-        """When to look again: a broker may be asked again, or a window closes. The rest comes with a changed image."""
-        times = [self._busy_until[broker] for broker in unanswered if broker in self._busy_until]
-        times += [self._window_end(one) for one in self._running.values() if one.strategy == "proactive"]
-        times += [self._patience_end(one) for one in self._running.values() if one.complete_at is not None]
+    def _set_deadline(self, now: int, unanswered: Iterable[int]) -> None:
+        """The next time at which a broker may be asked again or a window closes. Other events change the image."""
+        times = [self._ask_again_at[broker] for broker in unanswered if broker in self._ask_again_at]
+        times += [self._window_end(recovery) for recovery in self._running.values() if recovery.strategy == "proactive"]
+        times += [self._grace_end(recovery) for recovery in self._running.values() if recovery.complete_at is not None]
         self.next_deadline = min((time for time in times if time > now), default=None)
 
     # --- which partitions ----------------------------------------------------------------------------------------
 
     def _refresh(self, now: int) -> None:
-        """Start what is due and drop what a new leader, or any other change of the partition, has overtaken."""
+        """Start recoveries that are due, and drop those whose partition has changed since."""
         running: dict[PartitionKey, Recovery] = {}
-        strategies: dict[str, str] = {}  # by topic: thousands of partitions without a leader may be of one topic
-        for partition in self._ctx.image.leaderless():
+        strategies: dict[str, str] = {}  # by topic: thousands of leaderless partitions may have the same topic
+        for partition in self._state.image.leaderless():
             strategy = strategies.get(partition.topic)
             if strategy is None:
-                strategy = strategies[partition.topic] = self._strategy(partition.topic)
+                strategy = str(self._state.image.config(partition.topic, configs.RECOVERY_STRATEGY))
+                strategies[partition.topic] = strategy
             if not is_applicable(strategy, partition):
                 continue
             recovery = self._running.get(partition.key)
@@ -108,15 +110,12 @@ class Recoveries:
         self._running = running
 
     def is_current(self, recovery: Recovery, partition: Partition) -> bool:
-        """I6: a decision must not be based on a partition that has changed since the question."""
+        """I6: a decision must not be based on a partition that has changed since the request."""
         return recovery.partition_epoch == partition.partition_epoch
-
-    def _strategy(self, topic: str) -> str:
-        return str(self._ctx.image.config(topic, configs.RECOVERY_STRATEGY))
 
     def _start(self, partition: Partition, strategy: str, now: int) -> Recovery:
         recovery = Recovery(partition, strategy, now)
-        self._ctx.out.note(
+        self._state.out.note(
             "unclean_recovery_started",
             topic=partition.topic,
             partition=partition.index,
@@ -131,23 +130,23 @@ class Recoveries:
     # --- asking --------------------------------------------------------------------------------------------------
 
     def _ask(self, now: int) -> Iterable[int]:
-        """The brokers whose answers are missing."""
+        """Ask the brokers whose answers are missing; returns them."""
         unanswered = self._unanswered()
         for broker, keys in unanswered.items():
-            if self._busy_until.get(broker, now) > now:
+            if self._ask_again_at.get(broker, now) > now:
                 continue
-            self._busy_until[broker] = now + self._ctx.config.recovery_timeout_ms
+            self._ask_again_at[broker] = now + self._state.config.recovery_timeout_ms
             self._send(broker, keys[:MAX_PARTITIONS])
         return unanswered
 
     def _unanswered(self) -> dict[int, list[PartitionKey]]:
         wanted: dict[int, list[PartitionKey]] = {}
         for recovery in self._running.values():
-            partition = self._ctx.image.partition(recovery.key)
+            partition = self._state.image.partition(recovery.key)
             if partition is None:
                 continue
             for broker in partition.replicas:
-                if self._ctx.may_lead(broker) and self._valid_answer(recovery, broker) is None:
+                if self._state.can_lead(broker) and self._valid_answer(recovery, broker) is None:
                     wanted.setdefault(broker, []).append(recovery.key)
         return wanted
 
@@ -164,88 +163,98 @@ class Recoveries:
         generation = self._generation
         epochs = {key: self._running[key].partition_epoch for key in keys}
 
-        def on_response(response: Any, now: int) -> None:
+        def on_response(response: messages.GetReplicaLogInfoResponse | None, now: int) -> None:
             if generation == self._generation:
-                self._answered(broker, epochs, response, now)
+                self._on_response(broker, epochs, response, now)
 
-        self._ctx.out.send(broker, "controller", request, on_response, self._ctx.config.recovery_timeout_ms)
+        self._state.out.send(broker, "controller", request, on_response, self._state.config.recovery_timeout_ms)
 
-    def _answered(self, broker: int, epochs: dict[PartitionKey, int], response: Any, now: int) -> None:
-        self._busy_until[broker] = now + self._ctx.config.recovery_retry_ms
+    def _on_response(
+        self,
+        broker: int,
+        epochs: dict[PartitionKey, int],
+        response: messages.GetReplicaLogInfoResponse | None,
+        now: int,
+    ) -> None:
+        self._ask_again_at[broker] = now + self._state.config.recovery_retry_ms
         if response is not None:
-            self._take(broker, epochs, response)
+            self._record_answers(broker, epochs, response)
         self._refresh(now)
-        self._settle(now)
-        self._plan(now, self._unanswered())
+        self._decide_ready(now)
+        self._set_deadline(now, self._unanswered())
 
-    def _take(self, broker: int, epochs: dict[PartitionKey, int], response: Any) -> None:
+    def _record_answers(
+        self, broker: int, epochs: dict[PartitionKey, int], response: messages.GetReplicaLogInfoResponse
+    ) -> None:
         for topic in response.topic_partition_log_info_list:
             for info in topic.partition_log_info:
                 key = (uuid_of(topic.topic_id), info.partition)
                 recovery = self._running.get(key)
                 if recovery is not None and recovery.partition_epoch == epochs.get(key):
-                    self._record(recovery, broker, response.broker_epoch, info)
+                    self._record_answer(recovery, broker, response.broker_epoch, info)
 
-    def _record(self, recovery: Recovery, broker: int, broker_epoch: int, info: Any) -> None:
-        partition = self._ctx.image.partition(recovery.key)
+    def _record_answer(
+        self, recovery: Recovery, broker: int, broker_epoch: int, info: messages.PartitionLogInfo
+    ) -> None:
+        partition = self._state.image.partition(recovery.key)
         if partition is None or info.error_code is not ErrorCode.none:
             return
         if self.has_stopped_fetching(partition, info):
-            recovery.answers[broker] = Answer(
+            recovery.answers[broker] = LogEnd(
                 broker_epoch=broker_epoch, last_epoch=info.last_written_leader_epoch, leo=info.log_end_offset
             )
 
-    def has_stopped_fetching(self, partition: Partition, info: Any) -> bool:
+    def has_stopped_fetching(self, partition: Partition, info: messages.PartitionLogInfo) -> bool:
         """A replica that knows this leader epoch knows that there is no leader: its log end is final."""
-        return bool(info.current_leader_epoch >= partition.leader_epoch)
+        return info.current_leader_epoch >= partition.leader_epoch
 
     # --- deciding ------------------------------------------------------------------------------------------------
 
-    def _settle(self, now: int) -> None:
+    def _decide_ready(self, now: int) -> None:
         for recovery in list(self._running.values()):
-            partition = self._ctx.image.partition(recovery.key)
+            partition = self._state.image.partition(recovery.key)
             if partition is None or not self.is_current(recovery, partition):
                 continue
-            if self._may_decide(recovery, partition, now):
+            if self._is_ready(recovery, partition, now):
                 self._decide(recovery, partition, now)
 
-    def _may_decide(self, recovery: Recovery, partition: Partition, now: int) -> bool:
+    def _is_ready(self, recovery: Recovery, partition: Partition, now: int) -> bool:
         if recovery.strategy == "balanced":
-            if not self.heard_from_all(recovery, partition):
+            if not self.has_required_answers(recovery, partition):
                 return False
             recovery.complete_at = now if recovery.complete_at is None else recovery.complete_at
-            return self._heard_from_living(recovery, partition) or self._patience_end(recovery) <= now
+            return self._has_live_answers(recovery, partition) or self._grace_end(recovery) <= now
         in_time = self._window_end(recovery) > now
-        return not in_time or self.heard_from_all(recovery, partition)
+        return not in_time or self.has_required_answers(recovery, partition)
 
-    def heard_from_all(self, recovery: Recovery, partition: Partition) -> bool:
-        """E6: MinISR replicas held every committed record; whichever of them kept it must not be passed over."""
+    def has_required_answers(self, recovery: Recovery, partition: Partition) -> bool:
+        """E6: MinISR replicas held every committed record; the one that still has them must not be passed over."""
         quorum = self._quorum(partition, recovery.strategy)
         return all(self._valid_answer(recovery, member) is not None for member in quorum)
 
-    def _heard_from_living(self, recovery: Recovery, partition: Partition) -> bool:
-        living = (broker for broker in partition.replicas if self._ctx.may_lead(broker))
-        return all(self._valid_answer(recovery, broker) is not None for broker in living)
+    def _has_live_answers(self, recovery: Recovery, partition: Partition) -> bool:
+        live = (broker for broker in partition.replicas if self._state.can_lead(broker))
+        return all(self._valid_answer(recovery, broker) is not None for broker in live)
 
-    def _valid_answer(self, recovery: Recovery, broker: int) -> Answer | None:
-        """An answer from an earlier uptime says nothing of the log after the restart."""
+    def _valid_answer(self, recovery: Recovery, broker: int) -> LogEnd | None:
+        """An answer from an earlier incarnation says nothing about the log after the restart."""
         answer = recovery.answers.get(broker)
-        registered = self._ctx.image.brokers.get(broker)
+        registered = self._state.image.brokers.get(broker)
         if answer is None or registered is None or answer.broker_epoch != registered.epoch:
             return None
         return answer
 
     def _decide(self, recovery: Recovery, partition: Partition, now: int) -> None:
         best = self._best(recovery, partition)
-        if best is None or not self._ctx.may_lead(best):
+        if best is None or not self._state.can_lead(best):
             return
-        builder = self._ctx.builder(partition)
+        builder = self._state.change(partition)
         builder.chosen = best
-        record = self._ctx.build(builder)
+        record = self._state.build(builder, "recovery")
         if record is None:
             return
         del self._running[recovery.key]
-        self._ctx.out.note(
+        self._state.out.note(
             "unclean_recovery_finished",
             topic=partition.topic,
             partition=partition.index,
@@ -261,18 +270,18 @@ class Recoveries:
         best_log = (-2, -1)
         for replica in partition.replicas:
             answer = self._valid_answer(recovery, replica)
-            if answer is None or (replica not in required and not self._ctx.may_lead(replica)):
+            if answer is None or (replica not in required and not self._state.can_lead(replica)):
                 continue
             if (answer.last_epoch, answer.leo) > best_log:
                 best, best_log = replica, (answer.last_epoch, answer.leo)
         return best
 
-    def _patience_end(self, recovery: Recovery) -> int:
-        """E6: until then `balanced` waits for living replicas outside the last-known ELR."""
-        return (recovery.complete_at or 0) + self._ctx.config.recovery_timeout_ms
+    def _grace_end(self, recovery: Recovery) -> int:
+        """E6: until then `balanced` waits for live replicas outside the last-known ELR."""
+        return (recovery.complete_at or 0) + self._state.config.recovery_timeout_ms
 
     def _window_end(self, recovery: Recovery) -> int:
-        return recovery.started_at + self._ctx.config.proactive_window_ms
+        return recovery.started_at + self._state.config.proactive_window_ms
 
 
 def is_applicable(strategy: str, partition: Partition) -> bool:

@@ -1,6 +1,6 @@
-"""The broker configs of Apache Kafka 4.1.0 that have no place in `configs`: what they are called, and whether they may
-change while a broker runs. Most of them mean nothing here. They are known so that a properties file for Kafka is
-accepted, and so that AlterConfigs answers as Kafka does.
+"""The broker configs of Apache Kafka 4.1.0 that are not in `configs`: their names, and whether they may change while a
+broker runs. Most of them have no effect here. They are listed so that a properties file for Kafka is accepted, and so
+that AlterConfigs answers as Kafka does.
 """
 
 from __future__ import annotations
@@ -327,7 +327,7 @@ UNSAFE_TO_IGNORE = (
     "ssl.",
     "super.users",
 )
-"""Beginnings of configs that restrict who may do what. A node that cannot restrict refuses them."""
+"""Prefixes of configs that restrict access. A node that cannot enforce them refuses them."""
 
 
 def is_known(name: str) -> bool:
@@ -338,8 +338,8 @@ def is_unsafe_to_ignore(name: str) -> bool:
     return name.startswith(UNSAFE_TO_IGNORE)
 
 
-def type_problem(name: str, value: str) -> str | None:
-    """Why `value` is none for a DYNAMIC config, in Kafka's words; None if it is one, or if the name is not known."""
+def find_type_problem(name: str, value: str) -> str | None:
+    """Why `value` is not valid for a DYNAMIC config, in Kafka's words; None if it is, or if the name is unknown."""
     kind = DYNAMIC.get(name, "")
     try:
         if kind in ("INT", "LONG", "SHORT"):

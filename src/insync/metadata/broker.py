@@ -1,4 +1,4 @@
-"""What the cluster knows of one broker: which uptime it is in (B1), where it listens, whether it may serve (B4, B7)."""
+"""The registration of one broker: its incarnation (B1), its endpoints, and whether it may serve (B4, B7)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """The range of levels of one feature that a broker supports."""
+    """The range of levels that a broker supports for one feature."""
 
     name: str
     min_supported: int
@@ -37,10 +37,10 @@ class Broker:
 
     @property
     def registration_offset(self) -> int:
-        """B1: a broker epoch is the offset of the registration record, so one number is both."""
+        """B1: the broker epoch is the offset of the registration record."""
         return self.epoch
 
     @property
-    def active(self) -> bool:
-        """May lead and may be in an ISR (B4, B7)."""
+    def is_active(self) -> bool:
+        """Whether it may lead and be in an ISR (B4, B7)."""
         return not self.fenced and not self.in_controlled_shutdown

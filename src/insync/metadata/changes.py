@@ -1,4 +1,4 @@
-"""What became different in an image since somebody last looked (Q7): merged, so that only the outcome is acted on."""
+"""What changed in an image since the changes were last taken (Q7): merged, so that readers act on the outcome only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Changes:
         """Topics that were created."""
         self.deleted_topics: dict[UUID, str] = {}
         self.brokers: dict[int, None] = {}
-        """Brokers that registered, changed or are gone."""
+        """Brokers that registered, changed or were unregistered."""
         self.configs: dict[tuple[int, str], None] = {}
         self.features: dict[str, None] = {}
 

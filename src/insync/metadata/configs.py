@@ -1,7 +1,7 @@
 """Topic and broker configs: Kafka's names, defaults and bounds.
 
 A topic's value is its own, else the cluster's default for the broker-side synonym, else the built-in default. Values
-are kept as the strings that were given; `value_of` turns one into what it means.
+are stored as strings; `value_of` parses one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Value = int | float | bool | str | tuple[str, ...]
 
 
 class Resource(IntEnum):
-    """Kafka's numbers of what a config belongs to."""
+    """Kafka's numbers of resource types."""
 
     TOPIC = 2
     BROKER = 4
@@ -47,22 +47,22 @@ class ConfigKey:
 
 
 def parse(key: ConfigKey, text: str) -> Value | None:
-    """What `text` means for `key`, or None when it is not a legal value."""
+    """The value of `text` for `key`, or None if it is not valid."""
     text = text.strip()
     if key.kind in ("int", "float"):
-        return _number(key, text)
+        return _parse_number(key, text)
     if key.kind == "bool":
         return {"true": True, "false": False}.get(text.lower())
     if key.kind == "choice":
         return text if text in key.choices else None
     items = tuple(item.strip() for item in text.split(",") if item.strip())
     if key.kind == "replicas":
-        return items if all(_throttled_replica(item) for item in items) else None
+        return items if all(_is_throttled_replica(item) for item in items) else None
     return items if all(item in key.choices for item in items) else None
 
 
-def problem(keys: Mapping[str, ConfigKey], name: str, text: str | None) -> str | None:
-    """Why a value cannot be stored, in words; None when it can."""
+def find_problem(keys: Mapping[str, ConfigKey], name: str, text: str | None) -> str | None:
+    """Why a value is not valid, in words; None if it is."""
     key = keys.get(name)
     if key is None:
         return f"Unknown config {name}"
@@ -72,7 +72,7 @@ def problem(keys: Mapping[str, ConfigKey], name: str, text: str | None) -> str |
 
 
 def requirement(key: ConfigKey) -> str:
-    """What a value must be, in words that end a sentence."""
+    """What a value must be, in words that complete a sentence."""
     if key.kind in ("int", "float"):
         number = "a whole number" if key.kind == "int" else "a number"
         return f"{number} from {key.low} " + ("up" if key.high == _LONG_MAX else f"to {key.high}")
@@ -85,13 +85,13 @@ def requirement(key: ConfigKey) -> str:
 
 
 def value_of(key: ConfigKey, text: str | None) -> Value:
-    """The value in force; stored values were checked when they were set, a bad one falls back to the default."""
+    """The effective value. Stored values were checked when they were set; an invalid one falls back to the default."""
     value = None if text is None else parse(key, text)
     default = parse(key, key.default)
     return value if value is not None else default if default is not None else key.default
 
 
-def _number(key: ConfigKey, text: str) -> int | float | None:
+def _parse_number(key: ConfigKey, text: str) -> int | float | None:
     try:
         number = int(text) if key.kind == "int" else float(text)
     except ValueError:
@@ -99,7 +99,7 @@ def _number(key: ConfigKey, text: str) -> int | float | None:
     return number if key.low <= number <= key.high else None
 
 
-def _throttled_replica(item: str) -> bool:
+def _is_throttled_replica(item: str) -> bool:
     if item == "*":
         return True
     partition, _, broker = item.partition(":")
@@ -107,7 +107,7 @@ def _throttled_replica(item: str) -> bool:
 
 
 def is_id(text: str) -> bool:
-    """Whether `int` makes an id of it. Other scripts have digits too, and some of them are no numbers."""
+    """Whether this is a decimal id. `isdigit` alone accepts digits of other scripts, some of which `int` refuses."""
     return text.isascii() and text.isdigit() and len(text) <= 10
 
 
@@ -172,7 +172,7 @@ _BROKER_ONLY_KEYS = (
     _int(LEADER_THROTTLED_RATE, _LONG_MAX),
     _int(FOLLOWER_THROTTLED_RATE, _LONG_MAX),
     _int(PRODUCER_EXPIRATION, _DAY, 1, _INT_MAX),
-    # A broker here has one log directory, so nothing moves between several; Kafka's reassignment tool unsets it anyway.
+    # A broker has one log directory here, so nothing moves between directories; Kafka's reassignment tool unsets it.
     _int("replica.alter.log.dirs.io.max.bytes.per.second", _LONG_MAX),
 )
 
@@ -190,8 +190,8 @@ BROKER_KEYS: Mapping[str, ConfigKey] = MappingProxyType(
     | {key.name: key for key in _BROKER_ONLY_KEYS}
 )
 
-AGREED = (MIN_ISR, UNCLEAN_ELECTION, RECOVERY_STRATEGY)
-"""The controller goes by these, so they hold for all brokers or for a topic, never for one broker."""
+CLUSTER_WIDE = (MIN_ISR, UNCLEAN_ELECTION, RECOVERY_STRATEGY)
+"""The controller uses these, so they are set for all brokers or for a topic, never for one broker."""
 
 KEYS: Mapping[Resource, Mapping[str, ConfigKey]] = MappingProxyType(
     {Resource.TOPIC: TOPIC_KEYS, Resource.BROKER: BROKER_KEYS}

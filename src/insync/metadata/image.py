@@ -1,8 +1,8 @@
-"""The cluster as the metadata log tells it: brokers, topics, partitions, configs, features, producer ids.
+"""The state of the cluster by the metadata log: brokers, topics, partitions, configs, features, producer ids.
 
-`apply` is the only way in: one record, one change, at a cost that does not grow with the cluster. Values are frozen,
-the maps are not; `copy` shares the values. A reader that wants to act on what changed, not on how, takes merged
-`Changes` (Q7).
+Only `apply` changes it: one record, one change, at a cost that does not grow with the cluster. Values are frozen, the
+maps are not; `copy` shares the values. A reader that acts on the outcome of several changes takes the merged `Changes`
+(Q7).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from insync.errors import InvariantError
-from insync.metadata import configs, snapshot
+from insync.metadata import configs
 from insync.metadata.broker import Broker, Endpoint, Feature
 from insync.metadata.changes import Changes
 from insync.metadata.configs import Resource
@@ -22,19 +22,19 @@ from insync.metadata.partition_map import PartitionMap
 from insync.wire import metadata_records as records
 from insync.wire.types import one_uuid
 
-LAST_EPOCH = 2**31 - 1
-"""No message has room for a larger one. At a thousand changes a second a partition gets there in a month; a damaged
-record gets there at once."""
+MAX_EPOCH = 2**31 - 1
+"""The largest epoch that a message can hold. At a thousand changes a second a partition reaches it in a month; with a
+damaged record, at once."""
 
 ConfigResource = tuple[int, str]
-"""(resource type, resource name); the broker with the empty name stands for the cluster's defaults."""
+"""(resource type, resource name); the broker with the empty name means the cluster's defaults."""
 
 CLUSTER_DEFAULTS: ConfigResource = (Resource.BROKER, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaisedMinIsr:
-    """E8: a reader that has not come to `offset` yet may still go by `before`."""
+    """E8: a broker that has not read up to `offset` may still go by `before`."""
 
     offset: int
     before: int
@@ -52,32 +52,32 @@ class Image:
         "next_producer_id",
         "offset",
         "raised_min_isr",
-        "summed_up_to",
+        "snapshot_end",
         "topic_ids",
         "topics",
     )
 
     def __init__(self, defaults: Mapping[str, str] | None = None) -> None:
         self.defaults: Mapping[str, str] = defaults or {}
-        """From this node's own settings, under the broker's names: what holds where the log says nothing."""
+        """Settings of this node, under the broker's names, for configs that the log does not set."""
         self.brokers: dict[int, Broker] = {}
         self.topics: dict[UUID, str] = {}
         self.topic_ids: dict[str, UUID] = {}
         self.incomplete_topics: dict[UUID, None] = {}
-        """Topics whose partition 0 is not there. It is created last: until then, the topic is not whole."""
+        """Topics without partition 0, which is created last: until then, the topic is not complete."""
         self.configs: dict[ConfigResource, dict[str, str]] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
         self.offset = -1
         """The offset of the last record applied."""
         self.raised_min_isr: dict[ConfigResource, RaisedMinIsr] = {}
-        self.summed_up_to = -1
-        """E8: a snapshot stands for what was written up to here, and does not tell which MinISR was raised before."""
+        self.snapshot_end = -1
+        """E8: the last offset that a loaded snapshot covers. It does not say which MinISR was raised before."""
         self._map = PartitionMap()
         self._changes = Changes()
 
     def copy(self) -> Image:
-        """An independent image with nothing in its changes."""
+        """An independent image without pending changes."""
         other = Image(self.defaults)
         other.brokers = dict(self.brokers)
         other.topics = dict(self.topics)
@@ -88,12 +88,12 @@ class Image:
         other.next_producer_id = self.next_producer_id
         other.offset = self.offset
         other.raised_min_isr = dict(self.raised_min_isr)
-        other.summed_up_to = self.summed_up_to
+        other.snapshot_end = self.snapshot_end
         other._map = self._map.copy()
         return other
 
     def copy_for_snapshot(self) -> Image:
-        """Only what `snapshot.iter_records` reads: indexes are left out, because they take as long as the rest."""
+        """A copy of what `snapshot.iter_records` reads. Copying the indexes would take as long again."""
         other = Image(self.defaults)
         other.brokers = dict(self.brokers)
         other.topic_ids = dict(self.topic_ids)
@@ -106,7 +106,7 @@ class Image:
     # --- reading -------------------------------------------------------------------------------------------------
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         return not (self.features or self.brokers or self.topics)
 
     @property
@@ -114,7 +114,7 @@ class Image:
         return self._map.by_topic
 
     def complete_topic(self, name: str) -> UUID | None:
-        """The id of the topic if it exists and its creation is complete: clients see no other."""
+        """The id of the topic if it exists and is complete: clients see no other."""
         topic_id = self.topic_ids.get(name)
         return None if topic_id in self.incomplete_topics else topic_id
 
@@ -131,9 +131,6 @@ class Image:
     def partitions_of(self, broker: int) -> list[Partition]:
         return self._map.of_broker(broker)
 
-    def leads(self, broker: int) -> list[Partition]:
-        return self._map.led_by(broker)
-
     def leads_any(self, broker: int) -> bool:
         return self._map.leads_any(broker)
 
@@ -148,11 +145,11 @@ class Image:
         return self._map.under_reassignment()
 
     def config(self, topic: str, name: str) -> configs.Value:
-        """What holds for a topic: its own value, else the cluster's default, this node's, or the built-in one."""
+        """The value for a topic: its own, else the cluster's default, this node's, or the built-in one."""
         return self.config_with(topic, name, {})
 
     def config_at(self, broker: int, topic: str, name: str) -> configs.Value:
-        """What holds for a topic's replica at one broker: a broker's own default comes before the cluster's."""
+        """The value for a topic at one broker: the broker's own default takes precedence over the cluster's."""
         key = configs.TOPIC_KEYS[name]
         own = self.configs.get((Resource.TOPIC, topic), {})
         local = self.configs.get((Resource.BROKER, str(broker)), {})
@@ -161,14 +158,14 @@ class Image:
         return self.config(topic, name)
 
     def broker_config(self, broker: int, name: str) -> configs.Value:
-        """What holds for a broker: its own value, else the cluster's default, this node's, or the built-in one."""
+        """The value for a broker: its own, else the cluster's default, this node's, or the built-in one."""
         local = self.configs.get((Resource.BROKER, str(broker)), {})
         shared = self.configs.get(CLUSTER_DEFAULTS, {})
         value = local.get(name, shared.get(name, self.defaults.get(name)))
         return configs.value_of(configs.BROKER_KEYS[name], value)
 
     def config_with(self, topic: str, name: str, overlay: dict[ConfigResource, dict[str, str]]) -> configs.Value:
-        """As `config`, but `overlay` has configs that are decided and not applied yet."""
+        """As `config`, with configs in `overlay` that are decided but not applied yet."""
         key = configs.TOPIC_KEYS[name]
         own = overlay.get((Resource.TOPIC, topic), self.configs.get((Resource.TOPIC, topic), {}))
         shared = overlay.get(CLUSTER_DEFAULTS, self.configs.get(CLUSTER_DEFAULTS, {}))
@@ -177,10 +174,6 @@ class Image:
     def min_isr(self, topic: str) -> int:
         """The configured MinISR; the effective one also depends on the number of replicas (H1)."""
         return int(self.config(topic, configs.MIN_ISR))  # type: ignore[arg-type]
-
-    def to_records(self) -> list[records.MetadataRecord]:
-        """The records that make this image again (Q6)."""
-        return snapshot.to_records(self)
 
     def take_changes(self) -> Changes:
         changes, self._changes = self._changes, Changes()
@@ -232,7 +225,7 @@ class Image:
         self._put_broker(replace(broker, fenced=fenced, in_controlled_shutdown=stopping))
 
     def _create_topic(self, record: records.TopicRecord, offset: int) -> None:
-        topic_id = _id_in(record, offset)
+        topic_id = _topic_id_of(record, offset)
         self.topics[topic_id] = record.name
         self.topic_ids[record.name] = topic_id
         if 0 not in self._map.by_topic.setdefault(topic_id, {}):
@@ -255,7 +248,7 @@ class Image:
     def _create_partition(self, record: records.PartitionRecord, offset: int) -> None:
         self._put_partition(
             Partition(
-                topic_id=_id_in(record, offset),
+                topic_id=_topic_id_of(record, offset),
                 topic=self._name_of(record.topic_id, offset),
                 index=record.partition_id,
                 replicas=tuple(record.replicas),
@@ -278,7 +271,7 @@ class Image:
         key = (record.topic_id, record.partition_id)
         partition = self._map.get(key)
         if partition is None:
-            raise InvariantError("S7", f"a change of the unknown partition {key} at offset {offset}")
+            raise InvariantError("S7", f"the record at offset {offset} changes the unknown partition {key}")
         self._put_partition(partition.changed_by(record))
 
     def _clear_elr(self, record: records.ClearElrRecord, offset: int) -> None:
@@ -299,14 +292,14 @@ class Image:
         if not values:
             del self.configs[resource]
         if record.name == configs.MIN_ISR:
-            self._remember_raise(resource, before, offset)
+            self._record_raised_min_isr(resource, before, offset)
         self._changes.configs[resource] = None
 
     def _min_isr_of(self, resource: ConfigResource) -> int:
         return self.min_isr(resource[1] if resource[0] == Resource.TOPIC else "")
 
-    def _remember_raise(self, resource: ConfigResource, before: int, offset: int) -> None:
-        """E8: only a topic that already has partitions has leaders that may go by the old value."""
+    def _record_raised_min_isr(self, resource: ConfigResource, before: int, offset: int) -> None:
+        """E8: only a topic that has partitions has leaders that may go by the old value."""
         if not self._has_partitions(resource) or self._min_isr_of(resource) <= before:
             return
         earlier = self.raised_min_isr.get(resource)
@@ -324,19 +317,19 @@ class Image:
             del self.features[record.name]
         self._changes.features[record.name] = None
 
-    def _take_producer_ids(self, record: records.ProducerIdsRecord, offset: int) -> None:
+    def _set_next_producer_id(self, record: records.ProducerIdsRecord, offset: int) -> None:
         self.next_producer_id = record.next_producer_id
 
     def _name_of(self, topic_id: UUID, offset: int) -> str:
         name = self.topics.get(topic_id)
         if name is None:
-            raise InvariantError("S7", f"the unknown topic {topic_id} at offset {offset}")
+            raise InvariantError("S7", f"the record at offset {offset} refers to the unknown topic {topic_id}")
         return name
 
     def _broker(self, broker_id: int) -> Broker:
         broker = self.brokers.get(broker_id)
         if broker is None:
-            raise InvariantError("S7", f"a change of broker {broker_id}, which is not registered")
+            raise InvariantError("S7", f"a record changes broker {broker_id}, which is not registered")
         return broker
 
     def _put_broker(self, broker: Broker) -> None:
@@ -344,16 +337,16 @@ class Image:
         self._changes.brokers[broker.id] = None
 
     def _put_partition(self, partition: Partition) -> None:
-        if max(partition.leader_epoch, partition.partition_epoch) > LAST_EPOCH:
+        if max(partition.leader_epoch, partition.partition_epoch) > MAX_EPOCH:
             raise InvariantError("S7", f"{partition.name} has used up its epochs")
         self._map.put(partition)
         self._changes.partition_changed(partition.key)
 
 
-def _id_in(record: records.TopicRecord | records.PartitionRecord, offset: int) -> UUID:
+def _topic_id_of(record: records.TopicRecord | records.PartitionRecord, offset: int) -> UUID:
     topic_id: UUID | None = record.topic_id  # the zero one reads as None
     if topic_id is None:
-        raise InvariantError("S7", f"a topic without an id at offset {offset}")
+        raise InvariantError("S7", f"the record at offset {offset} has a topic without an id")
     return one_uuid(topic_id)
 
 
@@ -370,5 +363,5 @@ _HANDLERS: dict[type[Any], Callable[[Image, Any, int], None]] = {
     records.ClearElrRecord: Image._clear_elr,
     records.ConfigRecord: Image._set_config,
     records.FeatureLevelRecord: Image._set_feature,
-    records.ProducerIdsRecord: Image._take_producer_ids,
+    records.ProducerIdsRecord: Image._set_next_producer_id,
 }

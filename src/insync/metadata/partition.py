@@ -1,6 +1,6 @@
-"""What the cluster knows of one partition (M1): who holds it, who leads, who is in sync. It knows no offsets.
+"""The metadata of one partition (M1): its replicas, its leader, its ISR. It contains no offsets.
 
-Everything here is frozen: a change makes a new registration with a partition epoch one higher (M2).
+Everything here is frozen: a change makes a new `Partition` with a partition epoch one higher (M2).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from insync.wire.metadata_records import LEADER_UNCHANGED, RECOVERING, RECOVERY_
 NO_LEADER = -1
 
 PartitionKey = tuple[UUID, int]
-"""(topic id, partition index): the name of a partition inside the cluster."""
+"""(topic id, partition index)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,31 +45,31 @@ class Partition:
         return bool(self.adding or self.removing)
 
     def effective_min_isr(self, min_insync_replicas: int) -> int:
-        """H1: a topic never waits for more replicas than it has."""
+        """H1: a partition never needs more in-sync replicas than it has replicas."""
         return min(min_insync_replicas, len(self.replicas))
 
     def changed_by(self, change: PartitionChangeRecord) -> Partition:
-        """M2: this registration after a change record. Naming any leader, even the same, starts a new leader epoch."""
+        """M2: this partition after a change record. A record that names a leader, even the same, starts a new leader
+        epoch."""
         leader_named = change.leader != LEADER_UNCHANGED
         return Partition(  # not `replace`, which takes twice as long
             topic_id=self.topic_id,
             topic=self.topic,
             index=self.index,
-            replicas=_either(change.replicas, self.replicas),
-            isr=_either(change.isr, self.isr),
+            replicas=_new_or_old(change.replicas, self.replicas),
+            isr=_new_or_old(change.isr, self.isr),
             leader=change.leader if leader_named else self.leader,
             leader_epoch=self.leader_epoch + leader_named,
             partition_epoch=self.partition_epoch + 1,
-            elr=_either(change.eligible_leader_replicas, self.elr),
-            last_known_elr=_either(change.last_known_elr, self.last_known_elr),
-            adding=_either(change.adding_replicas, self.adding),
-            removing=_either(change.removing_replicas, self.removing),
-            recovering=self._recovering_after(change.leader_recovery_state),
+            elr=_new_or_old(change.eligible_leader_replicas, self.elr),
+            last_known_elr=_new_or_old(change.last_known_elr, self.last_known_elr),
+            adding=_new_or_old(change.adding_replicas, self.adding),
+            removing=_new_or_old(change.removing_replicas, self.removing),
+            recovering=self.recovering
+            if change.leader_recovery_state == RECOVERY_UNCHANGED
+            else change.leader_recovery_state == RECOVERING,
         )
 
-    def _recovering_after(self, state: int) -> bool:
-        return self.recovering if state == RECOVERY_UNCHANGED else state == RECOVERING
 
-
-def _either(new: tuple[int, ...] | None, old: tuple[int, ...]) -> tuple[int, ...]:
+def _new_or_old(new: tuple[int, ...] | None, old: tuple[int, ...]) -> tuple[int, ...]:
     return old if new is None else tuple(new)

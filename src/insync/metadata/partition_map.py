@@ -1,6 +1,6 @@
-"""All partitions of the cluster, with the indexes that keep a broker's events linear in that broker's partitions.
+"""All partitions of the cluster, with indexes: the cost of a broker's event depends on that broker's partitions only.
 
-Everything is a dict with None for values: an insertion-ordered set, so that walking one is the same in every run.
+Sets are dicts with None for values: they iterate in insertion order, which is the same in every run.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class PartitionMap:
         partitions[partition.index] = partition
 
     def sort_topic(self, topic_id: UUID) -> None:
-        """Partitions in the order of their numbers, in whatever order they were created."""
+        """Put the partitions in the order of their indexes, in whatever order they were created."""
         partitions = self.by_topic[topic_id]
         if len(partitions) > 1:
             self.by_topic[topic_id] = dict(sorted(partitions.items()))
@@ -64,9 +64,6 @@ class PartitionMap:
     def of_broker(self, broker: int) -> list[Partition]:
         """Every partition that has a replica on this broker."""
         return self._all(self._hosted.get(broker, {}))
-
-    def led_by(self, broker: int) -> list[Partition]:
-        return self._all(self._led.get(broker, {}))
 
     def leads_any(self, broker: int) -> bool:
         return bool(self._led.get(broker))

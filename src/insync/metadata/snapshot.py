@@ -1,19 +1,16 @@
-"""An image as the records that make it again (Q6), in an order in which each refers only to earlier ones.
+"""An image as the records that rebuild it (Q6), in an order in which each refers only to earlier ones.
 
-Configs stand before topics: a MinISR that comes after its topic's partitions would read as one just raised (E8).
+Configs come before topics: a MinISR after its topic's partitions would count as one that was just raised (E8).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from insync.metadata.broker import Broker
+from insync.metadata.image import Image
 from insync.metadata.partition import Partition
 from insync.wire import metadata_records as records
-
-if TYPE_CHECKING:
-    from insync.metadata.image import Image
 
 
 def to_records(image: Image) -> list[records.MetadataRecord]:
@@ -21,22 +18,22 @@ def to_records(image: Image) -> list[records.MetadataRecord]:
 
 
 def iter_records(image: Image) -> Iterator[records.MetadataRecord]:
-    """The image must not change before the end."""
+    """The image must not change until the iteration ends."""
     for name, level in sorted(image.features.items()):
         yield records.FeatureLevelRecord(name=name, feature_level=level)
     for broker_id in sorted(image.brokers):
-        yield broker_record(image.brokers[broker_id])
+        yield _broker_record(image.brokers[broker_id])
     yield from _config_records(image)
     for name, topic_id in sorted(image.topic_ids.items()):
         yield records.TopicRecord(name=name, topic_id=topic_id)
         partitions = image.partitions.get(topic_id, {})
         for index in sorted(partitions):
-            yield partition_record(partitions[index])
+            yield _partition_record(partitions[index])
     if image.next_producer_id:
         yield records.ProducerIdsRecord(broker_id=-1, next_producer_id=image.next_producer_id)
 
 
-def broker_record(broker: Broker) -> records.RegisterBrokerRecord:
+def _broker_record(broker: Broker) -> records.RegisterBrokerRecord:
     return records.RegisterBrokerRecord(
         broker_id=broker.id,
         incarnation_id=broker.incarnation_id,
@@ -58,7 +55,7 @@ def broker_record(broker: Broker) -> records.RegisterBrokerRecord:
     )
 
 
-def partition_record(partition: Partition) -> records.PartitionRecord:
+def _partition_record(partition: Partition) -> records.PartitionRecord:
     return records.PartitionRecord(
         partition_id=partition.index,
         topic_id=partition.topic_id,

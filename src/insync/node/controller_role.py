@@ -122,7 +122,7 @@ class ControllerRole:
     def peer_lost(self, peer: int, now: int) -> None:
         if self.active:
             self.controller.next_offset = self.quorum.leo
-            self.controller.peer_lost(peer, now)
+            self.controller.on_peer_lost(peer, now)
 
     def on_stall(self, late_ms: int, now: int) -> None:
         if self.active:

@@ -93,7 +93,7 @@ class Publisher:
         if count == limit:
             return False
         self.image, self._loading = loading.image, None
-        self.image.summed_up_to = loading.offset - 1
+        self.image.snapshot_end = loading.offset - 1
         self._forgotten += [p.key for p in before.partitions_of(self._node_id) if self.image.partition(p.key) is None]
         self.applied, self._last_epoch, self._snapshot_at = loading.offset, loading.epoch, loading.offset
         self.fresh = True

@@ -48,7 +48,7 @@ class TopicCreation:
         self._forwarding.ask(CREATE_TOPICS, request, self._answered, now)
 
     def _creatable(self, name: str) -> bool:
-        return topic_names.is_legal(name) and not topic_names.is_internal(name) and name not in self._waiting
+        return topic_names.is_valid(name) and not topic_names.is_internal(name) and name not in self._waiting
 
     def _answered(self, answer: Message, now: int) -> None:
         for topic in answer.topics:

@@ -29,7 +29,7 @@ from insync.server.storage_format import Identity
 
 T = TypeVar("T")
 
-AGREED = configs.AGREED
+AGREED = configs.CLUSTER_WIDE
 """Nodes that went by different values could lose what is committed: a new cluster writes them to its metadata log, and
 from then on they are changed there."""
 

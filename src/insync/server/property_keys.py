@@ -79,7 +79,7 @@ def topic_default_problem(key: str, value: str) -> str | None:
     """Why this is no default of a topic config; None if it is one."""
     if key not in configs.BROKER_KEYS:
         return "no such setting"
-    return configs.problem(configs.BROKER_KEYS, key, value)
+    return configs.find_problem(configs.BROKER_KEYS, key, value)
 
 
 def times(factor: int) -> Convert:

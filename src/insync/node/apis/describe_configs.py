@@ -130,7 +130,11 @@ def _as_asked(
 def _problem(node: NodeView, kind: int, name: str) -> tuple[ErrorCode, str | None]:
     if kind == Resource.TOPIC:
         known = name in node.image.topic_ids
-        return (ErrorCode.none, None) if known else (topic_names.absence(name), f"The topic '{name}' does not exist.")
+        return (
+            (ErrorCode.none, None)
+            if known
+            else (topic_names.error_if_absent(name), f"The topic '{name}' does not exist.")
+        )
     if kind != Resource.BROKER:
         return ErrorCode.invalid_request, f"Configs of resource type {kind} are not supported."
     if name not in ("", str(node.id)):

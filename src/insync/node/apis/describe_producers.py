@@ -48,7 +48,7 @@ def handle(broker: BrokerRole, event: Request, now: int) -> None:
 def _partition(broker: BrokerRole, topic: str, index: int) -> api.PartitionResponse:
     known = broker.publisher.image.find(topic, index)
     if known is None:
-        return _line(index, topic_names.absence(topic), ())
+        return _line(index, topic_names.error_if_absent(topic), ())
     replica = broker.replicas.replicas.get(known.key)
     if replica is None:
         return _line(index, ErrorCode.not_leader_or_follower, ())

@@ -73,7 +73,7 @@ def _partitions(image: Image, name: str, first: int) -> list[Partition]:
 def _topic(image: Image, name: str, partitions: list[Partition]) -> api.DescribeTopicPartitionsResponseTopic:
     topic_id = image.complete_topic(name)
     return api.DescribeTopicPartitionsResponseTopic(
-        error_code=topic_names.absence(name) if topic_id is None else ErrorCode.none,
+        error_code=topic_names.error_if_absent(name) if topic_id is None else ErrorCode.none,
         name=name,
         topic_id=topic_id,
         is_internal=topic_names.is_internal(name),

@@ -56,7 +56,7 @@ def _asked(node: NodeView, topic_id: UUID | None, name: str | None) -> api.Metad
     image = node.image
     if name is not None:
         known_id = image.complete_topic(name)
-        return _known(node, known_id, name) if known_id else _absent(topic_names.absence(name), None, name)
+        return _known(node, known_id, name) if known_id else _absent(topic_names.error_if_absent(name), None, name)
     known_name = image.topics.get(topic_id) if topic_id is not None else None
     if topic_id is None or known_name is None or topic_id in image.incomplete_topics:
         return _absent(ErrorCode.unknown_topic_id, topic_id, None)

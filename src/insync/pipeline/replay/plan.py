@@ -83,7 +83,7 @@ class Source:
 
 def check_names(targets: Mapping[str, str]) -> None:
     for name in targets.values():
-        if not topic_names.is_legal(name):
+        if not topic_names.is_valid(name):
             raise ReplayError(f"no topic can be called '{name}': {topic_names.RULE}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 
@@ -35,25 +36,53 @@ def unclamped(_original: Any) -> Any:
 
 
 def elr_only(original: Any) -> Any:
-    def expel_unclean(ctx: Any, broker_id: int) -> Any:
-        made = original(ctx, broker_id)
-        keeps = [p.key for p in ctx.image.partitions_of(broker_id) if broker_id in p.isr]
+    def expel_unclean(state: Any, broker_id: int, cause: str) -> Any:
+        made = original(state, broker_id, cause)
+        keeps = [p.key for p in state.image.partitions_of(broker_id) if broker_id in p.isr]
         return [record for record in made if (record.topic_id, record.partition_id) not in keeps]
 
     return expel_unclean
 
 
+def as_if_fenced(original: Any) -> Any:
+    """A broker may register again although its earlier incarnation is not fenced."""
+
+    def register(state: Any, request: Any, now: int) -> Any:
+        brokers = state.image.brokers
+        broker = brokers.get(request.broker_id)
+        if broker is None:
+            return original(state, request, now)
+        brokers[broker.id] = replace(broker, fenced=True)
+        decision = original(state, request, now)
+        brokers[broker.id] = broker
+        return decision
+
+    return register
+
+
+def without_former_members(original: Any) -> Any:
+    """A replica that leaves the ISR does not join the ELR."""
+
+    def derive_elr(self: Any) -> None:
+        before = self.before
+        self.before = replace(before, isr=())
+        original(self)
+        self.before = before
+
+    return derive_elr
+
+
 def fenced_first(original: Any) -> Any:
     """The record that fences the broker comes with the first slice, and not with the last."""
 
-    def fence(ctx: Any, broker: Any, cause: str) -> Any:
+    def fence(state: Any, broker: Any, cause: str) -> Any:
         from insync.controller.decision import Decision
         from insync.wire import metadata_records as records
 
         fencing = records.BrokerRegistrationChangeRecord(
             broker_id=broker.id, broker_epoch=broker.epoch, fenced=records.FENCED
         )
-        slices = original(ctx, broker, cause)
+        slices = original(state, broker, cause)
         yield Decision(records=(fencing, *next(slices).records))
         for decision in slices:
             yield Decision(records=decision.records)
@@ -132,10 +161,10 @@ def never(_original: Any) -> Any:
 
 
 def one_answer_is_enough(_original: Any) -> Any:
-    def heard_from_all(self: Any, recovery: Any, partition: Any) -> bool:
+    def has_required_answers(self: Any, recovery: Any, partition: Any) -> bool:
         return any(self._valid_answer(recovery, member) is not None for member in partition.last_known_elr)
 
-    return heard_from_all
+    return has_required_answers
 
 
 def same_leader_epoch(original: Any) -> Any:

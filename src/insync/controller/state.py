@@ -1,18 +1,17 @@
-"""What the handlers of one active controller share: the pending image, its soft state, and how a change is made.
+"""What the handlers of one active controller share: the pending image, its soft state, and how to make a change.
 
-Soft state (who was heard from when, how far each broker has read) is not in the metadata log: a new controller starts
-with everybody heard from just now (B4).
+Soft state (when each broker was last heard from, how far it has read) is not in the metadata log: a new controller
+starts as if every broker had just been heard from (B4).
 
 Notes: leader_elected(topic, partition, leader, leader_epoch, how: clean, elr, preferred or unclean; before, cause),
-leader_lost(topic, partition, leader, leader_epoch, cause), isr_shrunk_by_controller(topic, partition, isr, before,
-leader_epoch, partition_epoch, cause), elr_changed(topic, partition, elr, last_known_elr),
+leader_lost(topic, partition, leader, leader_epoch, cause), elr_changed(topic, partition, elr, last_known_elr),
 reassignment_completed(topic, partition, replicas).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from random import Random
 
 from insync.controller import eligibility
 from insync.controller.config import ControllerConfig
@@ -23,26 +22,23 @@ from insync.metadata.partition import NO_LEADER, Partition
 from insync.sansio import Outbox
 from insync.wire import metadata_records as records
 
-if TYPE_CHECKING:
-    from random import Random
-
 
 class Contact:
-    """What heartbeats told of one broker."""
+    """What is known of one broker from its heartbeats."""
 
-    __slots__ = ("heard_at", "lost", "metadata_offset", "shutdown_offset")
+    __slots__ = ("connection_lost", "last_heard_ms", "metadata_offset", "shutdown_offset")
 
-    def __init__(self, heard_at: int, metadata_offset: int = -1) -> None:
-        self.heard_at = heard_at
-        self.lost = False
-        """Its connections dropped since it was last heard from."""
-        self.metadata_offset = metadata_offset
+    def __init__(self, last_heard_ms: int) -> None:
+        self.last_heard_ms = last_heard_ms
+        self.connection_lost = False
+        """Its connections dropped since its last heartbeat."""
+        self.metadata_offset = -1
         self.shutdown_offset: int | None = None
-        """B7: the others must have read this far before the broker may stop."""
+        """B7: the other brokers must have read this far before this one may stop."""
 
 
-class Context:
-    __slots__ = ("cause", "config", "contacts", "draining", "image", "leaving", "next_offset", "out", "rng")
+class ControllerState:
+    __slots__ = ("config", "contacts", "draining", "image", "leaving", "next_offset", "out", "rng")
 
     def __init__(self, config: ControllerConfig, rng: Random, out: Outbox) -> None:
         self.config = config
@@ -50,17 +46,12 @@ class Context:
         self.out = out
         self.image = Image()
         self.next_offset = 0
-        self.cause = ""
-        """Of the change that is being worked out, for whoever reads the log."""
+        """The end of the metadata log."""
         self.contacts: dict[int, Contact] = {}
         self.leaving: dict[int, None] = {}
         """Brokers that are being fenced or unregistered, in slices: they may not lead or join an ISR any more."""
         self.draining: dict[int, None] = {}
         """B7: brokers in controlled shutdown whose leaderships are being moved, in slices."""
-
-    @property
-    def slice_records(self) -> int:
-        return self.config.max_slice_records
 
     def contact(self, broker_id: int, now: int) -> Contact:
         contact = self.contacts.get(broker_id)
@@ -68,34 +59,31 @@ class Context:
             contact = self.contacts[broker_id] = Contact(now)
         return contact
 
-    def may_lead(self, broker_id: int) -> bool:
-        return broker_id not in self.leaving and eligibility.may_lead(self.image, broker_id)
+    def can_lead(self, broker_id: int) -> bool:
+        return broker_id not in self.leaving and eligibility.can_lead(self.image, broker_id)
 
-    def may_join_isr(self, broker_id: int) -> bool:
-        return broker_id not in self.leaving and eligibility.may_join_isr(self.image, broker_id)
+    def can_join_isr(self, broker_id: int) -> bool:
+        return broker_id not in self.leaving and eligibility.can_join_isr(self.image, broker_id)
 
-    def unclean_election(self, topic: str) -> bool:
+    def allows_unclean_election(self, topic: str) -> bool:
         return bool(self.image.config(topic, configs.UNCLEAN_ELECTION))
 
-    def builder(
+    def change(
         self, partition: Partition, eligible: Callable[[int], bool] | None = None, election: Election | None = None
     ) -> PartitionChangeBuilder:
         """A change of `partition` under its topic's configs: elections are clean unless the topic allows others."""
         if election is None:
-            election = Election.UNCLEAN if self.unclean_election(partition.topic) else Election.CLEAN
+            election = Election.UNCLEAN if self.allows_unclean_election(partition.topic) else Election.CLEAN
         min_isr = self.image.min_isr(partition.topic)
-        return PartitionChangeBuilder(partition, min_isr, eligible or self.may_lead, election)
+        return PartitionChangeBuilder(partition, min_isr, eligible or self.can_lead, election)
 
-    def build(self, builder: PartitionChangeBuilder) -> records.PartitionChangeRecord | None:
-        """Work the change out, and note what is worth knowing of it."""
+    def build(self, builder: PartitionChangeBuilder, cause: str) -> records.PartitionChangeRecord | None:
+        """The record of a change, or None if nothing changes. `cause` explains the change in the log."""
         record = builder.build()
-        if record is not None:
-            builder.after = builder.before.changed_by(record)
-            self._note(builder, builder.after)
-        return record
-
-    def _note(self, builder: PartitionChangeBuilder, after: Partition) -> None:
+        if record is None:
+            return None
         before, note = builder.before, self.out.note
+        after = builder.after = before.changed_by(record)
         where = {"topic": after.topic, "partition": after.index}
         if builder.kind:
             note(
@@ -105,11 +93,12 @@ class Context:
                 leader_epoch=after.leader_epoch,
                 how=builder.kind,
                 before=before.leader,
-                cause=self.cause,
+                cause=cause,
             )
         if after.leader == NO_LEADER != before.leader:
-            note("leader_lost", **where, leader=before.leader, leader_epoch=after.leader_epoch, cause=self.cause)
+            note("leader_lost", **where, leader=before.leader, leader_epoch=after.leader_epoch, cause=cause)
         if (after.elr, after.last_known_elr) != (before.elr, before.last_known_elr):
             note("elr_changed", **where, elr=after.elr, last_known_elr=after.last_known_elr)
         if builder.completed:
             note("reassignment_completed", **where, replicas=after.replicas)
+        return record
