@@ -37,6 +37,7 @@ class Bench:
         self.findings = Findings(self.out)
         self.now = 1_000
         self.token = 0
+        self.holds_elections = False
         self.events: list[tuple[str, Any]] = []
         self.effects: list[Any] = []
         self.replies: dict[int, Any] = {}
@@ -76,12 +77,13 @@ class Bench:
     # --- effects -----------------------------------------------------------------------------------------------------
 
     def collect(self) -> None:
-        """Take the effects of the outbox. Elections become durable at once; syncs of the log wait for `sync`."""
+        """Take the effects of the outbox. Elections become durable at once unless `holds_elections` is set; syncs of
+        the log wait for `sync`."""
         while effects := self.out.drain():
             for effect in effects:
                 if isinstance(effect, Reply):
                     self.replies[effect.token] = effect.response
-                elif isinstance(effect, Sync) and not isinstance(effect.job, LogFlush):
+                elif isinstance(effect, Sync) and not (self.holds_elections or isinstance(effect.job, LogFlush)):
                     effect.job.run()
                     effect.on_done(self.now)
                 else:

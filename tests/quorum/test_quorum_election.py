@@ -296,7 +296,7 @@ def test_a_tick_before_the_deadline_or_again_at_it_does_nothing(role: str) -> No
     assert bench.effects == []
 
 
-@pytest.mark.parametrize("disk_ms", [100, 800])
+@pytest.mark.parametrize("disk_ms", [100, 800, 1_600])
 def test_a_leader_is_elected_on_a_disk_slower_than_the_election_timeout(disk_ms: int) -> None:
     """Q4: messages wait until the vote is on disk, and the timeouts allow for that."""
     config = QuorumConfig(election_timeout_ms=150, election_backoff_max_ms=100, fetch_max_wait_ms=150)

@@ -147,6 +147,28 @@ def test_a_leader_without_a_majority_resigns_at_its_deadline() -> None:
     assert bench.events[-1] == ("leader", (1, -1))
 
 
+def test_the_time_of_a_leader_starts_when_its_election_is_on_disk() -> None:
+    """Q5: no voter has heard of it before, so none can have left it."""
+    bench = Bench()
+    bench.tick()
+    for is_last in (False, True):
+        bench.holds_elections = is_last
+        request = bench.sends(vote.VoteRequest)[0]
+        granted = messages.vote_response(messages.LeaderInfo(bench.quorum.epoch, -1, ErrorCode.none), granted=True)
+        bench.answer(request, granted)
+    assert bench.quorum.is_leader
+    bench.tick(bench.now + 10_000)
+    assert bench.quorum.is_leader
+    assert bench.sends(begin_quorum_epoch.BeginQuorumEpochRequest) == []
+    bench.sync()
+    durable = bench.now
+    assert len(bench.sends(begin_quorum_epoch.BeginQuorumEpochRequest)) >= 2
+    bench.tick(durable + 2_999)
+    assert bench.quorum.is_leader
+    bench.tick(durable + 3_000)
+    assert bench.quorum.role == "resigned"
+
+
 def test_in_a_quorum_of_five_two_followers_keep_the_leader() -> None:
     """Q5: with itself they are a majority."""
     net = Net(5, seed=2)

@@ -8,6 +8,8 @@ CORPUS: dict[int, str] = {
     185: "an unclean winner whose whole log retention had deleted",
     341: "a replica shared with an unclean winner what an earlier one had given up, and was asked to match all of it",
     514: "a replica that parted in one unclean election was asked to match after the next",
+    801: "a controller that was cut off when it was elected led for longer than S12 allows by what a write took",
+    1030: "S12 did not know that a leader is heard of only once its election is on disk",
     1101: "an opening fetch that arrived late took the follower's partitions out of its session (L6)",
     1142: "a replica that parted in one unclean election was asked to match after the next",
     1357: "a fetch outlived its sender: S9 did not know that the dead replica held what it then committed",

@@ -140,7 +140,7 @@ class Unattached(Role):
         self.deadline = deadline
         self.retries = retries
 
-    def postpone(self, by_ms: int) -> None:
+    def postpone(self, by_ms: int, now: int) -> None:
         self.deadline += by_ms
 
     def tick(self, now: int) -> None:
@@ -206,7 +206,7 @@ class Campaign(Role):
         elif len(self.refused) > len(self.state.voters) - self.state.majority:
             self.on_lost(now)
 
-    def postpone(self, by_ms: int) -> None:
+    def postpone(self, by_ms: int, now: int) -> None:
         self.deadline += by_ms
 
     def tick(self, now: int) -> None:
@@ -307,7 +307,7 @@ class Resigned(Role):
             info = messages.read_leader_info(answer)
             self.transitions.learn(info.epoch, info.leader_id, now)
 
-    def postpone(self, by_ms: int) -> None:
+    def postpone(self, by_ms: int, now: int) -> None:
         self.deadline += by_ms
 
     def tick(self, now: int) -> None:

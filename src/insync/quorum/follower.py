@@ -85,7 +85,7 @@ class Follower(Role):
     def has_heard(self) -> bool:
         return self.heard
 
-    def postpone(self, by_ms: int) -> None:
+    def postpone(self, by_ms: int, now: int) -> None:
         self.deadline += by_ms
 
     def tick(self, now: int) -> None:

@@ -120,8 +120,8 @@ class Leader(Role):
     def refuses_pre_votes(self) -> bool:
         return True
 
-    def postpone(self, by_ms: int) -> None:
-        self.elected_ms += by_ms  # no follower heard of this leader before its election was on disk
+    def postpone(self, by_ms: int, now: int) -> None:
+        self.elected_ms = now  # no voter heard of this leader before its election was on disk
 
     # --- appending and committing ------------------------------------------------------------------------------------
 
@@ -293,8 +293,9 @@ class Leader(Role):
         return soonest if soonest < NO_DEADLINE else None
 
     def resign_deadline(self) -> int:
-        """Q5: a leader must not keep leading once a majority may have left it; this is when it resigns."""
-        if self.state.majority == 1:
+        """Q5: a leader must not keep leading once a majority may have left it; this is when it resigns. Before its
+        election is on disk no voter has heard of it, so none can have left."""
+        if self.state.majority == 1 or self.state.is_waiting_for_disk:
             return NO_DEADLINE
         fetched_ms = sorted(
             (max(progress.fetch_ms, self.elected_ms) for progress in self.voters.values()), reverse=True

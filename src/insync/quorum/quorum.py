@@ -98,6 +98,11 @@ class Quorum:
     def is_leader(self) -> bool:
         return self._state.role.is_leader
 
+    @property
+    def is_waiting_for_disk(self) -> bool:
+        """Whether the outcome of an election is not on disk yet; until then nothing of it is sent."""
+        return self._state.is_waiting_for_disk
+
     def change_token(self) -> tuple[object, ...]:
         """Changes whenever the leader, the epoch, the role or the high watermark does."""
         state = self._state

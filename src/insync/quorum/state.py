@@ -85,7 +85,7 @@ class Role:
         """When `tick` has something to do, if nothing else happens first."""
         return None
 
-    def postpone(self, by_ms: int) -> None:
+    def postpone(self, by_ms: int, now: int) -> None:
         """The replica waited this long for its own disk: the time does not count."""
 
     def on_durable(self, took_ms: int, now: int) -> None:
@@ -312,7 +312,7 @@ class RaftState:
         if self._version > job.version:
             self._persist(now)
         self.out.release(job.version)
-        self.role.postpone(took_ms)
+        self.role.postpone(took_ms, now)
         self.sync_checkpoint(now)
 
     @property

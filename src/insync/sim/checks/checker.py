@@ -35,7 +35,7 @@ LATEST = -1
 class NodeSnapshot:
     """The state of one process after its last step."""
 
-    __slots__ = ("applied", "clean", "heard", "hwm", "leader", "leo", "node")
+    __slots__ = ("applied", "clean", "heard", "hwm", "is_announced", "leader", "leo", "node")
 
     def __init__(self, node: Any) -> None:
         self.node = node
@@ -46,6 +46,8 @@ class NodeSnapshot:
         self.leader = (-1, -1)
         self.heard: dict[int, int] = {}
         """While it leads the quorum: when each other voter last fetched, by the leader's own clock."""
+        self.is_announced = False
+        """Its election is on disk, so other voters may have heard of it."""
 
 
 class Checker:
@@ -167,6 +169,7 @@ class Checker:
             self._report("S7", metadata_matching.check_leader(node.id, quorum.epoch, quorum.leo, self.truth.log))
             others = [voter for voter in node.config.voters if voter != node.id]
             seen.heard = dict.fromkeys(others, self._local_now_ms(node))
+            seen.is_announced = False
         seen.leader = (quorum.epoch, quorum.leader_id)
         start, seen.hwm = max(seen.hwm, quorum.log.log_start), quorum.hwm
         if quorum.hwm > start:
@@ -175,8 +178,12 @@ class Checker:
                 self._truth_changed(changes)
 
     def _check_followed(self, node: Any, seen: NodeSnapshot, event: Event, request: Message | None) -> None:
-        """S12: checked at every timer of a quorum leader; a voter that fetches in its epoch follows it."""
+        """S12: checked at every timer of a quorum leader; a voter that fetches in its epoch follows it. The time starts
+        when its election is on disk: before that no voter has heard of it."""
         quorum = node.quorum
+        if not seen.is_announced:
+            seen.is_announced = not quorum.is_waiting_for_disk
+            seen.heard = dict.fromkeys(seen.heard, self._local_now_ms(node))
         if type(event) is Timer:
             heard, majority = list(seen.heard.values()), len(node.config.voters) // 2 + 1
             now, timeout = self._local_now_ms(node), node.config.quorum.check_quorum_ms
