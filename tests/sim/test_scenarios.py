@@ -94,7 +94,7 @@ def test_a_wrong_expectation_fails_and_ends_the_scenario(steps: str, told: str) 
     [
         ("", "VIOLATION S3"),
         ("expect violation S2", "EXPECTED violation S2, found S3"),
-        ("run 10\nexpect violation S3", "nothing happens any more, because S3 is violated"),
+        ("run 10\nexpect violation S3", "the run has ended, because S3 is violated"),
     ],
 )
 def test_a_violation_that_was_not_expected_next_fails(after: str, told: str) -> None:
@@ -123,15 +123,15 @@ def test_a_removed_safeguard_is_back_after_the_scenario() -> None:
         ("crash 1 gently", "'gently' should be 'lossy' or nothing"),
         ("show t-7", "there is no partition t-7: known are t-0"),
         ("expect u-0 leader=1", "there is no partition u-0: known are t-0"),
-        ("expect u leader=1", "'u' is no partition: write TOPIC-INDEX, such as t-0"),
+        ("expect u leader=1", "'u' is not a partition: write TOPIC-INDEX, such as t-0"),
         ("start 1", "node 1 is running"),
         ("topic u replicas=1,2 min.insync.replicas=x", "the controller refuses it: invalid_config"),
-        ("show t", "'t' is no partition: write TOPIC-INDEX, such as t-0"),
+        ("show t", "'t' is not a partition: write TOPIC-INDEX, such as t-0"),
         ("run fast", "the time in ms should be a whole number, not 'fast'"),
         ("expect t-0 colour=red", "a partition has no 'colour'. Known: leader, isr,"),
         ("expect t-0 colour.1=red", "a replica has no 'colour'. Known: leo.NODE,"),
         ("expect t-0 leader", "'leader' should be name=value"),
-        ("until node 2", "what of node 2? Write name=value"),
+        ("until node 2", "the value of node 2 is missing. Write: node 2 name=value"),
         ("hold 1-2", "'1-2' should be FROM->TO or FROM<->TO, such as 2->1"),
         ("hold 1->2 gossip", "there is no channel 'gossip'. Known: fetch,"),
         ("release 1->2", "nothing is held as '1->2'. Held: nothing"),
@@ -141,7 +141,7 @@ def test_a_removed_safeguard_is_back_after_the_scenario() -> None:
         ("reassign t-0 1,x", "each of the brokers, separated by commas, should be a whole number, not 'x'"),
         ("topic u", "too few words. Write: topic NAME replicas=BROKERS"),
         ("topic u replicas=1,8", "there is no node '8'"),
-        ("without care", "no safeguard can be removed as 'care'. Known: "),
+        ("without care", "there is no safeguard 'care' to remove. Known: "),
         ("cluster brokers=3", "there is a cluster already"),
     ],
 )

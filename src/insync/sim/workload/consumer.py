@@ -12,12 +12,10 @@ from insync.properties.history import Fingerprint, History, ListedOffset, Read
 from insync.sansio import Message
 from insync.sim.plans.plan import ClientPlan
 from insync.sim.workload.client import Client, Leader, MetadataCache
+from insync.sim.workload.requests import EARLIEST, LATEST, fetch_request, list_offsets_request
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
-from insync.wire.messages import fetch, list_offsets
-from insync.wire.types import ms
 
-EARLIEST, LATEST = -2, -1
 REREAD_PROBABILITY = 0.15
 """The probability that a consumer reads again what it has read before."""
 
@@ -60,7 +58,10 @@ class Consumer:
             self._on_fetched(key, leader, response.responses[0].partitions[0], (started, now, offset, epoch))
 
         self._busy[key] = None
-        self.client.ask(leader.node, _fetch_request(key, offset, epoch), on_response)
+        request = fetch_request(
+            key, offset, leader_epoch=epoch, max_wait_ms=80, partition_max_bytes=2_000, max_bytes=8_000
+        )
+        self.client.ask(leader.node, request, on_response)
 
     def _on_fetched(self, key: PartitionKey, leader: Leader, answer: Any, asked: tuple[int, int, int, int]) -> None:
         started, now, offset, epoch = asked
@@ -84,7 +85,8 @@ class Consumer:
             if answer is not None and answer.error_code is ErrorCode.none:
                 self._positions[key] = answer.offset
 
-        self.client.ask(leader.node, _list_request(leader, key, EARLIEST, -1), on_response)
+        request = list_offsets_request(leader.topic, key[1], EARLIEST, leader_epoch=-1)
+        self.client.ask(leader.node, request, on_response)
 
 
 class Lister:
@@ -120,7 +122,8 @@ class Lister:
             listed = ListedOffset(started, now, key, answer.offset, epoch, f"lister {self.client.id}")
             self._history.append(listed)
 
-        self.client.ask(leader.node, _list_request(leader, key, LATEST, epoch), on_response)
+        request = list_offsets_request(leader.topic, key[1], LATEST, leader_epoch=epoch)
+        self.client.ask(leader.node, request, on_response)
 
 
 def _fingerprints(records: Any) -> tuple[Fingerprint, ...]:
@@ -131,32 +134,3 @@ def _fingerprints(records: Any) -> tuple[Fingerprint, ...]:
             break
         prints.append(Fingerprint(header.base_offset, header.last_offset, header.leader_epoch, header.crc))
     return tuple(prints)
-
-
-def _fetch_request(key: PartitionKey, offset: int, epoch: int) -> Message:
-    partition = fetch.FetchPartition(
-        partition=key[1],
-        current_leader_epoch=epoch,
-        fetch_offset=offset,
-        last_fetched_epoch=-1,
-        log_start_offset=-1,
-        partition_max_bytes=2_000,
-    )
-    return fetch.FetchRequest(
-        max_wait=ms(80),
-        min_bytes=1,
-        max_bytes=8_000,
-        isolation_level=0,
-        session_id=0,
-        session_epoch=-1,
-        topics=(fetch.FetchTopic(topic_id=key[0], partitions=(partition,)),),
-        forgotten_topics_data=(),
-    )
-
-
-def _list_request(leader: Leader, key: PartitionKey, timestamp: int, epoch: int) -> Message:
-    partition = list_offsets.ListOffsetsPartition(
-        partition_index=key[1], current_leader_epoch=epoch, timestamp=timestamp
-    )
-    topic = list_offsets.ListOffsetsTopic(name=leader.topic, partitions=(partition,))
-    return list_offsets.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=(topic,), timeout=ms(500))

@@ -15,9 +15,10 @@ from insync.properties.history import UNKNOWN_CRC, Acked, Failed, History, Sent
 from insync.sansio import Message
 from insync.sim.plans.plan import ClientPlan
 from insync.sim.workload.client import Client, MetadataCache
+from insync.sim.workload.requests import produce_request
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
-from insync.wire.messages import init_producer_id, produce
+from insync.wire.messages import init_producer_id
 from insync.wire.types import ms
 
 DELIVERY_TIMEOUT_MS = 2_500
@@ -167,12 +168,7 @@ class Producer:
     def _send(self, key: PartitionKey, queue: PartitionQueue, pending: PendingBatch) -> None:
         leader = self._cache.leaders.get(key)
         node = leader.node if leader is not None and leader.node >= 0 else self.client.rng.choice(self.client.brokers)
-        partition = produce.PartitionProduceData(index=key[1], records=pending.data)
-        request = produce.ProduceRequest(
-            acks=self._plan.acks,
-            timeout=ms(self.client.timeout_ms * 2 // 3),
-            topic_data=(produce.TopicProduceData(topic_id=key[0], partition_data=(partition,)),),
-        )
+        request = produce_request(key, pending.data, acks=self._plan.acks, timeout_ms=self.client.timeout_ms * 2 // 3)
         pending.attempts += 1
         if self._plan.acks == 0:
             self.client.ask(node, request, lambda _response, _now: None, one_way=True)
