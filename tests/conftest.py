@@ -1,8 +1,12 @@
-"""`pytest --rewrite-golden` writes the golden outputs anew, to be reviewed as a diff.
+"""Options and marks of all tests.
 
-With `-n`, a process gets whole files, and files with the same `xdist_group` all together: what a module or a group
-shares (a cluster, Spark) is then started once. pytest-xdist 3.8 means to group by that mark too, by changing ids that
-pytest 9.2 does not let it change (pytest-dev/pytest-xdist#1386), so both processes started a Spark of their own.
+`pytest --rewrite-golden` writes golden outputs instead of comparing them; review the diff.
+
+Every test gets a mark that `-m` selects, by what it needs: `unit`, `cluster` or `spark` (see kinds_of_tests).
+
+With `-n`, a process gets whole files, and files of one `xdist_group` together, so that what a module or a group shares
+(a cluster, a Spark session) is started once. pytest-xdist 3.8 also groups by that mark, but by changing ids, which
+pytest 9.2 does not allow (pytest-dev/pytest-xdist#1386); without this each process started a Spark session of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kinds_of_tests import kind_of_test
+
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
@@ -24,19 +30,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite-golden", action="store_true", help="write golden outputs instead of comparing them")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        item.add_marker(kind_of_test(item.path, getattr(item, "fixturenames", ())))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     from xdist.scheduler import LoadScopeScheduling
 
-    class Together(LoadScopeScheduling):
+    class GroupScheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             return group_of(config.rootpath / nodeid.partition("::")[0])
 
-    return Together(config, log)
+    return GroupScheduling(config, log)
 
 
 @cache
 def group_of(file: Path) -> str:
     """What its mark says, or the file itself."""
-    found = GROUP.search(file.read_text())
-    return found[1] if found else str(file)
+    mark = GROUP.search(file.read_text())
+    return mark[1] if mark else str(file)

@@ -1,4 +1,4 @@
-"""What shares something expensive runs in one process of `pytest -n`: whole files, and files of one group."""
+"""How tests are marked and spread over processes: see tests/conftest.py."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+import kinds_of_tests
 
 TESTS = Path(__file__).parent.parent
 MARK = 'pytestmark = pytest.mark.xdist_group("spark")'
@@ -25,6 +29,7 @@ def test_where(number, request):
 
 def test_a_file_and_a_group_of_files_run_in_one_process(tmp_path: Path) -> None:
     shutil.copy(TESTS / "conftest.py", tmp_path)
+    shutil.copy(TESTS / "kinds_of_tests.py", tmp_path)
     for name, mark in {"one": MARK, "alone": "", "other": "", "two": MARK}.items():
         (tmp_path / f"test_{name}.py").write_text(A_FILE.format(mark=mark))
     command = [sys.executable, "-m", "pytest", "-n", "2", "--no-loadscope-reorder", "-p", "no:cacheprovider"]
@@ -44,3 +49,30 @@ def test_every_file_with_spark_is_in_its_group() -> None:
     using = [file for file in sorted(TESTS.rglob("test_*.py")) if USES_SPARK.search(file.read_text())]
     assert len(using) > 8
     assert [file.name for file in using if MARK not in file.read_text()] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "fixtures", "kind"),
+    [
+        ("import struct\n", (), "unit"),
+        ("import subprocess\n", (), "cluster"),
+        ("from insync.cluster.cluster import Cluster\n", (), "cluster"),
+        ("import helper\n", (), "cluster"),
+        ("", ("insync_cluster",), "cluster"),
+        ("from pyspark.sql import SparkSession\n", (), "spark"),
+        ("import subprocess\n", ("spark",), "spark"),
+    ],
+)
+def test_a_test_is_marked_by_what_its_file_and_its_helpers_need(
+    tmp_path: Path, source: str, fixtures: tuple[str, ...], kind: str
+) -> None:
+    (tmp_path / "helper.py").write_text("import multiprocessing\n")
+    (tmp_path / "test_it.py").write_text(source)
+    assert kinds_of_tests.kind_of_test(tmp_path / "test_it.py", fixtures) == kind
+
+
+def test_unit_tests_include_the_core_and_no_real_nodes() -> None:
+    kinds = {file: kinds_of_tests.kind_of_test(file) for file in sorted(TESTS.rglob("test_*.py"))}
+    assert kinds[TESTS / "wire" / "test_batch.py"] == "unit"
+    assert kinds[TESTS / "server" / "test_real_cluster.py"] == "cluster"
+    assert kinds[TESTS / "spark" / "test_source_batch.py"] == "spark"
