@@ -11,7 +11,7 @@ BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test damage sim mutants fuzz bench bench-kafka bench-spark demo apache-kafka spark-kafka interop-java interop-spark lock clean
+.PHONY: help setup check unit test pythons wheel-smoke dist damage sim mutants fuzz bench bench-kafka bench-spark demo apache-kafka spark-kafka interop-java interop-spark lock clean
 
 help: ## List the targets
 	@echo "make <target>   (PYTHON=$(PYTHON) VENV=$(VENV) JOBS=$(JOBS) SEEDS=$(SEEDS))"
@@ -38,11 +38,27 @@ check: setup ## Lint, types, import contracts, purity of the core, rules cited b
 	$(BIN)/python tools/check_cycles.py
 	$(BIN)/python tools/check_architecture.py
 
-test: setup check ## Everything that must hold before a change is pushed: check, then the tests
+unit: setup ## The tests that need no other process and no JVM: within a minute
+	$(BIN)/pytest -n $(JOBS) -m "unit and not slow"
+
+test: setup check ## Everything that must hold before a change is pushed: check, then all tests
 	sh tools/need_debian.sh kcat $(JAVA)
 	$(BIN)/pytest -n $(JOBS)
 
-damage: setup ## Every cell of the damage table on real nodes (docs/guides/damage.md)
+pythons: ## The unit tests on each of Python 3.11 to 3.14 that is installed, in an environment of its own
+	@for version in 3.11 3.12 3.13 3.14; do \
+	  if command -v python$$version >/dev/null; then \
+	    $(MAKE) --no-print-directory unit PYTHON=python$$version VENV=build/python$$version || exit 1; \
+	  else echo "python$$version is not installed"; fi; \
+	done
+
+wheel-smoke: setup ## Build the wheel, install it outside the clone, and run a scenario and a cluster with it
+	$(BIN)/python tools/wheel_smoke.py
+
+dist: setup ## Build the source distribution and the wheel into dist/
+	$(BIN)/python -m hatchling build -d dist
+
+damage: setup ## Every row of the damage table on real nodes (docs/guides/damage.md)
 	INSYNC_DAMAGE=full $(BIN)/pytest tests/damage
 
 sim: setup ## Run SEEDS simulated clusters under faults; lists the probes that no seed reached

@@ -1,6 +1,6 @@
-"""Print every requirement of pyproject.toml, one a line: what `make lock` pins.
+"""Print every requirement of pyproject.toml, one a line: the input of `make lock`.
 
-pip-compile reads a project's dependencies but not its dependency groups, so all are handed to it on its input.
+pip-compile reads a project's dependencies but not its dependency groups, so it gets all of them on its input.
 """
 
 from __future__ import annotations
@@ -10,14 +10,19 @@ from pathlib import Path
 
 
 def requirements(pyproject: str) -> list[str]:
-    """The project's own dependencies, those of its extras and of all groups, in the file's order."""
+    """The project's own dependencies, those of its extras and of all groups, in the file's order.
+
+    Extras that name other extras (`insync[server]`) add nothing.
+    """
     data = tomllib.loads(pyproject)
+    name = data["project"].get("name", "")
     extras: dict[str, list[str]] = data["project"].get("optional-dependencies", {})
     groups: dict[str, list[str]] = data.get("dependency-groups", {})
-    return [
+    lines = [
         *data["project"]["dependencies"],
-        *(line for each in (extras, groups) for rest in each.values() for line in rest),
+        *(line for section in (extras, groups) for lines in section.values() for line in lines),
     ]
+    return [line for line in lines if not line.startswith(f"{name}[")]
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import check_pins
-import lock_input
 from insync.wire.apis import APIS
 
 
@@ -61,8 +60,3 @@ def test_a_folder_with_a_module_for_most_apis_is_found(tmp_path: Path) -> None:
     assert check_pins.main(tmp_path) == 0
     (tmp_path / f"{list(APIS)[-1]}.py").write_text("")
     assert check_pins.main(tmp_path) == 1
-
-
-def test_the_lock_is_made_of_the_projects_dependencies_and_all_groups() -> None:
-    pyproject = '[project]\ndependencies = ["a>=1"]\n[dependency-groups]\ndev = ["b"]\ndocs = ["c"]\n'
-    assert lock_input.requirements(pyproject) == ["a>=1", "b", "c"]

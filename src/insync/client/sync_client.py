@@ -19,8 +19,7 @@ from types import TracebackType
 from typing import TypeVar
 from uuid import UUID
 
-import uvloop
-
+from insync import event_loop
 from insync.client.client import Client
 from insync.client.consumer import FetchedBatches, Reader
 from insync.client.errors import ClientError, UnknownTopicError
@@ -53,7 +52,7 @@ class SyncClient:
         self._client = Client.connect(
             bootstrap, timeout_s=timeout_s, client_id=client_id, settings=settings, retry_connect=retry_connect
         )
-        self._loop = uvloop.new_event_loop()
+        self._loop = event_loop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="insync-client", daemon=True)
         self._thread.start()
         try:

@@ -12,9 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import uvloop
-
-from insync import memory
+from insync import event_loop, memory
 from insync.errors import InvariantError
 from insync.escaping import log_value, printable
 from insync.server import properties
@@ -45,7 +43,7 @@ def main(path: str, make_server: Callable[[Properties], Server] = Server) -> int
     for key in settings.unused:
         log.info("event=setting_without_effect key=%s", key)
     try:
-        stop = uvloop.run(make_server(settings).run())
+        stop = event_loop.run(make_server(settings).run())
     except (StartupError, InvariantError, MalformedFrame) as error:  # it cannot begin with these files
         print(error, file=sys.stderr)
         return CANNOT_START
