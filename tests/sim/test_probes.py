@@ -181,7 +181,7 @@ def test_the_checker_adds_what_it_alone_knows() -> None:
     world.replicate(1, 1)
     world.crash(1, lost={"data/t-0/00000000000000000000.log": (9, 4)})
     cut = FakeLog()
-    cut.recovery = SimpleNamespace(bytes_cut=12)
+    cut.recovery = SimpleNamespace(truncated_bytes=12)
     world.start(1)
     world.host(1, cut)
     hits = world.checker.probes.seen

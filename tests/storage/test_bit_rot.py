@@ -54,7 +54,7 @@ def repair(log: Log, intact: Log) -> None:
 
 def repair_one(log: Log, intact: Log, damaged: DamagedRange) -> None:
     replacement = Replacement(log, damaged)
-    while not replacement.complete:
+    while not replacement.is_complete:
         assert replacement.add(intact.read(replacement.next_offset, 200, limit_offset=intact.hwm)) is None
     work = SegmentRepair(log, replacement)
     work.run()
@@ -183,7 +183,7 @@ def test_sectors_that_the_disk_cannot_read_are_repaired_as_well() -> None:
 def repair_one_from(bench: Bench, intact: Bench, damaged: DamagedRange) -> None:
     bench.log.damage.add(damaged)
     replacement = Replacement(bench.log, damaged)
-    while not replacement.complete:
+    while not replacement.is_complete:
         assert replacement.add(intact.log.read(replacement.next_offset, 5_000, limit_offset=intact.log.hwm)) is None
     work = SegmentRepair(bench.log, replacement)
     work.run()
@@ -210,7 +210,7 @@ def test_a_repair_that_the_log_was_cut_under_replaces_nothing() -> None:
     bench.disk.rot(files(bench)[1][0], 100)
     (damaged,) = damaged_ranges(bench.log)
     replacement = Replacement(bench.log, damaged)
-    while not replacement.complete:
+    while not replacement.is_complete:
         replacement.add(intact.read(replacement.next_offset, 200, limit_offset=intact.hwm))
     work = SegmentRepair(bench.log, replacement)
     bench.log.truncate_to(damaged.start_offset)
@@ -293,7 +293,7 @@ def test_compaction_gives_up_at_a_damaged_batch() -> None:
         bench.disk.rot(path, position)
         before[position] ^= 0xFF
         work = compacted(bench.log)
-        assert (work.overtaken, work.damaged_at) == (True, 2)
+        assert (work.aborted, work.damaged_at) == (True, 2)
         assert disks.read_all(bench.disk, path) == before
 
 

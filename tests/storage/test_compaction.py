@@ -241,7 +241,7 @@ def test_a_log_that_is_cut_meanwhile_is_left_alone(bench: Bench) -> None:
     while not work.done:
         sync = work.step(1)
         assert sync is None
-    assert work.overtaken
+    assert work.aborted
     assert offsets(bench) == [0, 1]
     assert not [name for name in bench.disk.listdir("data/t-0") if name.endswith(".cleaned")]
 
@@ -256,7 +256,7 @@ def test_segments_that_retention_drops_meanwhile_stay_dropped(bench: Bench) -> N
     bench.log.delete_records(3)
     work.step(1)
     assert work.done
-    assert work.overtaken
+    assert work.aborted
     assert offsets(bench) == [3, 4, 5]
 
 
@@ -266,7 +266,7 @@ def test_an_abandoned_pass_leaves_a_file_that_opening_removes(bench: Bench) -> N
     work = Compaction(bench.log, 0, 0)
     while not any(name.endswith(".cleaned") for name in bench.disk.listdir("data/t-0")):
         work.step(1)
-    work.abandon()
+    work.abort()
     bench.reopen_clean()
     assert not any(name.endswith(".cleaned") for name in bench.disk.listdir("data/t-0"))
     assert offsets(bench) == [0, 1, 2, 3, 4, 5]

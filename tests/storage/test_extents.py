@@ -11,7 +11,7 @@ from insync.storage.extents import Extents
 ranges = st.tuples(st.integers(0, 60), st.integers(1, 10)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 
 
-@given(st.lists(ranges, max_size=extents.MOST), st.integers(0, 70), ranges)
+@given(st.lists(ranges, max_size=extents.MAX_RANGES), st.integers(0, 70), ranges)
 def test_what_was_added_and_not_truncated_is_covered(
     added: list[tuple[int, int]], end: int, asked: tuple[int, int]
 ) -> None:
@@ -26,7 +26,7 @@ def test_what_was_added_and_not_truncated_is_covered(
 
 def test_above_the_limit_the_smallest_range_is_forgotten() -> None:
     known = Extents()
-    for number in range(extents.MOST + 1):
+    for number in range(extents.MAX_RANGES + 1):
         known.add(100 * number, 100 * number + (5 if number == 3 else 50))
     assert not known.covers(300, 305)
-    assert all(known.covers(100 * number, 100 * number + 50) for number in range(extents.MOST + 1) if number != 3)
+    assert all(known.covers(100 * number, 100 * number + 50) for number in range(extents.MAX_RANGES + 1) if number != 3)

@@ -85,7 +85,7 @@ def test_a_clean_restart_keeps_the_indexes(bench: Bench, monkeypatch: pytest.Mon
 def test_a_process_crash_loses_nothing_that_was_written(bench: Bench) -> None:
     before, epochs = content(bench.log), bench.log.epochs.entries
     report = crash_and_recover(bench)
-    assert (report.end_offset, report.bytes_cut, report.segments_dropped) == (10, 0, 0)
+    assert (report.end_offset, report.truncated_bytes, report.dropped_segments) == (10, 0, 0)
     assert content(bench.log) == before
     assert bench.log.epochs.entries == epochs
     assert bench.log.producers.producers[9].last_sequence == 9
@@ -101,7 +101,7 @@ def test_of_segments_below_the_recovery_point_only_the_end_is_read() -> None:
     sizes = [segment.size for segment in bench.log.segments]
     assert len(sizes) == 2
     assert bench.disk.bytes_read[bench.path(NAMES[0] + ".log")] < sizes[0] / 3
-    assert (report.checked_bytes, report.truncated, bench.log.leo) == (0, False, 60)
+    assert (report.checked_bytes, report.is_truncated, bench.log.leo) == (0, False, 60)
 
 
 @pytest.mark.parametrize("damage", ["removed", "truncated", "emptied"])
@@ -155,7 +155,7 @@ def test_a_corrupt_batch_and_all_behind_it_are_cut(bench: Bench, position: int) 
     report = crash_and_recover(bench)
     assert bench.log.leo == report.end_offset == 6
     assert [segment.base for segment in bench.log.segments] == [0, 4]
-    assert report.segments_dropped == 1
+    assert report.dropped_segments == 1
     assert bench.log.epochs.entries == [(1, 0), (2, 4)]
     assert bench.log.producers.producers[9].last_sequence == 5
     assert bench.append(1, epoch=5) == 6
@@ -166,7 +166,7 @@ def test_a_torn_tail_is_cut_at_the_last_good_batch(bench: Bench, missing: int) -
     file = bench.disk.open(bench.path(NAMES[2] + ".log"))
     file.truncate(file.size - missing)
     report = crash_and_recover(bench)
-    assert (report.end_offset, report.bytes_cut) == (8, max(0, bench_size(bench) - missing))
+    assert (report.end_offset, report.truncated_bytes) == (8, max(0, bench_size(bench) - missing))
     assert bench.append(1, epoch=5) == 8
 
 
@@ -186,7 +186,7 @@ def test_a_log_shorter_than_its_recovery_point_is_cut_there_and_says_so(bench: B
 def test_a_missing_segment_takes_everything_behind_it(bench: Bench) -> None:
     bench.disk.remove(bench.path(NAMES[1] + ".log"))
     report = crash_and_recover(bench)
-    assert (bench.log.leo, report.segments_dropped) == (4, 1)
+    assert (bench.log.leo, report.dropped_segments) == (4, 1)
     assert not bench.disk.exists(bench.path(NAMES[1] + ".index"))
     assert not bench.disk.exists(bench.path(NAMES[2] + ".log"))
 
@@ -280,7 +280,7 @@ def test_bytes_that_come_back_after_a_truncation_are_cut_off(bench: Bench) -> No
     file = bench.disk.open(bench.log.segments[-1].paths()[0])
     file.append(old)
     report = crash_and_recover(bench)
-    assert (bench.log.leo, report.bytes_cut) == (8, len(old))
+    assert (bench.log.leo, report.truncated_bytes) == (8, len(old))
     assert bench.log.epochs.entries == [(1, 0), (2, 4), (5, 6)]
 
 

@@ -168,6 +168,6 @@ def test_a_log_lives_on_it_through_clean_and_unclean_stops(disk: PosixDisk) -> N
     log = bench.open(recovery_point=10)
     assert log.leo == 12
     assert log.recovery is not None
-    assert log.recovery.bytes_cut == 4
+    assert log.recovery.truncated_bytes == 4
     assert log.epochs.entries == [(1, 0), (2, 4), (3, 6), (4, 10)]
     log.close_files()

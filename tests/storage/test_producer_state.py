@@ -143,6 +143,6 @@ def test_of_too_many_producers_those_that_wrote_longest_ago_are_forgotten() -> N
     assert isinstance(states.check(header(0, producer=producer_state.MAX_PRODUCERS)), Duplicate)
     again = decode_snapshot(states.encode())
     assert again is not None
-    again.make_room()
-    states.make_room()
+    again.evict_oldest()
+    states.evict_oldest()
     assert sorted(again.producers) == sorted(states.producers)

@@ -77,7 +77,7 @@ class Cleaner:
 
     def _step(self, work: Compaction, now: int) -> None:
         if self._log_store.logs.get(self._logs[work.log].key) is not work.log:
-            work.abandon()
+            work.abort()
         sync = None if work.done else work.step(self._config.cleaner_step_bytes)
         self._step_at = now + self._config.cleaner_step_ms
         if sync is not None:
@@ -92,11 +92,11 @@ class Cleaner:
 
     def _finish(self, work: Compaction, now: int) -> None:
         self._pass = self._step_at = None
-        self._look_at = now + (self._config.cleaner_interval_ms if work.overtaken else 0)  # the next one may be waiting
+        self._look_at = now + (self._config.cleaner_interval_ms if work.aborted else 0)  # the next one may be waiting
         it = self._logs[work.log]
         if work.damaged_at is not None and self._on_damage is not None:
             self._on_damage(it.key, work.damaged_at, now)
-        if not work.overtaken:
+        if not work.aborted:
             it.cleaned(work)
             self._out.note(
                 "log_compacted",

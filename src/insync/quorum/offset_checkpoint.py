@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from insync.quorum.durable_outbox import DurableOutbox
 from insync.quorum.messages import OffsetAndEpoch
-from insync.storage.checkpoints import MAX_EPOCH, plausible_offset
+from insync.storage.checkpoints import MAX_EPOCH, is_plausible_offset
 from insync.storage.disk import Disk, DiskFile, SyncLater, read_all, write_atomically
 
 FILE_NAME = "quorum-offset-checkpoint"
@@ -170,7 +170,7 @@ def decode(line: bytes) -> QuorumCheckpoint | None:
     if not all(word.removeprefix("-").isdecimal() for word in words[1:]):
         return None
     offset, epoch, hwm, election_epoch, voted_id = (int(word) for word in words[1:])
-    if not plausible_offset(offset) or not plausible_offset(hwm) or not 0 <= epoch <= election_epoch <= MAX_EPOCH:
+    if not is_plausible_offset(offset) or not is_plausible_offset(hwm) or not 0 <= epoch <= election_epoch <= MAX_EPOCH:
         return None
     return QuorumCheckpoint(
         condition=words[0], log_end=OffsetAndEpoch(offset, epoch), hwm=hwm, epoch=election_epoch, voted_id=voted_id

@@ -243,7 +243,7 @@ class Repairs:
             problem = self._add_fetched(replacement, response)
             if problem is not None:
                 self._on_source_failed(repair, source, problem, now)
-            elif replacement.complete:
+            elif replacement.is_complete:
                 self._write(repair, source, replacement, now)
             else:
                 self._fetch(repair, source, replacement, now)

@@ -1,6 +1,6 @@
-"""Kafka's small files, as text and back. Reading is forgiving where a crash may have damaged a file: it gives None.
+"""Encoding and decoding Kafka's small text files. Decoding returns None if a file is damaged, as a crash may leave it.
 
-Offset checkpoints and the epoch checkpoint share one shape: a version line, a count line, then one line per entry.
+Offset checkpoints and the epoch checkpoint share a format: a version line, a count line, then one line per entry.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ META_PROPERTIES = "meta.properties"
 
 NO_BROKER_EPOCH = -1
 MAX_OFFSET = 2**62
-"""No log comes this far; a number above it is damage."""
+"""No log becomes this long; a number above it is damage."""
 MAX_EPOCH = 2**31 - 1
 
 TopicPartition = tuple[str, int]
@@ -31,10 +31,12 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 def decode_offsets(data: bytes) -> dict[TopicPartition, int] | None:
     rows = _decode(data, 3)
     try:
-        found = None if rows is None else {(topic, int(index)): int(offset) for topic, index, offset in rows}
+        offsets = None if rows is None else {(topic, int(index)): int(offset) for topic, index, offset in rows}
     except ValueError:
         return None
-    return found if found is None or all(plausible_offset(offset) for offset in found.values()) else None
+    if offsets is None or not all(is_plausible_offset(offset) for offset in offsets.values()):
+        return None
+    return offsets
 
 
 def encode_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
@@ -44,11 +46,12 @@ def encode_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
 def decode_epochs(data: bytes) -> list[tuple[int, int]] | None:
     rows = _decode(data, 2)
     try:
-        found = None if rows is None else [(int(epoch), int(start)) for epoch, start in rows]
+        epochs = None if rows is None else [(int(epoch), int(start)) for epoch, start in rows]
     except ValueError:
         return None
-    sound = found is not None and all(0 <= epoch <= MAX_EPOCH and plausible_offset(start) for epoch, start in found)
-    return found if sound else None
+    if epochs is None or not all(0 <= epoch <= MAX_EPOCH and is_plausible_offset(start) for epoch, start in epochs):
+        return None
+    return epochs
 
 
 def encode_partition_metadata(topic_id: UUID) -> bytes:
@@ -74,7 +77,7 @@ def decode_meta_properties(data: bytes) -> dict[str, str]:
     return {key.strip(): value.strip().replace("\\=", "=").replace("\\:", ":") for key, _, value in pairs}
 
 
-def plausible_offset(offset: int) -> bool:
+def is_plausible_offset(offset: int) -> bool:
     return 0 <= offset <= MAX_OFFSET
 
 

@@ -1,8 +1,8 @@
-"""B5: what a clean stop leaves for the next start: the broker epoch, and where every log ended.
+"""B5: a clean stop, and the file that it leaves for the next start: the broker epoch, and where every log ended.
 
-It is Kafka's `.kafka_cleanshutdown`, JSON with `version` and `brokerEpoch`, to which `logs` and `checksum` are added;
-Kafka ignores fields that it does not know. The file is written last, when every log is flushed, read once by the next
-start, and removed before anything else happens: a crash from then on must be seen as one.
+The file is Kafka's `.kafka_cleanshutdown`, JSON with `version` and `brokerEpoch`. We add `logs` and `checksum`; Kafka
+ignores fields that it does not know. The file is written last, when every log is flushed. The next start reads it and
+removes it before anything else, so that a crash from then on is not taken for a clean stop.
 
 `find_damage` compares the files of a log with what was recorded. It reads directory entries and one batch header.
 """
@@ -18,7 +18,7 @@ from uuid import UUID
 
 from insync.storage import checkpoints, epoch_cache, recovery, scan
 from insync.storage import disk as disks
-from insync.storage.checkpoints import NO_BROKER_EPOCH, TopicPartition, plausible_offset
+from insync.storage.checkpoints import NO_BROKER_EPOCH, TopicPartition, is_plausible_offset
 from insync.storage.disk import Disk
 from insync.storage.epoch_cache import EpochCache
 from insync.storage.file_names import LOG, SNAPSHOT, file_name
@@ -38,20 +38,20 @@ class LogEnd:
     hwm: int
     end_offset: int
     last_batch: int
-    """Where the last batch starts in the last segment that has any; -1 if there is no batch, or it is damaged."""
+    """Position of the last batch in the last segment with batches; -1 if there is none, or it is damaged."""
     segments: tuple[tuple[int, int], ...]
     """(base offset, size in bytes) of every segment file."""
     epochs: int
     """Checksum of the leader-epoch checkpoint."""
     producers: bool
-    """There is a producer snapshot as of the end."""
+    """Whether there is a producer snapshot at the end offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class CleanShutdown:
     broker_epoch: int
     logs: Mapping[TopicPartition, LogEnd] | None
-    """None if the stop was that of a Kafka broker, or of a version that did not record them."""
+    """None if Apache Kafka wrote the file."""
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -76,12 +76,12 @@ def close_all(disk: Disk, logs: Collection[Log]) -> None:
 
 
 def write(disk: Disk, root: str, broker_epoch: int, logs: Mapping[TopicPartition, LogEnd] | None) -> None:
-    """B5: written last, when every log is flushed."""
+    """B5: called last, when every log is flushed."""
     disks.write_atomically(disk, disks.join(root, FILE), encode(CleanShutdown(broker_epoch, logs)))
 
 
 def describe(log: Log, before: LogEnd | None = None) -> LogEnd:
-    """The end of a log whose files are all written. `before`: how the last clean stop left it."""
+    """Describe a log whose files are all written. `before`: how the last clean stop left it."""
     files = [segment for segment in log.segments if log.disk.exists(segment.paths()[0])]
     segments = tuple((segment.base, segment.size) for segment in files)
     untouched = (
@@ -92,14 +92,14 @@ def describe(log: Log, before: LogEnd | None = None) -> LogEnd:
         log_start=log.log_start,
         hwm=log.hwm,
         end_offset=log.leo,
-        last_batch=before.last_batch if before is not None and untouched else _last_batch(files),
+        last_batch=before.last_batch if before is not None and untouched else _find_last_batch(files),
         segments=segments,
         epochs=_checksum_of_epochs(log.disk, log.directory),
         producers=bool(log.snapshots) and log.snapshots[-1] == log.leo,
     )
 
 
-def _last_batch(segments: list[Segment]) -> int:
+def _find_last_batch(segments: list[Segment]) -> int:
     filled = [segment for segment in segments if segment.size > 0]
     if not filled:
         return -1
@@ -137,9 +137,9 @@ def _to_row(name: TopicPartition, end: LogEnd) -> dict[str, Any]:
 
 
 def take(disk: Disk, root: str) -> CleanShutdown | None:
-    """B5: what the last clean stop left; None after an unclean stop, and if the file is damaged.
+    """B5: read and remove what the last clean stop left; None after an unclean stop, or if the file is damaged.
 
-    The removal is durable before anything else happens: a crash from now on must be seen as one.
+    The removal is durable on return: a crash from now on must not be taken for a clean stop.
     """
     path = disks.join(root, FILE)
     data = disks.read_if_exists(disk, path)
@@ -157,7 +157,7 @@ def decode(data: bytes) -> CleanShutdown | None:
         if type(fields) is not dict or fields.get("version") != 0:
             return None
         epoch = fields["brokerEpoch"]
-        if type(epoch) is not int or not (epoch == NO_BROKER_EPOCH or plausible_offset(epoch)):
+        if type(epoch) is not int or not (epoch == NO_BROKER_EPOCH or is_plausible_offset(epoch)):
             return None
         if "logs" not in fields:
             return CleanShutdown(epoch, None)
@@ -171,7 +171,7 @@ def decode(data: bytes) -> CleanShutdown | None:
 def _from_row(row: dict[str, Any]) -> tuple[TopicPartition, LogEnd]:
     topic_id = checkpoints.decode_uuid(row["topicId"])
     if topic_id is None:
-        raise ValueError("no topic id")
+        raise ValueError("invalid topic id")
     end = LogEnd(
         topic_id=topic_id,
         log_start=row["logStart"],
@@ -197,7 +197,7 @@ def _json(fields: Mapping[str, Any]) -> bytes:
 
 
 def find_damage(disk: Disk, directory: str, end: LogEnd) -> str | None:
-    """How the segments in this directory differ from what the clean stop recorded; None if they do not."""
+    """How the segments in a directory differ from what the clean stop recorded; None if they do not."""
     sizes = recovery.segment_sizes(disk, directory)
     for base, size in end.segments:
         name = file_name(base, LOG)
@@ -207,12 +207,12 @@ def find_damage(disk: Disk, directory: str, end: LogEnd) -> str | None:
             return f"{name} has {sizes[base]} bytes instead of {size}"
     for base in sizes:
         if (base, sizes[base]) not in end.segments:
-            return f"{file_name(base, LOG)} was not there"
+            return f"{file_name(base, LOG)} is new"
     return _find_damaged_end(disk, directory, end)
 
 
 def _find_damaged_end(disk: Disk, directory: str, end: LogEnd) -> str | None:
-    """LEO comes from what is in the file: the last batch ends where the file ends, and before the recorded offset."""
+    """The last batch must end where the file ends, and at the recorded end offset."""
     filled = [(base, size) for base, size in end.segments if size > 0]
     if not filled:
         return None

@@ -1,8 +1,8 @@
-"""Which offsets of a log are known to be damaged on disk (D6): they are not served until they are repaired.
+"""Which offsets of a log are known to be damaged on disk (D6). They are not served until they are repaired.
 
-A damaged range is known by offsets, which stay, and by positions in one segment file, which a compaction moves. It runs
-from the end of the last sound batch before it to the start of the first sound batch behind it, so that whatever fills
-it has to fit between these two.
+A damaged range has offsets, which stay, and positions in one segment file, which a compaction moves. It extends from
+the end of the last sound batch before it to the start of the first sound batch after it: a replacement has to fit
+between these two.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 
 class CorruptSegmentError(OSError):
-    """A segment has no batch where one has to be: its bytes are not those that were written, or cannot be read.
+    """A segment has no batch where there must be one: its bytes changed since they were written, or are unreadable.
 
-    Where another replica can help it is caught and repaired. Elsewhere it is what every failure of a disk is: it ends
-    the node, and the next start recovers the log.
+    Where another replica can help, the error is caught and the damage repaired. Elsewhere it ends the node, as every
+    failure of a disk does, and the next start recovers the log.
     """
 
     def __init__(self, path: str, offset: int, detail: str) -> None:
@@ -31,12 +31,12 @@ class DamagedRange:
     segment_base: int
     file: str
     start: int
-    """The position of the first damaged byte's batch in the file."""
+    """The position of the damaged batch in the file."""
     end: int
     reason: str
 
     def moved(self, by: int) -> DamagedRange:
-        """The same range after something before it in the file became longer or shorter."""
+        """The same range after the bytes before it in the file became more or fewer."""
         return replace(self, start=self.start + by, end=self.end + by)
 
     def __str__(self) -> str:
@@ -47,23 +47,23 @@ class DamagedRange:
 
 
 class Damage:
-    """The damaged ranges of one log, by offset; they do not overlap."""
+    """The damaged ranges of one log, in order; they do not overlap."""
 
     __slots__ = ("irreparable", "ranges")
 
     def __init__(self) -> None:
         self.ranges: list[DamagedRange] = []
         self.irreparable = False
-        """Every other replica was asked, and none has an intact copy."""
+        """No other replica has an intact copy."""
 
     def __bool__(self) -> bool:
         return bool(self.ranges)
 
     def add(self, damaged: DamagedRange) -> bool:
-        """False if it was known. What is known of the same bytes less exactly is replaced."""
+        """False if it is known already. Ranges that overlap with it are replaced."""
         if damaged in self.ranges:
             return False
-        kept = [known for known in self.ranges if not _overlap(known, damaged)]
+        kept = [known for known in self.ranges if not _do_overlap(known, damaged)]
         self.ranges = sorted([*kept, damaged], key=lambda known: known.start_offset)
         self.irreparable = False
         return True
@@ -75,11 +75,11 @@ class Damage:
     def of_segment(self, base: int) -> list[DamagedRange]:
         return [known for known in self.ranges if known.segment_base == base]
 
-    def replace_segment(self, base: int, found: list[DamagedRange]) -> None:
+    def replace_segment(self, base: int, ranges: list[DamagedRange]) -> None:
         """The segment was verified again."""
         for known in self.of_segment(base):
             self.remove(known)
-        for damaged in found:
+        for damaged in ranges:
             self.add(damaged)
 
     def at(self, offset: int) -> DamagedRange | None:
@@ -87,18 +87,18 @@ class Damage:
         return next((known for known in self.ranges if known.start_offset <= offset < known.end_offset), None)
 
     def limit(self, offset: int, limit_offset: int) -> int:
-        """A read from `offset`, which is in no range, ends before the next one."""
+        """Where a read from `offset`, which is in no range, has to end: before the next range."""
         for known in self.ranges:
             if known.start_offset >= offset:
                 return min(limit_offset, known.start_offset)
         return limit_offset
 
     def keep_within(self, start: int, end: int) -> None:
-        """The log was cut: what is gone is damaged no more."""
+        """Forget the ranges that a truncation removed."""
         self.ranges = [known for known in self.ranges if known.end_offset > start and known.end_offset <= end]
 
 
-def _overlap(one: DamagedRange, other: DamagedRange) -> bool:
+def _do_overlap(one: DamagedRange, other: DamagedRange) -> bool:
     if one.segment_base == other.segment_base and one.start < other.end and other.start < one.end:
         return True
     return one.start_offset < other.end_offset and other.start_offset < one.end_offset

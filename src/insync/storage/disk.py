@@ -1,12 +1,12 @@
-"""The seam to the disk: the few file operations a log needs, so that a simulated disk can stand in for a real one.
+"""The interface to the disk: the few file operations that a log needs. The simulator implements it in memory.
 
-Paths are relative to the disk's root, with "/" between names. What a crash keeps is the contract here: bytes are
-safe after `sync` of their file, names (creations, renames, removals) after `sync_dir` of their directory. Everything
-else may be there, be missing, or be there in part. A failing disk raises OSError.
+Paths are relative to the disk's root, with "/" between names. The contract is what a crash keeps: bytes are safe after
+`sync` of their file, names (creations, renames, removals) after `sync_dir` of their directory. Anything else may be
+there, be missing, or be there in part. A failing disk raises OSError.
 
-A write or a sync that fails ends the node. A read that fails (D6: a bad sector, a file without permission) is damage
-to these bytes and concerns nothing else: what looks for batches takes them as zeros, which are no batch and end a walk
-as a changed byte does. What is served to clients and replicas never contains such zeros.
+A write or a sync that fails ends the node. A read that fails (D6: a bad sector, a file without permission) is damage to
+these bytes only: code that scans for batches reads them as zeros, which are not a batch and end the scan as a changed
+byte does. What is served to clients and replicas never contains such zeros.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import Protocol
 
 Bytes = bytes | bytearray | memoryview
 TEMPORARY = ".tmp"
-"""What the name of a file ends with that is about to replace another."""
+"""Suffix of a file that is about to replace another."""
 SyncLater = Callable[[], None]
-"""Makes durable what was written, from any thread, even if the handle it came from is closed by then."""
+"""Makes what was written durable. Can run on any thread, even after the file it came from was closed."""
 SECTOR = 4_096
 _READ_ERRORS = (errno.EIO, errno.EBADMSG, errno.ENODATA, getattr(errno, "EUCLEAN", errno.EIO))
-"""A bad sector, or a checksum of the file system that does not match."""
+"""A bad sector, or a wrong checksum in the file system."""
 _OPEN_ERRORS = (*_READ_ERRORS, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)
-"""The file is there and cannot be opened, however often it is tried."""
+"""The file exists and cannot be opened, now or later."""
 
 
 class DiskFile(Protocol):
-    """An open file that only grows at its end or is cut."""
+    """An open file that is only appended to or truncated."""
 
     @property
     def size(self) -> int: ...
@@ -54,11 +54,11 @@ class Disk(Protocol):
     def sync_dir(self, path: str) -> None: ...
     def sync_dir_later(self, path: str) -> SyncLater: ...
     def sync_all(self) -> None:
-        """All bytes and all names, however many files they are in."""
+        """Sync all bytes and all names of the disk."""
 
 
 def write_atomically(disk: Disk, path: str, data: Bytes) -> None:
-    """Replace a file so that a crash leaves the old content or the new, and never a mixture."""
+    """Replace a file durably, so that a crash leaves the old content or the new, never a mixture."""
     temporary = path + TEMPORARY
     write_plainly(disk, temporary, data, sync=True)
     disk.rename(temporary, path)
@@ -66,7 +66,7 @@ def write_atomically(disk: Disk, path: str, data: Bytes) -> None:
 
 
 def write_plainly(disk: Disk, path: str, data: Bytes, *, sync: bool = False) -> None:
-    """Replace a file that can be rebuilt: a crash may leave any of it."""
+    """Replace a file that can be rebuilt: a crash may leave any part of it."""
     file = disk.open(path)
     try:
         file.truncate(0)
@@ -86,7 +86,7 @@ def sync_file_later(disk: Disk, path: str) -> SyncLater:
 
 
 def read_all(disk: Disk, path: str) -> bytes:
-    """Bytes that cannot be read are zeros: the caller finds the file damaged."""
+    """The content of a file, with zeros for unreadable bytes: the caller then finds the file damaged."""
     try:
         file = disk.open(path)
     except OSError as error:
@@ -120,12 +120,12 @@ def join(directory: str, name: str) -> str:
 
 
 def is_read_error(error: OSError) -> bool:
-    """Whether these bytes cannot be read; other errors, such as too many open files, say nothing about them."""
+    """Whether the bytes are unreadable. Other errors, such as too many open files, say nothing about the bytes."""
     return error.errno in _OPEN_ERRORS
 
 
 def read_with_gaps(file: DiskFile, position: int, n: int) -> bytes:
-    """As `file.read`, with zeros in the place of the sectors that cannot be read."""
+    """Like `file.read`, with zeros in place of unreadable sectors."""
     try:
         return file.read(position, n)
     except OSError as error:
@@ -139,7 +139,7 @@ def read_with_gaps(file: DiskFile, position: int, n: int) -> bytes:
 
 
 def unreadable_ranges(file: DiskFile, position: int, n: int) -> list[tuple[int, int]]:
-    """From where to where the bytes from `position` on cannot be read."""
+    """The (start, end) of the unreadable bytes among the `n` from `position` on."""
     try:
         file.read(position, n)
     except OSError as error:
@@ -157,7 +157,7 @@ def unreadable_ranges(file: DiskFile, position: int, n: int) -> list[tuple[int, 
 
 
 def open_file(disk: Disk, path: str) -> DiskFile:
-    """As `disk.open`; a file that cannot be opened fails when it is used, so that reading it is reading damage."""
+    """Like `disk.open`, but a file that cannot be opened only fails when it is used: reading it is reading damage."""
     try:
         return disk.open(path)
     except OSError as error:
@@ -192,4 +192,4 @@ class _UnopenableFile:
         raise self._error
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Nothing was opened."""

@@ -1,10 +1,11 @@
-"""D1: for each leader epoch, the offset at which it started. It is what finds where two logs part.
+"""D1: the offset at which each leader epoch started. Two replicas compare these to find where their logs diverge.
 
 An epoch ends where the next one starts; the newest ends at the log's end. Epochs and start offsets both rise
-strictly: assigning an entry removes those it contradicts, which also drops epochs in which nothing was written.
+strictly: assigning an entry removes those that it contradicts, which also drops epochs in which nothing was written.
 
-On disk it is Kafka's `leader-epoch-checkpoint`. `persist` makes it durable. The file may be behind the log for epochs
-above the recovery point, which recovery takes from the batches, and ahead of it after a crash (recovery cuts it).
+On disk it is Kafka's `leader-epoch-checkpoint`. `persist` makes it durable. The file may lack epochs above the recovery
+point, which recovery takes from the batches, and after a crash it may have epochs above the end of the log, which
+recovery removes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class EpochCache:
         self.load(entries)
         self.dirty = False
         self.stale = False
-        """The file has epochs that the log it was opened with has not: it is replaced before anything is appended."""
+        """The file has epochs that the log did not have when it was opened: it is replaced before the next append."""
 
     @property
     def entries(self) -> list[tuple[int, int]]:
@@ -46,7 +47,7 @@ class EpochCache:
         return self._starts[0] if self._starts else -1
 
     def load(self, entries: Sequence[tuple[int, int]]) -> None:
-        """Replace everything; entries that contradict later ones are dropped."""
+        """Replace all entries; those that contradict later ones are dropped."""
         self._epochs: list[int] = []
         self._starts: list[int] = []
         self.last_epoch = NO_EPOCH
@@ -98,7 +99,7 @@ class EpochCache:
         self._keep(slice(0, 0))
 
     def persist(self) -> None:
-        """Safeguard: no epoch is relied upon that a crash could take back."""
+        """Safeguard: nothing relies on an epoch that a crash could remove."""
         disks.write_atomically(self._disk, self._path, checkpoints.encode_epochs(self.entries))
         self.dirty = self.stale = False
 

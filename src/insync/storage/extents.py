@@ -1,15 +1,15 @@
-"""Parts of a segment file, as a few ranges of positions: those whose batches were verified in this uptime (D6)."""
+"""The parts of a segment file whose batches were verified by this process, as a few ranges of positions (D6)."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-MOST = 16
+MAX_RANGES = 16
 """Readers go through a segment in order, so ranges merge; above this many the smallest is forgotten."""
 
 
 class Extents:
-    """Ranges that neither touch nor overlap, in order."""
+    """Ranges in order that neither touch nor overlap."""
 
     __slots__ = ("_ends", "_starts")
 
@@ -26,12 +26,12 @@ class Extents:
         if first < last:
             start, end = min(start, self._starts[first]), max(end, self._ends[last - 1])
         self._starts[first:last], self._ends[first:last] = [start], [end]
-        if len(self._starts) > MOST:
+        if len(self._starts) > MAX_RANGES:
             smallest = min(range(len(self._starts)), key=lambda at: self._ends[at] - self._starts[at])
             del self._starts[smallest], self._ends[smallest]
 
     def truncate(self, end: int) -> None:
-        """Nothing at or behind `end` is covered any more."""
+        """Forget everything from `end` on."""
         kept = bisect_left(self._starts, end)
         del self._starts[kept:], self._ends[kept:]
         if kept and self._ends[-1] > end:

@@ -6,7 +6,7 @@ suffix for its kind.
 
 from __future__ import annotations
 
-from insync.storage.checkpoints import TopicPartition, plausible_offset
+from insync.storage.checkpoints import TopicPartition, is_plausible_offset
 
 LOG, INDEX, TIME_INDEX, SNAPSHOT = ".log", ".index", ".timeindex", ".snapshot"
 DROPPED = "-dropped"
@@ -22,7 +22,7 @@ def parse_file_name(name: str, suffix: str) -> int | None:
     digits = name.removesuffix(suffix)
     if digits == name or len(digits) != 20 or not digits.isdecimal() or not digits.isascii():
         return None
-    return int(digits) if plausible_offset(int(digits)) else None
+    return int(digits) if is_plausible_offset(int(digits)) else None
 
 
 def parse_directory(name: str) -> TopicPartition | None:

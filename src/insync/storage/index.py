@@ -1,9 +1,9 @@
 """The two sparse indexes of a segment, in memory as arrays and on disk in Kafka's format.
 
-Offset index: (last offset of a batch - segment base, position of that batch), 8 bytes. Time index: (largest timestamp
-so far, offset of its batch - segment base), 12 bytes. Both rise strictly. An entry is added every
-index.interval.bytes. The files are written when a segment is closed and can always be rebuilt from the log, so nothing
-waits for them.
+An entry of the offset index has 8 bytes: the last offset of a batch relative to the segment's base, and the position of
+that batch. An entry of the time index has 12: the largest timestamp so far, and the relative offset of its batch. Both
+columns rise strictly. An entry is added every index.interval.bytes. The files are written when a segment is closed.
+They can always be rebuilt from the log, so nothing waits for them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def decode_entries(data: bytes, entry: Struct, key_base: int = 0, value_base: in
 
 
 class SparseIndex:
-    """Pairs of rising numbers; `saved` of them are in the file."""
+    """Pairs of rising numbers; the first `saved` of them are in the file."""
 
     __slots__ = ("base", "keys", "saved", "values")
 
@@ -72,20 +72,20 @@ class SparseIndex:
         self.saved = len(self)
 
     def encode(self, start: int = 0) -> bytes:
-        rows = range(start, len(self))
+        entries = range(start, len(self))
         base = self.base
         if self.key_is_offset:
-            return b"".join([self.entry.pack(self.keys[at] - base, self.values[at]) for at in rows])
-        return b"".join([self.entry.pack(self.keys[at], self.values[at] - base) for at in rows])
+            return b"".join([self.entry.pack(self.keys[at] - base, self.values[at]) for at in entries])
+        return b"".join([self.entry.pack(self.keys[at], self.values[at] - base) for at in entries])
 
     def decode(self, data: bytes) -> bool:
-        """Load a file's entries; False if they cannot be those of a sound index."""
+        """Load the entries of a file; False if they cannot be those of an index."""
         if len(data) % self.entry.size:
             return False
         key_base, value_base = (self.base, 0) if self.key_is_offset else (0, self.base)
         self.keys, self.values = decode_entries(data, self.entry, key_base, value_base)
         self.saved = len(self)
-        return _rising(self.keys) and _rising(self.values)
+        return _is_rising(self.keys) and _is_rising(self.values)
 
 
 class OffsetIndex(SparseIndex):
@@ -100,5 +100,5 @@ class TimeIndex(SparseIndex):
     key_is_offset = False
 
 
-def _rising(numbers: array[int]) -> bool:
+def _is_rising(numbers: array[int]) -> bool:
     return all(numbers[at] < numbers[at + 1] for at in range(len(numbers) - 1))

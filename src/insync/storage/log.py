@@ -132,7 +132,7 @@ class Log:
         last = base + header.last_offset_delta
         timestamp = header.max_timestamp
         active = self.active
-        if active.full(header.length, last, timestamp, config.segment_bytes, config.segment_ms):
+        if active.is_full(header.length, last, timestamp, config.segment_bytes, config.segment_ms):
             self.roll()
             active = self.active
         active.append(batch, base, last, timestamp)
@@ -165,7 +165,7 @@ class Log:
                 self.epochs.assign(header.leader_epoch, end)
             end = header.next_offset
         config = self.config
-        if self.active.full(size, last.last_offset, last.max_timestamp, config.segment_bytes, config.segment_ms):
+        if self.active.is_full(size, last.last_offset, last.max_timestamp, config.segment_bytes, config.segment_ms):
             self.roll()
         self.active.append_many(records if size == len(records) else memoryview(records)[:size], found)
         self.leo = last.next_offset
@@ -286,13 +286,13 @@ class Log:
             self.disk.sync_dir(self.directory)
         damaged = None
         if offset < self.leo:
-            position, self.leo, damaged = self.active.find_cut(offset, self.leo)
+            position, self.leo, damaged = self.active.find_truncation_point(offset, self.leo)
             self.active.truncate(position, self.leo)
         self.truncation_count += 1
         self.recovery_point = min(self.recovery_point, self.leo)
         self.hwm = min(self.hwm, self.leo)
         self._remove_snapshots([snapshot for snapshot in self.snapshots if snapshot > self.leo])
-        if self.producers.touched_since(self.leo):
+        if self.producers.depends_on(self.leo):
             self.producers = recovery.load_producers(self.disk, self.directory, self.segments, self.snapshots, self.leo)
         return damaged
 
@@ -401,7 +401,7 @@ class Log:
 
     def iter_headers(self, from_offset: int, to_offset: int) -> Iterator[BatchHeader]:
         """The headers of the batches that hold any offset in [from_offset, to_offset)."""
-        for header in recovery.headers_of(self.segments, from_offset):
+        for header in recovery.iter_headers(self.segments, from_offset):
             if header.base_offset >= to_offset:
                 return
             yield header

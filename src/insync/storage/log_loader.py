@@ -1,12 +1,14 @@
-"""The logs of a broker as it finds them on start, and what happened to them since its last stop.
+"""Opening one log (`open_log`), and all logs of a broker when it starts (`LogLoader`).
 
 After a clean stop every log must be as the clean-shutdown file says (B5). A log that is missing, ends earlier or has
-other segments makes the start unclean, and is recovered. Values that the clean stop recorded are used in place of the
-checkpoints, which have no checksums. Without such a record (an unclean stop, or a stop of Kafka) the checkpoints count.
+other segments makes the start unclean, and is recovered. What the clean stop recorded is used instead of the
+checkpoints, which have no checksums. Without such a record (an unclean stop, or a stop of Apache Kafka) the checkpoints
+are used.
 
-Everything that is not as it was left becomes a finding: `log_damaged` when synced records are missing, `log_truncated`
-when recovery truncated a log, `file_rebuilt` when a small file was derived again, `stray_directory` when a directory
-cannot be a log of this broker (B9), `dropped_segments` while segments that recovery took out of a log are kept.
+Every difference from what the last stop left becomes a finding: `log_damaged` if synced records are missing,
+`log_truncated` if recovery truncated a log, `file_rebuilt` if a small file was rebuilt, `stray_directory` if a
+directory cannot be a log of this broker (B9), `dropped_segments` while there are segments that recovery took out of a
+log.
 """
 
 from __future__ import annotations
@@ -46,11 +48,11 @@ class LoadedLogs:
     logs: dict[TopicPartition, Log] = field(default_factory=dict)
     clean: bool = False
     broker_epoch: int = NO_BROKER_EPOCH
-    """B5: of the last uptime if it ended cleanly and nothing has happened to its logs since, else -1."""
+    """B5: that of the last incarnation if it stopped cleanly and its logs did not change since, else -1."""
     stored: dict[TopicPartition, bool] = field(default_factory=dict)
-    """The partitions that some checkpoint names."""
+    """The partitions in any checkpoint."""
     lost: _Offsets = field(default_factory=dict)
-    """Partitions whose records were synced up to this offset, and whose log is not there."""
+    """Partitions whose log is missing although its records were synced up to this offset."""
     ends: Mapping[TopicPartition, LogEnd] = field(default_factory=dict)
     """How the last clean stop left the logs."""
 
@@ -106,7 +108,7 @@ class LogLoader:
         try:
             self._open(partition, directory)
         except OSError as error:
-            # A segment that is listed and not found is a symbolic link to nowhere.
+            # A segment that is listed and cannot be found is a dangling symbolic link.
             if not disks.is_read_error(error) and not isinstance(error, FileNotFoundError):
                 raise
             self._reject(directory, None, f"it cannot be opened ({error})")
@@ -116,10 +118,10 @@ class LogLoader:
         damage = self._find_damage(partition, directory, end)
         topic_id = self._identify(directory, end, damage)
         if topic_id is None:
-            self._reject(directory, None, "partition.metadata, which says whose log it is, is missing or damaged")
+            self._reject(directory, None, "its partition.metadata, which has the topic id, is missing or damaged")
             return
-        if self._front_is_missing(directory, end, damage):
-            self._reject(directory, topic_id, "its first segment is missing, so it is not the log that it was")
+        if self._is_front_missing(directory, end, damage):
+            self._reject(directory, topic_id, "its first segment is missing")
             return
         log = open_log(
             self._disk,
@@ -138,7 +140,7 @@ class LogLoader:
         report_dropped(self._findings, self._disk, log)
 
     def _find_damage(self, partition: TopicPartition, directory: str, end: LogEnd | None) -> str | None:
-        """B5: how this log differs from what the clean stop left; None if it does not, or the stop was unclean."""
+        """B5: how this log differs from what the clean stop left; None if it does not, or if the stop was unclean."""
         if not self._stopped_cleanly:
             return None
         if end is not None:
@@ -156,22 +158,22 @@ class LogLoader:
         return self._stopped_cleanly and damage is None and partition in self._points
 
     def _identify(self, directory: str, end: LogEnd | None, damage: str | None) -> UUID | None:
-        """The topic id. What the clean stop recorded for this name is right if the log is exactly as recorded; it
-        replaces a partition.metadata that is missing or says something else."""
+        """The topic id. If the log is exactly as the clean stop recorded it, then so is its id: it replaces a
+        partition.metadata that is missing or differs."""
         topic_id = read_topic_id(self._disk, directory)
         if end is None or topic_id == end.topic_id or damage is not None:
             return topic_id
-        text = (
-            f"{directory}/{checkpoints.PARTITION_METADATA} was missing or damaged; the last clean stop had recorded it"
-        )
-        self._findings.report(FILE_REBUILT, directory, f"{text}, and it was written again.", INFO)
+        path = f"{directory}/{checkpoints.PARTITION_METADATA}"
+        text = f"{path} was missing or damaged; it was restored from what the last clean stop recorded."
+        self._findings.report(FILE_REBUILT, directory, text, INFO)
         return end.topic_id
 
-    def _front_is_missing(self, directory: str, end: LogEnd | None, damage: str | None) -> bool:
-        """A log without its front is no prefix of any log: it would join an ISR, and its leader would start late.
+    def _is_front_missing(self, directory: str, end: LogEnd | None, damage: str | None) -> bool:
+        """A log without its first segments is not a prefix of the committed log: it could join an ISR and then lead
+        without the first records.
 
-        The record of the clean stop says where the first segment starts. Without one, the epoch table does: retention
-        raises its first offset, durably, before it removes a segment.
+        The clean-shutdown file has the start of the first segment. Without it, the epoch table does: retention raises
+        its first offset, durably, before it removes a segment.
         """
         if end is not None and damage is None:
             return False
@@ -184,7 +186,7 @@ class LogLoader:
         return epochs is not None and len(epochs) > 0 and bases[0] > epochs[0][1]
 
     def _reject_copies(self) -> None:
-        """B9: two directories of one partition are a log and a copy of it under another name, which is set aside."""
+        """B9: of two directories of one partition, one is a copy under another name, and is set aside."""
         kept: dict[tuple[UUID, int], TopicPartition] = {}
         for partition in sorted(self._loaded.logs, key=self._trust, reverse=True):
             log = self._loaded.logs[partition]
@@ -193,18 +195,18 @@ class LogLoader:
                 del self._loaded.logs[partition]
                 log.close_files()
                 self._findings.clear(LOG_DAMAGED, log.name)
-                cause = f"{original[0]}-{original[1]} has the same topic id, and is the log of this partition"
+                cause = f"{original[0]}-{original[1]} has the same topic id and is the log of this partition"
                 self._reject(log.directory, log.topic_id, cause)
 
     def _trust(self, partition: TopicPartition) -> tuple[bool, bool, int]:
-        """What speaks for the name of a directory: the broker recorded it, or its log is the longer one."""
+        """Sort key, the original last: the broker recorded this name, or its log is longer than the copy."""
         log = self._loaded.logs[partition]
         recorded = self._ends.get(partition) if self._ends is not None else None
         was_stopped = recorded is not None and recorded.topic_id == log.topic_id
         return was_stopped, partition in self._loaded.stored, log.leo
 
     def _reject(self, directory: str, topic_id: UUID | None, cause: str) -> None:
-        """B9: a directory without records is what a crash leaves of a new log; any other is set aside."""
+        """B9: a crash may leave a directory without records of a new log; any other is set aside."""
         if not strays.has_records(self._disk, directory):
             return
         stray = strays.set_aside(self._disk, directory, topic_id, cause)
@@ -214,27 +216,27 @@ class LogLoader:
     # --- findings ------------------------------------------------------------------------------------------------
 
     def _report(self, partition: TopicPartition, log: Log, damage: str | None, hwm: int) -> None:
-        """B5: what happened to a log that is there."""
+        """B5: report what happened to a log since the last stop."""
         name = f"{partition[0]}-{partition[1]}"
         report = log.recovery
         if damage is not None:
             self._loaded.clean = False
-            end = f"it was stopped cleanly at offset {self._points.get(partition, 0)} and now ends at {log.leo}"
+            end = f"it ended at offset {self._points.get(partition, 0)} at the clean stop and now ends at {log.leo}"
             self._findings.report(LOG_DAMAGED, name, f"{damage}: {end}. {RESTORED}", CRITICAL)
-        elif report is not None and (report.truncated or hwm > log.leo):
+        elif report is not None and (report.is_truncated or hwm > log.leo):
             known = f"synced up to {report.recovery_point}, high watermark {hwm}"
-            cut = f"{report.bytes_cut} bytes and {report.segments_dropped} segments were cut off"
+            lost = f"{report.truncated_bytes} bytes and {report.dropped_segments} segments were cut off"
             if report.damaged_segment is not None:
-                cut += f" from {report.damaged_segment:020d}.log on, which does not end where the next segment starts"
-            text = f"recovery after an unclean stop ended the log at offset {log.leo} ({known}): {cut}. {RESTORED}"
+                lost += f" from {report.damaged_segment:020d}.log on, which does not end where the next segment starts"
+            text = f"recovery after an unclean stop ended the log at offset {log.leo} ({known}): {lost}. {RESTORED}"
             self._findings.report(LOG_TRUNCATED, name, text, CRITICAL if report.below_recovery_point else WARNING)
         if report is not None and report.epochs_rebuilt:
-            text = f"{checkpoints.LEADER_EPOCHS} was missing, damaged or old; it was derived from the batches again."
+            text = f"{checkpoints.LEADER_EPOCHS} was missing, damaged or old; it was rebuilt from the batches."
             self._findings.report(FILE_REBUILT, f"{log.directory}/{checkpoints.LEADER_EPOCHS}", text, INFO)
 
     def _find_missing(self) -> None:
-        """B5: logs that the clean stop recorded and that are not there. After an unclean stop a missing log may have
-        been deleted just before: whether it is missed shows when the metadata assigns the partition."""
+        """B5: report logs that the clean stop recorded and that are missing. After an unclean stop, a missing log may
+        have been deleted just before: it is reported when the metadata still assigns the partition."""
         for partition, offset in self._points.items():
             if partition in self._loaded.logs or offset == 0:
                 continue
@@ -246,9 +248,9 @@ class LogLoader:
     # --- the files that all logs share -----------------------------------------------------------------------------
 
     def _read_offsets(self, shutdown: CleanShutdown | None) -> None:
-        points = self._read(checkpoints.RECOVERY_POINTS)
-        log_starts = self._read(checkpoints.LOG_STARTS)
-        hwms = self._read(checkpoints.HIGH_WATERMARKS)
+        points = self._read_checkpoint(checkpoints.RECOVERY_POINTS)
+        log_starts = self._read_checkpoint(checkpoints.LOG_STARTS)
+        hwms = self._read_checkpoint(checkpoints.HIGH_WATERMARKS)
         self._loaded.stored = dict.fromkeys([*(points or ()), *(log_starts or ()), *(hwms or ())], True)
         self._points, self._log_starts, self._hwms = points or {}, log_starts or {}, hwms or {}
         ends = shutdown.logs if shutdown is not None else None
@@ -269,15 +271,15 @@ class LogLoader:
             (checkpoints.HIGH_WATERMARKS, hwms, self._hwms),
         ):
             if content != expected:
-                text = f"{self._path(file)} was missing, damaged or old. The offsets of the last clean stop were used."
+                text = f"{self._path(file)} was missing, damaged or old; the offsets of the last clean stop were used."
                 self._findings.report(FILE_REBUILT, self._path(file), text, INFO)
 
-    def _read(self, file: str) -> _Offsets | None:
-        """None if there is no such file, or it is damaged: then a recovery point is 0, and the whole log is checked."""
+    def _read_checkpoint(self, file: str) -> _Offsets | None:
+        """None if the file is missing or damaged: then recovery points are 0, and whole logs are checked."""
         data = disks.read_if_exists(self._disk, self._path(file))
         offsets = None if data is None else checkpoints.decode_offsets(data)
         if data is not None and offsets is None:
-            text = f"{self._path(file)} is damaged and was not used; it is written again within a minute."
+            text = f"{self._path(file)} is damaged and was not used; it is rewritten within a minute."
             self._findings.report(FILE_REBUILT, self._path(file), text, INFO)
         return offsets
 
@@ -370,16 +372,16 @@ def report_lost(findings: Findings, partition: TopicPartition, offset: int) -> N
 
 
 def report_stray(findings: Findings, disk: Disk, directory: str, cause: str = "") -> None:
-    """A stray is a finding until an operator removes or restores it."""
+    """A stray stays a finding until an operator removes or restores it."""
     cause = cause or strays.read_cause(disk, directory)
     why = f" It was set aside because {cause}." if cause else ""
-    text = f"{strays.size_of(disk, directory)} bytes that no partition of this broker uses.{why}"
+    text = f"{strays.measure_size(disk, directory)} bytes that no partition of this broker uses.{why}"
     advice = "With the node stopped, `insync strays` lists, restores and removes such directories."
     findings.report(STRAY_DIRECTORY, directory, f"{text} {advice}")
 
 
 def report_misnamed(findings: Findings, log: Log, name: str) -> None:
-    """A directory that was renamed is known by its topic id, and is used where it is."""
+    """A directory that was renamed is recognized by its topic id, and is used where it is."""
     findings.clear(LOG_DAMAGED, log.name)
     text = f"the log of {name} is in {log.directory}. Stop the node and rename this directory to {name}."
     findings.report(MISNAMED_DIRECTORY, log.directory, text)
@@ -387,10 +389,10 @@ def report_misnamed(findings: Findings, log: Log, name: str) -> None:
 
 def report_dropped(findings: Findings, disk: Disk, log: Log) -> None:
     """Segments that recovery took out of a log stay until an operator removes them."""
-    dropped = strays.dropped_segments(disk, log.directory)
+    dropped = strays.list_dropped_segments(disk, log.directory)
     if dropped:
         text = (
             f"{len(dropped)} segments with {sum(segment.size for segment in dropped)} bytes were taken out of the log"
         )
-        advice = "Once the replica is in sync they are superfluous: `insync strays` lists and removes them."
+        advice = "Once the replica is in sync they are no longer needed: `insync strays` lists and removes them."
         findings.report(DROPPED_SEGMENTS, log.name, f"{text} by recovery and kept. {advice}", INFO)

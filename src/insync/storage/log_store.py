@@ -1,10 +1,10 @@
-"""All logs of one broker, and the files they share.
+"""All logs of one broker, and the files that they share.
 
-`log_loader` opens them on start. Recovery points and log starts that were lowered are written here and now, because a
-stale one could vouch for bytes that were never synced. The regular checkpoint is written off the loop, and dropped if
-they were written here meanwhile; high watermarks are only hints, and are handed to the driver to write.
+`log_loader` opens the logs on start. When a recovery point or a log start is lowered, the checkpoints are written at
+once, because a stale one could vouch for bytes that were never synced. The regular checkpoint is written off the event
+loop, and discarded if the checkpoints were written meanwhile. High watermarks are only hints: the driver writes them.
 
-A log is deleted only by `delete`. What else is in the way of a new log is set aside as a stray (B9).
+A log is deleted only by `delete`. Anything else in the way of a new log is set aside as a stray (B9).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from insync.storage.log import Log
 from insync.storage.log_loader import ConfigOf, LogLoader
 
 LogKey = tuple[UUID, int]
-UNDER_WAY = ".next"
-"""Added to the name of a checkpoint that is not in place yet."""
+PENDING = ".next"
+"""Suffix of a checkpoint that has not replaced the previous one yet."""
 
 
 class OffsetsCheckpoint:
-    """Blocking work of a regular checkpoint: its files under their other names, synced."""
+    """The blocking part of a regular checkpoint: writes and syncs its files under temporary names."""
 
     __slots__ = ("_disk", "files", "writes")
 
@@ -38,11 +38,11 @@ class OffsetsCheckpoint:
         self._disk = disk
         self.files = files
         self.writes = writes
-        """How often the store had written offsets by itself when this was begun."""
+        """How often the store had written the checkpoints itself when this one was begun."""
 
     def run(self) -> None:
         for path, data in self.files.items():
-            disks.write_plainly(self._disk, path + UNDER_WAY, data, sync=True)
+            disks.write_plainly(self._disk, path + PENDING, data, sync=True)
 
 
 class LogStore:
@@ -69,7 +69,7 @@ class LogStore:
         config_of: ConfigOf | None = None,
         findings: Findings | None = None,
     ) -> None:
-        """`config_of` gives the settings of the logs found on start, by topic name; they can be set later."""
+        """`config_of` returns the configuration for the logs of a topic, on start; it can be changed later."""
         self._disk = disk
         self.root = root
         self._config_of = config_of or (lambda _: LogConfig())
@@ -81,12 +81,12 @@ class LogStore:
         self._lost: dict[TopicPartition, int] = {}
         self._pending_delete: list[str] = []
         self._renamed = False
-        self._writes = 0  # of recovery points and log starts, here and now
+        self._writes = 0  # of recovery points and log starts, other than the regular ones
         self.clean = False
 
     def start(self) -> int:
-        """Open every log; returns the broker epoch of the last uptime if it ended cleanly and nothing happened to its
-        logs since, else -1 (B5)."""
+        """Open every log; returns the broker epoch of the last incarnation if it stopped cleanly and its logs did not
+        change since, else -1 (B5)."""
         self._disk.mkdir(self.root)
         loaded = LogLoader(self._disk, self.root, self._config_of, self._findings).load()
         self.clean, self._stored, self._lost, self._ends = loaded.clean, loaded.stored, loaded.lost, loaded.ends
@@ -96,7 +96,7 @@ class LogStore:
         return loaded.broker_epoch
 
     def create(self, topic: str, index: int, topic_id: UUID, config: LogConfig) -> Log:
-        """The log of this partition, made if there is none; a log of another topic of that name is set aside."""
+        """The log of this partition, created if there is none. A log of another topic of that name is set aside."""
         log = self.logs.get((topic_id, index))
         if log is not None:
             if log.name != f"{topic}-{index}":
@@ -108,10 +108,12 @@ class LogStore:
         if name in self._lost:
             log_loader.report_lost(self._findings, name, self._lost.pop(name))
         if name in self._stored:
-            self._forget_offsets()  # offsets kept for a log that had this name must not be taken for the new one's
+            self._forget_offsets()  # those of an earlier log with this name must not be used for the new one
         directory = self._path(f"{topic}-{index}")
         if self._disk.exists(directory):
-            self._clear_way(directory, None, "it was made while the broker was running, and not by it")
+            self._clear_directory(
+                directory, None, "something other than the broker made it while the broker was running"
+            )
         log = log_loader.open_log(self._disk, directory, topic_id=topic_id, config=config)
         self._add(name, log)
         return log
@@ -120,14 +122,14 @@ class LogStore:
         return self.logs.get((topic_id, index))
 
     def delete(self, topic_id: UUID, index: int) -> None:
-        """T7: nobody finds the log any more; `sweep` removes what is left of it."""
+        """T7: the log is out of use; `sweep` removes its files."""
         log = self.logs.pop((topic_id, index), None)
         if log is not None:
             self._forget(log)
             self._pending_delete.append(log.delete())
 
     def sweep(self) -> None:
-        """T7: the logs deleted so far are gone for good on return, and with them their files."""
+        """T7: the logs deleted so far, and their files, are gone for good on return."""
         if self._pending_delete or self._renamed:
             self._disk.sync_dir(self.root)
             self._renamed = False
@@ -135,22 +137,22 @@ class LogStore:
             self._disk.rmtree(self._pending_delete.pop())
 
     def set_aside(self, topic_id: UUID, index: int, cause: str) -> None:
-        """B9: the log is no longer used, and its directory is kept as a stray; durable with the next `sweep`."""
+        """B9: stop using the log and keep its directory as a stray; durable with the next `sweep`."""
         log = self.logs.pop((topic_id, index), None)
         if log is None:
             return
         self._forget(log)
         log.close_files()
-        self._clear_way(log.directory, topic_id, cause)
+        self._clear_directory(log.directory, topic_id, cause)
 
     def names(self) -> dict[TopicPartition, LogKey]:
-        """(topic, index) of every log, to find those the cluster no longer knows."""
+        """The keys of all logs by (topic, partition)."""
         return dict(self._names)
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 
     def checkpoint_high_watermarks(self) -> tuple[str, bytes]:
-        """(path, content) to be written atomically, in order, when the driver gets to it."""
+        """(path, content) for the driver to write atomically, in order."""
         self._stored.update(dict.fromkeys(self._names, True))
         offsets = {name: self.logs[key].hwm for name, key in self._names.items()}
         return self._path(checkpoints.HIGH_WATERMARKS), checkpoints.encode_offsets(offsets)
@@ -158,8 +160,8 @@ class LogStore:
     def begin_checkpoint(self) -> OffsetsCheckpoint:
         """The regular checkpoint of recovery points and log starts: the driver runs it, then calls `finish_checkpoint`.
 
-        D4: from now on these recovery points count as stored, so that a truncation below one of them writes the lower
-        one at once, and with that voids this checkpoint.
+        D4: from now on these recovery points count as stored, so a truncation below one of them writes the lower one at
+        once, which invalidates this checkpoint.
         """
         self._stored.update(dict.fromkeys(self._names, True))
         files = {checkpoints.RECOVERY_POINTS: self._recovery_points(), checkpoints.LOG_STARTS: self._log_starts()}
@@ -167,17 +169,17 @@ class LogStore:
         return OffsetsCheckpoint(self._disk, encoded, self._writes)
 
     def finish_checkpoint(self, job: OffsetsCheckpoint) -> None:
-        """Names need no sync: after a crash the checkpoint before this one is as true, only older."""
+        """The renames need no sync: after a crash the previous checkpoint is just as true, only older."""
         if is_latest(job.writes, self._writes):
             for path in job.files:
-                self._disk.rename(path + UNDER_WAY, path)
+                self._disk.rename(path + PENDING, path)
 
     def checkpoint_recovery_points(self) -> None:
-        """Written and durable on return."""
+        """Durable on return."""
         self._write(checkpoints.RECOVERY_POINTS, self._recovery_points())
 
     def checkpoint_log_starts(self) -> None:
-        """Written and durable on return."""
+        """Durable on return."""
         self._write(checkpoints.LOG_STARTS, self._log_starts())
 
     def _recovery_points(self) -> dict[TopicPartition, int]:
@@ -186,14 +188,14 @@ class LogStore:
         return {name: self.logs[key].recovery_point for name, key in self._names.items()}
 
     def _log_starts(self) -> dict[TopicPartition, int]:
-        """Only those that the first segment's name does not tell."""
+        """Only those that are above the first segment's base offset."""
         logs = {name: self.logs[key] for name, key in self._names.items()}
         return {name: log.log_start for name, log in logs.items() if log.log_start > log.segments[0].base}
 
-    # --- the end -----------------------------------------------------------------------------------------------------
+    # --- closing -----------------------------------------------------------------------------------------------------
 
     def close_cleanly(self, broker_epoch: int) -> None:
-        """B5: flush every log, then record which uptime ended well, and where each log ends."""
+        """B5: flush every log, then record the broker epoch and where each log ends."""
         clean_shutdown.close_all(self._disk, self.logs.values())
         self._write_offsets()
         disks.write_atomically(self._disk, *self.checkpoint_high_watermarks())
@@ -205,8 +207,8 @@ class LogStore:
     # --- helpers -----------------------------------------------------------------------------------------------------
 
     def _make_recovery_durable(self) -> None:
-        """D4: what recovery cut, or the last uptime cut and did not sync, is cut for good; of all logs at once. D1: so
-        are the epochs that went with it."""
+        """D4: make the truncations durable that recovery made, or that the last incarnation made and did not sync, for
+        all logs at once. D1: and the epoch tables with them."""
         stale = [log.epochs for log in self.logs.values() if log.epochs.stale]
         if not stale and not any(log.truncation_pending_sync for log in self.logs.values()):
             return
@@ -217,14 +219,14 @@ class LogStore:
             log.truncation_pending_sync = False
 
     def _forget(self, log: Log) -> None:
-        """With the log goes what was to be said of it."""
+        """Forget the name and the findings of a log."""
         del self._names[_name_of(log)]
         self._findings.clear(log_loader.LOG_DAMAGED, log.name)
         self._findings.clear(log_loader.LOG_TRUNCATED, log.name)
         self._findings.clear(log_loader.DROPPED_SEGMENTS, log.name)
 
-    def _clear_way(self, directory: str, topic_id: UUID | None, cause: str) -> None:
-        """B9: records are never deleted because nothing claims them."""
+    def _clear_directory(self, directory: str, topic_id: UUID | None, cause: str) -> None:
+        """B9: a directory with records is set aside, and never deleted because no partition claims it."""
         if strays.has_records(self._disk, directory):
             stray = strays.set_aside(self._disk, directory, topic_id, cause)
             self._renamed = True

@@ -1,13 +1,14 @@
 """The production disk: plain POSIX files under one root. The only module of the core that touches the machine.
 
-Appends go to the page cache at the size the handle knows, so a write that failed half-way is overwritten by the next
-one. A `sync_later` owns a descriptor of its own: the handle may be closed, the file removed, and another thread may
-be in the middle of the fsync, without harm.
+Appends go to the page cache at the size that the file object knows, so the next write overwrites one that failed
+half-way. A `sync_later` owns a descriptor of its own: the file may be closed or removed while another thread runs the
+fsync.
 
-A file that grows large has its next blocks allocated before they are written. Without that, ext4 allocates them when
-the kernel writes the pages back, under a lock that an append to the same file waits for. And what it has grown by goes
-to the disk soon: by default, the kernel collects half a minute of writes and sends them at once, and an append waits
-for the page that it shares with them. Either took up to 250 ms. A thread does both; without one, neither is done.
+Two things keep appends to a large file from waiting for the disk. Its next blocks are allocated ahead: otherwise ext4
+allocates them when the kernel writes pages back, under a lock that an append to the same file waits for. And what was
+appended is written back soon: by default the kernel collects writes for half a minute and sends them at once, and an
+append waits for the page that it shares with them. Each took up to 250 ms. A thread does both; without a thread,
+neither is done.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from collections.abc import Callable
 from insync.storage.disk import Bytes, SyncLater
 
 RunLater = Callable[[Callable[[], None]], bool]
-"""Has a thread run this; False if too much waits for the thread already."""
+"""Hands a function to a thread; False if the thread's queue is full."""
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
 _LARGE_BYTES = 1 << 20
-"""Files up to this size are not worth it."""
+"""Smaller files are neither allocated ahead nor written back."""
 _MAX_AHEAD_BYTES = 8 << 20
 _PAGE_BYTES = 4_096
 _NEVER = 1 << 63
@@ -69,15 +70,15 @@ class PosixDisk:
         return _OwnDescriptor(os.open(self._at(path), os.O_RDONLY))
 
     def sync_all(self) -> None:
-        """One wait for the whole file system; one for each file where the system cannot do that."""
+        """Sync the whole file system at once, or each file where the operating system has no call for that."""
         fd = os.open(self.root, os.O_RDONLY)
         try:
             if not _sync_file_system(fd):
-                self.sync_each()
+                self._sync_files()
         finally:
             os.close(fd)
 
-    def sync_each(self) -> None:
+    def _sync_files(self) -> None:
         for directory, _, names in os.walk(self.root):
             inside = os.path.relpath(directory, self.root)
             for name in names:
@@ -93,7 +94,7 @@ class PosixDisk:
 
 
 def _sync_file_system(fd: int) -> bool:
-    """False where there is no such call."""
+    """False if the operating system has no such call."""
     import ctypes  # only a stop needs it
 
     libc = ctypes.CDLL(None, use_errno=True)
@@ -106,14 +107,14 @@ def _sync_file_system(fd: int) -> bool:
 
 
 class PosixFile:
-    __slots__ = ("_fd", "_grown_at", "_has_spare_blocks", "_run_later", "_written_back", "size")
+    __slots__ = ("_fd", "_grow_at", "_has_spare_blocks", "_run_later", "_written_back", "size")
 
     def __init__(self, fd: int, run_later: RunLater | None = None) -> None:
         self._fd = fd
         self.size = os.fstat(fd).st_size
         self._run_later = run_later
         self._written_back = self.size
-        self._grown_at = _LARGE_BYTES if run_later is not None else _NEVER
+        self._grow_at = _LARGE_BYTES if run_later is not None else _NEVER
         self._has_spare_blocks = False
 
     def append(self, data: Bytes) -> None:
@@ -121,8 +122,8 @@ class PosixFile:
         if n != len(data):
             self._append_rest(memoryview(data), n)
         self.size += len(data)
-        if self.size >= self._grown_at:
-            self._grown()
+        if self.size >= self._grow_at:
+            self._grow()
 
     def read(self, pos: int, n: int) -> bytes:
         return os.pread(self._fd, n, pos)
@@ -131,7 +132,7 @@ class PosixFile:
         os.ftruncate(self._fd, n)
         self.size = n
         self._written_back = min(n, self._written_back)
-        self._grown_at = min(self._grown_at, max(n, _LARGE_BYTES))
+        self._grow_at = min(self._grow_at, max(n, _LARGE_BYTES))
         self._has_spare_blocks = False
 
     def sync(self) -> None:
@@ -145,9 +146,9 @@ class PosixFile:
             os.ftruncate(self._fd, self.size)  # frees them; only the handle that appends may do this
         os.close(self._fd)
 
-    def _grown(self) -> None:
+    def _grow(self) -> None:
         ahead = min(self.size // 4, _MAX_AHEAD_BYTES)
-        self._grown_at = self.size + ahead // 2  # half of it is left when the next part is allocated
+        self._grow_at = self.size + ahead // 2  # half of it is left when more is allocated
         whole = self.size - self.size % _PAGE_BYTES  # the next append is likely to write to the last page
         growth = _Growth(os.dup(self._fd), self.size, ahead, self._written_back, whole)
         if self._run_later is not None and self._run_later(growth):
@@ -157,19 +158,19 @@ class PosixFile:
             growth.close()
 
     def _append_rest(self, data: memoryview, done: int) -> None:
-        """A short write is legal (a signal, a nearly full disk): carry on, the next error is a real one."""
+        """A short write is legal (a signal, a nearly full disk): continue, the next error is a real one."""
         try:
             while done < len(data):
                 done += os.pwrite(self._fd, data[done:], self.size + done)
         except OSError:
-            os.ftruncate(self._fd, self.size)  # half a write would count as part of the file when it is next opened
+            os.ftruncate(self._fd, self.size)  # else half a write is part of the file when it is opened again
             raise
 
 
 class _Growth:
-    """Allocate blocks behind `size`, and start to write back what lies between two positions.
+    """Allocate blocks after `size`, and start writing back the bytes between two positions.
 
-    Both calls only save time: if they fail, nothing is missing. A full or broken disk fails the write or the fsync.
+    Both calls only save time, so their errors are ignored: on a full or broken disk the write or the fsync fails.
     """
 
     __slots__ = ("_ahead", "_end", "_fd", "_size", "_start")
@@ -183,8 +184,8 @@ class _Growth:
 
     def __call__(self) -> None:
         try:
-            _call("fallocate", self._fd, _KEEP_SIZE, self._size, self._ahead)
-            _call("sync_file_range", self._fd, self._start, self._end - self._start, _SYNC_FILE_RANGE_WRITE)
+            _call_libc("fallocate", self._fd, _KEEP_SIZE, self._size, self._ahead)
+            _call_libc("sync_file_range", self._fd, self._start, self._end - self._start, _SYNC_FILE_RANGE_WRITE)
         finally:
             self.close()
 
@@ -192,8 +193,8 @@ class _Growth:
         os.close(self._fd)
 
 
-def _call(function: str, fd: int, *arguments: int) -> None:
-    """A function of the C library that Python does not offer, if this system has it."""
+def _call_libc(function: str, fd: int, *arguments: int) -> None:
+    """Call a function of the C library that Python does not offer; no-op if the library has none."""
     import ctypes  # only nodes with large segments need it
 
     libc = ctypes.CDLL(None)
@@ -202,7 +203,7 @@ def _call(function: str, fd: int, *arguments: int) -> None:
 
 
 class _OwnDescriptor:
-    """One fsync on a descriptor nobody else knows, closed afterwards."""
+    """One fsync on a descriptor of its own, which it closes."""
 
     __slots__ = ("_fd",)
 

@@ -1,13 +1,13 @@
-"""P4: what a log knows of the producers that wrote to it, so that a batch sent twice is stored once.
+"""P4: what a log knows of its idempotent producers, so that a batch sent twice is stored once.
 
-Per producer id: its epoch and its last five batches. A batch equal in epoch and sequence range to one of these is a
-duplicate and is answered with the offsets it got then. Otherwise its epoch must not be lower, and its first sequence
-must follow the last one; a new epoch starts at 0. A producer of whom nothing is known (new, expired, or its records
+For each producer id: its epoch and its last five batches. A batch with the epoch and the sequence range of one of these
+is a duplicate; the answer has the offsets that it got the first time. Otherwise its epoch must not be lower, and its
+first sequence must follow the last one; a new epoch starts at 0. An unknown producer (new, expired, or with its records
 deleted) may start anywhere. Sequences wrap from 2**31 - 1 to 0.
 
-The state is a function of the log: it is rebuilt from batch headers. Kafka's snapshot files (`<offset>.snapshot`, the
-state before that offset) save most of the reading; they keep only each producer's last batch. Producers that have been
-silent for long are forgotten, and so are those that wrote longest ago when there are too many.
+The state is a function of the log and is rebuilt from batch headers. Kafka's snapshot files (`<offset>.snapshot`, the
+state before that offset) save most of the reading; they have only each producer's last batch. Producers that did not
+write for long are forgotten, and if there are too many, those that wrote longest ago.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from insync.wire.errors import ErrorCode
 
 BATCHES_KEPT = 5
 MAX_PRODUCERS = 10_000
-"""In one log. Anybody may make up producer ids; beyond this number those that wrote longest ago are forgotten."""
+"""In one log. Clients can invent producer ids; above this number, those that wrote longest ago are forgotten."""
 SNAPSHOT_VERSION = 1
 
 _MAX_SEQUENCE = 0x7FFFFFFF
@@ -33,7 +33,7 @@ _CRC_FROM = 6
 
 
 class Duplicate:
-    """The batch is in the log already, here."""
+    """The batch is in the log already, at these offsets."""
 
     __slots__ = ("first_offset", "last_offset", "timestamp")
 
@@ -72,13 +72,13 @@ class ProducerStates:
         self.producers: dict[int, Producer] = {}
 
     def check(self, header: BatchHeader) -> Duplicate | ErrorCode | None:
-        """Judge a client's batch before it is appended: None means append it."""
+        """Check a client's batch before it is appended: None means append it."""
         if header.producer_id < 0:
             return None
         producer = self.producers.get(header.producer_id)
         if producer is None:
             return None
-        return self.find_duplicate(producer, header) or self.refuse(producer, header)
+        return self.find_duplicate(producer, header) or self.check_sequence(producer, header)
 
     def find_duplicate(self, producer: Producer, header: BatchHeader) -> Duplicate | None:
         if producer.epoch != header.producer_epoch:
@@ -89,7 +89,7 @@ class ProducerStates:
                 return Duplicate(batch[2], batch[3], batch[4])
         return None
 
-    def refuse(self, producer: Producer, header: BatchHeader) -> ErrorCode | None:
+    def check_sequence(self, producer: Producer, header: BatchHeader) -> ErrorCode | None:
         if header.producer_epoch < producer.epoch:
             return ErrorCode.invalid_producer_epoch
         if header.producer_epoch > producer.epoch:
@@ -98,13 +98,13 @@ class ProducerStates:
         return None if header.base_sequence == expected else ErrorCode.out_of_order_sequence_number
 
     def update(self, header: BatchHeader) -> None:
-        """The batch is in the log, at the offsets its header says."""
+        """Take note of a batch that is in the log, at the offsets in its header."""
         if header.producer_id < 0:
             return
         producer = self.producers.get(header.producer_id)
         if producer is None:
             if len(self.producers) >= MAX_PRODUCERS:
-                self.make_room()
+                self.evict_oldest()
             producer = self.producers[header.producer_id] = Producer(header.producer_epoch)
         elif producer.epoch != header.producer_epoch:
             producer.epoch = header.producer_epoch
@@ -121,28 +121,28 @@ class ProducerStates:
                 )
             )
 
-    def make_room(self) -> None:
-        """By offset, not by time: every replica of the log forgets the same ones."""
-        longest_ago = sorted(self.producers, key=lambda key: self.producers[key].last_offset)
-        for key in longest_ago[: MAX_PRODUCERS // 10]:
+    def evict_oldest(self) -> None:
+        """By offset and not by time, so that every replica of the log forgets the same producers."""
+        oldest_first = sorted(self.producers, key=lambda key: self.producers[key].last_offset)
+        for key in oldest_first[: MAX_PRODUCERS // 10]:
             del self.producers[key]
 
     def rebuild(self, headers: Iterable[BatchHeader]) -> None:
         for header in headers:
             self.update(header)
 
-    def touched_since(self, offset: int) -> bool:
-        """Does the state rest on anything at or after `offset`?"""
+    def depends_on(self, offset: int) -> bool:
+        """Whether a batch at or after `offset` is part of the state."""
         return any(producer.last_offset >= offset for producer in self.producers.values())
 
     def expire(self, now: int, expiration_ms: int) -> None:
-        """Forget producers that have long been silent, by the time of their last batch."""
+        """Forget the producers whose last batch is older than `expiration_ms`."""
         old = [key for key, producer in self.producers.items() if now - producer.timestamp >= expiration_ms]
         for key in old:
             del self.producers[key]
 
     def encode(self) -> bytes:
-        """Kafka's ProducerSnapshot, version 1; fields of transactions are empty."""
+        """Kafka's ProducerSnapshot, version 1, without transactions."""
         data = bytearray(_PREFIX.pack(SNAPSHOT_VERSION, 0, len(self.producers)))
         for key, producer in self.producers.items():
             first, last = producer.batches[-1][2:4] if producer.batches else (-1, -1)

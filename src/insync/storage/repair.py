@@ -1,11 +1,11 @@
-"""Putting intact batches in the place of damaged ones, so that a crash leaves the old segment or the repaired one (D6).
+"""Replacing damaged batches by intact ones, so that a crash leaves the old segment or the repaired one (D6).
 
-The batches come from another replica. They have to fit exactly: sound, within the offsets that are damaged, in order,
-and of the leader epochs that this log has for these offsets, since one offset in one leader epoch is one record. Where
-the other replica has compacted them away, fewer records fit as well.
+The batches come from another replica. They have to fit exactly: sound, within the damaged offsets, in order, and of the
+leader epochs that this log has for these offsets, since an offset and a leader epoch identify a record. If the other
+replica has compacted some away, fewer records fit as well.
 
-The segment is copied with the new batches in it, off the event loop, and swapped in as a compacted one is. Only closed
-segments are replaced; a damaged range in the growing one closes it first.
+The segment is copied with the new batches, off the event loop, and swapped in as a compacted one is. Only closed
+segments are replaced: the active one is closed first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_TIMESTAMP = -1
 
 
 class Replacement:
-    """The batches for one damaged range, as they arrive; `next_offset` is what is still to be fetched."""
+    """The batches for one damaged range, as they arrive; `next_offset` is the next offset to fetch."""
 
     __slots__ = ("_batches", "_log", "damaged", "next_offset", "size")
 
@@ -38,18 +38,18 @@ class Replacement:
         self._batches: list[tuple[bytes, BatchHeader]] = []
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         return self.next_offset >= self.damaged.end_offset
 
     def add(self, records: Bytes) -> str | None:
-        """Take what another replica has from `next_offset` on; why it cannot be used, or None."""
+        """Add what another replica has from `next_offset` on; returns why it cannot be used, or None."""
         for at, header in batches.iter_headers(records):
-            if self.complete:
+            if self.is_complete:
                 return None
             if header.base_offset >= self.damaged.end_offset and self.may_have_gaps():
                 self.next_offset = self.damaged.end_offset
                 return None
-            problem = self.problem(records, at, header)
+            problem = self.find_problem(records, at, header)
             if problem is not None:
                 return problem
             self._batches.append((bytes(memoryview(records)[at : at + header.length]), header))
@@ -57,8 +57,8 @@ class Replacement:
             self.next_offset = header.next_offset
         return None
 
-    def problem(self, records: Bytes, at: int, header: BatchHeader) -> str | None:
-        """Safeguard, D6: an intact batch that is not of this place is as wrong here as a damaged one."""
+    def find_problem(self, records: Bytes, at: int, header: BatchHeader) -> str | None:
+        """Safeguard, D6: an intact batch of another place is as wrong here as a damaged one."""
         if header.magic != batches.MAGIC or header.last_offset_delta < 0 or not batches.crc_ok(records, at, header):
             return f"its batch at offset {header.base_offset} is damaged too"
         in_place = header.base_offset == self.next_offset or (
@@ -72,21 +72,21 @@ class Replacement:
         return None
 
     def may_have_gaps(self) -> bool:
-        """Only compaction leaves any. Elsewhere a batch further on may be one whose base offset is damaged."""
+        """Only compaction leaves gaps. Elsewhere, a batch further on may be one with a damaged base offset."""
         return self._log.config.compacts
 
     def batches(self, *, ends_segment: bool) -> list[tuple[bytes, BatchHeader]]:
-        """A segment ends where the next one starts: if compaction took the last batch, an empty one stands for it."""
-        found = list(self._batches)
+        """A segment ends where the next one starts: if compaction took the last batch, an empty one replaces it."""
+        replacement = list(self._batches)
         end = self.damaged.end_offset
-        if ends_segment and (not found or found[-1][1].next_offset < end):
+        if ends_segment and (not replacement or replacement[-1][1].next_offset < end):
             data = filtering.emptied(_placeholder(end - 1, self._log.epochs.epoch_at(end - 1)))
-            found.append((data, batches.read_header(data)))
-        return found
+            replacement.append((data, batches.read_header(data)))
+        return replacement
 
 
 class SegmentRepair:
-    """One segment with a range replaced: `run` is the job that writes it, `finish` on the log's thread swaps it in."""
+    """Replaces a range of a segment. The job `run` writes the copy; `finish` swaps it in on the log's thread."""
 
     __slots__ = (
         "_batches",
@@ -113,13 +113,13 @@ class SegmentRepair:
         self._segment = segment
         self._path = disks.join(log.directory, file_name(segment.base, LOG) + ".repair" + segment_swap.CLEANED)
         self._batches = replacement.batches(ends_segment=damaged.end >= segment.size)
-        segment.index_entries(0, 0)  # loaded here and not by the job
+        segment.index_entries(0, 0)  # loads the index here and not in the job
         self.new: Segment | None = None
         self._source, self._target = disks.open_file(log.disk, segment.paths()[0]), log.disk.open(self._path)
 
     def run(self) -> None:
         damaged, source, target = self._damaged, self._source, self._target
-        self.new = self._segment.replaced(
+        self.new = self._segment.with_replaced_bytes(
             damaged.start, damaged.end, damaged.start_offset, damaged.end_offset, self._batches
         )
         try:
@@ -133,17 +133,17 @@ class SegmentRepair:
             target.close()
 
     def _copy(self, source: DiskFile, target: DiskFile, start: int, end: int) -> None:
-        """Other damaged ranges stay damaged; bytes that are not known to be damaged have to be readable."""
+        """Other damaged ranges stay damaged; all other bytes have to be readable."""
         while start < end and self.new is not None:
             n = min(_CHUNK, end - start)
-            data = self._read(source, start, n)
+            data = self._read_source(source, start, n)
             if len(data) < n:
                 self.new = None
             target.append(data)
             start += n
 
-    def _read(self, source: DiskFile, start: int, n: int) -> bytes:
-        """Empty if something cannot be read that is not known to be damaged."""
+    def _read_source(self, source: DiskFile, start: int, n: int) -> bytes:
+        """Empty if bytes are unreadable that are not known to be damaged."""
         try:
             return source.read(start, n)
         except OSError as error:
@@ -155,12 +155,12 @@ class SegmentRepair:
         return disks.read_with_gaps(source, start, n)
 
     def abandon(self) -> None:
-        """The log is gone, and with it its directory."""
+        """The log was deleted, with its directory."""
         self.new = None
 
     def finish(self) -> bool:
-        """False if the log was cut, compacted or deleted meanwhile, or there is more damage than was known: then
-        nothing is replaced."""
+        """False, and nothing is replaced, if the log was truncated, compacted or deleted meanwhile, or if there is more
+        damage than was known."""
         log = self._log
         if self.new is None or log.truncation_count != self._truncation_count or self._segment not in log.segments:
             disks.remove_if_exists(log.disk, self._path)

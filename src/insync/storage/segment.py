@@ -1,4 +1,4 @@
-"""One file of batches with its two indexes. A log is a row of these; only the last one grows.
+"""One file of batches with its two indexes. A log is a sequence of segments; only the last one, the active one, grows.
 
 A segment is named after its first offset. Its file is opened, and its indexes are loaded, when they are first needed.
 Indexes that are missing or cannot be right are rebuilt from the batch headers.
@@ -28,12 +28,12 @@ _MAX_HINTS = 64
 _START = Struct(">qi")  # base offset, length after these twelve bytes
 
 
-class Cut(NamedTuple):
-    """Where a truncation cuts a segment."""
+class TruncationPoint(NamedTuple):
+    """Where to truncate a segment."""
 
     position: int
     end_offset: int
-    """At which the log then ends."""
+    """Where the log then ends."""
     damaged_offset: int | None
     """D6: the batches from this offset up to the end are damaged."""
 
@@ -69,15 +69,15 @@ class Segment:
         self.interval = interval
         self.hints: dict[int, int] = {}
         self.broken = False
-        """D6: its headers do not lead from one batch to the next; indexing it again would not help, and its largest
-        timestamp is not known."""
+        """D6: its headers do not lead from one batch to the next. Rebuilding the index would not help, and its largest
+        timestamp is unknown."""
         self.first_timestamp = self.top_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = -1
         self._since_index = 0
         self._verified = Extents()
-        self._written_from = size  # what lies behind was written by this process, and is in the page cache
+        self._written_from = size  # the bytes from here on were written by this process and are in the page cache
         self.read_position = 0
-        """Where what was read last begins."""
+        """The position of the last read."""
         self._indexed = size == 0
         self.index = OffsetIndex(base)
         self.times = TimeIndex(base)
@@ -121,7 +121,7 @@ class Segment:
             self.note(start + at, header.length, header.last_offset, header.max_timestamp)
 
     def note(self, position: int, n: int, last_offset: int, timestamp: int) -> None:
-        """Index a batch that stands at `position`."""
+        """Index the batch at `position`."""
         if position == 0:
             self.first_timestamp = timestamp
         if timestamp > self.top_timestamp:
@@ -129,12 +129,12 @@ class Segment:
             self.max_timestamp_offset = last_offset
         if self._since_index > self.interval:
             self.index.add(last_offset, position)
-            self._note_time()
+            self._add_time_entry()
             self._since_index = 0
         self._since_index += n
 
-    def full(self, n: int, last_offset: int, timestamp: int, segment_bytes: int, segment_ms: int) -> bool:
-        """Must the next append, of `n` bytes, go to a new segment?"""
+    def is_full(self, n: int, last_offset: int, timestamp: int, segment_bytes: int, segment_ms: int) -> bool:
+        """Whether the next append, of `n` bytes, must go to a new segment."""
         size = self.size
         if size == 0:
             return False
@@ -147,7 +147,7 @@ class Segment:
         )
 
     def truncate(self, position: int, offset: int) -> None:
-        """Cut at `position`, where the batch that holds `offset` starts."""
+        """Truncate at `position`, where the batch that holds `offset` starts."""
         self.file.truncate(position)
         self.size = position
         self._verified.truncate(position)
@@ -158,13 +158,13 @@ class Segment:
         self._refresh_tail()
 
     def save_indexes(self) -> None:
-        """The last time entry is the segment's largest timestamp: retention needs no more than that."""
+        """The last entry of the time index is the segment's largest timestamp, which is all that retention needs."""
         if not self._indexed:
-            return  # never looked at: nothing new
+            return  # not loaded, so unchanged
         _, index, times = self.paths()
         if not self.index and not self._disk.exists(index):
-            return  # so few batches that reading their headers again costs less than two files
-        self._note_time()
+            return  # reading the headers of so few batches again costs less than two files
+        self._add_time_entry()
         self.index.save(self._disk, index)
         self.times.save(self._disk, times)
 
@@ -174,13 +174,13 @@ class Segment:
             disks.remove_if_exists(self._disk, path)
 
     def set_aside(self) -> None:
-        """Out of the log, for an operator to look at: its bytes were synced, and may be the only copy."""
+        """Take it out of the log and keep it for an operator: its bytes were synced and may be the only copy."""
         self.close()
         self._disk.rename(self._path + LOG, self._dropped_path())
         self.remove()
 
     def keep_copy(self) -> None:
-        """As `set_aside`, of a segment that is about to be truncated."""
+        """Like `set_aside`, for a segment that is about to be truncated."""
         copy = self._disk.open(self._dropped_path())
         try:
             for position in range(0, self.size, _COPY_BYTES):
@@ -205,19 +205,19 @@ class Segment:
         self.read_position = position
         available = self.size - position
         if available <= max_bytes and limit_offset >= end_offset:
-            data = self._served(position, available, offset)
+            data = self._read_readable(position, available, offset)
             if len(data) == available:
                 self._hint(end_offset, self.size)
                 return data
         else:
-            data = self._served(position, min(available, max_bytes), offset)
+            data = self._read_readable(position, min(available, max_bytes), offset)
         cut = whole_batches(data, limit_offset)
         if cut:
-            return data if cut == len(data) else self._front(data, cut, position)
+            return data if cut == len(data) else self._take_front(data, cut, position)
         return self._first_batch(position, limit_offset) if min_one else b""
 
-    def _served(self, position: int, n: int, offset: int) -> bytes:
-        """D6: bytes as they are on disk, up to the first one that cannot be read; a batch header at least."""
+    def _read_readable(self, position: int, n: int, offset: int) -> bytes:
+        """D6: the bytes up to the first unreadable one, which must not be in the first batch's start."""
         try:
             data = self.file.read(position, n)
         except OSError as error:
@@ -225,18 +225,18 @@ class Segment:
                 raise
             data = self.file.read(position, disks.unreadable_ranges(self.file, position, n)[0][0] - position)
         if len(data) < min(n, _START.size):
-            raise CorruptSegmentError(self._path + LOG, offset, f"cannot read bytes from {position} on")
+            raise CorruptSegmentError(self._path + LOG, offset, f"unreadable bytes from position {position} on")
         return data
 
     def is_verified(self, start: int, end: int) -> bool:
-        """D6: whether all batches between these positions were verified in this uptime, or have just been written."""
+        """D6: whether all batches between two positions were verified, or written, by this process."""
         return start >= self._written_from or self._verified.covers(start, min(end, self._written_from))
 
     def mark_verified(self, start: int, end: int) -> None:
         if start < end:
             self._verified.add(start, end)
 
-    def _front(self, data: bytes, cut: int, position: int) -> bytes:
+    def _take_front(self, data: bytes, cut: int, position: int) -> bytes:
         if len(data) - cut >= _START.size:
             self._hint(_START.unpack_from(data, cut)[0], position + cut)
         return data[:cut]
@@ -244,41 +244,41 @@ class Segment:
     def locate(self, offset: int) -> int:
         """The position of the batch that holds `offset`."""
         position = self._walk(self._floor(offset), offset)
-        if position < 0 and not self.broken:  # the index misled, or there is no such batch
+        if position < 0 and not self.broken:  # the index is wrong, or there is no such batch
             known = (self.index, self.times, self.first_timestamp, self.top_timestamp, self.max_timestamp_offset)
             self.rebuild_index()
             position = self._walk(0, offset)
             if position < 0:
-                # Behind damage nothing can be indexed, and what was known of it is worth more.
+                # A rebuilt index ends at the damage: the old one is worth more.
                 self.index, self.times, self.first_timestamp, self.top_timestamp, self.max_timestamp_offset = known
                 self.broken = True
         if position < 0:
             raise CorruptSegmentError(self._path + LOG, offset, f"no batch with offset {offset}")
         return position
 
-    def find_cut(self, offset: int, end_offset: int) -> Cut:
+    def find_truncation_point(self, offset: int, end_offset: int) -> TruncationPoint:
         """D3: where the batch that holds `offset` starts; the segment ends at `end_offset`.
 
-        D6: headers may lie, and a cut before the right place would give up records that this replica acknowledged. So
-        the batch has to be sound. If it is not, the sound batches before it tell where it starts, or the batch that
-        starts at `offset` is recognised by its CRC. Without either, the file is cut in the damaged batch: what is left
-        of that stands for the offsets up to `offset`, and has to be repaired.
+        D6: headers may be damaged, and truncating too far would lose records that this replica acknowledged. So the
+        batch has to be sound. If it is not, the sound batches before it show where it starts, or the batch that starts
+        at `offset` is recognised by its CRC. Failing both, the file is truncated within the damaged batch: the rest of
+        that represents the offsets up to `offset`, and has to be repaired.
         """
         try:
             position = self.locate(offset)
             if self._is_in_place(position, end_offset):
-                return Cut(position, self.end_before(position), None)
+                return TruncationPoint(position, self.end_before(position), None)
         except CorruptSegmentError:
             pass
         position, end = self._sound_end(offset)
         if end == offset:
-            return Cut(position, offset, None)
-        following = self._search(position, offset)
-        stub = min(position + HEADER_SIZE - 1, self.size)  # too short to be taken for a batch
-        return Cut(stub if following is None else following, offset, end)
+            return TruncationPoint(position, offset, None)
+        following = self._find_batch(position, offset)
+        stub = min(position + HEADER_SIZE - 1, self.size)  # too short to be a batch
+        return TruncationPoint(stub if following is None else following, offset, end)
 
     def _is_in_place(self, position: int, end_offset: int) -> bool:
-        """Whether the batch at `position` is sound, its base offset included, which no CRC covers."""
+        """Whether the batch at `position` is sound, including its base offset, which the CRC does not cover."""
         header = self.header_at(position)
         following = position + header.length
         if following == self.size:
@@ -288,7 +288,7 @@ class Segment:
         return in_order and self._is_sound_batch(position)
 
     def _sound_end(self, offset: int) -> tuple[int, int]:
-        """Position and offset at which the sound batches end that lie right before `offset`, or before damage."""
+        """Position and offset at which the sound batches before `offset` end, or those before the damage."""
         entries = bisect_left(self.index.keys, offset)
         for entry in reversed(range(entries)):
             start = self.index.values[entry]
@@ -305,11 +305,11 @@ class Segment:
             position, end = at + header.length, header.next_offset
         return position, end
 
-    def _search(self, position: int, offset: int) -> int | None:
-        """The position, from `position` on, of the sound batch that starts at `offset`. Of several the last: the base
-        offsets of the others are damaged, and a cut that leaves too much is repaired."""
+    def _find_batch(self, position: int, offset: int) -> int | None:
+        """The position, from `position` on, of the sound batch that starts at `offset`. Of several the last one: the
+        base offsets of the others are damaged, and a truncation that leaves too much is repaired."""
         pattern = offset.to_bytes(8, "big")
-        found = None
+        match = None
         while self.size - position >= HEADER_SIZE:
             data = disks.read_with_gaps(self.file, position, min(_COPY_BYTES, self.size - position))
             if len(data) < HEADER_SIZE:
@@ -317,10 +317,10 @@ class Segment:
             at = data.find(pattern)
             while at >= 0:
                 if self._is_sound_batch(position + at):
-                    found = position + at
+                    match = position + at
                 at = data.find(pattern, at + 1)
             position += len(data) - len(pattern) + 1
-        return found
+        return match
 
     def _is_sound_batch(self, position: int) -> bool:
         header = self.header_at(position)
@@ -329,7 +329,7 @@ class Segment:
         return crc_ok(disks.read_with_gaps(self.file, position, header.length), 0, header)
 
     def end_before(self, position: int) -> int:
-        """Where the batches before `position` end; compaction may have left a gap between that and the next batch."""
+        """The offset at which the batches before `position` end; compaction may have left a gap after it."""
         entry = bisect_left(self.index.values, position)
         end = self.base
         for _, header in scan.headers(self.file, self.index.values[entry - 1] if entry else 0, position):
@@ -338,18 +338,18 @@ class Segment:
 
     @property
     def last_indexed(self) -> int:
-        """Where the batch of the last index entry starts; 0 if there is no entry or it does not point to a batch."""
+        """The position of the batch of the last index entry; 0 if there is no entry or it points to no batch."""
         file = self.file
         position = self.index.values[-1] if self.index else 0
         return position if position and scan.is_batch(file, position, self.size, self.index.keys[-1]) else 0
 
-    def near(self, offset: int) -> int:
-        """A position from which a walk comes to the batch that holds `offset`, as close to it as is known."""
+    def position_before(self, offset: int) -> int:
+        """A position from which a scan reaches the batch that holds `offset`, as close to it as is known."""
         position = self.hints.get(offset, -1)
         if position >= 0:
             return position
         position = self._floor(offset)
-        return position if position and self._plausible(self.header_at(position), offset) else 0
+        return position if position and self._is_plausible(self.header_at(position), offset) else 0
 
     def _floor(self, offset: int) -> int:
         if self._file is None:
@@ -357,11 +357,11 @@ class Segment:
         return max(0, self.index.floor(offset))
 
     def _walk(self, start: int, offset: int) -> int:
-        """D6: a header that cannot follow the one before is damaged, or the walk started between two batches."""
+        """D6: a header that cannot follow the previous one is damaged, or the scan started within a batch."""
         expected = self.base
         for position, header in scan.headers(self.file, start, self.size):
-            if position == start > 0 and not self._plausible(header, offset):
-                return -1  # at the front it may lie above the offset: what was there may be compacted away
+            if position == start > 0 and not self._is_plausible(header, offset):
+                return -1  # the first batch may start above the offset, if compaction took what was before it
             if header.magic != MAGIC or header.base_offset < expected or header.last_offset_delta < 0:
                 return -1
             if header.last_offset >= offset:
@@ -370,8 +370,7 @@ class Segment:
         return -1
 
     def index_entries(self, position: int, count: int) -> tuple[array[int], array[int]]:
-        """Up to `count` entries of the offset index from a position on: last offsets of batches, and their positions.
-        They are copies."""
+        """Copies of up to `count` entries of the offset index, from a position on: last offsets and positions."""
         if self._file is None and not self._indexed:
             self.open()
             self.close()
@@ -381,31 +380,33 @@ class Segment:
     def header_at(self, position: int) -> BatchHeader:
         return read_header(disks.read_with_gaps(self.file, position, HEADER_SIZE).ljust(HEADER_SIZE, b"\0"))
 
-    def _plausible(self, header: BatchHeader, offset: int) -> bool:
+    def _is_plausible(self, header: BatchHeader, offset: int) -> bool:
         return header.magic == MAGIC and self.base <= header.base_offset <= offset
 
     def _first_batch(self, position: int, limit_offset: int) -> bytes:
-        base, length = _START.unpack(self._served(position, _START.size, limit_offset - 1))
+        base, length = _START.unpack(self._read_readable(position, _START.size, limit_offset - 1))
         size = _START.size + length
         if not HEADER_SIZE <= size <= self.size - position:
-            raise CorruptSegmentError(self._path + LOG, base, f"a batch of {size} bytes at {position}")
-        data = self._served(position, size, base)
+            raise CorruptSegmentError(
+                self._path + LOG, base, f"a batch with a length of {size} bytes at position {position}"
+            )
+        data = self._read_readable(position, size, base)
         if len(data) < size:
-            raise CorruptSegmentError(self._path + LOG, base, f"cannot read the batch at {position}")
+            raise CorruptSegmentError(self._path + LOG, base, f"unreadable batch at position {position}")
         return b"" if base >= limit_offset else data
 
     def _hint(self, offset: int, position: int) -> None:
-        """Readers mostly go on where they stopped, or want what was just written."""
+        """Remember a position: readers mostly continue where they stopped, or want what was just written."""
         if len(self.hints) >= _MAX_HINTS:
             self.hints.clear()
         self.hints[offset] = position
 
     # --- repairing ---------------------------------------------------------------------------------------------------
 
-    def replaced(
+    def with_replaced_bytes(
         self, start: int, end: int, start_offset: int, end_offset: int, batches: list[tuple[bytes, BatchHeader]]
     ) -> Segment:
-        """This segment as it is indexed with `batches` in the place of the bytes from `start` to `end` (D6)."""
+        """A segment with the index of this one once `batches` replace the bytes from `start` to `end` (D6)."""
         self.index_entries(0, 0)  # loaded
         size = sum(len(data) for data, _ in batches)
         moved = size - (end - start)
@@ -437,7 +438,7 @@ class Segment:
         return file
 
     def open_unindexed(self) -> DiskFile:
-        """For recovery, which notes every batch itself."""
+        """For recovery, which indexes every batch itself."""
         self._indexed = True
         return self.open()
 
@@ -445,7 +446,7 @@ class Segment:
         if self._file is not None:
             self._file.close()
             self._file = None
-            self._written_from = self.size  # when it is read next, it may come from the disk
+            self._written_from = self.size  # the next read may come from the disk
 
     def reset_index(self) -> None:
         self.index = OffsetIndex(self.base)
@@ -463,7 +464,7 @@ class Segment:
         self.broken = end != self.size
 
     def _headers(self, start: int) -> Iterator[tuple[int, BatchHeader]]:
-        """The batches from a position on, as far as they can be this segment's; behind damage nothing is known."""
+        """The batches from a position on, up to the first one that cannot be part of this segment."""
         for position, header in scan.headers(self.file, start, self.size):
             if not 0 <= header.last_offset - self.base <= MAX_RELATIVE_OFFSET:
                 return
@@ -474,25 +475,25 @@ class Segment:
         offsets = disks.read_if_exists(self._disk, index)
         stamps = disks.read_if_exists(self._disk, times)
         sound = offsets is not None and stamps is not None and self.index.decode(offsets) and self.times.decode(stamps)
-        if not sound or self._points_outside() or not self._last_time_is_right():
+        if not sound or self._has_entries_outside() or not self._is_last_time_right():
             self.rebuild_index()
             return
         if self.index:
             self.first_timestamp = self.header_at(0).max_timestamp
         self._refresh_tail()
 
-    def _points_outside(self) -> bool:
+    def _has_entries_outside(self) -> bool:
         return bool(self.index) and (self.index.keys[0] < self.base or self.index.values[-1] >= self.size)
 
-    def _last_time_is_right(self) -> bool:
-        """Retention deletes by this timestamp: a damaged one would take the segment with it."""
+    def _is_last_time_right(self) -> bool:
+        """Retention deletes by this timestamp, so a damaged one could delete the segment."""
         if not self.times:
             return True
         position = self._walk(max(0, self.index.floor(self.times.values[-1])), self.times.values[-1])
         return position >= 0 and self.header_at(position).max_timestamp == self.times.keys[-1]
 
     def _refresh_tail(self) -> None:
-        """Take up what lies behind the last index entry, which no entry tells."""
+        """Set what depends on the batches after the last index entry."""
         last = self.index.values[-1] if self.index else 0
         self.top_timestamp = self.times.keys[-1] if self.times else NO_TIMESTAMP
         self.max_timestamp_offset = self.times.values[-1] if self.times else -1
@@ -505,7 +506,7 @@ class Segment:
                 self.first_timestamp = header.max_timestamp
             self._since_index += header.length
 
-    def _note_time(self) -> None:
+    def _add_time_entry(self) -> None:
         if self.top_timestamp > (self.times.keys[-1] if self.times else NO_TIMESTAMP):
             self.times.add(self.top_timestamp, self.max_timestamp_offset)
 

@@ -1,12 +1,11 @@
 """B9: directories that hold records and belong to no partition that the metadata names.
 
-They keep Kafka's name for them, `<topic>-<partition>.<id>-stray`, are never opened as logs, and stay until an operator
-removes or restores them (`insync strays`). Only a log whose deletion was committed is deleted: its directory is renamed
-to `<topic>-<partition>.<id>-delete` first, so that a crash cannot leave half of it under its own name.
+They have Kafka's name for them, `<topic>-<partition>.<id>-stray`, are never opened as logs, and stay until an operator
+removes or restores them (`insync strays`). Only a log whose deletion was committed is deleted. Its directory is first
+renamed to `<topic>-<partition>.<id>-delete`, so that a crash cannot leave half of it under its own name.
 
-Single files are set aside too, next to the log that they were part of: segments that recovery took out of a log
-although they had been synced (`-dropped`), and files of the metadata log that cannot be used (`.damaged`).
-`list_set_aside` finds all of it.
+Single files are set aside too, next to the log that they were part of: segments that had been synced and that recovery
+took out of a log (`-dropped`), and unusable files of the metadata log (`.damaged`). `list_set_aside` lists all of it.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from insync.storage.file_names import DROPPED, LOG
 
 DELETE, STRAY = "-delete", "-stray"
 DAMAGED = ".damaged"
-"""What the name of a file of the metadata log ends with that is of no use any more."""
+"""Suffix of an unusable file of the metadata log."""
 CAUSE_FILE = "stray.cause"
-"""In a stray: why it was set aside, as text."""
+"""In a stray directory: why it was set aside, as text."""
 MAX_NAME = 255
-"""No file system that we know takes longer names; a topic's may have 249 characters."""
+"""The longest file name of common file systems; a topic's name may have 249 characters."""
 
 
 def directory_name(partition: str, unique: str, suffix: str) -> str:
-    """`partition` is the name of a log's directory, such as orders-0; a long topic is cut short, as Kafka does."""
+    """`partition` is the name of a log's directory, such as orders-0. A long topic name is shortened, as in Kafka."""
     topic, _, index = partition.rpartition("-")
     ending = f"-{index}.{unique}{suffix}"
     return topic[: MAX_NAME - len(ending)] + ending
@@ -40,7 +39,7 @@ def is_stray(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """A directory or a file that no log uses any more."""
+    """A directory or a file that no log uses."""
 
     path: str
     size: int
@@ -53,32 +52,32 @@ class SetAside:
 
 def list_set_aside(disk: Disk, root: str, metadata_directory: str) -> list[SetAside]:
     """Everything that a node has set aside and that an operator may delete."""
-    found: list[SetAside] = []
+    items: list[SetAside] = []
     for name in disk.listdir(root):
         path = disks.join(root, name)
         if is_stray(name):
-            found.append(SetAside(path, size_of(disk, path), read_cause(disk, path)))
+            items.append(SetAside(path, measure_size(disk, path), read_cause(disk, path)))
         else:
-            found += dropped_segments(disk, path)
-    for name in _names(disk, metadata_directory):
+            items += list_dropped_segments(disk, path)
+    for name in _list_names(disk, metadata_directory):
         path = disks.join(metadata_directory, name)
         if name.endswith(DAMAGED):
-            found.append(SetAside(path, size_of(disk, path), "a file of the metadata log that was damaged"))
+            items.append(SetAside(path, measure_size(disk, path), "a damaged file of the metadata log"))
         elif name.endswith(DROPPED):
-            found.append(SetAside(path, size_of(disk, path), _DROPPED_CAUSE))
-    return found
+            items.append(SetAside(path, measure_size(disk, path), _DROPPED_CAUSE))
+    return items
 
 
-def dropped_segments(disk: Disk, directory: str) -> list[SetAside]:
+def list_dropped_segments(disk: Disk, directory: str) -> list[SetAside]:
     """The segments in a log's directory that recovery took out of the log."""
-    paths = [disks.join(directory, name) for name in _names(disk, directory) if name.endswith(DROPPED)]
+    paths = [disks.join(directory, name) for name in _list_names(disk, directory) if name.endswith(DROPPED)]
     return [SetAside(path, _file_size(disk, path), _DROPPED_CAUSE) for path in paths]
 
 
 _DROPPED_CAUSE = "recovery took it out of the log, which had lost records before it"
 
 
-def _names(disk: Disk, directory: str) -> list[str]:
+def _list_names(disk: Disk, directory: str) -> list[str]:
     try:
         return disk.listdir(directory)
     except OSError:
@@ -103,20 +102,20 @@ def set_aside(disk: Disk, directory: str, topic_id: UUID | None, cause: str) -> 
         disks.write_plainly(disk, disks.join(target, CAUSE_FILE), cause.encode())
     except OSError as error:
         if not disks.is_read_error(error) and not isinstance(error, FileNotFoundError):
-            raise  # else it is no directory, or one without permission: the finding tells the cause in this uptime
+            raise  # else it is not a directory, or there is no permission: only the finding has the cause
     return target
 
 
 def has_records(disk: Disk, directory: str) -> bool:
-    """Whether a segment, or one that recovery has taken out of the log, may have bytes in it."""
+    """Whether a segment, or one that recovery took out of the log, may have bytes in it."""
     try:
         return any(LOG in name and disk.size(disks.join(directory, name)) for name in disk.listdir(directory))
     except OSError:
-        return True  # it cannot be listed, or is no directory: there may be some
+        return True  # it cannot be listed, so there may be some
 
 
-def size_of(disk: Disk, path: str) -> int:
-    """The bytes in a file, or in all files of a directory, as far as they can be seen."""
+def measure_size(disk: Disk, path: str) -> int:
+    """The bytes in a file, or in all files of a directory, as far as they are accessible."""
     try:
         return sum(_file_size(disk, disks.join(path, name)) for name in disk.listdir(path) if name != CAUSE_FILE)
     except OSError:

@@ -218,7 +218,7 @@ class PartitionChecks:
         report = log.recovery
         if report is None or self._cluster.corrupted_batches:
             return  # D6: changed bytes are found later, and are not served
-        if report.bytes_cut:
+        if report.truncated_bytes:
             self._hit("tail_cut")
         offset = log.log_start
         while offset < log.leo:
