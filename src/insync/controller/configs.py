@@ -243,17 +243,13 @@ def _changed_min_isrs(image: Image, overlay: Overlay) -> Iterator[tuple[UUID, in
     """Topics whose MinISR the overlay changes, and the new value."""
     topic = int(Resource.TOPIC)
     names = list(image.topic_ids) if CLUSTER_DEFAULTS in overlay else [name for kind, name in overlay if kind == topic]
-    default = (_min_isr(image, "", {}), _min_isr(image, "", overlay))
+    default = (image.min_isr(""), image.min_isr("", overlay))
     for name in names:
         resource = (topic, name)
         has_own = resource in overlay or resource in image.configs
-        before, after = (_min_isr(image, name, {}), _min_isr(image, name, overlay)) if has_own else default
+        before, after = (image.min_isr(name), image.min_isr(name, overlay)) if has_own else default
         if before != after:
             yield image.topic_ids[name], after
-
-
-def _min_isr(image: Image, topic: str, overlay: Overlay) -> int:
-    return int(image.config_with(topic, configs.MIN_ISR, overlay))  # type: ignore[arg-type]
 
 
 # --- describing ------------------------------------------------------------------------------------------------------

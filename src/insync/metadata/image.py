@@ -2,13 +2,15 @@
 
 Only `apply` changes it: one record, one change, at a cost that does not grow with the cluster. Values are frozen, the
 maps are not; `copy` shares the values. A reader that acts on the outcome of several changes takes the merged `Changes`
-(Q7).
+(Q7). Indexes make the cost of a broker's event depend on that broker's partitions only. Sets are dicts with None for
+values: they iterate in insertion order, which is the same in every run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -17,10 +19,9 @@ from insync.metadata import configs
 from insync.metadata.broker import Broker, Endpoint, Feature
 from insync.metadata.changes import Changes
 from insync.metadata.configs import Resource
-from insync.metadata.partition import Partition, PartitionKey
-from insync.metadata.partition_map import PartitionMap
+from insync.metadata.partition import NO_LEADER, Partition, PartitionKey
 from insync.wire import metadata_records as records
-from insync.wire.types import one_uuid
+from insync.wire.types import ZERO_UUID, one_uuid
 
 MAX_EPOCH = 2**31 - 1
 """The largest epoch that a message can hold. At a thousand changes a second a partition reaches it in a month; with a
@@ -30,6 +31,9 @@ ConfigResource = tuple[int, str]
 """(resource type, resource name); the broker with the empty name means the cluster's defaults."""
 
 CLUSTER_DEFAULTS: ConfigResource = (Resource.BROKER, "")
+
+ConfigOverlay = Mapping[ConfigResource, dict[str, str]]
+_NOTHING: ConfigOverlay = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +47,10 @@ class RaisedMinIsr:
 class Image:
     __slots__ = (
         "_changes",
-        "_map",
+        "_hosted",
+        "_leaderless",
+        "_led",
+        "_reassigning",
         "brokers",
         "configs",
         "defaults",
@@ -51,6 +58,7 @@ class Image:
         "incomplete_topics",
         "next_producer_id",
         "offset",
+        "partitions",
         "raised_min_isr",
         "snapshot_end",
         "topic_ids",
@@ -73,7 +81,14 @@ class Image:
         self.raised_min_isr: dict[ConfigResource, RaisedMinIsr] = {}
         self.snapshot_end = -1
         """E8: the last offset that a loaded snapshot covers. It does not say which MinISR was raised before."""
-        self._map = PartitionMap()
+        self.partitions: dict[UUID, dict[int, Partition]] = {}
+        """By topic id and index."""
+        self._leaderless: dict[PartitionKey, None] = {}
+        self._reassigning: dict[PartitionKey, None] = {}
+        self._hosted: dict[int, dict[PartitionKey, None]] = {}
+        """By broker: the partitions that have a replica there."""
+        self._led: dict[int, dict[PartitionKey, None]] = {}
+        """By broker: the partitions that it leads."""
         self._changes = Changes()
 
     def copy(self) -> Image:
@@ -89,7 +104,11 @@ class Image:
         other.offset = self.offset
         other.raised_min_isr = dict(self.raised_min_isr)
         other.snapshot_end = self.snapshot_end
-        other._map = self._map.copy()
+        other.partitions = {topic_id: dict(partitions) for topic_id, partitions in self.partitions.items()}
+        other._leaderless = dict(self._leaderless)
+        other._reassigning = dict(self._reassigning)
+        other._hosted = {broker: dict(keys) for broker, keys in self._hosted.items()}
+        other._led = {broker: dict(keys) for broker, keys in self._led.items()}
         return other
 
     def copy_for_snapshot(self) -> Image:
@@ -100,7 +119,7 @@ class Image:
         other.configs = {resource: dict(values) for resource, values in self.configs.items()}
         other.features = dict(self.features)
         other.next_producer_id = self.next_producer_id
-        other._map.by_topic = {topic_id: dict(partitions) for topic_id, partitions in self._map.by_topic.items()}
+        other.partitions = {topic_id: dict(partitions) for topic_id, partitions in self.partitions.items()}
         return other
 
     # --- reading -------------------------------------------------------------------------------------------------
@@ -109,44 +128,48 @@ class Image:
     def is_empty(self) -> bool:
         return not (self.features or self.brokers or self.topics)
 
-    @property
-    def partitions(self) -> dict[UUID, dict[int, Partition]]:
-        return self._map.by_topic
-
     def complete_topic(self, name: str) -> UUID | None:
         """The id of the topic if it exists and is complete: clients see no other."""
         topic_id = self.topic_ids.get(name)
         return None if topic_id in self.incomplete_topics else topic_id
 
     def partition(self, key: PartitionKey) -> Partition | None:
-        return self._map.get(key)
+        partitions = self.partitions.get(key[0])
+        return None if partitions is None else partitions.get(key[1])
 
     def find(self, topic: str, index: int) -> Partition | None:
         topic_id = self.topic_ids.get(topic)
-        return None if topic_id is None else self._map.get((topic_id, index))
+        return None if topic_id is None else self.partition((topic_id, index))
 
     def all_partitions(self) -> list[Partition]:
-        return list(self._map)
+        return [partition for partitions in self.partitions.values() for partition in partitions.values()]
 
     def partitions_of(self, broker: int) -> list[Partition]:
-        return self._map.of_broker(broker)
+        """Every partition that has a replica on this broker."""
+        return [self.partitions[topic_id][index] for topic_id, index in self._hosted.get(broker, {})]
 
     def leads_any(self, broker: int) -> bool:
-        return self._map.leads_any(broker)
+        return bool(self._led.get(broker))
 
     def leaderless(self) -> list[Partition]:
-        return self._map.without_leader()
+        return [self.partitions[topic_id][index] for topic_id, index in self._leaderless]
 
     @property
     def has_leaderless(self) -> bool:
-        return bool(self._map.leaderless)
+        return bool(self._leaderless)
 
     def reassigning(self) -> list[Partition]:
-        return self._map.under_reassignment()
+        return [self.partitions[topic_id][index] for topic_id, index in self._reassigning]
 
-    def config(self, topic: str, name: str) -> configs.Value:
-        """The value for a topic: its own, else the cluster's default, this node's, or the built-in one."""
-        return self.config_with(topic, name, {})
+    def config(self, topic: str, name: str, overlay: ConfigOverlay = _NOTHING) -> configs.Value:
+        """The value for a topic: its own, else the cluster's default, this node's, or the built-in one.
+
+        `overlay` has configs that are decided but not applied yet.
+        """
+        key = configs.TOPIC_KEYS[name]
+        own = overlay.get((Resource.TOPIC, topic), self.configs.get((Resource.TOPIC, topic), {}))
+        shared = overlay.get(CLUSTER_DEFAULTS, self.configs.get(CLUSTER_DEFAULTS, {}))
+        return configs.value_of(key, own.get(name, shared.get(key.synonym, self.defaults.get(key.synonym))))
 
     def config_at(self, broker: int, topic: str, name: str) -> configs.Value:
         """The value for a topic at one broker: the broker's own default takes precedence over the cluster's."""
@@ -164,16 +187,9 @@ class Image:
         value = local.get(name, shared.get(name, self.defaults.get(name)))
         return configs.value_of(configs.BROKER_KEYS[name], value)
 
-    def config_with(self, topic: str, name: str, overlay: dict[ConfigResource, dict[str, str]]) -> configs.Value:
-        """As `config`, with configs in `overlay` that are decided but not applied yet."""
-        key = configs.TOPIC_KEYS[name]
-        own = overlay.get((Resource.TOPIC, topic), self.configs.get((Resource.TOPIC, topic), {}))
-        shared = overlay.get(CLUSTER_DEFAULTS, self.configs.get(CLUSTER_DEFAULTS, {}))
-        return configs.value_of(key, own.get(name, shared.get(key.synonym, self.defaults.get(key.synonym))))
-
-    def min_isr(self, topic: str) -> int:
+    def min_isr(self, topic: str, overlay: ConfigOverlay = _NOTHING) -> int:
         """The configured MinISR; the effective one also depends on the number of replicas (H1)."""
-        return int(self.config(topic, configs.MIN_ISR))  # type: ignore[arg-type]
+        return int(self.config(topic, configs.MIN_ISR, overlay))  # type: ignore[arg-type]
 
     def take_changes(self) -> Changes:
         changes, self._changes = self._changes, Changes()
@@ -228,7 +244,7 @@ class Image:
         topic_id = _topic_id_of(record, offset)
         self.topics[topic_id] = record.name
         self.topic_ids[record.name] = topic_id
-        if 0 not in self._map.by_topic.setdefault(topic_id, {}):
+        if 0 not in self.partitions.setdefault(topic_id, {}):
             self.incomplete_topics[topic_id] = None
         self._changes.topics[topic_id] = None
 
@@ -240,8 +256,12 @@ class Image:
         resource = (Resource.TOPIC, name)
         self.configs.pop(resource, None)
         self.raised_min_isr.pop(resource, None)
-        for key in self._map.remove_topic(record.topic_id):
-            self._changes.partition_deleted(key)
+        for partition in self.partitions.pop(record.topic_id, {}).values():
+            self._index_replicas(partition.key, partition.replicas, ())
+            self._led.get(partition.leader, {}).pop(partition.key, None)
+            self._leaderless.pop(partition.key, None)
+            self._reassigning.pop(partition.key, None)
+            self._changes.partition_deleted(partition.key)
         self._changes.topics.pop(record.topic_id, None)
         self._changes.deleted_topics[record.topic_id] = name
 
@@ -265,18 +285,20 @@ class Image:
         )
         if record.partition_id == 0:
             self.incomplete_topics.pop(record.topic_id, None)
-            self._map.sort_topic(record.topic_id)
+            partitions = self.partitions[record.topic_id]
+            if len(partitions) > 1:  # in the order of their indexes, in whatever order they were created
+                self.partitions[record.topic_id] = dict(sorted(partitions.items()))
 
     def _change_partition(self, record: records.PartitionChangeRecord, offset: int) -> None:
         key = (record.topic_id, record.partition_id)
-        partition = self._map.get(key)
+        partition = self.partition(key)
         if partition is None:
             raise InvariantError("S7", f"the record at offset {offset} changes the unknown partition {key}")
         self._put_partition(partition.changed_by(record))
 
     def _clear_elr(self, record: records.ClearElrRecord, offset: int) -> None:
-        named = self._map.by_topic.get(self.topic_ids.get(record.topic_name, UUID(int=0)), {})
-        partitions = self._map if not record.topic_name else named.values()
+        named = self.partitions.get(self.topic_ids.get(record.topic_name, ZERO_UUID), {})
+        partitions = named.values() if record.topic_name else self.all_partitions()
         for partition in [p for p in partitions if p.elr or p.last_known_elr]:
             epoch = partition.partition_epoch + 1
             self._put_partition(replace(partition, elr=(), last_known_elr=(), partition_epoch=epoch))
@@ -308,8 +330,8 @@ class Image:
 
     def _has_partitions(self, resource: ConfigResource) -> bool:
         if resource == CLUSTER_DEFAULTS:
-            return bool(self._map.by_topic)
-        return bool(self._map.by_topic.get(self.topic_ids.get(resource[1], UUID(int=0))))
+            return bool(self.partitions)
+        return bool(self.partitions.get(self.topic_ids.get(resource[1], ZERO_UUID)))
 
     def _set_feature(self, record: records.FeatureLevelRecord, offset: int) -> None:
         self.features[record.name] = record.feature_level
@@ -339,8 +361,31 @@ class Image:
     def _put_partition(self, partition: Partition) -> None:
         if max(partition.leader_epoch, partition.partition_epoch) > MAX_EPOCH:
             raise InvariantError("S7", f"{partition.name} has used up its epochs")
-        self._map.put(partition)
-        self._changes.partition_changed(partition.key)
+        partitions, key = self.partitions.setdefault(partition.topic_id, {}), partition.key
+        old = partitions.get(partition.index)
+        if old is None or old.replicas != partition.replicas:
+            self._index_replicas(key, () if old is None else old.replicas, partition.replicas)
+        if old is None or old.leader != partition.leader:
+            if old is not None:
+                self._led.get(old.leader, {}).pop(key, None)
+            if partition.leader == NO_LEADER:
+                self._leaderless[key] = None
+            else:
+                self._led.setdefault(partition.leader, {})[key] = None
+                self._leaderless.pop(key, None)
+        if partition.reassigning:
+            self._reassigning[key] = None
+        else:
+            self._reassigning.pop(key, None)
+        partitions[partition.index] = partition
+        self._changes.partition_changed(key)
+
+    def _index_replicas(self, key: PartitionKey, old: tuple[int, ...], new: tuple[int, ...]) -> None:
+        for broker in old:
+            if broker not in new:
+                self._hosted[broker].pop(key, None)  # already gone if a record names the broker twice
+        for broker in new:
+            self._hosted.setdefault(broker, {})[key] = None
 
 
 def _topic_id_of(record: records.TopicRecord | records.PartitionRecord, offset: int) -> UUID:

@@ -80,7 +80,7 @@ _RESOURCE_PARTS = Parts(
 )
 
 CREATE_TOPICS = ControllerApi(
-    decide=lambda controller, request, now: controller.create_topics(request, now),
+    decide=Controller.create_topics,
     refuse=lambda request, error: create_topics.CreateTopicsResponse(
         throttle_time=NO_DURATION,
         topics=tuple(
@@ -96,7 +96,7 @@ CREATE_TOPICS = ControllerApi(
 CONTROLLER_APIS: dict[str, ControllerApi] = {
     # --- between nodes ---
     "alter_partition": ControllerApi(  # I3, I4
-        decide=lambda controller, request, now: controller.alter_partition(request, now),
+        decide=Controller.alter_partition,
         refuse=lambda _, error: alter_partition.AlterPartitionResponse(
             throttle_time=NO_DURATION, error_code=error, topics=()
         ),
@@ -110,28 +110,28 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
         between_nodes=True,
     ),
     "broker_registration": ControllerApi(  # B1, B2
-        decide=lambda controller, request, now: controller.register_broker(request, now),
+        decide=Controller.register_broker,
         refuse=lambda _, error: broker_registration.BrokerRegistrationResponse(
             throttle_time=NO_DURATION, error_code=error
         ),
         between_nodes=True,
     ),
     "broker_heartbeat": ControllerApi(  # B3, B4, B7
-        decide=lambda controller, request, now: controller.broker_heartbeat(request, now),
+        decide=Controller.broker_heartbeat,
         refuse=lambda _, error: broker_heartbeat.BrokerHeartbeatResponse(
             throttle_time=NO_DURATION, error_code=error, should_shut_down=False
         ),
         between_nodes=True,
     ),
     "allocate_producer_ids": ControllerApi(  # P4
-        decide=lambda controller, request, now: controller.allocate_producer_ids(request, now),
+        decide=Controller.allocate_producer_ids,
         refuse=lambda _, error: allocate_producer_ids.AllocateProducerIdsResponse(
             throttle_time=NO_DURATION, error_code=error, producer_id_start=-1, producer_id_len=0
         ),
         between_nodes=True,
     ),
     "assign_replicas_to_dirs": ControllerApi(  # D6
-        decide=lambda controller, request, now: controller.assign_replicas_to_dirs(request, now),
+        decide=Controller.assign_replicas_to_dirs,
         refuse=lambda _, error: assign_replicas_to_dirs.AssignReplicasToDirsResponse(
             throttle_time=NO_DURATION, error_code=error, directories=()
         ),
@@ -140,7 +140,7 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
     # --- of clients, forwarded by brokers ---
     "create_topics": CREATE_TOPICS,
     "delete_topics": ControllerApi(
-        decide=lambda controller, request, now: controller.delete_topics(request, now),
+        decide=Controller.delete_topics,
         refuse=lambda request, error: delete_topics.DeleteTopicsResponse(
             throttle_time=NO_DURATION,
             responses=tuple(
@@ -156,7 +156,7 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
         ),
     ),
     "create_partitions": ControllerApi(
-        decide=lambda controller, request, now: controller.create_partitions(request, now),
+        decide=Controller.create_partitions,
         refuse=lambda request, error: create_partitions.CreatePartitionsResponse(
             throttle_time=NO_DURATION,
             results=tuple(
@@ -167,7 +167,7 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
         parts=Parts(asked=("topics",), answered=("results",), limit=PART_ITEMS, entry_key=lambda topic: topic.name),
     ),
     "alter_partition_reassignments": ControllerApi(  # R
-        decide=lambda controller, request, now: controller.alter_partition_reassignments(request, now),
+        decide=Controller.alter_partition_reassignments,
         refuse=lambda _, error: alter_partition_reassignments.AlterPartitionReassignmentsResponse(
             throttle_time=NO_DURATION, error_code=error, error_message=None, responses=()
         ),
@@ -180,13 +180,13 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
         ),
     ),
     "list_partition_reassignments": ControllerApi(  # R6
-        decide=lambda controller, request, now: controller.list_partition_reassignments(request, now),
+        decide=Controller.list_partition_reassignments,
         refuse=lambda _, error: list_partition_reassignments.ListPartitionReassignmentsResponse(
             throttle_time=NO_DURATION, error_code=error, error_message=None, topics=()
         ),
     ),
     "elect_leaders": ControllerApi(  # E1; the controller itself divides an election of all partitions, which it knows
-        decide=lambda controller, request, now: controller.elect_leaders(request, now),
+        decide=Controller.elect_leaders,
         refuse=lambda _, error: elect_leaders.ElectLeadersResponse(
             throttle_time=NO_DURATION, error_code=error, replica_election_results=()
         ),
@@ -199,21 +199,21 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
         ),
     ),
     "incremental_alter_configs": ControllerApi(  # E8
-        decide=lambda controller, request, now: controller.incremental_alter_configs(request, now),
+        decide=Controller.incremental_alter_configs,
         refuse=lambda request, error: incremental_alter_configs.IncrementalAlterConfigsResponse(
             throttle_time=NO_DURATION, responses=_refuse_resources(incremental_alter_configs, request, error)
         ),
         parts=_RESOURCE_PARTS,
     ),
     "alter_configs": ControllerApi(  # E8
-        decide=lambda controller, request, now: controller.alter_configs(request, now),
+        decide=Controller.alter_configs,
         refuse=lambda request, error: alter_configs.AlterConfigsResponse(
             throttle_time=NO_DURATION, responses=_refuse_resources(alter_configs, request, error)
         ),
         parts=_RESOURCE_PARTS,
     ),
     "unregister_broker": ControllerApi(  # I5
-        decide=lambda controller, request, now: controller.unregister_broker(request, now),
+        decide=Controller.unregister_broker,
         refuse=lambda _, error: unregister_broker.UnregisterBrokerResponse(
             throttle_time=NO_DURATION, error_code=error, error_message=None
         ),

@@ -39,7 +39,8 @@ def find_divergence(log: EpochLog, last_fetched_epoch: int, fetch_offset: int) -
     if last_fetched_epoch == NO_EPOCH:
         return None  # an empty log agrees with every other
     end = end_of_epoch(log, last_fetched_epoch)
-    return end if has_diverged(end, last_fetched_epoch, fetch_offset) else None
+    # The leader never had that epoch, or has less of it than the follower.
+    return end if end.epoch < last_fetched_epoch or end.end_offset < fetch_offset else None
 
 
 def end_of_epoch(log: EpochLog, epoch: int) -> EpochEnd:
@@ -49,11 +50,6 @@ def end_of_epoch(log: EpochLog, epoch: int) -> EpochEnd:
         return EpochEnd(*end)
     lowest = log.epochs.lowest()
     return EpochEnd(epoch, log.log_start if lowest is None else lowest[1])
-
-
-def has_diverged(leader_end: EpochEnd, last_fetched_epoch: int, fetch_offset: int) -> bool:
-    """D2: the leader never had that epoch, or has less of it than the follower."""
-    return leader_end.epoch < last_fetched_epoch or leader_end.end_offset < fetch_offset
 
 
 def truncation_offset(log: EpochLog, leader_end: EpochEnd) -> int:

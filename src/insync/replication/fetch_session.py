@@ -55,13 +55,6 @@ class CachedPartition:
         self.fetch_offset = self.leader_epoch = self.last_fetched_epoch = self.log_start = self.max_bytes = -1
         self.sent_hwm = self.sent_log_start = -1
 
-    def update(self, requested: fetch.FetchPartition) -> None:
-        self.fetch_offset = requested.fetch_offset
-        self.leader_epoch = requested.current_leader_epoch
-        self.last_fetched_epoch = requested.last_fetched_epoch
-        self.log_start = requested.log_start_offset
-        self.max_bytes = requested.partition_max_bytes
-
     def mark_dirty(self, woken: dict[Session, None]) -> None:
         session = self.session
         if session is not None:
@@ -108,7 +101,11 @@ class Session:
                 cached = self.partitions.get(key)
                 if cached is None:
                     cached = self.partitions[key] = CachedPartition(self, key)
-                cached.update(requested)
+                cached.fetch_offset = requested.fetch_offset
+                cached.leader_epoch = requested.current_leader_epoch
+                cached.last_fetched_epoch = requested.last_fetched_epoch
+                cached.log_start = requested.log_start_offset
+                cached.max_bytes = requested.partition_max_bytes
                 self.dirty[cached] = None
 
     def forget(self, topics: tuple[fetch.ForgottenTopic, ...]) -> None:
@@ -172,9 +169,10 @@ class SessionCache:
             if isinstance(existing, ErrorCode):
                 return existing
             session = existing
-            before = len(session.partitions)
-            session.forget(request.forgotten_topics_data)
-            self.partitions += len(session.partitions) - before
+            if request.forgotten_topics_data:
+                before = len(session.partitions)
+                session.forget(request.forgotten_topics_data)
+                self.partitions += len(session.partitions) - before
         before = len(session.partitions)
         session.add(request.topics)
         session.last_fetch_ms = now
