@@ -1,4 +1,4 @@
-"""The order of faults in a campaign, its end, and what becomes of one that gets stuck. No process is started here."""
+"""The order of faults in a campaign, its end, and what happens when it gets stuck. No process is started here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GOOD = Verdict((PartitionVerdict("chaos", 0, Counter(send=1, ack=1), 1, ()),))
 
 
 class FakeCluster:
-    """Nothing but what a campaign asks for."""
+    """Only what a campaign uses."""
 
     bootstrap = "127.0.0.1:1"
     mended = 0
@@ -70,19 +70,19 @@ class FakeWorkload:
 
 
 class World:
-    """Each fault takes a second of a clock that nothing else moves."""
+    """Each fault takes one second of a clock that nothing else moves."""
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.struck: list[str] = []
-        self.breaks = ""
-        self.freed: list[str] = []
+        self.injected: list[str] = []
+        self.failing_fault = ""
+        self.deleted: list[str] = []
 
-    def strike(self, name: str, scene: Any) -> str:
-        if name == self.breaks:
+    def inject(self, name: str, context: Any) -> str:
+        if name == self.failing_fault:
             raise ClusterError("node 1 does not answer")
         self.now += 1.0
-        self.struck.append(name)
+        self.injected.append(name)
         return name
 
 
@@ -92,9 +92,9 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     FakeCluster.mended = 0
     monkeypatch.setattr(campaign, "Cluster", FakeCluster)
     monkeypatch.setattr(campaign, "Workload", FakeWorkload)
-    monkeypatch.setattr(campaign, "strike", made.strike)
+    monkeypatch.setattr(campaign, "inject", made.inject)
     monkeypatch.setattr(campaign, "time", SimpleNamespace(monotonic=lambda: made.now))
-    monkeypatch.setattr(campaign, "_free", lambda _cluster, topic: made.freed.append(topic))
+    monkeypatch.setattr(campaign, "_delete_topic", lambda _cluster, topic: made.deleted.append(topic))
     return made
 
 
@@ -105,55 +105,59 @@ def _run(directory: Path, **plan: Any) -> Report:
 def test_every_fault_is_used_once_however_short_the_time(world: World, tmp_path: Path) -> None:
     report = _run(tmp_path)
     assert report.ok
-    assert sorted(world.struck) == ["a", "b", "c"]
-    assert [(each.at, each.seconds) for each in report.struck] == [(0.0, 1.0), (1.0, 1.0), (2.0, 1.0)]
+    assert sorted(world.injected) == ["a", "b", "c"]
+    assert [(fault.at, fault.seconds) for fault in report.faults] == [(0.0, 1.0), (1.0, 1.0), (2.0, 1.0)]
 
 
-def test_faults_come_in_rounds_until_the_time_is_over(world: World, tmp_path: Path) -> None:
+def test_faults_come_in_rounds_until_the_time_is_up(world: World, tmp_path: Path) -> None:
     _run(tmp_path, seconds=7.5)
-    assert len(world.struck) == 8
-    assert sorted(world.struck[:3]) == sorted(world.struck[3:6]) == ["a", "b", "c"]
+    assert len(world.injected) == 8
+    assert sorted(world.injected[:3]) == sorted(world.injected[3:6]) == ["a", "b", "c"]
 
 
-def test_a_long_run_has_legs_with_a_topic_each_and_keeps_only_what_it_is_told_to(world: World, tmp_path: Path) -> None:
+def test_each_leg_of_a_long_run_has_a_topic_and_its_history_is_kept_only_on_request(
+    world: World, tmp_path: Path
+) -> None:
     report = _run(tmp_path, seconds=7.5, leg_seconds=2.5, keep_histories=False)
     assert report.ok
-    assert len(world.struck) == 8
+    assert len(world.injected) == 8
     assert FakeCluster.topics == ["chaos", "chaos-2", "chaos-3"]
-    assert world.freed == ["chaos", "chaos-2"]
+    assert world.deleted == ["chaos", "chaos-2"]
     assert sorted(file.name for file in tmp_path.glob("*.jsonl")) == ["history-3.jsonl"]
     assert len(report.verdict.partitions) == 3
 
 
-def test_a_leg_that_shows_a_loss_is_the_last_and_stays(
+def test_a_leg_with_a_loss_is_the_last_and_its_history_is_kept(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FakeWorkload, "finish", lambda _self: BAD)
     report = _run(tmp_path, seconds=60.0, leg_seconds=2.5, keep_histories=False)
-    assert (report.ok, world.freed, len(world.struck)) == (False, [], 3)
+    assert (report.ok, world.deleted, len(world.injected)) == (False, [], 3)
     assert (tmp_path / campaign.HISTORY).exists()
 
 
 def test_the_seed_decides_the_order(world: World, tmp_path: Path) -> None:
     orders = []
     for number, seed in enumerate((1, 1, 2)):
-        world.struck.clear()
+        world.injected.clear()
         world.now = 0.0
         (tmp_path / str(number)).mkdir()
         _run(tmp_path / str(number), seconds=20.0, seed=seed)
-        orders.append(list(world.struck))
+        orders.append(list(world.injected))
     assert orders[0] == orders[1] != orders[2]
 
 
-def test_a_campaign_that_gets_stuck_mends_what_it_can_and_judges_what_there_is(world: World, tmp_path: Path) -> None:
-    world.breaks = "b"
+def test_a_stuck_campaign_mends_the_cluster_and_checks_the_history_it_has(world: World, tmp_path: Path) -> None:
+    world.failing_fault = "b"
     report = _run(tmp_path, faults=("b", "b"))
     assert report.stuck == "ClusterError: node 1 does not answer"
     assert (report.verdict, FakeCluster.mended) == (GOOD, 1)
     assert not report.ok
 
 
-def test_a_node_whose_code_failed_is_named(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_with_an_unexpected_exception_is_reported(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def finish(self: FakeWorkload) -> Verdict:
         (tmp_path / "nodes" / "node.log").write_text("Traceback (most recent call last):\n")
         return GOOD

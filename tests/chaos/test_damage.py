@@ -1,4 +1,4 @@
-"""Damage at rest does to files what its name says, to one partition, and to nothing else."""
+"""Each kind of damage changes the files it names, of one partition, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BROKER = "data/data"
 
 @pytest.fixture
 def node(tmp_path: Path) -> Path:
-    """The files of a node that was stopped cleanly."""
+    """The directory of a node that was stopped cleanly."""
     for name in (PARTITION, "chaos-1"):
         for file in ("0.log", "0.index", "0.timeindex", "7.snapshot", "leader-epoch-checkpoint", "partition.metadata"):
             _write(tmp_path / BROKER / name / file)
@@ -38,12 +38,12 @@ def _contents(node: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("kind", damage.KINDS)
-def test_damage_changes_what_it_says_and_nothing_else(node: Path, kind: str) -> None:
+def test_damage_changes_the_files_it_names_and_nothing_else(node: Path, kind: str) -> None:
     before = _contents(node)
-    done = damage.damage(node, kind, PARTITION, random.Random(1))
+    description = damage.damage(node, kind, PARTITION, random.Random(1))
     after = _contents(node)
     changed = [name for name in before if before[name] != after.get(name) and name != JOURNAL]
-    assert done is not None
+    assert description is not None
     assert changed
     assert JOURNAL not in after
     assert not any("chaos-1" in name for name in changed)
@@ -59,7 +59,7 @@ def test_one_bit_is_flipped_and_the_size_stays(node: Path) -> None:
     assert sum((a ^ b).bit_count() for a, b in pairs) == 1
 
 
-def test_what_is_not_there_is_not_damaged(node: Path) -> None:
+def test_a_missing_partition_is_not_damaged(node: Path) -> None:
     before = _contents(node)
     assert damage.damage(node, "partition removed", "other-0", random.Random(1)) is None
     assert _contents(node) == before

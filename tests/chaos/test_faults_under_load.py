@@ -1,4 +1,4 @@
-"""Three real processes, an unmodified client, one fault at a time: the clients' history is held against the log."""
+"""Three real processes, an unmodified client, one fault at a time: the clients' history is checked against the log."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from insync.chaos.faults import FAULTS, Scene, strike
+from insync import Cluster
+from insync.chaos.faults import FAULTS, FaultContext, inject
 from insync.chaos.workload.load import Load
 from insync.chaos.workload.workload import Workload
 from insync.history.verdict import Verdict
-from insync.testing import Cluster
 
 PARTITIONS = 3
 REPLICATED = {"partitions": PARTITIONS, "replication_factor": 3, "min_insync_replicas": 2}
 MOVABLE = {"partitions": PARTITIONS, "replication_factor": 2, "min_insync_replicas": 1}
-"""One of three brokers has no replica: there is somewhere to move to."""
+"""One of three brokers has no replica, so a replica can move there."""
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def cluster(running: Cluster) -> Iterator[Cluster]:
-    """Every test finds all nodes up, and none of them has met a defect."""
+    """All nodes are up before every test, and none has logged an exception after it."""
     running.mend()
     yield running
     for node in running.nodes.values():
@@ -40,21 +40,21 @@ def _verdict(cluster: Cluster, fault: str, topic: dict[str, int], path: Path) ->
     cluster.create_topic(name, **topic)
     load = Load(bootstrap=cluster.bootstrap, topic=name, partitions=PARTITIONS)
     with Workload(load, path / "history.jsonl") as workload:
-        scene = Scene(cluster, workload, random.Random(fault))
-        scene.gets_on()
-        strike(fault, scene)
+        context = FaultContext(cluster, workload, random.Random(fault))
+        context.wait_for_progress()
+        inject(fault, context)
         return workload.finish()
 
 
-@pytest.mark.parametrize("fault", [each for each in FAULTS if each not in ("rolling", "reassign")])
-def test_what_is_acknowledged_is_there_once_in_order_and_stays(cluster: Cluster, fault: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("fault", [name for name in FAULTS if name not in ("rolling", "reassign")])
+def test_acknowledged_records_are_kept_once_and_in_order(cluster: Cluster, fault: str, tmp_path: Path) -> None:
     """S6, S8, S9, S11, S13 as clients see them, and L5: every write is answered."""
     verdict = _verdict(cluster, fault, REPLICATED, tmp_path)
     assert verdict.ok, "\n".join(verdict.lines())
 
 
 def test_no_write_fails_in_a_rolling_restart(cluster: Cluster, tmp_path: Path) -> None:
-    """B7: leaderships are handed over before a node goes, so a client that retries notices nothing."""
+    """B7: leaderships are handed over before a node exits, so a client that retries sees no error."""
     verdict = _verdict(cluster, "rolling", REPLICATED, tmp_path)
     assert verdict.ok, "\n".join(verdict.lines())
     assert verdict.count("fail") == 0
@@ -67,8 +67,8 @@ def test_no_write_fails_while_a_leader_moves_to_another_broker(cluster: Cluster,
     assert verdict.count("fail") == 0
 
 
-def test_a_topic_that_may_lose_data_is_caught_when_it_does(cluster: Cluster, tmp_path: Path) -> None:
-    """All three lose power, and an unclean election makes do with what is left: the verdict is not blind."""
+def test_a_loss_is_detected(cluster: Cluster, tmp_path: Path) -> None:
+    """All three nodes lose power and an unclean election accepts what is left: the verdict reports it."""
     cluster.create_topic("may-lose", 1, min_insync_replicas=1, unclean_leader_election_enable=True)
     with Workload(Load(bootstrap=cluster.bootstrap, topic="may-lose", partitions=1), tmp_path / "h.jsonl") as workload:
         workload.wait_for_reads(50)

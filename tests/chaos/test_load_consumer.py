@@ -1,4 +1,4 @@
-"""A client that has gone silent is replaced, and nothing that it might hang in is called."""
+"""A consumer that has gone silent is replaced without calling anything that might hang."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from insync.history.history_file import RESET, Event
 
 
 class Client:
-    """Stands for one whose threads have locked each other out."""
+    """A client whose threads are deadlocked."""
 
     def close(self) -> None:
         raise AssertionError("this would never return")
@@ -21,7 +21,7 @@ class Client:
         GONE.append(self)
 
 
-class Noted:
+class Recorder:
     def __init__(self) -> None:
         self.events: list[Event] = []
 
@@ -32,7 +32,9 @@ class Noted:
 GONE: list[Client] = []
 
 
-def test_a_silent_client_is_left_alone_and_the_next_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_client_is_abandoned_and_its_replacement_continues_at_the_same_positions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assigned: list[dict[int, int]] = []
 
     def connect(reader: Any) -> Client:
@@ -40,13 +42,13 @@ def test_a_silent_client_is_left_alone_and_the_next_goes_on_where_it_was(monkeyp
         return Client()
 
     monkeypatch.setattr(Reader, "_connect", connect)
-    noted = Noted()
-    reader = Reader("reader", Load(bootstrap="nowhere:1", topic="orders", partitions=2), noted)  # type: ignore[arg-type]
+    recorder = Recorder()
+    reader = Reader("reader", Load(bootstrap="nowhere:1", topic="orders", partitions=2), recorder)  # type: ignore[arg-type]
     reader.positions.update({0: 7, 1: 9})
-    reader.begin_anew()
+    reader.replace_client()
     assert assigned == [{0: 0, 1: 0}, {0: 7, 1: 9}]
-    assert [(each.kind, each.partition, each.offset, each.error) for each in noted.events] == [
+    assert [(event.kind, event.partition, event.offset, event.error) for event in recorder.events] == [
         (RESET, 0, 7, "silent"),
         (RESET, 1, 9, "silent"),
     ]
-    assert GONE == []  # not even let go of: that would destroy it
+    assert GONE == []  # not garbage-collected either: that would destroy it

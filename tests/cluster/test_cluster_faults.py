@@ -1,4 +1,4 @@
-"""Each fault does to real processes what it says, and what it broke can be mended."""
+"""Each fault has its effect on real processes, and can be undone."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from stock_client import PATIENCE_S, read, write, write_to
+from stock_client import TIMEOUT_S, read, write, write_to
 
-from insync.testing import Cluster, ClusterError
+from insync import Cluster, ClusterError
 from insync.wire.errors import ErrorCode
 
 
@@ -21,7 +21,7 @@ def cluster(insync_session_cluster: Cluster) -> Cluster:
 
 
 def _topic(cluster: Cluster, request: pytest.FixtureRequest, **settings: object) -> str:
-    """One of the test's own."""
+    """Create a topic named after the test."""
     name = request.node.name.replace("_", "-")[:100]
     cluster.create_topic(name, **settings)
     return name
@@ -31,14 +31,14 @@ def _truncations(cluster: Cluster, node: int) -> list[str]:
     return [line for line in cluster.log_of(node).read_text().splitlines() if "event=truncated" in line]
 
 
-def test_a_leader_that_is_cut_off_is_replaced_and_loses_what_only_it_had(
+def test_a_leader_that_is_cut_off_is_replaced_and_truncates_its_unreplicated_records(
     cluster: Cluster, request: pytest.FixtureRequest
 ) -> None:
     topic = _topic(cluster, request)
     write(cluster, topic, ["before"])
     old = cluster.leader_of(topic)
     cluster.partition({old})
-    assert write_to(cluster, old, topic, "heard by nobody", acks=1, timeout_ms=1_000) is ErrorCode.none
+    assert write_to(cluster, old, topic, "not replicated", acks=1, timeout_ms=1_000) is ErrorCode.none
     assert write_to(cluster, old, topic, "not acknowledged", acks=-1, timeout_ms=500) is not ErrorCode.none
     new = cluster.wait_for_leader(topic, other_than=old)
     write(cluster, topic, ["after"], through=new)
@@ -46,13 +46,15 @@ def test_a_leader_that_is_cut_off_is_replaced_and_loses_what_only_it_had(
     cluster.heal()
     assert old in cluster.wait_for_isr(topic)
     assert read(cluster, topic) == ["before", "after"]
-    assert any(topic in line for line in _truncations(cluster, old)), "D3: the tail that nobody else had is cut off"
+    assert any(topic in line for line in _truncations(cluster, old)), (
+        "D3: the tail that no other replica had is truncated"
+    )
     cluster.kill(new)
     cluster.wait_for_leader(topic, other_than=new)
     assert read(cluster, topic) == ["before", "after"]
 
 
-def test_a_cut_does_not_keep_clients_from_any_node(cluster: Cluster, request: pytest.FixtureRequest) -> None:
+def test_clients_reach_every_node_during_a_cut(cluster: Cluster, request: pytest.FixtureRequest) -> None:
     topic = _topic(cluster, request)
     cluster.partition({1}, {2}, {3})
     leader = cluster.leader_of(topic)
@@ -63,36 +65,36 @@ def test_a_cut_does_not_keep_clients_from_any_node(cluster: Cluster, request: py
     assert read(cluster, topic)[-1] == "after"
 
 
-def test_a_node_started_during_a_cut_begins_on_its_side_of_it(cluster: Cluster, request: pytest.FixtureRequest) -> None:
+def test_a_node_started_during_a_cut_is_cut_off_too(cluster: Cluster, request: pytest.FixtureRequest) -> None:
     topic = _topic(cluster, request)
     cluster.wait_for_isr(topic)
-    lonely = cluster.leader_of(topic)
-    cluster.kill(lonely)
-    cluster.wait_for_leader(topic, other_than=lonely)
-    cluster.partition({lonely})
-    cluster.start(lonely)
+    isolated = cluster.leader_of(topic)
+    cluster.kill(isolated)
+    cluster.wait_for_leader(topic, other_than=isolated)
+    cluster.partition({isolated})
+    cluster.start(isolated)
     with pytest.raises(ClusterError, match=r"3 replicas of .* are in sync"):
         cluster.wait_for_isr(topic, size=3, timeout_s=1)
     cluster.heal()
-    assert lonely in cluster.wait_for_isr(topic, size=3)
+    assert isolated in cluster.wait_for_isr(topic, size=3)
 
 
-def test_a_cut_of_a_sleeping_node_is_in_force_when_it_wakes(cluster: Cluster, request: pytest.FixtureRequest) -> None:
+def test_a_cut_of_a_paused_node_is_in_force_when_it_resumes(cluster: Cluster, request: pytest.FixtureRequest) -> None:
     topic = _topic(cluster, request)
     cluster.wait_for_isr(topic)
     leader = cluster.leader_of(topic)
-    sleeper = next(node for node in cluster.nodes if node != leader)
-    cluster.pause(sleeper)
-    cluster.partition({sleeper})
+    paused = next(node for node in cluster.nodes if node != leader)
+    cluster.pause(paused)
+    cluster.partition({paused})
     cluster.wait_for_isr(topic, size=2)
-    cluster.resume(sleeper)
+    cluster.resume(paused)
     with pytest.raises(ClusterError, match="in sync"):
         cluster.wait_for_isr(topic, size=3, timeout_s=1)
     cluster.heal()
     cluster.wait_for_isr(topic, size=3)
 
 
-def test_a_power_cut_takes_what_was_not_flushed(cluster: Cluster, request: pytest.FixtureRequest) -> None:
+def test_a_power_cut_loses_what_was_not_flushed(cluster: Cluster, request: pytest.FixtureRequest) -> None:
     """S1 promises nothing here: one replica, and no flush before the acknowledgement."""
     lost = _topic(cluster, request, replication_factor=1, min_insync_replicas=1)
     values = [f"value-{i}" for i in range(50)]
@@ -106,7 +108,7 @@ def test_a_power_cut_takes_what_was_not_flushed(cluster: Cluster, request: pytes
     assert read(cluster, lost) == []
 
 
-def test_a_power_cut_takes_nothing_from_a_topic_that_flushes_every_record(
+def test_a_power_cut_loses_nothing_of_a_topic_that_flushes_every_record(
     cluster: Cluster, request: pytest.FixtureRequest
 ) -> None:
     kept = _topic(cluster, request, replication_factor=1, min_insync_replicas=1, flush_messages=1)
@@ -119,10 +121,10 @@ def test_a_power_cut_takes_nothing_from_a_topic_that_flushes_every_record(
     assert read(cluster, kept) == values
 
 
-def test_with_three_replicas_a_power_cut_takes_nothing_that_was_acknowledged(
+def test_with_three_replicas_a_power_cut_loses_nothing_acknowledged(
     cluster: Cluster, request: pytest.FixtureRequest
 ) -> None:
-    """S1: the others have it, in memory too."""
+    """S1: the other replicas have it, if only in memory."""
     topic = _topic(cluster, request)
     before, after = [f"before-{i}" for i in range(50)], [f"after-{i}" for i in range(50)]
     write(cluster, topic, before)
@@ -135,7 +137,9 @@ def test_with_three_replicas_a_power_cut_takes_nothing_that_was_acknowledged(
     assert read(cluster, topic) == before + after
 
 
-def test_a_node_whose_disk_is_full_ends_and_the_others_go_on(cluster: Cluster, request: pytest.FixtureRequest) -> None:
+def test_a_node_with_a_full_disk_exits_and_the_others_continue(
+    cluster: Cluster, request: pytest.FixtureRequest
+) -> None:
     topic = _topic(cluster, request)
     write(cluster, topic, ["before"])
     victim = cluster.leader_of(topic)
@@ -152,7 +156,7 @@ def test_a_node_whose_disk_is_full_ends_and_the_others_go_on(cluster: Cluster, r
     assert read(cluster, topic) == ["before", "during"]
 
 
-def test_a_controlled_shutdown_is_none_of_the_faults(cluster: Cluster, request: pytest.FixtureRequest) -> None:
+def test_a_restart_is_a_controlled_shutdown(cluster: Cluster, request: pytest.FixtureRequest) -> None:
     topic = _topic(cluster, request)
     leader = cluster.leader_of(topic)
     cluster.restart(leader)
@@ -178,33 +182,33 @@ def test_a_controlled_shutdown_is_none_of_the_faults(cluster: Cluster, request: 
         (lambda c: c.create_topic("fine", colour="red"), "'fine' was not created: INVALID_CONFIG"),
     ],
 )
-def test_a_mistake_is_told_with_what_to_do(cluster: Cluster, mistake: object, advice: str) -> None:
+def test_a_mistake_is_refused_with_advice(cluster: Cluster, mistake: object, advice: str) -> None:
     with pytest.raises(ClusterError, match=advice):
         mistake(cluster)
-    assert all(node.running for node in cluster.nodes.values()), "and nothing was done"
+    assert all(node.running for node in cluster.nodes.values()), "nothing was done"
 
 
-def test_what_only_a_running_node_can_do_is_refused_for_one_that_is_not(cluster: Cluster) -> None:
+def test_operations_on_a_paused_or_stopped_node_are_refused(cluster: Cluster) -> None:
     cluster.pause(3)
     with pytest.raises(ClusterError, match=r"node 3 is paused: resume\(3\) first"):
         cluster.stop(3)
     with pytest.raises(ClusterError, match=r"paused: 3; resume"):
         cluster.wait_until_ready()
     cluster.kill(3)
-    for act in (cluster.kill, cluster.stop, cluster.pause, cluster.resume):
+    for operation in (cluster.kill, cluster.stop, cluster.pause, cluster.resume):
         with pytest.raises(ClusterError, match=r"node 3 is not running: start\(3\) first"):
-            act(3)
+            operation(3)
 
 
-def test_topics_are_not_given_as_one_text() -> None:
+def test_topics_as_a_single_string_are_refused() -> None:
     with pytest.raises(ClusterError, match=r"write topics=\['orders'\]"):
         Cluster(topics="orders")
 
 
-def test_nodes_end_when_whoever_started_them_is_killed(tmp_path: Path) -> None:
+def test_nodes_stop_when_the_process_that_started_them_is_killed(tmp_path: Path) -> None:
     script = (
-        "import sys, insync.testing\n"
-        "cluster = insync.testing.Cluster(brokers=1, directory=sys.argv[1])\n"
+        "import sys, insync\n"
+        "cluster = insync.Cluster(brokers=1, directory=sys.argv[1])\n"
         "cluster.open()\n"
         "print(cluster.nodes[1].pid, flush=True)\n"
         "input()\n"
@@ -216,15 +220,15 @@ def test_nodes_end_when_whoever_started_them_is_killed(tmp_path: Path) -> None:
     pid = int(owner.stdout.readline())
     owner.send_signal(signal.SIGKILL)
     owner.communicate()
-    deadline = time.monotonic() + PATIENCE_S
-    while _runs(pid):
+    deadline = time.monotonic() + TIMEOUT_S
+    while _is_running(pid):
         assert time.monotonic() < deadline
         time.sleep(0.02)
     assert "event=stopped clean=true" in (tmp_path / "node-1" / "node.log").read_text()
 
 
-def _runs(pid: int) -> bool:
-    """An orphan that has ended may stay as a zombie where nobody collects it."""
+def _is_running(pid: int) -> bool:
+    """An orphan that has exited may remain as a zombie."""
     status = Path(f"/proc/{pid}/status")
     try:
         return "State:\tZ" not in status.read_text()

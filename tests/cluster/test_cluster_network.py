@@ -1,4 +1,4 @@
-"""A cut between two nodes, each with one end of it, in one event loop over real sockets."""
+"""A cut between two nodes, in one event loop and over real sockets."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pytest
 import uvloop
 
 from insync.cluster.faults import Faults
-from insync.cluster.network import CutNetwork, client_id
+from insync.cluster.network import CutNetwork, read_client_id
 from insync.server.peers import CLIENT_ID_PREFIX
 from insync.wire import codec
 from insync.wire.messages import api_versions
 
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 
 
 class End(asyncio.Protocol):
-    """One end of a connection: what it received, and whether it knows that the connection has ended."""
+    """One end of a connection: what it received, and whether it was notified of the end of the connection."""
 
     def __init__(self) -> None:
         self.received = b""
@@ -36,12 +36,12 @@ class End(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
 
-    def say(self, data: bytes) -> None:
+    def send(self, data: bytes) -> None:
         self.transport.writelines([data])
 
 
 class Pair:
-    """Nodes 1 and 2. Node 2 listens."""
+    """Nodes 1 and 2; node 2 listens."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -54,30 +54,30 @@ class Pair:
         return self.accepted[-1]
 
     async def connect(self) -> End:
-        """Node 1 to node 2."""
+        """Connect node 1 to node 2."""
         here = End()
         await self.one.connect(2, here, "127.0.0.1", self.port)
         return here
 
     async def link(self) -> tuple[End, End]:
-        """Its two ends, the one at node 2 after the first request."""
-        return await self._greet(await self.connect(), f"{CLIENT_ID_PREFIX}1")
+        """The two ends of a connection of node 1 to node 2, after its first request."""
+        return await self._send_first_request(await self.connect(), f"{CLIENT_ID_PREFIX}1")
 
     async def client(self) -> tuple[End, End]:
         here = End()
         await asyncio.get_running_loop().create_connection(lambda: here, "127.0.0.1", self.port)
-        return await self._greet(here, "somebody")
+        return await self._send_first_request(here, "some-client")
 
-    async def _greet(self, here: End, name: str) -> tuple[End, End]:
-        greeting = _request(name)
-        here.say(greeting)
-        await until(lambda: any(end.received == greeting for end in self.accepted))
-        there = next(end for end in self.accepted if end.received == greeting)
+    async def _send_first_request(self, here: End, name: str) -> tuple[End, End]:
+        request = _request(name)
+        here.send(request)
+        await until(lambda: any(end.received == request for end in self.accepted))
+        there = next(end for end in self.accepted if end.received == request)
         there.received = b""
         return here, there
 
     def cut(self, *, one_way: bool = False) -> None:
-        """What 1 says does not reach 2; nor, unless `one_way`, what 2 says 1."""
+        """Bytes of node 1 do not reach node 2 and, unless `one_way`, bytes of node 2 do not reach node 1."""
         one, two = frozenset({1}), frozenset({2})
         self.one.impose(Faults(mute_to=two, deaf_to=frozenset() if one_way else two))
         self.two.impose(Faults(deaf_to=one, mute_to=frozenset() if one_way else one))
@@ -94,139 +94,139 @@ def _request(name: str) -> bytes:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while not condition():
             await asyncio.sleep(0.001)
 
 
-async def _settled(both: Pair) -> None:
+async def _let_bytes_pass(both: Pair) -> None:
     """A whole exchange with a client in the same loop: whatever else was on its way has arrived by then."""
     here, there = await both.client()
-    here.say(b"ping")
+    here.send(b"ping")
     await until(lambda: there.received == b"ping")
-    there.say(b"pong")
+    there.send(b"pong")
     await until(lambda: here.received == b"pong")
 
 
-def scene(play: Callable[[Pair], Awaitable[None]]) -> Callable[[], None]:
-    @wraps(play)
+def with_pair(test_body: Callable[[Pair], Awaitable[None]]) -> Callable[[], None]:
+    @wraps(test_body)
     def test() -> None:
         async def run() -> None:
             both = Pair()
             sock = socket.create_server(("127.0.0.1", 0))
             both.port = sock.getsockname()[1]
             server = await both.two.listen(both.accept, sock, 10)
-            await play(both)
+            await test_body(both)
             server.close()
 
         uvloop.run(run())
 
-    del test.__wrapped__  # pytest takes its parameters for fixtures
+    del test.__wrapped__  # pytest would take its parameters for fixtures
     return test
 
 
-@scene
+@with_pair
 async def test_without_a_cut_bytes_pass_both_ways(both: Pair) -> None:
     here, there = await both.link()
-    here.say(b"ping")
-    there.say(b"pong")
+    here.send(b"ping")
+    there.send(b"pong")
     await until(lambda: (here.received, there.received) == (b"pong", b"ping"))
     here.transport.abort()
     await until(lambda: here.lost and there.lost)
 
 
-@scene
+@with_pair
 async def test_a_cut_is_silent(both: Pair) -> None:
-    """Nothing arrives, and neither end hears that the other has closed the connection."""
+    """Nothing arrives, and neither end notices that the other has closed the connection."""
     first, second = await both.link(), await both.link()
     both.cut()
     for end in (*first, *second):
-        end.say(b"lost")
+        end.send(b"lost")
     first[0].transport.abort()
     second[1].transport.close()
-    await _settled(both)
+    await _let_bytes_pass(both)
     assert [end.received for end in (*first, *second)] == [b""] * 4
     assert [end.lost for end in (*first, *second)] == [True, False, False, True]
 
 
-@scene
-async def test_a_process_that_dies_behind_a_cut_is_not_missed_before_it_heals(both: Pair) -> None:
+@with_pair
+async def test_the_death_of_a_process_behind_a_cut_is_noticed_only_after_the_cut(both: Pair) -> None:
     here, _ = await both.link()
     both.cut()
     for link in list(both.two.links):
         link._transport.abort()  # as the kernel does for a dead process
-    await _settled(both)
+    await _let_bytes_pass(both)
     assert not here.lost
     both.one.impose(Faults())
     await until(lambda: here.lost)
 
 
-@scene
-async def test_a_connection_opened_during_a_cut_waits_for_its_end(both: Pair) -> None:
+@with_pair
+async def test_opening_a_connection_waits_for_the_end_of_the_cut(both: Pair) -> None:
     both.cut()
     opening = asyncio.ensure_future(both.connect())
-    await _settled(both)
+    await _let_bytes_pass(both)
     assert not opening.done()
     both.heal()
-    here, there = await both._greet(await opening, f"{CLIENT_ID_PREFIX}1")
-    there.say(b"welcome")
+    here, there = await both._send_first_request(await opening, f"{CLIENT_ID_PREFIX}1")
+    there.send(b"welcome")
     await until(lambda: here.received == b"welcome")
 
 
-@scene
-async def test_connections_that_lived_through_a_cut_are_dropped_at_its_end(both: Pair) -> None:
+@with_pair
+async def test_connections_that_existed_during_a_cut_are_dropped_at_its_end(both: Pair) -> None:
     here, there = await both.link()
     both.cut()
-    here.say(b"lost")
+    here.send(b"lost")
     both.heal()
     await until(lambda: here.lost and there.lost)
     assert (here.received, there.received) == (b"", b"")
     here, there = await both.link()
-    here.say(b"again")
+    here.send(b"again")
     await until(lambda: there.received == b"again")
     assert len(both.one.links) == len(both.two.links) == 1
 
 
-@scene
-async def test_clients_notice_nothing_of_a_cut(both: Pair) -> None:
+@with_pair
+async def test_clients_are_not_affected_by_a_cut(both: Pair) -> None:
     here, there = await both.client()
     both.cut()
-    here.say(b"ping")
+    here.send(b"ping")
     await until(lambda: there.received == b"ping")
     both.heal()
-    await _settled(both)
+    await _let_bytes_pass(both)
     assert not here.lost
     assert not there.lost
 
 
-@scene
-async def test_a_one_way_cut_lets_the_other_way_pass(both: Pair) -> None:
+@with_pair
+async def test_a_one_way_cut_lets_bytes_pass_in_the_other_direction(both: Pair) -> None:
     here, there = await both.link()
     both.cut(one_way=True)
-    here.say(b"lost")
-    there.say(b"heard")
+    here.send(b"lost")
+    there.send(b"heard")
     await until(lambda: here.received == b"heard")
-    await _settled(both)
+    await _let_bytes_pass(both)
     assert there.received == b""
     opening = asyncio.ensure_future(both.connect())
-    await _settled(both)
-    assert not opening.done(), "a connection takes both directions to come about"
+    await _let_bytes_pass(both)
+    assert not opening.done(), "opening a connection takes both directions"
     there.transport.abort()
     await until(lambda: here.lost)
     opening.cancel()
 
 
-@scene
-async def test_a_request_that_arrives_from_a_cut_peer_on_a_new_connection_is_not_heard(both: Pair) -> None:
-    """The accepting node learns whose connection it is from the very bytes that it must not hear."""
+@with_pair
+async def test_the_first_request_of_a_cut_peer_on_a_new_connection_is_discarded(both: Pair) -> None:
+    """The accepting node learns the peer of a connection from the very bytes that it must discard."""
     both.cut()
     both.one.impose(Faults())  # its end of the cut is not in force yet, or no longer
     here = await both.connect()
-    here.say(_request(f"{CLIENT_ID_PREFIX}1"))
-    await _settled(both)
+    here.send(_request(f"{CLIENT_ID_PREFIX}1"))
+    await _let_bytes_pass(both)
     assert both.accepted[-2].received == b""
 
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 13, b"\0" * 14, b"\0" * 12 + b"\xff\xff"])
-def test_bytes_without_a_client_id_come_from_no_node(data: bytes) -> None:
-    assert client_id(data) is None
+def test_bytes_without_a_client_id_do_not_come_from_a_node(data: bytes) -> None:
+    assert read_client_id(data) is None

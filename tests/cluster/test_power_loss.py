@@ -1,4 +1,4 @@
-"""What a power cut leaves of a node's files, told from the notes that its disk took."""
+"""What a power cut leaves of a node's files, according to the journal of its disk."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from insync.storage.disk import Disk
 
 @pytest.fixture
 def disk(tmp_path: Path) -> FaultyDisk:
-    return _opened(tmp_path)
+    return _open_disk(tmp_path)
 
 
-def _opened(tmp_path: Path) -> FaultyDisk:
+def _open_disk(tmp_path: Path) -> FaultyDisk:
     return FaultyDisk(str(tmp_path / "data"), str(tmp_path / JOURNAL))
 
 
@@ -45,7 +45,7 @@ def test_bytes_that_were_not_synced_are_gone(disk: FaultyDisk, tmp_path: Path) -
     assert _content(disk, "log") == b"synced"
 
 
-def test_a_file_that_nothing_settled_is_gone(disk: FaultyDisk, tmp_path: Path) -> None:
+def test_a_file_that_was_never_made_durable_is_gone(disk: FaultyDisk, tmp_path: Path) -> None:
     disk.open("first").append(b"lost")
     disk.mkdir("a/b")
     disk.open("a/b/second").append(b"")
@@ -53,7 +53,7 @@ def test_a_file_that_nothing_settled_is_gone(disk: FaultyDisk, tmp_path: Path) -
     assert disk.listdir("") == []
 
 
-def test_syncing_a_file_settles_its_directories_too(disk: FaultyDisk, tmp_path: Path) -> None:
+def test_syncing_a_file_makes_its_directories_durable(disk: FaultyDisk, tmp_path: Path) -> None:
     disk.mkdir("a/b")
     file = disk.open("a/b/log")
     file.append(b"x")
@@ -71,14 +71,14 @@ def test_a_synced_directory_keeps_its_names_but_not_their_bytes(disk: FaultyDisk
     assert _content(disk, "a/index") == b""
 
 
-def test_a_file_replaced_atomically_is_there_whole(disk: FaultyDisk, tmp_path: Path) -> None:
+def test_a_file_replaced_atomically_is_complete(disk: FaultyDisk, tmp_path: Path) -> None:
     disks.write_atomically(disk, "state", b"one")
     disks.write_atomically(disk, "state", b"two, longer")
     assert _power_cut(tmp_path) == {}
     assert _content(disk, "state") == b"two, longer"
 
 
-def test_what_is_synced_through_a_handle_counts_under_the_later_name(disk: FaultyDisk, tmp_path: Path) -> None:
+def test_bytes_synced_through_a_handle_count_under_a_later_name(disk: FaultyDisk, tmp_path: Path) -> None:
     file = disk.open("log.swap")
     disk.rename("log.swap", "log")
     file.append(b"kept")
@@ -88,8 +88,8 @@ def test_what_is_synced_through_a_handle_counts_under_the_later_name(disk: Fault
     assert _content(disk, "log") == b"kept"
 
 
-def test_a_cut_during_a_sync_is_not_undone_by_its_end(disk: FaultyDisk, tmp_path: Path) -> None:
-    """Bytes written after the cut are new ones, though the file is as long as before."""
+def test_a_truncation_during_a_sync_is_not_undone_by_its_end(disk: FaultyDisk, tmp_path: Path) -> None:
+    """Bytes written after the truncation are not covered, though the file is as long as before."""
     file = disk.open("log")
     file.append(b"0123456789")
     disk.note("syncing", 7, file.inode, file.size)
@@ -100,7 +100,7 @@ def test_a_cut_during_a_sync_is_not_undone_by_its_end(disk: FaultyDisk, tmp_path
     assert _content(disk, "log") == b"0123"
 
 
-def test_a_sync_that_had_not_ended_settles_nothing(disk: FaultyDisk, tmp_path: Path) -> None:
+def test_an_unfinished_sync_makes_nothing_durable(disk: FaultyDisk, tmp_path: Path) -> None:
     file = disk.open("log")
     file.append(b"0123456789")
     disk.note("syncing", 7, file.inode, file.size)
@@ -108,36 +108,36 @@ def test_a_sync_that_had_not_ended_settles_nothing(disk: FaultyDisk, tmp_path: P
     assert not disk.exists("log")
 
 
-def test_the_next_process_goes_on_with_the_notes_of_the_last(disk: FaultyDisk, tmp_path: Path) -> None:
-    """kill -9 leaves the page cache alone: what the first process did not sync is at risk until somebody does."""
+def test_the_next_process_continues_the_journal(disk: FaultyDisk, tmp_path: Path) -> None:
+    """kill -9 keeps the page cache: what the first process did not sync is at risk until another sync."""
     file = disk.open("log")
     file.append(b"synced")
     file.sync()
     file.append(b" by nobody")
-    again = _opened(tmp_path)
+    again = _open_disk(tmp_path)
     again.open("log").append(b" either")
     assert _power_cut(tmp_path) == {"log": 17}
     assert _content(again, "log") == b"synced"
 
 
-def test_what_outlived_one_power_cut_is_safe_in_the_next(disk: FaultyDisk, tmp_path: Path) -> None:
+def test_what_survived_one_power_cut_survives_the_next(disk: FaultyDisk, tmp_path: Path) -> None:
     file = disk.open("log")
     file.append(b"old")
     file.sync()
     _power_cut(tmp_path)
-    again = _opened(tmp_path)
+    again = _open_disk(tmp_path)
     again.open("log").append(b" and new")
     assert _power_cut(tmp_path) == {"log": 8}
     assert _content(again, "log") == b"old"
 
 
-def test_a_number_of_a_removed_file_tells_nothing_about_the_next_file_that_has_it() -> None:
-    notes = ["created 1 5", "syncing 7 5 100", "synced 7", "renamed 1", "created 1 5"]
-    assert power_loss.read(notes).safe[5] == 0
+def test_a_reused_inode_number_starts_without_durable_bytes() -> None:
+    journal = ["created 1 5", "syncing 7 5 100", "synced 7", "renamed 1", "created 1 5"]
+    assert power_loss.replay_journal(journal).sizes[5] == 0
 
 
-def test_creations_before_a_rename_stay_because_the_rename_does(disk: FaultyDisk, tmp_path: Path) -> None:
-    """Changes of one directory happen in order: a later one that happened means that earlier ones did."""
+def test_creations_before_a_durable_rename_survive(disk: FaultyDisk, tmp_path: Path) -> None:
+    """Changes of a directory become durable in order: a later one implies all earlier ones."""
     disk.open("first")
     disk.open("second")
     disk.rename("second", "third")
@@ -146,7 +146,7 @@ def test_creations_before_a_rename_stay_because_the_rename_does(disk: FaultyDisk
     assert disk.listdir("") == ["first", "third"]
 
 
-def test_on_a_full_disk_only_writing_fails(disk: FaultyDisk) -> None:
+def test_on_a_full_disk_only_writes_fail(disk: FaultyDisk) -> None:
     file = disk.open("log")
     file.append(b"before")
     disk.full = True
@@ -161,7 +161,7 @@ def test_on_a_full_disk_only_writing_fails(disk: FaultyDisk) -> None:
 
 
 class _WorstLuck(random.Random):
-    """Nothing that was not synced reaches the platter."""
+    """Nothing that was not synced survives."""
 
     def random(self) -> float:
         return 0.0
@@ -181,32 +181,32 @@ _steps = st.lists(
 
 @given(_steps)
 @settings(max_examples=60, deadline=None)
-def test_the_simulated_disk_loses_the_same_when_it_has_no_luck(
+def test_the_simulated_disk_loses_the_same_in_the_worst_case(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str]]
 ) -> None:
-    place = tmp_path_factory.mktemp("disk")
-    simulated, real = SimDisk(), _opened(place)
-    with mock.patch("os.fsync"), mock.patch.object(posix, "_sync_file_system"):  # nobody cuts this machine's power
+    directory = tmp_path_factory.mktemp("disk")
+    simulated, real = SimDisk(), _open_disk(directory)
+    with mock.patch("os.fsync"), mock.patch.object(posix, "_sync_file_system"):  # no power cut here
         for disk in (simulated, real):
             _play(disk, steps)
     simulated.lossy_crash(_WorstLuck())
-    _power_cut(place)
+    _power_cut(directory)
     assert _tree(real) == _tree(simulated)
 
 
 def _play(disk: Disk, steps: list[tuple[str, str]]) -> None:
-    for what, path in steps:
-        if what == "sync_all":
+    for action, path in steps:
+        if action == "sync_all":
             disk.sync_all()
             continue
-        if what == "sync_dir":
+        if action == "sync_dir":
             disk.mkdir(path)
             disk.sync_dir(path)
             continue
         if "/" in path:
             disk.mkdir(disks.parent(path))
         file = disk.open(path)
-        if what == "append":
+        if action == "append":
             file.append(b"record")
         else:
             file.sync()
@@ -214,11 +214,11 @@ def _play(disk: Disk, steps: list[tuple[str, str]]) -> None:
 
 
 def _tree(disk: Disk, path: str = "") -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
+    tree: dict[str, bytes] = {}
     for name in disk.listdir(path):
         child = disks.join(path, name)
         try:
-            found |= {f"{child}/": b"", **_tree(disk, child)}
+            tree |= {f"{child}/": b"", **_tree(disk, child)}
         except OSError:
-            found[child] = disks.read_all(disk, child)
-    return found
+            tree[child] = disks.read_all(disk, child)
+    return tree

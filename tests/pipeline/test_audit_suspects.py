@@ -171,7 +171,7 @@ def test_the_sieve_lets_nothing_pass_that_the_judge_objects_to(data: st.DataObje
     columns, malformed = audit_history._consistent(columns)
     if malformed:
         return
-    judged = verdict.judge(events)
+    judged = verdict.check_history(events)
     if not judged.ok:
         assert audit_suspects.suspects(columns)
 

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from standalone import until
 
-from insync.chaos.faults import FAULTS, Scene, strike
+from insync.chaos.faults import FAULTS, FaultContext, inject
 from insync.chaos.workload.load import Load
 from insync.chaos.workload.workload import Workload
 from insync.history import history_file
@@ -81,13 +81,13 @@ def test_whoever_reads_has_each_acknowledged_record_once(spark: SparkSession, cl
         Workload(load, tmp_path / "history.jsonl") as workload,
         Following(spark, cluster.bootstrap, tmp_path / "lake"),
     ):
-        scene = Scene(cluster, workload, random.Random(ROUNDS))
-        scene.recovers()
+        context = FaultContext(cluster, workload, random.Random(ROUNDS))
+        context.wait_for_recovery()
         queries = [stored(spark, cluster.bootstrap, tmp_path), copied(spark, cluster.bootstrap, tmp_path)]
         for query in queries:
             until(lambda query=query: query.lastProgress, "the first batch")  # type: ignore[misc]
         for fault in FEW if not ROUNDS else list(FAULTS) * ROUNDS:
-            strike(fault, scene)
+            inject(fault, context)
             assert [query.exception() for query in queries] == [None, None]
         assert workload.finish().ok
     for query in queries:

@@ -1,4 +1,4 @@
-"""The examples of the guide are tests, and pass as they stand there."""
+"""The examples in the guide run as they are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import insync.cluster.cluster  # noqa: F401  once, and not again in every suite that runs here
+import insync.cluster.cluster  # noqa: F401  loaded once for all suites that run here
 
 pytest_plugins = ["pytester"]
 

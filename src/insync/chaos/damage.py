@@ -1,11 +1,11 @@
 """Damage at rest: what a bad disk, a careless operator or an old backup does to the files of a node that is down.
 
-Every kind of damage is a function of the node's log directory and one partition on it, and returns what it did. The
-node's process must have ended. `chaos` damages one node at a time, so that intact copies of everything that was
-acknowledged remain (S9).
+Each kind of damage is a function of the node's log directory and one partition in it; it returns what it did. The
+node's process must have exited. `faults` damages one node at a time, so that intact copies of everything acknowledged
+remain (S9).
 
-`DERIVED` files are rebuilt from others. `LOGS` are the data itself, `BIT_ROT` the same without a change of size, and
-`QUORUM` is what a voter has promised.
+`DERIVED` are files that are rebuilt from others, `LOGS` the data itself, `BIT_ROT` the data without a change of size,
+and `QUORUM` the state of a voter.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from pathlib import Path
 from insync.cluster.disk import JOURNAL
 
 Damage = Callable[[Path, str, random.Random], str | None]
-"""(log directory, name of a partition's directory, dice) -> what was done; None if there is nothing to damage."""
+"""(log directory, name of a partition's directory, random source) -> what was done; None without files to damage."""
 
 LOG_FILES = "*.log"
 BROKER, METADATA = "data", "metadata/__cluster_metadata-0"
-"""Where a node keeps the partitions of its broker, and the log of the quorum."""
+"""Where a node keeps its broker's partitions, and the metadata log."""
 
 
 def damage(node_directory: Path, kind: str, partition: str, rng: random.Random) -> str | None:
-    """What was done. From then on the files are what they are: a later power cut takes nothing more of them."""
+    """Returns what was done. The damaged files are durable: a later power cut takes nothing more of them."""
     done = KINDS[kind](node_directory / "data", partition, rng)
     if done is not None:
         (node_directory / JOURNAL).unlink(missing_ok=True)
@@ -57,7 +57,7 @@ def _emptied(*patterns: str) -> Damage:
 
 
 def _flipped(*patterns: str) -> Damage:
-    """One bit in each file."""
+    """Flip one bit in each file."""
 
     def flip(data: Path, partition: str, rng: random.Random) -> str | None:
         files = [file for file in _files(data, partition, patterns) if file.stat().st_size]
@@ -80,7 +80,7 @@ def _remove_partition(data: Path, partition: str, _rng: random.Random) -> str | 
 
 
 def _cut_log(where: str) -> Damage:
-    """The last segment loses some of its end, not necessarily at the end of a batch."""
+    """Cut off the end of the last segment, not necessarily at a batch boundary."""
 
     def cut(data: Path, partition: str, rng: random.Random) -> str | None:
         segments = sorted((data / where.format(partition)).glob(LOG_FILES))
@@ -104,7 +104,7 @@ def flip_bit(file: Path, at: int, bit: int = 0) -> None:
 
 
 def _files(data: Path, partition: str, patterns: tuple[str, ...]) -> list[Path]:
-    """In a fixed order; {} in a pattern stands for the partition."""
+    """Sorted; {} in a pattern stands for the partition."""
     return sorted(file for pattern in patterns for file in data.glob(pattern.format(partition)) if file.is_file())
 
 

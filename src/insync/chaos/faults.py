@@ -1,7 +1,7 @@
-"""Faults for a cluster under load: each breaks something, waits until clients get on, mends it, and waits for the rest.
+"""Faults for a cluster under load. Each injects a failure, waits until clients make progress, and undoes the failure.
 
-A fault leaves the cluster whole: every replica back in sync. So one fault follows another, and each is on its own: one
-node is missing at a time, and clients have to get on while it is. Only `storm` has faults that overlap.
+A fault ends with an intact cluster: all replicas in sync. So each fault acts alone: one node is missing at a time, and
+clients have to make progress without it. Only `storm` has faults that overlap.
 """
 
 from __future__ import annotations
@@ -13,79 +13,78 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from insync.chaos import damage as damages
-from insync.chaos.overlapping_faults import Storm
-from insync.chaos.workload.workload import PATIENCE_S, Workload
+from insync.chaos.overlapping_faults import OverlappingFaults
+from insync.chaos.workload.workload import TIMEOUT_S, Workload
 from insync.client import admin, topics
 from insync.client.client import Client
 from insync.cluster.cluster import Cluster
 
 T = TypeVar("T")
 
-PROGRESS = 20
-"""Acknowledged records on every partition that show that clients get on."""
+PROGRESS_RECORDS = 20
+"""Acknowledged records on every partition that count as progress."""
 STORM_S = 6.0
 SLOW_FSYNC_MS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class FaultContext:
     cluster: Cluster
     workload: Workload
     rng: random.Random
-    rotten: dict[int, int] = field(default_factory=dict)
-    """By partition, the node whose log has flipped bits."""
+    bit_rot_nodes: dict[int, int] = field(default_factory=dict)
+    """The node whose log has flipped bits, by partition."""
 
     @property
     def topic(self) -> str:
         return self.workload.load.topic
 
-    def some_partition(self) -> int:
+    def pick_partition(self) -> int:
         return self.rng.randrange(self.workload.load.partitions)
 
     def leader(self, partition: int) -> int:
         return self.cluster.wait_for_leader(self.topic, partition)
 
-    def follower(self, partition: int) -> int:
+    def pick_follower(self, partition: int) -> int:
         leader = self.leader(partition)
-        return self.rng.choice([each for each in self.cluster.isr_of(self.topic, partition) if each != leader])
+        return self.rng.choice([node for node in self.cluster.isr_of(self.topic, partition) if node != leader])
 
-    def controller(self) -> int:
-        """The active one."""
-        return ask(self.cluster.bootstrap, admin.describe_quorum).leader
+    def active_controller(self) -> int:
+        return call_cluster(self.cluster.bootstrap, admin.describe_quorum).leader
 
     def wait_for_voters(self) -> None:
-        """Every voter has what is committed."""
+        """Wait until every voter has all committed metadata."""
 
-        async def caught_up(client: Client) -> None:
-            async with asyncio.timeout(PATIENCE_S):
+        async def wait(client: Client) -> None:
+            async with asyncio.timeout(TIMEOUT_S):
                 while True:
                     quorum = await admin.describe_quorum(client)
                     if all(voter.log_end_offset >= quorum.high_watermark for voter in quorum.voters):
                         return
                     await asyncio.sleep(0.05)
 
-        ask(self.cluster.bootstrap, caught_up)
+        call_cluster(self.cluster.bootstrap, wait)
 
-    def gets_on(self) -> None:
-        self.workload.wait_for_acks(PROGRESS)
+    def wait_for_progress(self) -> None:
+        self.workload.wait_for_acks(PROGRESS_RECORDS)
 
-    def recovers(self) -> None:
-        """Every replica of every partition is back in sync, writes go through, and consumers read on."""
+    def wait_for_recovery(self) -> None:
+        """Wait until all replicas are in sync, writes succeed and consumers read on."""
         for partition in range(self.workload.load.partitions):
             self.cluster.wait_for_isr(self.topic, partition)
-        self.gets_on()
+        self.wait_for_progress()
         if self.workload.load.consumers:
-            self.workload.wait_for_reads(PROGRESS)
+            self.workload.wait_for_reads(PROGRESS_RECORDS)
 
 
-Fault = Callable[[Scene], str]
-"""Returns what it did."""
+Fault = Callable[[FaultContext], str]
+"""Returns a description of what it did."""
 
 
-def ask(bootstrap: str, question: Callable[[Client], Awaitable[T]]) -> T:
+def call_cluster(bootstrap: str, call: Callable[[Client], Awaitable[T]]) -> T:
     async def session() -> T:
-        async with Client.connect(bootstrap, timeout_s=PATIENCE_S) as client:
-            return await question(client)
+        async with Client.connect(bootstrap, timeout_s=TIMEOUT_S) as client:
+            return await call(client)
 
     return asyncio.run(session())
 
@@ -93,232 +92,237 @@ def ask(bootstrap: str, question: Callable[[Client], Awaitable[T]]) -> T:
 # --- processes -------------------------------------------------------------------------------------------------------
 
 
-def kill_leader(scene: Scene) -> str:
-    partition = scene.some_partition()
-    node = scene.leader(partition)
-    _kill(scene, node)
+def kill_leader(context: FaultContext) -> str:
+    partition = context.pick_partition()
+    node = context.leader(partition)
+    _kill(context, node)
     return f"kill -9 of node {node}, leader of partition {partition}"
 
 
-def kill_follower(scene: Scene) -> str:
-    partition = scene.some_partition()
-    node = scene.follower(partition)
-    _kill(scene, node)
+def kill_follower(context: FaultContext) -> str:
+    partition = context.pick_partition()
+    node = context.pick_follower(partition)
+    _kill(context, node)
     return f"kill -9 of node {node}, follower of partition {partition}"
 
 
-def kill_controller(scene: Scene) -> str:
-    node = scene.controller()
-    _kill(scene, node)
+def kill_controller(context: FaultContext) -> str:
+    node = context.active_controller()
+    _kill(context, node)
     return f"kill -9 of node {node}, the active controller"
 
 
-def _kill(scene: Scene, node: int) -> None:
-    scene.cluster.kill(node)
-    scene.gets_on()
-    scene.cluster.start(node)
+def _kill(context: FaultContext, node: int) -> None:
+    context.cluster.kill(node)
+    context.wait_for_progress()
+    context.cluster.start(node)
 
 
-def kill_all(scene: Scene) -> str:
-    nodes = list(scene.cluster.nodes)
+def kill_all(context: FaultContext) -> str:
+    nodes = list(context.cluster.nodes)
     for node in nodes:
-        scene.cluster.kill(node)
-    scene.cluster.mend()
-    return f"kill -9 of all nodes at once ({_listed(nodes)})"
+        context.cluster.kill(node)
+    context.cluster.mend()
+    return f"kill -9 of all nodes at once ({_join(nodes)})"
 
 
-def pause(scene: Scene) -> str:
-    """SIGSTOP until others have taken over: longer than the session timeout."""
-    partition = scene.some_partition()
-    node = scene.leader(partition)
-    scene.cluster.pause(node)
-    scene.cluster.wait_for_leader(scene.topic, partition, other_than=node)
-    scene.gets_on()
-    scene.cluster.resume(node)
-    return f"node {node}, leader of partition {partition}, asleep until it was replaced"
+def pause(context: FaultContext) -> str:
+    """SIGSTOP for longer than the session timeout, until another leader is elected."""
+    partition = context.pick_partition()
+    node = context.leader(partition)
+    context.cluster.pause(node)
+    context.cluster.wait_for_leader(context.topic, partition, other_than=node)
+    context.wait_for_progress()
+    context.cluster.resume(node)
+    return f"node {node}, leader of partition {partition}, paused until it was replaced"
 
 
-def rolling(scene: Scene) -> str:
+def rolling(context: FaultContext) -> str:
     """Controlled shutdowns, one after the other (B7)."""
-    nodes = list(scene.cluster.nodes)
-    scene.rng.shuffle(nodes)
+    nodes = list(context.cluster.nodes)
+    context.rng.shuffle(nodes)
     for node in nodes:
-        scene.cluster.restart(node)
-        scene.recovers()
-    return f"orderly restarts of nodes {_listed(nodes)}"
+        context.cluster.restart(node)
+        context.wait_for_recovery()
+    return f"controlled restarts of nodes {_join(nodes)}"
 
 
 # --- the network -----------------------------------------------------------------------------------------------------
 
 
-def cut(scene: Scene) -> str:
-    """A leader that hears nobody, or is heard by nobody, or both; clients still reach it."""
-    partition = scene.some_partition()
-    node = scene.leader(partition)
-    others = [each for each in scene.cluster.nodes if each != node]
-    how, groups, one_way = scene.rng.choice(
+def cut(context: FaultContext) -> str:
+    """Cut a leader off from its peers in one or both directions; clients still reach it."""
+    partition = context.pick_partition()
+    node = context.leader(partition)
+    others = [other for other in context.cluster.nodes if other != node]
+    how, groups, one_way = context.rng.choice(
         [
             ("cut off", ([node], others), False),
             ("unheard", ([node], others), True),
             ("deaf", (others, [node]), True),
         ]
     )
-    scene.cluster.partition(*groups, one_way=one_way)
-    scene.cluster.wait_for_leader(scene.topic, partition, other_than=node)
-    scene.gets_on()
-    scene.cluster.heal()
+    context.cluster.partition(*groups, one_way=one_way)
+    context.cluster.wait_for_leader(context.topic, partition, other_than=node)
+    context.wait_for_progress()
+    context.cluster.heal()
     return f"node {node}, leader of partition {partition}, {how} until it was replaced"
 
 
 # --- disks -----------------------------------------------------------------------------------------------------------
 
 
-def lossy(scene: Scene) -> str:
-    """A power cut of one node: fewer than MinISR lose data, so nothing acknowledged may be lost (S9)."""
-    partition = scene.some_partition()
-    node = scene.leader(partition)
-    lost = scene.cluster.lose_unflushed(node)[node]
-    scene.gets_on()
-    scene.cluster.start(node)
+def lossy(context: FaultContext) -> str:
+    """A power cut of one node: fewer than MinISR nodes lose data, so nothing acknowledged may be lost (S9)."""
+    partition = context.pick_partition()
+    node = context.leader(partition)
+    lost = context.cluster.lose_unflushed(node)[node]
+    context.wait_for_progress()
+    context.cluster.start(node)
     return f"node {node}, leader of partition {partition}, lost {sum(lost.values()):,} unflushed bytes in a power cut"
 
 
-def disk_full(scene: Scene) -> str:
-    """A node whose disk takes nothing any more ends; it comes back once there is room."""
-    partition = scene.some_partition()
-    node = scene.leader(partition)
-    scene.cluster.fill_disk(node)
-    scene.cluster.wait_until_ended(node)
-    scene.gets_on()
-    scene.cluster.free_disk(node)
-    scene.cluster.start(node)
+def disk_full(context: FaultContext) -> str:
+    """A node whose disk is full exits; it is started again once there is room."""
+    partition = context.pick_partition()
+    node = context.leader(partition)
+    context.cluster.fill_disk(node)
+    context.cluster.wait_until_ended(node)
+    context.wait_for_progress()
+    context.cluster.free_disk(node)
+    context.cluster.start(node)
     return f"disk full on node {node}, leader of partition {partition}"
 
 
-def slow_disk(scene: Scene) -> str:
-    """Every disk is slow when the controllers elect: the election must not time out before it is on disk (Q4)."""
-    node = scene.controller()
-    for other in scene.cluster.nodes:
-        scene.cluster.slow_disk(other, SLOW_FSYNC_MS)
-    _kill(scene, node)
-    for other in scene.cluster.nodes:
-        scene.cluster.slow_disk(other, 0)
+def slow_disk(context: FaultContext) -> str:
+    """All disks are slow during a controller election, which must not time out before its votes are on disk (Q4)."""
+    node = context.active_controller()
+    for other in context.cluster.nodes:
+        context.cluster.slow_disk(other, SLOW_FSYNC_MS)
+    _kill(context, node)
+    for other in context.cluster.nodes:
+        context.cluster.slow_disk(other, 0)
     return f"every fsync took {SLOW_FSYNC_MS} ms longer while node {node}, the active controller, was replaced"
 
 
 # --- damage at rest --------------------------------------------------------------------------------------------------
 
 
-def damage(scene: Scene) -> str:
-    """A node that is down loses files, or parts of them, while the others go on."""
-    partition = scene.some_partition()
-    node = scene.rng.choice(scene.cluster.isr_of(scene.topic, partition))
-    return _damage_one(scene, {**damages.DERIVED, **damages.LOGS}, partition, node)
+def damage(context: FaultContext) -> str:
+    """A node that is down loses files, or parts of them, while the others continue."""
+    partition = context.pick_partition()
+    node = context.rng.choice(context.cluster.isr_of(context.topic, partition))
+    return _damage_stopped_node(context, {**damages.DERIVED, **damages.LOGS}, partition, node)
 
 
-def bit_rot(scene: Scene) -> str:
-    """The same, with a bit in a log that no size tells of (D6). It may not be found before it is read, so of each
-    partition it is always the same node that is hit: the other copies are intact."""
-    partition = scene.some_partition()
-    if scene.rotten.get(partition) not in _replicas(scene, partition):
-        scene.rotten[partition] = scene.rng.choice(scene.cluster.isr_of(scene.topic, partition))
-    return _damage_one(scene, damages.BIT_ROT, partition, scene.rotten[partition])
+def bit_rot(context: FaultContext) -> str:
+    """Flip a bit in the log of a node that is down, which no file size shows (D6).
+
+    It may stay undetected until it is read, so each partition is always damaged on the same node: the other copies
+    stay intact.
+    """
+    partition = context.pick_partition()
+    if context.bit_rot_nodes.get(partition) not in _replicas(context, partition):
+        context.bit_rot_nodes[partition] = context.rng.choice(context.cluster.isr_of(context.topic, partition))
+    return _damage_stopped_node(context, damages.BIT_ROT, partition, context.bit_rot_nodes[partition])
 
 
-def damage_quorum(scene: Scene) -> str:
-    """A voter that is down loses what it has promised (Q8). It has it back before the next fault."""
-    voters = [node.id for node in scene.cluster.nodes.values() if "controller" in node.roles]
-    node = scene.rng.choice(voters)
-    how = _end(scene, node)
-    scene.gets_on()
-    done = _spoil(scene, node, 0, damages.QUORUM)
-    scene.cluster.start(node)
-    scene.wait_for_voters()
-    return f"node {node} {how}, then {done}"
+def damage_quorum(context: FaultContext) -> str:
+    """A voter that is down loses its quorum state (Q8); it has restored it before the next fault."""
+    voters = [node.id for node in context.cluster.nodes.values() if "controller" in node.roles]
+    node = context.rng.choice(voters)
+    how = _stop_or_kill(context, node)
+    context.wait_for_progress()
+    damaged = _damage_files(context, node, 0, damages.QUORUM)
+    context.cluster.start(node)
+    context.wait_for_voters()
+    return f"node {node} {how}, then {damaged}"
 
 
-def damage_stopped(scene: Scene) -> str:
-    """All nodes are stopped cleanly, one is damaged, all start: its clean stop does not vouch for it (B5, B6)."""
-    partition = scene.some_partition()
-    node = scene.rng.choice((scene.leader(partition), scene.follower(partition)))
-    scene.cluster.stop_all()
-    done = _spoil(scene, node, partition, {**damages.DERIVED, **damages.LOGS})
-    scene.cluster.mend()
-    return f"all nodes stopped, then {done} on node {node}"
+def damage_stopped(context: FaultContext) -> str:
+    """All nodes stop cleanly and one is damaged: its clean shutdown does not vouch for its data (B5, B6)."""
+    partition = context.pick_partition()
+    node = context.rng.choice((context.leader(partition), context.pick_follower(partition)))
+    context.cluster.stop_all()
+    damaged = _damage_files(context, node, partition, {**damages.DERIVED, **damages.LOGS})
+    context.cluster.mend()
+    return f"all nodes stopped, then {damaged} on node {node}"
 
 
-def _damage_one(scene: Scene, kinds: dict[str, damages.Damage], partition: int, node: int) -> str:
-    how = _end(scene, node)
-    scene.gets_on()
-    done = _spoil(scene, node, partition, kinds)
-    scene.cluster.start(node)
-    return f"node {node} {how}, then {done}"
+def _damage_stopped_node(context: FaultContext, kinds: dict[str, damages.Damage], partition: int, node: int) -> str:
+    how = _stop_or_kill(context, node)
+    context.wait_for_progress()
+    damaged = _damage_files(context, node, partition, kinds)
+    context.cluster.start(node)
+    return f"node {node} {how}, then {damaged}"
 
 
-def _end(scene: Scene, node: int) -> str:
-    if scene.rng.random() < 0.5:
-        scene.cluster.stop(node)
+def _stop_or_kill(context: FaultContext, node: int) -> str:
+    if context.rng.random() < 0.5:
+        context.cluster.stop(node)
         return "stopped"
-    scene.cluster.kill(node)
+    context.cluster.kill(node)
     return "killed"
 
 
-def _spoil(scene: Scene, node: int, partition: int, kinds: dict[str, damages.Damage]) -> str:
-    """The first kind, in random order, for which the node has files."""
+def _damage_files(context: FaultContext, node: int, partition: int, kinds: dict[str, damages.Damage]) -> str:
+    """Apply the first kind of damage, in random order, for which the node has files."""
     names = list(kinds)
-    scene.rng.shuffle(names)
-    directory = scene.cluster.nodes[node].directory
-    outcomes = (damages.damage(directory, name, f"{scene.topic}-{partition}", scene.rng) for name in names)
-    return next((done for done in outcomes if done is not None), "nothing to damage")
+    context.rng.shuffle(names)
+    directory = context.cluster.nodes[node].directory
+    outcomes = (damages.damage(directory, name, f"{context.topic}-{partition}", context.rng) for name in names)
+    return next((outcome for outcome in outcomes if outcome is not None), "nothing to damage")
 
 
 # --- everything ------------------------------------------------------------------------------------------------------
 
 
-def storm(scene: Scene) -> str:
-    return f"a storm of {Storm(scene.cluster, scene.rng).rage(STORM_S)}"
+def storm(context: FaultContext) -> str:
+    return f"a storm of {OverlappingFaults(context.cluster, context.rng).run(STORM_S)}"
 
 
 # --- moving ----------------------------------------------------------------------------------------------------------
 
 
-def reassign(scene: Scene) -> str:
-    """The leader's replica moves to a broker that has none; without such a broker it is given up, then added again."""
-    partition = scene.some_partition()
-    leader = scene.leader(partition)
-    before = _replicas(scene, partition)
-    free = [id_ for id_, node in scene.cluster.nodes.items() if node.is_broker and id_ not in before]
-    rest = [each for each in before if each != leader]
+def reassign(context: FaultContext) -> str:
+    """Move the leader's replica to a broker without one; if there is none, remove the replica and add it back."""
+    partition = context.pick_partition()
+    leader = context.leader(partition)
+    before = _replicas(context, partition)
+    free = [id_ for id_, node in context.cluster.nodes.items() if node.is_broker and id_ not in before]
+    rest = [node for node in before if node != leader]
     if free:
-        target = [*rest, scene.rng.choice(free)]
-        _move(scene, partition, target)
+        target = [*rest, context.rng.choice(free)]
+        _move(context, partition, target)
     else:
         target = [*rest, leader]
-        _move(scene, partition, rest)
-        _move(scene, partition, target)
-    return f"partition {partition} moved from {_listed(before)} to {_listed(target)}"
+        _move(context, partition, rest)
+        _move(context, partition, target)
+    return f"partition {partition} moved from {_join(before)} to {_join(target)}"
 
 
-def _move(scene: Scene, partition: int, target: list[int]) -> None:
-    key = (scene.topic, partition)
+def _move(context: FaultContext, partition: int, target: list[int]) -> None:
+    key = (context.topic, partition)
 
     async def move(client: Client) -> None:
         await admin.reassign(client, {key: target})
-        async with asyncio.timeout(PATIENCE_S):
-            while any((each.topic, each.partition) == key for each in await admin.list_reassignments(client)):
+        async with asyncio.timeout(TIMEOUT_S):
+            while any((r.topic, r.partition) == key for r in await admin.list_reassignments(client)):
                 await asyncio.sleep(0.05)
 
-    ask(scene.cluster.bootstrap, move)
-    scene.gets_on()
+    call_cluster(context.cluster.bootstrap, move)
+    context.wait_for_progress()
 
 
-def _replicas(scene: Scene, partition: int) -> list[int]:
-    _, found = ask(scene.cluster.bootstrap, lambda client: topics.describe_partition(client, scene.topic, partition))
-    return list(found.replicas)
+def _replicas(context: FaultContext, partition: int) -> list[int]:
+    _, described = call_cluster(
+        context.cluster.bootstrap, lambda client: topics.describe_partition(client, context.topic, partition)
+    )
+    return list(described.replicas)
 
 
-def _listed(nodes: Iterable[int]) -> str:
-    return ",".join(str(each) for each in nodes)
+def _join(nodes: Iterable[int]) -> str:
+    return ",".join(str(node) for node in nodes)
 
 
 FAULTS: dict[str, Fault] = {
@@ -341,8 +345,8 @@ FAULTS: dict[str, Fault] = {
 }
 
 
-def strike(name: str, scene: Scene) -> str:
-    """One fault from a whole cluster to a whole cluster."""
-    told = FAULTS[name](scene)
-    scene.recovers()
-    return told
+def inject(name: str, context: FaultContext) -> str:
+    """Run one fault on an intact cluster and wait until it is intact again; returns what the fault did."""
+    description = FAULTS[name](context)
+    context.wait_for_recovery()
+    return description

@@ -1,13 +1,12 @@
-"""Memory and file descriptors of every node while a cluster is under test, and whether they grow.
+"""Samples of the memory and file descriptors of every node during a test, and whether they grow.
 
     with ResourceSampler(cluster.nodes, path):
         ...
     growths = measure_growth(read(path))
 
-A sample is a line of a CSV file. Nodes are killed and started again meanwhile, and a process that has just started is
-smaller than one at work, so the first seconds of every process do not count. The run is divided into quarters, and the
-median of the last is compared with that of the first: a leak of any size shows in a run that is long enough, a burst
-does not.
+A sample is a line of a CSV file. Nodes are killed and restarted during a test, and a new process is smaller than a busy
+one, so the first seconds of every process do not count. The median of the last quarter of the run is compared with that
+of the first: a leak of any size shows in a run that is long enough, a burst does not.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from insync.server.local_cluster import LocalNode
 
 INTERVAL_S = 5.0
 WARM_UP_S = 20.0
-"""Of a process: connections are made and buffers allocated."""
-LEAST_SAMPLES = 5
-"""In the first quarter and in the last."""
-LEAST_JUDGED_S = 1_800.0
-"""A shorter run is measured, and not judged."""
+"""In which a process opens its connections and allocates its buffers."""
+MIN_SAMPLES = 5
+"""In the first and in the last quarter."""
+MIN_JUDGED_S = 1_800.0
+"""Growth in a shorter run is reported, but is not a failure."""
 MEMORY_TOLERANCE_MB, DESCRIPTOR_TOLERANCE = 8.0, 12
 TOLERANCE = 0.1
 
@@ -42,14 +41,14 @@ class Sample:
     node: int
     pid: int
     age_seconds: float
-    """Of the process, as far as the sampler has seen it."""
+    """Since the sampler first saw the process."""
     rss_mb: float
     descriptors: int
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Of one node; `first` and `last` are the medians of a quarter of the run each."""
+    """The growth of one node; `first` and `last` are the medians of the first and last quarter of the run."""
 
     node: int
     samples: int
@@ -60,17 +59,19 @@ class Growth:
     last_descriptors: float
     descriptors_per_hour: float
     judged: bool
-    """Whether the run was long enough to tell growth from noise."""
+    """Whether the run was long enough to distinguish growth from noise."""
 
     @property
     def is_flat(self) -> bool:
-        memory = self.last_mb - self.first_mb <= max(MEMORY_TOLERANCE_MB, TOLERANCE * self.first_mb)
-        opened = self.last_descriptors - self.first_descriptors
-        return memory and opened <= max(DESCRIPTOR_TOLERANCE, TOLERANCE * self.first_descriptors)
+        grown_mb = self.last_mb - self.first_mb
+        grown_descriptors = self.last_descriptors - self.first_descriptors
+        return grown_mb <= max(MEMORY_TOLERANCE_MB, TOLERANCE * self.first_mb) and grown_descriptors <= max(
+            DESCRIPTOR_TOLERANCE, TOLERANCE * self.first_descriptors
+        )
 
 
 class ResourceSampler:
-    """A thread that writes a sample of every running node now and then. Linux only: elsewhere the file stays empty."""
+    """A thread that periodically samples every running node. Works on Linux; elsewhere the file stays empty."""
 
     def __init__(self, nodes: Mapping[int, LocalNode], path: Path, interval_s: float = INTERVAL_S) -> None:
         self._nodes = nodes
@@ -96,7 +97,7 @@ class ResourceSampler:
             while True:
                 for node in self._nodes.values():
                     now = time.monotonic()
-                    usage = usage_of(node.pid) if node.running else None
+                    usage = read_usage(node.pid) if node.running else None
                     if usage is not None:
                         age = now - first_seen.setdefault(node.pid, now)
                         sample = Sample(round(now - started, 1), node.id, node.pid, round(age, 1), *usage)
@@ -106,8 +107,8 @@ class ResourceSampler:
                     break
 
 
-def usage_of(pid: int) -> tuple[float, int] | None:
-    """(resident memory in MB, open descriptors); None if there is no such process, or no /proc."""
+def read_usage(pid: int) -> tuple[float, int] | None:
+    """(resident memory in MB, open descriptors); None if there is no such process or no /proc."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
         descriptors = len(os.listdir(f"/proc/{pid}/fd"))
@@ -116,11 +117,11 @@ def usage_of(pid: int) -> tuple[float, int] | None:
     for line in status.splitlines():
         if line.startswith("VmRSS:"):
             return round(int(line.split()[1]) / 1_024, 2), descriptors
-    return None  # it has ended and was not waited for yet
+    return None  # a zombie
 
 
 def read(path: Path) -> list[Sample]:
-    """What a sampler has written."""
+    """The samples in a sampler's file."""
     if not path.exists():
         return []
     with open(path, newline="") as file:
@@ -138,12 +139,12 @@ def read(path: Path) -> list[Sample]:
 
 
 def measure_growth(samples: Iterable[Sample]) -> list[Growth]:
-    """By node; a node with too few samples is left out."""
+    """One entry per node; a node with too few samples is left out."""
     warm: dict[int, list[Sample]] = {}
     for sample in samples:
         if sample.age_seconds >= WARM_UP_S:
             warm.setdefault(sample.node, []).append(sample)
-    growths = [_growth(node, found) for node, found in sorted(warm.items())]
+    growths = [_growth(node, node_samples) for node, node_samples in sorted(warm.items())]
     return [growth for growth in growths if growth is not None]
 
 
@@ -152,7 +153,7 @@ def _growth(node: int, samples: list[Sample]) -> Growth | None:
     quarter = (end - begin) / 4
     first = [sample for sample in samples if sample.seconds <= begin + quarter]
     last = [sample for sample in samples if sample.seconds >= end - quarter]
-    if min(len(first), len(last)) < LEAST_SAMPLES:
+    if min(len(first), len(last)) < MIN_SAMPLES:
         return None
     hours = (median(s.seconds for s in last) - median(s.seconds for s in first)) / 3_600
     first_mb, last_mb = (median(s.rss_mb for s in part) for part in (first, last))
@@ -166,7 +167,7 @@ def _growth(node: int, samples: list[Sample]) -> Growth | None:
         first_descriptors=first_fds,
         last_descriptors=last_fds,
         descriptors_per_hour=round((last_fds - first_fds) / hours, 1),
-        judged=end - begin >= LEAST_JUDGED_S,
+        judged=end - begin >= MIN_JUDGED_S,
     )
 
 

@@ -1,4 +1,4 @@
-"""`insync chaos`: a real cluster, real clients, real faults, and whether it kept its word."""
+"""`insync chaos`: faults in a real cluster under load, and whether it kept its promises."""
 
 from __future__ import annotations
 
@@ -11,39 +11,42 @@ from typing import Annotated, Any
 import typer
 
 from insync.chaos import campaign, resources
-from insync.chaos.campaign import Plan, Report, Struck
+from insync.chaos.campaign import InjectedFault, Plan, Report
 from insync.chaos.faults import FAULTS
 from insync.cli.common import AsJson, console, empty_directory, print_json, print_table
 from insync.cli.exits import failure, usage_error
 from insync.cli.parsing import duration_s
 from insync.cluster.cluster import ClusterError
-from insync.history import history_file, verdict
+from insync.history import history_file
+from insync.history.verdict import MEANINGS
 from insync.server.profiles import PROFILES
 
 ALL = "all"
-MOST = 40
-"""Findings that are told one by one; --json has all of them."""
+MAX_FINDINGS = 40
+"""Findings that are printed one by one; --json has all of them."""
 
 
 def chaos(
-    faults: Annotated[str, typer.Option(metavar="NAME[,...]", help=f"{', '.join(FAULTS)}.")] = ALL,
-    seconds: Annotated[float, typer.Option(min=0.0, help="Begin no fault later; each is used once at least.")] = 60.0,
+    faults: Annotated[str, typer.Option(metavar="NAME[,...]", help=f"Faults to inject: {', '.join(FAULTS)}.")] = ALL,
+    seconds: Annotated[
+        float, typer.Option(min=0.0, help="Start no fault later than this; each is used at least once.")
+    ] = 60.0,
     duration: Annotated[
         str | None, typer.Option("--for", metavar="DURATION", help="Instead of --seconds: 90s, 60m, 8h.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides the order of faults and their targets.")] = 0,
-    keep: Annotated[Path | None, typer.Option(help="Keep data, logs and history here, an empty directory.")] = None,
-    brokers: Annotated[int, typer.Option(min=3, help="Brokers, the first three of which vote.")] = 4,
-    partitions: Annotated[int, typer.Option(min=1, help="Partitions of the topic, each with three replicas.")] = 3,
-    producers: Annotated[int, typer.Option(min=1, help="Idempotent producers.")] = 2,
-    consumers: Annotated[int, typer.Option(min=0, help="Consumers that read along.")] = 1,
-    rate: Annotated[int, typer.Option(min=1, help="Records a second, of each producer.")] = 200,
-    profile: Annotated[str, typer.Option(help=" or ".join(PROFILES) + ".")] = "fast",
+    seed: Annotated[int, typer.Option(min=0, help="Determines the order of faults and their targets.")] = 0,
+    keep: Annotated[Path | None, typer.Option(help="Keep data, logs and history in this empty directory.")] = None,
+    brokers: Annotated[int, typer.Option(min=3, help="Number of brokers; the first three are voters.")] = 4,
+    partitions: Annotated[int, typer.Option(min=1, help="Number of partitions, each with three replicas.")] = 3,
+    producers: Annotated[int, typer.Option(min=1, help="Number of idempotent producers.")] = 2,
+    consumers: Annotated[int, typer.Option(min=0, help="Number of consumers.")] = 1,
+    rate: Annotated[int, typer.Option(min=1, help="Records per second of each producer.")] = 200,
+    profile: Annotated[str, typer.Option(help=f"Timeouts of the nodes: {' or '.join(PROFILES)}.")] = "fast",
     as_json: AsJson = False,
 ) -> None:
-    """Break a real cluster under load and check that nothing acknowledged is lost, doubled or reordered.
+    """Break a real cluster under load and check that nothing acknowledged is lost, duplicated or reordered.
 
-    Exit code 1: something was, or clients did not get on. Then everything is kept, and said where.
+    Exits with 1 if something was, or if clients made no progress. All files are kept then, and their directory printed.
     """
     plan = Plan(
         faults=_names(faults),
@@ -56,12 +59,12 @@ def chaos(
         keep_histories=keep is not None,
     )
     if importlib.util.find_spec("confluent_kafka") is None:
-        raise failure("this needs a client that insync does not bring along: pip install confluent-kafka")
+        raise failure("insync chaos needs confluent-kafka as its client: pip install confluent-kafka")
     directory = _directory(keep)
     try:
-        report = campaign.run(plan, directory, say=lambda struck: None if as_json else _tell(struck))
+        report = campaign.run(plan, directory, on_fault=lambda fault: None if as_json else _print_fault(fault))
     except ClusterError as error:
-        raise failure(f"{error}; everything is in {directory}") from error
+        raise failure(f"{error}. Data and logs are in {directory}") from error
     if report.ok and keep is None:
         shutil.rmtree(directory)
     where = directory if directory.exists() else None
@@ -77,13 +80,13 @@ def _names(text: str) -> list[str]:
     names = list(FAULTS) if text == ALL else [name.strip() for name in text.split(",")]
     for name in names:
         if name not in FAULTS:
-            raise usage_error(f"no fault is called '{name}'. Known: {', '.join(FAULTS)}")
+            raise usage_error(f"--faults: there is no fault '{name}'; known are {', '.join(FAULTS)}")
     return names
 
 
 def _profile(name: str) -> str:
     if name not in PROFILES:
-        raise usage_error(f"'{name}' is not one of {', '.join(PROFILES)}")
+        raise usage_error(f"--profile: '{name}' is not one of {', '.join(PROFILES)}")
     return name
 
 
@@ -93,38 +96,38 @@ def _directory(keep: Path | None) -> Path:
     return empty_directory(keep)
 
 
-# --- telling ---------------------------------------------------------------------------------------------------------
+# --- output ----------------------------------------------------------------------------------------------------------
 
 
-def _tell(struck: Struck) -> None:
-    typer.echo(f"{struck.at:7.1f} s  {struck.name:<16} {struck.told}; whole again after {struck.seconds:.1f} s")
+def _print_fault(fault: InjectedFault) -> None:
+    typer.echo(f"{fault.at:7.1f} s  {fault.name:<16} {fault.description}; recovered after {fault.seconds:.1f} s")
 
 
 def _print_report(report: Report, where: Path | None) -> None:
-    columns = ("partition", "sent", "acknowledged", "failed", "read", "end told", "log end")
+    columns = ("partition", "sent", "acknowledged", "failed", "read", "ends listed", "log end")
     kinds = (history_file.SEND, history_file.ACK, history_file.FAIL, history_file.READ, history_file.LIST)
-    judged = report.verdict
+    verdict = report.verdict
     rows = [
         [f"{line.topic}-{line.partition}", *(f"{line.events[kind]:,}" for kind in kinds), f"{line.end:,}"]
-        for line in judged.partitions[-report.plan.partitions :]
+        for line in verdict.partitions[-report.plan.partitions :]
     ]
-    if len(judged.partitions) > len(rows):  # with several legs, only the last is listed by partition
-        total = [f"{judged.count(kind):,}" for kind in kinds]
-        rows.append(["all legs", *total, f"{sum(partition.end for partition in judged.partitions):,}"])
+    if len(verdict.partitions) > len(rows):  # with several legs, only the last is listed by partition
+        total = [f"{verdict.count(kind):,}" for kind in kinds]
+        rows.append(["all legs", *total, f"{sum(partition.end for partition in verdict.partitions):,}"])
     typer.echo()
     print_table(columns, rows)
     typer.echo()
-    counts = [(kind, judged.count(kind), rules, meaning) for kind, (rules, meaning) in verdict.MEANINGS.items()]
-    print_table(("verdict", "count", "property", "what it means"), counts)
+    counts = [(kind, verdict.count(kind), rules, meaning) for kind, (rules, meaning) in MEANINGS.items()]
+    print_table(("verdict", "count", "property", "meaning"), counts)
     typer.echo()
     _print_growth(report)
-    for line in _complaints(report):
+    for line in _list_problems(report):
         console().print(line, style="red", markup=False)
     if report.verdict.silences:
         typer.echo(f"consumers that read nothing for 15 s were replaced on {report.verdict.silences} partitions")
     if report.ok:
-        faults = f"{len(report.struck)} fault{'s' if len(report.struck) != 1 else ''}"
-        console().print(f"{faults}, nothing lost, doubled or reordered", style="bold green")
+        faults = f"{len(report.faults)} fault{'s' if len(report.faults) != 1 else ''}"
+        console().print(f"{faults}, nothing lost, duplicated or reordered", style="bold green")
     if where is not None:
         typer.echo(f"history, data and logs are in {where}")
 
@@ -151,30 +154,41 @@ def _print_growth(report: Report) -> None:
     typer.echo()
 
 
-def _complaints(report: Report) -> list[str]:
+def _list_problems(report: Report) -> list[str]:
     lines = list(report.verdict.lines())
-    more = [f"... and {len(lines) - MOST:,} more"] if len(lines) > MOST else []
+    more = [f"... and {len(lines) - MAX_FINDINGS:,} more"] if len(lines) > MAX_FINDINGS else []
     stuck = [f"stuck: {report.stuck}"] if report.stuck else []
     growing = [f"node {node.node} grows: {node.mb_per_hour:+.1f} MB/h" for node in report.growing]
-    return lines[:MOST] + more + stuck + growing + [f"a node's code failed: see {log}" for log in report.defects]
+    return (
+        lines[:MAX_FINDINGS]
+        + more
+        + stuck
+        + growing
+        + [f"a node raised an unexpected exception: see {log}" for log in report.defects]
+    )
 
 
 def _as_dict(report: Report, where: Path | None) -> dict[str, Any]:
-    judged = report.verdict
+    verdict = report.verdict
     return {
         "ok": report.ok,
         "seed": report.plan.seed,
         "faults": [
-            {"name": each.name, "told": each.told, "at": round(each.at, 3), "seconds": round(each.seconds, 3)}
-            for each in report.struck
+            {
+                "name": fault.name,
+                "description": fault.description,
+                "at": round(fault.at, 3),
+                "seconds": round(fault.seconds, 3),
+            }
+            for fault in report.faults
         ],
-        "events": {kind: judged.count(kind) for kind in history_file.KINDS},
+        "events": {kind: verdict.count(kind) for kind in history_file.KINDS},
         "findings": [
-            {"topic": each.topic, "partition": each.partition, **finding._asdict()}
-            for each in judged.partitions
-            for finding in each.findings
+            {"topic": partition.topic, "partition": partition.partition, **finding._asdict()}
+            for partition in verdict.partitions
+            for finding in partition.findings
         ],
-        "silences": judged.silences,
+        "silences": verdict.silences,
         "growth": [resources.as_dict(growth) for growth in report.growth],
         "stuck": report.stuck or None,
         "defects": report.defects,

@@ -1,8 +1,8 @@
-"""The demo's second half: Spark archives the topic while the cluster has its bad day, then checks everything.
+"""The Spark part of the demo: archives the topic while the cluster has its bad day, then checks everything.
 
-The archive runs in this process, in a thread, from before the first record until after the last one. Then the ledger is
-checked against the brokers and the files, every acknowledged record against the rows of the lake, the replicas' logs
-against each other; and the metadata log tells what happened to whom.
+The archive runs in a thread of this process until the last record is written. Then the ledger is checked against the
+brokers and the files, every acknowledged record against the rows of the lake, and the replicas' logs against each
+other. The report is made from the metadata log.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from insync.pipeline.audit import job as audit
 from insync.pipeline.health import job as health
 from insync.pipeline.health.page import render
 
-EVERY_S = 0.5
-PATIENCE_S = 120.0
+INTERVAL_S = 0.5
+TIMEOUT_S = 120.0
 Say = Callable[[str], None]
 
 
-class Aftermath:
-    """`start` it before the first record; `while_up` the cluster is, once all is written; and `when_stopped`."""
+class DemoLake:
+    """Call `start` before the first record, `finish` after the last one, and `check` once the cluster is stopped."""
 
     def __init__(self, spark: SparkSession, directory: Path, topic: str, report: Path) -> None:
         self.report = report
         self.rows = 0
-        """In the ledger."""
-        self.twice = 0
-        """Rows whose offset another row has too."""
+        """Rows in the ledger."""
+        self.duplicated = 0
+        """Rows with the offset of another row."""
         self.missing = 0
         """Acknowledged records that are not in the lake."""
         self.problems: list[str] = []
@@ -45,46 +45,44 @@ class Aftermath:
         self._directory = directory
         self._lake = directory / "lake"
         self._topic = topic
-        self._begun = threading.Event()
+        self._has_rows = threading.Event()
         self._stop = threading.Event()
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._follow, name="archive", daemon=True)
-        decode.warm()  # here, once, and not in every worker while records wait
+        decode.warm()  # compile once here instead of in every worker
 
     @property
     def ok(self) -> bool:
-        return not (self.twice or self.missing or self.problems)
+        return not (self.duplicated or self.missing or self.problems)
 
     def start(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
         self._thread.start()
 
     def wait_for_rows(self) -> None:
-        """Until the first ones are in the ledger."""
-        if not self._begun.wait(PATIENCE_S) and self._error is None:
-            raise ArchiveError(f"nothing was archived in {PATIENCE_S:.0f} s")
-        self._raise()
+        """Wait until the first rows are in the ledger."""
+        if not self._has_rows.wait(TIMEOUT_S) and self._error is None:
+            raise ArchiveError(f"nothing was archived in {TIMEOUT_S:.0f} s")
+        self._raise_error()
 
-    def while_up(self, say: Say) -> None:
-        """Archive the rest, and ask the brokers whether that was all."""
+    def finish(self, say: Say) -> None:
+        """Archive the rest and verify the archive against the brokers, which are still up."""
         self._stop.set()
         self._thread.join()
-        self._raise()
+        self._raise_error()
         self._archive(follow=False)
         verdict = archive_verify.verify(self._lake, self._bootstrap)
         self.problems += verdict.problems
         if verdict.ok:
-            files = sum(each.files for each in verdict.partitions)
+            files = sum(partition.files for partition in verdict.partitions)
             say(f"Spark has archived {self.rows:,} records in {files} Parquet files; ledger, files and brokers agree")
 
-    def when_stopped(self, say: Say) -> None:
-        say("the cluster is stopped: what its three disks hold can be compared")
-        self._compare()
-        self._audit(say)
-        self._tell()
-
-    def figures(self) -> list[tuple[str, str]]:
-        return [("archived by Spark", f"{self.rows:,}")]
+    def check(self, say: Say) -> None:
+        """Compare the lake with the history and the disks with each other, and write the report."""
+        say("the cluster is stopped, so the contents of its three disks can be compared")
+        self._compare_with_history()
+        self._audit_disks(say)
+        self._write_report()
 
     # --- the archive -------------------------------------------------------------------------------------------------
 
@@ -93,27 +91,27 @@ class Aftermath:
             self._archive(follow=True)
         except Exception as error:
             self._error = error
-            self._begun.set()
+            self._has_rows.set()
 
-    def _raise(self) -> None:
+    def _raise_error(self) -> None:
         if self._error is not None:
             raise self._error
 
     def _archive(self, *, follow: bool) -> None:
         before = self.rows
 
-        def progressed(progress: Progress) -> None:
+        def on_progress(progress: Progress) -> None:
             self.rows = before + progress.rows
-            self._begun.set()
+            self._has_rows.set()
 
         options = ArchiveOptions(
-            bootstrap=self._bootstrap, lake=str(self._lake), topics=(self._topic,), follow=follow, interval_s=EVERY_S
+            bootstrap=self._bootstrap, lake=str(self._lake), topics=(self._topic,), follow=follow, interval_s=INTERVAL_S
         )
-        archive.run(self._spark, options, on_progress=progressed, stop=self._stop if follow else None)
+        archive.run(self._spark, options, on_progress=on_progress, stop=self._stop if follow else None)
 
     # --- the checks --------------------------------------------------------------------------------------------------
 
-    def _compare(self) -> None:
+    def _compare_with_history(self) -> None:
         """By partition and offset, which is what an acknowledgement promises."""
         where = ["topic", "partition", "offset"]
         rows = lake.read(self._spark, self._lake).select(*where)
@@ -121,19 +119,18 @@ class Aftermath:
             str(self._directory / "history.jsonl")
         )
         acknowledged = events.where(f"kind = '{history_file.ACK}' and offset >= 0").select(*where)
-        self.twice = rows.count() - rows.distinct().count()
+        self.duplicated = rows.count() - rows.distinct().count()
         self.missing = acknowledged.join(rows, where, "left_anti").count()
 
-    def _audit(self, say: Say) -> None:
-        found = audit.run(self._spark, audit.Options(logs=self._disks()))
-        self.problems += [str(each) for each in found.findings]
-        if found.logs is not None and not found.findings:
-            say(f"{found.logs.batches:,} batches on their replicas fit: offsets, epochs, checksums, indexes")
+    def _audit_disks(self, say: Say) -> None:
+        result = audit.run(self._spark, audit.Options(logs=self._disks()))
+        self.problems += [str(finding) for finding in result.findings]
+        if result.logs is not None and not result.findings:
+            say(f"{result.logs.batches:,} batches agree across replicas: offsets, epochs, checksums, indexes")
 
-    def _tell(self) -> None:
-        found = health.read(self._disks())
+    def _write_report(self) -> None:
         self.report.parent.mkdir(parents=True, exist_ok=True)
-        self.report.write_text(render(found), encoding="utf-8")
+        self.report.write_text(render(health.read(self._disks())), encoding="utf-8")
 
     def _disks(self) -> tuple[str, ...]:
         return tuple(audit.node_directories(str(self._directory / "cluster")))

@@ -1,4 +1,4 @@
-"""A cluster of real node processes to be broken on purpose.
+"""A cluster of real node processes that can be broken on purpose.
 
     with Cluster(brokers=3, topics={"orders": 6}) as cluster:
         producer = Producer({"bootstrap.servers": cluster.bootstrap})
@@ -6,36 +6,49 @@
         cluster.kill(leader)
         cluster.wait_for_leader("orders", other_than=leader)
 
-Nodes are numbered from 1. Whatever was broken stays so until it is mended: a killed node until `start`, a paused one
-until `resume`, a cut until `heal`, a full disk until `free_disk`, a slow one until `slow_disk(node, 0)`. Every wait has
-a time limit, and every mistake is a `ClusterError` that says what to do.
+Nodes are numbered from 1. A fault lasts until it is undone: a killed node until `start`, a paused one until `resume`, a
+cut until `heal`, a full disk until `free_disk`, a slow one until `slow_disk(node, 0)`; `mend` undoes all of them. Every
+wait has a timeout, and every mistake is a `ClusterError` that says what to do.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import signal
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeVar
 
+from insync.cluster import queries
 from insync.cluster.faults import Faults
-from insync.cluster.nodes import PATIENCE_S
 from insync.cluster.processes import ControlledCluster
-from insync.cluster.topic_specs import Topics, planned
-from insync.cluster.watching import Watching
-from insync.server.local_cluster import ClusterError
+from insync.cluster.queries import PartitionView
+from insync.cluster.topic_specs import TopicSpecs, parse_topic_specs, to_config_values
+from insync.server.local_cluster import ClusterError, LocalNode
 
 __all__ = ["Cluster", "ClusterError"]
 
+T = TypeVar("T")
 
-class Cluster(Watching):
-    """Starts with `with`, or with `open`. Without a `directory`, everything it writes is gone after its end.
+TIMEOUT_S = 60.0
+"""The default timeout of every wait; only a defect or a fault that was not undone takes this long."""
+POLL_S = 0.01
 
-    `brokers`: three, or as many as the `directory` remembers. `controllers`: nodes that vote and are no brokers;
-    without any, the first three brokers vote. `topics`: names, or a
-    mapping of names to numbers of partitions or to settings (`partitions`, `replication_factor`, topic configs).
-    `settings`: of the nodes, in Kafka's names.
+
+class Cluster:
+    """A running cluster inside `with` or `async with`, or between `open` and `close`.
+
+    - `brokers`: how many; by default three, or as many as `directory` already has.
+    - `controllers`: how many nodes are controllers only; by default none, and the first three brokers are the voters.
+    - `profile`: which set of timeouts the nodes use.
+    - `topics`: names, or a mapping from names to partition counts or to options (`partitions`, `replication_factor`,
+      topic configs).
+    - `settings`: further settings of the nodes, under Kafka's names.
+    - `directory`: where the nodes keep their data. Without it the cluster uses a temporary directory and removes it.
     """
 
     def __init__(
@@ -43,20 +56,24 @@ class Cluster(Watching):
         brokers: int | None = None,
         controllers: int | None = None,
         profile: str = "fast",
-        topics: Topics = (),
+        topics: TopicSpecs = (),
         settings: Mapping[str, Any] | None = None,
         directory: str | Path | None = None,
     ) -> None:
-        self._topics = planned(topics)
-        self._kept = directory is not None
-        processes = ControlledCluster(
+        self._topics = parse_topic_specs(topics)
+        self._keeps_data = directory is not None
+        self._paused: dict[int, None] = {}
+        self._processes = ControlledCluster(
             brokers=brokers,
             controllers=controllers,
             profile=profile,
             settings={key: str(value) for key, value in (settings or {}).items()},
             directory=None if directory is None else str(directory),
         )
-        super().__init__(processes)
+
+    def __repr__(self) -> str:
+        states = ", ".join(f"{node.id} {self._state(node)}" for node in self.nodes.values())
+        return f"<Cluster {self.bootstrap}: {states}>"
 
     def __enter__(self) -> Cluster:
         self.open()
@@ -65,38 +82,186 @@ class Cluster(Watching):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def bootstrap(self) -> str:
-        """For a client's `bootstrap.servers`: all brokers, up or not."""
-        return self._processes.bootstrap
+    async def __aenter__(self) -> Cluster:
+        await asyncio.to_thread(self.open)
+        return self
 
-    def open(self, timeout_s: float = PATIENCE_S) -> None:
-        """Returns when every broker serves and every topic has its leaders."""
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.close)
+
+    def open(self, timeout_s: float = TIMEOUT_S) -> None:
+        """Start all nodes; returns when every broker serves clients and every topic has its leaders."""
         try:
             self._processes.start(timeout_s)
-            for name, plan in self._topics.items():
-                self.create_topic(name, **plan)
+            for name, options in self._topics.items():
+                self.create_topic(name, **options)
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
-        """An orderly end if what was written is kept, else a quick one."""
-        if self._kept:
-            self._mend()
+        """Stop all nodes: cleanly if their data is kept, otherwise by kill."""
+        if self._keeps_data:
+            self._undo_faults()
         else:
             for node in self.nodes:
                 self._processes.kill(node)
         self._processes.stop()
 
+    @property
+    def bootstrap(self) -> str:
+        """The value for a client's `bootstrap.servers`: the addresses of all brokers, running or not."""
+        return self._processes.bootstrap
+
+    @property
+    def nodes(self) -> Mapping[int, LocalNode]:
+        """The nodes by id; a node has `port`, `roles`, `pid` and `running`."""
+        return MappingProxyType(self._processes.nodes)
+
+    def log_of(self, node: int) -> Path:
+        """The log file of a node, with the lines of all its restarts."""
+        return self._node(node).log
+
+    def last_lines_of(self, node: int, count: int = 20) -> str:
+        """The last lines of a node's log; empty after the cluster has removed its directory."""
+        log = self.log_of(node)
+        return "\n".join(log.read_text(errors="replace").splitlines()[-count:]) if log.exists() else ""
+
+    # --- topics ------------------------------------------------------------------------------------------------------
+
+    def create_topic(self, name: str, partitions: int = 1, replication_factor: int = 0, **configs: Any) -> None:
+        """Create a topic; returns when the brokers know its leaders (during a cut, those on the larger side).
+
+        `replication_factor` 0 means three, or the number of brokers if there are fewer. `configs` are topic configs,
+        such as `min_insync_replicas=2` or `**{"min.insync.replicas": 2}`.
+        """
+        brokers = sum(node.is_broker for node in self.nodes.values())
+        factor = replication_factor or min(3, brokers)
+        queries.create_topic(self._best_connected()[0], name, partitions, factor, to_config_values(configs))
+
+        def all_know() -> bool:
+            return all(queries.knows_leaders(node, name, partitions) for node in self._best_connected())
+
+        self._wait_until(all_know, f"all brokers know topic {name!r}", TIMEOUT_S)
+
+    def leader_of(self, topic: str, partition: int = 0) -> int:
+        """The id of the current leader according to the brokers' metadata; it may have died a moment ago."""
+        leader = self._known_view(topic, partition).leader
+        if leader < 0:
+            raise ClusterError(f"{topic}-{partition} has no leader now: wait_for_leader({topic!r}) waits for one")
+        return leader
+
+    def isr_of(self, topic: str, partition: int = 0) -> tuple[int, ...]:
+        """The ids of the in-sync replicas."""
+        return self._known_view(topic, partition).isr
+
+    def wait_for_leader(
+        self,
+        topic: str,
+        partition: int = 0,
+        *,
+        other_than: int | Collection[int] = (),
+        timeout_s: float = TIMEOUT_S,
+    ) -> int:
+        """Wait for a leader that runs, is not paused and knows that it leads; returns its id."""
+        excluded = (other_than,) if isinstance(other_than, int) else tuple(other_than)
+
+        def serving_leader() -> int | None:
+            view = self._view(topic, partition)
+            node = self.nodes.get(view.leader) if view is not None else None
+            if node is None or node.id in excluded or node not in self._reachable():
+                return None
+            own = queries.partition_on(node, topic, partition)
+            return node.id if own is not None and own.leader == node.id else None
+
+        which = f" other than {_join(excluded)}" if excluded else ""
+        return self._wait_until(serving_leader, f"{topic}-{partition} has a leader{which} that serves", timeout_s)
+
+    def wait_for_isr(
+        self, topic: str, partition: int = 0, size: int | None = None, *, timeout_s: float = TIMEOUT_S
+    ) -> tuple[int, ...]:
+        """Wait until `size` replicas are in sync, or all of them without `size`; returns their ids."""
+
+        def full_isr() -> tuple[int, ...] | None:
+            view = self._view(topic, partition)
+            if view is None:
+                return None
+            wanted = len(view.replicas) if size is None else size
+            return view.isr if len(view.isr) == wanted else None
+
+        wanted = "all" if size is None else str(size)
+        return self._wait_until(full_isr, f"{wanted} replicas of {topic}-{partition} are in sync", timeout_s)
+
+    # --- processes ---------------------------------------------------------------------------------------------------
+
+    def kill(self, node: int) -> None:
+        """kill -9: the process is gone at once; what it has written stays in the machine's page cache."""
+        self._running_node(node)
+        self._processes.kill(node)
+        self._paused.pop(node, None)
+
+    def stop(self, node: int, timeout_s: float = TIMEOUT_S) -> None:
+        """A controlled shutdown, as by SIGTERM: the node hands over its leaderships, then exits."""
+        self._awake_node(node)
+        self._processes.stop_node(node, timeout_s)
+
+    def stop_all(self) -> None:
+        """Controlled shutdowns of all nodes; `mend` starts them again."""
+        for node in list(self._paused):
+            self.resume(node)
+        self._processes.stop_nodes()
+
+    def start(self, node: int, timeout_s: float = TIMEOUT_S, *, wait: bool = True) -> None:
+        """Start a node; with `wait`, returns when it answers clients. `wait_for_isr` waits until it has caught up.
+
+        Without a majority of the voters no node answers: start the first of them with `wait=False`.
+        """
+        stopped = self._node(node)
+        if stopped.running:
+            raise ClusterError(f"node {node} is running already: kill({node}) or stop({node}) ends it")
+        self._processes.start_node(node)
+        if wait:
+            self._wait_until(lambda: self._answers(stopped), f"node {node} answers", timeout_s)
+
+    def restart(self, node: int, timeout_s: float = TIMEOUT_S) -> None:
+        """`stop`, then `start`."""
+        self.stop(node, timeout_s)
+        self.start(node, timeout_s)
+
+    def pause(self, node: int) -> None:
+        """SIGSTOP: the process stands still, its connections stay open, and its clock goes on."""
+        self._awake_node(node)
+        self._send_signal(node, signal.SIGSTOP)
+        self._paused[node] = None
+
+    def resume(self, node: int) -> None:
+        """SIGCONT, after `pause`."""
+        self._running_node(node)
+        if node not in self._paused:
+            raise ClusterError(f"node {node} is not paused: pause({node}) comes first")
+        self._send_signal(node, signal.SIGCONT)
+        del self._paused[node]
+        self._processes.wait_until_applied(node)
+
+    def wait_until_ended(self, node: int, timeout_s: float = TIMEOUT_S) -> None:
+        """Wait until the process has exited by itself, as after `fill_disk`."""
+        ending = self._node(node)
+        self._wait_until(lambda: not ending.running, f"node {node} has ended", timeout_s)
+
+    def wait_until_ready(self, timeout_s: float = TIMEOUT_S) -> None:
+        """Wait until every running broker considers every running broker alive. Heal cuts and resume nodes first."""
+        if self._paused:
+            raise ClusterError(f"nodes are paused: {_join(self._paused)}; resume them first")
+        self._processes.wait_until_ready(timeout_s)
+
     # --- the network -------------------------------------------------------------------------------------------------
 
     def partition(self, *groups: Iterable[int], one_way: bool = False) -> None:
-        """Cut the network between these groups of nodes; one group alone is cut off from all other nodes.
+        """Cut the network between these groups of nodes; a single group is cut off from all other nodes.
 
-        Nothing is reset: bytes just do not pass, and new connections hang. Clients still reach everybody, and so do
-        nodes that no group names. With `one_way`, bytes of the first group do not reach the second; the other way they
-        pass. A further cut adds to those in force; `heal` ends all.
+        Connections are not reset: bytes no longer pass, and new connections hang. Clients still reach every node, and
+        nodes in no group still reach all others. With `one_way`, bytes of the first group do not reach the second, but
+        pass in the other direction. Further cuts add to those in force; `heal` ends all.
         """
         sides = self._sides(groups)
         if one_way and len(sides) != 2:
@@ -104,23 +269,23 @@ class Cluster(Watching):
         cuts = [(a, b) for i, a in enumerate(sides) for j, b in enumerate(sides) if i < j or (i > j and not one_way)]
         for senders, receivers in cuts:
             for node in senders:
-                self._change(node, mute_to=self._processes.faults[node].mute_to | receivers)
+                self._change_faults(node, mute_to=self._processes.faults[node].mute_to | receivers)
             for node in receivers:
-                self._change(node, deaf_to=self._processes.faults[node].deaf_to | senders)
-        self._in_force()
+                self._change_faults(node, deaf_to=self._processes.faults[node].deaf_to | senders)
+        self._wait_until_applied()
 
     def heal(self) -> None:
-        """End all cuts. The connections that lived through one are dropped, and made anew."""
+        """End all cuts. Connections that existed during a cut are dropped, and nodes open new ones."""
         for node in self.nodes:
-            self._change(node, mute_to=frozenset(), deaf_to=frozenset())
-        self._in_force()
+            self._change_faults(node, mute_to=frozenset(), deaf_to=frozenset())
+        self._wait_until_applied()
 
     # --- disks -------------------------------------------------------------------------------------------------------
 
     def lose_unflushed(self, *nodes: int) -> dict[int, dict[str, int]]:
-        """A power cut: the nodes are killed, if they still ran, and whatever they had not synced is gone.
+        """A power cut: the nodes are killed, if they still run, and lose everything that was not synced.
 
-        Returns by node and file how many bytes were lost. `start` brings a node back.
+        Returns the number of lost bytes by node and file. `start` brings a node back.
         """
         for node in nodes:
             self._node(node)
@@ -130,49 +295,101 @@ class Cluster(Watching):
         return {node: self._processes.lose_unflushed(node) for node in nodes}
 
     def fill_disk(self, node: int) -> None:
-        """From now on nothing can be written. A node whose only disk fails ends: see `wait_until_ended`."""
+        """Make every write fail with ENOSPC. A node whose only disk fails exits: see `wait_until_ended`."""
         self._node(node)
-        self._change(node, disk_full=True)
-        self._in_force()
+        self._change_faults(node, disk_full=True)
+        self._wait_until_applied()
 
     def free_disk(self, node: int) -> None:
-        """There is room again. A node that has ended needs a `start`."""
+        """Undo `fill_disk`. A node that has exited needs a `start`."""
         self._node(node)
-        self._change(node, disk_full=False)
-        self._in_force()
+        self._change_faults(node, disk_full=False)
+        self._wait_until_applied()
 
     def slow_disk(self, node: int, fsync_ms: int) -> None:
-        """From now on every fsync of this node takes so much longer; 0 ends it."""
+        """Make every fsync of this node take `fsync_ms` longer; 0 ends it."""
         self._node(node)
-        self._change(node, fsync_ms=fsync_ms)
-        self._in_force()
+        self._change_faults(node, fsync_ms=fsync_ms)
+        self._wait_until_applied()
 
     def break_sectors(self, node: int, path: str | os.PathLike[str], start: int, end: int) -> None:
-        """From now on these bytes of a file cannot be read (EIO), until the file is replaced or `mend` is called."""
+        """Make these bytes of a file unreadable (EIO) until the file is replaced or `mend` is called."""
         self._node(node)
         sectors = (*self._processes.faults[node].bad_sectors, (os.fspath(path), start, end))
-        self._change(node, bad_sectors=sectors)
-        self._in_force()
+        self._change_faults(node, bad_sectors=sectors)
+        self._wait_until_applied()
 
-    # --- all of it ---------------------------------------------------------------------------------------------------
+    # --- everything --------------------------------------------------------------------------------------------------
 
-    def mend(self, timeout_s: float = PATIENCE_S) -> None:
-        """Undo everything that was broken: all nodes run, awake, connected, with room on their disks."""
-        self._mend()
+    def mend(self, timeout_s: float = TIMEOUT_S) -> None:
+        """Undo all faults: every node runs, is connected to the others, and has a working disk."""
+        self._undo_faults()
         for node in self.nodes:
-            self._processes.start_node(node)  # all before any is waited for: without a majority, none answers
+            self._processes.start_node(node)  # all of them before any wait: without a majority, none answers
         self.wait_until_ready(timeout_s)
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 
-    def _mend(self) -> None:
-        for node in list(self._paused):
-            if self.nodes[node].running:
-                self.resume(node)
-        for node in self.nodes:
-            if self._processes.faults[node] != Faults():
-                self._processes.impose(node, Faults())
-        self._in_force()
+    def _node(self, node: int) -> LocalNode:
+        known = self.nodes.get(node)
+        if known is None:
+            raise ClusterError(f"there is no node {node!r}: this cluster has the nodes {_join(self.nodes)}")
+        return known
+
+    def _running_node(self, node: int) -> LocalNode:
+        known = self._node(node)
+        if not known.running:
+            raise ClusterError(f"node {node} is not running: start({node}) first")
+        return known
+
+    def _awake_node(self, node: int) -> LocalNode:
+        known = self._running_node(node)
+        if node in self._paused:
+            raise ClusterError(f"node {node} is paused: resume({node}) first")
+        return known
+
+    def _state(self, node: LocalNode) -> str:
+        return "down" if not node.running else "paused" if node.id in self._paused else "up"
+
+    def _send_signal(self, node: int, number: signal.Signals) -> None:
+        process = self.nodes[node].process
+        if process is not None:
+            process.send_signal(number)
+
+    def _answers(self, node: LocalNode) -> bool:
+        if not node.running:
+            raise ClusterError(f"node {node.id} has exited; the last line of its log: {self.last_lines_of(node.id, 1)}")
+        return queries.answers(node)
+
+    def _wait_until(self, condition: Callable[[], T | None], what: str, timeout_s: float) -> T:
+        """Returns the first truthy value of `condition`."""
+        deadline = time.monotonic() + timeout_s
+        while not (value := condition()):
+            if time.monotonic() > deadline:
+                raise ClusterError(f"timed out after {timeout_s:g} s waiting until {what}")
+            time.sleep(POLL_S)
+        return value
+
+    def _reachable(self) -> list[LocalNode]:
+        """The brokers that can answer: cuts are between nodes, never between a node and its clients."""
+        return [node for node in self.nodes.values() if node.is_broker and node.running and node.id not in self._paused]
+
+    def _best_connected(self) -> list[LocalNode]:
+        brokers = self._reachable()
+        if not brokers:
+            raise ClusterError("no broker can be asked, all are down or paused: start(id) or resume(id) one")
+        cuts = {node.id: len(self._processes.faults[node.id].cut_from) for node in brokers}
+        return [node for node in brokers if cuts[node.id] == min(cuts.values())]
+
+    def _view(self, topic: str, partition: int) -> PartitionView | None:
+        return queries.newest_view(self._reachable(), topic, partition)
+
+    def _known_view(self, topic: str, partition: int) -> PartitionView:
+        self._best_connected()
+        view = self._view(topic, partition)
+        if view is None:
+            raise ClusterError(f"no broker knows {topic}-{partition}: create_topic({topic!r}) makes it")
+        return view
 
     def _sides(self, groups: Sequence[Iterable[int]]) -> list[frozenset[int]]:
         sides = [frozenset(group) for group in groups]
@@ -186,11 +403,24 @@ class Cluster(Watching):
             raise ClusterError("a cut needs nodes on both sides, such as partition({1}, {2, 3})")
         return sides
 
-    def _change(self, node: int, **values: Any) -> None:
+    def _change_faults(self, node: int, **values: Any) -> None:
         self._processes.impose(node, replace(self._processes.faults[node], **values))
 
-    def _in_force(self) -> None:
-        """Who sleeps obeys when it wakes; until then the other end of every cut does."""
+    def _undo_faults(self) -> None:
+        for node in list(self._paused):
+            if self.nodes[node].running:
+                self.resume(node)
+        for node in self.nodes:
+            if self._processes.faults[node] != Faults():
+                self._processes.impose(node, Faults())
+        self._wait_until_applied()
+
+    def _wait_until_applied(self) -> None:
+        """A paused node applies a fault when it resumes; until then its peers enforce the cut."""
         for node in self.nodes:
             if node not in self._paused:
-                self._processes.obeyed(node)
+                self._processes.wait_until_applied(node)
+
+
+def _join(ids: Iterable[int]) -> str:
+    return ", ".join(str(node) for node in sorted(ids))

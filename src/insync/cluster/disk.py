@@ -1,8 +1,8 @@
-"""A node's disk that can be full or slow or have bad sectors, and that notes down what is safe from a power cut.
+"""A disk that can be full, slow or have bad sectors, and that journals what would survive a power cut.
 
-The notes are one line each, in the order in which things happened, in a file beside the data. Writing them is cheap and
-they need no sync: the process may be killed, the machine lives on. `power_loss` reads them. Files and directories go by
-inode number, because a handle outlives the name it was opened under.
+The journal is a file beside the data with one line per event, in the order of the events. It needs no sync: the process
+may be killed, but the machine stays up. `power_loss` reads it. Files and directories are identified by inode number,
+because a handle outlives the name under which it was opened.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from insync.storage.posix import PosixFile
 
 JOURNAL = "disk.journal"
 
-FOUND = "found"  # file, size: it was there when it was opened
-CREATED = "created"  # directory, what
-RENAMED = "renamed"  # directory; or removed
-CUT = "cut"  # file, size
+FOUND = "found"  # file, size: existed when it was opened
+CREATED = "created"  # directory, inode of the new file or directory
+RENAMED = "renamed"  # directory in which a name changed or was removed
+CUT = "cut"  # file, size after the truncation
 SYNCING = "syncing"  # number, file, size
 SYNCING_NAMES = "syncing-names"  # number, directory
 SYNCED = "synced"  # number
 
 
 class FaultyDisk(ServerDisk):
-    """`full`: no write succeeds, everything else does. `fsync_ms`: how much longer every sync takes. `bad_sectors`: by
-    inode number, the bytes from a position to another one that cannot be read."""
+    """`full`: writes fail, everything else works. `fsync_ms`: how much longer every sync takes. `bad_sectors`: the
+    unreadable byte range [start, end) of a file, by inode number."""
 
     __slots__ = ("_broken_paths", "_journal", "_numbers", "bad_sectors", "fsync_ms", "full", "lock")
 
@@ -83,9 +83,9 @@ class FaultyDisk(ServerDisk):
         inode, sync = self._inode(path), super().sync_dir_later(path)
 
         def run() -> None:
-            number = self.number()
+            number = self.next_sync_number()
             self.note(SYNCING_NAMES, number, inode)
-            self.wait_for_platter()
+            self.delay_sync()
             sync()
             self.note(SYNCED, number)
 
@@ -93,41 +93,45 @@ class FaultyDisk(ServerDisk):
 
     def sync_all(self) -> None:
         with self.lock:
-            numbers = [number for found in os.walk(self.root) for number in self._syncing_in(found[0], found[2])]
-        self.wait_for_platter()
+            numbers = [
+                number
+                for directory, _, names in os.walk(self.root)
+                for number in self._note_syncing_all(directory, names)
+            ]
+        self.delay_sync()
         super().sync_all()
         for number in numbers:
             self.note(SYNCED, number)
 
     def break_sectors(self, sectors: tuple[tuple[str, int, int], ...]) -> None:
-        """A file that takes the place of a broken one lies elsewhere on the disk, and can be read."""
+        """A file that replaces a broken one is elsewhere on the disk and can be read."""
         known = {path: inode for inode, path in self._broken_paths.items()}
         self._broken_paths = {known.get(path, 0) or os.stat(path).st_ino: path for path, _, _ in sectors}
         places = {path: (start, end) for path, start, end in sectors}
         self.bad_sectors = {inode: places[path] for inode, path in self._broken_paths.items()}
 
-    def wait_for_platter(self) -> None:
+    def delay_sync(self) -> None:
         if self.fsync_ms:
             time.sleep(self.fsync_ms / 1_000)
 
-    # --- notes -------------------------------------------------------------------------------------------------------
+    # --- the journal -------------------------------------------------------------------------------------------------
 
-    def number(self) -> int:
-        """Of a sync: no other has it, in this process or in those before it."""
+    def next_sync_number(self) -> int:
+        """Unique in this process and among all processes before it."""
         return next(self._numbers)
 
     def note(self, *words: object) -> None:
         os.write(self._journal, (" ".join(map(str, words)) + "\n").encode())
 
-    def _syncing_in(self, directory: str, names: list[str]) -> Iterator[int]:
-        """Notes that a directory and these files of it are being synced; the numbers of these syncs."""
-        yield (number := self.number())
+    def _note_syncing_all(self, directory: str, names: list[str]) -> Iterator[int]:
+        """Journal that a directory and its files are being synced; yields the numbers of these syncs."""
+        yield (number := self.next_sync_number())
         self.note(SYNCING_NAMES, number, os.stat(directory).st_ino)
         for name in names:
             if not os.path.exists(f"{directory}/{name}"):
-                continue  # a symbolic link to nowhere
+                continue  # a dangling symbolic link
             stat = os.stat(f"{directory}/{name}")
-            yield (number := self.number())
+            yield (number := self.next_sync_number())
             self.note(SYNCING, number, stat.st_ino, stat.st_size)
 
     def _inode(self, path: str) -> int:
@@ -159,24 +163,24 @@ class FaultyFile(PosixFile):
             self._disk.note(CUT, self.inode, n)
 
     def sync(self) -> None:
-        self._synced(self._fd, super().sync)
+        self._journaled_sync(self._fd, super().sync)
 
     def sync_later(self) -> SyncLater:
         fd, sync = os.dup(self._fd), super().sync_later()
 
         def run() -> None:
             try:
-                self._synced(fd, sync)
+                self._journaled_sync(fd, sync)
             finally:
                 os.close(fd)
 
         return run
 
-    def _synced(self, fd: int, sync: SyncLater) -> None:
-        """Safe is what was in the file before the sync began, less what is cut off before it ends."""
+    def _journaled_sync(self, fd: int, sync: SyncLater) -> None:
+        """Durable afterwards: what was in the file when the sync began, less what is truncated before it ends."""
         with self._disk.lock:
-            number = self._disk.number()
+            number = self._disk.next_sync_number()
             self._disk.note(SYNCING, number, self.inode, os.fstat(fd).st_size)
-        self._disk.wait_for_platter()
+        self._disk.delay_sync()
         sync()
         self._disk.note(SYNCED, number)

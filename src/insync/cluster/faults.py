@@ -1,7 +1,7 @@
-"""What is wrong with one node now: whom it does not hear, whom it cannot reach, whether its disk is full.
+"""The faults of one node: which peers it is cut off from, and what is wrong with its disk.
 
-It is told as a whole, one line of JSON, so that a node that starts in the middle of a fault begins in it, and a line
-that comes late changes nothing that a later one does not say again. The node answers each line with its number.
+They are always sent as a whole, one line of JSON. A node that starts during a fault begins with it, and a line that
+arrives late is superseded by the next one. The node acknowledges each line with its number.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ class Faults:
     fsync_ms: int = 0
     """How much longer every sync takes."""
     bad_sectors: tuple[tuple[str, int, int], ...] = ()
-    """(path, start, end): bytes of a file, as it is now, that cannot be read."""
+    """(path, start, end): bytes of the file that is at this path now that cannot be read."""
 
     @property
     def cut_from(self) -> frozenset[int]:
-        """Nodes with which no new connection comes about: that takes both directions."""
+        """Nodes with which no new connection can be opened: that takes both directions."""
         return self.deaf_to | self.mute_to
 
 
 def to_line(number: int, faults: Faults) -> bytes:
-    told = {
+    values = {
         "number": number,
         "deaf_to": sorted(faults.deaf_to),
         "mute_to": sorted(faults.mute_to),
@@ -37,16 +37,16 @@ def to_line(number: int, faults: Faults) -> bytes:
         "fsync_ms": faults.fsync_ms,
         "bad_sectors": faults.bad_sectors,
     }
-    return json.dumps(told).encode() + b"\n"
+    return json.dumps(values).encode() + b"\n"
 
 
 def from_line(line: bytes) -> tuple[int, Faults]:
-    told = json.loads(line)
+    values = json.loads(line)
     faults = Faults(
-        deaf_to=frozenset(told["deaf_to"]),
-        mute_to=frozenset(told["mute_to"]),
-        disk_full=told["disk_full"],
-        fsync_ms=told["fsync_ms"],
-        bad_sectors=tuple((path, start, end) for path, start, end in told["bad_sectors"]),
+        deaf_to=frozenset(values["deaf_to"]),
+        mute_to=frozenset(values["mute_to"]),
+        disk_full=values["disk_full"],
+        fsync_ms=values["fsync_ms"],
+        bad_sectors=tuple((path, start, end) for path, start, end in values["bad_sectors"]),
     )
-    return told["number"], faults
+    return values["number"], faults

@@ -1,10 +1,10 @@
-"""A network that can be cut in silence: nothing is refused and nothing reset, bytes just do not pass.
+"""A network that can be cut silently: nothing is refused or reset, but bytes no longer pass.
 
-Both ends of a cut know of it. What a node sends to a peer that it cannot reach is thrown away, what comes from a peer
-that it does not hear too, and so is the news that a connection has ended. A new connection takes both directions to
-come about, and waits for them. Once a cut has healed, the connections that lived through it are dropped, as those are
-that the machines between two nodes have forgotten. Clients are never cut off: a node says in the client id of its first
-request that it is one.
+Both ends of a cut enforce it. A node discards what it sends to a peer it cannot reach, what it receives from a peer it
+cannot hear, and the news that such a connection has ended. Opening a connection takes both directions, so it waits for
+the end of the cut. After a cut has healed, the connections that existed during it are dropped, like those that a
+stateful firewall has forgotten. Clients are never cut off: a connection is a node's if the client id of its first
+request says so.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from insync.server.peers import node_of
 
 _CLIENT_ID_LENGTH = Struct(">h")
 _CLIENT_ID_AT = 12
-"""Behind the length of the frame, the API's key and version, and the correlation id."""
+"""After the frame length, the API key and version, and the correlation id."""
 
 
 class CutNetwork(Network):
@@ -34,7 +34,7 @@ class CutNetwork(Network):
     def impose(self, faults: Faults) -> None:
         self.faults = faults
         for link in list(self.links):
-            link.faults_changed()
+            link.on_faults_changed()
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -48,8 +48,7 @@ class CutNetwork(Network):
 
 
 class Link(asyncio.Protocol):
-    """One connection, between its socket and the protocol that believes to have it. `peer` None: not known yet, or a
-    client."""
+    """Sits between a socket and the protocol that uses it. `peer` is None for a client, or while it is unknown."""
 
     def __init__(
         self, network: CutNetwork, loop: asyncio.AbstractEventLoop, protocol: asyncio.Protocol, peer: int | None
@@ -59,21 +58,21 @@ class Link(asyncio.Protocol):
         self._loop = loop
         self._protocol = protocol
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # until connection_made
-        self._known = peer is not None
-        self._stale = False  # it has lived through a cut
-        self._over = False  # the protocol has been told of its end, or is about to be
-        self._ended = False  # so has the socket
+        self._peer_known = peer is not None
+        self._stale = False  # existed during a cut
+        self._protocol_closed = False  # connection_lost was called on the protocol, or is about to be
+        self._socket_closed = False
 
     @property
-    def deaf(self) -> bool:
+    def is_deaf(self) -> bool:
         return self.peer in self._network.faults.deaf_to
 
     @property
-    def mute(self) -> bool:
+    def is_mute(self) -> bool:
         return self.peer in self._network.faults.mute_to
 
-    def faults_changed(self) -> None:
-        if self.deaf or self.mute:
+    def on_faults_changed(self) -> None:
+        if self.is_deaf or self.is_mute:
             self._stale = True
         elif self._stale:
             self._drop()
@@ -83,24 +82,24 @@ class Link(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
         self._network.links[self] = None
-        self.faults_changed()
+        self.on_faults_changed()
         self._protocol.connection_made(CutTransport(self, self._transport))  # type: ignore[arg-type]
 
     def data_received(self, data: bytes) -> None:
-        if not self._known:
-            self._known, self.peer = True, node_of(client_id(data))
-            self.faults_changed()
-        if not self.deaf and not self._over:
+        if not self._peer_known:
+            self._peer_known, self.peer = True, node_of(read_client_id(data))
+            self.on_faults_changed()
+        if not self.is_deaf and not self._protocol_closed:
             self._protocol.data_received(data)
 
     def eof_received(self) -> bool | None:
-        return True if self.deaf or self._over else self._protocol.eof_received()
+        return True if self.is_deaf or self._protocol_closed else self._protocol.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._ended = True
-        if self._over or not self.deaf:
+        self._socket_closed = True
+        if self._protocol_closed or not self.is_deaf:
             self._forget()
-            self._end(exc)
+            self._close_protocol(exc)
 
     def pause_writing(self) -> None:
         self._protocol.pause_writing()
@@ -111,28 +110,28 @@ class Link(asyncio.Protocol):
     # --- what the protocol does with its transport -------------------------------------------------------------------
 
     def writelines(self, pieces: Iterable[bytes]) -> None:
-        if not self.mute:
+        if not self.is_mute:
             self._transport.writelines(pieces)
 
     def close(self, close: Callable[[], None]) -> None:
-        """A peer that is cut off does not hear that the connection is closed."""
-        if self.mute:
-            self._loop.call_soon(self._end, None)
+        """A peer that is cut off does not learn that the connection is closed."""
+        if self.is_mute:
+            self._loop.call_soon(self._close_protocol, None)
         else:
             close()
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def _drop(self) -> None:
-        if self._ended:
+        if self._socket_closed:
             self._forget()
-            self._end(ConnectionResetError("the connection did not outlive a cut of the network"))
+            self._close_protocol(ConnectionResetError("the connection was dropped after a network cut"))
         else:
             self._transport.abort()
 
-    def _end(self, exc: Exception | None) -> None:
-        if not self._over:
-            self._over = True
+    def _close_protocol(self, exc: Exception | None) -> None:
+        if not self._protocol_closed:
+            self._protocol_closed = True
             self._protocol.connection_lost(exc)
 
     def _forget(self) -> None:
@@ -140,7 +139,7 @@ class Link(asyncio.Protocol):
 
 
 class CutTransport:
-    """As much of a transport as connections use."""
+    """The part of a transport's interface that connections use."""
 
     def __init__(self, link: Link, transport: asyncio.Transport) -> None:
         self._link = link
@@ -160,8 +159,8 @@ class CutTransport:
         return getattr(self._transport, name)
 
 
-def client_id(data: bytes) -> str | None:
-    """Of the first request on a connection. A node's comes whole: it is short, and nothing was sent before it."""
+def read_client_id(data: bytes) -> str | None:
+    """The client id of the first request on a connection. A node's first request is short, so it arrives whole."""
     if len(data) < _CLIENT_ID_AT + 2:
         return None
     (length,) = _CLIENT_ID_LENGTH.unpack_from(data, _CLIENT_ID_AT)

@@ -1,14 +1,14 @@
-"""`python -m insync.cluster.node FILE`: one node that fails when it is told to, and is otherwise a node like any other.
+"""`python -m insync.cluster.node FILE`: a node that applies the faults it receives, and otherwise like any other.
 
-Its standard input is a socket: lines with faults come in, the first before anything else is done, and their numbers go
-out once they are in force.
+Its standard input is a socket. Lines with faults arrive there, the first before the node starts, and the node answers
+each with its number once the faults are in force.
 """
 
 from __future__ import annotations
 
 import sys
 
-# As in `insync.server`: kio imports hypothesis where it finds it, and a node has no use for it.
+# As in `insync.server`: kio imports hypothesis if it is installed, and a node does not need it.
 sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
 
 import asyncio  # noqa: E402  only now
@@ -29,14 +29,14 @@ STDIN = 0
 class FaultyServer(Server):
     def __init__(self, properties: Properties) -> None:
         super().__init__(properties)
-        self._heard = b""
+        self._received = b""
         self._disk = FaultyDisk(properties.directory, os.path.join(os.path.dirname(properties.directory), JOURNAL))
         self._network: CutNetwork | None = None
         self._faults = Faults()
-        while b"\n" not in self._heard:
-            if not self._listen():
+        while b"\n" not in self._received:
+            if not self._receive():
                 sys.exit("stdin closed before the first faults arrived: this process is started by insync.Cluster")
-        self._obey()
+        self._apply_faults()
 
     def disk(self) -> FaultyDisk:
         return self._disk
@@ -46,26 +46,26 @@ class FaultyServer(Server):
         return self._network
 
     def watch_supervisor(self, loop: asyncio.AbstractEventLoop, orphaned: Callable[[], None]) -> None:
-        loop.add_reader(STDIN, self._told, loop, orphaned)
+        loop.add_reader(STDIN, self._on_stdin, loop, orphaned)
 
-    def _told(self, loop: asyncio.AbstractEventLoop, orphaned: Callable[[], None]) -> None:
-        if self._listen():
-            self._obey()
+    def _on_stdin(self, loop: asyncio.AbstractEventLoop, orphaned: Callable[[], None]) -> None:
+        if self._receive():
+            self._apply_faults()
         else:
             loop.remove_reader(STDIN)
             orphaned()
 
-    def _listen(self) -> bool:
-        """False: the other end is gone."""
+    def _receive(self) -> bool:
+        """False if the other end is closed."""
         try:
             data = os.read(STDIN, 65_536)
-        except ConnectionResetError:  # it went without reading all our answers
+        except ConnectionResetError:  # it closed without reading all our answers
             data = b""
-        self._heard += data
+        self._received += data
         return bool(data)
 
-    def _obey(self) -> None:
-        *lines, self._heard = self._heard.split(b"\n")
+    def _apply_faults(self) -> None:
+        *lines, self._received = self._received.split(b"\n")
         for line in lines:
             number, self._faults = from_line(line)
             self._disk.full = self._faults.disk_full

@@ -1,9 +1,10 @@
-"""What a disk holds after the power was cut, done to the files of a process that has been killed.
+"""Does to the files of a killed process what a power cut would have done.
 
-The rules are those of the simulated disk, without its dice: of each file stays what was synced; of the changes of names
-in one directory stays a prefix, here the shortest that can be had by taking creations back. Syncing a directory settles
-its changes so far; syncing a file settles its creation and the changes before it; whatever settles something in a
-directory settles the creation of that directory. A cut and a rename have happened: nobody kept what was there before.
+The rules are those of the simulated disk at its worst. Of each file, the synced bytes survive. Of the name changes in a
+directory, a prefix survives: here the shortest one that can be reached by undoing creations. Syncing a directory makes
+its changes so far durable. Syncing a file makes its creation, and the changes before it, durable. Whatever makes a
+change in a directory durable makes the creation of that directory durable. Truncations and renames are never undone,
+because the previous state is not kept.
 """
 
 from __future__ import annotations
@@ -20,123 +21,123 @@ NAME_CHANGE = -1
 
 
 def lose_unflushed(data: Path, journal: Path) -> dict[str, int]:
-    """Returns by file how many bytes were lost; a file that is gone altogether counts too."""
+    """Returns the number of lost bytes by file, including files that are gone."""
     before = _sizes(data)
     if journal.exists():
-        platter = read(journal.read_text().splitlines())
-        _take_back_creations(data, platter)
-        _cut(data, platter)
-        journal.unlink()  # what is left is safe
+        durable = replay_journal(journal.read_text().splitlines())
+        _undo_creations(data, durable)
+        _truncate_files(data, durable)
+        journal.unlink()  # what is left is durable
     after = _sizes(data)
     return {path: size - after.get(path, 0) for path, size in before.items() if after.get(path) != size}
 
 
-def read(notes: Iterable[str]) -> Platter:
-    platter = Platter()
-    for line in notes:
+def replay_journal(lines: Iterable[str]) -> DurableState:
+    durable = DurableState()
+    for line in lines:
         kind, *numbers = line.split()
-        platter.acts[kind](*map(int, numbers))
-    return platter
+        durable.handlers[kind](*map(int, numbers))
+    return durable
 
 
-class Platter:
-    """What is safe, by inode number."""
+class DurableState:
+    """What a power cut leaves, by inode number."""
 
     def __init__(self) -> None:
-        self.safe: dict[int, int] = {}
-        """How many bytes of a file."""
+        self.sizes: dict[int, int] = {}
+        """Durable bytes of each file."""
         self._pending: dict[int, list[tuple[int, int]]] = {}
-        """Of a directory the changes that may not have happened: when, and what was created or NAME_CHANGE."""
-        self._home: dict[int, int] = {}
-        """The directory in which something was created."""
+        """Changes of each directory that are not durable: (when, inode created or NAME_CHANGE)."""
+        self._parents: dict[int, int] = {}
+        """The directory in which a file or directory was created."""
         self._syncs: dict[int, tuple[int, int]] = {}
-        """Under way, by number: file and size."""
+        """File syncs in progress, by number: (file, size)."""
         self._name_syncs: dict[int, tuple[int, int]] = {}
-        """Under way, by number: directory, and when it began."""
+        """Directory syncs in progress, by number: (directory, when it began)."""
         self._now = 0
-        self.acts: dict[str, Callable[..., None]] = {
-            disk.FOUND: self._found,
-            disk.CREATED: self._created,
-            disk.RENAMED: self._renamed,
-            disk.CUT: self._cut,
-            disk.SYNCING: self._syncing,
-            disk.SYNCING_NAMES: self._syncing_names,
-            disk.SYNCED: self._synced,
+        self.handlers: dict[str, Callable[..., None]] = {
+            disk.FOUND: self._on_found,
+            disk.CREATED: self._on_created,
+            disk.RENAMED: self._on_renamed,
+            disk.CUT: self._on_cut,
+            disk.SYNCING: self._on_syncing,
+            disk.SYNCING_NAMES: self._on_syncing_names,
+            disk.SYNCED: self._on_synced,
         }
 
-    def taken_back(self, directory: int) -> list[int]:
-        """What was created last in this directory, as far as nothing else has happened there since."""
-        found: list[int] = []
+    def undone_creations(self, directory: int) -> list[int]:
+        """What was created in this directory since its last durable or renamed entry, newest first."""
+        created: list[int] = []
         for _, inode in reversed(self._pending.get(directory, [])):
             if inode == NAME_CHANGE:
                 break
-            found.append(inode)
-        return found
+            created.append(inode)
+        return created
 
-    # --- notes -------------------------------------------------------------------------------------------------------
+    # --- the journal -------------------------------------------------------------------------------------------------
 
-    def _found(self, file: int, size: int) -> None:
-        self.safe.setdefault(file, size)  # unknown so far: it was there before the first note, and is as old as that
+    def _on_found(self, file: int, size: int) -> None:
+        self.sizes.setdefault(file, size)  # older than the journal, so durable
 
-    def _created(self, directory: int, inode: int) -> None:
-        self.safe[inode] = 0  # a number is used again once its file is gone
+    def _on_created(self, directory: int, inode: int) -> None:
+        self.sizes[inode] = 0  # inode numbers are reused
         self._pending.pop(inode, None)
-        self._home[inode] = directory
+        self._parents[inode] = directory
         self._change(directory, inode)
 
-    def _renamed(self, directory: int) -> None:
+    def _on_renamed(self, directory: int) -> None:
         self._change(directory, NAME_CHANGE)
 
-    def _cut(self, file: int, size: int) -> None:
-        self.safe[file] = min(self.safe.get(file, size), size)
-        for number, (other, safe) in self._syncs.items():
+    def _on_cut(self, file: int, size: int) -> None:
+        self.sizes[file] = min(self.sizes.get(file, size), size)
+        for number, (other, other_size) in self._syncs.items():
             if other == file:
-                self._syncs[number] = (file, min(safe, size))
+                self._syncs[number] = (file, min(other_size, size))
 
-    def _syncing(self, number: int, file: int, size: int) -> None:
+    def _on_syncing(self, number: int, file: int, size: int) -> None:
         self._syncs[number] = (file, size)
 
-    def _syncing_names(self, number: int, directory: int) -> None:
+    def _on_syncing_names(self, number: int, directory: int) -> None:
         self._name_syncs[number] = (directory, self._now)
 
-    def _synced(self, number: int) -> None:
+    def _on_synced(self, number: int) -> None:
         if number in self._name_syncs:
-            self._settle(*self._name_syncs.pop(number))
+            self._make_names_durable(*self._name_syncs.pop(number))
         else:
             file, size = self._syncs.pop(number)
-            self.safe[file] = max(self.safe.get(file, 0), size)
-            self._settle_creation(file)
+            self.sizes[file] = max(self.sizes.get(file, 0), size)
+            self._make_creation_durable(file)
 
     def _change(self, directory: int, what: int) -> None:
         self._now += 1
         self._pending.setdefault(directory, []).append((self._now, what))
 
-    def _settle(self, directory: int, until: int) -> None:
+    def _make_names_durable(self, directory: int, until: int) -> None:
         changes = self._pending.get(directory, [])
         self._pending[directory] = [change for change in changes if change[0] > until]
-        self._settle_creation(directory)
+        self._make_creation_durable(directory)
 
-    def _settle_creation(self, inode: int) -> None:
-        home = self._home.get(inode)
-        if home is not None:
-            created = [when for when, what in self._pending.get(home, ()) if what == inode]
-            self._settle(home, max(created, default=0))
+    def _make_creation_durable(self, inode: int) -> None:
+        parent = self._parents.get(inode)
+        if parent is not None:
+            created = [when for when, what in self._pending.get(parent, ()) if what == inode]
+            self._make_names_durable(parent, max(created, default=0))
 
 
-def _take_back_creations(directory: Path, platter: Platter) -> None:
-    gone = platter.taken_back(directory.stat().st_ino)
+def _undo_creations(directory: Path, durable: DurableState) -> None:
+    gone = durable.undone_creations(directory.stat().st_ino)
     for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
         if entry.inode() in gone:
             shutil.rmtree(entry) if entry.is_dir() else os.remove(entry)
         elif entry.is_dir():
-            _take_back_creations(Path(entry), platter)
+            _undo_creations(Path(entry), durable)
 
 
-def _cut(data: Path, platter: Platter) -> None:
+def _truncate_files(data: Path, durable: DurableState) -> None:
     for path in _files(data):
         stat = path.stat()
-        if platter.safe.get(stat.st_ino, stat.st_size) < stat.st_size:
-            os.truncate(path, platter.safe[stat.st_ino])
+        if durable.sizes.get(stat.st_ino, stat.st_size) < stat.st_size:
+            os.truncate(path, durable.sizes[stat.st_ino])
 
 
 def _sizes(data: Path) -> dict[str, int]:

@@ -1,7 +1,7 @@
-"""The local cluster, its nodes started through `insync.cluster.node` and told of their faults.
+"""A local cluster whose nodes run `insync.cluster.node` and receive their faults through a socket pair.
 
-A node's standard input is one end of a socket pair: faults go in as lines, each answered with its number once it is in
-force. As with any supervised node, the end of that stream means that whoever started it has died.
+Each node has one end of the pair as its standard input. Faults are sent as lines, and each is acknowledged with its
+number once it is in force. As with any supervised node, the end of the stream means that the supervisor has died.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from insync.server.directory_lock import DirectoryLock
 from insync.server.local_cluster import ClusterError, LocalCluster, LocalNode, launch
 
 MODULE = ("-m", "insync.cluster.node")
-OBEY_S = 30.0
-"""A node obeys in a millisecond; on a machine that stalls, later."""
-LOOK_S = 0.1
+APPLY_TIMEOUT_S = 30.0
+"""A node applies faults within a millisecond, or later on a machine that stalls."""
+POLL_S = 0.1
 
 
 class ControlledCluster(LocalCluster):
-    """`faults[id]` is what the node was last told, and what it is told first when it starts."""
+    """`faults[id]` are the faults last sent to a node, and those it begins with when it starts."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -32,25 +32,25 @@ class ControlledCluster(LocalCluster):
         self._controls: dict[int, Control] = {}
 
     def impose(self, node_id: int, faults: Faults) -> None:
-        """A node that is down begins with them; one that is up has heard of them, see `obeyed`."""
+        """Send faults to a node; `wait_until_applied` waits until they are in force."""
         self.faults[node_id] = faults
         if self.nodes[node_id].running:
-            self._controls[node_id].tell(faults)
+            self._controls[node_id].send(faults)
 
-    def obeyed(self, node_id: int) -> None:
-        """Returns when the node acts on what it was told, or has ended."""
-        node, deadline = self.nodes[node_id], time.monotonic() + OBEY_S
-        while node.running and not self._controls[node_id].obeyed():
+    def wait_until_applied(self, node_id: int) -> None:
+        """Returns when the node has applied the faults sent to it, or has exited."""
+        node, deadline = self.nodes[node_id], time.monotonic() + APPLY_TIMEOUT_S
+        while node.running and not self._controls[node_id].poll_applied():
             if time.monotonic() > deadline:
-                raise ClusterError(f"node {node_id} does not react any more; see {node.log}")
+                raise ClusterError(f"node {node_id} did not apply its faults in {APPLY_TIMEOUT_S:g} s; see {node.log}")
 
-    def stop(self, patience_s: float = 15.0) -> None:
-        super().stop(patience_s)
+    def stop(self, timeout_s: float = 15.0) -> None:
+        super().stop(timeout_s)
         for control in self._controls.values():
             control.close()
 
     def lose_unflushed(self, node_id: int) -> dict[str, int]:
-        """Of a node that is down; by file how many bytes were lost."""
+        """What a power cut does to a node that is down; returns the number of lost bytes by file."""
         directory = self.nodes[node_id].directory
         with DirectoryLock(str(directory / "data")):
             return power_loss.lose_unflushed(directory / "data", directory / JOURNAL)
@@ -58,41 +58,41 @@ class ControlledCluster(LocalCluster):
     def _launch(self, node: LocalNode, log: IO[bytes]) -> subprocess.Popen[bytes]:
         ours, theirs = socket.socketpair()
         with theirs:
-            before = self._controls.get(node.id)
-            if before is not None:
-                before.close()
+            previous = self._controls.get(node.id)
+            if previous is not None:
+                previous.close()
             self._controls[node.id] = Control(ours)
-            self._controls[node.id].tell(self.faults[node.id])
+            self._controls[node.id].send(self.faults[node.id])
             return launch(MODULE, node, log, stdin=theirs.fileno(), env={})
 
 
 class Control:
-    """This end of the line to one process."""
+    """The supervisor's end of the socket pair of one process."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        self._sock.settimeout(LOOK_S)
-        self._told = 0
-        self._heard = b""
-        self._obeyed = 0
+        self._sock.settimeout(POLL_S)
+        self._sent = 0
+        self._received = b""
+        self._applied = 0
 
-    def tell(self, faults: Faults) -> None:
-        self._told += 1
+    def send(self, faults: Faults) -> None:
+        self._sent += 1
         try:
-            self._sock.sendall(to_line(self._told, faults))
+            self._sock.sendall(to_line(self._sent, faults))
         except ConnectionError:
-            return  # it has just ended
+            return  # the process has just exited
 
-    def obeyed(self) -> bool:
-        """Looks for a moment."""
-        if self._obeyed < self._told:
+    def poll_applied(self) -> bool:
+        """Whether everything sent is applied; waits for at most `POLL_S`."""
+        if self._applied < self._sent:
             try:
-                self._heard += self._sock.recv(4_096)
+                self._received += self._sock.recv(4_096)
             except (TimeoutError, ConnectionError):
                 return False
-            *numbers, self._heard = self._heard.split(b"\n")
-            self._obeyed = max([self._obeyed, *map(int, numbers)])
-        return self._obeyed == self._told
+            *numbers, self._received = self._received.split(b"\n")
+            self._applied = max([self._applied, *map(int, numbers)])
+        return self._applied == self._sent
 
     def close(self) -> None:
         self._sock.close()

@@ -1,7 +1,7 @@
-"""What the nodes say about a topic, asked over their own protocol.
+"""Requests to single nodes: how each of them sees a topic.
 
-During a cut they disagree: the one with the newest leader epoch is right, because a leader that was replaced without
-hearing of it still shows the epoch before.
+During a cut the nodes disagree. The answer with the newest leader epoch is right: a leader that was replaced without
+learning of it still shows the previous epoch.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import api_versions, create_topics, describe_topic_partitions, metadata
 from insync.wire.types import ms
 
-ANSWER_S = 5.0
-CREATE_S = 30.0
+TIMEOUT_S = 5.0
+CREATE_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """One partition as one node sees it; a leader of -1 is none."""
+    """One partition as one node sees it; leader -1 means that there is none."""
 
     leader: int
     leader_epoch: int
@@ -31,42 +31,50 @@ class PartitionView:
 
 
 def partition_on(node: LocalNode, topic: str, index: int) -> PartitionView | None:
-    """None if this node does not know it, or does not answer. Asked in a way that is answered at once: who asks for
-    Metadata may be kept waiting, while a leader is being replaced and at a node that knows nobody yet."""
+    """None if the node does not know the partition or does not answer.
+
+    DescribeTopicPartitions is answered at once. Metadata may be delayed while a leader is being replaced, or by a node
+    that does not know any broker yet.
+    """
     request = describe_topic_partitions.DescribeTopicPartitionsRequest(
         topics=(describe_topic_partitions.TopicRequest(name=topic),),
         response_partition_limit=1,
         cursor=describe_topic_partitions.RequestCursor(topic_name=topic, partition_index=index),
     )
     try:
-        found = ask.ask(node.address, request, ANSWER_S).topics[0].partitions
+        partitions = ask.ask(node.address, request, TIMEOUT_S).topics[0].partitions
     except ask.NoAnswer:
         return None
-    return next((_view(entry) for entry in found if entry.partition_index == index), None)
+    return next((_view(entry) for entry in partitions if entry.partition_index == index), None)
 
 
-def newest(nodes: Iterable[LocalNode], topic: str, index: int) -> PartitionView | None:
-    """As the latest leader sees it, or whoever has heard of it."""
-    views = [(node.id, view) for node in nodes if (view := partition_on(node, topic, index)) is not None]
-    _, view = max(views, key=lambda each: (each[1].leader_epoch, each[0] == each[1].leader), default=(0, None))
-    return view
+def newest_view(nodes: Iterable[LocalNode], topic: str, index: int) -> PartitionView | None:
+    """The view with the newest leader epoch, preferably the leader's own."""
+    views = [
+        (view.leader_epoch, node.id == view.leader, view)
+        for node in nodes
+        if (view := partition_on(node, topic, index)) is not None
+    ]
+    return max(views, key=lambda entry: entry[:2])[2] if views else None
 
 
 def knows_leaders(node: LocalNode, topic: str, partitions: int) -> bool:
-    """Whether this node knows so many partitions of a topic, and who leads each."""
-    asked = metadata.MetadataRequestTopic(topic_id=None, name=topic)
+    """Whether the node knows this many partitions of the topic, and a leader of each."""
+    topic_entry = metadata.MetadataRequestTopic(topic_id=None, name=topic)
     request = metadata.MetadataRequest(
-        topics=(asked,), allow_auto_topic_creation=False, include_topic_authorized_operations=False
+        topics=(topic_entry,), allow_auto_topic_creation=False, include_topic_authorized_operations=False
     )
     try:
-        found = ask.ask(node.address, request, ANSWER_S).topics[0].partitions
+        entries = ask.ask(node.address, request, TIMEOUT_S).topics[0].partitions
     except ask.NoAnswer:
         return False
-    return len(found) == partitions and all(entry.leader_id >= 0 for entry in found)
+    return len(entries) == partitions and all(entry.leader_id >= 0 for entry in entries)
 
 
-def create(node: LocalNode, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> None:
-    wanted = create_topics.CreatableTopic(
+def create_topic(
+    node: LocalNode, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]
+) -> None:
+    topic_entry = create_topics.CreatableTopic(
         name=name,
         num_partitions=partitions,
         replication_factor=replication_factor,
@@ -74,22 +82,22 @@ def create(node: LocalNode, name: str, partitions: int, replication_factor: int,
         configs=tuple(create_topics.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()),
     )
     request = create_topics.CreateTopicsRequest(
-        topics=(wanted,), timeout=ms(int(CREATE_S * 1_000)), validate_only=False
+        topics=(topic_entry,), timeout=ms(int(CREATE_TIMEOUT_S * 1_000)), validate_only=False
     )
     try:
-        answer = ask.ask(node.address, request, CREATE_S).topics[0]
+        answer = ask.ask(node.address, request, CREATE_TIMEOUT_S).topics[0]
     except ask.NoAnswer as error:
-        raise ClusterError(f"topic {name!r} was not created: node {node.id} does not answer ({error})") from error
+        raise ClusterError(f"topic {name!r} was not created: node {node.id} did not answer ({error})") from error
     if answer.error_code is not ErrorCode.none:
         why = answer.error_message or "no reason given"
         raise ClusterError(f"topic {name!r} was not created: {answer.error_code.name.upper()} ({why})")
 
 
 def answers(node: LocalNode) -> bool:
-    """Whether this node is up as far as a client can tell, which may be long before it is in touch with others."""
+    """Whether the node answers ApiVersions, which may be long before it is in contact with its peers."""
     request = api_versions.ApiVersionsRequest(client_software_name="insync", client_software_version="")
     try:
-        ask.ask(node.address, request, ANSWER_S)
+        ask.ask(node.address, request, TIMEOUT_S)
     except ask.NoAnswer:
         return False
     return True

@@ -1,4 +1,4 @@
-"""Which topics a test wants, in the ways in which it is handy to say so."""
+"""The topics that a `Cluster` is started with, in the forms in which a test may write them."""
 
 from __future__ import annotations
 
@@ -7,31 +7,30 @@ from typing import Any
 
 from insync.server.local_cluster import ClusterError
 
-Topics = Iterable[str] | Mapping[str, int | Mapping[str, Any]]
-"""Names; or by name the number of partitions, or settings: `partitions`, `replication_factor`, topic configs."""
+TopicSpecs = Iterable[str] | Mapping[str, int | Mapping[str, Any]]
+"""Names; or a mapping from names to partition counts or to options (`partitions`, `replication_factor`, configs)."""
 
 
-def planned(topics: Topics) -> dict[str, dict[str, Any]]:
-    """By name what `create_topic` takes besides it."""
+def parse_topic_specs(topics: TopicSpecs) -> dict[str, dict[str, Any]]:
+    """The keyword arguments of `create_topic`, by topic name."""
     if isinstance(topics, str):
-        raise ClusterError(f"topics={topics!r} is one text: write topics=[{topics!r}]")
+        raise ClusterError(f"topics={topics!r} is a single string: write topics=[{topics!r}]")
     if not isinstance(topics, Mapping):
         return {name: {} for name in topics}
-    return {name: _plan(name, wish) for name, wish in topics.items()}
+    return {name: _parse_options(name, spec) for name, spec in topics.items()}
 
 
-def config_values(configs: Mapping[str, Any]) -> dict[str, str]:
-    """`min_insync_replicas=2` and "min.insync.replicas" are the same: no name in Kafka has an underscore."""
-    return {key.replace("_", "."): _text(value) for key, value in configs.items()}
+def to_config_values(configs: Mapping[str, Any]) -> dict[str, str]:
+    """`min_insync_replicas=2` and "min.insync.replicas" are the same: no Kafka config has an underscore in its name."""
+    return {
+        key.replace("_", "."): str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in configs.items()
+    }
 
 
-def _plan(name: str, wish: int | Mapping[str, Any]) -> dict[str, Any]:
-    if isinstance(wish, Mapping):
-        return dict(wish)
-    if isinstance(wish, int):
-        return {"partitions": wish}
-    raise ClusterError(f"topic {name!r}: {wish!r} is neither a number of partitions nor a mapping of settings")
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _parse_options(name: str, spec: int | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(spec, Mapping):
+        return dict(spec)
+    if isinstance(spec, int):
+        return {"partitions": spec}
+    raise ClusterError(f"topic {name!r}: {spec!r} is neither a partition count nor a mapping of options")

@@ -1,4 +1,4 @@
-"""What live clients saw, in a file: one JSON object a line, one line an event, every column a plain number or string.
+"""A history file: what the clients of a live cluster saw, one JSON object per line, one line per event.
 
     kind       time  client  topic  partition  offset  epoch  producer  sequence  crc  started  error
     send        x      x       x        x                        x         x       x
@@ -10,21 +10,21 @@
     log         x      x       x        x        x       x       x         x       x
     end         x      x       x        x        x       x
 
-A column that an event does not have is left out and stands for -1, or the empty string. Lines are in no order.
+Every column is a plain number or string. A column that an event does not have is left out, which means -1 or the empty
+string. Lines are in no particular order.
 
-- `time` is when it happened and `started` when it was asked for, in nanoseconds of the machine's monotonic clock: of
-  `send` before the record is handed to the client library, of all others once the answer is there.
-- A record is known by (`topic`, `partition`, `producer`, `sequence`): a producer counts what it sends to a partition,
-  from 0 on. `crc` is the CRC-32 of the value. A record has one `send`, then one `ack` or one `fail`; what failed may
-  still be in the log. An `ack` without an `offset` says that the record is written, and not where.
-- `epoch` is the leader epoch that the record was written in (`read`, `log`) or that the question was asked in (`list`).
-- `list` is an answer to ListOffsets for the latest offset. `reset` is a consumer that was told that its position does
-  not exist (any more).
-- `log` is one record of the last reader, who reads each partition from its start once everybody else has finished;
-  `end` says how far it went, in which leader epoch, and that it is complete.
+- `time` is when the event happened and `started` when it was requested, in nanoseconds of the machine's monotonic
+  clock. A `send` is recorded before the record is handed to the client library, everything else after the answer.
+- A record is identified by (`topic`, `partition`, `producer`, `sequence`): a producer counts what it sends to a
+  partition from 0. `crc` is the CRC-32 of the value. A record has one `send`, then one `ack` or one `fail`; a record
+  that failed may still be in the log. An `ack` without an `offset` says that the record is written, but not where.
+- `epoch` is the leader epoch in which the record was written (`read`, `log`) or the request was sent (`list`).
+- `list` is an answer to ListOffsets for the latest offset. `reset` is a consumer whose position was out of range.
+- `log` is a record seen by the last reader, which reads each partition from the start after all other clients have
+  finished. `end` says how far it read, and in which leader epoch.
 
-A line can be judged with the lines of its own partition alone: (`topic`, `partition`) is the key by which a history of
-any size can be divided.
+A line can be checked with the lines of its own partition alone, so a history of any size can be split by (`topic`,
+`partition`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ KINDS = (SEND, ACK, FAIL, READ, LIST, RESET, LOG, END)
 
 @dataclass(slots=True)
 class Event:
-    """One line."""
+    """One line of a history; see the module for the columns."""
 
     kind: str
     time: int
@@ -64,7 +64,7 @@ _ABSENT = {field.name: field.default for field in fields(Event)}
 
 
 class HistoryError(Exception):
-    """A line is not an event."""
+    """A line of a history file is not an event."""
 
 
 def now() -> int:
@@ -72,7 +72,7 @@ def now() -> int:
 
 
 class HistoryWriter:
-    """Appends events to a file; any thread may."""
+    """Appends events to a file; safe to use from any thread."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -122,10 +122,10 @@ def read(path: Path) -> Iterator[Event]:
 
 
 def by_partition(events: Iterable[Event]) -> dict[tuple[str, int], list[Event]]:
-    """The events of each partition in the order of time; of what happened at once, sends first: that claims least."""
-    found: dict[tuple[str, int], list[Event]] = {}
+    """The events of each partition by time. Among simultaneous events sends come first, which claims the least."""
+    partitions: dict[tuple[str, int], list[Event]] = {}
     for event in events:
-        found.setdefault((event.topic, event.partition), []).append(event)
-    for each in found.values():
-        each.sort(key=lambda event: (event.time, event.kind != SEND))
-    return dict(sorted(found.items()))
+        partitions.setdefault((event.topic, event.partition), []).append(event)
+    for partition_events in partitions.values():
+        partition_events.sort(key=lambda event: (event.time, event.kind != SEND))
+    return dict(sorted(partitions.items()))

@@ -1,6 +1,6 @@
-"""Whether a cluster kept its word: the history of its clients, judged by the protocol's properties.
+"""Whether a cluster kept its promises: the history of its clients, checked by the protocol's properties.
 
-This holds for topics that nothing is deleted from, and that are never elected a leader uncleanly.
+The check is valid for topics from which nothing is deleted and that never have an unclean election.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ MEANINGS = {
     recorded.MOVED: ("S9", "an acknowledged record is in the log at another offset"),
     recorded.DUPLICATED: ("S13", "a record is in the log twice"),
     recorded.REORDERED: ("S11 S13", "records are not in the order in which they were sent"),
-    recorded.INCONSISTENT: ("S8", "a consumer read what is not in the log there, or missed what is"),
-    recorded.STALE: ("S6 S11", "who asked later for the end offset was told less"),
+    recorded.INCONSISTENT: ("S8", "a consumer read a record that is not in the log at this offset, or missed one"),
+    recorded.STALE: ("S6 S11", "a later ListOffsets answer was lower than an earlier one"),
     recorded.UNANSWERED: ("L5", "a record was neither acknowledged nor refused"),
-    UNREAD: ("", "nobody read the partition to its end"),
+    UNREAD: ("", "the partition was not read to its end"),
 }
-"""By kind of finding: the properties it speaks of, and what happened."""
+"""Kinds of findings: the properties they violate, and what happened."""
 SILENT = "silent"
-"""The error of a `reset` with which a consumer was replaced because it had read nothing for long."""
+"""The error of the `reset` with which a consumer was replaced because it had read nothing for a long time."""
 ACKS_ALL = -1
 UNKNOWN_HWM = -1
 
@@ -39,7 +39,7 @@ class PartitionVerdict:
     partition: int
     events: Counter[str]
     end: int
-    """One past the last offset of the log."""
+    """The log end offset."""
     findings: tuple[Finding, ...]
 
 
@@ -49,33 +49,34 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        return bool(self.partitions) and not any(each.findings for each in self.partitions)
+        return bool(self.partitions) and not any(partition.findings for partition in self.partitions)
 
     def count(self, kind: str) -> int:
-        """Of all partitions: events of a kind of event, or findings of a kind of finding."""
+        """How many events, or findings, of this kind all partitions have."""
         if kind in history_file.KINDS:
-            return sum(each.events[kind] for each in self.partitions)
-        return sum(finding.kind == kind for each in self.partitions for finding in each.findings)
+            return sum(partition.events[kind] for partition in self.partitions)
+        return sum(finding.kind == kind for partition in self.partitions for finding in partition.findings)
 
     @property
     def silences(self) -> int:
-        """How many partitions were read on by another consumer because the first had fallen silent."""
+        """How many partitions had a consumer that was replaced because it read nothing for a long time."""
         return sum(partition.events[SILENT] for partition in self.partitions)
 
     def lines(self) -> Iterator[str]:
-        """What is wrong, a line each."""
-        for each in self.partitions:
-            for kind, rule, offset, detail in each.findings:
-                yield f"{kind} {each.topic}-{each.partition} offset {offset}: {detail}{f' ({rule})' if rule else ''}"
+        """One line per finding."""
+        for partition in self.partitions:
+            for kind, rule, offset, detail in partition.findings:
+                where = f"{partition.topic}-{partition.partition} offset {offset}"
+                yield f"{kind} {where}: {detail}{f' ({rule})' if rule else ''}"
 
 
-def judge(events: Iterable[Event]) -> Verdict:
-    found = history_file.by_partition(events)
-    return Verdict(tuple(judge_partition(topic, index, each) for (topic, index), each in found.items()))
+def check_history(events: Iterable[Event]) -> Verdict:
+    histories = history_file.by_partition(events)
+    return Verdict(tuple(check_partition(topic, index, history) for (topic, index), history in histories.items()))
 
 
-def judge_partition(topic: str, partition: int, events: Sequence[Event], *, start: int = 0) -> PartitionVerdict:
-    """`events` are those of one partition in the order of time: all of them, or all that speak of `start` and later."""
+def check_partition(topic: str, partition: int, events: Sequence[Event], *, start: int = 0) -> PartitionVerdict:
+    """`events` are those of one partition by time: all of them, or all that concern offset `start` and later."""
     counts = Counter(event.kind for event in events)
     counts[SILENT] = sum(event.kind == history_file.RESET and event.error == SILENT for event in events)
     ends = [event for event in events if event.kind == history_file.END]
@@ -83,15 +84,15 @@ def judge_partition(topic: str, partition: int, events: Sequence[Event], *, star
         unread = Finding(UNREAD, "", -1, "the log was not read to its end")
         return PartitionVerdict(topic, partition, counts, -1, (unread,))
     log = sorted(
-        (_log_record(event) for event in events if event.kind == history_file.LOG), key=lambda each: each.offset
+        (_log_record(event) for event in events if event.kind == history_file.LOG), key=lambda record: record.offset
     )
     epochs = {record.offset: record.leader_epoch for record in log}
-    court = Judge(log, end=ends[-1].offset, last_epoch=ends[-1].epoch, start=start)
-    findings = tuple(court.findings(_records(events, epochs)))
+    checker = Judge(log, end=ends[-1].offset, last_epoch=ends[-1].epoch, start=start)
+    findings = tuple(checker.findings(_records(events, epochs)))
     return PartitionVerdict(topic, partition, counts, ends[-1].offset, findings)
 
 
-# --- lines as the properties know them -------------------------------------------------------------------------------
+# --- events as the properties know them -------------------------------------------------------------------------------
 
 
 def _log_record(event: Event) -> LogRecord:
@@ -99,17 +100,17 @@ def _log_record(event: Event) -> LogRecord:
 
 
 def _records(events: Sequence[Event], epochs: dict[int, int]) -> Iterator[Record]:
-    """Writes are numbered in the order of their sending."""
+    """Writes are numbered in the order in which they were sent."""
     ops: dict[tuple[int, int], int] = {}
     for event in events:
-        who = (event.producer, event.sequence)
+        sent = (event.producer, event.sequence)
         if event.kind == history_file.SEND:
-            ops[who] = len(ops) + 1
-            yield Sent(ops[who], event.time, KEY, ACKS_ALL, 1, event.crc, idempotent=True)
+            ops[sent] = len(ops) + 1
+            yield Sent(ops[sent], event.time, KEY, ACKS_ALL, 1, event.crc, idempotent=True)
         elif event.kind == history_file.ACK:
-            yield Acked(ops[who], event.time, event.offset)
+            yield Acked(ops[sent], event.time, event.offset)
         elif event.kind == history_file.FAIL:
-            yield Failed(ops[who], event.time, event.error)
+            yield Failed(ops[sent], event.time, event.error)
         elif event.kind == history_file.READ:
             yield _read(event, epochs)
         elif event.kind == history_file.LIST:
@@ -117,7 +118,7 @@ def _records(events: Sequence[Event], epochs: dict[int, int]) -> Iterator[Record
 
 
 def _read(event: Event, epochs: dict[int, int]) -> Read:
-    """A consumer that does not know in which epoch the record was written claims nothing about it."""
+    """A consumer that does not know the epoch of a record makes no claim about it: the log's epoch is used."""
     epoch = event.epoch if event.epoch >= 0 else epochs.get(event.offset, -1)
     batch = Fingerprint(event.offset, event.offset, epoch, event.crc)
     return Read(event.started, event.time, KEY, event.offset, UNKNOWN_HWM, (batch,), reader=event.client)

@@ -1,10 +1,7 @@
-"""For tests of software that talks to Kafka: a cluster of real processes whose nodes fail on command.
+"""For tests of software that talks to Kafka: the pytest fixtures of `plugin`.
 
-    with Cluster(brokers=3, topics=["orders"]) as cluster:
-        cluster.kill(cluster.leader_of("orders"))
-
-The pytest fixtures of `plugin` are the same thing. pytest loads that module in every session, so nothing is imported
-here before it is asked for.
+`Cluster` and `ClusterError` are those of `insync`, importable from here too. pytest loads `plugin` in every session, so
+nothing else is imported before it is used.
 """
 
 from __future__ import annotations
@@ -23,3 +20,7 @@ def __getattr__(name: str) -> Any:
     from insync.cluster import cluster
 
     return getattr(cluster, name)
+
+
+def __dir__() -> list[str]:
+    return sorted((*globals(), *__all__))

@@ -1,10 +1,10 @@
-"""Fixtures for pytest: a cluster for one test, one for the whole session, and as many as a test wants.
+"""Fixtures for pytest: a cluster for one test, one for the whole session, and a factory for any number of them.
 
     @pytest.mark.insync(brokers=3, topics={"orders": 6})
     def test_orders_survive_a_broker(insync_cluster): ...
 
-When a test fails, its report shows what the nodes logged last. pytest imports this module in every session of everybody
-who has insync installed: it imports nothing else until a fixture is used.
+When a test fails, its report shows the last lines of the nodes' logs. pytest imports this module in every session
+wherever insync is installed, so it imports nothing else until a fixture is used.
 """
 
 from __future__ import annotations
@@ -19,51 +19,51 @@ if TYPE_CHECKING:
     from insync.cluster.cluster import Cluster
 
 MARKER = "insync"
-WISHES = ("brokers", "controllers", "profile", "topics", "settings", "directory")
+OPTIONS = ("brokers", "controllers", "profile", "topics", "settings", "directory")
 SHARED = "insync_session_cluster"
 
-_made = pytest.StashKey["list[Cluster]"]()
+_clusters = pytest.StashKey["list[Cluster]"]()
 _shared = pytest.StashKey["Cluster"]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    names = ", ".join(f"{wish}=" for wish in WISHES)
-    config.addinivalue_line("markers", f"{MARKER}({names}): the cluster that `insync_cluster` is in this test")
+    names = ", ".join(f"{option}=" for option in OPTIONS)
+    config.addinivalue_line("markers", f"{MARKER}({names}): options of this test's `insync_cluster`")
 
 
 @pytest.fixture
 def insync_cluster(request: pytest.FixtureRequest, insync_cluster_factory: Callable[..., Cluster]) -> Cluster:
-    """A cluster of this test's own, as its `insync` markers want it: those of its class and module count too."""
-    return insync_cluster_factory(**_wishes(request.node))
+    """A cluster for this test alone, with the options of the `insync` markers of the test, its class and its module."""
+    return insync_cluster_factory(**_marker_options(request.node))
 
 
 @pytest.fixture
 def insync_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cluster]]:
-    """`factory(brokers=1, topics=["a"])`: a running cluster, which ends with the test."""
+    """`factory(brokers=1, topics=["a"])` returns a running cluster, which is closed at the end of the test."""
     from insync.cluster.cluster import Cluster
 
-    made: list[Cluster] = request.node.stash.setdefault(_made, [])
+    clusters: list[Cluster] = request.node.stash.setdefault(_clusters, [])
 
-    def make(**wishes: Any) -> Cluster:
-        cluster = Cluster(**wishes)
-        made.append(cluster)
+    def make(**options: Any) -> Cluster:
+        cluster = Cluster(**options)
+        clusters.append(cluster)
         cluster.open()
         return cluster
 
     yield make
-    for cluster in reversed(made):
+    for cluster in reversed(clusters):
         cluster.close()
 
 
 @pytest.fixture(scope="session")
 def insync_session_options() -> dict[str, Any]:
-    """What `insync_session_cluster` is started with; to be overridden in a conftest.py."""
+    """The options of `insync_session_cluster`; override it in a conftest.py."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def insync_session_cluster(request: pytest.FixtureRequest, insync_session_options: dict[str, Any]) -> Iterator[Cluster]:
-    """One cluster for all tests. After each test that uses it, whatever it broke is mended; its topics stay."""
+    """One cluster for all tests. After each test that uses it, its faults are undone; topics stay."""
     from insync.cluster.cluster import Cluster
 
     with Cluster(**insync_session_options) as cluster:
@@ -92,20 +92,22 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _clusters_of(item: pytest.Item) -> list[Cluster]:
-    """Those that the test was given, by these fixtures or its own, and those that it made."""
+    """The clusters among the test's fixtures, and those it made with the factory."""
     module = sys.modules.get("insync.cluster.cluster")
     if module is None:
         return []
-    given = [value for value in getattr(item, "funcargs", {}).values() if isinstance(value, module.Cluster)]
-    return list(dict.fromkeys((*given, *item.stash.get(_made, []))))
+    fixtures = [value for value in getattr(item, "funcargs", {}).values() if isinstance(value, module.Cluster)]
+    return list(dict.fromkeys((*fixtures, *item.stash.get(_clusters, []))))
 
 
-def _wishes(node: pytest.Item) -> dict[str, Any]:
-    """The marker nearest to the test has the last word about each wish."""
-    wishes: dict[str, Any] = {}
+def _marker_options(node: pytest.Item) -> dict[str, Any]:
+    """For each option, the marker nearest to the test wins."""
+    options: dict[str, Any] = {}
     for marker in reversed(list(node.iter_markers(MARKER))):
-        unknown = [*map(repr, marker.args), *(key for key in marker.kwargs if key not in WISHES)]
+        unknown = [*map(repr, marker.args), *(key for key in marker.kwargs if key not in OPTIONS)]
         if unknown:
-            raise pytest.UsageError(f"pytest.mark.{MARKER} takes {', '.join(WISHES)} by name, not {', '.join(unknown)}")
-        wishes.update(marker.kwargs)
-    return wishes
+            raise pytest.UsageError(
+                f"pytest.mark.{MARKER} takes {', '.join(OPTIONS)} by name, not {', '.join(unknown)}"
+            )
+        options.update(marker.kwargs)
+    return options

@@ -1,4 +1,4 @@
-"""Consumers without a group: one that reads everything as it comes, and one that reads it all again at the end."""
+"""Consumers without a group: one that reads records as they arrive, and one that reads the whole log at the end."""
 
 from __future__ import annotations
 
@@ -7,40 +7,40 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from insync.chaos.workload.load import PATIENT, Load, LoadThread, Tally, seen
+from insync.chaos.workload.load import CLIENT_CONFIG, Load, LoadThread, Tally, to_event
 from insync.history.history_file import END, LOG, READ, RESET, Event, now
 from insync.history.verdict import SILENT
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
 
-LOOK_S = 0.1
-AT_ONCE = 500
+POLL_S = 0.1
+MAX_MESSAGES = 500
 SILENCE_S = 15.0
-"""After which a client is replaced. librdkafka's threads lock each other out for good when a broker leaves the cluster
-while its answer about an epoch is due (confluentinc/librdkafka issue 5476, seen with 2.16.0 after all brokers had died
-at the same time). The replacement is in the history as a `reset` with the error `silent`."""
+"""After which a client that reads nothing is replaced. librdkafka's threads deadlock if a broker leaves the cluster
+while its answer to OffsetForLeaderEpoch is pending (confluentinc/librdkafka issue 5476, seen with 2.16.0 after all
+brokers had died at the same time). The history has the replacement as a `reset` with the error `silent`."""
 
 
 class LoadConsumer(LoadThread):
-    """Reads all partitions from their start until it is told to stop."""
+    """Reads all partitions from their start until `stop`."""
 
     def work(self) -> None:
         reader = Reader(self.name, self.load, self.tally)
-        heard = time.monotonic()
+        last_read = time.monotonic()
         while not self.stopping.is_set():
             messages = reader.read()
-            self.tally.record(*(seen(READ, self.name, message) for message in messages))
+            self.tally.record(*(to_event(READ, self.name, message) for message in messages))
             if messages:
-                heard = time.monotonic()
-            elif time.monotonic() - heard > SILENCE_S:
-                reader.begin_anew()
-                heard = time.monotonic()
+                last_read = time.monotonic()
+            elif time.monotonic() - last_read > SILENCE_S:
+                reader.replace_client()
+                last_read = time.monotonic()
         reader.close()
 
 
 class Reader:
-    """A consumer at known positions. A broker that says that a position does not exist is believed only in writing."""
+    """A consumer that keeps its own positions. If a broker rejects a position, it is recorded and requested again."""
 
     def __init__(self, name: str, load: Load, tally: Tally) -> None:
         self._name = name
@@ -53,18 +53,18 @@ class Reader:
         self._consumer.close()
 
     def read(self) -> list[Message]:
-        """What has come in a moment."""
-        messages = self._consumer.consume(AT_ONCE, LOOK_S)
-        return list(self._good(messages))
+        """The messages that arrive within `POLL_S`."""
+        messages = self._consumer.consume(MAX_MESSAGES, POLL_S)
+        return list(self._records(messages))
 
-    def begin_anew(self) -> None:
-        """Another client, at the same positions. Closing the silent one, or letting go of it, might never return."""
+    def replace_client(self) -> None:
+        """Continue with another client at the same positions. Closing or freeing the old one might never return."""
         for partition, at in self.positions.items():
             self._tally.record(Event(RESET, now(), self._name, self._load.topic, partition, offset=at, error=SILENT))
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._consumer))
         self._consumer = self._connect()
 
-    def _good(self, messages: list[Message]) -> Iterator[Message]:
+    def _records(self, messages: list[Message]) -> Iterator[Message]:
         for message in messages:
             error, partition = message.error(), message.partition()
             if partition is None or partition not in self.positions:
@@ -73,13 +73,13 @@ class Reader:
                 self.positions[partition] = (message.offset() or 0) + 1
                 yield message
             else:
-                self._insist(partition, error)
+                self._request_again(partition, error)
 
-    def _insist(self, partition: int, error: KafkaError) -> None:
-        """Asks again for what comes next, as a consumer does that will not skip anything."""
+    def _request_again(self, partition: int, error: KafkaError) -> None:
+        """Record the error and stay at the same position: nothing is skipped."""
         position, topic = self.positions[partition], self._load.topic
         self._tally.record(Event(RESET, now(), self._name, topic, partition, offset=position, error=error.name()))
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
         self._assign(self._consumer)
 
     def _connect(self) -> Consumer:
@@ -87,7 +87,7 @@ class Reader:
 
         consumer = Consumer(
             {
-                **PATIENT,
+                **CLIENT_CONFIG,
                 "bootstrap.servers": self._load.bootstrap,
                 "client.id": self._name,
                 "group.id": self._name,
@@ -103,21 +103,21 @@ class Reader:
     def _assign(self, consumer: Consumer) -> None:
         from confluent_kafka import TopicPartition
 
-        consumer.assign([TopicPartition(self._load.topic, each, at) for each, at in self.positions.items()])
+        consumer.assign([TopicPartition(self._load.topic, partition, at) for partition, at in self.positions.items()])
 
 
-class NotReadInTime(Exception):  # noqa: N818  says what happened
-    """The log was not read to its end; the history says how far."""
+class ReadTimeoutError(Exception):
+    """The log was not read to its end in time; the history says how far."""
 
 
-def read_again(load: Load, tally: Tally, ends: Mapping[int, tuple[int, int]], timeout_s: float) -> None:
-    """Everything from the start to the `ends`: partition to (end offset, leader epoch in which it was told)."""
+def read_whole_log(load: Load, tally: Tally, ends: Mapping[int, tuple[int, int]], timeout_s: float) -> None:
+    """Read everything from the start to `ends`: (end offset, leader epoch in which it was listed) by partition."""
     reader = Reader("last", load, tally)
     deadline = time.monotonic() + timeout_s
-    while any(reader.positions[each] < end for each, (end, _) in ends.items()):
+    while any(reader.positions[partition] < end for partition, (end, _) in ends.items()):
         if time.monotonic() > deadline:
-            raise NotReadInTime(f"positions {reader.positions}, ends {dict(ends)}")
-        tally.record(*(seen(LOG, "last", message) for message in reader.read()))
+            raise ReadTimeoutError(f"positions {reader.positions}, ends {dict(ends)}")
+        tally.record(*(to_event(LOG, "last", message) for message in reader.read()))
     reader.close()
     for partition, (end, epoch) in ends.items():
         tally.record(Event(END, now(), "last", load.topic, partition, offset=end, epoch=epoch))

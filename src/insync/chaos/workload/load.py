@@ -1,6 +1,6 @@
-"""What the clients of a workload share: how much to do, what was counted so far, and what a value looks like.
+"""What the clients of a workload share: the size of the load, the counts of events so far, and the format of values.
 
-A value says who sent it: `PRODUCER:SEQUENCE:...`.
+A value names its producer: `PRODUCER:SEQUENCE:...`.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ class Load:
     producers: int = 2
     consumers: int = 1
     rate: int = 200
-    """Records a second, of each producer."""
+    """Records per second and producer."""
     in_flight: int = 400
-    """How many unanswered records a producer has at most, so that a cluster that is down leaves no mountain."""
+    """The most unanswered records of a producer, so that they do not pile up while the cluster is down."""
     value_bytes: int = 100
     delivery_timeout_ms: int = 60_000
     seed: int = 0
     producer_config: dict[str, Any] = field(default_factory=dict)
-    """librdkafka settings over `PATIENT`'s."""
+    """librdkafka settings that override `CLIENT_CONFIG`."""
 
 
-PATIENT: dict[str, Any] = {
+CLIENT_CONFIG: dict[str, Any] = {
     "socket.timeout.ms": 3_000,
     "socket.connection.setup.timeout.ms": 2_000,
     "reconnect.backoff.ms": 20,
@@ -43,11 +43,11 @@ PATIENT: dict[str, Any] = {
     "topic.metadata.refresh.fast.interval.ms": 50,
     "log_level": 0,
 }
-"""A client that looks for a new leader as soon as it may: its defaults wait for a minute."""
+"""Look for a new leader quickly: librdkafka's defaults wait for up to a minute."""
 
 
 class LoadThread(threading.Thread):
-    """One client at work until it is told to stop. If it ends before that, `failure` says why."""
+    """One client, which works until `stop`. If it ends before that, `failure` says why."""
 
     def __init__(self, name: str, load: Load, tally: Tally) -> None:
         super().__init__(name=name, daemon=True)
@@ -62,7 +62,7 @@ class LoadThread(threading.Thread):
     def run(self) -> None:
         try:
             self.work()
-        except Exception as error:  # whatever it is, whoever runs the workload has to know
+        except Exception as error:  # reported by the workload
             self.failure = error
 
     def work(self) -> None:
@@ -70,7 +70,7 @@ class LoadThread(threading.Thread):
 
 
 class Tally:
-    """Events so far, by kind and partition. Who waits for progress waits here."""
+    """Records events and counts them by kind and partition, so that others can wait for progress."""
 
     def __init__(self, history: HistoryWriter) -> None:
         self._history = history
@@ -85,24 +85,24 @@ class Tally:
 
     def count(self, kind: str) -> int:
         with self._changed:
-            return sum(count for (each, _), count in self._counts.items() if each == kind)
+            return sum(count for (counted, _), count in self._counts.items() if counted == kind)
 
     def wait_for_more(self, kind: str, partitions: range, more: int, timeout_s: float) -> bool:
-        """Whether every one of `partitions` has `more` such events than now, in time."""
+        """Wait for `more` events of this kind on each partition; False on timeout."""
         with self._changed:
-            wanted = {(kind, each): self._counts[kind, each] + more for each in partitions}
+            wanted = {(kind, partition): self._counts[kind, partition] + more for partition in partitions}
             return self._changed.wait_for(
-                lambda: all(self._counts[each] >= least for each, least in wanted.items()), timeout_s
+                lambda: all(self._counts[key] >= count for key, count in wanted.items()), timeout_s
             )
 
 
-def value_of(producer: int, sequence: int, size: int) -> bytes:
+def make_value(producer: int, sequence: int, size: int) -> bytes:
     head = b"%d:%d:" % (producer, sequence)
     return head + PADDING[: max(0, size - len(head))]
 
 
-def origin_of(value: bytes) -> tuple[int, int]:
-    """(producer, sequence); (-1, -1) if this is nothing that a workload sends."""
+def parse_value(value: bytes) -> tuple[int, int]:
+    """(producer, sequence); (-1, -1) if no workload sent this value."""
     producer, _, rest = value.partition(b":")
     sequence, colon, _ = rest.partition(b":")
     if colon and producer.isdigit() and sequence.isdigit():
@@ -110,10 +110,10 @@ def origin_of(value: bytes) -> tuple[int, int]:
     return -1, -1
 
 
-def seen(kind: str, client: str, message: Any) -> Event:
-    """A consumed message as an event."""
+def to_event(kind: str, client: str, message: Any) -> Event:
+    """The event for a consumed message."""
     value = message.value() or b""
-    producer, sequence = origin_of(value)
+    producer, sequence = parse_value(value)
     epoch = message.leader_epoch()
     return Event(
         kind,

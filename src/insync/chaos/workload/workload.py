@@ -1,12 +1,12 @@
-"""A load on a running cluster, by an unmodified client (confluent-kafka), with everything that it sees written down.
+"""A load on a running cluster by an unmodified client (confluent-kafka) that records everything it sees.
 
     with Workload(Load(bootstrap=..., topic="orders", partitions=3), path) as workload:
         workload.wait_for_acks(50)      # 50 more, on every partition
         ...                             # break something
         workload.wait_for_acks(50)
-        verdict = workload.finish()     # everybody stops, one last reader reads it all again
+        verdict = workload.finish()     # all clients stop, and a last reader reads the whole log
 
-The topic has to exist. `verdict.judge(history_file.read(path))` says the same of the file, at any time later.
+The topic has to exist. `verdict.check_history(history_file.read(path))` gives the same verdict at any later time.
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ import itertools
 import time
 from pathlib import Path
 
-from insync.chaos.workload import watcher as load_watcher
-from insync.chaos.workload.consumer import LoadConsumer, NotReadInTime, read_again
+from insync.chaos.workload.consumer import LoadConsumer, read_whole_log
 from insync.chaos.workload.load import Load, LoadThread, Tally
 from insync.chaos.workload.producer import GRACE_S, LoadProducer
-from insync.chaos.workload.watcher import LoadWatcher
+from insync.chaos.workload.watcher import LoadWatcher, list_end_offsets
 from insync.history import history_file
 from insync.history.history_file import ACK, FAIL, READ, HistoryWriter
-from insync.history.verdict import Verdict, judge
+from insync.history.verdict import Verdict, check_history
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
-class NoProgress(Exception):  # noqa: N818  says what happened
-    """A client waited in vain."""
+class NoProgressError(Exception):
+    """The clients of a workload did not make the expected progress in time."""
 
 
 class Workload:
@@ -65,23 +64,23 @@ class Workload:
     def read(self) -> int:
         return self._tally.count(READ)
 
-    def wait_for_acks(self, more: int, timeout_s: float = PATIENCE_S) -> None:
-        """Until so many more records are acknowledged, on every partition."""
+    def wait_for_acks(self, more: int, timeout_s: float = TIMEOUT_S) -> None:
+        """Wait until `more` records are acknowledged on every partition."""
         self._wait(ACK, more, timeout_s)
 
-    def wait_for_reads(self, more: int, timeout_s: float = PATIENCE_S) -> None:
+    def wait_for_reads(self, more: int, timeout_s: float = TIMEOUT_S) -> None:
         self._wait(READ, more, timeout_s)
 
-    def finish(self, timeout_s: float = PATIENCE_S) -> Verdict:
-        """The cluster has to be whole again."""
+    def finish(self, timeout_s: float = TIMEOUT_S) -> Verdict:
+        """Stop all clients, read the log to its end, and check the history. The cluster has to be intact."""
         self._stop()
         self._check_threads()
-        ends = load_watcher.ends(self.load, timeout_s)
+        ends = list_end_offsets(self.load, timeout_s)
         try:
-            read_again(self.load, self._tally, ends, timeout_s)
+            read_whole_log(self.load, self._tally, ends, timeout_s)
         finally:
             self._history.close()
-        return judge(history_file.read(self.path))
+        return check_history(history_file.read(self.path))
 
     def _check_failures(self) -> None:
         for thread in (*self._producers, *self._readers):
@@ -92,15 +91,17 @@ class Workload:
         self._check_failures()
         for thread in (*self._producers, *self._readers):
             if thread.is_alive():
-                raise NoProgress(f"{thread.name} does not end; see {self.path}")
+                raise NoProgressError(f"{thread.name} did not stop in time; see {self.path}")
 
     def _wait(self, kind: str, more: int, timeout_s: float) -> None:
         if not self._tally.wait_for_more(kind, range(self.load.partitions), more, timeout_s):
             self._check_failures()
-            raise NoProgress(f"no {more} more '{kind}' on every partition in {timeout_s:g} s; see {self.path}")
+            raise NoProgressError(
+                f"fewer than {more} more '{kind}' events on some partition in {timeout_s:g} s; see {self.path}"
+            )
 
     def _stop(self) -> None:
-        """Producers first: the others shall see the answers to their last writes."""
+        """Producers first, so that the readers see their last writes."""
         for producer in self._producers:
             producer.stop()
         deadline = time.monotonic() + self.load.delivery_timeout_ms / 1_000 + 2 * GRACE_S
@@ -110,6 +111,3 @@ class Workload:
             reader.stop()
         for reader in self._readers:
             reader.join(GRACE_S)
-
-
-__all__ = ["Load", "NoProgress", "NotReadInTime", "Workload"]

@@ -246,7 +246,7 @@ def _judged(topic: str, partition: int, events: Events, names: list[str]) -> tup
     for part in [Part(events)] if len(events) <= LARGE else _parts(events, suspicious):
         seen += len(part.events)
         given = list(_as_events(topic, partition, part.events, names))
-        for each in verdict.judge_partition(topic, partition, given, start=part.start).findings:
+        for each in verdict.check_partition(topic, partition, given, start=part.start).findings:
             nameless = each.offset < 0 and each.property in ("S9", "L5")
             if not nameless and (each.property in part.rules or not part.rules):
                 kind = recorded.MOVED if part.rules and _moved(events, each) else each.kind

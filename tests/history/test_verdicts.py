@@ -10,7 +10,7 @@ import pytest
 
 from insync.history import history_file
 from insync.history.history_file import Event, HistoryError, HistoryWriter
-from insync.history.verdict import Verdict, judge
+from insync.history.verdict import Verdict, check_history
 
 TOPIC = "orders"
 RECORDS = 10
@@ -48,13 +48,13 @@ def _found(verdict: Verdict) -> list[tuple[str, str, int]]:
 
 
 def test_a_good_history_has_no_findings() -> None:
-    verdict = judge(_good())
+    verdict = check_history(_good())
     assert verdict.ok
     assert [verdict.count(kind) for kind in ("send", "ack", "read", "lost")] == [RECORDS, RECORDS, RECORDS, 0]
 
 
 def test_a_history_in_which_nothing_happened_proves_nothing() -> None:
-    assert not judge([]).ok
+    assert not check_history([]).ok
 
 
 def _lose(events: History) -> None:
@@ -178,14 +178,14 @@ def _tell_too_much(events: History) -> None:
 def test_what_is_planted_is_found(plant: Callable[[History], None], expected: list[tuple[str, str, int]]) -> None:
     events = _good()
     plant(events)
-    assert _found(judge(events)) == expected
+    assert _found(check_history(events)) == expected
 
 
 def test_a_replaced_leader_may_tell_less_to_those_who_ask_in_its_own_epoch() -> None:
     """Leaders hold no lease: an answer binds later answers of the same and of higher epochs, not of lower ones."""
     events = _good()
     events += [_event("list", 850, "watcher", started=845, offset=5, epoch=1)]
-    assert judge(events).ok
+    assert check_history(events).ok
 
 
 def test_a_write_that_failed_may_be_in_the_log_or_not() -> None:
@@ -193,7 +193,7 @@ def test_a_write_that_failed_may_be_in_the_log_or_not() -> None:
     for offset in (3, 9):
         _fail(events, offset)
     _lose_quietly(events)
-    assert judge(events).ok
+    assert check_history(events).ok
 
 
 def _lose_quietly(events: History) -> None:
@@ -208,33 +208,33 @@ def test_an_acknowledgement_without_an_offset_still_promises_that_the_record_is_
     for event in events:
         if event.kind == "ack":
             event.offset = -1
-    assert judge(events).ok
+    assert check_history(events).ok
     _lose_quietly(events)
-    assert _found(judge(events)) == [("lost", "S9", -1)]
+    assert _found(check_history(events)) == [("lost", "S9", -1)]
 
 
 def test_a_write_that_was_never_answered_is_told() -> None:
     events = _good()
     events.remove(_at(events, "ack", 9))
-    assert _found(judge(events)) == [("unanswered", "L5", -1)]
+    assert _found(check_history(events)) == [("unanswered", "L5", -1)]
 
 
 def test_a_partition_that_nobody_read_to_its_end_is_not_called_good() -> None:
     events = [event for event in _good() if event.kind != "end"]
-    assert _found(judge(events)) == [("unread", "", -1)]
+    assert _found(check_history(events)) == [("unread", "", -1)]
 
 
 def test_a_long_log_is_judged_to_its_first_record() -> None:
     """The simulator forgets what is old; here nothing is forgotten."""
     events = _good(17_000)
     _at(events, "log", 1).crc = 77
-    assert _found(judge(events)) == [("lost", "S9", 1), ("inconsistent", "S8", 1)]
+    assert _found(check_history(events)) == [("lost", "S9", 1), ("inconsistent", "S8", 1)]
 
 
 def test_partitions_are_judged_each_by_itself() -> None:
     other = [replace(event, partition=1) for event in _good()]
     _double(other)
-    verdict = judge([*_good(), *other])
+    verdict = check_history([*_good(), *other])
     assert [len(each.findings) for each in verdict.partitions] == [0, 1]
     assert list(verdict.lines()) == [
         "duplicated orders-1 offset 10: sequence 3 of producer 1 epoch 0 is committed again at 10, "
