@@ -1,4 +1,4 @@
-"""The fixtures as somebody's own test suite uses them."""
+"""The fixtures as a user's test suite uses them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-import insync.cluster.cluster  # noqa: F401  once, and not again in every suite that runs here
+import insync.cluster.cluster  # noqa: F401  loaded once for all suites that run here
 
 pytest_plugins = ["pytester"]
 
 
-def test_a_test_has_the_cluster_that_its_markers_ask_for_and_shows_its_log_if_it_fails(
+def test_markers_configure_the_cluster_and_a_failing_test_shows_the_logs(
     pytester: pytest.Pytester,
 ) -> None:
     pytester.makepyfile(
@@ -22,7 +22,7 @@ def test_a_test_has_the_cluster_that_its_markers_ask_for_and_shows_its_log_if_it
         pytestmark = pytest.mark.insync(brokers=3, topics={"orders": 3})
 
         @pytest.mark.insync(brokers=1)
-        def test_the_nearest_marker_has_the_last_word(insync_cluster):
+        def test_the_nearest_marker_wins(insync_cluster):
             assert list(insync_cluster.nodes) == [1]
             assert insync_cluster.leader_of("orders", 2) == 1
 
@@ -51,11 +51,11 @@ def test_the_session_cluster_is_mended_after_each_test(pytester: pytest.Pytester
     )
     pytester.makepyfile(
         """
-        def test_everything_is_broken(insync_session_cluster):
+        def test_breaks_the_node(insync_session_cluster):
             insync_session_cluster.fill_disk(1)
             insync_session_cluster.kill(1)
 
-        def test_nothing_is(insync_session_cluster):
+        def test_finds_it_running(insync_session_cluster):
             assert insync_session_cluster.wait_for_leader("kept") == 1
             insync_session_cluster.create_topic("new")
         """
@@ -63,10 +63,10 @@ def test_the_session_cluster_is_mended_after_each_test(pytester: pytest.Pytester
     pytester.runpytest_inprocess().assert_outcomes(passed=2)
 
 
-def test_the_plugin_costs_those_who_do_not_use_it_nothing() -> None:
-    """Every pytest session of everybody who has insync installed imports it."""
+def test_loading_the_plugin_imports_nothing_else() -> None:
+    """Every pytest session imports it wherever insync is installed."""
     script = (
         "import sys, insync.testing.plugin; print(*(m for m in sys.modules if m.split('.')[0] in ('insync', 'kio')))"
     )
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert loaded.split() == ["insync", "insync.testing", "insync.testing.plugin"]
+    assert sorted(loaded.split()) == ["insync", "insync.testing", "insync.testing.plugin", "insync.version"]

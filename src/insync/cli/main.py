@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import typer
 
-from insync import __version__
 from insync.cli.lazy import LazyGroup
+from insync.version import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo.demo", "Watch a real cluster, and an archive on Spark, survive a bad day."),

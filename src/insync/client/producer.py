@@ -31,6 +31,8 @@ class WrittenBatch:
 
 
 class Producer:
+    """Writes batches to the partitions of one topic; call `start` first."""
+
     __slots__ = ("_identity", "_sequences", "acks", "client", "compression", "topic")
 
     def __init__(self, client: Client, topic: Topic, *, acks: int = ACKS_ALL, compression: str = "none") -> None:
