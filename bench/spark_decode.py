@@ -8,7 +8,7 @@ import time
 from common import table
 
 from insync import memory
-from insync.columnar.decode import Wanted, decode
+from insync.columnar.decode import DecodeOptions, decode
 from insync.wire import batch, compression
 
 ANSWER = 4 << 20
@@ -44,7 +44,7 @@ def _answer(size: int, codec: str) -> tuple[bytes, int]:
 
 
 def _fastest(data: bytes, records: int, seconds: float) -> float:
-    wanted = Wanted(COLUMNS)
+    wanted = DecodeOptions(COLUMNS)
     until, best = time.perf_counter() + seconds, float("inf")
     while time.perf_counter() < until or best == float("inf"):
         began = time.perf_counter()

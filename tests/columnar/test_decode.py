@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from insync.columnar.buffers import rows_without_columns
-from insync.columnar.decode import TYPES, Corrupt, Decoded, Wanted, decode
+from insync.columnar.decode import TYPES, CorruptBatch, Decoded, DecodeOptions, decode
 from insync.wire import batch, compression
 from insync.wire.batch import NewRecord
 
@@ -44,7 +44,7 @@ def _columns(decoded: Decoded) -> dict[str, list[Any]]:
 @given(st.lists(st.lists(records, min_size=1, max_size=6), max_size=5), st.sampled_from(compression.NAMES))
 def test_every_column_is_what_the_plain_reader_reads(contents: list[list[NewRecord]], codec: str) -> None:
     data = _batches(contents, codec, producer_id=7, producer_epoch=2, base_sequence=11)
-    decoded = decode(data, Wanted(EVERYTHING))
+    decoded = decode(data, DecodeOptions(EVERYTHING))
     found = _columns(decoded)
     expected = [(h, r) for at, h in batch.iter_headers(data) for r in batch.records(data, at)]
     assert decoded.rows == len(expected)
@@ -65,28 +65,28 @@ def test_every_column_is_what_the_plain_reader_reads(contents: list[list[NewReco
 def test_a_range_of_offsets_cuts_through_batches(start: int, end: int, codec: str) -> None:
     data = _batches(_plain(3, 4), codec)
     inside = list(range(12))[start:end] if start < end else []
-    assert decode(data, Wanted(("offset",), start=start, end=end)).batch.column(0).to_pylist() == inside
-    assert decode(data, Wanted((), start=start, end=end)).rows == len(inside)
+    assert decode(data, DecodeOptions(("offset",), start=start, end=end)).batch.column(0).to_pylist() == inside
+    assert decode(data, DecodeOptions((), start=start, end=end)).rows == len(inside)
 
 
 def test_column_types_are_those_that_spark_derives() -> None:
-    decoded = decode(_batches(_plain()), Wanted(EVERYTHING))
+    decoded = decode(_batches(_plain()), DecodeOptions(EVERYTHING))
     assert dict(zip(decoded.batch.schema.names, decoded.batch.schema.types, strict=True)) == TYPES
 
 
 def test_an_incomplete_batch_at_the_end_is_left_for_the_next_call() -> None:
     data = _batches(_plain(3, 4))
     for cut in (1, 30, 61, 70):
-        decoded = decode(data[:-cut], Wanted(("offset",)))
+        decoded = decode(data[:-cut], DecodeOptions(("offset",)))
         assert decoded.rows == 8
         assert decoded.next_offset == 8
-        assert decode(data[decoded.used :], Wanted(("offset",))).batch.column(0).to_pylist() == [8, 9, 10, 11]
+        assert decode(data[decoded.used :], DecodeOptions(("offset",))).batch.column(0).to_pylist() == [8, 9, 10, 11]
 
 
 def test_log_append_time_is_the_batchs_own() -> None:
     data = bytearray(_batches(_plain(1, 3)))
     batch.set_log_append_time(data, MS + 5_000)
-    found = _columns(decode(bytes(data), Wanted(("timestamp", "timestampType"))))
+    found = _columns(decode(bytes(data), DecodeOptions(("timestamp", "timestampType"))))
     assert found["timestampType"] == [1, 1, 1]
     assert [t.timestamp() for t in found["timestamp"]] == [(MS + 5_000) / 1000] * 3
 
@@ -95,15 +95,15 @@ def test_a_wrong_checksum_costs_its_batch_and_no_other() -> None:
     data = bytearray(_batches(_plain(3, 4)))
     second = len(data) // 3
     data[second + 70] ^= 1
-    decoded = decode(bytes(data), Wanted(("offset",), base_position=1_000))
+    decoded = decode(bytes(data), DecodeOptions(("offset",), base_position=1_000))
     assert decoded.batch.column(0).to_pylist() == [0, 1, 2, 3, 8, 9, 10, 11]
-    assert decoded.corrupt == (Corrupt(1_000 + second, 4, "the checksum is wrong"),)
+    assert decoded.corrupt == (CorruptBatch(1_000 + second, 4, "the checksum is wrong"),)
 
 
 def test_who_asks_for_crc_ok_sees_damaged_records_marked() -> None:
     data = bytearray(_batches(_plain(2, 2)))
     data[-2] ^= 1  # in the last value
-    found = _columns(decode(bytes(data), Wanted(("offset", "crc_ok"))))
+    found = _columns(decode(bytes(data), DecodeOptions(("offset", "crc_ok"))))
     assert found == {"offset": [0, 1, 2, 3], "crc_ok": [True, True, False, False]}
 
 
@@ -113,7 +113,7 @@ def test_records_that_do_not_add_up_leave_no_row(damage: int) -> None:
     data = bytearray(_batches(_plain(3, 4)))
     at = len(data) // 3 + damage
     data[at] ^= 0xFF
-    decoded = decode(bytes(data), Wanted(EVERYTHING, check_crc=False))
+    decoded = decode(bytes(data), DecodeOptions(EVERYTHING, check_crc=False))
     decoded.batch.validate(full=True)
     found = _columns(decoded)
     outside = [v for o, v in zip(found["offset"], found["value"], strict=True) if not 4 <= o < 8]
@@ -128,7 +128,7 @@ def test_a_record_count_that_cannot_be_right_is_not_believed_when_rows_are_count
     data = bytearray(_batches(_plain(1, 4), codec))
     data[57:61] = count.to_bytes(4, "big", signed=True)
     data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
-    counted, read = decode(bytes(data), Wanted(())), decode(bytes(data), Wanted(("value",)))
+    counted, read = decode(bytes(data), DecodeOptions(())), decode(bytes(data), DecodeOptions(("value",)))
     assert (counted.rows, counted.corrupt) == (read.rows, read.corrupt)
     assert counted.rows <= 4
     assert len(counted.corrupt) == 1
@@ -136,16 +136,16 @@ def test_a_record_count_that_cannot_be_right_is_not_believed_when_rows_are_count
 
 def test_a_length_that_no_batch_has_ends_the_reading() -> None:
     good = _batches(_plain(1, 2))
-    decoded = decode(good + bytes(100), Wanted(("offset",)))
+    decoded = decode(good + bytes(100), DecodeOptions(("offset",)))
     assert decoded.rows == 2
     assert decoded.used == len(good) + 100
-    assert decoded.corrupt[0].reason == "a length that no batch has"
+    assert decoded.corrupt[0].reason == "not a valid batch length"
 
 
 def test_bad_compression_is_reported() -> None:
     data = bytearray(_batches(_plain(1, 50), "zstd"))
     data[80] ^= 0xFF
-    decoded = decode(bytes(data), Wanted(("value",), check_crc=False))
+    decoded = decode(bytes(data), DecodeOptions(("value",), check_crc=False))
     assert decoded.rows == 0
     assert len(decoded.corrupt) == 1
 
@@ -153,20 +153,20 @@ def test_bad_compression_is_reported() -> None:
 def test_an_old_format_is_reported_not_guessed() -> None:
     data = bytearray(_batches(_plain(1, 2)))
     data[16] = 1
-    assert decode(bytes(data), Wanted(("value",))).corrupt[0].reason == "format 1 instead of 2"
+    assert decode(bytes(data), DecodeOptions(("value",))).corrupt[0].reason == "format 1 instead of 2"
 
 
 def test_many_headers_find_room() -> None:
     many = tuple((f"header-{i}", b"x" * 50) for i in range(3_000))
     data = _batches([[NewRecord(key=None, value=b"v", headers=many)] for _ in range(3)])
-    found = _columns(decode(data, Wanted(("headers",))))
+    found = _columns(decode(data, DecodeOptions(("headers",))))
     assert found["headers"] == [[{"key": k, "value": v} for k, v in many]] * 3
 
 
 def test_a_header_key_that_is_not_utf8_becomes_readable() -> None:
     data = bytearray(_batches([[NewRecord(key=None, value=b"", headers=(("abc", b"x"),))]]))
     data[data.index(b"abc") + 1] = 0xFF
-    found = _columns(decode(bytes(data), Wanted(("headers",), check_crc=False)))
+    found = _columns(decode(bytes(data), DecodeOptions(("headers",), check_crc=False)))
     assert found["headers"] == [[{"key": "a\ufffdc", "value": b"x"}]]
 
 
@@ -186,17 +186,17 @@ def test_aborted_transactions_are_passed_over_and_markers_are_no_rows() -> None:
             part(4, 2, b"", key=commit, control=True),
         )
     )
-    wanted = Wanted(("offset",), isolation="read_committed", aborted=((1, 0),))
+    wanted = DecodeOptions(("offset",), isolation="read_committed", aborted=((1, 0),))
     decoded = decode(data, wanted)
     assert decoded.batch.column(0).to_pylist() == [1, 3]
     assert decoded.next_offset == 5
-    assert decode(data, Wanted(("offset",))).batch.column(0).to_pylist() == [0, 1, 3]
-    assert _columns(decode(data, Wanted(("control",))))["control"] == [False, False, True, False, True]
+    assert decode(data, DecodeOptions(("offset",))).batch.column(0).to_pylist() == [0, 1, 3]
+    assert _columns(decode(data, DecodeOptions(("control",))))["control"] == [False, False, True, False, True]
 
 
 def test_an_unknown_column_is_named() -> None:
-    with pytest.raises(ValueError, match="no column 'valu'; there are key, value"):
-        Wanted(("valu",))
+    with pytest.raises(ValueError, match="unknown column 'valu'; known are key, value"):
+        DecodeOptions(("valu",))
 
 
 def test_a_count_has_rows_without_columns() -> None:

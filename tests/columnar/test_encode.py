@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from insync.client.producer import partition_for
 from insync.columnar.buffers import HEADERS_TYPE
-from insync.columnar.columns import columns, pieces
-from insync.columnar.decode import Wanted, decode
-from insync.columnar.digest import digests
-from insync.columnar.encode import Builder, fill, warm
-from insync.columnar.partitioning import BLOCK, choose, grouped
+from insync.columnar.columns import to_binary_column, to_columns
+from insync.columnar.decode import DecodeOptions, decode
+from insync.columnar.digest import compute_digests
+from insync.columnar.encode import BatchBuilder
+from insync.columnar.partitioning import BLOCK, choose_partitions, group_by_partition
 from insync.wire import batch
 
 BYTES = st.none() | st.binary(max_size=300)
@@ -35,9 +35,9 @@ def arrays(rows: list[Any]) -> list[pa.Array]:
 
 
 def built(rows: list[Any], codec: int, target: int, skip: int = 0) -> list[bytes]:
-    prepared = columns(*(array.slice(skip) for array in arrays(rows)))
+    prepared = to_columns(*(array.slice(skip) for array in arrays(rows)))
     indexes = np.arange(len(rows) - skip)
-    builder = Builder(codec, target)
+    builder = BatchBuilder(codec, target)
     found, first, sent = [], 0, 0
     while first < len(indexes):
         taken = builder.add(prepared, indexes, first, 0)
@@ -62,7 +62,7 @@ def test_records_come_back_as_they_went_in(codec: int, rows: list[Any], target: 
         header = batch.read_header(data)
         assert batch.crc_ok(data, 0, header)
         assert header.length == len(data)
-        assert not decode(data, Wanted(("key", "value", "headers"))).corrupt
+        assert not decode(data, DecodeOptions(("key", "value", "headers"))).corrupt
         assert header.max_timestamp == max(r.timestamp_ms for r in batch.records(data))
     assert [batch.read_header(data).base_sequence for data in batches] == [
         sum(batch.read_header(data).count for data in batches[:i]) for i in range(len(batches))
@@ -75,8 +75,8 @@ def test_batches_keep_to_their_target_unless_one_record_is_larger() -> None:
 
 
 def test_rows_are_chosen_and_ordered_by_index() -> None:
-    prepared = columns(pa.array(["a", "b", "c"]))
-    builder = Builder()
+    prepared = to_columns(pa.array(["a", "b", "c"]))
+    builder = BatchBuilder()
     assert builder.add(prepared, np.array([2, 0]), 0, 5) == 2
     assert [(r.value, r.timestamp_ms) for r in batch.records(builder.finish())] == [(b"c", 5), (b"a", 5)]
 
@@ -84,34 +84,38 @@ def test_rows_are_chosen_and_ordered_by_index() -> None:
 @given(keys=st.lists(st.binary(max_size=40), min_size=1, max_size=50), partitions=st.integers(1, 20))
 @settings(max_examples=100, deadline=None)
 def test_keys_go_where_kafkas_clients_send_them(keys: list[bytes], partitions: int) -> None:
-    chosen, _ = choose(pieces(pa.array(keys, pa.binary())), np.full(len(keys), -1, np.int32), partitions, 3, 0)
+    chosen, _ = choose_partitions(
+        to_binary_column(pa.array(keys, pa.binary())), np.full(len(keys), -1, np.int32), partitions, 3, 0
+    )
     assert chosen.tolist() == [partition_for(key, partitions) for key in keys]
 
 
 def test_rows_without_keys_stay_together_and_depend_on_nothing_but_their_number() -> None:
     count = 3 * BLOCK + 10
-    keys = pieces(pa.nulls(count, pa.binary()))
-    whole, _ = choose(keys, np.full(count, -1, np.int32), 4, 2, 0)
+    keys = to_binary_column(pa.nulls(count, pa.binary()))
+    whole, _ = choose_partitions(keys, np.full(count, -1, np.int32), 4, 2, 0)
     assert np.unique(whole[:BLOCK]).tolist() == [2]
     assert [int(whole[i]) for i in (0, BLOCK, 2 * BLOCK, 3 * BLOCK)] == [2, 3, 0, 1]
-    first, before = choose(pieces(pa.nulls(700, pa.binary())), np.full(700, -1, np.int32), 4, 2, 0)
-    rest, _ = choose(pieces(pa.nulls(count - 700, pa.binary())), np.full(count - 700, -1, np.int32), 4, 2, before)
+    first, before = choose_partitions(to_binary_column(pa.nulls(700, pa.binary())), np.full(700, -1, np.int32), 4, 2, 0)
+    rest, _ = choose_partitions(
+        to_binary_column(pa.nulls(count - 700, pa.binary())), np.full(count - 700, -1, np.int32), 4, 2, before
+    )
     assert np.concatenate([first, rest]).tolist() == whole.tolist()
 
 
 def test_a_given_partition_wins_over_the_key() -> None:
-    chosen, _ = choose(pieces(pa.array([b"a", b"b"])), np.array([5, -1], np.int32), 6, 0, 0)
+    chosen, _ = choose_partitions(to_binary_column(pa.array([b"a", b"b"])), np.array([5, -1], np.int32), 6, 0, 0)
     assert chosen.tolist() == [5, partition_for(b"b", 6)]
 
 
 def test_groups_keep_the_order_of_rows() -> None:
-    found = {partition: rows.tolist() for partition, rows in grouped(np.array([2, 0, 2, 0, 2], np.int32), 4)}
+    found = {partition: rows.tolist() for partition, rows in group_by_partition(np.array([2, 0, 2, 0, 2], np.int32), 4)}
     assert found == {0: [1, 3], 2: [0, 2, 4]}
 
 
 def test_large_types_are_taken_too() -> None:
-    prepared = columns(pa.array(["a"], pa.large_string()), pa.array([b"k"], pa.large_binary()))
-    builder = Builder()
+    prepared = to_columns(pa.array(["a"], pa.large_string()), pa.array([b"k"], pa.large_binary()))
+    builder = BatchBuilder()
     builder.add(prepared, np.array([0]), 0, 1)
     assert [(r.key, r.value) for r in batch.records(builder.finish())] == [(b"k", b"a")]
 
@@ -120,18 +124,15 @@ def test_large_types_are_taken_too() -> None:
 @settings(max_examples=100, deadline=None)
 def test_digests_are_equal_where_records_are_and_differ_where_they_differ(rows: list[Any]) -> None:
     whole = [(key, value, tuple(headers or ())) for key, value, headers, _ in rows]
-    found = digests(columns(*arrays(rows)[:3]), np.arange(len(rows))).tolist()
+    found = compute_digests(to_columns(*arrays(rows)[:3]), np.arange(len(rows))).tolist()
     assert [found.index(each) for each in found] == [whole.index(each) for each in whole]
-    again = digests(columns(*(array.slice(1) for array in arrays(rows[:1] + rows)[:3])), np.arange(len(rows)))
+    again = compute_digests(
+        to_columns(*(array.slice(1) for array in arrays(rows[:1] + rows)[:3])), np.arange(len(rows))
+    )
     assert again.tolist() == found
 
 
 def test_a_digest_knows_where_a_key_ends() -> None:
     pairs = [(b"ab", b"c"), (b"a", b"bc"), (None, b"abc"), (b"", b"abc"), (b"abc", None), (b"abc", b"")]
     keys, values = (pa.array(column, pa.binary()) for column in zip(*pairs, strict=True))
-    assert len(set(digests(columns(values, keys), np.arange(6)).tolist())) == 6
-
-
-def test_warming_compiles_what_writing_takes() -> None:
-    warm()
-    assert fill.signatures
+    assert len(set(compute_digests(to_columns(values, keys), np.arange(6)).tolist())) == 6

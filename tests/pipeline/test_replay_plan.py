@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from insync.columnar.decode import Wanted, decode
+from insync.columnar.decode import DecodeOptions, decode
 from insync.pipeline import lake
 from insync.pipeline.lake_writer import DECODED, SCHEMA, RangeWriter
 from insync.pipeline.ledger import RANGES, Ledger, Range
@@ -130,7 +130,7 @@ def test_rounds_of_any_size_make_the_same_records_in_the_same_positions(
     while source(ledger, selection).remaining(position.source, 1):
         batches = Batches(task(ledger, position, most, selection), skip=0)
         for data, at, count in batches.made():
-            decoded = decode(data, Wanted(("value", "sequence"))).batch
+            decoded = decode(data, DecodeOptions(("value", "sequence"))).batch
             assert decoded.num_rows == count
             assert decoded.column("sequence")[0].as_py() == at
             values += decoded.column("value").to_pylist()
@@ -144,7 +144,9 @@ def test_rounds_of_any_size_make_the_same_records_in_the_same_positions(
 @pytest.mark.parametrize("skip", [0, 1, 99, 150, 299, 300])
 def test_rows_that_have_landed_are_not_made_again(ledger: Ledger, skip: int) -> None:
     batches = Batches(task(ledger, Position(), 1000, Selection()), skip)
-    values = [v for data, _, _ in batches.made() for v in decode(data, Wanted(("value",))).batch.column(0).to_pylist()]
+    values = [
+        v for data, _, _ in batches.made() for v in decode(data, DecodeOptions(("value",))).batch.column(0).to_pylist()
+    ]
     assert values == [b"v%d" % i for i in range(skip, 300)]
     assert (batches.position, batches.source) == (300, 300)
 

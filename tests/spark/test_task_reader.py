@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from insync.columnar.decode import Wanted, decode
+from insync.columnar.decode import DecodeOptions, decode
 from insync.spark import task_reader
 from insync.wire import batch
 
@@ -28,7 +28,9 @@ def test_compressed_responses_are_decoded_in_pieces_of_whole_batches(
     parts = list(task_reader.pieces(response))
     assert len(parts) > 2
     assert b"".join(parts) == data
-    offsets = [offset for part in parts for offset in decode(part, Wanted(("offset",))).batch.column(0).to_pylist()]
+    offsets = [
+        offset for part in parts for offset in decode(part, DecodeOptions(("offset",))).batch.column(0).to_pylist()
+    ]
     assert offsets == list(range(50))
 
 

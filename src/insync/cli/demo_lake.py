@@ -49,7 +49,7 @@ class DemoLake:
         self._stop = threading.Event()
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._follow, name="archive", daemon=True)
-        decode.warm()  # compile once here instead of in every worker
+        decode.warm_up()  # compile once here instead of in every worker
 
     @property
     def ok(self) -> bool:

@@ -1,6 +1,6 @@
-"""64 bits of each record's key, value and headers: to compare millions of records without keeping them.
+"""A 64-bit digest of each record's key, value and headers, to compare millions of records without keeping them.
 
-Against accidents, not against malice. No headers and an empty list of them are the same, as they are in a record batch.
+It is not cryptographic. No headers and an empty list of headers have the same digest, as in a record batch.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ _BASIS = np.uint64(0xCBF29CE484222325)
 _MIX = np.uint64(0xFF51AFD7ED558CCD)
 
 
-def digests(columns: Columns, rows: Any) -> Any:
+def compute_digests(columns: Columns, rows: Any) -> Any:
     """One for each of `rows`, in their order."""
-    found = np.empty(len(rows), np.uint64)
+    digests = np.empty(len(rows), np.uint64)
     names = columns.headers.names
-    _fill(rows, *columns.keys, *columns.values, columns.headers.at, *names, *columns.headers.contents, found)
-    return found
+    _fill(rows, *columns.keys, *columns.values, columns.headers.at, *names, *columns.headers.contents, digests)
+    return digests
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _piece(state: Any, at: Any, data: Any, known: Any, i: int) -> Any:
-    """Goes on with a byte string; its length, or that it is null, counts too."""
+def _add_bytes(state: Any, at: Any, data: Any, known: Any, i: int) -> Any:
+    """Continue the digest with a byte string and its length; a null differs from an empty string."""
     if not known[i]:
         return (state ^ np.uint64(1)) * _MIX
     begin, end = np.int64(at[i]), np.int64(at[i + 1])
@@ -54,13 +54,13 @@ def _fill(
     content_at: Any,
     content_bytes: Any,
     content_known: Any,
-    found: Any,
+    digests: Any,
 ) -> None:
     for n in range(len(rows)):
         row = rows[n]
-        state = _piece(_BASIS, key_at, key_bytes, key_known, row)
-        state = _piece(state, value_at, value_bytes, value_known, row)
+        state = _add_bytes(_BASIS, key_at, key_bytes, key_known, row)
+        state = _add_bytes(state, value_at, value_bytes, value_known, row)
         for h in range(np.int64(list_at[row]), np.int64(list_at[row + 1])):
-            state = _piece(state, name_at, name_bytes, name_known, h)
-            state = _piece(state, content_at, content_bytes, content_known, h)
-        found[n] = state ^ (state >> np.uint64(32))
+            state = _add_bytes(state, name_at, name_bytes, name_known, h)
+            state = _add_bytes(state, content_at, content_bytes, content_known, h)
+        digests[n] = state ^ (state >> np.uint64(32))

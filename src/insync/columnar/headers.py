@@ -1,4 +1,4 @@
-"""Where the batches are: one row of numbers for each, read by compiled code."""
+"""The headers of record batches as arrays, one element for each batch, read by compiled code."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from numba import njit
 
 from insync.wire.batch import HEADER_SIZE, MAGIC
 
-_LENGTH_FROM = 12
+_LENGTH_END = 12
 _FIELDS = 14
 
 TRANSACTIONAL, CONTROL, LOG_APPEND_TIME, CODEC = 0x10, 0x20, 0x08, 0x07
 
 
 class Headers(NamedTuple):
-    """Of whole batches, in order; arrays of the same length."""
+    """The headers of whole batches, in order: arrays of the same length."""
 
     position: Any
     size: Any
@@ -44,20 +44,16 @@ class Headers(NamedTuple):
         return Headers(*(column[mask] for column in self))
 
 
-def scan(data: Any) -> tuple[Headers, int, bool]:
+def scan_headers(data: Any) -> tuple[Headers, int, bool]:
     """(headers, bytes of whole batches, whether what follows cannot be a batch)."""
-    found, used, broken = _scan(data, np.empty((_batches_at_most(data), _FIELDS), np.int64))
-    return Headers(*found.T), int(used), bool(broken)
+    rows, used, broken = _scan(data, np.empty((len(data) // HEADER_SIZE + 1, _FIELDS), np.int64))
+    return Headers(*rows.T), int(used), bool(broken)
 
 
 def next_offset(data: bytes) -> int:
     """One past the last whole batch; -1 if there is none."""
-    headers, _, _ = scan(np.frombuffer(data, np.uint8))
+    headers, _, _ = scan_headers(np.frombuffer(data, np.uint8))
     return int(headers.last_offset[-1]) + 1 if len(headers) else -1
-
-
-def _batches_at_most(data: Any) -> int:
-    return len(data) // HEADER_SIZE + 1
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -71,15 +67,15 @@ def _big_endian(data: Any, at: int, size: int) -> Any:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _scan(data: Any, found: Any) -> Any:
+def _scan(data: Any, rows: Any) -> Any:
     at, n = 0, 0
     while at + HEADER_SIZE <= len(data):
-        size = _LENGTH_FROM + _big_endian(data, at + 8, 4)
+        size = _LENGTH_END + _big_endian(data, at + 8, 4)
         if size < HEADER_SIZE:
-            return found[:n], at, True
+            return rows[:n], at, True
         if at + size > len(data):
             break
-        row = found[n]
+        row = rows[n]
         row[0] = at
         row[1] = size
         row[2] = _big_endian(data, at, 8)
@@ -96,7 +92,7 @@ def _scan(data: Any, found: Any) -> Any:
         row[13] = data[at + 16]
         n += 1
         at += size
-    return found[:n], at, False
+    return rows[:n], at, False
 
 
-__all__ = ["CODEC", "CONTROL", "LOG_APPEND_TIME", "MAGIC", "TRANSACTIONAL", "Headers", "scan"]
+__all__ = ["CODEC", "CONTROL", "LOG_APPEND_TIME", "MAGIC", "TRANSACTIONAL", "Headers", "next_offset", "scan_headers"]

@@ -1,7 +1,7 @@
-"""Which partition a record goes to: as it says itself, else by its key as Kafka's clients do, else block by block.
+"""Which partition a record goes to: the one it names, else by its key as in Kafka's clients, else block by block.
 
-Records without a key stay with one partition for `BLOCK` of them, so that batches become large. Which partition that
-is depends on nothing but how many such records came before: who writes the same rows again chooses the same ones.
+Of the records without a key, `BLOCK` in a row go to the same partition, so that batches become large. The partition
+depends only on how many such records came before, so writing the same rows again chooses the same partitions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from insync.columnar.columns import Pieces
+from insync.columnar.columns import BinaryColumn
 
 BLOCK = 1_000
 
@@ -19,15 +19,15 @@ _MIX = np.uint32(0x5BD1E995)
 _SEED = np.uint32(0x9747B28C)
 
 
-def choose(keys: Pieces, given: Any, partitions: int, start: int, before: int) -> tuple[Any, int]:
-    """(partition of each row, how many records without a key there were until now). `given`: -1 where none is."""
+def choose_partitions(keys: BinaryColumn, given: Any, partitions: int, start: int, before: int) -> tuple[Any, int]:
+    """(partition of each row, number of records without a key so far). `given` has -1 where a row names none."""
     chosen = np.empty(len(given), np.int32)
     before = _choose(*keys, given, partitions, start, before, chosen)
     return chosen, int(before)
 
 
-def grouped(chosen: Any, partitions: int) -> list[tuple[int, Any]]:
-    """(partition, its rows in order), for those that have any."""
+def group_by_partition(chosen: Any, partitions: int) -> list[tuple[int, Any]]:
+    """(partition, its rows in order), for each partition with rows."""
     order = np.argsort(chosen, kind="stable")
     counts = np.bincount(chosen, minlength=partitions)
     ends = np.cumsum(counts)
@@ -51,7 +51,7 @@ def _choose(at: Any, data: Any, known: Any, given: Any, partitions: int, start: 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _murmur2(data: Any, at: int, end: int) -> Any:
-    """32 bit, with the seed that Kafka's clients use."""
+    """32-bit murmur2 with the seed of Kafka's clients."""
     value = np.uint32(_SEED ^ np.uint32(end - at))
     while end - at >= 4:
         k = (

@@ -1,6 +1,6 @@
-"""Which batches a read-committed reader sees (Kafka's rule): what an aborted transaction wrote is passed over.
+"""Which batches a read_committed reader sees: those of aborted transactions are skipped.
 
-A fetch answer lists the aborted transactions of its range, each with its producer and its first offset. From that
+A fetch response lists the aborted transactions of its range, each with its producer and its first offset. From that
 offset on, the producer's transactional batches are invisible, up to its abort marker.
 """
 
@@ -17,21 +17,21 @@ _ABORT = 0
 _TYPE_AT = 2
 
 
-def committed(headers: Headers, data: memoryview, aborted: tuple[tuple[int, int], ...]) -> Any:
+def find_committed(headers: Headers, data: memoryview, aborted: tuple[tuple[int, int], ...]) -> Any:
     """A mask over the batches."""
-    waiting = sorted(aborted, key=lambda each: each[1], reverse=True)
-    open_: dict[int, None] = {}
+    upcoming = sorted(aborted, key=lambda transaction: transaction[1], reverse=True)
+    aborting: dict[int, None] = {}
     mask = np.ones(len(headers), np.bool_)
     for i in range(len(headers)):
-        while waiting and waiting[-1][1] <= headers.last_offset[i]:
-            open_[waiting.pop()[0]] = None
+        while upcoming and upcoming[-1][1] <= headers.last_offset[i]:
+            aborting[upcoming.pop()[0]] = None
         producer, attributes = int(headers.producer_id[i]), int(headers.attributes[i])
-        if not attributes & TRANSACTIONAL or producer not in open_:
+        if not attributes & TRANSACTIONAL or producer not in aborting:
             continue
         if not attributes & CONTROL:
             mask[i] = False
         elif _is_abort(data, int(headers.position[i])):
-            del open_[producer]
+            del aborting[producer]
     return mask
 
 

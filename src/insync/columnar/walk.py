@@ -1,12 +1,12 @@
-"""The compiled walk over records: varints in, Arrow buffers out.
+"""The compiled loop over records: varints in, Arrow buffers out.
 
-A record: length, attributes (1), timestamp delta, offset delta, key length and key, value length and value, number of
-headers, and each header's key length, key, value length, value. All numbers but the attributes are zigzag varints; a
-length of -1 is a null.
+A record consists of length, attributes (1 byte), timestamp delta, offset delta, key length and key, value length and
+value, number of headers, and for each header key length, key, value length, value. All numbers but the attributes are
+zigzag varints; a length of -1 is a null.
 
-Buffers are as large as they can need to be; the operating system gives memory only for what is touched. Headers are the
-exception: most records have none, and those that have some say so by asking for more room. A batch whose
-records do not add up leaves no row behind: its status says why.
+Buffers have the size that may be needed at most; the operating system only provides memory that is touched. The buffers
+for headers are the exception, since most records have none: if they are too small, the caller tries again with larger
+ones. A batch with malformed records produces no rows: its status says why.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 GOOD, BAD_VARINT, BAD_LENGTH, BAD_COUNT = 0, 1, 2, 3
-REASONS = ("", "a number that does not end", "a length that does not fit", "not as many records as the header says")
+REASONS = ("", "an unterminated varint", "an impossible length", "another number of records than in the header")
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def copy_bytes(typing_context: Any, target: Any, to: Any, source: Any, at: Any, size: Any) -> Any:
-    """memcpy(target[to:], source[at:], size): for pieces of a hundred bytes, much cheaper than a loop."""
+    """memcpy(target[to:], source[at:], size): for a hundred bytes, much cheaper than a loop."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         into, to_value, from_, at_value, count = arguments
@@ -38,7 +38,7 @@ def copy_bytes(typing_context: Any, target: Any, to: Any, source: Any, at: Any, 
 
 @njit(cache=True, inline="always")  # type: ignore[untyped-decorator]
 def _varint(data: Any, at: int, end: int) -> Any:
-    """(value, position after it); the position is -1 if the number reaches past `end` or does not end."""
+    """(value, position after it); the position is -1 if the varint does not end before `end`."""
     if at < end and data[at] < 128:  # nearly always
         byte = np.int64(data[at])
         return (byte >> 1) ^ -(byte & 1), at + 1
@@ -64,10 +64,10 @@ def _set_bit(bits: Any, index: int) -> None:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def walk(
-    plain: Any,  # the batches as they came
-    unpacked: Any,  # what compressed batches hold, joined
-    batches: Any,  # (n, 6) int64: packed?, start, end, count, base offset, first timestamp
+def walk_records(
+    plain: Any,  # the batches as received
+    decompressed: Any,  # the records of compressed batches, joined
+    batches: Any,  # (n, 6) int64: compressed?, start, end, count, base offset, base timestamp
     low: int,
     high: int,
     want: Any,  # (4) bool: key, value, timestamp, headers
@@ -86,14 +86,14 @@ def walk(
     content_at: Any,
     content_bytes: Any,
     content_bits: Any,
-    rows_of: Any,
+    rows_per_batch: Any,
     status: Any,
 ) -> Any:
-    """(rows, headers), or (-1, -1) if there are more headers than room for them."""
+    """(rows, headers), or (-1, -1) if the buffers for headers are too small."""
     row, headers = 0, 0
     want_key, want_value, want_time, want_headers = want[0], want[1], want[2], want[3]
     for b in range(len(batches)):
-        data = unpacked if batches[b, 0] else plain
+        data = decompressed if batches[b, 0] else plain
         at, end, count = batches[b, 1], batches[b, 2], batches[b, 3]
         base_offset, base_time = batches[b, 4], batches[b, 5]
         first_row, first_header = row, headers
@@ -194,20 +194,20 @@ def walk(
         if not bad and at != end:
             bad = BAD_COUNT
         if bad:
-            _unset(key_bits, first_row, row + 1)
-            _unset(value_bits, first_row, row + 1)
-            _unset(list_bits, first_row, row + 1)
-            _unset(content_bits, first_header, headers + 1)
+            _clear_bits(key_bits, first_row, row + 1)
+            _clear_bits(value_bits, first_row, row + 1)
+            _clear_bits(list_bits, first_row, row + 1)
+            _clear_bits(content_bits, first_header, headers + 1)
             row, headers = first_row, first_header
-        rows_of[b] = row - first_row
+        rows_per_batch[b] = row - first_row
         status[b] = bad
     return row, headers
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _unset(bits: Any, first: int, end: int) -> None:
+def _clear_bits(bits: Any, first: int, end: int) -> None:
     for index in range(first, min(end, 8 * len(bits))):
         bits[index >> 3] &= np.uint8(~(1 << (index & 7)) & 0xFF)
 
 
-__all__ = ["BAD_COUNT", "BAD_LENGTH", "BAD_VARINT", "GOOD", "REASONS", "copy_bytes", "walk"]
+__all__ = ["BAD_COUNT", "BAD_LENGTH", "BAD_VARINT", "GOOD", "REASONS", "copy_bytes", "walk_records"]

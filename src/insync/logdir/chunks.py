@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from insync.columnar.headers import MAGIC, Headers, scan
+from insync.columnar.headers import MAGIC, Headers, scan_headers
 from insync.wire.batch import HEADER_SIZE
 
 CHUNK_BYTES = 4 << 20
@@ -52,7 +52,7 @@ def read_chunks(path: str, position: int, limit: int | None = None) -> Iterator[
         buffer = bytearray(min(CHUNK_BYTES, max(size - position, 0)))
         while position < size:
             view = _read(file, buffer, position, min(len(buffer), size - position))
-            headers, used, broken = scan(_as_array(view))
+            headers, used, broken = scan_headers(_as_array(view))
             if len(headers):
                 yield Chunk(position, view[:used], headers)
                 position += used
@@ -70,8 +70,8 @@ def read_chunks(path: str, position: int, limit: int | None = None) -> Iterator[
             buffer = bytearray(needed)
 
 
-def scan_headers(data: memoryview) -> Headers:
-    return scan(_as_array(data))[0]
+def parse_headers(data: memoryview) -> Headers:
+    return scan_headers(_as_array(data))[0]
 
 
 def has_batch_at(path: str, position: int, low: int, high: int) -> bool:

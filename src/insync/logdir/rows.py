@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from insync.columnar.buffers import TYPES, rows_without_columns
-from insync.columnar.decode import Wanted, decode
+from insync.columnar.decode import DecodeOptions, decode
 from insync.logdir import indexes
-from insync.logdir.chunks import Chunk, TrailingBytes, has_batch_at, read_chunks, scan_headers
+from insync.logdir.chunks import Chunk, TrailingBytes, has_batch_at, parse_headers, read_chunks
 from insync.logdir.columns import COLUMNS
 from insync.logdir.files import Segment
 from insync.logdir.indexes import EMPTY, Index, IndexFileError
@@ -143,7 +143,7 @@ class _SegmentReader:
     def _decode(self, data: memoryview, position: int) -> Iterator[pa.RecordBatch]:
         segment = self._segment
         try:
-            decoded = decode(data, Wanted(self._decoded, segment.start, segment.end, base_position=position))
+            decoded = decode(data, DecodeOptions(self._decoded, segment.start, segment.end, base_position=position))
         except MalformedBatch as error:  # too large once decompressed
             yield from self._decode_halves(data, position, str(error))
             return
@@ -153,7 +153,7 @@ class _SegmentReader:
             yield self._add_constants(decoded.batch, decoded.rows)
 
     def _decode_halves(self, data: memoryview, position: int, reason: str) -> Iterator[pa.RecordBatch]:
-        starts = scan_headers(data).position.tolist()
+        starts = parse_headers(data).position.tolist()
         if len(starts) < 2:
             self._report(self._segment.path, position, self._next_offset, reason)
             return

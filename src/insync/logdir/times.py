@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from insync.columnar.decode import Wanted, decode
+from insync.columnar.decode import DecodeOptions, decode
 from insync.logdir import indexes
 from insync.logdir.chunks import Chunk, read_chunks
 from insync.logdir.indexes import IndexFileError
@@ -52,7 +52,7 @@ def _search(path: str, position: int, start: int, end: int, timestamp_ms: int) -
 def _search_batch(chunk: Chunk, i: Any, start: int, end: int, timestamp_ms: int) -> int | None:
     at, size = int(chunk.headers.position[i]), int(chunk.headers.size[i])
     data = bytes(chunk.data[at : at + size])
-    records = decode(data, Wanted(("offset", "timestamp", "control"), start, end)).batch
+    records = decode(data, DecodeOptions(("offset", "timestamp", "control"), start, end)).batch
     late = pc.greater_equal(records.column("timestamp").cast("int64"), timestamp_ms * 1_000)
     offsets = records.column("offset").filter(late)
     return offsets[0].as_py() if len(offsets) else None

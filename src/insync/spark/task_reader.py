@@ -18,8 +18,8 @@ from insync.client.offsets import EARLIEST, LATEST
 from insync.client.settings import ClientSettings
 from insync.client.sync_client import StalledError, SyncClient
 from insync.columnar.buffers import TYPES, rows_without_columns
-from insync.columnar.decode import Decoded, Wanted, decode
-from insync.columnar.headers import CODEC, CONTROL, next_offset, scan
+from insync.columnar.decode import Decoded, DecodeOptions, decode
+from insync.columnar.headers import CODEC, CONTROL, next_offset, scan_headers
 from insync.spark.cluster_view import ClusterView
 from insync.spark.data_loss import Cause, Expected, Loss, find_loss, only_markers, report_losses
 from insync.spark.read_task import ReadTask
@@ -106,7 +106,9 @@ class TaskReader:
 
     def _decode(self, data: bytes | memoryview, aborted: tuple[tuple[int, int], ...]) -> Decoded:
         isolation = self._task.options.isolation
-        decoded = decode(data, Wanted(self._columns, self.position, self.end, isolation=isolation, aborted=aborted))
+        decoded = decode(
+            data, DecodeOptions(self._columns, self.position, self.end, isolation=isolation, aborted=aborted)
+        )
         if decoded.corrupt:
             damage = decoded.corrupt[0]
             raise CorruptBatchError(
@@ -162,7 +164,7 @@ class TaskReader:
 def pieces(data: bytes) -> Iterator[memoryview]:
     """A response in parts that are not too large when decompressed, cut between batches. Not for a response with
     aborted transactions: whether a record counts depends on what precedes it."""
-    headers, used, _ = scan(np.frombuffer(data, np.uint8))
+    headers, used, _ = scan_headers(np.frombuffer(data, np.uint8))
     if not (headers.attributes & CODEC).any():
         yield memoryview(data)
         return
@@ -175,12 +177,12 @@ def pieces(data: bytes) -> Iterator[memoryview]:
 
 def newest_epoch(data: bytes, end: int) -> int:
     """Of the batches that begin before `end`. What was planned was written in the plan's epoch or an older one."""
-    headers, _, _ = scan(np.frombuffer(data, np.uint8))
+    headers, _, _ = scan_headers(np.frombuffer(data, np.uint8))
     return int(headers.leader_epoch[headers.base_offset < end].max(initial=-1))
 
 
 def count_markers(data: bytes | memoryview, start: int, end: int) -> int:
-    headers, _, _ = scan(np.frombuffer(data, np.uint8))
+    headers, _, _ = scan_headers(np.frombuffer(data, np.uint8))
     inside = (headers.base_offset >= start) & (headers.base_offset < end)
     return int(np.count_nonzero(headers.attributes[inside] & CONTROL))
 

@@ -18,8 +18,8 @@ from insync.client import topics
 from insync.client.errors import ClientError
 from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
 from insync.client.sync_client import SyncClient
-from insync.columnar.decode import Decoded, Wanted, decode
-from insync.columnar.headers import next_offset, scan
+from insync.columnar.decode import Decoded, DecodeOptions, decode
+from insync.columnar.headers import next_offset, scan_headers
 from insync.pipeline.lake_writer import DECODED, RangeWriter
 from insync.pipeline.ledger import File, Range
 
@@ -103,7 +103,7 @@ def _decoded(client: SyncClient, task: Task) -> Iterator[tuple[Decoded, int, int
     )
     at = wanted.start
     for fetched in answers:
-        part = Wanted(DECODED, at, wanted.end, isolation=task.isolation, aborted=fetched.aborted)
+        part = DecodeOptions(DECODED, at, wanted.end, isolation=task.isolation, aborted=fetched.aborted)
         decoded = decode(fetched.data, part)
         if decoded.corrupt:
             found = decoded.corrupt[0]
@@ -114,7 +114,7 @@ def _decoded(client: SyncClient, task: Task) -> Iterator[tuple[Decoded, int, int
 
 def _reach(data: bytes, end: int) -> tuple[int, int]:
     """Leader epoch of the last batch that begins before `end`, and one past its last offset, `end` at most."""
-    headers, _, _ = scan(np.frombuffer(data, np.uint8))
+    headers, _, _ = scan_headers(np.frombuffer(data, np.uint8))
     inside = np.flatnonzero(headers.base_offset < end)
     if not len(inside):
         return -1, -1

@@ -21,7 +21,7 @@ from insync.client.connection import Connection
 from insync.client.consumer import Reader
 from insync.client.errors import ClientError, ErrorCode, RefusedError, is_retriable
 from insync.client.model import NO_NODE, TopicPartition
-from insync.columnar.headers import scan
+from insync.columnar.headers import scan_headers
 from insync.wire.types import ZERO_UUID, ms
 
 SEQUENCES = 1 << 31
@@ -175,7 +175,7 @@ class Sender:
 
 def found_in(data: bytes, producer: Producer, landed: Landed) -> tuple[Landed, int]:
     """What an answer shows of the replay's own batches, and the offset after its last batch."""
-    headers, _, _ = scan(np.frombuffer(data, np.uint8))
+    headers, _, _ = scan_headers(np.frombuffer(data, np.uint8))
     following = int(headers.last_offset[-1]) + 1
     ours = (headers.producer_id == producer.id) & (headers.producer_epoch == producer.epoch)
     ours &= headers.last_offset >= landed.target

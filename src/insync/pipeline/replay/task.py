@@ -15,8 +15,8 @@ import pyarrow as pa
 from insync.client.client import Client
 from insync.client.errors import ClientError
 from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
-from insync.columnar.columns import Columns, columns
-from insync.columnar.encode import Builder
+from insync.columnar.columns import Columns, to_columns
+from insync.columnar.encode import BatchBuilder
 from insync.pipeline.replay.lake_reader import pieces
 from insync.pipeline.replay.plan import Selection, Unit
 from insync.pipeline.replay.sender import SEQUENCES, Landed, Producer, Sender
@@ -93,7 +93,7 @@ class Batches:
     def __init__(self, task: Task, skip: int) -> None:
         self._task = task
         self._skip = skip
-        self._builder = Builder(compression.NAMES.index(task.codec), task.batch_bytes)
+        self._builder = BatchBuilder(compression.NAMES.index(task.codec), task.batch_bytes)
         self._now_ms = time.time_ns() // 1_000_000
         self.position = task.position.rows
         """Of the first record after those that were made."""
@@ -131,7 +131,7 @@ class Batches:
 
 
 def _columns(batch: pa.RecordBatch) -> Columns:
-    return columns(
+    return to_columns(
         batch.column("value"),
         keys=batch.column("key"),
         headers=batch.column("headers"),

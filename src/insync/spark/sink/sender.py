@@ -17,9 +17,9 @@ from insync.client.errors import ClientError, ErrorCode, RefusedError, is_retria
 from insync.client.model import Topic, TopicPartition
 from insync.client.producer import Producer
 from insync.client.sync_client import SyncClient
-from insync.columnar.columns import columns
-from insync.columnar.decode import Wanted, decode
-from insync.columnar.encode import Builder
+from insync.columnar.columns import to_columns
+from insync.columnar.decode import DecodeOptions, decode
+from insync.columnar.encode import BatchBuilder
 from insync.wire import batch, compression
 
 
@@ -107,9 +107,9 @@ class Sender:
     def _split(self, data: bytes) -> list[bytes]:
         """Two batches of half the rows: the topic's max.message.bytes is below the batch size."""
         header = batch.read_header(data)
-        rows = decode(data, Wanted(("key", "value", "headers", "timestamp"))).batch
-        parts = columns(*(rows.column(name) for name in ("value", "key", "headers", "timestamp")))
-        builder = Builder(self._codec, len(rows) and rows.nbytes * 2 + 64 * len(rows))
+        rows = decode(data, DecodeOptions(("key", "value", "headers", "timestamp"))).batch
+        parts = to_columns(*(rows.column(name) for name in ("value", "key", "headers", "timestamp")))
+        builder = BatchBuilder(self._codec, len(rows) and rows.nbytes * 2 + 64 * len(rows))
         halves = []
         for indexes in np.array_split(np.arange(len(rows)), 2):
             sequence = header.base_sequence + int(indexes[0])

@@ -12,10 +12,10 @@ from insync.client.client import Client
 from insync.client.errors import ClientError, raise_for_error
 from insync.client.offsets import EARLIEST, LATEST
 from insync.client.sync_client import SyncClient
-from insync.columnar.columns import columns
-from insync.columnar.decode import Wanted, decode
-from insync.columnar.digest import digests
-from insync.columnar.headers import next_offset, scan
+from insync.columnar.columns import to_columns
+from insync.columnar.decode import DecodeOptions, decode
+from insync.columnar.digest import compute_digests
+from insync.columnar.headers import next_offset, scan_headers
 
 FETCH_BYTES = 4 << 20
 _POLL_S = 0.05
@@ -110,16 +110,16 @@ def _read_rows(
         partition_bytes=FETCH_BYTES,
     )
     for fetched in responses:
-        rows = decode(_select_batches(fetched.data, producer), Wanted(("sequence", *_COMPARED))).batch
+        rows = decode(_select_batches(fetched.data, producer), DecodeOptions(("sequence", *_COMPARED))).batch
         if len(rows):
             sequences.append(rows.column("sequence").to_numpy().astype(np.int64))
-            compared = columns(*(rows.column(name) for name in _COMPARED))
-            row_digests.append(digests(compared, np.arange(len(rows))))
+            compared = to_columns(*(rows.column(name) for name in _COMPARED))
+            row_digests.append(compute_digests(compared, np.arange(len(rows))))
     return np.concatenate(sequences), np.concatenate(row_digests)
 
 
 def _select_batches(data: bytes, producer: tuple[int, int]) -> bytes:
-    headers, _, _ = scan(np.frombuffer(data, np.uint8))
+    headers, _, _ = scan_headers(np.frombuffer(data, np.uint8))
     chosen = headers.select((headers.producer_id == producer[0]) & (headers.producer_epoch == producer[1]))
     places = zip(chosen.position.tolist(), chosen.size.tolist(), strict=True)
     return b"".join([data[position : position + size] for position, size in places])

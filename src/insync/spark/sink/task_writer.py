@@ -16,9 +16,9 @@ from insync.client import topics
 from insync.client.model import Topic
 from insync.client.sync_client import SyncClient
 from insync.columnar import partitioning
-from insync.columnar.columns import Columns, columns
-from insync.columnar.digest import digests
-from insync.columnar.encode import Builder
+from insync.columnar.columns import Columns, to_columns
+from insync.columnar.digest import compute_digests
+from insync.columnar.encode import BatchBuilder
 from insync.spark.sink.fence import Fence
 from insync.spark.sink.options import SinkOptions
 from insync.spark.sink.sender import Sender
@@ -113,13 +113,13 @@ class _TopicWriter:
         key = rows.column("key") if "key" in names else None
         headers = rows.column("headers") if "headers" in names else None
         times = rows.column("timestamp") if self._attempt.options.timestamps else None
-        prepared = columns(rows.column("value"), key, headers, times)
+        prepared = to_columns(rows.column("value"), key, headers, times)
         now_ms = time.time_ns() // 1_000_000
         count = len(self.topic.partitions)
-        chosen, self._keyless = partitioning.choose(
+        chosen, self._keyless = partitioning.choose_partitions(
             prepared.keys, self._given_partitions(rows), count, self._attempt.task, self._keyless
         )
-        for index, indexes in partitioning.grouped(chosen, count):
+        for index, indexes in partitioning.group_by_partition(chosen, count):
             if index not in self._partitions:
                 last = self._last.get(index, -1)
                 self._partitions[index] = _PartitionWriter(self.topic, index, last, self._attempt)
@@ -151,7 +151,7 @@ class _PartitionWriter:
         self._index = index
         self._attempt = attempt
         self._level = 0
-        self._builder = Builder(attempt.options.codec, attempt.options.batch_bytes)
+        self._builder = BatchBuilder(attempt.options.codec, attempt.options.batch_bytes)
         self._next = 0
         self._stored = self._read_back(last)
         self.already_stored = 0
@@ -190,7 +190,7 @@ class _PartitionWriter:
         """How many of the rows are stored already."""
         while self._stored is not None:
             count = min(len(indexes), self._stored.end - self._next)
-            if self._stored.matches(self._next, digests(prepared, indexes[:count])):
+            if self._stored.matches(self._next, compute_digests(prepared, indexes[:count])):
                 self._next += count
                 self.already_stored += count
                 if self._next == self._stored.end:
