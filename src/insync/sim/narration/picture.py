@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from insync.metadata.partition import NO_LEADER, Partition
-from insync.replication.leader import leader_of
-from insync.wire import batch as record_batch
+from insync.sim.narration.views import snapshot_replica
 
 HEADINGS = ("replica", "role", "LEO", "HWM", "epoch", "ISR", "maximal ISR")
 
@@ -68,32 +67,16 @@ def replica_pictures(cluster: Any, partition: Partition) -> list[ReplicaPicture]
 
 
 def _replica_picture(cluster: Any, partition: Partition, broker: int) -> ReplicaPicture:
-    host = cluster.hosts.get(broker)
-    replica = replica_of(cluster, partition, broker)
-    if host is None or host.node is None:
-        return ReplicaPicture(broker=broker, role="no such broker" if host is None else "down")
-    if replica is None:
-        return ReplicaPicture(broker=broker, role="no log yet")
-    leader = leader_of(replica)
-    state = None if leader is None else leader.isr_state
-    wider = state is not None and sorted(state.maximal_isr) != sorted(state.isr)
+    view = snapshot_replica(cluster, partition, broker, with_records=False)
     return ReplicaPicture(
         broker=broker,
-        role=type(replica.role).__name__.lower() + (" (paused)" if host.paused else ""),
-        leo=str(replica.log.leo),
-        hwm=str(replica.log.hwm),
-        epoch=str(replica.partition.leader_epoch),
-        isr=members(state.isr) if state else "",
-        maximal_isr=members(state.maximal_isr) if state and wider else "",
+        role=view.role + (" (paused)" if view.paused and view.leo is not None else ""),
+        leo="" if view.leo is None else str(view.leo),
+        hwm="" if view.hwm is None else str(view.hwm),
+        epoch="" if view.leader_epoch is None else str(view.leader_epoch),
+        isr="" if view.isr is None else members(view.isr),
+        maximal_isr="" if view.maximal_isr in (None, view.isr) else members(view.maximal_isr or ()),
     )
-
-
-def replica_of(cluster: Any, partition: Partition, broker: int) -> Any:
-    """The replica on that broker, or None if the broker is down or has none."""
-    host = cluster.hosts.get(broker)
-    if host is None or host.node is None or not host.node.replicas:
-        return None
-    return host.node.replicas.replicas.get(partition.key)
 
 
 def log_line(cluster: Any, partition: Partition, broker: int) -> str:
@@ -106,15 +89,8 @@ def log_line(cluster: Any, partition: Partition, broker: int) -> str:
 
 def log_records(cluster: Any, partition: Partition, broker: int) -> list[tuple[int, str, int]] | None:
     """(offset, value, leader epoch) of every record of the replica; None if its broker is down."""
-    replica = replica_of(cluster, partition, broker)
-    if replica is None:
-        return None
-    data = replica.log.read(replica.log.log_start, 1 << 20, limit_offset=replica.log.leo)
-    return [
-        (record.offset, (record.value or b"").decode(errors="replace"), header.leader_epoch)
-        for at, header in record_batch.iter_headers(data)
-        for record in record_batch.records(data, at)
-    ]
+    view = snapshot_replica(cluster, partition, broker)
+    return None if view.leo is None else [(record.offset, record.text, record.leader_epoch) for record in view.records]
 
 
 def members(brokers: tuple[int, ...]) -> str:

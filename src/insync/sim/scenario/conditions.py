@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from insync.metadata.partition import NO_LEADER, Partition
-from insync.replication.leader import leader_of
 from insync.sim.driver import ClusterDriver, InvalidOperationError
-from insync.sim.narration import picture
+from insync.sim.narration.picture import leader_name
+from insync.sim.narration.views import snapshot_replica
 
 FIELDS = (
     "leader",
@@ -103,7 +103,7 @@ def _partition_value(driver: ClusterDriver, partition: Partition, name: str) -> 
     if field in ("leo", "hwm"):
         return "none" if partition.leader == NO_LEADER else _replica_value(driver, partition, field, partition.leader)
     if field == "leader":
-        return picture.leader_name(partition)
+        return leader_name(partition)
     if field not in FIELDS:
         known = f"{', '.join(FIELDS)}, leo, hwm; of a replica: {_replica_field_names()}"
         raise InvalidOperationError(f"a partition has no '{field}'. Known: {known}")
@@ -116,23 +116,15 @@ def _partition_value(driver: ClusterDriver, partition: Partition, name: str) -> 
 def _replica_value(driver: ClusterDriver, partition: Partition, field: str, broker: int) -> str:
     if field not in REPLICA_FIELDS:
         raise InvalidOperationError(f"a replica has no '{field}'. Known: {_replica_field_names()}")
-    replica = picture.replica_of(driver.world.cluster, partition, broker)
-    if replica is None:
+    replica = snapshot_replica(driver.world.cluster, partition, broker, with_records=field == "log")
+    if replica.leo is None:
         return NOTHING
-    if field in ("leo", "hwm"):
-        return str(getattr(replica.log, field))
-    if field == "role":
-        return type(replica.role).__name__.lower()
-    if field == "epoch":
-        return str(replica.partition.leader_epoch)
     if field == "log":
-        records = picture.log_records(driver.world.cluster, partition, broker) or []
-        return ",".join(f"{value}@{epoch}" for _, value, epoch in records)
-    leader = leader_of(replica)
-    if leader is None:
-        return "none"
-    members = leader.isr_state.isr if field == "isr" else leader.isr_state.maximal_isr
-    return ",".join(map(str, sorted(members)))
+        return ",".join(f"{record.text}@{record.leader_epoch}" for record in replica.records)
+    if field in ("isr", "maximal"):
+        members = replica.isr if field == "isr" else replica.maximal_isr
+        return "none" if members is None else ",".join(map(str, members))
+    return str(replica.leader_epoch if field == "epoch" else getattr(replica, field))
 
 
 def _replica_field_names() -> str:
