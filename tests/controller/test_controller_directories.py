@@ -8,7 +8,7 @@ from controller_harness import Cluster
 
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import assign_replicas_to_dirs as api
-from insync.wire.types import LOST_DIRECTORY
+from insync.wire.metadata_records import LOST_DIRECTORY
 
 
 def assign(

@@ -201,3 +201,8 @@ def test_types_and_versions_from_the_future_say_so(frame: str) -> None:
 def test_what_is_no_record_is_malformed(frame: str) -> None:
     with pytest.raises(MalformedFrame):
         metadata_records.decode(bytes.fromhex(frame))
+
+
+def test_reserved_directories_are_kafkas() -> None:
+    """D6: org.apache.kafka.common.DirectoryId of Kafka 4.1: MIGRATING 0, UNASSIGNED 1, LOST 2."""
+    assert (metadata_records.UNASSIGNED_DIRECTORY.int, metadata_records.LOST_DIRECTORY.int) == (1, 2)

@@ -15,7 +15,7 @@ from insync.metadata.partition import Partition, PartitionKey
 from insync.wire import metadata_records as records
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import assign_replicas_to_dirs as messages
-from insync.wire.types import LOST_DIRECTORY, NO_DURATION, uuid_of
+from insync.wire.types import NO_DURATION, uuid_of
 
 
 def assign_replicas(state: ControllerState, request: messages.AssignReplicasToDirsRequest, now: int) -> Decision:
@@ -32,7 +32,7 @@ def assign_replicas(state: ControllerState, request: messages.AssignReplicasToDi
                 key = (uuid_of(topic.topic_id), entry.partition_index)
                 partition = state.image.partition(key)
                 error = _find_error(state, request.broker_id, key, partition)
-                is_lost = directory.id_ == LOST_DIRECTORY and key not in changed
+                is_lost = directory.id_ == records.LOST_DIRECTORY and key not in changed
                 if partition is not None and error is ErrorCode.none and is_lost:
                     changed[key] = None
                     error = _take_offline(state, request.broker_id, partition, made)

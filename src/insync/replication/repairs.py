@@ -27,7 +27,8 @@ from insync.storage.repair import Replacement, SegmentRepair
 from insync.storage.verification import Verification
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import assign_replicas_to_dirs, fetch
-from insync.wire.types import LOST_DIRECTORY, ms
+from insync.wire.metadata_records import LOST_DIRECTORY
+from insync.wire.types import ms
 
 CHANNEL = "repair"
 CONTROLLER_CHANNEL = "controller"

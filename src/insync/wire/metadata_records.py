@@ -23,9 +23,9 @@ LEADER_UNCHANGED = -2
 RECOVERED, RECOVERING, RECOVERY_UNCHANGED = 0, 1, -1
 UNFENCED, FENCE_UNCHANGED, FENCED = -1, 0, 1
 
-MIGRATING_DIRECTORY = UUID(int=0)
 UNASSIGNED_DIRECTORY = UUID(int=1)
 LOST_DIRECTORY = UUID(int=2)
+"""Kafka's DirectoryId: a replica without a known log directory, and one whose log directory has failed (D6)."""
 
 
 @entity(version=3)

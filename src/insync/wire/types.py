@@ -17,9 +17,6 @@ ZERO_UUID = UUID(int=0)
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = UUID(int=1)
 
-LOST_DIRECTORY = UUID(int=1)
-"""Kafka's DirectoryId.LOST: the replica is in a log directory that has failed (D6)."""
-
 NO_DURATION = timedelta(0)
 """For `throttle_time`."""
 
