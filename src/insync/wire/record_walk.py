@@ -271,10 +271,9 @@ def walk_in_python(
             n, at = _varint(data, at, 5)
             at = _skip(n, at, stop)
             n, at = _varint(data, at, 5)
-            if n:
-                if n & 1 or n >> 1 > stop - at:
-                    raise _Bad(BAD_HEADERS)
-                at = _skip_headers(data, at, stop, n >> 1)
+            if n & 1 or n >> 1 > stop - at:
+                raise _Bad(BAD_HEADERS)
+            at = _skip_headers(data, at, stop, n >> 1)
             if at != stop:
                 raise _Bad(BAD_SIZE)
             pos = stop
