@@ -27,7 +27,6 @@ from insync.sansio import Effect, Event
 from insync.server.process import GC_THRESHOLD
 from insync.storage.posix import PosixDisk
 from insync.wire import batch, codec
-from insync.wire.edge import Edge
 from insync.wire.messages import (
     create_acls,
     create_topics,
@@ -53,6 +52,7 @@ from insync.wire.messages import (
     sync_group,
 )
 from insync.wire.types import ms
+from insync.wire.versions.translator import VersionTranslator
 
 MANY = "many"
 PART = 500
@@ -60,7 +60,7 @@ PART = 500
 
 class Names:
     def __init__(self, rig: Rig) -> None:
-        self._image = rig.nodes[1].publisher
+        self._image = rig.nodes[1].metadata_loader
 
     def id_of(self, name: str) -> UUID | None:
         return self._image.image.topic_ids.get(name)
@@ -73,7 +73,7 @@ class Stage:
     def __init__(self, rig: Rig, entries: int) -> None:
         self.rig = rig
         self.entries = entries
-        self.edge = Edge(Names(rig))
+        self.translator = VersionTranslator(Names(rig))
         self.steps = _timed(rig)
 
     @property
@@ -281,9 +281,9 @@ def _measure(stage: Stage, request: Any) -> tuple[float, int, float, float, floa
     frame = codec.encode_request(request, 1, "bench")
     rig, steps = stage.rig, stage.steps
     began = time.process_time()
-    exchange = stage.edge.receive(frame)
+    context = stage.translator.receive(frame)
     parts = PARTS.get(request.__api_key__)
-    requests = (exchange.request,) if parts is None else parts.divide(exchange.request)
+    requests = (context.request,) if parts is None else parts.divide(context.request)
     decoded = time.process_time()
     steps.clear()
     tokens = []
@@ -298,7 +298,7 @@ def _measure(stage: Stage, request: Any) -> tuple[float, int, float, float, floa
     answers = [rig.answers.pop(token) for token in tokens]
     encoding = time.process_time()
     answer = answers[0] if parts is None or len(answers) == 1 else parts.join(answers)
-    stage.edge.answer(exchange, answer)
+    stage.translator.encode_response(context, answer)
     encoded = time.process_time()
     return (
         (decoded - began) * 1e3,

@@ -228,7 +228,7 @@ class Stage:
     def converged(self) -> bool:
         """Everything that is in the log is applied everywhere."""
         end = self.nodes[self.controller].quorum.leo
-        return all(node.publisher.applied == end for node in self.nodes.values())
+        return all(node.metadata_loader.applied == end for node in self.nodes.values())
 
 
 def _kind(event: Event) -> str:
@@ -415,14 +415,14 @@ def _delete(stage: Stage, count: int) -> None:
 def _snapshot(stage: Stage, count: int) -> None:
     """The next record is the one after which a snapshot is due."""
     for node in stage.nodes.values():
-        node.publisher._snapshot_records = 1
+        node.metadata_loader._snapshot_records = 1
     _default_config(stage, count, "2")
     stage.wait(stage.converged)
     stage.wait(
         lambda: all(n.quorum._core.snapshots.latest is not None for n in stage.nodes.values())  # written
     )
     for node in stage.nodes.values():
-        node.publisher._snapshot_records = 1 << 60
+        node.metadata_loader._snapshot_records = 1 << 60
 
 
 def _change_controller(stage: Stage, count: int) -> None:
@@ -476,7 +476,7 @@ def measure(count: int, only: list[str], profiled: bool) -> None:
     gc.collect()
     gc.freeze()
     for node in stage.nodes.values():
-        node.publisher._snapshot_records = 1 << 60
+        node.metadata_loader._snapshot_records = 1 << 60
     for name, change in CHANGES.items():
         if only and name not in only:
             change(stage, count)

@@ -17,10 +17,10 @@ from kio.schema.produce.v9 import request as produce9
 from kio.serial import entity_reader
 
 from insync.wire import codec, entities
-from insync.wire.edge import Edge
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch, produce
 from insync.wire.types import NO_DURATION, ms
+from insync.wire.versions.translator import VersionTranslator
 
 TOPIC = UUID(int=77)
 RECORDS = bytes(16 * 1024)
@@ -35,8 +35,8 @@ class OneTopic:
 
 
 def main() -> None:
-    edge = Edge(OneTopic())
-    print(f"{'':34}{'edge us':>10}{'kio us':>10}{'ratio':>8}")
+    translator = VersionTranslator(OneTopic())
+    print(f"{'':34}{'translator us':>10}{'kio us':>10}{'ratio':>8}")
     for count in (1, 10, 100):
         for name, asked, answer in (
             ("Produce v9 ", produce_by_name(count), produced(count)),
@@ -44,17 +44,17 @@ def main() -> None:
             ("Fetch v11  ", fetch_by_name(count), fetched(count)),
             ("Fetch v17  ", fetch_by_id(count), fetched(count)),
         ):
-            compare(edge, f"{name} x {count:3}", asked, answer)
+            compare(translator, f"{name} x {count:3}", asked, answer)
 
 
-def compare(edge: Edge, name: str, asked: Any, answer: Any) -> None:
+def compare(translator: VersionTranslator, name: str, asked: Any, answer: Any) -> None:
     frame = codec.encode_request(asked, 1, "bench")
     body = entities.encode(asked)
-    exchange = edge.receive(frame)
-    told = edge.downgrade(exchange, answer)
+    context = translator.receive(frame)
+    told = translator.downgrade(context, answer)
     read = entity_reader(type(asked))
-    line(f"{name} request", lambda: edge.receive(frame), lambda: read(body, 0))
-    line(f"{name} answer", lambda: edge.answer(exchange, answer), lambda: entities.encode(told))
+    line(f"{name} request", lambda: translator.receive(frame), lambda: read(body, 0))
+    line(f"{name} answer", lambda: translator.encode_response(context, answer), lambda: entities.encode(told))
 
 
 def line(name: str, ours: Callable[[], Any], theirs: Callable[[], Any]) -> None:

@@ -33,7 +33,8 @@ from insync.sansio import (
 )
 from insync.sim.engine.disk import SimDisk
 from insync.storage.disk import write_atomically
-from insync.wire.edge import Edge, Exchange
+from insync.wire.versions.context import RequestContext
+from insync.wire.versions.translator import VersionTranslator
 
 CLUSTER = "fuzz"
 LOG = "data"
@@ -50,9 +51,9 @@ class OneNode:
         self.ignored: dict[int, None] = {}
         """Tokens of requests whose answers nobody reads."""
         self.node = Node(_config(voters), disk, Random(1), self.now)
-        self.edge = Edge(NodeTopicNames(self.node))
+        self.translator = VersionTranslator(NodeTopicNames(self.node))
         self.stop: Stop | None = None
-        self.unanswered: dict[int, Exchange] = {}
+        self.unanswered: dict[int, RequestContext] = {}
         self.answers: list[bytes] = []
         self._sends: dict[int, Send] = {}
         self._queue: deque[Event] = deque()
@@ -61,15 +62,15 @@ class OneNode:
         self._run()
 
     def receive(self, frame: bytes) -> None:
-        """A client's frame; MalformedFrame if a server would close the connection for it."""
-        exchange = self.edge.receive(frame)
-        if exchange.request is None:
-            self._answer(exchange, None)
+        """A client's frame; MalformedFrameError if a server would close the connection for it."""
+        context = self.translator.receive(frame)
+        if context.request is None:
+            self._answer(context, None)
             return
         self._tokens += 1
-        self.unanswered[self._tokens] = exchange
-        client = Client("c", "host", exchange.header.api_version)
-        self.tell(Request(self._tokens, exchange.request, client))
+        self.unanswered[self._tokens] = context
+        client = Client("c", "host", context.header.api_version)
+        self.tell(Request(self._tokens, context.request, client))
 
     def tell(self, event: Event) -> None:
         self._queue.append(event)
@@ -110,12 +111,12 @@ class OneNode:
         elif send is not None:
             self._queue.append(Response(send, reply.response))
         else:
-            exchange = self.unanswered.pop(reply.token)  # a second answer to one request is a KeyError
+            context = self.unanswered.pop(reply.token)  # a second answer to one request is a KeyError
             if reply.response is not None:
-                self._answer(exchange, reply.response)
+                self._answer(context, reply.response)
 
-    def _answer(self, exchange: Exchange, response: Message | None) -> None:
-        self.answers.append(b"".join(self.edge.answer(exchange, response)))
+    def _answer(self, context: RequestContext, response: Message | None) -> None:
+        self.answers.append(b"".join(self.translator.encode_response(context, response)))
 
     def _send(self, send: Send) -> None:
         if send.peer != self.node.id and send.peer in self.voters:

@@ -1,4 +1,4 @@
-"""Record batches, as producers, followers, compaction and consumers read them: MalformedBatch, or an error code.
+"""Record batches, as producers, followers, compaction and consumers read them: MalformedBatchError, or an error code.
 
 Half of the inputs get a right CRC after the damage, so that what is behind it is seen too. Whatever a broker would
 accept from a producer can be read: by our decoder, by compaction, and by kafka-python.
@@ -14,8 +14,8 @@ from kafka.record.default_records import DefaultRecordBatch
 from fuzz import generate
 from fuzz.mutate import mutated
 from fuzz.target import Target
-from insync.wire import batch, control, filtering
-from insync.wire.errors import MalformedBatch, MalformedFrame, Refusal
+from insync.wire import batch, batch_filter, control
+from insync.wire.errors import MalformedBatchError, MalformedFrameError, Refusal
 from insync.wire.record_check import DecompressionBudget, RecordRules, check_records
 
 _CRC_AT, _CRC_FROM = 17, 21
@@ -31,7 +31,7 @@ def run(data: bytes) -> None:
         stamped = bytearray(data)
         batch.stamp(stamped, 7, 3)
         batch.set_log_append_time(stamped, 1_000)
-        filtering.all_have_keys(data, 0, header)
+        batch_filter.all_have_keys(data, 0, header)
         if not batch.crc_ok(stamped, 0, batch.read_header(stamped)):
             raise AssertionError("a stamped batch has a wrong CRC")
         _accepted(data, header)
@@ -43,7 +43,7 @@ def _accepted(data: bytes, header: batch.BatchHeader) -> None:
         return
     ours = [(r.offset, r.key, r.value, list(r.headers)) for r in batch.records(data)]
     theirs = [(r.offset, r.key, r.value, r.headers) for r in DefaultRecordBatch(data)]
-    walked = [record.offset for record in filtering.raw_records(data, 0, header)]
+    walked = [record.offset for record in batch_filter.raw_records(data, 0, header)]
     if ours != theirs or walked != list(range(header.count)):
         raise AssertionError("an accepted batch is not read alike by all")
 
@@ -52,18 +52,18 @@ def _records(data: bytes, pos: int) -> None:
     try:
         for record in batch.records(data, pos):
             control.control_message(record)
-    except (MalformedBatch, MalformedFrame):
+    except (MalformedBatchError, MalformedFrameError):
         return
 
 
 def _compaction(data: bytes, pos: int, header: batch.BatchHeader) -> None:
     try:
-        kept = filtering.filtered(data, pos, header, lambda record: record.offset % 2 == 0, 1_000)
-    except MalformedBatch:
+        kept = batch_filter.filtered(data, pos, header, lambda record: record.offset % 2 == 0, 1_000)
+    except MalformedBatchError:
         return
     if kept is not None:
-        list(filtering.raw_records(kept, 0, batch.read_header(kept)))
-    batch.read_header(filtering.emptied(header))
+        list(batch_filter.raw_records(kept, 0, batch.read_header(kept)))
+    batch.read_header(batch_filter.emptied(header))
 
 
 def seeds() -> list[bytes]:

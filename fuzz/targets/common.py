@@ -12,8 +12,8 @@ from insync.metadata import configs
 from insync.wire import codec
 from insync.wire.apis import PINNED, SERVED
 from insync.wire.batch import NewRecord, build
-from insync.wire.edge.edge import LOWEST_PRODUCE
 from insync.wire.messages import describe_quorum
+from insync.wire.versions.translator import LOWEST_PRODUCE
 
 TOPIC = UUID("11111111-2222-3333-4444-555555555555")
 

@@ -1,7 +1,7 @@
 """Metadata records and snapshots: what a node makes of a metadata log whose CRCs are right and whose content is not.
 
-Decoding raises MalformedFrame and nothing else; an image that is told the impossible raises InvariantError. What an
-image has become can be told by the records of a snapshot (Q6).
+Decoding raises MalformedFrameError and nothing else; an image that gets an impossible record raises InvariantError. A
+snapshot can be taken of every image that results (Q6).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from fuzz.targets import common
 from insync.errors import InvariantError
 from insync.metadata import snapshot as image_records
 from insync.metadata.image import Image
-from insync.node.publisher import Publisher
+from insync.node.metadata_loader import MetadataLoader
 from insync.quorum import snapshot_store
 from insync.quorum.messages import OffsetAndEpoch
 from insync.wire import batch, metadata_records
-from insync.wire.errors import MalformedFrame
+from insync.wire.errors import MalformedFrameError
 
 _POOL = common.pool(common.TOPIC)
 _CRC_AT, _CRC_FROM = 17, 21
@@ -33,7 +33,7 @@ def run_records(data: bytes) -> None:
     for offset, payload in enumerate(unpacked(data).values()):
         try:
             image.apply(metadata_records.decode(payload), offset)
-        except (MalformedFrame, InvariantError):
+        except (MalformedFrameError, InvariantError):
             continue
     told = image_records.to_records(image)
     again = Image()
@@ -47,8 +47,8 @@ def run_snapshot(data: bytes) -> None:
     payloads = snapshot_store.decode(data)
     if payloads is not None:
         try:
-            Publisher(1, 100).load_snapshot(payloads, 100, 1)
-        except (MalformedFrame, InvariantError):
+            MetadataLoader(1, 100).load_snapshot(payloads, 100, 1)
+        except (MalformedFrameError, InvariantError):
             return
 
 

@@ -19,7 +19,7 @@ from fuzz.target import Target
 from fuzz.targets import common
 from insync.sim.engine.disk import SimDisk
 from insync.wire import codec
-from insync.wire.errors import MalformedFrame
+from insync.wire.errors import MalformedFrameError
 from insync.wire.frames import FrameBuffer
 from insync.wire.messages import create_topics, fetch, find_coordinator, join_group, produce
 from insync.wire.types import ms
@@ -33,7 +33,7 @@ def run(data: bytes) -> None:
     for frame in _frames(data)[:MOST_FRAMES]:
         try:
             node.receive(frame)
-        except MalformedFrame:
+        except MalformedFrameError:
             continue
         node.advance(frame[-1] if frame else 0)
     node.advance(700_000 if len(data) % 10 == 0 else 40_000)
@@ -127,7 +127,7 @@ def _frames(data: bytes) -> list[bytes]:
     try:
         while (frame := buffer.take()) is not None:
             frames.append(frame)
-    except MalformedFrame:
+    except MalformedFrameError:
         return frames
     return frames
 

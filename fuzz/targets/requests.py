@@ -1,4 +1,4 @@
-"""Frames of clients at the edge: a request that the node can take, or MalformedFrame."""
+"""Frames of clients at the translator: a request that the node can take, or MalformedFrameError."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fuzz.target import Target
 from fuzz.targets import common
 from insync.wire import entities
 from insync.wire.apis import PINNED
-from insync.wire.edge import Edge
-from insync.wire.errors import MalformedFrame
+from insync.wire.errors import MalformedFrameError
+from insync.wire.versions.translator import VersionTranslator
 
 _POOL = common.pool(common.TOPIC)
 _TYPES = common.request_types()
@@ -27,18 +27,18 @@ class _Names:
         return "t" if topic_id == common.TOPIC else None
 
 
-_EDGE = Edge(_Names())
+_TRANSLATOR = VersionTranslator(_Names())
 
 
 def run(data: bytes) -> None:
     try:
-        exchange = _EDGE.receive(data)
-    except MalformedFrame:
+        context = _TRANSLATOR.receive(data)
+    except MalformedFrameError:
         return
-    if exchange.request is None:
-        _EDGE.answer(exchange, None)
+    if context.request is None:
+        _TRANSLATOR.encode_response(context, None)
     else:
-        entities.encode(exchange.request)  # every field is there, and of its type
+        entities.encode(context.request)  # every field is there, and of its type
 
 
 def seeds() -> list[bytes]:

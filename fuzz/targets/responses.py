@@ -1,4 +1,4 @@
-"""Answers, as clients and nodes read them: a response, or MalformedFrame.
+"""Answers, as clients and nodes read them: a response, or MalformedFrameError.
 
 Two bytes of API key and two of version say what was asked; the frame follows.
 """
@@ -13,7 +13,7 @@ from fuzz.mutate import mutated
 from fuzz.target import Target
 from fuzz.targets import common
 from insync.wire import codec, entities
-from insync.wire.errors import MalformedFrame
+from insync.wire.errors import MalformedFrameError
 
 _POOL = common.pool(common.TOPIC)
 _TYPES = common.request_types()
@@ -25,7 +25,7 @@ def run(data: bytes) -> None:
     try:
         asked = codec.request_type(*unpack_from(">hh", data))
         _, response = codec.decode_response(data[4:], asked)
-    except MalformedFrame:
+    except MalformedFrameError:
         return
     entities.encode(response)
 

@@ -2,7 +2,7 @@
 
 It comes up and serves what is intact, or waits for other voters (Q8). Bytes on a disk are damage and break no
 invariant. What keeps a node from starting: a metadata record with a right checksum that cannot be decoded
-(MalformedFrame), and a file in the place of one of its directories (NotADirectoryError).
+(MalformedFrameError), and a file in the place of one of its directories (NotADirectoryError).
 
 The directory is one of a node that was shut down cleanly, or was not.
 """
@@ -17,7 +17,7 @@ from fuzz.one_node import OneNode
 from fuzz.target import Target
 from fuzz.targets import nodes
 from insync.sansio import Shutdown
-from insync.wire.errors import MalformedFrame
+from insync.wire.errors import MalformedFrameError
 
 
 def run(data: bytes) -> None:
@@ -27,7 +27,7 @@ def run(data: bytes) -> None:
         for frame in nodes.first_records(node):
             node.receive(frame)
         node.advance(400_000)
-    except (MalformedFrame, NotADirectoryError):
+    except (MalformedFrameError, NotADirectoryError):
         return
 
 

@@ -17,7 +17,7 @@ from fuzz.targets import common, nodes
 from insync.metadata.configs import Resource
 from insync.sim.engine.disk import SimDisk
 from insync.wire import codec
-from insync.wire.errors import MalformedFrame
+from insync.wire.errors import MalformedFrameError
 from insync.wire.messages import incremental_alter_configs as messages
 
 _LINES = 60
@@ -30,7 +30,7 @@ def run(data: bytes) -> None:
         name, _, value = line.partition("=")
         try:
             node.receive(codec.encode_request(_change(name, value), 1, "c"))
-        except MalformedFrame:
+        except MalformedFrameError:
             continue
         node.advance(5)
     for frame in nodes.first_records(node):

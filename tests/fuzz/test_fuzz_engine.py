@@ -15,7 +15,7 @@ from fuzz.targets import TARGETS, common
 
 from fuzz import archive, engine, generate
 from insync.wire import codec, entities
-from insync.wire.errors import MalformedFrame
+from insync.wire.errors import MalformedFrameError
 
 
 def target(run: object) -> Target:
@@ -96,6 +96,6 @@ def test_most_generated_requests_are_well_formed(cls: object) -> None:
 def _readable(frame: bytes) -> bool:
     try:
         entities.encode(codec.decode_request(frame)[1])
-    except MalformedFrame:
+    except MalformedFrameError:
         return False
     return True

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from insync.groups import records
 from insync.groups.records import CommittedOffset, GroupKey, OffsetKey, StoredGroup, StoredMember
-from insync.wire.errors import MalformedFrame
+from insync.wire.errors import MalformedFrameError
 
 names = st.text(max_size=40)
 int32s = st.integers(-(2**31), 2**31 - 1)
@@ -49,7 +49,7 @@ def test_a_string_too_long_for_version_3_is_malformed() -> None:
     """The group is written again, in version 3, when it changes. A producer may have written anything to this topic."""
     long = b"c" * 32_768
     value = pack(">h", 4) + b"\x81\x80\x02" + long + pack(">i", 3) + b"\x00\x00" + bytes(8) + b"\x01\x00"
-    with pytest.raises(MalformedFrame, match="32768"):
+    with pytest.raises(MalformedFrameError, match="32768"):
         records.read_group(value)
 
 
@@ -135,5 +135,5 @@ def test_arbitrary_bytes_are_read_or_malformed(data: bytes) -> None:
     for read in (records.read_key, records.read_offset, records.read_group):
         try:
             read(data)
-        except MalformedFrame:
+        except MalformedFrameError:
             continue

@@ -77,7 +77,7 @@ def test_a_topic_that_only_deletes_is_never_compacted_and_never_wakes_the_cleane
     before = log_bytes(log)
     net.advance(60_000)
     assert log_bytes(log) == before
-    assert net.nodes[1].broker_role.housekeeping._cleaner.next_deadline() is None  # type: ignore[union-attr]
+    assert net.nodes[1].broker_role.background_tasks._cleaner.next_deadline() is None  # type: ignore[union-attr]
 
 
 def test_a_tombstone_goes_with_the_next_pass_after_its_retention() -> None:

@@ -15,7 +15,7 @@ from fuzz.targets.nodes import prepared
 from insync.sim.engine.disk import SimDisk
 from insync.wire import codec
 from insync.wire.apis import APIS
-from insync.wire.errors import ErrorCode, MalformedFrame
+from insync.wire.errors import ErrorCode, MalformedFrameError
 from insync.wire.messages import (
     create_topics,
     produce,
@@ -80,7 +80,7 @@ def test_no_extreme_value_stops_a_node_or_leaves_it_unable_to_start(name: str) -
     for what, frame in frames(REQUEST_TYPES[name], base_of(node)):
         try:
             node.receive(frame)
-        except MalformedFrame:
+        except MalformedFrameError:
             continue
         node.advance(1)
         assert node.stop is None, f"{what}: {node.stop}"

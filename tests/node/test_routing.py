@@ -161,7 +161,7 @@ def test_what_a_step_meant_to_send_before_its_disk_failed_is_not_sent() -> None:
     def fail(now: int) -> None:
         raise OSError(errno.ENOSPC, "full")
 
-    net.nodes[1].broker_role.housekeeping.tick = fail  # type: ignore[union-attr, method-assign]
+    net.nodes[1].broker_role.background_tasks.tick = fail  # type: ignore[union-attr, method-assign]
     effects = net.nodes[1].step(Timer(), later)
     assert [type(effect) for effect in effects] == [Stop]
 

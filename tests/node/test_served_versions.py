@@ -6,7 +6,7 @@ import pytest
 
 from insync.wire import codec
 from insync.wire.apis import PINNED, SERVED
-from insync.wire.edge.edge import LOWEST_PRODUCE
+from insync.wire.versions.translator import LOWEST_PRODUCE
 
 WITHOUT_LOSS = {1: 18}
 """APIs with versions above the node's own, whose additions a node has no use for; their modules say why."""

@@ -17,10 +17,10 @@ from insync.server.listener import Answer, Listener
 from insync.server.traffic import Traffic
 from insync.server.turns import Turns
 from insync.wire import codec
-from insync.wire.edge import Edge
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch, init_producer_id, metadata, produce
 from insync.wire.types import NO_DURATION, ms
+from insync.wire.versions.translator import VersionTranslator
 
 TOPIC_ID = UUID(int=7)
 
@@ -114,7 +114,7 @@ class World:
             peers=NoPeers(),  # type: ignore[arg-type]
             known_brokers=lambda: [1],
             traffic=Traffic(),
-            edge=Edge(Names()),
+            translator=VersionTranslator(Names()),
         )
 
     def _request(self, message: Message, answer: Answer, client: Client, more: bool) -> int:

@@ -15,7 +15,7 @@ from server_harness import Topic, Wire, eventually, metric, resident_mb
 
 from insync.server import ask
 from insync.server.local_cluster import LocalCluster, LocalNode
-from insync.wire import batch, codec, compression, skim
+from insync.wire import batch, bounds_check, codec, compression
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import api_versions, metadata
 
@@ -297,7 +297,7 @@ def test_an_array_that_claims_billions_of_entries_closes_the_connection(node: Lo
 
 def test_a_request_with_more_entries_than_a_node_wants_to_look_at_closes_the_connection(node: LocalNode) -> None:
     """Three bytes each on the wire would be hundreds in memory."""
-    count = skim.MAX_ENTRIES + 1
+    count = bounds_check.MAX_ENTRIES + 1
     before = resident_mb(node)
     with Wire(node) as wire:
         body = pack(">hhih", 3, 1, 1, -1) + pack(">i", count) + b"\x00\x01a" * count

@@ -77,7 +77,7 @@ class FakeNode:
         self.metadata = metadata
         self.quorum = SimpleNamespace(hwm=0, leo=0, epoch=1, leader_id=100, is_leader=False, log=FakeLog())
         self.quorum.read_committed = self._read_committed
-        self.publisher = SimpleNamespace(applied=0)
+        self.metadata_loader = SimpleNamespace(applied=0)
         self.image = Image()
         self.lifecycle = SimpleNamespace(state="running", incarnation_id=UUID(int=node_id))
         self.broker_epoch = -1
@@ -157,7 +157,7 @@ class World:
         self.metadata += news
         for node in self.nodes():
             node.quorum.log.append(1, len(self.metadata) - node.quorum.log.leo)
-            node.quorum.hwm = node.quorum.leo = node.publisher.applied = len(self.metadata)
+            node.quorum.hwm = node.quorum.leo = node.metadata_loader.applied = len(self.metadata)
         for node in self.nodes():
             self.step(node.id)
 

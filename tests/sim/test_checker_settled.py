@@ -53,7 +53,7 @@ def test_a_pending_isr_change_is_named() -> None:
 def test_a_node_behind_in_the_metadata_log_is_named() -> None:
     """L4: by offset, and by content at the same offset."""
     world = at_rest()
-    world._nodes[3].publisher.applied -= 1
+    world._nodes[3].metadata_loader.applied -= 1
     assert str(world.checker.why_not_converged()).startswith("L4")
     world = at_rest()
     world._nodes[3].image = world.checker.truth.image.copy()

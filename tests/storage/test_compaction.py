@@ -12,7 +12,7 @@ from insync.storage import compaction
 from insync.storage.compaction import Compaction
 from insync.storage.posix import PosixDisk
 from insync.wire import batch as batches
-from insync.wire import filtering
+from insync.wire import batch_filter
 from insync.wire.errors import ErrorCode
 
 DAY = 24 * 3600 * 1000
@@ -99,7 +99,7 @@ def test_a_delete_horizon_changes_no_timestamp(bench: Bench) -> None:
     put(bench, (b"end", b""))
     compacted(bench.log, now=1_000)
     header = next(iter(bench.log.iter_headers(0, 1)))
-    assert filtering.delete_horizon(header) == 1_100
+    assert batch_filter.delete_horizon(header) == 1_100
     assert header.max_timestamp == 777
     assert [record.timestamp_ms for record in records(bench.log)][:2] == [777, 777]
 

@@ -23,7 +23,7 @@ from insync.storage.log_store import LogStore
 from insync.storage.posix import PosixDisk
 from insync.storage.segment import whole_batches
 from insync.wire import batch as batches
-from insync.wire import filtering
+from insync.wire import batch_filter
 
 FIRST = "00000000000000000000"
 
@@ -88,10 +88,10 @@ def test_records_that_nobody_can_read_are_found_by_time_through_their_header(ben
 def test_a_batch_of_more_records_than_a_broker_has_time_for_is_not_looked_into(bench: Bench) -> None:
     """P5: a megabyte of compressed nothing can be twenty million records."""
     data, header = batch(2, timestamp=5_000)
-    header.count = filtering.MOST_RECORDS + 1
+    header.count = batch_filter.MOST_RECORDS + 1
     data[57:61] = header.count.to_bytes(4, "big")
     data[17:21] = crc32c(memoryview(data)[21:]).to_bytes(4, "big")
-    assert not filtering.all_have_keys(data, 0, header)
+    assert not batch_filter.all_have_keys(data, 0, header)
     base = bench.log.append_as_leader(data, header, 1, 0)
     assert bench.log.offset_for_timestamp(2_000, bench.log.leo) == (base, 5_000)
 

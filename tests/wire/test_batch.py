@@ -10,7 +10,7 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 
 from insync.wire import batch, compression
 from insync.wire.batch import BatchHeader, NewRecord, Record
-from insync.wire.errors import ErrorCode, MalformedBatch, Refusal
+from insync.wire.errors import ErrorCode, MalformedBatchError, Refusal
 
 LIMIT = 1 << 20
 NOW = 1_700_000_000_123
@@ -227,7 +227,7 @@ def test_unknown_codecs_are_refused(codec: int) -> None:
     data[22] |= codec
     assert batch.read_header(data).compression == "unknown"
     assert refused(resealed(data), LIMIT) is ErrorCode.invalid_record
-    with pytest.raises(MalformedBatch):
+    with pytest.raises(MalformedBatchError):
         list(batch.records(data))
 
 
@@ -254,7 +254,7 @@ def test_damaged_records_raise_and_nothing_else(records: list[NewRecord], data: 
     sound[at] = data.draw(st.integers(0, 255))
     try:
         read = list(batch.records(sound))
-    except MalformedBatch:
+    except MalformedBatchError:
         return
     assert len(read) == batch.read_header(sound).count
 

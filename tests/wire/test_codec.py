@@ -15,9 +15,9 @@ from kio.schema.update_raft_voter.v0.response import UpdateRaftVoterResponse
 from kio.static.constants import EntityType
 from kio.static.primitive import Records
 
-from insync.wire import codec, entities, messages, skim
+from insync.wire import bounds_check, codec, entities, messages
 from insync.wire.apis import APIS
-from insync.wire.errors import ErrorCode, MalformedFrame, UnknownApi
+from insync.wire.errors import ErrorCode, MalformedFrameError, UnknownApiError
 from insync.wire.messages import (
     api_versions,
     create_topics,
@@ -142,7 +142,7 @@ def test_kafka_python_reads_our_responses() -> None:
         topics=(topic,),
         error_code=ErrorCode.none,
     )
-    theirs = TheirMetadata.decode(codec.encode_body(ours), version=13)
+    theirs = TheirMetadata.decode(entities.encode(ours), version=13)
     assert theirs.cluster_id == "c"
     assert theirs.topics[0].topic_id == TOPIC
     assert (theirs.topics[0].partitions[0].leader_epoch, theirs.topics[0].partitions[0].replica_nodes) == (4, [1, 2])
@@ -166,7 +166,7 @@ def test_an_append_time_keeps_its_milliseconds() -> None:
         record_errors=(),
         error_message=None,
     )
-    body = codec.encode_body(partition)
+    body = entities.encode(partition)
     assert (1_700_000_000_123).to_bytes(8, "big") in body
     assert entities.decode(produce.PartitionProduceResponse, body) == partition
 
@@ -178,7 +178,7 @@ UNKNOWN_TAG = b"\x01" + b"\x63" + b"\x03" + b"abc"  # one tagged field, number 9
 
 def test_an_unknown_tag_at_the_end_is_skipped() -> None:
     message = create_topics.CreateTopicsRequest(topics=(), timeout=ms(5), validate_only=True)
-    plain = codec.encode_body(message)
+    plain = entities.encode(message)
     assert entities.decode(create_topics.CreateTopicsRequest, plain[:-1] + UNKNOWN_TAG) == message
 
 
@@ -186,7 +186,7 @@ def test_unknown_tags_are_skipped_in_items_of_arrays_and_in_nullable_structs() -
     topics = (describe_topic_partitions.TopicRequest(name="aa"), describe_topic_partitions.TopicRequest(name="bb"))
     cursor = describe_topic_partitions.RequestCursor(topic_name="cc", partition_index=1)
     message = describe_topic_partitions.DescribeTopicPartitionsRequest(topics=topics, cursor=cursor)
-    plain = codec.encode_body(message)
+    plain = entities.encode(message)
     for name, tail in ((b"aa", b""), (b"bb", b""), (b"cc", b"\x00\x00\x00\x01")):
         piece = name + tail
         assert plain.count(piece + b"\x00") == 1
@@ -197,7 +197,7 @@ def test_unknown_tags_are_skipped_in_items_of_arrays_and_in_nullable_structs() -
 def test_known_tags_keep_their_values_beside_unknown_ones() -> None:
     """Fetch's replica state is a tagged struct: an unknown tag inside it, and one beside it."""
     message = fetch_request()
-    plain = codec.encode_body(message)
+    plain = entities.encode(message)
     state = b"\x00\x00\x00\x02" + (5).to_bytes(8, "big") + b"\x00"
     assert plain.endswith(b"\x01" + b"\x01\x0d" + state)
     inside = plain[: -len(state) - 2] + b"\x01" + bytes([len(state) + len(UNKNOWN_TAG) - 1]) + state[:-1] + UNKNOWN_TAG
@@ -214,7 +214,7 @@ def test_a_tagged_struct_that_is_absent_beside_an_unknown_tag_is_the_default_one
 
 def test_tags_in_a_request_header_are_skipped() -> None:
     frame = codec.encode_request(fetch_request(), 1, "c")
-    body = codec.encode_body(fetch_request())
+    body = entities.encode(fetch_request())
     tagged = frame[: -len(body) - 1] + UNKNOWN_TAG + body
     assert codec.decode_request(tagged)[1] == fetch_request()
 
@@ -243,19 +243,19 @@ def test_damaged_frames_raise_malformed_frame_and_nothing_else(data: st.DataObje
     for damaged in (bytes(frame), bytes(frame[:cut]), bytes(frame) + b"\x00"):
         try:
             codec.decode_request(damaged)
-        except MalformedFrame:
+        except MalformedFrameError:
             continue
 
 
 @pytest.mark.parametrize("count", [b"\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\xff\xff\x01", b"\x40"])
 def test_an_array_cannot_claim_more_than_the_frame_holds(count: bytes) -> None:
-    with pytest.raises(MalformedFrame):
+    with pytest.raises(MalformedFrameError):
         entities.decode(create_topics.CreateTopicsRequest, count + bytes(10))
 
 
 def test_the_entries_of_a_request_are_limited_over_all_its_arrays() -> None:
     """A few bytes each on the wire, some hundred in memory."""
-    topics = skim.MAX_ENTRIES // 10
+    topics = bounds_check.MAX_ENTRIES // 10
 
     def frame(partitions: int) -> bytes:
         asked = tuple(
@@ -270,12 +270,14 @@ def test_the_entries_of_a_request_are_limited_over_all_its_arrays() -> None:
         )
 
     assert len(entities.decode(list_offsets.ListOffsetsRequest, frame(8)).topics) == topics
-    with pytest.raises(MalformedFrame, match="entries"):
+    with pytest.raises(MalformedFrameError, match="entries"):
         entities.decode(list_offsets.ListOffsetsRequest, frame(10))
 
 
 def test_an_answer_may_have_as_many_entries_as_it_needs() -> None:
-    lines = tuple(list_offsets.ListOffsetsTopicResponse(name="t", partitions=()) for _ in range(skim.MAX_ENTRIES + 1))
+    lines = tuple(
+        list_offsets.ListOffsetsTopicResponse(name="t", partitions=()) for _ in range(bounds_check.MAX_ENTRIES + 1)
+    )
     answer = list_offsets.ListOffsetsResponse(throttle_time=NO_DURATION, topics=lines)
     assert len(entities.decode(type(answer), entities.encode(answer)).topics) == len(lines)
 
@@ -283,15 +285,15 @@ def test_an_answer_may_have_as_many_entries_as_it_needs() -> None:
 def test_tags_count_as_entries() -> None:
     tags = b"\xff\xff\x7f" + b"\x63\x00" * 0x1FFFFF
     body = entities.encode(api_versions.ApiVersionsRequest(client_software_name="a", client_software_version="b"))
-    with pytest.raises(MalformedFrame, match="entries"):
+    with pytest.raises(MalformedFrameError, match="entries"):
         entities.decode(api_versions.ApiVersionsRequest, body[:-1] + tags)
 
 
 def test_a_header_has_few_tags() -> None:
     frame = codec.encode_request(fetch_request(), 1, "c")
-    body = codec.encode_body(fetch_request())
+    body = entities.encode(fetch_request())
     many = b"\xff\xff\x03" + b"\x63\x00" * 0xFFFF
-    with pytest.raises(MalformedFrame, match="tags"):
+    with pytest.raises(MalformedFrameError, match="tags"):
         codec.decode_request(frame[: -len(body) - 1] + many + body)
 
 
@@ -300,7 +302,7 @@ def test_a_header_has_few_tags() -> None:
 )
 def test_null_is_refused_where_the_schema_allows_none(cls: Any, null: bytes) -> None:
     """A handler that iterates the topics must never be handed None."""
-    with pytest.raises(MalformedFrame, match="null"):
+    with pytest.raises(MalformedFrameError, match="null"):
         entities.decode(cls, null + b"\x00\x00\x00\x01\x00" + b"\x00" * cls.__flexible__)
 
 
@@ -308,7 +310,7 @@ def test_null_is_refused_where_the_schema_allows_none(cls: Any, null: bytes) -> 
 def test_unknown_apis_and_versions_say_so(key: int, version: int) -> None:
     frame = key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big") + b"\x00\x00\x00\x07\xff\xff"
     assert codec.read_request_header(frame)[0] == codec.RequestHeader(key, version, 7, None)
-    with pytest.raises(UnknownApi) as raised:
+    with pytest.raises(UnknownApiError) as raised:
         codec.decode_request(frame)
     assert (raised.value.key, raised.value.version) == (key, version)
 
@@ -320,7 +322,7 @@ def test_a_client_id_that_is_no_text_is_not_worth_a_connection() -> None:
 
 @pytest.mark.parametrize("frame", [b"", b"\x00\x01", b"\x00\x01\x00\x11\x00\x00\x00\x01\x00\x05ab"])
 def test_frames_too_short_for_their_header_are_malformed(frame: bytes) -> None:
-    with pytest.raises(MalformedFrame):
+    with pytest.raises(MalformedFrameError):
         codec.decode_request(frame)
-    with pytest.raises(MalformedFrame):
+    with pytest.raises(MalformedFrameError):
         codec.decode_response(frame[:3], fetch.FetchRequest)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from insync.wire import compression
-from insync.wire.errors import MalformedBatch
+from insync.wire.errors import MalformedBatchError
 
 CODECS = range(5)
 BIG = bytes(range(256)) * 1000 + bytes(100_000)
@@ -56,7 +56,7 @@ def test_lz4_frames_of_other_writers_are_read() -> None:
 @pytest.mark.parametrize("cut", [1, 7, 30])
 def test_cut_off_data_is_malformed(codec: int, cut: int) -> None:
     packed = compression.compress(codec, bytes(range(256)) * 4)
-    with pytest.raises(MalformedBatch):
+    with pytest.raises(MalformedBatchError):
         compression.decompress(codec, packed[:-cut])
 
 
@@ -71,12 +71,12 @@ def test_only_data_that_needs_more_room_is_tried_again_with_more(codec: int, mon
     first = max(16 << 10, 8 * len(packed))
     assert sizes == [first, 8 * first, 64 * first]
     sizes.clear()
-    with pytest.raises(MalformedBatch):
+    with pytest.raises(MalformedBatchError):
         compression.decompress(codec, b"\xff\xfe garbage that no codec wrote")
     assert sizes == [16 << 10]
 
 
 @pytest.mark.parametrize("codec", [*CODECS[1:], 5, 7, -1])
 def test_garbage_and_unknown_codecs_are_malformed(codec: int) -> None:
-    with pytest.raises(MalformedBatch):
+    with pytest.raises(MalformedBatchError):
         compression.decompress(codec, b"\xff\xfe garbage that no codec wrote")

@@ -7,7 +7,7 @@ from kafka.record.default_records import DefaultRecordBatch
 
 from insync.wire import batch, control
 from insync.wire.batch import NewRecord
-from insync.wire.errors import MalformedBatch
+from insync.wire.errors import MalformedBatchError
 
 NOW = 1_700_000_000_123
 
@@ -82,5 +82,5 @@ def test_types_that_are_not_the_quorums_have_no_message() -> None:
 @pytest.mark.parametrize("key", [None, b"", b"\x00\x00\x00"])
 def test_a_control_record_needs_a_type(key: bytes | None) -> None:
     record = only_record(batch.build([NewRecord(key, None)], timestamp_ms=NOW, control=True))
-    with pytest.raises(MalformedBatch):
+    with pytest.raises(MalformedBatchError):
         control.control_type(record)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from insync.wire.errors import MalformedFrame
+from insync.wire.errors import MalformedFrameError
 from insync.wire.frames import FrameBuffer, framed
 
 
@@ -71,7 +71,7 @@ def test_a_length_outside_the_limits_is_refused_before_its_bytes_come(length: in
     """ "GET " read as a length is half a gigabyte."""
     buffer = FrameBuffer(100)
     buffer.add(pack(">i", length))
-    with pytest.raises(MalformedFrame):
+    with pytest.raises(MalformedFrameError):
         buffer.take()
 
 
@@ -105,6 +105,6 @@ def test_random_bytes_are_frames_or_malformed(data: bytes) -> None:
     buffer.add(data)
     try:
         frames = _taken(buffer)
-    except MalformedFrame:
+    except MalformedFrameError:
         return
     assert sum(len(frame) + 4 for frame in frames) + len(buffer) == len(data)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from insync.wire import entities, metadata_records
-from insync.wire.errors import MalformedFrame, UnknownApi
+from insync.wire.errors import MalformedFrameError, UnknownApiError
 from insync.wire.metadata_records import (
     BeginTransactionRecord,
     BrokerEndpoint,
@@ -193,13 +193,13 @@ def test_tags_from_the_future_are_skipped() -> None:
 
 @pytest.mark.parametrize("frame", ["01060000", "01020100", "017f0000"])
 def test_types_and_versions_from_the_future_say_so(frame: str) -> None:
-    with pytest.raises(UnknownApi):
+    with pytest.raises(UnknownApiError):
         metadata_records.decode(bytes.fromhex(frame))
 
 
 @pytest.mark.parametrize("frame", ["", "01", "0114", "00140000", "02140000", "011400", "0114000000", "01090011"])
 def test_what_is_no_record_is_malformed(frame: str) -> None:
-    with pytest.raises(MalformedFrame):
+    with pytest.raises(MalformedFrameError):
         metadata_records.decode(bytes.fromhex(frame))
 
 

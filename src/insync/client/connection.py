@@ -23,7 +23,7 @@ from insync.client.request_builder import build_request
 from insync.client.security import PLAINTEXT, Security
 from insync.client.transport import reason
 from insync.wire import codec
-from insync.wire.errors import MalformedFrame
+from insync.wire.errors import MalformedFrameError
 
 _LENGTH = Struct(">i")
 _LARGEST_FRAME = 1 << 29
@@ -260,7 +260,7 @@ class Connection:
             return
         try:
             future.set_result(_decode(frame, request_type))
-        except MalformedFrame as error:
+        except MalformedFrameError as error:
             future.set_exception(
                 ConnectionLostError(f"broker {self.address} sent an answer that makes no sense: {error}")
             )

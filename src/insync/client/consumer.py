@@ -17,7 +17,7 @@ from insync.client.errors import RETRIABLE, ClientError, ErrorCode, NoAnswerErro
 from insync.client.model import NO_NODE, Topic
 from insync.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from insync.wire import batch
-from insync.wire.errors import MalformedBatch
+from insync.wire.errors import MalformedBatchError
 from insync.wire.types import ms
 
 PARTITION_BYTES = 1 << 20
@@ -195,7 +195,7 @@ def visible_records(
             dropping.add(header.producer_id)
         try:
             records = list(batch.records(data, pos))
-        except MalformedBatch as error:
+        except MalformedBatchError as error:
             raise ClientError(f"the batch at offset {header.base_offset} cannot be read: {error}") from None
         if header.is_control:
             if _is_abort(records):

@@ -20,7 +20,7 @@ from insync.columnar.header_columns import HeaderColumns
 from insync.columnar.headers import CODEC, CONTROL, MAGIC, Headers, scan_headers
 from insync.wire import compression
 from insync.wire.batch import HEADER_SIZE
-from insync.wire.errors import MalformedBatch
+from insync.wire.errors import MalformedBatchError
 
 READ_UNCOMMITTED, READ_COMMITTED = "read_uncommitted", "read_committed"
 MAX_BYTES = 1 << 30
@@ -208,7 +208,7 @@ class _DecodeJob:
             parts.append(records)
             size += len(records)
         if size + len(self._data) > MAX_BYTES:
-            raise MalformedBatch(f"{size + len(self._data)} bytes of records in one call: pass fewer batches")
+            raise MalformedBatchError(f"{size + len(self._data)} bytes of records in one call: pass fewer batches")
         decompressed = np.frombuffer(b"".join(parts), np.uint8)
         decompressed.flags.writeable = False
         return layout, decompressed
@@ -217,7 +217,7 @@ class _DecodeJob:
         start, end = int(headers.position[i]) + HEADER_SIZE, int(headers.position[i] + headers.size[i])
         try:
             return compression.decompress(int(headers.attributes[i]) & CODEC, bytes(self._data[start:end]))
-        except MalformedBatch as error:
+        except MalformedBatchError as error:
             self._report_batch(headers, i, str(error))
             return None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from struct import Struct, error
 
-from insync.wire.errors import MalformedFrame
+from insync.wire.errors import MalformedFrameError
 from insync.wire.varint import read_uvarint
 
 _I16 = Struct(">h")
@@ -206,7 +206,7 @@ def _versioned(data: bytes) -> tuple[_Reader, int]:
     reader = _Reader(data)
     version = reader.int16()
     if not 0 <= version <= _FLEXIBLE_VERSION:
-        raise MalformedFrame(f"group record of unknown version {version}")
+        raise MalformedFrameError(f"group record of unknown version {version}")
     reader.flexible = version >= _FLEXIBLE_VERSION
     return reader, version
 
@@ -223,7 +223,7 @@ class _Reader:
         try:
             (value,) = kind.unpack_from(self.data, self.pos)
         except error as cause:
-            raise MalformedFrame("truncated group record") from cause
+            raise MalformedFrameError("truncated group record") from cause
         self.pos += kind.size
         return int(value)
 
@@ -242,24 +242,24 @@ class _Reader:
         try:
             value, self.pos = read_uvarint(self.data, self.pos)
         except IndexError as cause:
-            raise MalformedFrame("truncated group record") from cause
+            raise MalformedFrameError("truncated group record") from cause
         return value - 1
 
     def _take(self, length: int) -> bytes:
         end = self.pos + length
         if end > len(self.data):
-            raise MalformedFrame("truncated group record")
+            raise MalformedFrameError("truncated group record")
         taken, self.pos = self.data[self.pos : end], end
         return taken
 
     def string(self) -> str | None:
         length = self._length(_I16)
         if length > _MAX_STRING_BYTES:  # no coordinator writes such a string
-            raise MalformedFrame(f"group record with a string of {length} bytes")
+            raise MalformedFrameError(f"group record with a string of {length} bytes")
         try:
             return None if length < 0 else self._take(length).decode()
         except UnicodeDecodeError as cause:
-            raise MalformedFrame("group record with a string that is not UTF-8") from cause
+            raise MalformedFrameError("group record with a string that is not UTF-8") from cause
 
     def text(self) -> str:
         return self.string() or ""
@@ -270,7 +270,7 @@ class _Reader:
     def count(self) -> int:
         count = self._length(_I32)
         if count > len(self.data) - self.pos:
-            raise MalformedFrame("group record with more members than bytes")
+            raise MalformedFrameError("group record with more members than bytes")
         return count
 
     def skip_tags(self) -> None:

@@ -24,7 +24,7 @@ from insync.groups.timers import Timers
 from insync.sansio import Outbox
 from insync.wire import batch
 from insync.wire.batch import NewRecord, Record
-from insync.wire.errors import ErrorCode, MalformedFrame
+from insync.wire.errors import ErrorCode, MalformedFrameError
 
 OnStored = Callable[[ErrorCode, int], None]
 """(outcome, now): the result of a write, as the client sees it."""
@@ -164,7 +164,7 @@ class Shard:
         """Apply one committed record. An unreadable one is skipped: no coordinator has written it."""
         try:
             self._replay(record)
-        except MalformedFrame as error:
+        except MalformedFrameError as error:
             self.out.note("group_record_unreadable", partition=self.index, offset=record.offset, why=str(error))
 
     def _replay(self, record: Record) -> None:

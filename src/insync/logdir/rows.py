@@ -24,7 +24,7 @@ from insync.logdir.indexes import EMPTY, Index, IndexFileError
 from insync.logdir.options import ROWS
 from insync.storage.file_names import INDEX
 from insync.storage.index import OFFSET_ENTRY
-from insync.wire.errors import MalformedBatch
+from insync.wire.errors import MalformedBatchError
 
 _SEGMENT_TYPES: dict[str, pa.DataType] = {
     "broker": pa.int32(),
@@ -144,7 +144,7 @@ class _SegmentReader:
         segment = self._segment
         try:
             decoded = decode(data, DecodeOptions(self._decoded, segment.start, segment.end, base_position=position))
-        except MalformedBatch as error:  # too large once decompressed
+        except MalformedBatchError as error:  # too large once decompressed
             yield from self._decode_halves(data, position, str(error))
             return
         for corrupt in decoded.corrupt:

@@ -8,15 +8,15 @@ from random import Random
 from insync.findings import INFO, Findings
 from insync.metadata.changes import Changes
 from insync.metadata.partition import PartitionKey
-from insync.node.backlog import Backlog
+from insync.node.background_tasks import BackgroundTasks
 from insync.node.cluster_view import NodeClusterView
 from insync.node.config import NodeConfig
 from insync.node.forwarding import Forwarding
 from insync.node.group_role import GroupRole
-from insync.node.housekeeping import Housekeeping
 from insync.node.lifecycle import STOPPED, Lifecycle
+from insync.node.metadata_loader import MetadataLoader
+from insync.node.pending_assignments import PendingAssignments
 from insync.node.producer_ids import ProducerIds
-from insync.node.publisher import Publisher
 from insync.node.scrubber import Scrubber
 from insync.node.topic_creation import TopicCreation
 from insync.quorum.quorum import Quorum
@@ -41,16 +41,16 @@ class BrokerRole:
         rng: Random,
         out: Outbox,
         quorum: Quorum,
-        publisher: Publisher,
+        metadata_loader: MetadataLoader,
         findings: Findings,
         now: int,
     ) -> None:
         self.config = config
         self.findings = findings
         self.out = out
-        self.publisher = publisher
+        self.metadata_loader = metadata_loader
         self._published = False
-        self._backlog = Backlog()
+        self._backlog = PendingAssignments()
         self._removed: dict[PartitionKey, None] = {}
         """Logs whose deletion or move was seen in the metadata log before the roles were taken up."""
         self._take_up_at: int | None = None
@@ -61,7 +61,7 @@ class BrokerRole:
         self.log_store = LogStore(disk, DIRECTORY, findings=findings)
         self._previous_epoch = self.log_store.start()  # B5: -1 if the last stop was not clean, or a log is damaged
         self.lifecycle = Lifecycle(config, rng, out, controller_id, self._previous_epoch)
-        self.view = NodeClusterView(config.node_id, lambda: publisher.image, self.lifecycle, controller_id)
+        self.view = NodeClusterView(config.node_id, lambda: metadata_loader.image, self.lifecycle, controller_id)
         self.replicas = ReplicaManager(
             broker_id=config.node_id,
             log_store=self.log_store,
@@ -74,24 +74,24 @@ class BrokerRole:
         self.forwarding = Forwarding(config, out, controller_id)
         self.topic_creation = TopicCreation(config.auto_create_topics, config.forward_timeout_ms, self.forwarding, out)
         self.producer_ids = ProducerIds(config, out, controller_id, lambda: self.lifecycle.broker_epoch)
-        self.housekeeping = Housekeeping(config, self.log_store, self.replicas, out, now)
+        self.background_tasks = BackgroundTasks(config, self.log_store, self.replicas, out, now)
         self.scrubber = Scrubber(config, self.replicas, out, now)
-        self.groups = GroupRole(config, lambda: publisher.image, self.replicas, self.forwarding, out, rng, now)
+        self.groups = GroupRole(config, lambda: metadata_loader.image, self.replicas, self.forwarding, out, rng, now)
 
     def metadata_changed(self, changes: Changes, now: int) -> None:
         """Q7: replicas act on merged results, from the moment this uptime's registration has been seen (B3)."""
         if changes.configs or changes.deleted_topics:  # a topic takes its configs with it
             self.view.configs_changed()
             self._reconfigure()
-        mine, gone = self.publisher.merged(changes)
-        forgotten = self.publisher.take_forgotten()
+        mine, gone = self.metadata_loader.merged(changes)
+        forgotten = self.metadata_loader.take_forgotten()
         if self._published:
             self._backlog.add(mine, gone, forgotten)
             self._take_up(now)
             self.groups.metadata_changed(changes, now)
         else:
             self._removed.update(dict.fromkeys(key for key in gone if self.log_store.get(*key) is not None))
-            self.lifecycle.metadata_applied(self.publisher.applied - 1, now)
+            self.lifecycle.metadata_applied(self.metadata_loader.applied - 1, now)
 
     def publish_first(self, now: int) -> None:
         """B3, T7: take up every assigned role, and delete the logs of replicas of which the metadata log says that they
@@ -99,7 +99,7 @@ class BrokerRole:
         if self._published or not self.lifecycle.saw_registration:
             return
         self._published = self.lifecycle.taking_up = True
-        self._backlog.add(self.publisher.assigned(), self._removed)
+        self._backlog.add(self.metadata_loader.assigned(), self._removed)
         self._take_up(now)
         self.groups.refresh(now)
         self._reconfigure()
@@ -110,7 +110,7 @@ class BrokerRole:
         self.replicas.apply(mine, gone, now, forgotten=forgotten, more=bool(self._backlog))
         self._take_up_at = now if self._backlog else None
         if not self._backlog:
-            self.lifecycle.metadata_applied(self.publisher.applied - 1, now)
+            self.lifecycle.metadata_applied(self.metadata_loader.applied - 1, now)
 
     def replicas_changed(self, replicas: Sequence[Replica]) -> None:
         """A replica that is in the ISR has every committed record again, unless it was elected without them (E7)."""
@@ -144,7 +144,7 @@ class BrokerRole:
         self.replicas.tick(now)
         self.forwarding.tick(now)
         self.producer_ids.tick(now)
-        self.housekeeping.tick(now)
+        self.background_tasks.tick(now)
         self.scrubber.tick(now)
         self.groups.tick(now)
 
@@ -155,7 +155,7 @@ class BrokerRole:
             self.replicas.next_deadline(),
             self.forwarding.next_deadline(),
             self.producer_ids.next_deadline(),
-            self.housekeeping.next_deadline(),
+            self.background_tasks.next_deadline(),
             self.scrubber.next_deadline(),
             self.groups.next_deadline(),
         )

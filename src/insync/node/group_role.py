@@ -28,7 +28,7 @@ from insync.sansio import Message, Outbox
 from insync.storage import verification
 from insync.storage.damage import CorruptSegmentError
 from insync.wire import batch
-from insync.wire.errors import ErrorCode, MalformedBatch
+from insync.wire.errors import ErrorCode, MalformedBatchError
 from insync.wire.messages import create_topics, find_coordinator
 from insync.wire.types import NO_DURATION, ms
 
@@ -183,7 +183,7 @@ class GroupRole:
                 continue
             try:
                 found = list(batch.records(data, pos))
-            except MalformedBatch as why:
+            except MalformedBatchError as why:
                 self._out.note("group_record_unreadable", partition=index, offset=header.base_offset, why=str(why))
                 continue
             for record in found:

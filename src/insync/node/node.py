@@ -17,7 +17,7 @@ from insync.node.config import NodeConfig
 from insync.node.controller_role import ControllerRole
 from insync.node.handlers import HANDLERS, Role, hang_up_unserved
 from insync.node.lifecycle import Lifecycle
-from insync.node.publisher import Publisher
+from insync.node.metadata_loader import MetadataLoader
 from insync.quorum.config import METADATA_DIRECTORY
 from insync.quorum.quorum import Quorum
 from insync.replication.manager import ReplicaManager
@@ -39,11 +39,9 @@ from insync.sansio import (
 from insync.storage.config import LogConfig
 from insync.storage.disk import Disk
 from insync.storage.log_loader import open_log
-from insync.wire.apis import APIS
+from insync.wire.apis import FETCH
 from insync.wire.messages import metadata
 from insync.wire.types import METADATA_TOPIC_ID
-
-FETCH = APIS["fetch"].key
 
 LATE_MS = 100
 """A timer that fires later than this was held up."""
@@ -64,7 +62,7 @@ class Node:
         self._ticked_at = now
         self._stepped_at = now
         self._marks: tuple[object, ...] = ()  # of the quorum, when it was last followed
-        self.publisher = Publisher(
+        self.metadata_loader = MetadataLoader(
             config.node_id, config.metadata_snapshot_records, config.topic_defaults, config.metadata_apply_records
         )
         self._apply_at: int | None = None  # committed metadata is left to be applied
@@ -87,7 +85,7 @@ class Node:
             ControllerRole(config, self.quorum, rng, self.out) if config.is_controller else None
         )
         self.broker_role: BrokerRole | None = (
-            BrokerRole(config, disk, rng, self.out, self.quorum, self.publisher, self.findings, now)
+            BrokerRole(config, disk, rng, self.out, self.quorum, self.metadata_loader, self.findings, now)
             if config.is_broker
             else None
         )
@@ -96,7 +94,7 @@ class Node:
 
     def start(self, now: int) -> list[Effect]:
         self.quorum.start(now)
-        self.publisher.finish_loading()
+        self.metadata_loader.finish_loading()
         self._leader = (self.quorum.epoch, self.quorum.leader_id)  # known from before: it is no change of controller
         if self.broker_role:
             self.broker_role.lifecycle.start(now)
@@ -131,7 +129,7 @@ class Node:
 
     @property
     def image(self) -> Image:
-        return self.publisher.image
+        return self.metadata_loader.image
 
     @property
     def replicas(self) -> ReplicaManager | None:
@@ -154,7 +152,7 @@ class Node:
         """Acted on in `_settle`, which compares what it last applied."""
 
     def on_snapshot(self, payloads: list[bytes], offset: int, epoch: int, now: int) -> None:
-        self.publisher.load_snapshot(payloads, offset, epoch)
+        self.metadata_loader.load_snapshot(payloads, offset, epoch)
         self._marks = ()
 
     # --- routing -----------------------------------------------------------------------------------------------------
@@ -242,7 +240,7 @@ class Node:
             self.changed = list(replicas.changed)
             replicas.changed.clear()
             if self.changed:
-                self.broker_role.housekeeping.changed(self.changed, now)
+                self.broker_role.background_tasks.changed(self.changed, now)
                 self.broker_role.replicas_changed(self.changed)
             if self.broker_role.finished and not self.stopped:
                 self._stop_cleanly(now)
@@ -257,7 +255,7 @@ class Node:
         if marks != self._marks or self._apply_at is not None:
             self._marks = marks
             self._follow_quorum(now)
-            self._apply_at = now if self.publisher.has_more(self.quorum) else None
+            self._apply_at = now if self.metadata_loader.has_more(self.quorum) else None
         if self.broker_role:
             self.broker_role.publish_first(now)
 
@@ -272,15 +270,15 @@ class Node:
             if broker and leader[1] >= 0:
                 broker.lifecycle.controller_changed(now)
                 broker.lifecycle.tick(now)
-        if self.publisher.catch_up(quorum):
+        if self.metadata_loader.catch_up(quorum):
             self.described_topics.clear()
-            changes = self.publisher.image.take_changes()
+            changes = self.metadata_loader.image.take_changes()
             if broker:
                 broker.metadata_changed(changes, now)
-        self.publisher.maybe_snapshot(quorum)
+        self.metadata_loader.maybe_snapshot(quorum)
         if role:
-            role.committed(self.publisher.applied)
-            role.activate_when_ready(self.publisher.image, self.publisher.applied, now)
+            role.committed(self.metadata_loader.applied)
+            role.activate_when_ready(self.metadata_loader.image, self.metadata_loader.applied, now)
 
     def _stop_cleanly(self, now: int) -> None:
         self.stopped = True

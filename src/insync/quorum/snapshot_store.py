@@ -14,7 +14,7 @@ from insync.quorum.messages import OffsetAndEpoch
 from insync.storage.disk import Disk, join, read_all, remove_if_exists, write_atomically
 from insync.storage.strays import DAMAGED
 from insync.wire import batch, control
-from insync.wire.errors import MalformedBatch
+from insync.wire.errors import MalformedBatchError
 
 SUFFIX = ".checkpoint"
 RECORDS_PER_BATCH = 1_000
@@ -156,7 +156,7 @@ def decode(data: bytes | bytearray) -> list[bytes] | None:
         if _control_type(data, batches[-1]) != control.SNAPSHOT_FOOTER:
             return None
         return list(_payloads(data, batches))
-    except MalformedBatch:
+    except MalformedBatchError:
         return None
 
 

@@ -50,13 +50,13 @@ def _last_voters(data: bytes) -> tuple[int, ...] | None:
 
 def _voters_of(data: bytes, pos: int) -> tuple[int, ...] | None:
     from insync.wire import batch, control
-    from insync.wire.errors import MalformedBatch, MalformedFrame
+    from insync.wire.errors import MalformedBatchError, MalformedFrameError
 
     try:
         record = next(batch.records(data, pos))
         if control.control_type(record) != control.LEADER_CHANGE:
             return None
         message = control.control_message(record)
-    except (MalformedBatch, MalformedFrame, StopIteration):
+    except (MalformedBatchError, MalformedFrameError, StopIteration):
         return None
     return None if message is None else tuple(sorted(voter.voter_id for voter in message.voters))

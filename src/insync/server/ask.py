@@ -32,12 +32,12 @@ class NoAnswer(Exception):  # noqa: N818  says what happened
 
 def ask(address: tuple[str, int], request: Message, timeout_s: float = 3.0) -> Message:
     from insync.wire import codec
-    from insync.wire.errors import MalformedFrame
+    from insync.wire.errors import MalformedFrameError
 
     answer = _exchange(address, codec.encode_request(request, 1, _CLIENT_ID.decode()), timeout_s)
     try:
         return codec.decode_response(answer, type(request))[1]
-    except MalformedFrame as error:
+    except MalformedFrameError as error:
         raise NoAnswer(str(error)) from error
 
 

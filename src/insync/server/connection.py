@@ -26,10 +26,10 @@ from insync.sansio import Client, HangUp, Message
 from insync.server.divided import Answer, DividedRequest
 from insync.server.peers import node_of
 from insync.wire.codec import RequestHeader
-from insync.wire.edge import Exchange
-from insync.wire.errors import MalformedFrame
-from insync.wire.fast import Pieces
+from insync.wire.errors import MalformedFrameError
 from insync.wire.frames import FrameBuffer
+from insync.wire.handwritten_responses import Pieces
+from insync.wire.versions.context import RequestContext
 
 if TYPE_CHECKING:
     from insync.server.listener import Listener, Question
@@ -61,11 +61,11 @@ class Farewell(list[bytes | bytearray]):
 class Slot:
     """One request under way; `buffers` is its answer once there is one, empty if none is due."""
 
-    __slots__ = ("buffers", "connection", "divided", "exchange", "size", "started", "token", "weight")
+    __slots__ = ("buffers", "connection", "context", "divided", "size", "started", "token", "weight")
 
-    def __init__(self, connection: Connection, exchange: Exchange, size: int) -> None:
+    def __init__(self, connection: Connection, context: RequestContext, size: int) -> None:
         self.connection = connection
-        self.exchange = exchange
+        self.context = context
         self.started = monotonic_ns()
         self.buffers: Pieces | None = None
         self.token = NOT_ASKED
@@ -155,7 +155,7 @@ class Connection(asyncio.Protocol):
                 for token, request in slot.divided.under_way():
                     self.listener.abandon(token, request)
             elif slot.buffers is None and slot.token != NOT_ASKED:
-                self.listener.abandon(slot.token, slot.exchange.request)
+                self.listener.abandon(slot.token, slot.context.request)
 
     def pause_writing(self) -> None:
         self.choked_ns = monotonic_ns()
@@ -182,7 +182,7 @@ class Connection(asyncio.Protocol):
         try:
             while not self._closed and self._serve_unit() and monotonic_ns() < until_ns:
                 pass
-        except MalformedFrame as error:
+        except MalformedFrameError as error:
             self.close("bad_request", str(error))
         finally:
             self._working = False
@@ -234,7 +234,7 @@ class Connection(asyncio.Protocol):
 
     def ask(self, message: Message, slot: Slot, client: Client, *, more: bool) -> None:
         """Hand a request to the node, in parts if it is large."""
-        parts = PARTS.get(slot.exchange.header.api_key)
+        parts = PARTS.get(slot.context.header.api_key)
         if parts is not None and slot.size >= parts.smallest:
             requests = parts.divide(message)
             if len(requests) > 1:
@@ -265,26 +265,26 @@ class Connection(asyncio.Protocol):
 
     def _request(self, frame: bytes) -> None:
         listener = self.listener
-        exchange = listener.edge.receive(frame)
-        header = exchange.header
+        context = listener.translator.receive(frame)
+        header = context.header
         if not self._greeted:
             self._greet(header)
-        slot = Slot(self, exchange, len(frame))
+        slot = Slot(self, context, len(frame))
         self._slots.append(slot)
         listener.traffic.received(header.api_key, len(frame))
-        if exchange.request is None:
+        if context.request is None:
             self._answer(slot, None)
         elif header.api_key == METADATA:
-            listener.metadata(exchange.request, slot, self._client(header.api_version), again=self._oriented)
+            listener.metadata(context.request, slot, self._client(header.api_version), again=self._oriented)
             self._oriented = True
         else:
-            self.ask(exchange.request, slot, self._client(header.api_version), more=self._frames.has_whole)
+            self.ask(context.request, slot, self._client(header.api_version), more=self._frames.has_whole)
         if slot.buffers is None:
             self._waits(slot)
 
     def _waits(self, slot: Slot) -> None:
         """It was not answered at once: until it is, it is held in memory, and takes room."""
-        slot.weight = self._room if slot.exchange.header.api_key == FETCH else self._least + slot.size
+        slot.weight = self._room if slot.context.header.api_key == FETCH else self._least + slot.size
         self._weight += slot.weight
         self._under_way += slot.size
 
@@ -310,8 +310,8 @@ class Connection(asyncio.Protocol):
         if self._closed:
             return
         if response is None:
-            # W6: acks=0 is not answered. What the edge refused of it never reached the node.
-            lost = slot.exchange.refused
+            # W6: acks=0 is not answered. What the translator refused never reached the node.
+            lost = slot.context.refused
             self._settle(slot, Farewell("refused", f"acks=0, {lost[0][2].name}") if lost else [])
         elif type(response) is HangUp:
             self._settle(slot, Farewell("refused", response.reason))
@@ -319,7 +319,7 @@ class Connection(asyncio.Protocol):
             self._answer(slot, response)
 
     def _answer(self, slot: Slot, response: Message | None) -> None:
-        self._settle(slot, self.listener.edge.answer(slot.exchange, response))
+        self._settle(slot, self.listener.translator.encode_response(slot.context, response))
 
     def _settle(self, slot: Slot, buffers: Pieces) -> None:
         slot.buffers = buffers
@@ -349,7 +349,7 @@ class Connection(asyncio.Protocol):
             size = 0
             for piece in buffers:
                 size += len(piece)
-            traffic.sent(slot.exchange.header.api_key, size, now - slot.started)
+            traffic.sent(slot.context.header.api_key, size, now - slot.started)
             if slot.weight:
                 waited = True
                 self._weight -= slot.weight

@@ -16,7 +16,7 @@ from insync.server.network import Network
 from insync.server.peers import Peers
 from insync.server.traffic import Traffic
 from insync.server.turns import Turns
-from insync.wire.edge import Edge
+from insync.wire.versions.translator import VersionTranslator
 
 Answer = Callable[[Message | HangUp | None], None]
 RequestSink = Callable[[Message, Answer, Client, bool], int]
@@ -49,14 +49,14 @@ class Listener:
         peers: Peers,
         known_brokers: Callable[[], Collection[int]],
         traffic: Traffic,
-        edge: Edge,
+        translator: VersionTranslator,
     ) -> None:
         """`known_brokers`: the ids of those that the cluster counts as alive."""
         self.limits = limits
         self.turns = turns
         self._node_connections: Counter[tuple[int, int]] = Counter()  # by node and first API
         self.traffic = traffic
-        self.edge = edge
+        self.translator = translator
         self.budget_received = Budget(limits.received_bytes)
         self.budget_unread = Budget(limits.unread_bytes)
         self.connections: dict[Connection, None] = {}

@@ -92,7 +92,7 @@ class NodeMetrics:
         yield _gauge("active_broker_count", "ActiveBrokerCount", len(image.brokers) - fenced)
         yield _gauge("active_controller_count", "ActiveControllerCount", int(role is not None and role.active))
         yield _gauge("quorum_epoch", "current-epoch of the metadata quorum", self._node.quorum.epoch)
-        yield _gauge("metadata_offset", "last-applied-record-offset", self._node.publisher.applied - 1)
+        yield _gauge("metadata_offset", "last-applied-record-offset", self._node.metadata_loader.applied - 1)
         yield _gauge("broker_epoch", "of this uptime; -1 while not registered", self._node.broker_epoch)
         yield _counter("leader_elections", "LeaderElections decided by this node", counts["leader_elected"])
         yield _counter("unclean_leader_elections", "UncleanLeaderElectionsPerSec", self._notes.unclean)

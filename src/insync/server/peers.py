@@ -22,8 +22,8 @@ from insync.sansio import Event, Message, PeerLost, Response, Send
 from insync.server.lateness import LOOK_S, Lateness
 from insync.server.network import Network
 from insync.server.runner import now_ms
-from insync.wire import codec, fast_fetch
-from insync.wire.errors import MalformedFrame
+from insync.wire import codec, handwritten_fetch
+from insync.wire.errors import MalformedFrameError
 from insync.wire.frames import FrameBuffer
 
 log = logging.getLogger("insync.server")
@@ -209,8 +209,8 @@ class PeerConnection(asyncio.Protocol):
             self._transport.writelines((_LENGTH.pack(len(frame)), frame))
 
     def _encoded(self, send: Send, correlation: int) -> bytes | bytearray:
-        if send.request.__api_key__ == fast_fetch.KEY:
-            frame = fast_fetch.encode_request(send.request, correlation, self._peers.client_id.encode())
+        if send.request.__api_key__ == handwritten_fetch.KEY:
+            frame = handwritten_fetch.encode_request(send.request, correlation, self._peers.client_id.encode())
             if frame is not None:
                 return frame
         return codec.encode_request(send.request, correlation, self._peers.client_id)
@@ -232,7 +232,7 @@ class PeerConnection(asyncio.Protocol):
         try:
             while not self._closed and (frame := self._frames.take()) is not None:
                 self._answered(frame)
-        except MalformedFrame as error:
+        except MalformedFrameError as error:
             log.warning("event=bad_answer peer=%d channel=%s error=%s", self.peer, self.channel, log_value(error))
             self.reset()
 
@@ -244,15 +244,15 @@ class PeerConnection(asyncio.Protocol):
 
     def _answered(self, frame: bytes) -> None:
         if not self.outstanding or codec.read_correlation_id(frame) != self.outstanding[0][0]:
-            raise MalformedFrame("an answer out of order")
+            raise MalformedFrameError("an answer out of order")
         send = self.outstanding[0][2]
         response = self._decoded(frame, send)
         self.outstanding.popleft()
         self._peers.step(Response(send, response))
 
     def _decoded(self, frame: bytes, send: Send) -> Message:
-        if send.request.__api_key__ == fast_fetch.KEY:
-            response = fast_fetch.decode_response(frame)
+        if send.request.__api_key__ == handwritten_fetch.KEY:
+            response = handwritten_fetch.decode_response(frame)
             if response is not None:
                 return response
         return codec.decode_response(frame, type(send.request))[1]

@@ -19,7 +19,7 @@ from insync.server import properties
 from insync.server.properties import Properties, PropertiesError
 from insync.server.server import Server
 from insync.server.startup_error import CANNOT_START, StartupError
-from insync.wire.errors import MalformedFrame
+from insync.wire.errors import MalformedFrameError
 
 GC_THRESHOLD = 50_000
 """Requests make few cycles; looking for them after every 700 objects costs more than it frees."""
@@ -44,7 +44,7 @@ def main(path: str, make_server: Callable[[Properties], Server] = Server) -> int
         log.info("event=setting_without_effect key=%s", key)
     try:
         stop = event_loop.run(make_server(settings).run())
-    except (StartupError, InvariantError, MalformedFrame) as error:  # it cannot begin with these files
+    except (StartupError, InvariantError, MalformedFrameError) as error:  # it cannot begin with these files
         print(error, file=sys.stderr)
         return CANNOT_START
     except OSError as error:  # a full disk, too many open files: another attempt may succeed

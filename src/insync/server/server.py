@@ -24,7 +24,7 @@ from insync.server.properties import Properties
 from insync.server.runner import Runner
 from insync.server.traffic import Traffic
 from insync.server.turns import Turns
-from insync.wire.edge import Edge
+from insync.wire.versions.translator import VersionTranslator
 
 log = logging.getLogger("insync.server")
 
@@ -67,7 +67,7 @@ class Server:
             peers=peers,
             known_brokers=lambda: [broker.id for broker in node.image.brokers.values() if not broker.fenced],
             traffic=self.traffic,
-            edge=Edge(NodeTopicNames(node)),
+            translator=VersionTranslator(NodeTopicNames(node)),
         )
         self._stop_when_told(loop, runner)
         runner.start()

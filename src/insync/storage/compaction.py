@@ -30,10 +30,10 @@ from insync.storage.disk import SyncLater, open_file
 from insync.storage.log import Log
 from insync.storage.segment import MAX_RELATIVE_OFFSET, Segment
 from insync.wire import batch as batches
-from insync.wire import filtering
+from insync.wire import batch_filter
 from insync.wire.batch import BatchHeader
-from insync.wire.errors import MalformedBatch
-from insync.wire.filtering import RawRecord
+from insync.wire.batch_filter import RawRecord
+from insync.wire.errors import MalformedBatchError
 
 MAX_KEYS = 250_000
 _MAX_KEY_BYTES = 16
@@ -151,10 +151,10 @@ class Compaction:
         if header.is_control:
             return
         try:
-            for record in list(filtering.raw_records(buffer, at, header)):
+            for record in list(batch_filter.raw_records(buffer, at, header)):
                 if record.key is not None:
                     self._offset_map.put(record.key, record.offset)
-        except MalformedBatch:
+        except MalformedBatchError:
             return  # a batch that cannot be decoded is kept as it is
 
     def _read_batches(self, segments: list[Segment]) -> Iterator[tuple[BatchHeader, bytes, int]]:
@@ -276,11 +276,11 @@ class RecordFilter:
         if header.base_offset >= self._offset_map.end or header.is_control:
             return buffer[at : at + header.length]
         try:
-            kept = filtering.filtered(buffer, at, header, self._make_predicate(header), self._horizon)
-        except MalformedBatch:
+            kept = batch_filter.filtered(buffer, at, header, self._make_predicate(header), self._horizon)
+        except MalformedBatchError:
             return buffer[at : at + header.length]
         if kept is None and self.is_last_of_producer(header):
-            return filtering.emptied(header)
+            return batch_filter.emptied(header)
         return kept
 
     def is_last_of_producer(self, header: BatchHeader) -> bool:
@@ -288,8 +288,8 @@ class RecordFilter:
         producer = self._producers.get(header.producer_id)
         return producer is not None and producer.last_offset == header.last_offset
 
-    def _make_predicate(self, header: BatchHeader) -> filtering.Keep:
-        horizon = filtering.delete_horizon(header)
+    def _make_predicate(self, header: BatchHeader) -> batch_filter.Keep:
+        horizon = batch_filter.delete_horizon(header)
         drops_tombstones = horizon is not None and self._now >= horizon
         newest = self._offset_map.newest
 
@@ -325,7 +325,7 @@ class CleanedSegment:
     def finish(self, last: BatchHeader) -> None:
         """Safeguard: a segment ends where the next one starts; a gap there would be taken for lost records."""
         if self._skipped is not None:
-            empty = filtering.emptied(last)
+            empty = batch_filter.emptied(last)
             self.changed = self.changed or empty != self._skipped
             self._write(last, empty)
         self._flush()

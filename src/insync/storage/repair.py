@@ -18,7 +18,7 @@ from insync.storage.file_names import LOG, file_name
 from insync.storage.log import Log
 from insync.storage.segment import Segment
 from insync.wire import batch as batches
-from insync.wire import filtering
+from insync.wire import batch_filter
 from insync.wire.batch import HEADER_SIZE, BatchHeader
 
 _CHUNK = 1 << 20
@@ -80,7 +80,7 @@ class Replacement:
         replacement = list(self._batches)
         end = self.damaged.end_offset
         if ends_segment and (not replacement or replacement[-1][1].next_offset < end):
-            data = filtering.emptied(_placeholder(end - 1, self._log.epochs.epoch_at(end - 1)))
+            data = batch_filter.emptied(_placeholder(end - 1, self._log.epochs.epoch_at(end - 1)))
             replacement.append((data, batches.read_header(data)))
         return replacement
 

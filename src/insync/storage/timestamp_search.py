@@ -9,8 +9,8 @@ from insync.storage.disk import read_with_gaps
 from insync.storage.segment import Segment
 from insync.wire import batch as batches
 from insync.wire.batch import BatchHeader
-from insync.wire.errors import MalformedBatch
-from insync.wire.filtering import MOST_RECORDS
+from insync.wire.batch_filter import MOST_RECORDS
+from insync.wire.errors import MalformedBatchError
 from insync.wire.record import Record
 
 
@@ -34,6 +34,6 @@ def _records(data: bytes, header: BatchHeader) -> Iterator[Record]:
         if header.count <= MOST_RECORDS:
             yield from batches.records(data)
             return
-    except MalformedBatch:
+    except MalformedBatchError:
         pass
     yield Record(header.base_offset, header.max_timestamp, None, None)

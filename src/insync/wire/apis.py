@@ -24,7 +24,7 @@ class Api(NamedTuple):
 
 
 _TABLE = (
-    Api(0, "produce", 13, (0, 13)),  # 0 to 2 are advertised for librdkafka only: see `edge.LOWEST_PRODUCE`
+    Api(0, "produce", 13, (0, 13)),  # 0 to 2 are advertised for librdkafka only: see LOWEST_PRODUCE
     Api(1, "fetch", 17, (4, 18)),  # 18 adds a high watermark (KIP-1166) that leaders of the quorum do not need
     Api(2, "list_offsets", 11, (1, 11)),
     Api(3, "metadata", 13, (0, 13)),
@@ -86,3 +86,5 @@ SERVED: dict[int, tuple[int, int]] = {api.key: api.served for api in _TABLE if a
 
 PINNED: dict[int, int] = {api.key: api.pinned for api in _TABLE}
 """By key: the version that nodes speak."""
+
+PRODUCE, FETCH, METADATA, API_VERSIONS = (APIS[name].key for name in ("produce", "fetch", "metadata", "api_versions"))

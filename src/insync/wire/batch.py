@@ -16,7 +16,7 @@ from struct import Struct
 from crc32c import crc32c
 
 from insync.wire import compression as codecs
-from insync.wire.errors import ErrorCode, MalformedBatch, Refusal
+from insync.wire.errors import ErrorCode, MalformedBatchError, Refusal
 from insync.wire.record import NewRecord, Record, append_record, read_records
 
 __all__ = [
@@ -331,10 +331,10 @@ def build(
 
 
 def records(buf: Bytes, pos: int = 0) -> Iterator[Record]:
-    """The records of the batch at `pos`; MalformedBatch if they cannot be decoded. The CRC is the caller's to check."""
+    """The records of the batch at `pos`; MalformedBatchError if they cannot be decoded. The caller checks the CRC."""
     header = read_header(buf, pos)
     if not HEADER_SIZE <= header.length <= len(buf) - pos:
-        raise MalformedBatch(f"a batch of {header.length} bytes in {len(buf) - pos}")
+        raise MalformedBatchError(f"a batch of {header.length} bytes in {len(buf) - pos}")
     payload = codecs.decompress(
         header.attributes & _CODEC_MASK, bytes(memoryview(buf)[pos + HEADER_SIZE : pos + header.length])
     )

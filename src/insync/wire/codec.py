@@ -16,9 +16,9 @@ from kio.index import UnknownAPIKey, UnknownEntity, load_request_schema, load_re
 
 from insync.wire import entities, get_replica_log_info
 from insync.wire.apis import PINNED
-from insync.wire.errors import MalformedFrame, UnknownApi
+from insync.wire.errors import MalformedFrameError, UnknownApiError
 from insync.wire.varint import read_uvarint
-from insync.wire.writing import encode_as
+from insync.wire.writer import encode_as
 
 _REQUEST = Struct(">hhih")
 _I32 = Struct(">i")
@@ -40,7 +40,7 @@ class RequestHeader:
 
 @cache
 def request_type(api_key: int, version: int) -> Any:
-    """The class of a request; UnknownApi if there is none."""
+    """The class of a request; UnknownApiError if there is none."""
     return _schema(_OWN_REQUESTS, load_request_schema, api_key, version)
 
 
@@ -53,7 +53,7 @@ def pinned_request_type(api_key: int) -> Any | None:
 
 @cache
 def response_type(api_key: int, version: int) -> Any:
-    """The class of the answer to a request; UnknownApi if there is none."""
+    """The class of the answer to a request; UnknownApiError if there is none."""
     return _schema(_OWN_RESPONSES, load_response_schema, api_key, version)
 
 
@@ -75,20 +75,20 @@ def read_request_header(frame: bytes) -> tuple[RequestHeader, int]:
     Enough to answer a version that is not known, as ApiVersions must.
     """
     if len(frame) < _REQUEST.size:
-        raise MalformedFrame(f"a request of {len(frame)} bytes")
+        raise MalformedFrameError(f"a request of {len(frame)} bytes")
     api_key, version, correlation_id, length = _REQUEST.unpack_from(frame)
     if length < 0:
         return RequestHeader(api_key, version, correlation_id, None), _REQUEST.size
     end = _REQUEST.size + length
     if end > len(frame):
-        raise MalformedFrame("a client id reaches past the end")
+        raise MalformedFrameError("a client id reaches past the end")
     # A name for logs and quotas: not worth losing a request over.
     client_id = bytes(frame[_REQUEST.size : end]).decode(errors="replace")
     return RequestHeader(api_key, version, correlation_id, client_id), end
 
 
 def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
-    """MalformedFrame if the bytes do not follow the schema, UnknownApi if there is none."""
+    """MalformedFrameError if the bytes do not follow the schema, UnknownApiError if there is none."""
     header, pos = read_request_header(frame)
     cls, pos = request_body(frame, header, pos)
     return header, entities.decode(cls, frame, pos)
@@ -109,7 +109,7 @@ def encode_response(msg: Any, correlation_id: int, target: Any = None) -> bytes:
 
 def read_correlation_id(frame: bytes) -> int:
     if len(frame) < 4:
-        raise MalformedFrame(f"a response of {len(frame)} bytes")
+        raise MalformedFrameError(f"a response of {len(frame)} bytes")
     correlation_id: int = _I32.unpack_from(frame)[0]
     return correlation_id
 
@@ -122,17 +122,13 @@ def decode_response(frame: bytes, request_type: Any) -> tuple[int, Any]:
     return correlation_id, entities.decode(cls, frame, pos)
 
 
-def encode_body(msg: Any) -> bytes:
-    return entities.encode(msg)
-
-
 def _schema(own: Any, load: Any, api_key: int, version: int) -> Any:
     if (api_key, version) in own:
         return own[api_key, version]
     try:
         return load(api_key, version)
     except (UnknownAPIKey, UnknownEntity) as error:
-        raise UnknownApi("API", api_key, version) from error
+        raise UnknownApiError("API", api_key, version) from error
 
 
 def _skip_tags(frame: bytes, pos: int) -> int:
@@ -140,11 +136,11 @@ def _skip_tags(frame: bytes, pos: int) -> int:
     try:
         count, pos = read_uvarint(frame, pos)
         if count > MAX_HEADER_TAGS:
-            raise MalformedFrame(f"a header with {count} tags")
+            raise MalformedFrameError(f"a header with {count} tags")
         for _ in range(count):
             _, pos = read_uvarint(frame, pos)
             length, pos = read_uvarint(frame, pos)
             pos += length
     except IndexError as error:
-        raise MalformedFrame("a header's tags are cut off") from error
+        raise MalformedFrameError("a header's tags are cut off") from error
     return pos

@@ -15,7 +15,7 @@ from struct import Struct
 
 import cramjam
 
-from insync.wire.errors import BatchTooLargeError, MalformedBatch
+from insync.wire.errors import BatchTooLargeError, MalformedBatchError
 
 MAX_UNPACKED = 1 << 27
 
@@ -44,14 +44,14 @@ def compress(codec: int, data: bytes) -> bytes:
 
 
 def decompress(codec: int, data: bytes, limit: int | None = None) -> bytes:
-    """MalformedBatch for an unknown codec and for data that the codec does not accept, BatchTooLargeError for data of
-    more than `limit` bytes."""
+    """MalformedBatchError for an unknown codec and for data that the codec does not accept, BatchTooLargeError for more
+    than `limit` bytes."""
     if codec not in range(len(NAMES)):
-        raise MalformedBatch(f"unknown compression codec {codec}")
+        raise MalformedBatchError(f"unknown compression codec {codec}")
     try:
         return _DECOMPRESS[codec](data, MAX_UNPACKED if limit is None else limit)
     except cramjam.DecompressionError as error:
-        raise MalformedBatch(f"bad {NAMES[codec]} data: {error}") from error
+        raise MalformedBatchError(f"bad {NAMES[codec]} data: {error}") from error
 
 
 def _same(data: bytes) -> bytes:
@@ -94,11 +94,11 @@ def _unsnappy(data: bytes, limit: int) -> bytes:
     pos = len(_XERIAL_HEADER)
     while pos < len(data):
         if pos + 4 > len(data):
-            raise MalformedBatch("a snappy block without its length")
+            raise MalformedBatchError("a snappy block without its length")
         (length,) = _BE32.unpack_from(data, pos)
         pos += 4
         if not 0 <= length <= len(data) - pos:
-            raise MalformedBatch(f"a snappy block of {length} bytes at {pos} reaches past the end")
+            raise MalformedBatchError(f"a snappy block of {length} bytes at {pos} reaches past the end")
         out += _unsnappy_block(data[pos : pos + length], limit - len(out), limit)
         pos += length
     return bytes(out)

@@ -18,7 +18,7 @@ from kio.schema.snapshot_header_record.v0.data import SnapshotHeaderRecord
 from kio.schema.voters_record.v0.data import VotersRecord
 
 from insync.wire import batch, entities
-from insync.wire.errors import MalformedBatch
+from insync.wire.errors import MalformedBatchError
 
 ABORT, COMMIT, LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = range(7)
 
@@ -84,7 +84,7 @@ def control_batch(kind: int, message: Any, *, base_offset: int, leader_epoch: in
 def control_type(record: batch.Record) -> int:
     """The type of a record that was read from a control batch; unknown types are to be passed over."""
     if record.key is None or len(record.key) < _KEY.size:
-        raise MalformedBatch("a control record without a type")
+        raise MalformedBatchError("a control record without a type")
     kind: int = _KEY.unpack_from(record.key)[1]
     return kind
 

@@ -17,10 +17,10 @@ from kio.serial._introspect import EntityField, EntityTupleField, classify_field
 from kio.serial._parse import get_field_reader
 from kio.serial.errors import SerialError
 
-from insync.wire.errors import MalformedFrame
-from insync.wire.skim import skim
+from insync.wire.bounds_check import check_bounds
+from insync.wire.errors import MalformedFrameError
 from insync.wire.varint import read_uvarint
-from insync.wire.writing import encode_as
+from insync.wire.writer import encode_as
 
 Read = Callable[[bytes, int], tuple[Any, int]]
 """(data, position) -> (value, position after it)."""
@@ -31,17 +31,17 @@ def encode(entity: Any) -> bytes:
 
 
 def decode(entity_type: Any, data: bytes, pos: int = 0, *, fills: bool = True) -> Any:
-    """The entity that fills `data` from `pos` on; MalformedFrame if the bytes do not follow its schema.
+    """The entity that fills `data` from `pos` on; MalformedFrameError if the bytes do not follow its schema.
 
     With `fills` false, whatever comes after the entity is ignored.
     """
-    end = skim(entity_type, data, pos)
+    end = check_bounds(entity_type, data, pos)
     if fills and end != len(data):
-        raise MalformedFrame(f"{len(data) - end} bytes after {entity_type.__name__}")
+        raise MalformedFrameError(f"{len(data) - end} bytes after {entity_type.__name__}")
     try:
         return _read(entity_type, data, pos)
     except (SerialError, ValueError, OverflowError) as error:
-        raise MalformedFrame(f"bad {entity_type.__name__}: {error}") from error
+        raise MalformedFrameError(f"bad {entity_type.__name__}: {error}") from error
 
 
 def _read(entity_type: Any, data: bytes, pos: int) -> Any:

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 from kio.schema.errors import ErrorCode
 
-__all__ = ["BatchTooLargeError", "ErrorCode", "MalformedBatch", "MalformedFrame", "Refusal", "UnknownApi"]
+__all__ = [
+    "BatchTooLargeError",
+    "ErrorCode",
+    "MalformedBatchError",
+    "MalformedFrameError",
+    "Refusal",
+    "UnknownApiError",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,22 +28,22 @@ class Refusal:
     """The records that are at fault, by their place in the batch."""
 
 
-class MalformedBatch(ValueError):  # noqa: N818  says what the bytes are
+class MalformedBatchError(ValueError):
     """Records that cannot be decoded: bad compression, lengths that point outside, a wrong count."""
 
 
-class BatchTooLargeError(MalformedBatch):
+class BatchTooLargeError(MalformedBatchError):
     """Records that take more bytes, once decompressed, than are allowed."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"more than {limit} bytes when decompressed")
 
 
-class MalformedFrame(ValueError):  # noqa: N818
+class MalformedFrameError(ValueError):
     """A request, response or metadata record whose bytes do not follow its schema."""
 
 
-class UnknownApi(MalformedFrame):
+class UnknownApiError(MalformedFrameError):
     """An API key, version or metadata record type that this code has no schema for."""
 
     def __init__(self, what: str, key: int, version: int) -> None:

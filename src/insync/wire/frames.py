@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from insync.wire.errors import MalformedFrame
+from insync.wire.errors import MalformedFrameError
 
 _LENGTH = Struct(">i")
 _length = _LENGTH.unpack_from
@@ -58,13 +58,13 @@ class FrameBuffer:
         self._data += data
 
     def take(self) -> bytes | None:
-        """The next whole frame, if it is here; MalformedFrame if its length is negative or above the limit."""
+        """The next whole frame, if it is here; MalformedFrameError if its length is negative or above the limit."""
         data, start = self._data, self._position + 4
         if start > len(data):
             return None
         length = _length(data, start - 4)[0]
         if not 0 <= length <= self._max:
-            raise MalformedFrame(f"a frame of {length} bytes")
+            raise MalformedFrameError(f"a frame of {length} bytes")
         end = start + length
         if end > len(data):
             return None

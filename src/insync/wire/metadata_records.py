@@ -13,7 +13,7 @@ from typing import Any, get_args
 from uuid import UUID
 
 from insync.wire import entities
-from insync.wire.errors import MalformedFrame, UnknownApi
+from insync.wire.errors import MalformedFrameError, UnknownApiError
 from insync.wire.schema import as_of, entity, kafka
 from insync.wire.varint import append_uvarint, read_uvarint
 
@@ -234,18 +234,18 @@ def encode(record: MetadataRecord) -> bytes:
 
 @lru_cache(maxsize=4096)  # records are frozen, and a broker that is also a controller reads each of them twice
 def decode(value: bytes) -> MetadataRecord:
-    """MalformedFrame for bytes that are no record; UnknownApi for a type or version from the future."""
+    """MalformedFrameError for bytes that are no record; UnknownApiError for a type or version from the future."""
     try:
         frame_version, pos = read_uvarint(value, 0)
         key, pos = read_uvarint(value, pos)
         version, pos = read_uvarint(value, pos)
     except IndexError as error:
-        raise MalformedFrame("a metadata record without its head") from error
+        raise MalformedFrameError("a metadata record without its head") from error
     if frame_version != FRAME_VERSION:
-        raise MalformedFrame(f"metadata frame version {frame_version}")
+        raise MalformedFrameError(f"metadata frame version {frame_version}")
     newest = TYPES.get(key)
     if newest is None or version > newest.__version__:
-        raise UnknownApi("metadata record", key, version)
+        raise UnknownApiError("metadata record", key, version)
     record: MetadataRecord = _decode_body(newest, version, value, pos)
     return record
 

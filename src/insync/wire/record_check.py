@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from insync.wire import compression, record_walk
 from insync.wire.batch import HEADER_SIZE, BatchHeader, Bytes
-from insync.wire.errors import BatchTooLargeError, ErrorCode, MalformedBatch, Refusal
+from insync.wire.errors import BatchTooLargeError, ErrorCode, MalformedBatchError, Refusal
 
 __all__ = ["CheckedRecords", "DecompressionBudget", "RecordRules", "check_records", "max_uncompressed"]
 
@@ -83,7 +83,7 @@ def check_records(
         except BatchTooLargeError as error:
             budget.left -= limit
             return Refusal(ErrorCode.message_too_large, f"The record batch has {error}.")
-        except MalformedBatch as error:
+        except MalformedBatchError as error:
             return Refusal(ErrorCode.invalid_record, f"The record batch cannot be decompressed: {error}.")
         start = 0
     if header.count * SMALLEST_RECORD > len(data) - start:

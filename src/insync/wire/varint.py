@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from insync.wire.errors import MalformedFrame
+from insync.wire.errors import MalformedFrameError
 
 
 def append_uvarint(out: bytearray, value: int) -> None:
@@ -25,4 +25,4 @@ def read_uvarint(data: bytes, pos: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, pos
-    raise MalformedFrame("a varint of more than five bytes")
+    raise MalformedFrameError("a varint of more than five bytes")

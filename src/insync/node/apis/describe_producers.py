@@ -46,7 +46,7 @@ def handle(broker: BrokerRole, event: Request, now: int) -> None:
 
 
 def _partition(broker: BrokerRole, topic: str, index: int) -> api.PartitionResponse:
-    known = broker.publisher.image.find(topic, index)
+    known = broker.metadata_loader.image.find(topic, index)
     if known is None:
         return _line(index, topic_names.error_if_absent(topic), ())
     replica = broker.replicas.replicas.get(known.key)

@@ -7,7 +7,7 @@ from insync.node.node_view import NodeView
 from insync.sansio import Message, Request
 from insync.wire import codec
 from insync.wire.apis import APIS
-from insync.wire.errors import ErrorCode, MalformedFrame
+from insync.wire.errors import ErrorCode, MalformedFrameError
 from insync.wire.messages import envelope as api
 
 _DESCRIBE_QUORUM = APIS["describe_quorum"].key
@@ -48,6 +48,6 @@ def _unwrap(request: api.EnvelopeRequest) -> Message | None:
     """The request in the envelope; None if its bytes are not a request in the version that nodes speak."""
     try:
         header, inner = codec.decode_request(request.request_data)
-    except MalformedFrame:
+    except MalformedFrameError:
         return None
     return inner if type(inner) is codec.pinned_request_type(header.api_key) else None

@@ -24,7 +24,7 @@ from insync.properties import log_matching
 from insync.properties.committed_log import CommittedLog
 from insync.properties.history import Fingerprint
 from insync.wire import batch
-from insync.wire.errors import MalformedBatch
+from insync.wire.errors import MalformedBatchError
 
 MOST_DIFFERENCES = 100
 """Of one replica in one stretch."""
@@ -202,7 +202,7 @@ def _records(expected: bytes, held: bytes) -> str:
     """Which offsets of the two batches have other records."""
     try:
         ours, theirs = ({each.offset: each for each in batch.records(raw)} if raw else {} for raw in (expected, held))
-    except MalformedBatch:
+    except MalformedBatchError:
         return ""
     both = sorted(ours.keys() | theirs.keys())
     other = [at for at in both if at not in ours or at not in theirs or _told(ours[at]) != _told(theirs[at])]

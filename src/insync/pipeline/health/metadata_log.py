@@ -16,7 +16,7 @@ from pathlib import Path
 
 from insync.quorum import snapshot_store
 from insync.wire import batch, control, metadata_records
-from insync.wire.errors import MalformedBatch, MalformedFrame, UnknownApi
+from insync.wire.errors import MalformedBatchError, MalformedFrameError, UnknownApiError
 from insync.wire.metadata_records import MetadataRecord
 
 DIRECTORY = "__cluster_metadata-0"
@@ -129,7 +129,7 @@ def _decoded(payloads: Sequence[bytes]) -> tuple[tuple[MetadataRecord, ...], int
     for payload in payloads:
         try:
             known.append(metadata_records.decode(payload))
-        except (UnknownApi, MalformedFrame):
+        except (UnknownApiError, MalformedFrameError):
             continue
     return tuple(known), len(payloads) - len(known)
 
@@ -137,6 +137,6 @@ def _decoded(payloads: Sequence[bytes]) -> tuple[tuple[MetadataRecord, ...], int
 def _leader(found: Sequence[batch.Record]) -> int:
     try:
         message = control.control_message(found[0]) if found else None
-    except MalformedBatch:
+    except MalformedBatchError:
         return -1
     return int(getattr(message, "leader_id", -1))

@@ -109,7 +109,7 @@ class Checker:
         seen.leo = quorum.leo
         if seen.heard and quorum.is_leader:
             self._check_followed(node, seen, event, request)
-        if node.publisher.applied != seen.applied:
+        if node.metadata_loader.applied != seen.applied:
             self._metadata_applied(node, seen)
         for replica in node.changed:
             self.partitions.replica_changed(node, replica)
@@ -228,7 +228,7 @@ class Checker:
             self.probes.hit("clean_registration_kept_elr")
 
     def _metadata_applied(self, node: Any, seen: NodeSnapshot) -> None:
-        before, seen.applied = seen.applied, node.publisher.applied
+        before, seen.applied = seen.applied, node.metadata_loader.applied
         if any(before <= removed and added < seen.applied for removed, added in self.truth.readded if before):
             self.probes.hit("merged_remove_and_add")
         if self.truth.departing.get(node.id):

@@ -30,7 +30,9 @@ def _reasons(cluster: Any, truth: GhostImage, waiting: list[int]) -> Iterator[tu
     nodes = [(node_id, cluster.node(node_id)) for node_id in cluster.hosts]
     yield from _reason("L1", liveness.check_running({n: _state(node) for n, node in nodes}))
     yield from _reason("L2", liveness.check_unfenced({n: _fenced(image, n) for n, node in nodes if node.lifecycle}))
-    yield from _reason("L4", liveness.check_metadata({n: node.publisher.applied for n, node in nodes}, truth.log.end))
+    yield from _reason(
+        "L4", liveness.check_metadata({n: node.metadata_loader.applied for n, node in nodes}, truth.log.end)
+    )
     for node_id, node in nodes:
         yield from _reason("L4", _find_difference(node_id, node.image, image))
     for partition in image.all_partitions():

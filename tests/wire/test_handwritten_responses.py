@@ -6,19 +6,20 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from edge_world import OTHER, TOPIC, TYPES, Names, an_edge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.protocol.consumer import FetchRequest as TheirFetch
 from kafka.protocol.consumer import FetchResponse as TheirFetchResponse
 from kafka.protocol.producer import ProduceRequest as TheirProduce
 from kafka.protocol.producer import ProduceResponse as TheirProduceResponse
+from translator_harness import OTHER, TOPIC, TYPES, Names, make_translator
 
-from insync.wire import codec, fast
-from insync.wire.edge import Exchange, translate
+from insync.wire import codec, handwritten_responses
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch, produce
 from insync.wire.types import instant, ms
+from insync.wire.versions.context import RequestContext
+from insync.wire.versions.translator import VersionTranslator
 
 PRODUCE_VERSIONS = range(3, 14)
 FETCH_VERSIONS = range(4, 19)
@@ -89,14 +90,14 @@ fetch_responses = st.builds(
 )
 
 
-def an_exchange(key: int, version: int) -> Exchange:
-    exchange = Exchange(codec.RequestHeader(key, version, 77, "c"))
-    exchange.request = TYPES[key]
-    return exchange
+def make_context(key: int, version: int) -> RequestContext:
+    context = RequestContext(codec.RequestHeader(key, version, 77, "c"))
+    context.request = TYPES[key]
+    return context
 
 
-def in_general(exchange: Exchange, response: Any) -> bytes:
-    content = codec.encode_response(translate.downgrade(response, exchange, Names()), 77)
+def in_general(context: RequestContext, response: Any) -> bytes:
+    content = codec.encode_response(VersionTranslator(Names()).downgrade(context, response), 77)
     return len(content).to_bytes(4, "big") + content
 
 
@@ -108,18 +109,18 @@ def name_of(topic_id: UUID | None) -> str:
 @settings(max_examples=60)
 @given(response=produce_responses)
 def test_produce_answers_are_byte_for_byte_those_of_the_general_way(version: int, response: Any) -> None:
-    pieces = fast.produce_response(response, version, 77, name_of)
+    pieces = handwritten_responses.encode_produce(response, version, 77, name_of)
     if pieces is not None:
-        assert b"".join(pieces) == in_general(an_exchange(0, version), response)
+        assert b"".join(pieces) == in_general(make_context(0, version), response)
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
 @settings(max_examples=60)
 @given(response=fetch_responses)
 def test_fetch_answers_are_byte_for_byte_those_of_the_general_way(version: int, response: Any) -> None:
-    pieces = fast.fetch_response(response, version, 77, name_of)
+    pieces = handwritten_responses.encode_fetch(response, version, 77, name_of)
     if pieces is not None:
-        assert b"".join(pieces) == in_general(an_exchange(1, version), response)
+        assert b"".join(pieces) == in_general(make_context(1, version), response)
 
 
 def fetched(content: bytes, **fields: Any) -> fetch.FetchResponse:
@@ -142,16 +143,16 @@ def produced(**fields: Any) -> produce.ProduceResponse:
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
 def test_the_usual_fetch_answer_is_not_declined_and_its_records_are_not_copied(version: int) -> None:
     content = bytes(100_000)
-    pieces = fast.fetch_response(fetched(content), version, 1, name_of)
+    pieces = handwritten_responses.encode_fetch(fetched(content), version, 1, name_of)
     assert pieces is not None
     assert any(piece is content for piece in pieces)
 
 
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
 def test_the_usual_produce_answer_is_not_declined(version: int) -> None:
-    assert fast.produce_response(produced(), version, 1, name_of) is not None
+    assert handwritten_responses.encode_produce(produced(), version, 1, name_of) is not None
     refused = produced(error_message="no")
-    assert fast.produce_response(refused, version, 1, name_of) is not None
+    assert handwritten_responses.encode_produce(refused, version, 1, name_of) is not None
 
 
 @pytest.mark.parametrize("version", [8, 9, 11, 12])
@@ -161,7 +162,7 @@ def test_kafka_python_reads_which_records_were_refused_and_why(version: int) -> 
         produce.BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=why)
         for at, why in ((3, "no key"), (70_000, None), (4, "é" * 100))
     )
-    pieces = fast.produce_response(refused_batch(errors, "two of them"), version, 5, name_of)
+    pieces = handwritten_responses.encode_produce(refused_batch(errors, "two of them"), version, 5, name_of)
     assert pieces is not None
     theirs = TheirProduceResponse.decode(b"".join(pieces)[9 if version >= 9 else 8 :], version=version)
     line = theirs.responses[0].partition_responses[0]
@@ -183,7 +184,7 @@ def refused_batch(
 
 @pytest.mark.parametrize("version", [4, 9, 10, 11, 12, 16])
 def test_kafka_python_reads_a_hand_written_fetch_answer(version: int) -> None:
-    pieces = fast.fetch_response(fetched(b"records" * 1000), version, 5, name_of)
+    pieces = handwritten_responses.encode_fetch(fetched(b"records" * 1000), version, 5, name_of)
     assert pieces is not None
     body = b"".join(pieces)[9 if version >= 12 else 8 :]
     theirs = TheirFetchResponse.decode(body, version=version)
@@ -195,7 +196,7 @@ def test_kafka_python_reads_a_hand_written_fetch_answer(version: int) -> None:
 
 @pytest.mark.parametrize("version", [3, 5, 8, 9, 11, 12])
 def test_kafka_python_reads_a_hand_written_produce_answer(version: int) -> None:
-    pieces = fast.produce_response(produced(), version, 5, name_of)
+    pieces = handwritten_responses.encode_produce(produced(), version, 5, name_of)
     assert pieces is not None
     theirs = TheirProduceResponse.decode(b"".join(pieces)[9 if version >= 9 else 8 :], version=version)
     line = theirs.responses[0].partition_responses[0]
@@ -212,7 +213,7 @@ def test_kafka_pythons_produce_requests_reach_the_node(version: int) -> None:
         transactional_id=None, acks=-1, timeout_ms=500, topic_data=[Topic(name="t", partition_data=[Data(3, b"xyz")])]
     )
     theirs.with_header(correlation_id=5, client_id="kp")
-    request = an_edge().receive(bytes(theirs.encode(version=version, header=True))).request
+    request = make_translator().receive(bytes(theirs.encode(version=version, header=True))).request
     data = (produce.PartitionProduceData(index=3, records=b"xyz"),)
     topic = produce.TopicProduceData(topic_id=TOPIC, partition_data=data)
     assert request == produce.ProduceRequest(acks=-1, timeout=ms(500), topic_data=(topic,))
@@ -231,7 +232,7 @@ def test_kafka_pythons_fetch_requests_reach_the_node(version: int) -> None:
     )
     theirs = TheirFetch(max_wait_ms=500, min_bytes=1, max_bytes=5000, topics=[Topic(topic="t", partitions=[part])])
     theirs.with_header(correlation_id=5, client_id="kp")
-    request = an_edge().receive(bytes(theirs.encode(version=version, header=True))).request
+    request = make_translator().receive(bytes(theirs.encode(version=version, header=True))).request
     assert (request.max_wait, request.min_bytes, request.max_bytes, request.session_epoch) == (ms(500), 1, 5000, -1)
     assert request.topics[0].topic_id == TOPIC
     assert request.topics[0].partitions[0] == fetch.FetchPartition(

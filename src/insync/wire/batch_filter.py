@@ -15,7 +15,7 @@ from crc32c import crc32c
 
 from insync.wire import compression as codecs
 from insync.wire.batch import HEADER_SIZE, MAGIC, BatchHeader, Bytes
-from insync.wire.errors import MalformedBatch
+from insync.wire.errors import MalformedBatchError
 from insync.wire.record import append_varint, read_varint
 
 DELETE_HORIZON = 0x40
@@ -58,7 +58,7 @@ def delete_horizon(header: BatchHeader) -> int | None:
 
 
 def raw_records(buf: Bytes, pos: int, header: BatchHeader) -> Iterator[RawRecord]:
-    """The records of the batch at `pos`, values and headers unread; MalformedBatch if they cannot be walked."""
+    """The records of the batch at `pos`, values and headers unread; MalformedBatchError if they cannot be walked."""
     yield from _walk(_payload(buf, pos, header), header)
 
 
@@ -66,7 +66,7 @@ def all_have_keys(buf: Bytes, pos: int, header: BatchHeader) -> bool:
     """Can compaction tell what supersedes what? A record without a key, or one that cannot be read, says no."""
     try:
         return all(record.key is not None for record in raw_records(buf, pos, header))
-    except MalformedBatch:
+    except MalformedBatchError:
         return False
 
 
@@ -110,18 +110,18 @@ def _payload(buf: Bytes, pos: int, header: BatchHeader) -> bytes:
 def _walk(payload: bytes, header: BatchHeader) -> Iterator[RawRecord]:
     pos, base, last = 0, header.base_offset, header.last_offset
     if header.count > MOST_RECORDS:
-        raise MalformedBatch(f"a batch of {header.count} records")
+        raise MalformedBatchError(f"a batch of {header.count} records")
     try:
         for _ in range(header.count):
             record = _read(payload, pos, base)
             if record.end > len(payload) or not base <= record.offset <= last:
-                raise MalformedBatch(f"a record at {pos} reaches past the end of its batch")
+                raise MalformedBatchError(f"a record at {pos} reaches past the end of its batch")
             yield record
             pos = record.end
     except IndexError as error:
-        raise MalformedBatch("a record ends early") from error
+        raise MalformedBatchError("a record ends early") from error
     if pos != len(payload):
-        raise MalformedBatch(f"{len(payload) - pos} bytes after the last of {header.count} records")
+        raise MalformedBatchError(f"{len(payload) - pos} bytes after the last of {header.count} records")
 
 
 def _read(payload: bytes, start: int, base: int) -> RawRecord:
@@ -133,7 +133,7 @@ def _read(payload: bytes, start: int, base: int) -> RawRecord:
     key = None if size < 0 else payload[pos : pos + size]
     value_size, at = read_varint(payload, pos + max(size, 0))
     if length < 0 or at + max(value_size, 0) > end:
-        raise MalformedBatch(f"a record at {start} whose fields reach past its length")
+        raise MalformedBatchError(f"a record at {start} whose fields reach past its length")
     return RawRecord(start, end, stamped, timestamp_delta, base + offset_delta, key, value_size < 0)
 
 

@@ -1,4 +1,4 @@
-"""One request of a client and its answer, each in two versions: the client's and the node's."""
+"""A client's request and its response, each in two versions: the client's and the nodes'."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from insync.wire.errors import ErrorCode
 
 
 class TopicNames(Protocol):
-    """Older versions name topics, the node counts in ids."""
+    """Older versions identify topics by name, nodes by id."""
 
     def id_of(self, name: str) -> UUID | None: ...
 
     def name_of(self, topic_id: UUID) -> str | None: ...
 
 
-class Exchange:
-    """`asked` is what the client sent, `request` what the node is given; None if the edge answers in its stead.
+class RequestContext:
+    """`client_request` is what the client sent, `request` what the node gets; None if the translator answers itself.
 
-    Names are looked up once, when the request arrives: a topic that is deleted meanwhile is still answered by its name.
-    What the edge has refused itself never reaches the node and is added to its answer.
+    A name is looked up once, when the request arrives: if the topic is deleted before the response, the response still
+    has its name. Partitions that the translator `refused` do not reach the node; it adds them to the response.
     """
 
-    __slots__ = ("asked", "header", "names", "refused", "request")
+    __slots__ = ("client_request", "header", "names", "refused", "request")
 
     def __init__(self, header: RequestHeader) -> None:
         self.header = header
-        self.asked: Any = None
+        self.client_request: Any = None
         self.request: Any = None
         self.names: dict[UUID, str] = {}
         self.refused: list[tuple[str, int, ErrorCode]] = []
@@ -40,12 +40,12 @@ class Exchange:
         return topic_id
 
     def name_of(self, names: TopicNames, topic_id: UUID | None) -> str:
-        """The name by which the client asked; an answer may also hold topics of an earlier request."""
+        """The name in the request; a response may also have topics of an earlier request."""
         if topic_id is None:
             return ""
         return self.names.get(topic_id) or names.name_of(topic_id) or ""
 
-    def refused_topics(self) -> dict[str, list[tuple[int, ErrorCode]]]:
+    def refused_by_topic(self) -> dict[str, list[tuple[int, ErrorCode]]]:
         topics: dict[str, list[tuple[int, ErrorCode]]] = {}
         for name, index, error in self.refused:
             topics.setdefault(name, []).append((index, error))

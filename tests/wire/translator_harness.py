@@ -1,4 +1,4 @@
-"""Every API at every version that a client may speak, and an edge that knows two topics."""
+"""Every API at every version that a client may speak, and a translator that knows two topics."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from uuid import UUID
 
 from insync.wire import codec
 from insync.wire.apis import APIS
-from insync.wire.edge import Edge, Exchange
-from insync.wire.errors import UnknownApi
+from insync.wire.errors import UnknownApiError
+from insync.wire.versions.context import RequestContext
+from insync.wire.versions.translator import VersionTranslator
 
 TOPIC = UUID("11111111-2222-3333-4444-555555555555")
 OTHER = UUID("66666666-7777-8888-9999-aaaaaaaaaaaa")
@@ -19,7 +20,7 @@ TYPES: dict[int, Any] = {api.key: codec.request_type(api.key, api.pinned) for ap
 def _known(key: int, version: int) -> bool:
     try:
         codec.request_type(key, version)
-    except UnknownApi:
+    except UnknownApiError:
         return False
     return True
 
@@ -43,12 +44,12 @@ class Names:
         return {topic_id: name for name, topic_id in self.ids.items()}.get(topic_id)
 
 
-def an_edge(names: Names | None = None) -> Edge:
-    return Edge(names or Names(), SERVED)
+def make_translator(names: Names | None = None) -> VersionTranslator:
+    return VersionTranslator(names or Names(), SERVED)
 
 
-def received(edge: Edge, request: Any, correlation_id: int = 7) -> Exchange:
-    return edge.receive(codec.encode_request(request, correlation_id, "client"))
+def received(translator: VersionTranslator, request: Any, correlation_id: int = 7) -> RequestContext:
+    return translator.receive(codec.encode_request(request, correlation_id, "client"))
 
 
 def version_of(request_type: Any, version: int) -> Any:
@@ -56,12 +57,12 @@ def version_of(request_type: Any, version: int) -> Any:
     return codec.request_type(request_type.__api_key__, version)
 
 
-def read_answer(exchange: Exchange, pieces: list[bytes]) -> Any:
+def read_answer(context: RequestContext, pieces: list[bytes]) -> Any:
     """What the client makes of a frame: its length and its correlation id are checked on the way."""
     frame = b"".join(pieces)
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
-    header = exchange.header
-    version = 0 if exchange.request is None else header.api_version
+    header = context.header
+    version = 0 if context.request is None else header.api_version
     correlation_id, response = codec.decode_response(frame[4:], codec.request_type(header.api_key, version))
     assert correlation_id == header.correlation_id
     return response

@@ -8,16 +8,16 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from edge_world import OTHER, TOPIC, Names, an_edge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.static.primitive import Records, i32Timedelta
+from translator_harness import OTHER, TOPIC, Names, make_translator
 
-from insync.wire import codec, fast_requests
-from insync.wire.edge import edge as edges
-from insync.wire.errors import MalformedFrame
+from insync.wire import codec, handwritten_requests
+from insync.wire.errors import MalformedFrameError
 from insync.wire.messages import fetch
 from insync.wire.types import ms
+from insync.wire.versions import translator as translators
 
 PRODUCE, FETCH = 0, 1
 BY_HAND = [*((PRODUCE, version) for version in range(7, 14)), *((FETCH, version) for version in range(15, 19))]
@@ -30,17 +30,17 @@ st.register_type_strategy(i32Timedelta, st.integers(-1, 2**31 - 1).map(ms))
 @contextmanager
 def generally() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(edges, "_FAST_REQUESTS", {})
+        patch.setattr(translators, "_HANDWRITTEN_REQUESTS", {})
         yield
 
 
 def outcome(frame: bytes) -> Any:
-    """What an edge makes of it: request, refusals and names, or the kind of complaint."""
+    """What a translator makes of it: request, refusals and names, or the kind of complaint."""
     try:
-        exchange = an_edge().receive(frame)
-    except MalformedFrame as error:
+        context = make_translator().receive(frame)
+    except MalformedFrameError as error:
         return type(error)
-    return exchange.request, exchange.refused, exchange.names
+    return context.request, context.refused, context.names
 
 
 def as_the_general_way(frame: bytes) -> bool:
@@ -83,7 +83,7 @@ def usual(key: int, version: int) -> Any:
 def test_what_is_sent_all_day_is_read_by_hand(key: int, version: int) -> None:
     frame = codec.encode_request(usual(key, version), 1, "client")
     _, pos = codec.read_request_header(frame)
-    read = fast_requests.produce_request if key == PRODUCE else fast_requests.fetch_request
+    read = handwritten_requests.decode_produce if key == PRODUCE else handwritten_requests.decode_fetch
     assert read(frame, pos, version, Names().id_of) is not None
     assert as_the_general_way(frame)
 
@@ -92,14 +92,14 @@ def test_a_consumer_is_told_from_a_follower() -> None:
     request = fetch.FetchRequest(max_wait=ms(1), min_bytes=1, topics=(), forgotten_topics_data=())
     frame = codec.encode_request(request, 1, "client")
     _, pos = codec.read_request_header(frame)
-    read = fast_requests.fetch_request(frame, pos, 17, Names().id_of)
+    read = handwritten_requests.decode_fetch(frame, pos, 17, Names().id_of)
     assert read == request
     assert read.replica_state.replica_id == -1
 
 
 @pytest.mark.parametrize(("key", "version"), [(PRODUCE, 3), (PRODUCE, 6), (FETCH, 4), (FETCH, 14)])
 def test_older_versions_are_left_to_the_general_way(key: int, version: int) -> None:
-    read = fast_requests.produce_request if key == PRODUCE else fast_requests.fetch_request
+    read = handwritten_requests.decode_produce if key == PRODUCE else handwritten_requests.decode_fetch
     assert read(bytes(100), 0, version, Names().id_of) is None
 
 
@@ -126,6 +126,6 @@ def test_damaged_bytes_come_out_as_the_general_way_says(key: int, version: int, 
 def test_the_id_of_a_topic_is_one_object() -> None:
     """Each request brings its bytes anew; dictionaries find one object sooner than an equal one."""
     frames = [codec.encode_request(usual(FETCH, 17), number, "client") for number in (1, 2)]
-    first, second = [an_edge().receive(frame).request.topics[0].topic_id for frame in frames]
+    first, second = [make_translator().receive(frame).request.topics[0].topic_id for frame in frames]
     assert first is second
     assert first == UUID(bytes=TOPIC.bytes)

@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from edge_world import OTHER, TOPIC, Names, an_edge, read_answer, received
 from kio.schema.delete_topics.v5.request import DeleteTopicsRequest as DeleteTopicsV5
 from kio.schema.fetch.v4.request import FetchRequest as FetchV4
 from kio.schema.fetch.v4.request import FetchTopic as FetchTopicV4
@@ -28,6 +27,7 @@ from kio.schema.offset_fetch.v1 import request as offset_fetch1
 from kio.schema.offset_fetch.v7 import request as offset_fetch7
 from kio.schema.produce.v5 import request as produce5
 from kio.schema.produce.v8 import request as produce8
+from translator_harness import OTHER, TOPIC, Names, make_translator, read_answer, received
 
 from insync.wire import batch, codec
 from insync.wire.batch import NewRecord
@@ -77,19 +77,21 @@ def lines(answer: Any) -> dict[tuple[str, int], ErrorCode]:
 
 
 def test_topics_by_name_become_topics_by_id_and_names_again() -> None:
-    edge = an_edge()
-    exchange = received(edge, produce_of(produce8, {"t": {4: PLAIN}}))
-    topic = exchange.request.topic_data[0]
+    translator = make_translator()
+    context = received(translator, produce_of(produce8, {"t": {4: PLAIN}}))
+    topic = context.request.topic_data[0]
     assert (topic.topic_id, topic.partition_data[0].index, topic.partition_data[0].records) == (TOPIC, 4, PLAIN)
-    assert lines(read_answer(exchange, edge.answer(exchange, produced(TOPIC, 4)))) == {("t", 4): ErrorCode.none}
+    assert lines(read_answer(context, translator.encode_response(context, produced(TOPIC, 4)))) == {
+        ("t", 4): ErrorCode.none
+    }
 
 
 def test_unknown_names_never_reach_the_node_and_are_answered_beside_its_answer() -> None:
-    edge = an_edge()
-    exchange = received(edge, produce_of(produce8, {"t": {4: PLAIN}, "nowhere": {0: PLAIN, 1: PLAIN}}))
-    assert [topic.topic_id for topic in exchange.request.topic_data] == [TOPIC]
+    translator = make_translator()
+    context = received(translator, produce_of(produce8, {"t": {4: PLAIN}, "nowhere": {0: PLAIN, 1: PLAIN}}))
+    assert [topic.topic_id for topic in context.request.topic_data] == [TOPIC]
     unknown = ErrorCode.unknown_topic_or_partition
-    assert lines(read_answer(exchange, edge.answer(exchange, produced(TOPIC, 4)))) == {
+    assert lines(read_answer(context, translator.encode_response(context, produced(TOPIC, 4)))) == {
         ("t", 4): ErrorCode.none,
         ("nowhere", 0): unknown,
         ("nowhere", 1): unknown,
@@ -98,21 +100,21 @@ def test_unknown_names_never_reach_the_node_and_are_answered_beside_its_answer()
 
 def test_a_topic_deleted_meanwhile_is_answered_by_its_name_in_words_of_its_time() -> None:
     names = Names()
-    edge = an_edge(names)
-    exchange = received(edge, produce_of(produce8, {"t": {4: PLAIN}}))
+    translator = make_translator(names)
+    context = received(translator, produce_of(produce8, {"t": {4: PLAIN}}))
     names.ids.clear()
-    answer = read_answer(exchange, edge.answer(exchange, produced(TOPIC, 4, ErrorCode.unknown_topic_id)))
+    answer = read_answer(context, translator.encode_response(context, produced(TOPIC, 4, ErrorCode.unknown_topic_id)))
     assert lines(answer) == {("t", 4): ErrorCode.unknown_topic_or_partition}
 
 
 def test_zstd_is_refused_before_version_7() -> None:
     """W12."""
-    edge = an_edge()
-    exchange = received(edge, produce_of(produce5, {"t": {0: ZSTD, 1: PLAIN}}))
-    assert [data.index for data in exchange.request.topic_data[0].partition_data] == [1]
-    answer = read_answer(exchange, edge.answer(exchange, produced(TOPIC, 1)))
+    translator = make_translator()
+    context = received(translator, produce_of(produce5, {"t": {0: ZSTD, 1: PLAIN}}))
+    assert [data.index for data in context.request.topic_data[0].partition_data] == [1]
+    answer = read_answer(context, translator.encode_response(context, produced(TOPIC, 1)))
     assert lines(answer) == {("t", 0): ErrorCode.unsupported_compression_type, ("t", 1): ErrorCode.none}
-    assert received(edge, produce_of(produce8, {"t": {0: ZSTD}})).refused == []
+    assert received(translator, produce_of(produce8, {"t": {0: ZSTD}})).refused == []
 
 
 # --- Fetch ------------------------------------------------------------------------------------------------------------
@@ -146,18 +148,18 @@ def fetched(records: bytes, error: ErrorCode = ErrorCode.none) -> fetch.FetchRes
 
 def test_a_fetch_by_names_is_served_outside_of_sessions() -> None:
     """W16: a session id of 0 in the answer is legal."""
-    request = received(an_edge(), fetch_of("t")).request
+    request = received(make_translator(), fetch_of("t")).request
     assert (request.session_epoch, request.min_bytes) == (-1, 10)
     assert [topic.topic_id for topic in request.topics] == [TOPIC]
     assert [topic.topic_id for topic in request.forgotten_topics_data] == [OTHER]
-    assert received(an_edge(), fetch_of("t", epoch=7)).request.session_epoch == 7
+    assert received(make_translator(), fetch_of("t", epoch=7)).request.session_epoch == 7
 
 
 def test_unknown_names_in_a_fetch_are_answered_at_once() -> None:
-    edge = an_edge()
-    exchange = received(edge, fetch_of("t", "nowhere"))
-    assert exchange.request.min_bytes == 0
-    answer = read_answer(exchange, edge.answer(exchange, fetched(PLAIN)))
+    translator = make_translator()
+    context = received(translator, fetch_of("t", "nowhere"))
+    assert context.request.min_bytes == 0
+    answer = read_answer(context, translator.encode_response(context, fetched(PLAIN)))
     found = {
         (topic.topic, line.partition_index): line.error_code for topic in answer.responses for line in topic.partitions
     }
@@ -166,20 +168,24 @@ def test_unknown_names_in_a_fetch_are_answered_at_once() -> None:
 
 @pytest.mark.parametrize(("version", "told"), [(4, ErrorCode.unsupported_compression_type), (11, ErrorCode.none)])
 def test_zstd_is_kept_from_consumers_that_cannot_read_it(version: int, told: ErrorCode) -> None:
-    edge = an_edge()
+    translator = make_translator()
     asked: Any = fetch_of("t")
     if version == 4:
         asked = FetchV4(replica_id=-1, max_wait=ms(1), min_bytes=1, topics=(FetchTopicV4(topic="t", partitions=()),))
-    exchange = received(edge, asked)
-    line = read_answer(exchange, edge.answer(exchange, fetched(ZSTD))).responses[0].partitions[0]
+    context = received(translator, asked)
+    line = read_answer(context, translator.encode_response(context, fetched(ZSTD))).responses[0].partitions[0]
     assert (line.error_code, line.records) == (told, ZSTD if told is ErrorCode.none else b"")
 
 
 def test_followers_of_old_have_an_id_and_no_epoch() -> None:
     asked = FetchV4(replica_id=5, max_wait=ms(1), min_bytes=1, topics=())
-    assert received(an_edge(), asked).request.replica_state == fetch.ReplicaState(replica_id=5, replica_epoch=-1)
+    assert received(make_translator(), asked).request.replica_state == fetch.ReplicaState(
+        replica_id=5, replica_epoch=-1
+    )
     newer = FetchV15(max_wait=ms(1), min_bytes=1, topics=(), forgotten_topics_data=())
-    assert received(an_edge(), newer).request.replica_state == fetch.ReplicaState(replica_id=-1, replica_epoch=-1)
+    assert received(make_translator(), newer).request.replica_state == fetch.ReplicaState(
+        replica_id=-1, replica_epoch=-1
+    )
 
 
 # --- ListOffsets, Metadata, administration ----------------------------------------------------------------------------
@@ -205,19 +211,21 @@ def test_a_timestamp_with_a_meaning_that_the_version_does_not_have_is_refused() 
 def offsets(module: Any, timestamp: int, error: ErrorCode) -> Any:
     part = module.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     topic = module.ListOffsetsTopic(name="t", partitions=(part,))
-    edge = an_edge()
+    translator = make_translator()
     timeout = {"timeout": ms(500)} if module.ListOffsetsRequest.__version__ >= 10 else {}
-    exchange = received(edge, module.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=(topic,), **timeout))
+    context = received(
+        translator, module.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=(topic,), **timeout)
+    )
     line = list_offsets.ListOffsetsPartitionResponse(partition_index=0, error_code=error, offset=12)
     response = list_offsets.ListOffsetsResponse(
         throttle_time=NO_DURATION, topics=(list_offsets.ListOffsetsTopicResponse(name="t", partitions=(line,)),)
     )
-    return read_answer(exchange, edge.answer(exchange, response)).topics[0].partitions[0]
+    return read_answer(context, translator.encode_response(context, response)).topics[0].partitions[0]
 
 
 @pytest.mark.parametrize(("asks", "told"), [(True, 0b1_1111_1010_0000), (False, -(2**31))])
 def test_what_may_be_done_with_the_cluster_was_once_told_with_the_metadata(asks: bool, told: int) -> None:
-    edge = an_edge()
+    translator = make_translator()
     asked = MetadataV10(
         topics=(),
         allow_auto_topic_creation=False,
@@ -227,41 +235,43 @@ def test_what_may_be_done_with_the_cluster_was_once_told_with_the_metadata(asks:
     answer = metadata.MetadataResponse(
         throttle_time=NO_DURATION, brokers=(), cluster_id="c", controller_id=1, topics=(), error_code=ErrorCode.none
     )
-    exchange = received(edge, asked)
-    assert read_answer(exchange, edge.answer(exchange, answer)).cluster_authorized_operations == told
+    context = received(translator, asked)
+    assert read_answer(context, translator.encode_response(context, answer)).cluster_authorized_operations == told
 
 
 def test_an_empty_metadata_request_means_all_topics_in_version_0_and_none_later() -> None:
     """W9."""
-    assert received(an_edge(), MetadataV0(topics=())).request.topics is None
-    assert received(an_edge(), MetadataV1(topics=())).request.topics == ()
-    assert received(an_edge(), MetadataV1(topics=None)).request.topics is None
-    assert received(an_edge(), MetadataV1(topics=None)).request.allow_auto_topic_creation is True
+    assert received(make_translator(), MetadataV0(topics=())).request.topics is None
+    assert received(make_translator(), MetadataV1(topics=())).request.topics == ()
+    assert received(make_translator(), MetadataV1(topics=None)).request.topics is None
+    assert received(make_translator(), MetadataV1(topics=None)).request.allow_auto_topic_creation is True
 
 
 def test_topics_to_delete_by_name() -> None:
-    request = received(an_edge(), DeleteTopicsV5(topic_names=("a", "b"), timeout=ms(1))).request
+    request = received(make_translator(), DeleteTopicsV5(topic_names=("a", "b"), timeout=ms(1))).request
     assert [(topic.name, topic.topic_id) for topic in request.topics] == [("a", None), ("b", None)]
 
 
 def test_a_fenced_producer_is_told_so_in_words_of_the_version() -> None:
-    edge = an_edge()
-    exchange = received(edge, InitV3(transactional_id=None, transaction_timeout=ms(1)))
+    translator = make_translator()
+    context = received(translator, InitV3(transactional_id=None, transaction_timeout=ms(1)))
     response = init_producer_id.InitProducerIdResponse(
         throttle_time=NO_DURATION, error_code=ErrorCode.producer_fenced, producer_epoch=0
     )
-    assert edge.downgrade(exchange, response).error_code is ErrorCode.invalid_producer_epoch
+    assert translator.downgrade(context, response).error_code is ErrorCode.invalid_producer_epoch
 
 
 def test_the_bytes_of_api_versions_follow_what_the_node_says() -> None:
-    edge = an_edge()
-    exchange = received(edge, api_versions.ApiVersionsRequest(client_software_name="c", client_software_version="1"))
+    translator = make_translator()
+    context = received(
+        translator, api_versions.ApiVersionsRequest(client_software_name="c", client_software_version="1")
+    )
     for high in (3, 3, 4):
         line = api_versions.ApiVersion(api_key=1, min_version=0, max_version=high)
         response = api_versions.ApiVersionsResponse(
             error_code=ErrorCode.none, api_keys=(line,), throttle_time=NO_DURATION
         )
-        assert read_answer(exchange, edge.answer(exchange, response)) == response
+        assert read_answer(context, translator.encode_response(context, response)) == response
 
 
 # --- groups -----------------------------------------------------------------------------------------------------------
@@ -269,14 +279,14 @@ def test_the_bytes_of_api_versions_follow_what_the_node_says() -> None:
 
 @pytest.mark.parametrize("asked", [FindV0(key="g"), FindV3(key="g", key_type=0)])
 def test_one_coordinator_is_asked_for_and_answered_as_a_batch_of_one(asked: Any) -> None:
-    edge = an_edge()
-    exchange = received(edge, asked)
-    assert (exchange.request.coordinator_keys, exchange.request.key_type) == (("g",), 0)
+    translator = make_translator()
+    context = received(translator, asked)
+    assert (context.request.coordinator_keys, context.request.key_type) == (("g",), 0)
     found = find_coordinator.Coordinator(
         key="g", node_id=2, host="h", port=9, error_code=ErrorCode.none, error_message=None
     )
     response = find_coordinator.FindCoordinatorResponse(throttle_time=NO_DURATION, coordinators=(found,))
-    answer = read_answer(exchange, edge.answer(exchange, response))
+    answer = read_answer(context, translator.encode_response(context, response))
     assert (answer.node_id, answer.host, answer.port, answer.error_code) == (2, "h", 9, ErrorCode.none)
 
 
@@ -293,42 +303,42 @@ def offset_answer(error: ErrorCode) -> offset_fetch.OffsetFetchResponse:
 
 @pytest.mark.parametrize("module", [offset_fetch1, offset_fetch7])
 def test_offsets_of_one_group_are_asked_for_and_answered_as_a_batch_of_one(module: Any) -> None:
-    edge = an_edge()
+    translator = make_translator()
     topic = module.OffsetFetchRequestTopic(name="t", partition_indexes=(1,))
-    exchange = received(edge, module.OffsetFetchRequest(group_id="g", topics=(topic,)))
-    group = exchange.request.groups[0]
+    context = received(translator, module.OffsetFetchRequest(group_id="g", topics=(topic,)))
+    group = context.request.groups[0]
     assert (group.group_id, group.topics[0].name, group.topics[0].partition_indexes) == ("g", "t", (1,))
-    answer = read_answer(exchange, edge.answer(exchange, offset_answer(ErrorCode.none)))
+    answer = read_answer(context, translator.encode_response(context, offset_answer(ErrorCode.none)))
     assert answer.topics[0].partitions[0].committed_offset == 44
 
 
 def test_all_offsets_of_a_group_are_asked_for_with_null() -> None:
-    request = received(an_edge(), offset_fetch7.OffsetFetchRequest(group_id="g", topics=None)).request
+    request = received(make_translator(), offset_fetch7.OffsetFetchRequest(group_id="g", topics=None)).request
     assert request.groups[0].topics is None
 
 
 def test_the_error_of_a_group_is_told_where_the_version_has_room_for_it() -> None:
-    edge = an_edge()
+    translator = make_translator()
     for module, where in ((offset_fetch1, "line"), (offset_fetch7, "top")):
         topic = module.OffsetFetchRequestTopic(name="t", partition_indexes=(1,))
-        exchange = received(edge, module.OffsetFetchRequest(group_id="g", topics=(topic,)))
-        answer = read_answer(exchange, edge.answer(exchange, offset_answer(ErrorCode.not_coordinator)))
+        context = received(translator, module.OffsetFetchRequest(group_id="g", topics=(topic,)))
+        answer = read_answer(context, translator.encode_response(context, offset_answer(ErrorCode.not_coordinator)))
         told = answer.error_code if where == "top" else answer.topics[0].partitions[0].error_code
         assert told is ErrorCode.not_coordinator
 
 
 def test_a_join_of_version_0_has_one_timeout_for_both() -> None:
     asked = JoinV0(group_id="g", session_timeout=ms(7000), member_id="", protocol_type="consumer", protocols=())
-    assert received(an_edge(), asked).request.rebalance_timeout == ms(7000)
+    assert received(make_translator(), asked).request.rebalance_timeout == ms(7000)
 
 
 def test_a_member_that_leaves_alone_hears_its_own_error() -> None:
-    edge = an_edge()
-    exchange = received(edge, LeaveV2(group_id="g", member_id="m"))
-    assert [member.member_id for member in exchange.request.members] == ["m"]
+    translator = make_translator()
+    context = received(translator, LeaveV2(group_id="g", member_id="m"))
+    assert [member.member_id for member in context.request.members] == ["m"]
     member = leave_group.MemberResponse(member_id="m", group_instance_id=None, error_code=ErrorCode.unknown_member_id)
     response = leave_group.LeaveGroupResponse(throttle_time=NO_DURATION, error_code=ErrorCode.none, members=(member,))
-    assert read_answer(exchange, edge.answer(exchange, response)).error_code is ErrorCode.unknown_member_id
+    assert read_answer(context, translator.encode_response(context, response)).error_code is ErrorCode.unknown_member_id
 
 
 # --- OffsetCommit -----------------------------------------------------------------------------------------------------
@@ -338,7 +348,7 @@ def test_a_member_that_leaves_alone_hears_its_own_error() -> None:
 def test_a_retention_time_that_only_old_versions_have_reaches_the_node(version: int) -> None:
     kind = codec.request_type(8, version)
     asked = kind(group_id="g", generation_id_or_member_epoch=-1, member_id="", retention_time=ms(77), topics=())
-    request = received(an_edge(), asked).request
+    request = received(make_translator(), asked).request
     assert isinstance(request, offset_commit.OffsetCommitRequest)
     assert request.retention_ms == 77  # type: ignore[attr-defined]
 
@@ -346,4 +356,4 @@ def test_a_retention_time_that_only_old_versions_have_reaches_the_node(version: 
 def test_versions_without_a_retention_time_have_none() -> None:
     kind = codec.request_type(8, 5)
     asked = kind(group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=())
-    assert type(received(an_edge(), asked).request) is offset_commit.OffsetCommitRequest
+    assert type(received(make_translator(), asked).request) is offset_commit.OffsetCommitRequest

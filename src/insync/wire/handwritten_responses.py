@@ -49,7 +49,7 @@ _PRODUCE_LINES = {
 _LEADER = Struct(">bbiib")
 
 
-def produce_response(response: Any, version: int, correlation_id: int, name_of: NameOf) -> Pieces | None:
+def encode_produce(response: Any, version: int, correlation_id: int, name_of: NameOf) -> Pieces | None:
     """Produce v3 to v13."""
     flexible = version >= PRODUCE_FLEXIBLE
     if version >= 10 and response.node_endpoints:
@@ -137,7 +137,7 @@ _DEFAULTS = {field.name: field.default for field in fields(fetch.PartitionData)}
 _NO_EPOCH, _NO_LEADER, _NO_SNAPSHOT = (_DEFAULTS[n] for n in ("diverging_epoch", "current_leader", "snapshot_id"))
 
 
-def fetch_response(response: Any, version: int, correlation_id: int, name_of: NameOf) -> Pieces | None:
+def encode_fetch(response: Any, version: int, correlation_id: int, name_of: NameOf) -> Pieces | None:
     """Fetch v4 to v18."""
     flexible = version >= FETCH_FLEXIBLE
     if version >= 16 and response.node_endpoints:

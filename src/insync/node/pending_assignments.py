@@ -16,7 +16,7 @@ STEP = 16
 """Roles taken up in one step. Making a log's directory and files takes longest: a millisecond or two on a busy disk."""
 
 
-class Backlog:
+class PendingAssignments:
     __slots__ = ("_forgotten", "_waiting")
 
     def __init__(self) -> None:

@@ -8,12 +8,12 @@ from uuid import UUID
 from node_harness import Net, create_request, delete_request, three_brokers
 
 from insync.metadata.partition import Partition
-from insync.node import backlog
-from insync.node.backlog import Backlog
+from insync.node import pending_assignments
+from insync.node.pending_assignments import PendingAssignments
 from insync.sansio import Timer
 
 TOPIC_ID = UUID(int=5)
-MANY = 3 * backlog.STEP
+MANY = 3 * pending_assignments.STEP
 
 
 def partition(index: int, **fields: object) -> Partition:
@@ -31,16 +31,16 @@ def partition(index: int, **fields: object) -> Partition:
 
 
 def test_a_step_takes_the_oldest_and_no_more_than_so_many() -> None:
-    waiting = Backlog()
+    waiting = PendingAssignments()
     waiting.add([partition(index) for index in range(MANY)], [])
     first, gone, _ = waiting.take()
-    assert ([each.index for each in first], gone) == (list(range(backlog.STEP)), [])
+    assert ([each.index for each in first], gone) == (list(range(pending_assignments.STEP)), [])
     assert waiting
 
 
 def test_of_a_partition_that_changes_again_only_where_it_stands_then_counts() -> None:
     """Q7"""
-    waiting = Backlog()
+    waiting = PendingAssignments()
     waiting.add([partition(0), partition(1)], [])
     waiting.add([partition(0, leader=2, leader_epoch=1)], [])
     waiting.add([], [(TOPIC_ID, 1)])
@@ -51,7 +51,7 @@ def test_of_a_partition_that_changes_again_only_where_it_stands_then_counts() ->
 
 def test_what_a_snapshot_no_longer_has_is_set_aside_unless_its_deletion_is_known() -> None:
     """B9"""
-    waiting = Backlog()
+    waiting = PendingAssignments()
     waiting.add([partition(0)], [], [(TOPIC_ID, 1), (TOPIC_ID, 2), (TOPIC_ID, 0)])
     waiting.add([], [(TOPIC_ID, 2)])
     taken, gone, forgotten = waiting.take()
@@ -75,12 +75,12 @@ def test_metadata_counts_as_applied_when_every_role_is_taken_up() -> None:
     net = three_brokers().up()
     before = offset_told(net, 2)
     net.ask(1, create_request("t", (1, 2), MANY))
-    assert (roles(net, 2), offset_told(net, 2)) == (backlog.STEP, before)
+    assert (roles(net, 2), offset_told(net, 2)) == (pending_assignments.STEP, before)
     while roles(net, 2) < MANY:
         assert offset_told(net, 2) == before
         assert net.nodes[2].next_deadline() == net.now, "the rest has its turn at once"
         net.carry(net.nodes[2], net.step(2, Timer()))
-    assert offset_told(net, 2) == net.nodes[2].publisher.applied - 1
+    assert offset_told(net, 2) == net.nodes[2].metadata_loader.applied - 1
 
 
 def test_a_broker_that_comes_back_stays_fenced_until_it_has_taken_up_its_roles() -> None:
@@ -113,8 +113,8 @@ def test_a_topic_that_goes_before_its_roles_are_taken_up_leaves_nothing() -> Non
 def test_many_logs_are_deleted_with_one_wait_for_the_disk() -> None:
     """T7"""
     net = three_brokers().up()
-    net.create("t", (1, 2), backlog.STEP)
+    net.create("t", (1, 2), pending_assignments.STEP)
     before = net.disks[2].syncs
     net.delete("t")
     assert roles(net, 2) == 0
-    assert net.disks[2].syncs - before < backlog.STEP
+    assert net.disks[2].syncs - before < pending_assignments.STEP

@@ -1,4 +1,4 @@
-"""Metadata, ListOffsets and the calls that administrators make: what versions changed besides adding fields."""
+"""Metadata, ListOffsets and administration: what versions changed besides adding fields."""
 
 from __future__ import annotations
 
@@ -7,32 +7,25 @@ from typing import Any
 
 from insync.wire import operations
 from insync.wire.convert import convert, item_type
-from insync.wire.edge.exchange import Exchange, TopicNames
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import delete_topics, list_offsets
-
-LIST_OFFSETS = 2
-METADATA = 3
-API_VERSIONS = 18
-DELETE_TOPICS = 20
-INIT_PRODUCER_ID = 22
-UPDATE_FEATURES = 57
+from insync.wire.versions.context import RequestContext, TopicNames
 
 _UPGRADE = 1
 _SAFE_DOWNGRADE = 2
 _UNDERSTOOD_SINCE = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
-"""Special timestamps of ListOffsets, and the version that brought each."""
+"""Special timestamps of ListOffsets, and the version that introduced each."""
 _OFFSET_NOT_AVAILABLE_SINCE = 5
 
 
 # --- ListOffsets ---
 
 
-def downgrade_list_offsets(response: Any, target: Any, exchange: Exchange, names: TopicNames) -> Any:
+def downgrade_list_offsets(response: Any, target: Any, context: RequestContext, names: TopicNames) -> Any:
     version = target.__version__
     special = {
         (topic.name, partition.partition_index): partition.timestamp
-        for topic in exchange.asked.topics
+        for topic in context.client_request.topics
         for partition in topic.partitions
         if partition.timestamp < 0 and version < _UNDERSTOOD_SINCE.get(partition.timestamp, version + 1)
     }
@@ -68,16 +61,16 @@ def _offset_line(line: Any, is_unknown: bool, version: int) -> Any:
 # --- Metadata ---
 
 
-def upgrade_metadata(asked: Any, canonical: Any, exchange: Exchange, names: TopicNames) -> Any:
+def upgrade_metadata(request: Any, pinned: Any, context: RequestContext, names: TopicNames) -> Any:
     """W9: version 0 has no null, and means all topics by an empty list."""
-    if asked.__version__ == 0 and not asked.topics:
-        return convert(asked, canonical, topics=None)
-    return convert(asked, canonical)
+    if request.__version__ == 0 and not request.topics:
+        return convert(request, pinned, topics=None)
+    return convert(request, pinned)
 
 
-def downgrade_metadata(response: Any, target: Any, exchange: Exchange, names: TopicNames) -> Any:
-    """What one may do with the cluster was told here by versions 8 to 10; later it is DescribeCluster's to tell."""
-    if getattr(exchange.asked, "include_cluster_authorized_operations", False):
+def downgrade_metadata(response: Any, target: Any, context: RequestContext, names: TopicNames) -> Any:
+    """Versions 8 to 10 have the operations allowed on the cluster; later they are in DescribeCluster."""
+    if getattr(context.client_request, "include_cluster_authorized_operations", False):
         return convert(response, target, cluster_authorized_operations=operations.ON_CLUSTER)
     return convert(response, target)
 
@@ -85,28 +78,28 @@ def downgrade_metadata(response: Any, target: Any, exchange: Exchange, names: To
 # --- ApiVersions ---
 
 
-def downgrade_api_versions(response: Any, target: Any, exchange: Exchange, names: TopicNames) -> Any:
-    """Clients of version 3 fail to read a feature whose lowest level is 0, so they are not told of it."""
+def downgrade_api_versions(response: Any, target: Any, context: RequestContext, names: TopicNames) -> Any:
+    """Clients of version 3 fail to read a feature whose lowest level is 0, so it is left out."""
     if target.__version__ < 4 and response.supported_features:
-        told = tuple([feature for feature in response.supported_features if feature.min_version > 0])
-        response = replace(response, supported_features=told)
+        readable = tuple([feature for feature in response.supported_features if feature.min_version > 0])
+        response = replace(response, supported_features=readable)
     return convert(response, target)
 
 
 # --- DeleteTopics ---
 
 
-def upgrade_delete_topics(asked: Any, canonical: Any, exchange: Exchange, names: TopicNames) -> Any:
-    if asked.__version__ >= 6:
-        return convert(asked, canonical)
-    topics = tuple([delete_topics.DeleteTopicState(name=name, topic_id=None) for name in asked.topic_names])
-    return convert(asked, canonical, topics=topics)
+def upgrade_delete_topics(request: Any, pinned: Any, context: RequestContext, names: TopicNames) -> Any:
+    if request.__version__ >= 6:
+        return convert(request, pinned)
+    topics = tuple([delete_topics.DeleteTopicState(name=name, topic_id=None) for name in request.topic_names])
+    return convert(request, pinned, topics=topics)
 
 
 # --- InitProducerId ---
 
 
-def downgrade_init_producer_id(response: Any, target: Any, exchange: Exchange, names: TopicNames) -> Any:
+def downgrade_init_producer_id(response: Any, target: Any, context: RequestContext, names: TopicNames) -> Any:
     if target.__version__ < 4 and response.error_code is ErrorCode.producer_fenced:
         response = replace(response, error_code=ErrorCode.invalid_producer_epoch)
     return convert(response, target)
@@ -115,29 +108,29 @@ def downgrade_init_producer_id(response: Any, target: Any, exchange: Exchange, n
 # --- UpdateFeatures ---
 
 
-def upgrade_update_features(asked: Any, canonical: Any, exchange: Exchange, names: TopicNames) -> Any:
-    """Version 0 has a flag where later ones say which way they mean to go."""
-    if asked.__version__ > 0:
-        return convert(asked, canonical)
-    update_type = item_type(canonical, "feature_updates")
+def upgrade_update_features(request: Any, pinned: Any, context: RequestContext, names: TopicNames) -> Any:
+    """Version 0 has a flag for downgrades; later versions have the type of the upgrade."""
+    if request.__version__ > 0:
+        return convert(request, pinned)
+    update_type = item_type(pinned, "feature_updates")
     updates = tuple(
         [
             convert(update, update_type, upgrade_type=_SAFE_DOWNGRADE if update.allow_downgrade else _UPGRADE)
-            for update in asked.feature_updates
+            for update in request.feature_updates
         ]
     )
-    return convert(asked, canonical, feature_updates=updates)
+    return convert(request, pinned, feature_updates=updates)
 
 
-def downgrade_update_features(response: Any, target: Any, exchange: Exchange, names: TopicNames) -> Any:
-    """Before version 2 every feature has a line of its own; since then all of them share one result."""
+def downgrade_update_features(response: Any, target: Any, context: RequestContext, names: TopicNames) -> Any:
+    """Before version 2 every feature has a result of its own; since then all share one."""
     if target.__version__ >= 2 or type(response).__version__ < 2:
         return convert(response, target)
     line = item_type(target, "results")
     results = tuple(
         [
             line(feature=update.feature, error_code=response.error_code, error_message=response.error_message)
-            for update in exchange.asked.feature_updates
+            for update in context.client_request.feature_updates
         ]
     )
     return convert(response, target, results=results)

@@ -14,7 +14,7 @@ from struct import error as StructError  # noqa: N812  an exception
 from typing import Any
 from uuid import UUID
 
-from insync.wire.errors import MalformedFrame
+from insync.wire.errors import MalformedFrameError
 from insync.wire.messages import fetch, produce
 from insync.wire.types import ms, uuid_from
 from insync.wire.varint import read_uvarint
@@ -29,7 +29,7 @@ PRODUCE_BY_ID = 13
 FETCH_BY_STATE = 15
 """The first that tells a follower by its tags."""
 
-_ODD = (IndexError, StructError, UnicodeDecodeError, MalformedFrame)
+_DECLINED = (IndexError, StructError, UnicodeDecodeError, MalformedFrameError)
 _PRODUCE = Struct(">hhii")
 _FLEXIBLE_PRODUCE = Struct(">bbhiB")
 _I16 = Struct(">h")
@@ -38,25 +38,25 @@ _I32_PAIR = Struct(">ii")
 _UUID_SIZE = 16
 
 
-class _Odd(MalformedFrame):
+class _UnusualError(MalformedFrameError):
     """Not for reading by hand."""
 
 
-def produce_request(frame: bytes, pos: int, version: int, id_of: IdOf) -> produce.ProduceRequest | None:
+def decode_produce(frame: bytes, pos: int, version: int, id_of: IdOf) -> produce.ProduceRequest | None:
     """`pos`: where the header's client id ends."""
     if version < PRODUCE_ZSTD:
         return None
     read = _flexible_produce if version >= PRODUCE_FLEXIBLE else _plain_produce
     try:
         return read(frame, pos, version, id_of)
-    except _ODD:
+    except _DECLINED:
         return None
 
 
 def _plain_produce(frame: bytes, pos: int, version: int, id_of: IdOf) -> produce.ProduceRequest:
     transactional, acks, timeout, count = _PRODUCE.unpack_from(frame, pos)
     if transactional != -1 or count < 0:
-        raise _Odd
+        raise _UnusualError
     pos += _PRODUCE.size
     topics = []
     for _ in range(count):
@@ -65,13 +65,13 @@ def _plain_produce(frame: bytes, pos: int, version: int, id_of: IdOf) -> produce
         lines = []
         (partitions,) = _I32.unpack_from(frame, end)
         if topic_id is None or partitions < 0:
-            raise _Odd
+            raise _UnusualError
         pos = end + 4
         for _ in range(partitions):
             index, size = _I32_PAIR.unpack_from(frame, pos)
             pos += 8
             if size < 0:
-                raise _Odd
+                raise _UnusualError
             lines.append(produce.PartitionProduceData(index=index, records=frame[pos : pos + size]))
             pos += size
         topics.append(produce.TopicProduceData(topic_id=topic_id, partition_data=tuple(lines)))
@@ -82,7 +82,7 @@ def _flexible_produce(frame: bytes, pos: int, version: int, id_of: IdOf) -> prod
     """Counts and names have lengths of one byte, as good as always; see `_short`."""
     tags, transactional, acks, timeout, count = _FLEXIBLE_PRODUCE.unpack_from(frame, pos)
     if tags or transactional:
-        raise _Odd
+        raise _UnusualError
     pos += _FLEXIBLE_PRODUCE.size
     topics = []
     for _ in range(_short(count)):
@@ -99,21 +99,21 @@ def _flexible_produce(frame: bytes, pos: int, version: int, id_of: IdOf) -> prod
             size, pos = read_uvarint(frame, pos + 4)
             end = pos + size - 1
             if size == 0 or frame[end]:  # the latter is the byte of the line's tags
-                raise _Odd
+                raise _UnusualError
             lines.append(produce.PartitionProduceData(index=index, records=frame[pos:end]))
             pos = end + 1
         if topic_id is None or frame[pos]:
-            raise _Odd
+            raise _UnusualError
         pos += 1
         topics.append(produce.TopicProduceData(topic_id=topic_id, partition_data=tuple(lines)))
     if frame[pos]:
-        raise _Odd
+        raise _UnusualError
     return _produce(frame, pos + 1, acks, timeout, topics)
 
 
 def _produce(frame: bytes, end: int, acks: int, timeout: int, topics: list[Any]) -> produce.ProduceRequest:
     if end != len(frame):
-        raise _Odd
+        raise _UnusualError
     return produce.ProduceRequest(transactional_id=None, acks=acks, timeout=ms(timeout), topic_data=tuple(topics))
 
 
@@ -128,27 +128,27 @@ _REPLICA_TAG = (1, 1, 13)
 """One tag, the second, with so many bytes."""
 
 
-def fetch_request(frame: bytes, pos: int, version: int, id_of: IdOf) -> fetch.FetchRequest | None:
+def decode_fetch(frame: bytes, pos: int, version: int, id_of: IdOf) -> fetch.FetchRequest | None:
     """`pos`: where the header's client id ends."""
     if version < FETCH_BY_STATE:
         return None
     try:
         return _fetch(frame, pos)
-    except _ODD:
+    except _DECLINED:
         return None
 
 
 def _fetch(frame: bytes, pos: int) -> fetch.FetchRequest:
     tags, max_wait, min_bytes, max_bytes, isolation, session_id, session_epoch, count = _FETCH.unpack_from(frame, pos)
     if tags:
-        raise _Odd
+        raise _UnusualError
     pos += _FETCH.size
     topics = []
     for _ in range(_short(count)):
         topic, pos = _fetch_topic(frame, pos)
         topics.append(topic)
     if frame[pos : pos + 2] != _NOTHING_MORE:
-        raise _Odd
+        raise _UnusualError
     return fetch.FetchRequest(
         replica_state=_fetcher(frame, pos + 2),
         max_wait=ms(max_wait),
@@ -171,7 +171,7 @@ def _fetch_topic(frame: bytes, pos: int) -> tuple[fetch.FetchTopic, int]:
     for _ in range(count):
         partition, leader_epoch, offset, last_epoch, log_start, most, tags = _PARTITION.unpack_from(frame, pos)
         if tags:
-            raise _Odd
+            raise _UnusualError
         pos += _PARTITION.size
         lines.append(
             fetch.FetchPartition(
@@ -184,7 +184,7 @@ def _fetch_topic(frame: bytes, pos: int) -> tuple[fetch.FetchTopic, int]:
             )
         )
     if topic_id is None or frame[pos]:
-        raise _Odd
+        raise _UnusualError
     return fetch.FetchTopic(topic_id=topic_id, partitions=tuple(lines)), pos + 1
 
 
@@ -194,7 +194,7 @@ def _fetcher(frame: bytes, pos: int) -> fetch.ReplicaState:
         return _replica_state(-1, -1)
     *tag, replica_id, replica_epoch, tags = _REPLICA.unpack_from(frame, pos)
     if tuple(tag) != _REPLICA_TAG or tags or pos + _REPLICA.size != len(frame):
-        raise _Odd
+        raise _UnusualError
     return _replica_state(replica_id, replica_epoch)
 
 
@@ -209,5 +209,5 @@ def _replica_state(replica_id: int, replica_epoch: int) -> fetch.ReplicaState:
 def _short(encoded: int) -> int:
     """A length or a count from the only byte that it has; null, and what takes more bytes, is not for here."""
     if not 0 < encoded < 0x80:
-        raise _Odd
+        raise _UnusualError
     return encoded - 1

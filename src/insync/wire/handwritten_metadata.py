@@ -10,7 +10,7 @@ from functools import cache
 from struct import Struct
 from typing import Any
 
-from insync.wire.fast import NameOf, Pieces
+from insync.wire.handwritten_responses import NameOf, Pieces
 from insync.wire.types import ZERO_UUID, millis
 from insync.wire.varint import append_uvarint
 
@@ -25,7 +25,7 @@ _I16 = Struct(">h")
 _I32 = Struct(">i")
 
 
-def metadata_response(response: Any, version: int, correlation_id: int, name_of: NameOf) -> Pieces | None:
+def encode_metadata(response: Any, version: int, correlation_id: int, name_of: NameOf) -> Pieces | None:
     """Metadata v11 to v13."""
     if version < LOWEST or (version < NULLABLE_NAMES and any(topic.name is None for topic in response.topics)):
         return None

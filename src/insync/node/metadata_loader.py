@@ -23,7 +23,7 @@ from insync.wire import metadata_records
 from insync.wire.metadata_records import MetadataRecord
 
 
-class Publisher:
+class MetadataLoader:
     def __init__(
         self,
         node_id: int,

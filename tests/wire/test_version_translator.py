@@ -1,4 +1,4 @@
-"""Clients of every version at the edge: what reaches the node is the node's version, what goes back is theirs."""
+"""Clients of every version at the translator: what reaches the node is the node's version, what goes back is theirs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from io import BytesIO
 from typing import Any
 
 import pytest
-from edge_world import SERVED, TYPES, VERSIONS, an_edge, read_answer, received
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_writer
 from kio.static.primitive import Records, i64Timedelta
+from translator_harness import SERVED, TYPES, VERSIONS, make_translator, read_answer, received
 
-from insync.wire import codec, entities, writing
+from insync.wire import codec, entities, writer
 from insync.wire.convert import convert
-from insync.wire.errors import ErrorCode, MalformedFrame, UnknownApi
+from insync.wire.errors import ErrorCode, MalformedFrameError, UnknownApiError
 from insync.wire.messages import api_versions, fetch, metadata, vote
 from insync.wire.types import ms
 
@@ -31,11 +31,11 @@ FEW = settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_request_of_any_version_reaches_the_node_in_its_own(key: int, version: int, data: st.DataObject) -> None:
     asked = data.draw(st.from_type(codec.request_type(key, version)))
-    exchange = received(an_edge(), asked)
-    assert isinstance(exchange.request, TYPES[key])
-    assert entities.decode(TYPES[key], entities.encode(exchange.request))
+    context = received(make_translator(), asked)
+    assert isinstance(context.request, TYPES[key])
+    assert entities.decode(TYPES[key], entities.encode(context.request))
     assert entities.encode(asked) == written_by_kio(asked)
-    assert (exchange.header.api_version, exchange.header.client_id) == (version, "client")
+    assert (context.header.api_version, context.header.client_id) == (version, "client")
 
 
 @pytest.mark.parametrize(("key", "version"), EVERY)
@@ -44,14 +44,14 @@ def test_any_request_of_any_version_reaches_the_node_in_its_own(key: int, versio
 def test_any_answer_of_the_node_reaches_the_client_in_the_version_it_asked(
     key: int, version: int, data: st.DataObject
 ) -> None:
-    edge = an_edge()
-    exchange = received(edge, data.draw(st.from_type(codec.request_type(key, version))))
+    translator = make_translator()
+    context = received(translator, data.draw(st.from_type(codec.request_type(key, version))))
     response = data.draw(st.from_type(codec.response_type_of(TYPES[key])))
-    told = edge.downgrade(exchange, response)
+    told = translator.downgrade(context, response)
     assert type(told) is codec.response_type(key, version)
-    assert written_by_kio(read_answer(exchange, edge.answer(exchange, response))) == written_by_kio(told)
+    assert written_by_kio(read_answer(context, translator.encode_response(context, response))) == written_by_kio(told)
     older = codec.response_type(key, version)
-    assert writing.encode_as(response, older) == written_by_kio(convert(response, older))
+    assert writer.encode_as(response, older) == written_by_kio(convert(response, older))
 
 
 def written_by_kio(entity: Any) -> bytes:
@@ -84,7 +84,7 @@ def _sample(cls: Any) -> Any:
 def test_bytes_after_a_request_are_ignored_as_kafka_does() -> None:
     """W4: librdkafka 2.16 asks for all topics in Metadata v13 with a null of one byte where it counted on four."""
     frame = bytes.fromhex("0003000d00000003000772646b61666b610000000000010000")
-    request = an_edge().receive(frame).request
+    request = make_translator().receive(frame).request
     assert request.topics is None
     assert not request.allow_auto_topic_creation
 
@@ -96,35 +96,35 @@ def test_bytes_after_a_request_are_ignored_as_kafka_does() -> None:
 def test_produce_is_advertised_from_version_0_and_served_from_version_3(version: int) -> None:
     """W3: old librdkafka compresses only for brokers whose Produce begins at 0."""
     assert SERVED[0] == (0, 13)
-    with pytest.raises(UnknownApi):
-        an_edge().receive(b"\x00\x00" + version.to_bytes(2, "big") + bytes(40))
+    with pytest.raises(UnknownApiError):
+        make_translator().receive(b"\x00\x00" + version.to_bytes(2, "big") + bytes(40))
 
 
 def test_a_version_outside_the_advertised_range_is_unknown_though_it_has_a_schema() -> None:
     frame = codec.encode_request(
         codec.request_type(1, 18)(max_wait=ms(1), min_bytes=1, topics=(), forgotten_topics_data=()), 1, "c"
     )
-    with pytest.raises(UnknownApi):
-        an_edge().receive(frame)
+    with pytest.raises(UnknownApiError):
+        make_translator().receive(frame)
 
 
 def test_nodes_speak_their_own_version_through_the_same_edge() -> None:
     request = vote.VoteRequest(cluster_id="c", voter_id=1, topics=())
-    assert received(an_edge(), request).request == request
+    assert received(make_translator(), request).request == request
 
 
 def test_an_api_that_the_node_does_not_take_is_unknown() -> None:
-    with pytest.raises(UnknownApi):
-        an_edge().receive(b"\x00\x47\x00\x00" + bytes(30))  # 71: telemetry
+    with pytest.raises(UnknownApiError):
+        make_translator().receive(b"\x00\x47\x00\x00" + bytes(30))  # 71: telemetry
 
 
 @pytest.mark.parametrize("version", [5, 99, 32767])
 def test_api_versions_of_an_unknown_version_is_answered_in_version_0(version: int) -> None:
     """W1: error 35 and the range to choose from."""
-    edge = an_edge()
-    exchange = edge.receive(b"\x00\x12" + version.to_bytes(2, "big") + b"\x00\x00\x00\x09\xff\xff" + b"?" * 20)
-    assert exchange.request is None
-    answer = read_answer(exchange, edge.answer(exchange, None))
+    translator = make_translator()
+    context = translator.receive(b"\x00\x12" + version.to_bytes(2, "big") + b"\x00\x00\x00\x09\xff\xff" + b"?" * 20)
+    assert context.request is None
+    answer = read_answer(context, translator.encode_response(context, None))
     assert answer.error_code is ErrorCode.unsupported_version
     assert [(line.api_key, line.min_version, line.max_version) for line in answer.api_keys] == [(18, 0, 4)]
 
@@ -138,10 +138,10 @@ def test_features_from_level_0_are_not_told_to_clients_of_before_version_4() -> 
     response = api_versions.ApiVersionsResponse(
         error_code=ErrorCode.none, api_keys=(), throttle_time=ms(0), supported_features=features
     )
-    edge = an_edge()
+    translator = make_translator()
     for version, told in ((3, ["b"]), (4, ["a", "b"])):
         asked = codec.request_type(18, version)(client_software_name="c", client_software_version="1")
-        answer = edge.downgrade(received(edge, asked), response)
+        answer = translator.downgrade(received(translator, asked), response)
         assert [feature.name for feature in answer.supported_features] == told
 
 
@@ -168,11 +168,11 @@ def test_damaged_requests_are_a_request_or_malformed(data: st.DataObject, where:
 def _survives(frame: bytes) -> None:
     """Either a request that the node can take, whole and with every field in place, or the one kind of complaint."""
     try:
-        exchange = an_edge().receive(frame)
-    except MalformedFrame:
+        context = make_translator().receive(frame)
+    except MalformedFrameError:
         return
-    if exchange.request is not None:
-        entities.encode(exchange.request)
+    if context.request is not None:
+        entities.encode(context.request)
 
 
 def test_a_null_that_the_older_schema_does_not_know_becomes_empty() -> None:

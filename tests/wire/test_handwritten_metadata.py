@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from insync.wire import codec, frames
 from insync.wire.convert import convert
 from insync.wire.errors import ErrorCode
-from insync.wire.fast_metadata import FEW, LOWEST, metadata_response
+from insync.wire.handwritten_metadata import FEW, LOWEST, encode_metadata
 from insync.wire.messages import metadata as api
 from insync.wire.types import ms
 
@@ -76,7 +76,7 @@ def answer(name: str | None, *partitions: Any) -> Any:
 @pytest.mark.parametrize("version", [11, 12, 13])
 @given(response=RESPONSES)
 def test_it_is_byte_for_byte_what_the_general_way_gives(version: int, response: Any) -> None:
-    pieces = metadata_response(response, version, 7, lambda _: "")
+    pieces = encode_metadata(response, version, 7, lambda _: "")
     if pieces is None:
         assert version < 12
         assert any(topic.name is None for topic in response.topics)
@@ -85,7 +85,7 @@ def test_it_is_byte_for_byte_what_the_general_way_gives(version: int, response: 
 
 
 def test_what_is_seldom_is_declined() -> None:
-    assert metadata_response(answer("t"), LOWEST - 1, 7, lambda _: "") is None
-    assert metadata_response(answer(None), LOWEST, 7, lambda _: "") is None
-    assert metadata_response(answer("t", partition(FEW + 1)), 13, 7, lambda _: "") is None
-    assert metadata_response(answer("t", partition(FEW)), 13, 7, lambda _: "") is not None
+    assert encode_metadata(answer("t"), LOWEST - 1, 7, lambda _: "") is None
+    assert encode_metadata(answer(None), LOWEST, 7, lambda _: "") is None
+    assert encode_metadata(answer("t", partition(FEW + 1)), 13, 7, lambda _: "") is None
+    assert encode_metadata(answer("t", partition(FEW)), 13, 7, lambda _: "") is not None

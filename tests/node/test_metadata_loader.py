@@ -11,7 +11,7 @@ from node_harness import Net, config, create_request, three_brokers
 from insync.metadata.image import Image
 from insync.metadata.snapshot import to_records
 from insync.node.config import BROKER
-from insync.node.publisher import Publisher
+from insync.node.metadata_loader import MetadataLoader
 from insync.wire import metadata_records as records
 
 TOPIC_ID = UUID(int=0x70)
@@ -19,7 +19,7 @@ ME = 1
 
 
 class Log:
-    """What a publisher needs of the quorum: committed payloads, one per offset."""
+    """What a metadata_loader needs of the quorum: committed payloads, one per offset."""
 
     def __init__(self) -> None:
         self.payloads: list[bytes] = []
@@ -77,46 +77,46 @@ def change(index: int = 0, **fields: Any) -> Any:
     return records.PartitionChangeRecord(partition_id=index, topic_id=TOPIC_ID, **fields)
 
 
-def caught_up(log: Log, snapshot_records: int = 1_000) -> Publisher:
-    publisher = Publisher(ME, snapshot_records)
-    publisher.catch_up(log)  # type: ignore[arg-type]
-    return publisher
+def caught_up(log: Log, snapshot_records: int = 1_000) -> MetadataLoader:
+    metadata_loader = MetadataLoader(ME, snapshot_records)
+    metadata_loader.catch_up(log)  # type: ignore[arg-type]
+    return metadata_loader
 
 
 def test_several_changes_of_one_partition_merge_into_where_it_stands() -> None:
     """Q7: the replica never sees the leader in between."""
     log = Log().write(topic(), partition())
-    publisher = caught_up(log)
-    publisher.image.take_changes()
+    metadata_loader = caught_up(log)
+    metadata_loader.image.take_changes()
     log.write(change(leader=2), change(isr=(2,)), change(leader=1, isr=(1, 2)))
-    assert publisher.catch_up(log)  # type: ignore[arg-type]
-    (mine,), gone = publisher.merged(publisher.image.take_changes())
+    assert metadata_loader.catch_up(log)  # type: ignore[arg-type]
+    (mine,), gone = metadata_loader.merged(metadata_loader.image.take_changes())
     assert (mine.leader, mine.isr, mine.partition_epoch, gone) == (1, (1, 2), 3, [])
 
 
 def test_a_replica_that_was_removed_and_added_again_counts_as_changed_not_as_gone() -> None:
     """Q7: the deltas merge; what the replica makes of it is its own affair."""
     log = Log().write(topic(), partition())
-    publisher = caught_up(log)
-    publisher.image.take_changes()
+    metadata_loader = caught_up(log)
+    metadata_loader.image.take_changes()
     log.write(change(replicas=(2, 3)), change(replicas=(1, 2)))
-    publisher.catch_up(log)  # type: ignore[arg-type]
-    mine, gone = publisher.merged(publisher.image.take_changes())
+    metadata_loader.catch_up(log)  # type: ignore[arg-type]
+    mine, gone = metadata_loader.merged(metadata_loader.image.take_changes())
     assert ([p.replicas for p in mine], gone) == ([(1, 2)], [])
 
 
 def test_partitions_that_moved_away_or_were_deleted_are_gone() -> None:
     """Q7, T7."""
     log = Log().write(topic(), partition(0), partition(1), partition(2))
-    publisher = caught_up(log)
-    publisher.image.take_changes()
+    metadata_loader = caught_up(log)
+    metadata_loader.image.take_changes()
     log.write(change(0, replicas=(2, 3)), change(1, isr=(1,)))
-    publisher.catch_up(log)  # type: ignore[arg-type]
-    mine, gone = publisher.merged(publisher.image.take_changes())
+    metadata_loader.catch_up(log)  # type: ignore[arg-type]
+    mine, gone = metadata_loader.merged(metadata_loader.image.take_changes())
     assert ([p.index for p in mine], gone) == ([1], [(TOPIC_ID, 0)])
     log.write(records.RemoveTopicRecord(topic_id=TOPIC_ID))
-    publisher.catch_up(log)  # type: ignore[arg-type]
-    mine, gone = publisher.merged(publisher.image.take_changes())
+    metadata_loader.catch_up(log)  # type: ignore[arg-type]
+    mine, gone = metadata_loader.merged(metadata_loader.image.take_changes())
     assert mine == []
     assert sorted(index for _, index in gone) == [0, 1, 2]
 
@@ -124,57 +124,57 @@ def test_partitions_that_moved_away_or_were_deleted_are_gone() -> None:
 def test_metadata_is_applied_once_and_no_news_is_no_news() -> None:
     """Q7."""
     log = Log().write(topic(), partition(), change(leader=2))
-    publisher = caught_up(log)
-    assert publisher.applied == 3
-    assert publisher.image.partition((TOPIC_ID, 0)).partition_epoch == 1
-    assert not publisher.catch_up(log)  # type: ignore[arg-type]
-    assert publisher.image.partition((TOPIC_ID, 0)).partition_epoch == 1
+    metadata_loader = caught_up(log)
+    assert metadata_loader.applied == 3
+    assert metadata_loader.image.partition((TOPIC_ID, 0)).partition_epoch == 1
+    assert not metadata_loader.catch_up(log)  # type: ignore[arg-type]
+    assert metadata_loader.image.partition((TOPIC_ID, 0)).partition_epoch == 1
 
 
 def test_a_snapshot_is_written_after_so_many_records_and_makes_the_same_image() -> None:
     """Q6."""
     log = Log().write(topic(), partition())
-    publisher = caught_up(log, snapshot_records=3)
-    publisher.maybe_snapshot(log)  # type: ignore[arg-type]
+    metadata_loader = caught_up(log, snapshot_records=3)
+    metadata_loader.maybe_snapshot(log)  # type: ignore[arg-type]
     assert log.snapshots == []
     log.write(change(leader=2))
-    publisher.catch_up(log)  # type: ignore[arg-type]
-    publisher.maybe_snapshot(log)  # type: ignore[arg-type]
-    publisher.maybe_snapshot(log)  # type: ignore[arg-type]
+    metadata_loader.catch_up(log)  # type: ignore[arg-type]
+    metadata_loader.maybe_snapshot(log)  # type: ignore[arg-type]
+    metadata_loader.maybe_snapshot(log)  # type: ignore[arg-type]
     ((payloads, offset, epoch),) = log.snapshots
     assert (offset, epoch) == (3, 3)
     again = Image()
     for payload in payloads:
         again.apply(records.decode(payload), offset - 1)
-    assert again.partition((TOPIC_ID, 0)) == publisher.image.partition((TOPIC_ID, 0))
+    assert again.partition((TOPIC_ID, 0)) == metadata_loader.image.partition((TOPIC_ID, 0))
 
 
 def test_a_loaded_snapshot_replaces_the_image_and_is_news_once() -> None:
     """Q6."""
-    publisher = caught_up(Log().write(topic(), partition(0), partition(1)))
+    metadata_loader = caught_up(Log().write(topic(), partition(0), partition(1)))
     later = caught_up(Log().write(topic(), partition(1, replicas=(2, 1))))
     payloads = [records.encode(each) for each in to_records(later.image)]
-    publisher.load_snapshot(payloads, 100, 7)
-    publisher.finish_loading()
-    assert publisher.image.snapshot_end == publisher.image.copy().snapshot_end == 99
+    metadata_loader.load_snapshot(payloads, 100, 7)
+    metadata_loader.finish_loading()
+    assert metadata_loader.image.snapshot_end == metadata_loader.image.copy().snapshot_end == 99
     log = Log()
     log.hwm = 100
-    assert publisher.applied == 100
-    assert publisher.catch_up(log)  # type: ignore[arg-type]
-    assert not publisher.catch_up(log)  # type: ignore[arg-type]
+    assert metadata_loader.applied == 100
+    assert metadata_loader.catch_up(log)  # type: ignore[arg-type]
+    assert not metadata_loader.catch_up(log)  # type: ignore[arg-type]
 
 
 def test_partitions_that_a_snapshot_no_longer_has_are_forgotten() -> None:
     """Q6, B9: a snapshot does not say whether they were deleted."""
-    publisher = caught_up(Log().write(topic(), partition(0), partition(1)))
+    metadata_loader = caught_up(Log().write(topic(), partition(0), partition(1)))
     later = caught_up(Log().write(topic(), partition(1, replicas=(2, 1))))
-    publisher.load_snapshot([records.encode(each) for each in to_records(later.image)], 100, 7)
-    publisher.finish_loading()
-    mine, gone = publisher.merged(publisher.image.take_changes())
+    metadata_loader.load_snapshot([records.encode(each) for each in to_records(later.image)], 100, 7)
+    metadata_loader.finish_loading()
+    mine, gone = metadata_loader.merged(metadata_loader.image.take_changes())
     assert [(p.index, p.replicas) for p in mine] == [(1, (2, 1))]
     assert gone == []
-    assert publisher.take_forgotten() == [(TOPIC_ID, 0)]
-    assert publisher.take_forgotten() == []
+    assert metadata_loader.take_forgotten() == [(TOPIC_ID, 0)]
+    assert metadata_loader.take_forgotten() == []
 
 
 def test_a_broker_continues_from_its_own_metadata_log() -> None:
@@ -228,27 +228,27 @@ def test_replicas_take_up_their_roles_only_after_their_broker_saw_its_registrati
 def test_committed_records_are_applied_some_at_a_time_and_in_order() -> None:
     """Q7: what reads the image in between sees a prefix of the log."""
     log = Log().write(topic(), *(partition(index) for index in range(1, 7)), partition(0))
-    publisher = Publisher(1, 1_000, apply_records=3)
+    metadata_loader = MetadataLoader(1, 1_000, apply_records=3)
     seen = []
-    while publisher.has_more(log):  # type: ignore[arg-type]
-        assert publisher.catch_up(log)  # type: ignore[arg-type]
-        seen.append((publisher.applied, publisher.image.complete_topic("t") is not None))
+    while metadata_loader.has_more(log):  # type: ignore[arg-type]
+        assert metadata_loader.catch_up(log)  # type: ignore[arg-type]
+        seen.append((metadata_loader.applied, metadata_loader.image.complete_topic("t") is not None))
     assert seen == [(3, False), (6, False), (8, True)]
-    assert list(publisher.image.partitions[TOPIC_ID]) == list(range(7))
+    assert list(metadata_loader.image.partitions[TOPIC_ID]) == list(range(7))
 
 
 def test_a_snapshot_in_slices_is_of_the_image_at_its_beginning() -> None:
     """Q6: changes that come meanwhile are not in it."""
     log = Log().write(topic(), *(partition(index) for index in (1, 2, 3, 0)))
-    publisher = Publisher(1, 5, apply_records=2)
-    while publisher.applied < log.hwm:
-        publisher.catch_up(log)  # type: ignore[arg-type]
-    publisher.maybe_snapshot(log)  # type: ignore[arg-type]
+    metadata_loader = MetadataLoader(1, 5, apply_records=2)
+    while metadata_loader.applied < log.hwm:
+        metadata_loader.catch_up(log)  # type: ignore[arg-type]
+    metadata_loader.maybe_snapshot(log)  # type: ignore[arg-type]
     log.write(change(leader=2), records.RemoveTopicRecord(topic_id=TOPIC_ID))
-    while publisher.has_more(log):  # type: ignore[arg-type]
-        publisher.catch_up(log)  # type: ignore[arg-type]
-        publisher.maybe_snapshot(log)  # type: ignore[arg-type]
-    assert publisher.image.topics == {}
+    while metadata_loader.has_more(log):  # type: ignore[arg-type]
+        metadata_loader.catch_up(log)  # type: ignore[arg-type]
+        metadata_loader.maybe_snapshot(log)  # type: ignore[arg-type]
+    assert metadata_loader.image.topics == {}
     ((payloads, offset, _),) = log.snapshots
     assert offset == 5
     again = Image()
@@ -259,17 +259,17 @@ def test_a_snapshot_in_slices_is_of_the_image_at_its_beginning() -> None:
 
 def test_a_snapshot_is_loaded_in_slices_and_replaces_the_image_when_it_is_whole() -> None:
     """Q6"""
-    publisher = Publisher(1, 1_000, apply_records=2)
-    publisher.catch_up(Log().write(topic(), partition(0)))  # type: ignore[arg-type]
-    before = publisher.image
+    metadata_loader = MetadataLoader(1, 1_000, apply_records=2)
+    metadata_loader.catch_up(Log().write(topic(), partition(0)))  # type: ignore[arg-type]
+    before = metadata_loader.image
     later = caught_up(Log().write(topic(name="other"), *(partition(index) for index in range(4))))
-    publisher.load_snapshot([records.encode(record) for record in to_records(later.image)], 100, 7)
+    metadata_loader.load_snapshot([records.encode(record) for record in to_records(later.image)], 100, 7)
     log = Log()
     log.hwm = 100
-    assert not publisher.catch_up(log)  # type: ignore[arg-type]
-    assert publisher.image is before
-    assert publisher.has_more(log)  # type: ignore[arg-type]
-    assert not publisher.catch_up(log)  # type: ignore[arg-type]
-    assert publisher.catch_up(log)  # type: ignore[arg-type]
-    assert (publisher.applied, list(publisher.image.topic_ids)) == (100, ["other"])
-    assert not publisher.has_more(log)  # type: ignore[arg-type]
+    assert not metadata_loader.catch_up(log)  # type: ignore[arg-type]
+    assert metadata_loader.image is before
+    assert metadata_loader.has_more(log)  # type: ignore[arg-type]
+    assert not metadata_loader.catch_up(log)  # type: ignore[arg-type]
+    assert metadata_loader.catch_up(log)  # type: ignore[arg-type]
+    assert (metadata_loader.applied, list(metadata_loader.image.topic_ids)) == (100, ["other"])
+    assert not metadata_loader.has_more(log)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812  an exception
 from typing import Any
 
-from insync.wire.errors import ErrorCode, MalformedFrame
+from insync.wire.errors import ErrorCode, MalformedFrameError
 from insync.wire.messages import fetch
 from insync.wire.types import ZERO_UUID, millis, ms, uuid_from
 from insync.wire.varint import append_uvarint, read_uvarint
@@ -103,7 +103,7 @@ def decode_response(frame: bytes) -> fetch.FetchResponse | None:
     """A frame without its length."""
     try:
         return _response(frame)
-    except (IndexError, StructError, MalformedFrame):
+    except (IndexError, StructError, MalformedFrameError):
         return None
 
 

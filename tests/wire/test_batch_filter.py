@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from insync.wire import batch, compression, filtering
-from insync.wire.errors import MalformedBatch
-from insync.wire.filtering import RawRecord
+from insync.wire import batch, batch_filter, compression
+from insync.wire.batch_filter import RawRecord
+from insync.wire.errors import MalformedBatchError
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -36,7 +36,7 @@ def test_what_is_kept_reads_as_before_and_the_header_stays(
         return bool(chosen >> (record.offset - 70) & 1)
 
     expected = [record for record in batch.records(data) if chosen >> (record.offset - 70) & 1]
-    after = filtering.filtered(b"pad" + data, 3, before, keep, horizon)
+    after = batch_filter.filtered(b"pad" + data, 3, before, keep, horizon)
     assert (after is None) == (not expected)
     if after is None:
         return
@@ -47,7 +47,7 @@ def test_what_is_kept_reads_as_before_and_the_header_stays(
     assert [getattr(header, name) for name in same] == [getattr(before, name) for name in same]
     assert header.max_timestamp == max(record.timestamp_ms for record in expected)
     has_tombstone = any(record.value is None for record in expected)
-    assert filtering.delete_horizon(header) == (horizon if has_tombstone else None)
+    assert batch_filter.delete_horizon(header) == (horizon if has_tombstone else None)
     if len(expected) == len(made) and not has_tombstone:
         assert after == data
 
@@ -57,7 +57,7 @@ def test_an_emptied_batch_still_tells_offsets_epoch_and_producer() -> None:
         [batch.NewRecord(b"k", b"v")] * 3, base_offset=5, leader_epoch=2, timestamp_ms=8, compression="zstd",
         producer_id=9, producer_epoch=1, base_sequence=40,
     )  # fmt: skip
-    empty = filtering.emptied(batch.read_header(data))
+    empty = batch_filter.emptied(batch.read_header(data))
     header = batch.read_header(empty)
     assert (header.base_offset, header.last_offset, header.leader_epoch, header.count) == (5, 7, 2, 0)
     assert (header.producer_id, header.producer_epoch, header.last_sequence, header.max_timestamp) == (9, 1, 42, 8)
@@ -71,8 +71,8 @@ def test_no_payload_makes_the_walk_raise_anything_but_malformed(payload: bytes, 
     header = batch.read_header(data)
     header.length, header.count, header.last_offset_delta = 61 + len(payload), count, last
     try:
-        found = list(filtering.raw_records(bytes(data[:61]) + payload, 0, header))
-    except MalformedBatch:
+        found = list(batch_filter.raw_records(bytes(data[:61]) + payload, 0, header))
+    except MalformedBatchError:
         return
     assert len(found) == count
 
@@ -83,8 +83,8 @@ def test_what_would_fill_the_memory_is_not_unpacked(codec: str, monkeypatch: pyt
     data = bytes(batch.build([batch.NewRecord(b"k", bytes(3_000_000))], timestamp_ms=8, compression=codec))
     header = batch.read_header(data)
     assert len(list(batch.records(data))) == 1
-    assert filtering.all_have_keys(data, 0, header)
+    assert batch_filter.all_have_keys(data, 0, header)
     monkeypatch.setattr(compression, "MAX_UNPACKED", 2_000_000)
-    with pytest.raises(MalformedBatch):
+    with pytest.raises(MalformedBatchError):
         list(batch.records(data))
-    assert not filtering.all_have_keys(data, 0, header)
+    assert not batch_filter.all_have_keys(data, 0, header)

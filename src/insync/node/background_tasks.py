@@ -1,4 +1,4 @@
-"""A broker's chores: checkpoints, background flushes, retention, compaction. Their times are spread by interval.
+"""A broker's tasks: checkpoints, background flushes, retention, compaction. Their times are spread by interval.
 
 Flushing and the writing of checkpoints are effects, done off the loop. A log's recovery point moves only when its flush
 is done, so a checkpoint never claims more than the disk holds.
@@ -20,7 +20,7 @@ from insync.storage.log import Log
 from insync.storage.log_store import LogKey, LogStore
 
 
-class Housekeeping:
+class BackgroundTasks:
     def __init__(
         self, config: NodeConfig, log_store: LogStore, replicas: ReplicaManager, out: Outbox, now: int
     ) -> None:
@@ -31,13 +31,13 @@ class Housekeeping:
         self._cleaner = Cleaner(config, log_store, out, self._on_damage)
         self._checkpointing = False
         self._unflushed: dict[Log, LogKey] = {}  # in the order in which they were written to
-        self._chores = [
-            _Chore(config.hwm_checkpoint_interval_ms, self._checkpoint_high_watermarks, now),
-            _Chore(config.recovery_point_checkpoint_interval_ms, self._checkpoint_offsets, now),
-            _Chore(config.flush_check_interval_ms, self._flush, now),
-            _Chore(config.retention_check_interval_ms, self._retention, now),
+        self._tasks = [
+            PeriodicTask(config.hwm_checkpoint_interval_ms, self._checkpoint_high_watermarks, now),
+            PeriodicTask(config.recovery_point_checkpoint_interval_ms, self._checkpoint_offsets, now),
+            PeriodicTask(config.flush_check_interval_ms, self._flush, now),
+            PeriodicTask(config.retention_check_interval_ms, self._retention, now),
         ]
-        self._next_due = min(chore.due for chore in self._chores)
+        self._next_due = min(task.due for task in self._tasks)
 
     def changed(self, replicas: Iterable[Replica], now: int) -> None:
         for replica in replicas:
@@ -51,11 +51,11 @@ class Housekeeping:
         self._cleaner.tick(now)
         if now < self._next_due:
             return
-        for chore in self._chores:
-            if now >= chore.due:
-                chore.due = now + chore.interval
-                chore.run(now)
-        self._next_due = min(chore.due for chore in self._chores)
+        for task in self._tasks:
+            if now >= task.due:
+                task.due = now + task.interval
+                task.run(now)
+        self._next_due = min(task.due for task in self._tasks)
 
     def next_deadline(self) -> int:
         cleaning = self._cleaner.next_deadline()
@@ -113,7 +113,7 @@ class Housekeeping:
             self._replicas.on_log_starts_moved(moved, now)
 
 
-class _Chore:
+class PeriodicTask:
     __slots__ = ("due", "interval", "run")
 
     def __init__(self, interval: int, run: Callable[[int], None], now: int) -> None:

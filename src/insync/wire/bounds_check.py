@@ -19,7 +19,7 @@ from typing import Any, get_origin
 from kio.serial._introspect import EntityField, EntityTupleField, classify_field, is_optional
 from kio.static.constants import EntityType
 
-from insync.wire.errors import MalformedFrame
+from insync.wire.errors import MalformedFrameError
 from insync.wire.varint import read_uvarint
 
 Step = Callable[[bytes, int], int]
@@ -56,8 +56,8 @@ _I16 = Struct(">h")
 _I32 = Struct(">i")
 
 
-def skim(entity_type: Any, data: bytes, pos: int) -> int:
-    """Where the entity that begins at `pos` ends; MalformedFrame if any part of it reaches past the data.
+def check_bounds(entity_type: Any, data: bytes, pos: int) -> int:
+    """Where the entity that begins at `pos` ends; MalformedFrameError if any part of it reaches past the data.
 
     Positions only grow, so most steps leave the check to the next read (an IndexError) or to the last line here.
     """
@@ -66,7 +66,7 @@ def skim(entity_type: Any, data: bytes, pos: int) -> int:
         for step in _steps(entity_type):
             pos = step(data, pos)
     except IndexError as error:
-        raise MalformedFrame(f"{entity_type.__name__} is cut off") from error
+        raise MalformedFrameError(f"{entity_type.__name__} is cut off") from error
     return _checked(data, pos, 0)
 
 
@@ -181,7 +181,7 @@ def _count_reader(field: Field[Any], flexible: bool) -> ReadLength:
         count, pos = read(data, pos)
         if count < 0:
             if not nullable:
-                raise MalformedFrame(f"{field.name} must not be null")
+                raise MalformedFrameError(f"{field.name} must not be null")
             count = 0
         return count, pos
 
@@ -201,7 +201,7 @@ def _tags(entity_type: Any) -> Step:
             length, pos = read_uvarint(data, pos)
             end = _checked(data, pos, length)
             if tag in known and known[tag](data, pos) != end:
-                raise MalformedFrame(f"tag {tag} does not fill its {length} bytes")
+                raise MalformedFrameError(f"tag {tag} does not fill its {length} bytes")
             pos = end
         return pos
 
@@ -211,13 +211,13 @@ def _tags(entity_type: Any) -> Step:
 def _count(entries: int) -> None:
     left = _entries_left[0] = _entries_left[0] - entries
     if left < 0:
-        raise MalformedFrame(f"more than {MAX_ENTRIES} entries in one request")
+        raise MalformedFrameError(f"more than {MAX_ENTRIES} entries in one request")
 
 
 def _checked(data: bytes, pos: int, length: int) -> int:
     end = pos + length
     if end > len(data):
-        raise MalformedFrame(f"{length} bytes at {pos} reach past the end")
+        raise MalformedFrameError(f"{length} bytes at {pos} reach past the end")
     return end
 
 
@@ -239,5 +239,5 @@ def _read_i32(data: bytes, pos: int) -> tuple[int, int]:
 
 def _at_least_null(length: int) -> int:
     if length < -1:
-        raise MalformedFrame(f"a length of {length}")
+        raise MalformedFrameError(f"a length of {length}")
     return length

@@ -85,7 +85,7 @@ def test_a_topic_deleted_with_unflushed_data_does_not_trouble_the_next_flush() -
     net.delete("t")
     net.advance(5_000)
     assert net.stops == {}
-    assert net.nodes[1].broker_role.housekeeping.unflushed == 0
+    assert net.nodes[1].broker_role.background_tasks.unflushed == 0
 
 
 def test_a_topic_deleted_while_it_is_flushed_does_not_stop_the_broker() -> None:

@@ -7,7 +7,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from insync.wire import codec, fast_fetch
+from insync.wire import codec, handwritten_fetch
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
 from insync.wire.types import ms
@@ -44,7 +44,7 @@ _requests = st.builds(
 
 @given(_requests, st.integers(0, 2**31 - 1))
 def test_it_is_what_the_general_way_gives(request: fetch.FetchRequest, correlation_id: int) -> None:
-    assert fast_fetch.encode_request(request, correlation_id, b"me") == codec.encode_request(
+    assert handwritten_fetch.encode_request(request, correlation_id, b"me") == codec.encode_request(
         request, correlation_id, "me"
     )
 
@@ -53,7 +53,7 @@ def test_it_is_what_the_general_way_gives(request: fetch.FetchRequest, correlati
 def test_what_followers_never_say_is_declined(request: fetch.FetchRequest, more: str) -> None:
     values = {name: getattr(request, name) for name in type(request).__dataclass_fields__ if not name.startswith("_")}
     values |= {"rack_id": "east"} if more == "rack" else {"cluster_id": "c"}
-    assert fast_fetch.encode_request(fetch.FetchRequest(**values), 1, b"me") is None
+    assert handwritten_fetch.encode_request(fetch.FetchRequest(**values), 1, b"me") is None
 
 
 _answers = st.builds(
@@ -89,7 +89,7 @@ _answers = st.builds(
 
 @given(_answers)
 def test_an_answer_is_read_as_the_general_way_does_or_left_to_it(answer: fetch.FetchResponse) -> None:
-    read = fast_fetch.decode_response(codec.encode_response(answer, 7))
+    read = handwritten_fetch.decode_response(codec.encode_response(answer, 7))
     lines = [line for topic in answer.responses for line in topic.partitions]
     unusual = (
         answer.error_code is not ErrorCode.none
@@ -108,6 +108,6 @@ def test_a_damaged_answer_is_read_as_the_general_way_does_or_left_to_it(
     for _ in range(data.draw(st.integers(0, 3))):
         frame[data.draw(st.integers(4, len(frame) - 1))] = data.draw(st.sampled_from([0, 1, 2, 127, 128, 255]))
     damaged = bytes(frame[: data.draw(st.one_of(st.just(len(frame)), st.integers(4, len(frame))))])
-    read = fast_fetch.decode_response(damaged)
+    read = handwritten_fetch.decode_response(damaged)
     if read is not None:
         assert read == codec.decode_response(damaged, fetch.FetchRequest)[1]
