@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from confluent_kafka import Consumer, Producer, TopicPartition
 from damage_harness import (
     DAMAGES,
     FULL,
+    TIMEOUT_S,
     Damage,
     add,
     back_up,
@@ -182,3 +184,36 @@ def test_a_truncated_log_of_the_only_replica_is_told_as_long_as_it_runs(tmp_path
         start_all(cluster, in_sync=["a"])
         assert wait_for_finding(cluster, 1, LOG_DAMAGED, "a-0").severity == "critical"
         wait_for_finding(cluster, 1, "unclean_leader", "a-0")
+
+
+def test_swapped_directories_of_two_partitions_do_not_swap_their_records(tmp_path: Path) -> None:
+    """B9: both logs fit in epochs and offsets, so only what the directory says of itself tells them apart."""
+    with damaged_cluster(tmp_path, ["t"], partitions=2) as cluster:
+        written: dict[int, list[bytes]] = {0: [], 1: []}
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "batch.num.messages": 1})
+        for number in range(50):
+            for partition, values in written.items():
+                values.append(f"{partition}-{number:05}".encode())
+                producer.produce("t", values[-1], partition=partition, timestamp=1_700_000_000_000 + number)
+            assert producer.flush(TIMEOUT_S) == 0
+        stop_all(cluster, last=3)
+        first, second = (partition_directory(cluster, 3, "t", index) for index in (0, 1))
+        first.rename(first.with_name("swapped"))
+        second.rename(first)
+        first.with_name("swapped").rename(second)
+        start_all(cluster, in_sync=["t"])
+        strays = [finding.subject for finding in findings(cluster)[3] if finding.kind == "stray_directory"]
+        assert len(strays) == 2
+        for node in (1, 2):
+            cluster.stop(node)
+        assert {partition: read_values(cluster, "t", partition, 50) for partition in written} == written
+
+
+def read_values(cluster: Cluster, topic: str, partition: int, count: int) -> list[bytes]:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "reader", "enable.auto.commit": False})
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        messages = consumer.consume(count, TIMEOUT_S)
+        return [message.value() for message in messages if message.error() is None]
+    finally:
+        consumer.close()

@@ -29,12 +29,32 @@ def test_epoch_checkpoints_are_kafkas_text() -> None:
     assert checkpoints.decode_epochs(b"0\n2\n0 1\n1 2\n") == [(0, 1), (1, 2)]
 
 
-def test_partition_metadata_holds_the_topic_id_in_kafkas_base64() -> None:
+def test_partition_metadata_holds_the_topic_id_in_kafkas_base64_and_the_partition() -> None:
     metadata_topic = UUID(int=1)
-    assert checkpoints.encode_partition_metadata(metadata_topic) == b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"
-    random_id = UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
-    assert checkpoints.decode_partition_metadata(checkpoints.encode_partition_metadata(random_id)) == random_id
-    assert checkpoints.decode_partition_metadata(b"version: 0\n") is None
+    encoded = checkpoints.encode_partition_metadata(metadata_topic, 7)
+    assert encoded == b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\npartition: 7"
+    assert checkpoints.decode_partition_metadata(encoded) == (metadata_topic, 7)
+    as_of_kafka = checkpoints.encode_partition_metadata(metadata_topic, None)
+    assert as_of_kafka == b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"
+    assert checkpoints.decode_partition_metadata(as_of_kafka) == (metadata_topic, None)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"",
+        b"version: 0\n",
+        b"version: 1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ",
+        b"version: 0\ntopic_id: AAAA",
+        b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\npartition: x",
+        b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\npartition: -1",
+        b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\npartition; 0",
+        b"version: 0\ntopic_id: AAAAAAAAA\xbeAAAAAAAAAAAQ\npartition: 0",
+        b"version: 0\ntopic_id",
+    ],
+)
+def test_damaged_partition_metadata_is_recognised(damaged: bytes) -> None:
+    assert checkpoints.decode_partition_metadata(damaged) is None
 
 
 def test_meta_properties_name_cluster_node_and_directory() -> None:

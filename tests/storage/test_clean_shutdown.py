@@ -20,6 +20,7 @@ from insync.storage.config import LogConfig
 from insync.storage.log import Log
 from insync.storage.log_loader import open_log
 from insync.storage.log_store import LogStore
+from insync.wire.batch import read_header
 
 A, B = UUID(int=10), UUID(int=11)
 EPOCH = 42
@@ -214,12 +215,34 @@ def test_a_directory_that_the_clean_stop_did_not_record_makes_the_start_unclean(
     for name in disk.listdir("data/a-0"):
         disks.write_plainly(disk, f"data/c-0/{name}", disks.read_all(disk, f"data/a-0/{name}"))
     disks.write_plainly(
-        disk, "data/c-0/partition.metadata", checkpoints.encode_partition_metadata(UUID(int=12)), sync=True
+        disk, "data/c-0/partition.metadata", checkpoints.encode_partition_metadata(UUID(int=12), 0), sync=True
     )
     store, epoch, found = started(disk)
     assert epoch == -1
     assert ("log_damaged", "c-0") in found
     assert store.logs[UUID(int=12), 0].leo == 16
+
+
+@pytest.mark.parametrize("stopped_cleanly", [True, False])
+def test_the_log_of_another_partition_is_set_aside(disk: SimDisk, stopped_cleanly: bool) -> None:
+    """B9: with the same topic id, epochs and end offset no leader would notice that it holds other records."""
+    store, _, _ = started(disk)
+    write(store.create("a", 1, A, SMALL), 1, producer_id=99)
+    if stopped_cleanly:
+        store.close_cleanly(43)
+    disk.rename("data/a-0", "data/swapped")
+    disk.rename("data/a-1", "data/a-0")
+    disk.rename("data/swapped", "data/a-1")
+    store, epoch, found = started(disk)
+    assert store.get(A, 0) is None
+    assert store.get(A, 1) is None
+    assert epoch == -1
+    assert sorted(subject for kind, subject in found if kind == "stray_directory") == [
+        f"data/a-0.{A.hex}-stray",
+        f"data/a-1.{A.hex}-stray",
+    ]
+    own = disks.read_all(disk, f"data/a-1.{A.hex}-stray/{0:020d}.log")
+    assert read_header(own).producer_id == 99, "a stray has the name of the partition that it belongs to"
 
 
 def test_damage_is_not_forgotten_by_a_stop_before_the_registration(disk: SimDisk) -> None:
@@ -285,7 +308,7 @@ def test_a_damaged_small_file_is_written_again_and_told(disk: SimDisk, name: str
         changes = {"emptied": lambda _: b"", "truncated": lambda data: data[: len(data) // 2], "flipped": _flip}
         edit(disk, path, changes[damage])
     else:
-        edit(disk, path, lambda _: old or checkpoints.encode_partition_metadata(UUID(int=99)))
+        edit(disk, path, lambda _: old or checkpoints.encode_partition_metadata(UUID(int=99), 0))
     store, epoch, found = started(disk)
     log = store.get(A, 0)
     assert log is not None

@@ -19,7 +19,7 @@ from insync.cli.exits import usage_error
 from insync.quorum.config import METADATA_DIRECTORY
 from insync.server.directory_lock import DirectoryLock
 from insync.server.startup_error import StartupError
-from insync.storage import checkpoints, log_loader, strays
+from insync.storage import checkpoints, file_names, log_loader, strays
 from insync.storage import disk as disks
 from insync.storage.posix import PosixDisk
 from insync.storage.strays import SetAside
@@ -107,7 +107,8 @@ def restore(
         if disk.exists(target):
             cause = f"{name} was restored in its place"
             typer.echo(f"set aside {strays.set_aside(disk, target, log_loader.read_topic_id(disk, target), cause)}")
-        data = checkpoints.encode_partition_metadata(identity)
+        partition = file_names.parse_directory(_partition(name))
+        data = checkpoints.encode_partition_metadata(identity, None if partition is None else partition[1])
         disks.write_atomically(disk, disks.join(path, checkpoints.PARTITION_METADATA), data)
         # It is derived from the batches again; an old one may say that the log starts earlier than it does.
         disks.remove_if_exists(disk, disks.join(path, checkpoints.LEADER_EPOCHS))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 from uuid import UUID
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -54,15 +55,33 @@ def decode_epochs(data: bytes) -> list[tuple[int, int]] | None:
     return epochs
 
 
-def encode_partition_metadata(topic_id: UUID) -> bytes:
-    return f"version: 0\ntopic_id: {encode_uuid(topic_id)}".encode()
+class PartitionMetadata(NamedTuple):
+    """What `partition.metadata` says of the log in its directory."""
+
+    topic_id: UUID
+    partition: int | None
+    """None in directories of Kafka, which does not record it, and ignores lines after the first two."""
 
 
-def decode_partition_metadata(data: bytes) -> UUID | None:
-    fields = dict(line.split(": ", 1) for line in _text(data).splitlines() if ": " in line)
-    if fields.get("version") != "0" or "topic_id" not in fields:
+def encode_partition_metadata(topic_id: UUID, partition: int | None) -> bytes:
+    lines = ["version: 0", f"topic_id: {encode_uuid(topic_id)}"]
+    if partition is not None:
+        lines.append(f"partition: {partition}")
+    return "\n".join(lines).encode()
+
+
+def decode_partition_metadata(data: bytes) -> PartitionMetadata | None:
+    fields = [tuple(line.rstrip().split(": ", 1)) for line in _text(data).splitlines()]
+    names = [field[0] for field in fields]
+    if names[:2] != ["version", "topic_id"] or names[2:] not in ([], ["partition"]) or min(map(len, fields)) < 2:
         return None
-    return decode_uuid(fields["topic_id"].strip())
+    topic_id = decode_uuid(fields[1][1])
+    if fields[0][1] != "0" or topic_id is None:
+        return None
+    if len(fields) == 2:
+        return PartitionMetadata(topic_id, None)
+    partition = fields[2][1]
+    return PartitionMetadata(topic_id, int(partition)) if partition.isascii() and partition.isdecimal() else None
 
 
 def encode_meta_properties(*, cluster_id: str, node_id: int, directory_id: UUID) -> bytes:
@@ -86,10 +105,12 @@ def encode_uuid(value: UUID) -> str:
 
 
 def decode_uuid(text: str) -> UUID | None:
+    """None unless it is exactly what `encode_uuid` writes: Python's decoder skips characters that are not base64."""
     try:
-        return UUID(bytes=base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        decoded = UUID(bytes=base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     except ValueError:
         return None
+    return decoded if encode_uuid(decoded) == text else None
 
 
 def _encode(rows: Iterable[str]) -> bytes:

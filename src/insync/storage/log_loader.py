@@ -20,7 +20,7 @@ from uuid import UUID
 from insync.findings import CRITICAL, INFO, WARNING, Findings
 from insync.storage import checkpoints, clean_shutdown, recovery, segment_swap, strays
 from insync.storage import disk as disks
-from insync.storage.checkpoints import NO_BROKER_EPOCH, TopicPartition
+from insync.storage.checkpoints import NO_BROKER_EPOCH, PartitionMetadata, TopicPartition
 from insync.storage.clean_shutdown import CleanShutdown, LogEnd
 from insync.storage.config import LogConfig
 from insync.storage.disk import Disk
@@ -114,6 +114,12 @@ class LogLoader:
             self._reject(directory, None, f"it cannot be opened ({error})")
 
     def _open(self, partition: TopicPartition, directory: str) -> None:
+        metadata = read_partition_metadata(self._disk, directory)
+        if metadata is not None and metadata.partition not in (None, partition[1]):
+            # Its offsets and epochs would fit, so no leader would notice that it holds other records.
+            owner = f"{partition[0]}-{metadata.partition}"
+            self._reject(directory, metadata.topic_id, f"partition.metadata says that it is the log of {owner}", owner)
+            return
         end = self._ends.get(partition) if self._ends is not None else None
         damage = self._find_damage(partition, directory, end)
         topic_id = self._identify(directory, end, damage)
@@ -205,11 +211,11 @@ class LogLoader:
         was_stopped = recorded is not None and recorded.topic_id == log.topic_id
         return was_stopped, partition in self._loaded.stored, log.leo
 
-    def _reject(self, directory: str, topic_id: UUID | None, cause: str) -> None:
+    def _reject(self, directory: str, topic_id: UUID | None, cause: str, owner: str = "") -> None:
         """B9: a crash may leave a directory without records of a new log; any other is set aside."""
         if not strays.has_records(self._disk, directory):
             return
-        stray = strays.set_aside(self._disk, directory, topic_id, cause)
+        stray = strays.set_aside(self._disk, directory, topic_id, cause, owner)
         self._disk.sync_dir(self._root)
         report_stray(self._findings, self._disk, stray, cause)
 
@@ -330,11 +336,11 @@ def _open_files(
         # Durable with the first flush: a log that a crash takes back was empty, or had nothing in it that counts yet.
         # Creating files is what takes long in creating a thousand logs, so the segment's comes with its first batch.
         disk.mkdir(directory)
-        disks.write_plainly(disk, metadata, checkpoints.encode_partition_metadata(topic_id))
+        disks.write_plainly(disk, metadata, _partition_metadata(directory, topic_id))
         return _without_batches(disk, directory, config, log_start)
     segment_swap.resume(disk, directory)
     if read_topic_id(disk, directory) != topic_id:
-        disks.write_atomically(disk, metadata, checkpoints.encode_partition_metadata(topic_id))
+        disks.write_atomically(disk, metadata, _partition_metadata(directory, topic_id))
     interval = config.index_interval_bytes
     opened = recovery.open_clean(disk, directory, interval, recovery_point) if clean else None
     opened = opened or recovery.recover(disk, directory, interval, recovery_point)
@@ -356,9 +362,20 @@ def _without_batches(disk: Disk, directory: str, config: LogConfig, log_start: i
     )
 
 
-def read_topic_id(disk: Disk, directory: str) -> UUID | None:
+def _partition_metadata(directory: str, topic_id: UUID) -> bytes:
+    partition = parse_directory(directory.rpartition("/")[2])
+    return checkpoints.encode_partition_metadata(topic_id, None if partition is None else partition[1])
+
+
+def read_partition_metadata(disk: Disk, directory: str) -> PartitionMetadata | None:
+    """None if it is missing or damaged."""
     data = disks.read_if_exists(disk, disks.join(directory, checkpoints.PARTITION_METADATA))
     return None if data is None else checkpoints.decode_partition_metadata(data)
+
+
+def read_topic_id(disk: Disk, directory: str) -> UUID | None:
+    metadata = read_partition_metadata(disk, directory)
+    return None if metadata is None else metadata.topic_id
 
 
 # --- findings ---------------------------------------------------------------------------------------------------------

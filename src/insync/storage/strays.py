@@ -89,9 +89,13 @@ def read_cause(disk: Disk, stray: str) -> str:
     return disks.read_all(disk, path).decode(errors="replace").strip() if disk.exists(path) else ""
 
 
-def set_aside(disk: Disk, directory: str, topic_id: UUID | None, cause: str) -> str:
-    """Rename the directory of a log to that of a stray; returns its new path. The caller syncs the parent."""
+def set_aside(disk: Disk, directory: str, topic_id: UUID | None, cause: str, owner: str = "") -> str:
+    """Rename the directory of a log to that of a stray; returns its new path. The caller syncs the parent.
+
+    `owner`: the partition whose log it is, such as orders-0, if the directory has the name of another one.
+    """
     root, _, name = directory.rpartition("/")
+    name = owner or name
     number = 0
     unique = f"{number:032x}" if topic_id is None else topic_id.hex
     while disk.exists(target := disks.join(root, directory_name(name, unique, STRAY))):
