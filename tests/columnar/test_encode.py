@@ -1,4 +1,4 @@
-"""Arrow columns to record batches: what `decode` and the record-by-record reader find in them is what went in."""
+"""Encoded batches decode to the rows that they were made of, with `decode` and record by record."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def arrays(rows: list[Any]) -> list[pa.Array]:
     ]
 
 
-def built(rows: list[Any], codec: int, target: int, skip: int = 0) -> list[bytes]:
+def build(rows: list[Any], codec: int, target: int, skip: int = 0) -> list[bytes]:
     prepared = to_columns(*(array.slice(skip) for array in arrays(rows)))
     indexes = np.arange(len(rows) - skip)
     builder = BatchBuilder(codec, target)
-    found, first, sent = [], 0, 0
+    batches, first, sent = [], 0, 0
     while first < len(indexes):
         taken = builder.add(prepared, indexes, first, 0)
         first += taken
         if not taken:
-            found.append(builder.finish(7, 1, sent))
+            batches.append(builder.finish(7, 1, sent))
             sent = first
-    return [*found, builder.finish(7, 1, sent)]
+    return [*batches, builder.finish(7, 1, sent)]
 
 
 @pytest.mark.parametrize("codec", range(5))
@@ -53,9 +53,9 @@ def built(rows: list[Any], codec: int, target: int, skip: int = 0) -> list[bytes
 @settings(max_examples=40, deadline=None)
 def test_records_come_back_as_they_went_in(codec: int, rows: list[Any], target: int, skip: int) -> None:
     rows = rows + rows[:1] * skip
-    batches = built(rows, codec, target, skip)
-    found = [record for data in batches for record in batch.records(data)]
-    assert [(r.key, r.value, tuple(r.headers), r.timestamp_ms) for r in found] == [
+    batches = build(rows, codec, target, skip)
+    records = [record for data in batches for record in batch.records(data)]
+    assert [(r.key, r.value, tuple(r.headers), r.timestamp_ms) for r in records] == [
         (key, value, tuple(headers or ()), time) for key, value, headers, time in rows[skip:]
     ]
     for data in batches:
@@ -69,9 +69,9 @@ def test_records_come_back_as_they_went_in(codec: int, rows: list[Any], target: 
     ]
 
 
-def test_batches_keep_to_their_target_unless_one_record_is_larger() -> None:
+def test_batches_do_not_exceed_their_target_unless_one_record_does() -> None:
     rows = [(None, b"x" * size, None, 1) for size in (10, 10, 500, 10)]
-    assert [batch.read_header(data).count for data in built(rows, 0, 120)] == [2, 1, 1]
+    assert [batch.read_header(data).count for data in build(rows, 0, 120)] == [2, 1, 1]
 
 
 def test_rows_are_chosen_and_ordered_by_index() -> None:
@@ -90,7 +90,7 @@ def test_keys_go_where_kafkas_clients_send_them(keys: list[bytes], partitions: i
     assert chosen.tolist() == [partition_for(key, partitions) for key in keys]
 
 
-def test_rows_without_keys_stay_together_and_depend_on_nothing_but_their_number() -> None:
+def test_rows_without_keys_are_partitioned_in_blocks_by_their_number() -> None:
     count = 3 * BLOCK + 10
     keys = to_binary_column(pa.nulls(count, pa.binary()))
     whole, _ = choose_partitions(keys, np.full(count, -1, np.int32), 4, 2, 0)
@@ -109,11 +109,11 @@ def test_a_given_partition_wins_over_the_key() -> None:
 
 
 def test_groups_keep_the_order_of_rows() -> None:
-    found = {partition: rows.tolist() for partition, rows in group_by_partition(np.array([2, 0, 2, 0, 2], np.int32), 4)}
-    assert found == {0: [1, 3], 2: [0, 2, 4]}
+    groups = group_by_partition(np.array([2, 0, 2, 0, 2], np.int32), 4)
+    assert {partition: rows.tolist() for partition, rows in groups} == {0: [1, 3], 2: [0, 2, 4]}
 
 
-def test_large_types_are_taken_too() -> None:
+def test_large_types_are_accepted() -> None:
     prepared = to_columns(pa.array(["a"], pa.large_string()), pa.array([b"k"], pa.large_binary()))
     builder = BatchBuilder()
     builder.add(prepared, np.array([0]), 0, 1)
@@ -124,15 +124,15 @@ def test_large_types_are_taken_too() -> None:
 @settings(max_examples=100, deadline=None)
 def test_digests_are_equal_where_records_are_and_differ_where_they_differ(rows: list[Any]) -> None:
     whole = [(key, value, tuple(headers or ())) for key, value, headers, _ in rows]
-    found = compute_digests(to_columns(*arrays(rows)[:3]), np.arange(len(rows))).tolist()
-    assert [found.index(each) for each in found] == [whole.index(each) for each in whole]
+    digests = compute_digests(to_columns(*arrays(rows)[:3]), np.arange(len(rows))).tolist()
+    assert [digests.index(digest) for digest in digests] == [whole.index(row) for row in whole]
     again = compute_digests(
         to_columns(*(array.slice(1) for array in arrays(rows[:1] + rows)[:3])), np.arange(len(rows))
     )
-    assert again.tolist() == found
+    assert again.tolist() == digests
 
 
-def test_a_digest_knows_where_a_key_ends() -> None:
+def test_a_digest_depends_on_where_a_key_ends() -> None:
     pairs = [(b"ab", b"c"), (b"a", b"bc"), (None, b"abc"), (b"", b"abc"), (b"abc", None), (b"abc", b"")]
     keys, values = (pa.array(column, pa.binary()) for column in zip(*pairs, strict=True))
     assert len(set(compute_digests(to_columns(values, keys), np.arange(6)).tolist())) == 6

@@ -1,4 +1,4 @@
-"""What the tests of compaction share: keyed batches, a whole pass, what a log holds, a disk that dies on time."""
+"""Helpers for tests of compaction: keyed batches, a whole pass, the records of a log, a disk that fails on cue."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def keyed(pairs: Sequence[Pair], *, timestamp: int = 1_000, **fields: Any) -> An
 
 
 def put(bench: Bench, *pairs: Pair, epoch: int = 1, now: int = 0, **fields: Any) -> int:
-    """One batch; all of the log is committed."""
+    """Append one batch and commit the whole log."""
     data, header = keyed(pairs, **fields)
     base = bench.log.append_as_leader(data, header, epoch, now)
     bench.log.set_hwm(bench.log.leo)
     return base
 
 
-def compacted(log: Log, *, first_dirty: int = 0, now: int = 0, budget: int = 1, **options: Any) -> Compaction:
-    """A whole pass, in the smallest steps unless told otherwise."""
+def compact(log: Log, *, first_dirty: int = 0, now: int = 0, budget: int = 1, **options: Any) -> Compaction:
+    """A whole pass, by default in the smallest steps."""
     work = Compaction(log, first_dirty, now, **options)
     while not work.done:
         sync = work.step(budget)
@@ -40,16 +40,16 @@ def compacted(log: Log, *, first_dirty: int = 0, now: int = 0, budget: int = 1, 
 
 
 def records(log: Log, start: int | None = None) -> list[Record]:
-    """Everything a consumer reads from `start` on, as one that goes on at the next offset each time."""
-    found: list[Record] = []
+    """All records from `start` on, as a consumer reads them: each read continues at the next offset."""
+    read: list[Record] = []
     offset = log.log_start if start is None else start
     while offset < log.leo:
         data = log.read(offset, 1, limit_offset=log.leo)
         header = batches.read_header(data)
-        found += [record for record in batches.records(data) if record.offset >= offset]
+        read += [record for record in batches.records(data) if record.offset >= offset]
         assert header.last_offset >= offset
         offset = header.next_offset
-    return found
+    return read
 
 
 def table(log: Log, below: int | None = None) -> dict[bytes, tuple[int, bytes | None]]:
@@ -59,7 +59,7 @@ def table(log: Log, below: int | None = None) -> dict[bytes, tuple[int, bytes | 
 
 
 def drop_snapshots(bench: Bench) -> None:
-    """Then only the batches tell of the producers."""
+    """Without them, producers can only be derived from the batches."""
     for name in bench.disk.listdir("data/t-0"):
         if name.endswith(".snapshot"):
             bench.disk.remove(bench.path(name))
@@ -70,7 +70,7 @@ class ProcessDiedError(Exception):
 
 
 class MortalDisk(SimDisk):
-    """Dies before the n-th change that is made to it; -1: never."""
+    """Raises ProcessDiedError instead of making the n-th change; -1: never."""
 
     __slots__ = ("left",)
 

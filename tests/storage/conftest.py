@@ -1,4 +1,4 @@
-"""Lets the storage tests import `storage_bench`, and gives each of them a fresh log."""
+"""A fresh log for each storage test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of one log share: batches of a given size, a log on a simulated disk, and ways to look at it."""
+"""Helpers for tests of one log: batches of a given size, a log on a simulated disk, and its content."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def shape(log: Log) -> list[tuple[int, int, int]]:
 
 
 def content(log: Log) -> bytes:
-    """Every byte of the log, by reading it as a follower would."""
+    """Every byte of the log, read as a follower reads it."""
     data, offset = b"", log.log_start
     while offset < log.leo:
         part = log.read(offset, 1 << 20, limit_offset=log.leo)

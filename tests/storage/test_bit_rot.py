@@ -1,4 +1,4 @@
-"""Bytes of a segment that changed on disk (D6): every change is found, and repaired from an intact copy."""
+"""Bytes of a segment that changed on disk (D6): every change is found and repaired from an intact copy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from contextlib import suppress
 from random import Random
 
 import pytest
-from compaction_bench import MortalDisk, ProcessDiedError, compacted, put, records
+from compaction_bench import MortalDisk, ProcessDiedError, compact, put, records
 from storage_bench import Bench, batch, content, shape
 
 from insync.sim.engine.disk import SimDisk
@@ -18,7 +18,7 @@ from insync.storage.verification import Verification, sound_prefix
 from insync.wire import batch as batches
 
 
-def filled(disk: SimDisk | None = None, *, interval: int = 150) -> Bench:
+def make_log(disk: SimDisk | None = None, *, interval: int = 150) -> Bench:
     """Fourteen batches of one to three records in three segments and three leader epochs, all committed and flushed."""
     bench = Bench(disk, segment_bytes=600, index_interval_bytes=interval)
     for number in range(14):
@@ -28,25 +28,25 @@ def filled(disk: SimDisk | None = None, *, interval: int = 150) -> Bench:
     return bench
 
 
-def damaged_ranges(log: Log, budget: int = 0) -> list[DamagedRange]:
-    """A walk over the whole log."""
-    found: list[DamagedRange] = []
+def find_damage(log: Log, budget: int = 0) -> list[DamagedRange]:
+    """Verify the whole log."""
+    ranges: list[DamagedRange] = []
     for segment in list(log.segments):
         work = Verification(log, segment, limit_offset=log.hwm, budget=budget)
         work.run()
         while not work.done:
-            found += work.damaged
+            ranges += work.damaged
             work = Verification(
                 log, segment, limit_offset=log.hwm, position=work.position, expected=work.expected, budget=budget
             )
             work.run()
-        found += work.damaged
-    return found
+        ranges += work.damaged
+    return ranges
 
 
 def repair(log: Log, intact: Log) -> None:
-    """What a broker does: find the damage, read the range from another replica, and put it in place."""
-    for damaged in damaged_ranges(log):
+    """As a broker does: find the damage, read the range from another replica, and replace it."""
+    for damaged in find_damage(log):
         log.damage.add(damaged)
     while log.damage:
         repair_one(log, intact, log.damage.ranges[0])
@@ -69,33 +69,33 @@ def files(bench: Bench) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("budget", [0, 1])
 def test_an_intact_log_has_no_damage_in_it(budget: int) -> None:
     """D6"""
-    bench = filled()
-    assert damaged_ranges(bench.log, budget) == []
-    assert damaged_ranges(bench.reopen_clean(), budget) == []
+    bench = make_log()
+    assert find_damage(bench.log, budget) == []
+    assert find_damage(bench.reopen_clean(), budget) == []
 
 
 @pytest.mark.parametrize("mask", [0x01, 0xFF])
 def test_any_byte_that_changed_is_found_and_repaired_from_an_intact_copy(mask: int) -> None:
     """D6: in the records and in the header, whose first fields no CRC protects."""
-    intact = filled().log
+    intact = make_log().log
     expected, headers = content(intact), shape(intact)
-    for index, (_, size) in enumerate(files(filled())):
-        for position in range(index, size, 10):  # batches have other sizes, so that all fields of a header are met
-            bench = filled()
+    for index, (_, size) in enumerate(files(make_log())):
+        for position in range(index, size, 10):  # batches differ in size, so all header fields are hit
+            bench = make_log()
             bench.disk.rot(files(bench)[index][0], position, mask)
-            assert damaged_ranges(bench.log), (index, position)
+            assert find_damage(bench.log), (index, position)
             repair(bench.log, intact)
             assert (content(bench.log), shape(bench.log)) == (expected, headers), (index, position)
-            assert damaged_ranges(bench.log) == []
+            assert find_damage(bench.log) == []
             assert shape(bench.reopen_clean()) == headers
 
 
-def test_rot_in_many_places_of_one_segment_is_repaired_range_by_range() -> None:
-    """D6: ranges that lie further back in the file move when one before them changes its size."""
-    intact = filled().log
+def test_damage_in_many_places_of_one_segment_is_repaired_range_by_range() -> None:
+    """D6: a range moves when one before it in the file changes its size."""
+    intact = make_log().log
     rng = Random(3)
     for _ in range(150):
-        bench = filled()
+        bench = make_log()
         for path, size in files(bench):
             for _ in range(rng.randint(0, 4)):
                 bench.disk.rot(path, rng.randrange(size), rng.randint(1, 255))
@@ -103,38 +103,38 @@ def test_rot_in_many_places_of_one_segment_is_repaired_range_by_range() -> None:
         assert content(bench.log) == content(intact)
 
 
-def test_damage_to_records_concerns_their_batch_alone() -> None:
-    """D6: and tells where it is."""
-    bench = filled()
+def test_damage_to_records_affects_only_their_batch() -> None:
+    """D6: and the range says where it is."""
+    bench = make_log()
     headers = list(bench.log.iter_headers(0, bench.log.leo))
     path = files(bench)[0][0]
     bench.disk.rot(path, headers[0].length + 70)
-    (damaged,) = damaged_ranges(bench.log)
+    (damaged,) = find_damage(bench.log)
     assert (damaged.start_offset, damaged.end_offset) == (headers[1].base_offset, headers[1].next_offset)
     assert (damaged.file, damaged.start, damaged.end) == (path, headers[0].length, sum(h.length for h in headers[:2]))
     assert "CRC" in str(damaged)
 
 
-def test_behind_a_damaged_length_the_walk_goes_on_where_the_index_points() -> None:
-    """D6: without it everything behind would count as damaged."""
-    bench = filled(interval=1)
+def test_after_a_damaged_length_verification_continues_at_the_next_index_entry() -> None:
+    """D6: otherwise everything after it would count as damaged."""
+    bench = make_log(interval=1)
     headers = list(bench.log.iter_headers(0, bench.log.leo))
     bench.disk.rot(files(bench)[0][0], headers[0].length + 9)
-    (damaged,) = damaged_ranges(bench.log)
+    (damaged,) = find_damage(bench.log)
     assert (damaged.start_offset, damaged.end_offset) == (headers[1].base_offset, headers[1].next_offset)
 
 
 def test_a_repair_that_dies_anywhere_leaves_the_damaged_segment_or_the_repaired_one() -> None:
-    """D6: at each change of the disk, with the process alone or with the power."""
-    intact = filled().log
+    """D6: at each change of the disk, by a process crash or a power loss."""
+    intact = make_log().log
     for power_loss in (False, True):
         left = 0
         while True:
             disk = MortalDisk()
-            bench = filled(disk)
+            bench = make_log(disk)
             path, size = files(bench)[1]
             disk.rot(path, size // 2)
-            (damaged,) = damaged_ranges(bench.log)
+            (damaged,) = find_damage(bench.log)
             damaged_bytes = content(bench.log)
             bench.log.damage.add(damaged)
             disk.left = left
@@ -152,9 +152,9 @@ def test_a_repair_that_dies_anywhere_leaves_the_damaged_segment_or_the_repaired_
         assert left >= 8
 
 
-def test_a_range_in_the_growing_segment_is_repaired_once_it_is_closed() -> None:
-    """D6: and the log goes on growing."""
-    bench, intact = filled(), filled()
+def test_a_range_in_the_active_segment_is_repaired_once_it_is_closed() -> None:
+    """D6: and the log can be appended to."""
+    bench, intact = make_log(), make_log()
     bench.disk.rot(files(bench)[-1][0], 80)
     segments = len(bench.log.segments)
     repair(bench.log, intact.log)
@@ -164,8 +164,8 @@ def test_a_range_in_the_growing_segment_is_repaired_once_it_is_closed() -> None:
     assert content(bench.log) == content(intact.log)
 
 
-def test_sectors_that_the_disk_cannot_read_are_repaired_as_well() -> None:
-    """D6: they end neither the walk nor the node."""
+def test_unreadable_sectors_are_repaired_too() -> None:
+    """D6: they end neither the verification nor the node."""
     bench, intact = (Bench(segment_bytes=60_000, index_interval_bytes=4_096) for _ in range(2))
     for side in (bench, intact):
         for number in range(80):
@@ -174,7 +174,7 @@ def test_sectors_that_the_disk_cannot_read_are_repaired_as_well() -> None:
         side.log.flush()
     path = files(bench)[0][0]
     bench.disk.bad_sectors[path] = (20_480, 24_576)
-    (damaged,) = damaged_ranges(bench.log)
+    (damaged,) = find_damage(bench.log)
     assert damaged.start <= 20_480 < 24_576 <= damaged.end < 30_000
     repair_one_from(bench, intact, damaged)
     assert content(bench.log) == content(intact.log)
@@ -191,11 +191,11 @@ def repair_one_from(bench: Bench, intact: Bench, damaged: DamagedRange) -> None:
     assert work.finish()
 
 
-def test_only_batches_that_fit_take_the_place_of_damaged_ones() -> None:
+def test_only_batches_that_fit_replace_damaged_ones() -> None:
     """D6: sound, of the same offsets, and of the leader epoch that the log has for them."""
-    bench, intact = filled(), filled().log
+    bench, intact = make_log(), make_log().log
     bench.disk.rot(files(bench)[0][0], 70)
-    (damaged,) = damaged_ranges(bench.log)
+    (damaged,) = find_damage(bench.log)
     good = bytearray(intact.read(0, 1, limit_offset=intact.hwm))
     for at, change in ((12, b"\0\0\0\x09"), (0, b"\0\0\0\0\0\0\0\x01"), (70, b"\xff")):
         wrong = bytearray(good)
@@ -204,11 +204,11 @@ def test_only_batches_that_fit_take_the_place_of_damaged_ones() -> None:
     assert Replacement(bench.log, damaged).add(good) is None
 
 
-def test_a_repair_that_the_log_was_cut_under_replaces_nothing() -> None:
+def test_a_repair_replaces_nothing_if_the_log_was_truncated_meanwhile() -> None:
     """D6"""
-    bench, intact = filled(), filled().log
+    bench, intact = make_log(), make_log().log
     bench.disk.rot(files(bench)[1][0], 100)
-    (damaged,) = damaged_ranges(bench.log)
+    (damaged,) = find_damage(bench.log)
     replacement = Replacement(bench.log, damaged)
     while not replacement.is_complete:
         replacement.add(intact.read(replacement.next_offset, 200, limit_offset=intact.hwm))
@@ -220,7 +220,7 @@ def test_a_repair_that_the_log_was_cut_under_replaces_nothing() -> None:
     assert not [name for name in bench.disk.listdir("data/t-0") if name.endswith(".cleaned")]
 
 
-def test_batches_that_the_other_replica_compacted_away_leave_a_segment_that_ends_where_the_next_starts() -> None:
+def test_a_segment_repaired_from_a_compacted_replica_ends_where_the_next_starts() -> None:
     """D6: recovery takes a gap between two segments for lost records."""
     bench = Bench(segment_bytes=150, cleanup_policy="compact")
     other = Bench(segment_bytes=150, cleanup_policy="compact")
@@ -228,20 +228,20 @@ def test_batches_that_the_other_replica_compacted_away_leave_a_segment_that_ends
         for side in (bench, other):
             put(side, (b"k", b"v%d" % number))
             side.log.roll()
-    compacted(other.log)
+    compact(other.log)
     log = bench.log
     log.flush()
     bench.disk.rot(files(bench)[1][0], 70)
     repair(log, other.log)
-    assert damaged_ranges(log) == []
+    assert find_damage(log) == []
     assert [record.value for record in records(log)][-1] == b"v5"
     expected = shape(log)
     assert shape(bench.open(recovery_point=log.leo)) == expected
 
 
-def test_a_header_that_does_not_follow_from_the_one_before_is_reported_and_not_read_past() -> None:
-    """D6: a walk over garbage could end anywhere."""
-    bench = filled(interval=1 << 20)
+def test_a_header_that_cannot_follow_the_previous_one_is_reported_and_not_skipped() -> None:
+    """D6: a scan of garbage could end anywhere."""
+    bench = make_log(interval=1 << 20)
     headers = list(bench.log.iter_headers(0, bench.log.leo))
     bench.reopen_clean()
     bench.disk.rot(files(bench)[0][0], headers[0].length + 10, 0x01)
@@ -249,12 +249,12 @@ def test_a_header_that_does_not_follow_from_the_one_before_is_reported_and_not_r
         bench.log.read(headers[3].base_offset, 100, limit_offset=bench.log.leo)
 
 
-def test_an_index_entry_that_changed_produces_no_wrong_read_and_is_noticed() -> None:
-    """D6: what is read starts with the batch that holds the offset, whatever the index says."""
-    intact = filled(interval=1).log
+def test_a_changed_index_entry_causes_no_wrong_read() -> None:
+    """D6: a read starts with the batch that holds the offset, whatever is in the index."""
+    intact = make_log(interval=1).log
     for position in range(8 * 3):
         for mask in (0x01, 0x40, 0xFF):
-            bench = filled(interval=1)
+            bench = make_log(interval=1)
             bench.log.close()
             bench.disk.rot(bench.path("00000000000000000000.index"), position, mask)
             log = bench.open(recovery_point=bench.log.leo, clean=True)
@@ -266,9 +266,9 @@ def test_an_index_entry_that_changed_produces_no_wrong_read_and_is_noticed() -> 
                 assert log.read(offset, 1, limit_offset=log.leo) == intact.read(offset, 1, limit_offset=log.leo)
 
 
-def test_a_wrong_index_is_noticed_by_the_walk() -> None:
+def test_verification_notices_a_wrong_index() -> None:
     """D6"""
-    bench = filled(interval=1)
+    bench = make_log(interval=1)
     segment = bench.log.segments[0]
     segment.index.values[1] += 3
     work = Verification(bench.log, segment, limit_offset=bench.log.hwm)
@@ -280,8 +280,8 @@ def test_a_wrong_index_is_noticed_by_the_walk() -> None:
     assert not work.index_is_wrong
 
 
-def test_compaction_gives_up_at_a_damaged_batch() -> None:
-    """D6: to write it anew would give it a right CRC; to stop reading at it would lose all that follows."""
+def test_compaction_aborts_at_a_damaged_batch() -> None:
+    """D6: rewriting it would give it a right CRC; to stop reading there would lose everything after it."""
     for at in (8, 70):  # a length, a value
         bench = Bench(cleanup_policy="compact")
         for number in range(6):
@@ -292,14 +292,14 @@ def test_compaction_gives_up_at_a_damaged_batch() -> None:
         position = len(before) // 6 * 2 + at
         bench.disk.rot(path, position)
         before[position] ^= 0xFF
-        work = compacted(bench.log)
+        work = compact(bench.log)
         assert (work.aborted, work.damaged_at) == (True, 2)
         assert disks.read_all(bench.disk, path) == before
 
 
 def test_the_sound_part_of_a_read_ends_before_the_first_damaged_batch() -> None:
     """D6"""
-    bench = filled()
+    bench = make_log()
     data = bytearray(content(bench.log))
     first = batches.read_header(data).length
     assert sound_prefix(bench.log, bytes(data)) == len(data)
@@ -310,16 +310,16 @@ def test_the_sound_part_of_a_read_ends_before_the_first_damaged_batch() -> None:
 
 @pytest.mark.parametrize("interval", [150, 10_000])
 def test_a_truncation_that_meets_damage_keeps_every_offset_below_it(interval: int) -> None:
-    """D3, D6: the log ends where it was asked to, and what is damaged below that is repaired, not given up: this
-    replica may have acknowledged it."""
-    intact = filled().log
+    """D3, D6: the log ends at the requested offset. Damage below that is repaired and not truncated, since this replica
+    may have acknowledged these records."""
+    intact = make_log().log
     whole = content(intact)
     headers = list(intact.iter_headers(0, intact.leo))
-    sizes = [size for _, size in files(filled())]
+    sizes = [size for _, size in files(make_log())]
     rng = Random(7)
     for _ in range(120):
         index = rng.randrange(len(sizes))
-        bench = filled(interval=interval)
+        bench = make_log(interval=interval)
         path = files(bench)[index][0]
         start = rng.randrange(sizes[index])
         for position in range(start, min(start + rng.choice((1, 1, 80, 400)), sizes[index])):
@@ -339,14 +339,14 @@ def test_a_truncation_that_meets_damage_keeps_every_offset_below_it(interval: in
         assert whole.startswith(below)
 
 
-def test_a_truncation_names_the_damaged_batch_that_it_passed() -> None:
-    """D6: so that it is repaired at once, and not when the scrub comes by."""
-    bench = filled()
+def test_a_truncation_returns_the_damaged_batch_that_stays_in_the_log() -> None:
+    """D6: so that it is repaired at once, and not by the next scrub."""
+    bench = make_log()
     headers = list(bench.log.iter_headers(0, bench.log.leo))
     bench.disk.rot(files(bench)[0][0], 8)  # the length of the first batch
     for segment in bench.log.segments:
         segment.hints.clear()
     assert bench.log.truncate_to(headers[2].base_offset) == 0
     assert bench.log.truncate_to(headers[1].base_offset) == 0
-    (damaged,) = damaged_ranges(bench.log)
+    (damaged,) = find_damage(bench.log)
     assert (damaged.start_offset, damaged.end_offset) == (0, headers[1].base_offset)

@@ -72,19 +72,19 @@ class StoppedError(Exception):
 
 
 class StoppingDisk(SimDisk):
-    """The process dies when it is about to do the named thing."""
+    """The process dies before the named operation."""
 
     stop_at = ""
 
     def rename(self, source: str, target: str) -> None:
-        self._reach("rename")
+        self._stop_before("rename")
         super().rename(source, target)
 
     def sync_dir(self, path: str) -> None:
-        self._reach("sync_dir")
+        self._stop_before("sync_dir")
         super().sync_dir(path)
 
-    def _reach(self, step: str) -> None:
+    def _stop_before(self, step: str) -> None:
         if self.stop_at == step:
             raise StoppedError
 

@@ -1,4 +1,4 @@
-"""What a clean stop records of every log, and what the next start makes of a log that is not as recorded (B5)."""
+"""What a clean stop records of every log, and how the next start treats a log that differs (B5)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ EPOCH = 42
 SMALL = LogConfig(segment_bytes=200, index_interval_bytes=64)
 
 
-def started(disk: SimDisk) -> tuple[LogStore, int, dict[tuple[str, str], str]]:
-    """A store, the broker epoch that its start gives, and (kind, subject) -> severity of what it found."""
+def start_store(disk: SimDisk) -> tuple[LogStore, int, dict[tuple[str, str], str]]:
+    """A store, the broker epoch that its start returns, and its findings: (kind, subject) -> severity."""
     findings = Findings(Outbox())
     store = LogStore(disk, "data", lambda _: SMALL, findings)
     epoch = store.start()
@@ -46,7 +46,7 @@ def write(log: Log, batches: int, epoch: int = 1, producer_id: int = -1) -> None
 def disk() -> SimDisk:
     """Two logs of eight segments, stopped cleanly in broker epoch 42; a-0 ends at 16 in leader epoch 2."""
     disk = SimDisk()
-    store, _, _ = started(disk)
+    store, _, _ = start_store(disk)
     for name, topic_id in (("a", A), ("b", B)):
         log = store.create(name, 0, topic_id, SMALL)
         write(log, 4)
@@ -82,14 +82,14 @@ def test_the_clean_shutdown_file_is_read_once() -> None:
     assert clean_shutdown.take(disk, "data") is None
 
 
-def test_the_file_is_kafkas_with_more_fields(disk: SimDisk) -> None:
+def test_the_file_is_kafkas_with_additional_fields(disk: SimDisk) -> None:
     """B5: Kafka reads version and brokerEpoch, and ignores other fields."""
     fields = json.loads(disks.read_all(disk, "data/.kafka_cleanshutdown"))
     assert list(fields.items())[:2] == [("version", 0), ("brokerEpoch", EPOCH)]
     assert clean_shutdown.decode(b'{"version":0,"brokerEpoch":42}') == CleanShutdown(42, None)
 
 
-def test_what_is_recorded_comes_back() -> None:
+def test_the_record_survives_encoding() -> None:
     end = LogEnd(
         topic_id=A,
         log_start=3,
@@ -105,12 +105,12 @@ def test_what_is_recorded_comes_back() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"version":0,"brokerEpoch":null}', b'{"version":1}'])
-def test_a_clean_shutdown_file_that_cannot_be_read_is_none(content: bytes) -> None:
+def test_a_damaged_clean_shutdown_file_decodes_to_none(content: bytes) -> None:
     """B5: a damaged file vouches for nothing."""
     assert clean_shutdown.decode(content) is None
 
 
-def test_every_damaged_byte_of_the_record_is_noticed(disk: SimDisk) -> None:
+def test_every_damaged_byte_of_the_file_is_noticed(disk: SimDisk) -> None:
     """B5"""
     data = disks.read_all(disk, "data/.kafka_cleanshutdown")
     for at in range(0, len(data), 3):
@@ -142,19 +142,19 @@ DAMAGE: dict[str, Callable[[SimDisk], None]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_log_that_is_not_as_recorded_makes_the_start_unclean(disk: SimDisk, damage: str) -> None:
+def test_a_log_that_differs_from_the_record_makes_the_start_unclean(disk: SimDisk, damage: str) -> None:
     """B5, B6: the registration carries -1, so the broker's replicas leave every ISR and ELR."""
     DAMAGE[damage](disk)
-    store, epoch, found = started(disk)
+    store, epoch, findings = start_store(disk)
     assert epoch == checkpoints.NO_BROKER_EPOCH
     assert not store.clean
-    assert found["log_damaged", "a-0"] == "critical"
-    assert not [subject for kind, subject in found if kind == "log_damaged" and subject != "a-0"]
+    assert findings["log_damaged", "a-0"] == "critical"
+    assert not [subject for kind, subject in findings if kind == "log_damaged" and subject != "a-0"]
     log = store.get(A, 0)
     assert log is None or (log.leo <= 16 and _is_readable(log))
     other = store.get(B, 0)
     assert other is not None
-    assert (other.leo, other.recovery) == (16, None), "the other log is opened as it was left"
+    assert (other.leo, other.recovery) == (16, None), "the other log is opened without recovery"
 
 
 def _is_readable(log: Log) -> bool:
@@ -162,36 +162,36 @@ def _is_readable(log: Log) -> bool:
     return (ends[-1] if ends else log.log_start) == log.leo
 
 
-def test_segments_behind_a_gap_are_kept_for_the_operator(disk: SimDisk) -> None:
-    """B9: they may be the only copy; no log can use them."""
+def test_segments_after_a_gap_are_kept_for_the_operator(disk: SimDisk) -> None:
+    """B9: no log can use them, but they may be the only copy."""
     data = disks.read_all(disk, last_segment(disk))
     disk.remove(middle_segment(disk))
-    started(disk)
+    start_store(disk)
     kept = [name for name in disk.listdir("data/a-0") if name.endswith("-dropped")]
     assert len(kept) > 1
     assert disks.read_all(disk, f"data/a-0/{kept[-1]}") == data
     disk.crash()
-    _, _, found = started(disk)
-    assert found["dropped_segments", "a-0"] == "info", "as long as they are there"
+    _, _, findings = start_store(disk)
+    assert findings["dropped_segments", "a-0"] == "info", "as long as they exist"
 
 
 def test_a_log_without_its_first_segment_is_set_aside(disk: SimDisk) -> None:
-    """B9: it is a prefix of no log, and would let a replica into the ISR that lacks committed records."""
+    """B9: otherwise a replica that lacks committed records could join the ISR."""
     disk.remove(f"data/a-0/{0:020d}.log")
-    store, _, found = started(disk)
+    store, _, findings = start_store(disk)
     assert store.get(A, 0) is None
-    assert found["stray_directory", f"data/a-0.{A.hex}-stray"] == "warning"
+    assert findings["stray_directory", f"data/a-0.{A.hex}-stray"] == "warning"
     assert not disk.exists("data/a-0")
 
 
 def test_an_old_copy_of_a_directory_makes_the_start_unclean(disk: SimDisk) -> None:
-    """B5: it is consistent in itself, and ends before what was recorded."""
-    store, _, _ = started(disk)
+    """B5: it is consistent in itself, but ends before the recorded offset."""
+    store, _, _ = start_store(disk)
     log = store.get(A, 0)
     assert log is not None
     store.close_cleanly(43)
     old = {name: disks.read_all(disk, f"data/a-0/{name}") for name in disk.listdir("data/a-0")}
-    store, epoch, _ = started(disk)
+    store, epoch, _ = start_store(disk)
     assert epoch == 43
     log = store.get(A, 0)
     assert log is not None
@@ -201,9 +201,9 @@ def test_an_old_copy_of_a_directory_makes_the_start_unclean(disk: SimDisk) -> No
     disk.mkdir("data/a-0")
     for name, data in old.items():
         disks.write_plainly(disk, f"data/a-0/{name}", data)
-    store, epoch, found = started(disk)
+    store, epoch, findings = start_store(disk)
     assert epoch == -1
-    assert found["log_damaged", "a-0"] == "critical"
+    assert findings["log_damaged", "a-0"] == "critical"
     log = store.get(A, 0)
     assert log is not None
     assert log.leo == 16
@@ -217,27 +217,27 @@ def test_a_directory_that_the_clean_stop_did_not_record_makes_the_start_unclean(
     disks.write_plainly(
         disk, "data/c-0/partition.metadata", checkpoints.encode_partition_metadata(UUID(int=12), 0), sync=True
     )
-    store, epoch, found = started(disk)
+    store, epoch, findings = start_store(disk)
     assert epoch == -1
-    assert ("log_damaged", "c-0") in found
+    assert ("log_damaged", "c-0") in findings
     assert store.logs[UUID(int=12), 0].leo == 16
 
 
 @pytest.mark.parametrize("stopped_cleanly", [True, False])
 def test_the_log_of_another_partition_is_set_aside(disk: SimDisk, stopped_cleanly: bool) -> None:
     """B9: with the same topic id, epochs and end offset no leader would notice that it holds other records."""
-    store, _, _ = started(disk)
+    store, _, _ = start_store(disk)
     write(store.create("a", 1, A, SMALL), 1, producer_id=99)
     if stopped_cleanly:
         store.close_cleanly(43)
     disk.rename("data/a-0", "data/swapped")
     disk.rename("data/a-1", "data/a-0")
     disk.rename("data/swapped", "data/a-1")
-    store, epoch, found = started(disk)
+    store, epoch, findings = start_store(disk)
     assert store.get(A, 0) is None
     assert store.get(A, 1) is None
     assert epoch == -1
-    assert sorted(subject for kind, subject in found if kind == "stray_directory") == [
+    assert sorted(subject for kind, subject in findings if kind == "stray_directory") == [
         f"data/a-0.{A.hex}-stray",
         f"data/a-1.{A.hex}-stray",
     ]
@@ -246,13 +246,13 @@ def test_the_log_of_another_partition_is_set_aside(disk: SimDisk, stopped_cleanl
 
 
 def test_damage_is_not_forgotten_by_a_stop_before_the_registration(disk: SimDisk) -> None:
-    """B5: an uptime that found damage and never registered leaves -1 behind."""
+    """B5: an incarnation that found damage and never registered leaves -1."""
     edit(disk, last_segment(disk), lambda _: b"")
-    store, epoch, _ = started(disk)
+    store, epoch, _ = start_store(disk)
     store.close_cleanly(epoch)
-    _, epoch, found = started(disk)
+    _, epoch, findings = start_store(disk)
     assert epoch == -1
-    assert found == {}
+    assert findings == {}
 
 
 # --- Kafka's file, without a record -----------------------------------------------------------------------------------
@@ -265,8 +265,8 @@ def without_record(disk: SimDisk) -> None:
 def test_a_clean_stop_of_kafka_is_checked_by_its_recovery_points(disk: SimDisk) -> None:
     """B5: Kafka writes the end of every log as its recovery point when it stops."""
     without_record(disk)
-    store, epoch, found = started(disk)
-    assert (epoch, found) == (EPOCH, {})
+    store, epoch, findings = start_store(disk)
+    assert (epoch, findings) == (EPOCH, {})
     assert [log.recovery for log in store.logs.values()] == [None, None]
 
 
@@ -279,12 +279,12 @@ def test_without_a_record_a_log_that_ends_before_its_recovery_point_makes_the_st
     """B5"""
     without_record(disk)
     DAMAGE[damage](disk)
-    _, epoch, found = started(disk)
+    _, epoch, findings = start_store(disk)
     assert epoch == -1
-    assert found["log_damaged", "a-0"] == "critical"
+    assert findings["log_damaged", "a-0"] == "critical"
 
 
-# --- damage to files that can be derived again ------------------------------------------------------------------------
+# --- damage to files that can be rebuilt ------------------------------------------------------------------------------
 
 
 SMALL_FILES = ("recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint")
@@ -292,9 +292,9 @@ SMALL_FILES = ("recovery-point-offset-checkpoint", "replication-offset-checkpoin
 
 @pytest.mark.parametrize("name", [*SMALL_FILES, "a-0/leader-epoch-checkpoint", "a-0/partition.metadata"])
 @pytest.mark.parametrize("damage", ["removed", "emptied", "truncated", "flipped", "old"])
-def test_a_damaged_small_file_is_written_again_and_told(disk: SimDisk, name: str, damage: str) -> None:
+def test_a_damaged_small_file_is_rebuilt_and_reported(disk: SimDisk, name: str, damage: str) -> None:
     """B5: nothing is lost, the start stays clean, and a finding says what was done."""
-    store, _, _ = started(disk)
+    store, _, _ = start_store(disk)
     log = store.get(A, 0)
     assert log is not None
     log.delete_records(3)  # so that log-start-offset-checkpoint has an entry
@@ -309,24 +309,24 @@ def test_a_damaged_small_file_is_written_again_and_told(disk: SimDisk, name: str
         edit(disk, path, changes[damage])
     else:
         edit(disk, path, lambda _: old or checkpoints.encode_partition_metadata(UUID(int=99), 0))
-    store, epoch, found = started(disk)
+    store, epoch, findings = start_store(disk)
     log = store.get(A, 0)
     assert log is not None
     assert (log.log_start, log.hwm, log.leo, log.epochs.entries, log.producers.encode()) == before
     assert epoch == 43
-    assert [kind for kind, _ in found] == ["file_rebuilt"]
-    assert set(found.values()) == {"info"}
+    assert [kind for kind, _ in findings] == ["file_rebuilt"]
+    assert set(findings.values()) == {"info"}
     store.close_cleanly(44)
-    assert started(disk)[1:] == (44, {}), "the file is whole again"
+    assert start_store(disk)[1:] == (44, {}), "the file is sound again"
 
 
 def _flip(data: bytes) -> bytes:
     return data[:-3] + bytes([data[-3] ^ 0x01]) + data[-2:]
 
 
-def test_a_missing_producer_snapshot_is_derived_from_the_batches(disk: SimDisk) -> None:
-    """P4: else a retry of the last uptime's producer would be appended again."""
-    store, _, _ = started(disk)
+def test_producers_without_a_snapshot_are_derived_from_the_batches(disk: SimDisk) -> None:
+    """P4: otherwise a retried batch of the last incarnation would be appended again."""
+    store, _, _ = start_store(disk)
     log = store.get(A, 0)
     assert log is not None
     before = log.producers.encode()
@@ -334,14 +334,14 @@ def test_a_missing_producer_snapshot_is_derived_from_the_batches(disk: SimDisk) 
     for name in disk.listdir("data/a-0"):
         if name.endswith(".snapshot"):
             disk.remove(f"data/a-0/{name}")
-    store, epoch, _ = started(disk)
+    store, epoch, _ = start_store(disk)
     log = store.get(A, 0)
     assert log is not None
     assert (epoch, log.producers.encode()) == (43, before)
 
 
 def test_a_damaged_timestamp_in_an_index_does_not_expire_a_segment() -> None:
-    """The time index tells retention how old a segment is: its last entry must be the timestamp of a batch."""
+    """Retention takes the age of a segment from its time index: the last entry must be the timestamp of a batch."""
     disk = SimDisk()
     config = LogConfig(segment_bytes=10_000, index_interval_bytes=64, retention_ms=1_000)
     log = open_log(disk, "a-0", topic_id=A, config=config)
@@ -362,7 +362,7 @@ def test_a_damaged_timestamp_in_an_index_does_not_expire_a_segment() -> None:
 
 
 def flushed_log(disk: SimDisk, config: LogConfig = SMALL) -> Log:
-    store, _, _ = started(disk)
+    store, _, _ = start_store(disk)
     log = store.create("c", 0, UUID(int=12), config)
     write(log, 8)
     log.set_hwm(16)
@@ -371,25 +371,25 @@ def flushed_log(disk: SimDisk, config: LogConfig = SMALL) -> Log:
     return log
 
 
-def test_a_first_segment_that_is_missing_after_an_unclean_stop_is_damage() -> None:
-    """B5, B9: a leader without the front of its log would make all replicas start where it does."""
+def test_a_missing_first_segment_after_an_unclean_stop_is_damage() -> None:
+    """B5, B9: a leader without its first segment would make all replicas start where it does."""
     disk = SimDisk()
     flushed_log(disk)
     disk.remove("data/c-0/" + min(name for name in disk.listdir("data/c-0") if name.endswith(".log")))
-    store, epoch, found = started(disk)
+    store, epoch, findings = start_store(disk)
     assert (store.get(UUID(int=12), 0), epoch) == (None, -1)
-    assert [kind for kind, _ in found] == ["stray_directory"]
+    assert [kind for kind, _ in findings] == ["stray_directory"]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_segments_that_retention_deleted_before_a_crash_are_not_missed(seed: int) -> None:
-    """B5: the epoch table says where the log starts before a segment goes, whatever the crash keeps."""
+def test_segments_deleted_by_retention_before_a_crash_are_not_damage(seed: int) -> None:
+    """B5: the epoch table on disk has the new log start before a segment is removed, whatever the crash keeps."""
     disk = SimDisk()
     log = flushed_log(disk, LogConfig(segment_bytes=200, index_interval_bytes=64, retention_bytes=200))
     assert log.apply_retention(0) > 0
     disk.lossy_crash(Random(seed))
-    store, _, found = started(disk)
+    store, _, findings = start_store(disk)
     after = store.get(UUID(int=12), 0)
     assert after is not None
     assert (after.log_start, after.leo) == (log.log_start, 16)
-    assert "stray_directory" not in [kind for kind, _ in found]
+    assert "stray_directory" not in [kind for kind, _ in findings]

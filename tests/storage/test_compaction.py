@@ -1,11 +1,11 @@
-"""Compaction by example: what goes, what stays, and what is left alone."""
+"""Compaction by example: what is removed, what stays, and what is never touched."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from compaction_bench import compacted, drop_snapshots, keyed, put, records, table
+from compaction_bench import compact, drop_snapshots, keyed, put, records, table
 from storage_bench import Bench, content, shape
 
 from insync.storage import compaction
@@ -31,32 +31,32 @@ def offsets(bench: Bench) -> list[int]:
 def test_only_the_last_record_of_each_key_stays_and_keeps_its_offset(bench: Bench) -> None:
     for pair in [(b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (b"c", b"1"), (b"b", b"2"), (b"z", b"1")]:
         put(bench, pair)
-    assert compacted(bench.log).clean_to == 5
+    assert compact(bench.log).clean_to == 5
     assert offsets(bench) == [2, 3, 4, 5]
     assert table(bench.log)[b"a"] == (2, b"2")
 
 
-def test_the_growing_segment_is_neither_looked_at_nor_touched(bench: Bench) -> None:
+def test_the_active_segment_is_neither_read_nor_changed(bench: Bench) -> None:
     put(bench, (b"a", b"1"))
     put(bench, (b"a", b"2"))
-    compacted(bench.log)
+    compact(bench.log)
     assert offsets(bench) == [0, 1]
 
 
-def test_nothing_above_the_high_watermark_counts_or_goes(bench: Bench) -> None:
-    """H1: an uncommitted value may still be cut, and the one before it must then be there."""
+def test_records_above_the_high_watermark_neither_supersede_nor_go(bench: Bench) -> None:
+    """H1: an uncommitted value may still be truncated, and then the previous one must be there."""
     for value in (b"1", b"2", b"3", b"4"):
         put(bench, (b"a", value))
     bench.log.hwm = 2
-    compacted(bench.log)
+    compact(bench.log)
     assert offsets(bench) == [1, 2, 3]
 
 
-def test_part_of_a_batch_goes_and_its_offsets_stay(bench: Bench) -> None:
+def test_a_batch_may_lose_records_and_keeps_its_offsets(bench: Bench) -> None:
     put(bench, (b"a", b"1"), (b"b", b"1"), (b"a", b"2"))
     put(bench, (b"b", b"2"))
     put(bench, (b"end", b""))
-    compacted(bench.log)
+    compact(bench.log)
     assert shape(bench.log) == [(0, 2, 1), (3, 3, 1), (4, 4, 1)]
     assert offsets(bench) == [2, 3, 4]
 
@@ -69,7 +69,7 @@ def test_a_rewritten_batch_keeps_codec_timestamps_and_headers(bench: Bench, comp
     bench.log.append_as_leader(data, batches.read_header(data), 1, 0)
     for pair in [(b"a", b"2"), (b"end", b"")]:
         put(bench, pair)
-    compacted(bench.log)
+    compact(bench.log)
     header = next(iter(bench.log.iter_headers(0, 1)))
     assert (header.compression, header.count, header.max_timestamp) == (compression, 1, 4_000)
     assert records(bench.log)[0] == batches.Record(1, 4_000, b"b", b"2", (("h", b"x"),))
@@ -78,7 +78,7 @@ def test_a_rewritten_batch_keeps_codec_timestamps_and_headers(bench: Bench, comp
 def test_every_batch_of_a_compacted_log_has_a_right_crc(bench: Bench) -> None:
     for value in (b"1", b"2", b"3"):
         put(bench, (b"a", value), (b"b", value))
-    compacted(bench.log)
+    compact(bench.log)
     data = content(bench.log)
     assert all(batches.crc_ok(data, at, header) for at, header in batches.iter_headers(data))
 
@@ -86,42 +86,42 @@ def test_every_batch_of_a_compacted_log_has_a_right_crc(bench: Bench) -> None:
 def test_a_tombstone_stays_for_delete_retention_and_then_goes(bench: Bench) -> None:
     for pair in [(b"a", b"1"), (b"a", None), (b"end", b"")]:
         put(bench, pair)
-    compacted(bench.log, now=1_000)
+    compact(bench.log, now=1_000)
     assert offsets(bench) == [1, 2]
-    compacted(bench.log, now=1_099)
+    compact(bench.log, now=1_099)
     assert offsets(bench) == [1, 2]
-    compacted(bench.log, now=1_100)
+    compact(bench.log, now=1_100)
     assert offsets(bench) == [2]
 
 
 def test_a_delete_horizon_changes_no_timestamp(bench: Bench) -> None:
     put(bench, (b"a", None), (b"b", b"1"), timestamp=777)
     put(bench, (b"end", b""))
-    compacted(bench.log, now=1_000)
+    compact(bench.log, now=1_000)
     header = next(iter(bench.log.iter_headers(0, 1)))
     assert batch_filter.delete_horizon(header) == 1_100
     assert header.max_timestamp == 777
     assert [record.timestamp_ms for record in records(bench.log)][:2] == [777, 777]
 
 
-def test_the_longest_delete_retention_is_for_ever(bench: Bench) -> None:
+def test_tombstones_with_the_longest_delete_retention_stay(bench: Bench) -> None:
     bench = Bench(segment_bytes=1, cleanup_policy="compact", delete_retention_ms=2**63 - 1)
     for pair in [(b"a", None), (b"end", b"")]:
         put(bench, pair)
-    compacted(bench.log, now=DAY)
-    compacted(bench.log, now=10_000 * DAY)
+    compact(bench.log, now=DAY)
+    compact(bench.log, now=10_000 * DAY)
     assert offsets(bench) == [0, 1]
 
 
-def test_records_without_a_key_go(bench: Bench) -> None:
-    """They are left from a time when the topic was not compacted."""
+def test_records_without_a_key_are_removed(bench: Bench) -> None:
+    """They were written before the topic became compacted."""
     put(bench, (None, b"1"), (b"a", b"1"))
     put(bench, (b"end", b""))
-    compacted(bench.log)
+    compact(bench.log)
     assert offsets(bench) == [1, 2]
 
 
-def test_a_batch_that_nobody_can_read_is_kept_as_it_is(bench: Bench) -> None:
+def test_an_undecodable_batch_is_kept_as_it_is(bench: Bench) -> None:
     data, _ = keyed([(b"a", b"1")])
     data[61] = 0x7F  # the record's length
     data[17:21] = batches.crc32c(memoryview(data)[21:]).to_bytes(4, "big")
@@ -129,7 +129,7 @@ def test_a_batch_that_nobody_can_read_is_kept_as_it_is(bench: Bench) -> None:
     put(bench, (b"a", b"2"))
     put(bench, (b"end", b""))
     before = content(bench.log)
-    compacted(bench.log)
+    compact(bench.log)
     assert content(bench.log)[: len(data)] == before[: len(data)]
 
 
@@ -138,7 +138,7 @@ def test_small_neighbours_become_one_segment_that_ends_where_the_next_starts() -
     for n in range(20):
         put(bench, (b"a", b"%d" % n))
     many = len(bench.log.segments)
-    while compacted(bench.log).segments:
+    while compact(bench.log).segments:
         pass
     assert len(bench.log.segments) < many
     for segment, following in zip(bench.log.segments, bench.log.segments[1:], strict=False):
@@ -150,33 +150,33 @@ def test_a_second_pass_over_a_clean_log_swaps_nothing() -> None:
     bench = Bench(segment_bytes=200, index_interval_bytes=1, cleanup_policy="compact")
     for n in range(20):
         put(bench, (b"a", b"%d" % n))
-    while compacted(bench.log).segments:
+    while compact(bench.log).segments:
         pass
     before = content(bench.log)
-    assert compacted(bench.log).removed_bytes == 0
+    assert compact(bench.log).removed_bytes == 0
     assert content(bench.log) == before
 
 
 def test_keys_that_do_not_fit_wait_for_the_next_pass(bench: Bench) -> None:
     for key in (b"a", b"b", b"c", b"a", b"b", b"c", b"end"):
         put(bench, (key, b"v"))
-    first = compacted(bench.log, max_keys=2)
+    first = compact(bench.log, max_keys=2)
     assert first.clean_to == 2
     assert offsets(bench) == [0, 1, 2, 3, 4, 5, 6]
     clean_to = first.clean_to
     while clean_to < 6:
-        clean_to = compacted(bench.log, first_dirty=clean_to, max_keys=2).clean_to
+        clean_to = compact(bench.log, first_dirty=clean_to, max_keys=2).clean_to
     assert offsets(bench) == [3, 4, 5, 6]
 
 
-def test_a_producer_is_known_after_its_last_batch_was_emptied() -> None:
+def test_a_producer_is_known_after_compaction_emptied_its_last_batch() -> None:
     """P4: recovery derives the producers from the log."""
     bench = Bench(segment_bytes=250, cleanup_policy="compact")
     put(bench, (b"a", b"1"), producer_id=9, producer_epoch=0, base_sequence=0)
     put(bench, (b"a", b"2"), producer_id=9, producer_epoch=0, base_sequence=1)
     for value in (b"3", b"4", b"5"):
         put(bench, (b"a", value))
-    compacted(bench.log)
+    compact(bench.log)
     assert offsets(bench) == [2, 3, 4]
     assert shape(bench.log)[0] == (1, 1, 1)
     drop_snapshots(bench)
@@ -186,13 +186,13 @@ def test_a_producer_is_known_after_its_last_batch_was_emptied() -> None:
     assert getattr(duplicate, "first_offset", None) == 1
 
 
-def test_a_follower_takes_gaps_and_holds_the_same_log(bench: Bench) -> None:
-    """F5: offsets rise; nobody can tell a follower what the leader no longer has."""
+def test_a_follower_accepts_gaps_and_holds_the_same_log(bench: Bench) -> None:
+    """F5: offsets rise, with gaps where the leader has no records any more."""
     for n in range(6):
         put(bench, (b"a", b"%d" % n), (b"k%d" % n, b""), epoch=1 + n // 3)
     put(bench, (b"k0", b""), (b"k2", b""), (b"k3", b""), (b"a", b""), epoch=2)
     put(bench, (b"end", b""), epoch=2)
-    compacted(bench.log)
+    compact(bench.log)
     gone = [offset for offset in range(bench.log.leo) if offset not in offsets(bench)]
     assert gone == [0, 1, 2, 4, 5, 6, 7, 8, 10]
     follower = Bench(segment_bytes=1)
@@ -206,8 +206,8 @@ def test_a_follower_takes_gaps_and_holds_the_same_log(bench: Bench) -> None:
     assert follower.log.leo == bench.log.leo
 
 
-def test_an_epoch_that_lost_its_first_records_starts_where_the_one_before_ends() -> None:
-    """D1, D2: a follower that asks where the older epoch ended gives up too much rather than too little."""
+def test_an_epoch_that_lost_its_first_records_starts_where_the_previous_one_ends() -> None:
+    """D1, D2: a follower then truncates too much rather than too little."""
     follower = Bench()
     for base, epoch in ((0, 1), (5, 3)):
         data, _ = keyed([(b"a", b"")], base_offset=base, leader_epoch=epoch)
@@ -219,7 +219,7 @@ def test_an_epoch_that_lost_its_first_records_starts_where_the_one_before_ends()
 
 
 @pytest.mark.parametrize("offset", [3, 5, 6])
-def test_a_cut_in_or_behind_a_gap_ends_the_log_where_its_last_batch_ends(offset: int) -> None:
+def test_a_truncation_in_or_after_a_gap_ends_the_log_with_its_last_batch(offset: int) -> None:
     """D3: reads and recovery must agree with the log about its end."""
     follower = Bench()
     for base in (0, 5, 9):
@@ -231,8 +231,8 @@ def test_a_cut_in_or_behind_a_gap_ends_the_log_where_its_last_batch_ends(offset:
     assert follower.open().leo == 2
 
 
-def test_a_log_that_is_cut_meanwhile_is_left_alone(bench: Bench) -> None:
-    """D3: what was copied may not be what the log is now."""
+def test_a_pass_aborts_if_the_log_is_truncated_meanwhile(bench: Bench) -> None:
+    """D3: the copy may differ from what the log is now."""
     for n in range(6):
         put(bench, (b"a", b"%d" % n))
     work = Compaction(bench.log, 0, 0)
@@ -260,7 +260,7 @@ def test_segments_that_retention_drops_meanwhile_stay_dropped(bench: Bench) -> N
     assert offsets(bench) == [3, 4, 5]
 
 
-def test_an_abandoned_pass_leaves_a_file_that_opening_removes(bench: Bench) -> None:
+def test_an_aborted_pass_leaves_a_file_that_opening_removes(bench: Bench) -> None:
     for n in range(6):
         put(bench, (b"a", b"%d" % n))
     work = Compaction(bench.log, 0, 0)
@@ -272,7 +272,7 @@ def test_an_abandoned_pass_leaves_a_file_that_opening_removes(bench: Bench) -> N
     assert offsets(bench) == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_log_is_urgent_by_its_new_part_and_not_before_the_ratio() -> None:
+def test_urgency_is_the_new_share_of_a_log_once_it_reaches_the_ratio() -> None:
     bench = Bench(segment_bytes=1, cleanup_policy="compact", min_cleanable_ratio=0.5)
     assert compaction.urgency(bench.log, 0, 0) == 0
     for n in range(5):
@@ -283,7 +283,7 @@ def test_a_log_is_urgent_by_its_new_part_and_not_before_the_ratio() -> None:
     assert compaction.urgency(bench.log, 4, 0) == 0
 
 
-def test_records_younger_than_the_lag_wait_and_older_than_the_longest_lag_do_not() -> None:
+def test_compaction_waits_for_the_minimum_lag_and_is_overdue_after_the_maximum() -> None:
     bench = Bench(segment_bytes=1, cleanup_policy="compact", min_compaction_lag_ms=100, max_compaction_lag_ms=1_000)
     for n in range(4):
         put(bench, (b"a", b"%d" % n), timestamp=1_000 + n)
@@ -292,7 +292,7 @@ def test_records_younger_than_the_lag_wait_and_older_than_the_longest_lag_do_not
     assert compaction.urgency(bench.log, 2, 2_004) > 1
 
 
-def test_a_compacted_log_loses_nothing_by_age_or_size_unless_it_also_deletes() -> None:
+def test_retention_deletes_nothing_of_a_compacted_log_unless_the_policy_has_delete_too() -> None:
     for policy, dropped in (("compact", 0), ("compact,delete", 3)):
         bench = Bench(segment_bytes=1, cleanup_policy=policy, retention_ms=1, retention_bytes=1)
         for n in range(3):
@@ -300,15 +300,15 @@ def test_a_compacted_log_loses_nothing_by_age_or_size_unless_it_also_deletes() -
         assert bench.log.apply_retention(DAY) == dropped
 
 
-def test_the_newest_record_by_time_is_found_when_the_newest_batch_was_emptied(bench: Bench) -> None:
+def test_the_record_with_the_largest_timestamp_is_found_after_its_batch_was_emptied(bench: Bench) -> None:
     put(bench, (b"a", b"1"), timestamp=9_000)
     for value in (b"2", b"3"):
         put(bench, (b"a", value), timestamp=5_000)
-    compacted(bench.log)
+    compact(bench.log)
     assert bench.log.offset_of_max_timestamp(bench.log.leo) == (1, 5_000)
 
 
-def test_a_pass_over_real_files_while_readers_come_and_go(tmp_path: Path) -> None:
+def test_a_pass_over_real_files_with_concurrent_readers(tmp_path: Path) -> None:
     bench = Bench(PosixDisk(str(tmp_path)), segment_bytes=300, index_interval_bytes=60, cleanup_policy="compact")
     for n in range(60):
         put(bench, (b"k%d" % (n % 7), b"%d" % n))

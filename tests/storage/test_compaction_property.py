@@ -1,11 +1,11 @@
-"""Any keyed log, compacted any number of times and killed anywhere, against what a table of its keys says."""
+"""Any keyed log, compacted any number of times and killed at any point, compared with a table of its keys."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from random import Random
 
-from compaction_bench import MortalDisk, Pair, ProcessDiedError, compacted, drop_snapshots, put, records, table
+from compaction_bench import MortalDisk, Pair, ProcessDiedError, compact, drop_snapshots, put, records, table
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from storage_bench import Bench, content, shape
@@ -23,7 +23,7 @@ History = list[list[Pair]]
 relaxed = settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
 
 
-def filled(history: History, disk: MortalDisk | None = None, segment_bytes: int = 200) -> Bench:
+def make_log(history: History, disk: MortalDisk | None = None, segment_bytes: int = 200) -> Bench:
     bench = Bench(
         disk,
         segment_bytes=segment_bytes,
@@ -40,7 +40,7 @@ def filled(history: History, disk: MortalDisk | None = None, segment_bytes: int 
 
 
 def check_reads(log: Log, before: list[Record]) -> None:
-    """A read at any offset goes on with the next record there is, which is one that was always there."""
+    """A read at any offset continues with the next record that is left, unchanged."""
     known = {record.offset: record for record in before}
     held = records(log)
     assert [record for record in held if known[record.offset] != record] == []
@@ -53,51 +53,51 @@ def check_reads(log: Log, before: list[Record]) -> None:
 def test_the_last_value_of_each_key_survives_at_its_offset(
     history: History, hwm_back: int, max_keys: int, budget: int, data: st.DataObject
 ) -> None:
-    """H1: below the high watermark; P4, D1: producers and epochs are what they were."""
-    bench = filled(history, segment_bytes=data.draw(st.sampled_from([1, 200, 500])))
+    """H1: below the high watermark; P4, D1: producers and epochs stay the same."""
+    bench = make_log(history, segment_bytes=data.draw(st.sampled_from([1, 200, 500])))
     log = bench.log
     log.hwm = max(0, log.leo - hwm_back)
     before, last, hwm = records(log), table(log, log.hwm), log.hwm
     epochs, tail = log.epochs.entries, [record for record in before if record.offset >= log.active.base]
-    clean_to = compacted(log, budget=budget, max_keys=max_keys).clean_to
-    while (further := compacted(log, first_dirty=clean_to, max_keys=max_keys).clean_to) > clean_to:
+    clean_to = compact(log, budget=budget, max_keys=max_keys).clean_to
+    while (further := compact(log, first_dirty=clean_to, max_keys=max_keys).clean_to) > clean_to:
         clean_to = further
     check_reads(log, before)
     assert table(log, hwm) == last
     assert [record for record in records(log) if record.offset >= log.active.base] == tail
     assert log.epochs.entries == epochs
     below = [record.key for record in records(log) if record.offset < clean_to]
-    assert len(below) == len(dict.fromkeys(below)), "no key twice in what is clean"
+    assert len(below) == len(dict.fromkeys(below)), "no key occurs twice in the clean part"
     assert clean_to == compaction.cleanable_end(log, 0)
 
 
 @relaxed
 @given(writes)
-def test_tombstones_go_when_their_time_is_over_and_nothing_they_deleted_comes_back(history: History) -> None:
-    log = filled(history).log
+def test_tombstones_expire_and_nothing_they_deleted_comes_back(history: History) -> None:
+    log = make_log(history).log
     last, end = table(log), compaction.cleanable_end(log, 0)
-    compacted(log, now=1_000)
-    compacted(log, now=1_000 + RETENTION - 1)
+    compact(log, now=1_000)
+    compact(log, now=1_000 + RETENTION - 1)
     assert table(log) == last
-    compacted(log, now=1_000 + RETENTION)
+    compact(log, now=1_000 + RETENTION)
     held = table(log)
     assert held == {key: row for key, row in last.items() if row[1] is not None or row[0] >= end}
 
 
 @relaxed
 @given(writes, st.integers(0, 60), st.integers(0, 1 << 30), st.booleans())
-def test_a_crash_anywhere_leaves_each_segment_as_it_was_or_compacted(
+def test_a_crash_anywhere_leaves_each_segment_as_it_was_or_compact(
     history: History, dies_after: int, seed: int, lossy: bool
 ) -> None:
-    """D1, P4: the log opens, reads everywhere, holds every last value, and can be compacted on."""
+    """D1, P4: the log can be opened and read, holds the last value of each key, and can be compacted again."""
     disk = MortalDisk()
-    bench = filled(history, disk)
+    bench = make_log(history, disk)
     log = bench.log
     before, last, leo = records(log), table(log), log.leo
     epochs, producers = log.epochs.entries, log.producers.encode()
     disk.left = dies_after
     with suppress(ProcessDiedError):
-        compacted(log)
+        compact(log)
     disk.left = -1
     if lossy:
         disk.lossy_crash(Random(seed))
@@ -112,7 +112,7 @@ def test_a_crash_anywhere_leaves_each_segment_as_it_was_or_compacted(
     check_reads(log, before)
     assert table(log) == last
     assert not [name for name in disk.listdir("data/t-0") if name.endswith((".cleaned", ".swap"))]
-    compacted(log)
+    compact(log)
     check_reads(log, before)
     assert table(log) == last
 
@@ -120,8 +120,8 @@ def test_a_crash_anywhere_leaves_each_segment_as_it_was_or_compacted(
 @relaxed
 @given(writes)
 def test_a_compacted_log_is_the_same_after_a_clean_stop(history: History) -> None:
-    bench = filled(history)
-    compacted(bench.log)
+    bench = make_log(history)
+    compact(bench.log)
     was, rows, epochs = content(bench.log), shape(bench.log), bench.log.epochs.entries
     bench.reopen_clean()
     assert content(bench.log) == was

@@ -1,4 +1,4 @@
-"""Files that no stop leaves behind: bit rot, wrong restores, names that only look right. Found by fuzzing."""
+"""Files that no stop leaves: bit rot, wrong restores, names that only look right. Found by fuzzing."""
 
 from __future__ import annotations
 
@@ -42,40 +42,40 @@ def rewrite(bench: Bench, name: str, at: int, data: bytes) -> None:
     disks.write_plainly(bench.disk, path, old[:at] + data + old[at + len(data) :])
 
 
-def reopened_as_clean(bench: Bench) -> None:
-    """As after a stop that vouched for every byte: nothing is checked."""
+def reopen_as_clean(bench: Bench) -> None:
+    """As after a clean stop: nothing is checked."""
     bench.open(recovery_point=bench.log.leo, clean=True)
 
 
 @pytest.mark.parametrize("length", [-12, -13, 0, 48, -(2**31)])
-def test_a_batch_length_that_cannot_be_ends_the_row_of_whole_batches(length: int) -> None:
+def test_an_impossible_batch_length_ends_the_whole_batches(length: int) -> None:
     data = bytes(batch()[0])
     assert whole_batches(data + pack(">qi", 1, length) + bytes(100), 10) == len(data)
 
 
 @pytest.mark.parametrize("length", [-12, -(2**31), 10, 2**31 - 1])
-def test_a_damaged_length_in_a_log_that_was_vouched_for_is_named_and_does_not_loop(bench: Bench, length: int) -> None:
+def test_a_damaged_length_after_a_clean_stop_is_an_error_and_no_endless_loop(bench: Bench, length: int) -> None:
     bench.log.close()
     rewrite(bench, f"{FIRST}.log", 8, pack(">i", length))
-    reopened_as_clean(bench)
+    reopen_as_clean(bench)
     with pytest.raises(CorruptSegmentError, match="no batch with offset 0"):
         bench.log.read(0, 100, limit_offset=8)
 
 
-def test_offsets_behind_damage_do_not_reach_the_index(bench: Bench) -> None:
-    """An index entry has room for an offset of 31 bits above the segment's."""
+def test_offsets_after_damage_do_not_reach_the_index(bench: Bench) -> None:
+    """An index entry has 31 bits for an offset relative to the segment's base."""
     size = len(batch(2)[0])
     bench.log.close()
     rewrite(bench, f"{FIRST}.log", 2 * size, pack(">q", 2**40))
     bench.disk.remove(bench.path(f"{FIRST}.index"))
-    reopened_as_clean(bench)
+    reopen_as_clean(bench)
     assert bench.log.max_timestamp == 1_000
     assert list(bench.log.segments[0].index.keys) == [3]
     bench.log.close()
 
 
-def test_records_that_nobody_can_read_are_found_by_time_through_their_header(bench: Bench) -> None:
-    """P5: a broker does not look into batches, so a producer may have written anything into one."""
+def test_undecodable_records_are_found_by_time_through_their_header(bench: Bench) -> None:
+    """P5: an older broker may have stored a batch without decoding it."""
     data, header = batch(2, timestamp=5_000)
     data[batches.HEADER_SIZE :] = b"\xff" * (len(data) - batches.HEADER_SIZE)
     data[17:21] = crc32c(memoryview(data)[21:]).to_bytes(4, "big")
@@ -85,8 +85,8 @@ def test_records_that_nobody_can_read_are_found_by_time_through_their_header(ben
     assert bench.log.offset_for_timestamp(5_500, bench.log.leo) == (base + 2, 6_000)
 
 
-def test_a_batch_of_more_records_than_a_broker_has_time_for_is_not_looked_into(bench: Bench) -> None:
-    """P5: a megabyte of compressed nothing can be twenty million records."""
+def test_a_batch_with_too_many_records_is_not_decoded(bench: Bench) -> None:
+    """P5: a megabyte of compressed zeros can be twenty million records."""
     data, header = batch(2, timestamp=5_000)
     header.count = batch_filter.MOST_RECORDS + 1
     data[57:61] = header.count.to_bytes(4, "big")
@@ -108,7 +108,7 @@ def test_a_batch_of_more_records_than_a_broker_has_time_for_is_not_looked_into(b
     ],
 )
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_file_that_only_looks_like_a_part_of_the_log_is_left_alone(bench: Bench, name: str, clean: bool) -> None:
+def test_a_file_that_only_looks_like_part_of_the_log_is_left_alone(bench: Bench, name: str, clean: bool) -> None:
     before, end = content(bench.log), bench.log.leo
     bench.log.close()
     disks.write_plainly(bench.disk, bench.path(name), b"what is this?")
@@ -118,14 +118,14 @@ def test_a_file_that_only_looks_like_a_part_of_the_log_is_left_alone(bench: Benc
 
 
 @pytest.mark.parametrize("offset", [-1, 2**62 + 1, 10**30])
-def test_a_checkpoint_with_a_number_that_cannot_be_is_damaged(offset: int) -> None:
+def test_a_checkpoint_with_an_impossible_number_is_damaged(offset: int) -> None:
     assert checkpoints.decode_offsets(f"0\n1\nt 0 {offset}\n".encode()) is None
     assert checkpoints.decode_epochs(f"0\n1\n1 {offset}\n".encode()) is None
     assert checkpoints.decode_epochs(f"0\n1\n{offset} 1\n".encode()) is None
 
 
 @pytest.mark.parametrize("value", ["Infinity", "1e999", "-7", "[1]", '"3"', "true", str(2**80), "[" * 50_000])
-def test_a_clean_shutdown_file_whose_broker_epoch_cannot_be_is_damaged(value: str) -> None:
+def test_a_clean_shutdown_file_with_an_impossible_broker_epoch_is_damaged(value: str) -> None:
     """B5"""
     disk = SimDisk()
     disk.mkdir("data")
@@ -136,7 +136,7 @@ def test_a_clean_shutdown_file_whose_broker_epoch_cannot_be_is_damaged(value: st
 
 @pytest.mark.parametrize("stop", ["clean", "after a checkpoint", "unclean"])
 def test_a_copy_of_a_log_under_another_name_is_set_aside(stop: str) -> None:
-    """B9: the broker's own records say which name is right; without any, the longer log stays."""
+    """B9: the broker's own files say which name is right; without them, the longer log stays."""
     disk = SimDisk()
     store = LogStore(disk, "data")
     store.start()
@@ -164,40 +164,42 @@ def test_a_copy_of_a_log_under_another_name_is_set_aside(stop: str) -> None:
     assert "t-0 has the same topic id" in texts[stray]
 
 
-def test_a_directory_numbered_in_another_script_is_no_partition() -> None:
+def test_a_directory_numbered_in_another_script_is_not_a_partition() -> None:
     disk = SimDisk()
     disk.mkdir("data/t-²")
     assert LogStore(disk, "data").start() == checkpoints.NO_BROKER_EPOCH
 
 
-def _a_file(directory: Path) -> None:
+def _a_file_as_directory(directory: Path) -> None:
     shutil.rmtree(directory)
     directory.write_bytes(b"junk")
 
 
-def _a_link_to_nowhere(directory: Path) -> None:
+def _a_dangling_link_as_directory(directory: Path) -> None:
     shutil.rmtree(directory)
     directory.symlink_to("/nonexistent/t-0")
 
 
-def _a_directory_for_a_segment(directory: Path) -> None:
+def _a_directory_as_segment(directory: Path) -> None:
     (directory / f"{FIRST}.log").unlink()
     (directory / f"{FIRST}.log").mkdir()
 
 
-def _a_link_for_a_segment(directory: Path) -> None:
+def _a_dangling_link_as_segment(directory: Path) -> None:
     (directory / f"{FIRST}.log").unlink()
     (directory / f"{FIRST}.log").symlink_to("/nonexistent/x.log")
 
 
 @pytest.mark.parametrize(
-    "odd",
-    [_a_file, _a_link_to_nowhere, _a_directory_for_a_segment, _a_link_for_a_segment],
-    ids=lambda odd: odd.__name__,
+    "replace",
+    [_a_file_as_directory, _a_dangling_link_as_directory, _a_directory_as_segment, _a_dangling_link_as_segment],
+    ids=lambda replace: replace.__name__,
 )
 @pytest.mark.parametrize("clean", [True, False])
-def test_what_cannot_be_opened_as_a_log_is_set_aside(tmp_path: Path, odd: Callable[[Path], None], clean: bool) -> None:
-    """B9, B5: the other logs are opened, the start is unclean, and the finding says why. It can be made again."""
+def test_what_cannot_be_opened_as_a_log_is_set_aside(
+    tmp_path: Path, replace: Callable[[Path], None], clean: bool
+) -> None:
+    """B9, B5: the other logs are opened, the start is unclean, and a finding says why. The log can be created again."""
     disk = PosixDisk(str(tmp_path))
     store = LogStore(disk, "data")
     store.start()
@@ -208,7 +210,7 @@ def test_what_cannot_be_opened_as_a_log_is_set_aside(tmp_path: Path, odd: Callab
     store.close_cleanly(7)
     if not clean:
         (tmp_path / "data" / clean_shutdown.FILE).unlink()
-    odd(tmp_path / "data" / "t-0")
+    replace(tmp_path / "data" / "t-0")
     findings = Findings(Outbox())
     again = LogStore(disk, "data", findings=findings)
     assert again.start() == checkpoints.NO_BROKER_EPOCH
@@ -220,7 +222,7 @@ def test_what_cannot_be_opened_as_a_log_is_set_aside(tmp_path: Path, odd: Callab
     assert LogStore(disk, "data").start() == 8
 
 
-def test_a_renamed_directory_is_known_by_its_topic_id_and_reported() -> None:
+def test_a_renamed_directory_is_recognized_by_its_topic_id_and_reported() -> None:
     """B9"""
     disk = SimDisk()
     store = LogStore(disk, "data")

@@ -1,4 +1,4 @@
-"""D1 and D2's lookup: which epoch wrote which offsets."""
+"""D1, and the lookup of D2: which offsets were written in which epoch."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ def cache(*entries: tuple[int, int]) -> EpochCache:
 
 
 @pytest.mark.parametrize(
-    ("asked", "answer"),
+    ("requested", "answer"),
     [(0, None), (1, (1, 10)), (2, (2, 20)), (3, (2, 20)), (5, (5, 35)), (9, (5, 35))],
 )
-def test_the_lookup_gives_the_highest_epoch_not_above_the_asked_one(asked: int, answer: tuple[int, int] | None) -> None:
+def test_the_lookup_returns_the_highest_epoch_not_above_the_requested_one(
+    requested: int, answer: tuple[int, int] | None
+) -> None:
     """D1, D2: an epoch ends where the next one starts, the newest at the log's end."""
     epochs = cache((1, 5), (2, 10), (5, 20))
-    assert epochs.end_offset_for(asked, 35) == answer
+    assert epochs.end_offset_for(requested, 35) == answer
     assert epochs.lowest() == (1, 5)
-    assert cache().end_offset_for(asked, 35) is None
+    assert cache().end_offset_for(requested, 35) is None
 
 
 def test_assigning_drops_what_it_contradicts() -> None:
-    """D1: epochs in which nothing was written go, and so do those of a log that was cut."""
+    """D1: epochs in which nothing was written are dropped, and so are those that a truncation removed."""
     epochs = cache((1, 0), (2, 10))
     epochs.assign(3, 10)
     assert epochs.entries == [(1, 0), (3, 10)]
@@ -40,7 +42,7 @@ def test_assigning_drops_what_it_contradicts() -> None:
 
 
 @pytest.mark.parametrize(("offset", "left"), [(0, []), (5, [(1, 0)]), (10, [(1, 0)]), (11, [(1, 0), (2, 10)])])
-def test_cutting_the_end_drops_epochs_that_started_there_or_later(offset: int, left: list[tuple[int, int]]) -> None:
+def test_truncating_the_end_drops_epochs_that_started_there_or_later(offset: int, left: list[tuple[int, int]]) -> None:
     """D3"""
     epochs = cache((1, 0), (2, 10))
     epochs.truncate_from_end(offset)
@@ -51,7 +53,7 @@ def test_cutting_the_end_drops_epochs_that_started_there_or_later(offset: int, l
 @pytest.mark.parametrize(
     ("offset", "left"), [(0, [(1, 0), (2, 10)]), (5, [(1, 5), (2, 10)]), (10, [(2, 10)]), (30, [(2, 30)])]
 )
-def test_cutting_the_start_keeps_the_epoch_that_covers_it(offset: int, left: list[tuple[int, int]]) -> None:
+def test_truncating_the_start_keeps_the_epoch_that_covers_it(offset: int, left: list[tuple[int, int]]) -> None:
     epochs = cache((1, 0), (2, 10))
     epochs.truncate_from_start(offset)
     assert epochs.entries == left

@@ -13,7 +13,7 @@ ranges = st.tuples(st.integers(0, 60), st.integers(1, 10)).map(lambda pair: (pai
 
 @given(st.lists(ranges, max_size=extents.MAX_RANGES), st.integers(0, 70), ranges)
 def test_what_was_added_and_not_truncated_is_covered(
-    added: list[tuple[int, int]], end: int, asked: tuple[int, int]
+    added: list[tuple[int, int]], end: int, probed: tuple[int, int]
 ) -> None:
     """D6: no byte counts as verified that was not."""
     known = Extents()
@@ -21,7 +21,7 @@ def test_what_was_added_and_not_truncated_is_covered(
         known.add(start, stop)
     known.truncate(end)
     positions = {at for start, stop in added for at in range(start, min(stop, end))}
-    assert known.covers(*asked) == all(at in positions for at in range(*asked))
+    assert known.covers(*probed) == all(at in positions for at in range(*probed))
 
 
 def test_above_the_limit_the_smallest_range_is_forgotten() -> None:

@@ -1,4 +1,4 @@
-"""Walking over headers from an offset on: checkers do it after every append, so it must not cost a whole segment."""
+"""Reading headers from an offset on. Checkers do it after every append, so it must not read a whole segment."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def test_headers_at_the_end_of_a_long_segment_are_found_without_reading_all_of_i
 
 
 @pytest.mark.parametrize("start", [0, 1, 7, 500, 501, 998, 999])
-def test_a_walk_begins_with_the_batch_that_holds_the_offset(start: int) -> None:
+def test_the_first_header_is_that_of_the_batch_that_holds_the_offset(start: int) -> None:
     bench = Bench(index_interval_bytes=1_000)
     for _ in range(500):
         bench.append(2)
-    found = [h.base_offset for h in bench.log.iter_headers(start, bench.log.leo)]
-    assert found == list(range(start - start % 2, 1_000, 2))
+    bases = [h.base_offset for h in bench.log.iter_headers(start, bench.log.leo)]
+    assert bases == list(range(start - start % 2, 1_000, 2))
 
 
 def test_an_index_that_points_into_a_batch_is_not_followed() -> None:

@@ -56,7 +56,7 @@ def test_a_follower_refuses_an_epoch_older_than_its_newest(bench: Bench) -> None
         bench.log.append_as_follower(late)
 
 
-@pytest.mark.parametrize("damage", ["crc", "overlap", "epoch falls", "cut to nothing"])
+@pytest.mark.parametrize("damage", ["crc", "overlap", "epoch falls", "no whole batch"])
 def test_a_follower_stores_nothing_of_damaged_records(bench: Bench, damage: str) -> None:
     """F5"""
     records = batches.build([batches.NewRecord(None, b"x")], base_offset=0, leader_epoch=2, timestamp_ms=0)
@@ -67,13 +67,13 @@ def test_a_follower_stores_nothing_of_damaged_records(bench: Bench, damage: str)
         batches.stamp(second, 0, 2)
     elif damage == "epoch falls":
         batches.stamp(second, 1, 1)
-    whole = (records + second)[:40] if damage == "cut to nothing" else records + second
+    whole = (records + second)[:40] if damage == "no whole batch" else records + second
     assert bench.log.append_as_follower(whole) is ErrorCode.corrupt_message
     assert bench.log.leo == 0
     assert bench.log.size_bytes == 0
 
 
-def test_a_cut_off_last_batch_is_left_out(bench: Bench) -> None:
+def test_an_incomplete_last_batch_is_ignored(bench: Bench) -> None:
     first, _ = batch()
     second = batches.build([batches.NewRecord(None, b"y")], base_offset=1, leader_epoch=0, timestamp_ms=0)
     batches.stamp(first, 0, 0)
@@ -83,9 +83,9 @@ def test_a_cut_off_last_batch_is_left_out(bench: Bench) -> None:
 
 def read_offsets(log: Log, offset: int, max_bytes: int, limit: int, *, min_one: bool = True) -> list[int]:
     data = log.read(offset, max_bytes, limit_offset=limit, min_one=min_one)
-    found = list(batches.iter_headers(data))
-    assert sum(header.length for _, header in found) == len(data), "only whole batches"
-    return [header.base_offset for _, header in found]
+    headers = [header for _, header in batches.iter_headers(data)]
+    assert sum(header.length for header in headers) == len(data), "only whole batches"
+    return [header.base_offset for header in headers]
 
 
 @pytest.fixture
@@ -119,17 +119,16 @@ def test_the_first_batch_comes_whole_even_past_the_size_limit(log: Log) -> None:
     assert read_offsets(log, 0, 200, 15, min_one=False) == [0]
 
 
-def test_a_reader_that_goes_on_where_it_stopped_sees_every_batch_once(log: Log) -> None:
+def test_a_reader_that_continues_where_it_stopped_sees_every_batch_once(log: Log) -> None:
     seen, offset = [], 0
     while offset < log.leo:
-        (base, *_) = found = read_offsets(log, offset, 300, log.leo)
-        seen += found
-        offset = found[-1] + 3
-        assert base == seen[-len(found)]
+        offsets = read_offsets(log, offset, 300, log.leo)
+        seen += offsets
+        offset = offsets[-1] + 3
     assert seen == [0, 3, 6, 9, 12]
 
 
-def test_reading_below_the_first_segment_is_a_callers_bug() -> None:
+def test_reading_below_the_first_segment_breaks_an_invariant() -> None:
     bench = Bench()
     bench.log.truncate_fully(10)
     bench.append()
@@ -179,8 +178,8 @@ def test_timestamps_lead_to_offsets() -> None:
         assert bench.append(2, timestamp=timestamp, value=b"v" * 40) == at * 2
     log = bench.log
     assert len(log.segments) > 1
-    found = {wanted: log.offset_for_timestamp(wanted, log.leo) for wanted in (0, 100, 101, 301, 500, 501)}
-    assert found == {0: (0, 100), 100: (0, 100), 101: (2, 300), 301: (6, 500), 500: (6, 500), 501: None}
+    offsets = {timestamp: log.offset_for_timestamp(timestamp, log.leo) for timestamp in (0, 100, 101, 301, 500, 501)}
+    assert offsets == {0: (0, 100), 100: (0, 100), 101: (2, 300), 301: (6, 500), 500: (6, 500), 501: None}
     assert log.offset_for_timestamp(301, 6) is None
     assert log.offset_of_max_timestamp(log.leo) == (6, 500)
     assert log.max_timestamp == 500

@@ -12,7 +12,7 @@ from insync.storage.config import LogConfig
 from insync.storage.log_store import LogStore
 
 
-def survivors(bench: Bench, seed: int = 1) -> int:
+def end_after_power_loss(bench: Bench, seed: int = 1) -> int:
     recovery_point = bench.log.recovery_point
     bench.disk.lossy_crash(Random(seed))
     return bench.open(recovery_point=recovery_point).leo
@@ -24,7 +24,7 @@ def test_with_flush_messages_of_one_every_append_survives_a_power_loss(seed: int
     for _ in range(10):
         bench.append(1)
         assert bench.log.recovery_point == bench.log.leo
-    assert survivors(bench, seed) == 10
+    assert end_after_power_loss(bench, seed) == 10
 
 
 def test_every_n_records_the_append_itself_flushes() -> None:
@@ -77,8 +77,8 @@ def test_a_flush_covers_what_was_there_when_it_began() -> None:
     assert (job.end_offset, bench.log.recovery_point) == (1, 1)
 
 
-def test_a_flush_that_was_overtaken_by_a_truncation_counts_for_nothing() -> None:
-    """D4: the offsets it covered have been written anew since."""
+def test_a_flush_does_not_count_if_the_log_was_truncated_meanwhile() -> None:
+    """D4: the offsets that it covered have been rewritten since."""
     bench = Bench()
     for _ in range(4):
         bench.append()
@@ -95,8 +95,11 @@ def test_a_flush_may_run_after_its_log_was_deleted() -> None:
     bench.append()
     bench.append()
     job = bench.log.begin_flush()
-    bench.log.delete()
+    path = bench.log.delete()
+    syncs = bench.disk.syncs
     job.run()
+    assert bench.disk.syncs > syncs
+    assert bench.disk.listdir("data") == [path.removeprefix("data/")]
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -107,23 +110,23 @@ def test_a_flush_across_segments_survives_a_power_loss(seed: int) -> None:
     rows = shape(bench.log)
     bench.log.flush()
     bench.append(2)
-    assert survivors(bench, seed) >= 12
+    assert end_after_power_loss(bench, seed) >= 12
     assert shape(bench.log)[:6] == rows
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_an_epoch_is_durable_before_the_recovery_point_passes_it(seed: int) -> None:
-    """T1, D1: nothing below the recovery point's segment is read again, so the file must know."""
+    """T1, D1: recovery reads no segment below the recovery point, so the file must have the epoch."""
     bench = Bench(segment_bytes=1)
     bench.append(2, epoch=1)
     bench.append(2, epoch=5)
     bench.log.flush()
     bench.append(2, epoch=5)
-    assert survivors(bench, seed) >= 4
+    assert end_after_power_loss(bench, seed) >= 4
     assert bench.log.epochs.entries == [(1, 0), (5, 2)]
 
 
-def test_an_epoch_that_moves_inside_the_growing_segment_is_durable_when_it_is_flushed_and_closed() -> None:
+def test_an_epoch_that_starts_within_the_active_segment_is_durable_once_that_is_flushed_and_closed() -> None:
     """D1: the recovery point does not move when the next segment begins there."""
     bench = Bench()
     bench.append(2, epoch=1)
@@ -132,11 +135,11 @@ def test_an_epoch_that_moves_inside_the_growing_segment_is_durable_when_it_is_fl
     bench.log.flush()
     bench.log.roll()
     bench.append(1, epoch=5)
-    survivors(bench)
+    end_after_power_loss(bench)
     assert bench.log.epochs.entries == [(1, 0), (5, 2)]
 
 
-def test_assigning_an_epoch_waits_for_no_disk() -> None:
+def test_assigning_an_epoch_does_not_wait_for_the_disk() -> None:
     """T1: a broker that takes over a thousand partitions must not sync a thousand files before it serves the first."""
     bench = Bench()
     bench.append(2, epoch=1)
@@ -147,8 +150,8 @@ def test_assigning_an_epoch_waits_for_no_disk() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whose_log_it_is_is_durable_with_the_first_flush(seed: int) -> None:
-    """T7: a directory that does not say whose it is counts as nobody's."""
+def test_the_topic_id_is_durable_with_the_first_flush(seed: int) -> None:
+    """T7: a directory without a topic id is not used."""
     disk = SimDisk()
     store = LogStore(disk, "data")
     store.start()
@@ -162,7 +165,7 @@ def test_whose_log_it_is_is_durable_with_the_first_flush(seed: int) -> None:
     assert store.logs[TOPIC_ID, 0].leo == 1
 
 
-def test_a_failing_disk_is_an_error_and_not_a_flush() -> None:
+def test_a_flush_to_a_failing_disk_raises() -> None:
     bench = Bench()
     bench.append()
     bench.disk.failing = True

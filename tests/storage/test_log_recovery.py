@@ -1,4 +1,4 @@
-"""Opening a log again: after a clean stop without reading it, after an unclean one by what the disk still has."""
+"""Opening a log: after a clean stop without reading it, after an unclean stop from what is on disk."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_clean_restart_reads_no_log_data(bench: Bench) -> None:
 
 
 def test_a_segment_without_index_entries_has_no_index_files(bench: Bench) -> None:
-    """A thousand small partitions would have two thousand of them, to save reading a few headers."""
+    """A thousand small partitions would have two thousand files, to save reading a few headers."""
     newest = bench.log.max_timestamp
     bench.reopen_clean()
     assert [bench.disk.exists(bench.path(f"{name}.index")) for name in NAMES] == [True, True, False]
@@ -64,7 +64,7 @@ def test_a_segment_without_index_entries_has_no_index_files(bench: Bench) -> Non
     assert bench.log.offset_for_timestamp(newest, 10) == (0, newest)
 
 
-def test_an_index_that_has_lost_its_entries_loses_them_on_disk_too(bench: Bench) -> None:
+def test_truncated_index_entries_are_removed_on_disk_too(bench: Bench) -> None:
     bench.append(2, epoch=4)
     bench.reopen_clean()
     assert bench.disk.size(bench.path(f"{NAMES[2]}.index")) > 0
@@ -106,7 +106,7 @@ def test_of_segments_below_the_recovery_point_only_the_end_is_read() -> None:
 
 @pytest.mark.parametrize("damage", ["removed", "truncated", "emptied"])
 def test_a_damaged_segment_below_the_recovery_point_ends_the_log(bench: Bench, damage: str) -> None:
-    """B5: synced data is missing. What lies behind it cannot be part of the log any more, and is kept aside."""
+    """B5: synced data is missing. What lies behind it is no longer part of the log, and is set aside."""
     bench.log.flush()
     name = bench.path(NAMES[1] + ".log")
     if damage == "removed":
@@ -123,8 +123,8 @@ def test_a_damaged_segment_below_the_recovery_point_ends_the_log(bench: Bench, d
     assert any(name.endswith("-dropped") for name in bench.disk.listdir(bench.path("").rstrip("/")))
 
 
-def test_an_old_epoch_checkpoint_is_not_believed() -> None:
-    """D1: recovery takes epochs below the recovery point from the file; batches that say otherwise are right."""
+def test_an_old_epoch_checkpoint_is_not_used() -> None:
+    """D1: recovery takes epochs below the recovery point from the file, unless batches contradict it."""
     bench = Bench(segment_bytes=200)
     for epoch in (1, 1, 2, 2, 3, 3, 4, 4):
         bench.append(1, epoch=epoch)
@@ -136,7 +136,7 @@ def test_an_old_epoch_checkpoint_is_not_believed() -> None:
     assert bench.log.epochs.entries == entries
 
 
-def test_below_the_recovery_point_only_headers_are_looked_at() -> None:
+def test_below_the_recovery_point_only_headers_are_read() -> None:
     bench = Bench()
     for _ in range(20):
         bench.append(1, value=b"v" * 50_000)
@@ -149,7 +149,7 @@ def test_below_the_recovery_point_only_headers_are_looked_at() -> None:
 
 
 @pytest.mark.parametrize("position", [0, 8, 16, 17, 40, 61, 65])
-def test_a_corrupt_batch_and_all_behind_it_are_cut(bench: Bench, position: int) -> None:
+def test_a_corrupt_batch_and_all_after_it_are_truncated(bench: Bench, position: int) -> None:
     length = bench.log.segments[0].size // 2
     damage(bench, NAMES[1] + ".log", length + position)
     report = crash_and_recover(bench)
@@ -162,19 +162,19 @@ def test_a_corrupt_batch_and_all_behind_it_are_cut(bench: Bench, position: int) 
 
 
 @pytest.mark.parametrize("missing", [1, 30, 61, 70])
-def test_a_torn_tail_is_cut_at_the_last_good_batch(bench: Bench, missing: int) -> None:
+def test_a_torn_tail_is_truncated_after_the_last_sound_batch(bench: Bench, missing: int) -> None:
     file = bench.disk.open(bench.path(NAMES[2] + ".log"))
     file.truncate(file.size - missing)
     report = crash_and_recover(bench)
-    assert (report.end_offset, report.truncated_bytes) == (8, max(0, bench_size(bench) - missing))
+    assert (report.end_offset, report.truncated_bytes) == (8, max(0, batch_size(bench) - missing))
     assert bench.append(1, epoch=5) == 8
 
 
-def bench_size(bench: Bench) -> int:
+def batch_size(bench: Bench) -> int:
     return bench.log.segments[0].size // 2
 
 
-def test_a_log_shorter_than_its_recovery_point_is_cut_there_and_says_so(bench: Bench) -> None:
+def test_a_log_shorter_than_its_recovery_point_is_reported(bench: Bench) -> None:
     bench.log.flush()
     file = bench.disk.open(bench.path(NAMES[2] + ".log"))
     file.truncate(20)
@@ -183,7 +183,7 @@ def test_a_log_shorter_than_its_recovery_point_is_cut_there_and_says_so(bench: B
     assert (bench.log.leo, bench.log.recovery_point) == (8, 8)
 
 
-def test_a_missing_segment_takes_everything_behind_it(bench: Bench) -> None:
+def test_a_missing_segment_drops_everything_after_it(bench: Bench) -> None:
     bench.disk.remove(bench.path(NAMES[1] + ".log"))
     report = crash_and_recover(bench)
     assert (bench.log.leo, report.dropped_segments) == (4, 1)
@@ -210,8 +210,8 @@ def test_indexes_are_rebuilt_when_they_cannot_be_right(bench: Bench, suffix: str
         assert log.read(offset, 1, limit_offset=10)
 
 
-def test_an_index_that_misleads_is_found_out(bench: Bench) -> None:
-    """Its numbers rise, but they are not positions of batches."""
+def test_an_index_with_wrong_positions_is_not_followed(bench: Bench) -> None:
+    """Its values rise, but they are not positions of batches."""
     bench.log.close()
     file = bench.disk.open(bench.path(NAMES[0] + ".index"))
     file.truncate(0)
@@ -224,8 +224,8 @@ def test_an_index_that_misleads_is_found_out(bench: Bench) -> None:
     "checkpoint",
     [None, b"", b"0\n2\n1 0\n", b"0\n4\n1 0\n2 4\n4 8\n6 12\n", b"0\n2\n1 0\n7 6\n", b"0\n1\n9 0\n"],
 )
-def test_epochs_agree_with_the_batches_whatever_the_checkpoint_says(bench: Bench, checkpoint: bytes | None) -> None:
-    """D1: with the checkpoint missing, damaged, older or newer than the log."""
+def test_epochs_agree_with_the_batches_whatever_is_in_the_checkpoint(bench: Bench, checkpoint: bytes | None) -> None:
+    """D1: the checkpoint is missing, damaged, older or newer than the log."""
     bench.log.flush()
     path = bench.path("leader-epoch-checkpoint")
     bench.disk.remove(path)
@@ -237,9 +237,7 @@ def test_epochs_agree_with_the_batches_whatever_the_checkpoint_says(bench: Bench
 
 
 @pytest.mark.parametrize("checkpoint", [b"0\n0\n", b"0\n1\n1 0\n", b"0\n2\n1 0\n2 4\n"])
-def test_epochs_that_the_checkpoint_does_not_know_yet_are_found_in_what_is_checked(
-    bench: Bench, checkpoint: bytes
-) -> None:
+def test_epochs_that_the_checkpoint_lacks_come_from_the_checked_batches(bench: Bench, checkpoint: bytes) -> None:
     """D1"""
     disks.write_plainly(bench.disk, bench.path("leader-epoch-checkpoint"), checkpoint)
     crash_and_recover(bench, recovery_point=4)
@@ -247,13 +245,13 @@ def test_epochs_that_the_checkpoint_does_not_know_yet_are_found_in_what_is_check
 
 
 @pytest.mark.parametrize("stop", ["clean", "power loss"])
-def test_an_epoch_without_records_that_opening_left_out_does_not_come_back(bench: Bench, stop: str) -> None:
-    """D1: it led in epoch 5 and wrote nothing, stopped cleanly, and then followed one that went on in epoch 4."""
+def test_an_epoch_without_records_that_was_dropped_on_opening_does_not_come_back(bench: Bench, stop: str) -> None:
+    """D1: it led in epoch 5, wrote nothing, stopped cleanly, and then followed a leader that continued in epoch 4."""
     bench.log.assign_epoch(5, 10)
     log = bench.reopen_clean()
     assert log.last_epoch == 4
     bench.append(2, epoch=4)
-    bench.log.roll()  # so that recovery, too, relies on the checkpoint for these records
+    bench.log.roll()  # so that recovery takes the epoch of these records from the checkpoint
     if stop == "clean":
         bench.reopen_clean()
     else:
@@ -264,16 +262,16 @@ def test_an_epoch_without_records_that_opening_left_out_does_not_come_back(bench
     assert bench.log.end_offset_for(4) == (4, 12)
 
 
-def test_epochs_left_out_on_opening_are_off_the_disk_before_anything_is_written(bench: Bench) -> None:
-    """D1: no later write of the checkpoint can be relied on, as records of a known epoch cause none."""
+def test_epochs_dropped_on_opening_are_off_the_disk_before_anything_is_written(bench: Bench) -> None:
+    """D1: records of a known epoch do not cause another write of the checkpoint."""
     bench.log.assign_epoch(5, 10)
     bench.reopen_clean()
     bench.disk.lossy_crash(Random(1))
     assert epoch_cache.read_checkpoint(bench.disk, bench.log.directory) == [(1, 0), (2, 4), (4, 8)]
 
 
-def test_bytes_that_come_back_after_a_truncation_are_cut_off(bench: Bench) -> None:
-    """D4: an old batch that fits by offset and checksum is known by its older epoch."""
+def test_bytes_that_come_back_after_a_truncation_are_dropped(bench: Bench) -> None:
+    """D4: an old batch that fits by offset and checksum is recognized by its older epoch."""
     old = bench.log.read(8, 1 << 20, limit_offset=10)
     bench.log.truncate_to(6)
     bench.append(2, epoch=5)
@@ -303,7 +301,7 @@ def test_a_snapshot_above_the_end_of_the_log_is_not_used(bench: Bench) -> None:
     assert not bench.disk.exists(bench.path(NAMES[2] + ".snapshot"))
 
 
-def test_what_was_deleted_before_the_stop_stays_deleted(bench: Bench) -> None:
+def test_records_deleted_before_the_stop_stay_deleted(bench: Bench) -> None:
     report = crash_and_recover(bench)
     assert report.end_offset == 10
     log = bench.open(log_start=5)

@@ -1,4 +1,4 @@
-"""Cutting a log at its end, as a follower that diverged must, and at its start."""
+"""Truncating a log at its end, as a diverged follower does, and at its start."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def bench() -> Bench:
 
 
 @pytest.mark.parametrize("offset", range(13))
-def test_what_is_left_after_a_cut_is_exactly_a_prefix(bench: Bench, offset: int) -> None:
-    """D4: and epochs, high watermark and recovery point follow the cut."""
+def test_a_truncated_log_is_exactly_a_prefix(bench: Bench, offset: int) -> None:
+    """D4: epochs, high watermark and recovery point follow."""
     before, whole, epochs = shape(bench.log), content(bench.log), bench.log.epochs.entries
     bench.log.flush()
     bench.log.set_hwm(12)
@@ -35,7 +35,7 @@ def test_what_is_left_after_a_cut_is_exactly_a_prefix(bench: Bench, offset: int)
     assert log.end_offset_for(9) == (9, end + 1)
 
 
-def test_a_cut_that_removes_no_batch_still_removes_an_epoch_without_records(bench: Bench) -> None:
+def test_a_truncation_that_removes_no_batch_still_removes_an_epoch_without_records(bench: Bench) -> None:
     """D3: a leader that wrote nothing must not keep its epoch when it follows another."""
     bench.log.assign_epoch(7, 12)
     assert bench.log.last_epoch == 7
@@ -44,7 +44,7 @@ def test_a_cut_that_removes_no_batch_still_removes_an_epoch_without_records(benc
     assert bench.log.leo == 12
 
 
-def test_a_cut_is_durable_before_anything_is_written_over_it(bench: Bench) -> None:
+def test_a_truncation_is_durable_before_anything_is_written_over_it(bench: Bench) -> None:
     """D4: else old bytes could come back behind new ones."""
     bench.log.flush()
     bench.log.truncate_to(8)
@@ -62,7 +62,7 @@ def test_a_cut_is_durable_before_anything_is_written_over_it(bench: Bench) -> No
     assert lowered == [4]
 
 
-def test_appending_after_a_cut_costs_one_settlement_only(bench: Bench) -> None:
+def test_only_the_first_append_after_a_truncation_syncs(bench: Bench) -> None:
     bench.log.truncate_to(8)
     bench.append(1, epoch=4)
     syncs = bench.disk.syncs
@@ -80,7 +80,7 @@ def test_truncating_fully_starts_an_empty_log_elsewhere(bench: Bench) -> None:
     assert (log.log_start, log.leo, log.epochs.entries) == (50, 52, [(8, 50)])
 
 
-def test_a_cut_below_the_first_segment_empties_the_log(bench: Bench) -> None:
+def test_a_truncation_below_the_first_segment_empties_the_log(bench: Bench) -> None:
     bench.log.truncate_fully(50)
     bench.append(2)
     bench.log.truncate_to(20)
@@ -114,7 +114,7 @@ def test_retention_by_time_never_passes_the_high_watermark() -> None:
     assert (log.log_start, log.leo) == (3, 4)
 
 
-def test_an_idle_log_empties_in_the_end() -> None:
+def test_an_idle_log_becomes_empty() -> None:
     bench = Bench(retention_ms=100)
     bench.append(3, timestamp=0)
     bench.log.set_hwm(3)
@@ -123,7 +123,7 @@ def test_an_idle_log_empties_in_the_end() -> None:
     assert bench.append(1) == 3
 
 
-def test_retention_by_size_keeps_at_least_the_wanted_size() -> None:
+def test_retention_by_size_keeps_at_least_the_configured_size() -> None:
     bench = Bench(segment_bytes=1, retention_ms=-1)
     for _ in range(10):
         bench.append(1)
@@ -134,15 +134,15 @@ def test_retention_by_size_keeps_at_least_the_wanted_size() -> None:
     assert bench.log.log_start == 6
 
 
-def test_a_deleted_log_leaves_its_place_to_another(bench: Bench) -> None:
+def test_a_deleted_log_makes_room_for_another(bench: Bench) -> None:
     """T7"""
-    doomed = bench.log.delete()
-    assert bench.disk.listdir("data") == [doomed.removeprefix("data/")]
+    path = bench.log.delete()
+    assert bench.disk.listdir("data") == [path.removeprefix("data/")]
     assert bench.open().leo == 0
 
 
-def test_epochs_that_were_cut_off_are_gone_from_the_checkpoint_before_the_next_append(bench: Bench) -> None:
-    """D1, D4: batches of an older epoch may follow the cut, and below the recovery point the checkpoint is believed."""
+def test_truncated_epochs_are_gone_from_the_checkpoint_before_the_next_append(bench: Bench) -> None:
+    """D1, D4: batches of an older epoch may follow, and below the recovery point recovery trusts the checkpoint."""
     bench.log.truncate_to(4)
     assert bench.append(2, epoch=1) == 4
     assert bench.disk.open(bench.path("leader-epoch-checkpoint")).read(0, 99) == b"0\n1\n1 0\n"

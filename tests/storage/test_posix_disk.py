@@ -1,4 +1,4 @@
-"""The production disk behaves as the seam says, and as the simulated one does."""
+"""The production disk keeps the contract of `storage.disk`, as the simulated one does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def disk(tmp_path: Path) -> PosixDisk:
     return PosixDisk(str(tmp_path / "root"))
 
 
-def test_files_grow_are_read_and_cut(disk: PosixDisk) -> None:
+def test_files_are_appended_to_read_and_truncated(disk: PosixDisk) -> None:
     disk.mkdir("a/b")
     file = disk.open("a/b/f")
     file.append(b"hello")
@@ -46,26 +46,26 @@ def test_names_are_listed_renamed_and_removed(disk: PosixDisk) -> None:
     disk.sync_dir("")
 
 
-def opened(below: Path) -> list[str]:
-    """Files that this process has open there; what other threads do elsewhere is their business."""
-    found = []
+def open_files(directory: Path) -> list[str]:
+    """The files below a directory that this process has open."""
+    paths = []
     for fd in os.listdir("/proc/self/fd"):
         with suppress(FileNotFoundError):
-            found.append(os.readlink(f"/proc/self/fd/{fd}"))
-    return [each for each in found if each.startswith(str(below))]
+            paths.append(os.readlink(f"/proc/self/fd/{fd}"))
+    return [path for path in paths if path.startswith(str(directory))]
 
 
-def test_a_sync_for_later_outlives_its_file_and_leaks_nothing(disk: PosixDisk, tmp_path: Path) -> None:
+def test_a_deferred_sync_outlives_its_file_and_leaks_no_descriptor(disk: PosixDisk, tmp_path: Path) -> None:
     disk.mkdir("d")
     file = disk.open("d/f")
     file.append(b"x")
     syncs = [file.sync_later(), disk.sync_dir_later("d")]
     file.close()
     disk.rmtree("d")
-    assert len(opened(tmp_path)) == len(syncs)
+    assert len(open_files(tmp_path)) == len(syncs)
     for sync in syncs:
         sync()
-    assert opened(tmp_path) == []
+    assert open_files(tmp_path) == []
 
 
 def test_a_write_that_fails_half_way_leaves_no_trace(disk: PosixDisk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ def test_a_write_that_fails_half_way_leaves_no_trace(disk: PosixDisk, monkeypatc
     assert disks.read_all(disk, "f") == b"whole!"
 
 
-def test_a_short_write_is_carried_on(disk: PosixDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_write_is_continued(disk: PosixDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     file = disk.open("f")
     real = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, bytes(data)[:3], at))
@@ -97,39 +97,39 @@ def test_a_short_write_is_carried_on(disk: PosixDisk, monkeypatch: pytest.Monkey
 
 
 def test_a_large_file_has_blocks_ahead_of_its_end_until_it_is_closed(disk: PosixDisk) -> None:
-    """An append waits for nothing then; and the size, which recovery reads, is that of what was written."""
-    disk.run_later = _run_at_once
+    """So an append does not wait for the disk. The file size, which recovery reads, does not include these blocks."""
+    disk.run_later = _run_immediately
     small, large = disk.open("small"), disk.open("large")
     small.append(b"x" * 4_096)
     for _ in range(5):
         large.append(b"x" * (1 << 20))
-    assert _allocated(disk, "small") == 4_096
-    assert _allocated(disk, "large") >= large.size + (1 << 19)
+    assert _allocated_bytes(disk, "small") == 4_096
+    assert _allocated_bytes(disk, "large") >= large.size + (1 << 19)
     assert disk.size("large") == large.size == 5 << 20
     large.append(b"y")
     reader = disk.open("large")
     large.append(b"z")
-    reader.close()  # which has not appended: it cuts nothing
+    reader.close()  # it did not append, so it frees no blocks
     assert large.read(5 << 20, 10) == b"yz"
     large.close()
     assert disk.size("large") == (5 << 20) + 2
-    assert _allocated(disk, "large") < (5 << 20) + (1 << 16)
+    assert _allocated_bytes(disk, "large") < (5 << 20) + (1 << 16)
 
 
-def test_a_file_that_was_cut_has_blocks_ahead_of_its_new_end(disk: PosixDisk) -> None:
-    disk.run_later = _run_at_once
+def test_a_truncated_file_has_blocks_ahead_of_its_new_end(disk: PosixDisk) -> None:
+    disk.run_later = _run_immediately
     file = disk.open("file")
     for _ in range(8):
         file.append(b"x" * (1 << 20))
     file.truncate(3 << 20)
-    assert _allocated(disk, "file") < (3 << 20) + (1 << 16)
+    assert _allocated_bytes(disk, "file") < (3 << 20) + (1 << 16)
     file.append(b"x" * (1 << 20))
-    assert _allocated(disk, "file") >= (4 << 20) + (1 << 19)
+    assert _allocated_bytes(disk, "file") >= (4 << 20) + (1 << 19)
     file.close()
 
 
-def test_a_file_grows_without_a_thread_to_look_after_it(disk: PosixDisk) -> None:
-    """None is there, or too much waits for it: nothing is allocated, and no descriptor is left."""
+def test_a_file_grows_without_a_thread_to_allocate_blocks(disk: PosixDisk) -> None:
+    """Without a thread, or if its queue is full, nothing is allocated ahead and no descriptor leaks."""
     before = len(os.listdir("/proc/self/fd"))
     for run_later in (None, lambda job: False):
         disk.run_later = run_later
@@ -137,21 +137,21 @@ def test_a_file_grows_without_a_thread_to_look_after_it(disk: PosixDisk) -> None
         file.truncate(0)
         for _ in range(4):
             file.append(b"x" * (1 << 20))
-        assert _allocated(disk, "file") == 4 << 20
+        assert _allocated_bytes(disk, "file") == 4 << 20
         file.close()
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def _run_at_once(job: Callable[[], None]) -> bool:
+def _run_immediately(job: Callable[[], None]) -> bool:
     job()
     return True
 
 
-def _allocated(disk: PosixDisk, name: str) -> int:
+def _allocated_bytes(disk: PosixDisk, name: str) -> int:
     return os.stat(f"{disk.root}/{name}").st_blocks * 512
 
 
-def test_a_log_lives_on_it_through_clean_and_unclean_stops(disk: PosixDisk) -> None:
+def test_a_log_survives_clean_and_unclean_stops(disk: PosixDisk) -> None:
     bench = Bench(disk, segment_bytes=200, index_interval_bytes=1)
     for epoch in (1, 1, 2, 3, 3):
         bench.append(2, epoch=epoch)

@@ -81,7 +81,7 @@ def test_sequences_wrap() -> None:
     assert isinstance(loaded.check(header(2**31 - 2, 3)), Duplicate)
 
 
-def test_silent_producers_are_forgotten(states: ProducerStates) -> None:
+def test_idle_producers_are_forgotten(states: ProducerStates) -> None:
     states.expire(1_099, 1_000)
     assert 9 in states.producers
     states.expire(1_100, 1_000)
@@ -99,7 +99,7 @@ def test_the_snapshot_file_is_kafkas(states: ProducerStates) -> None:
     assert loaded.encode() == states.encode()
 
 
-def test_a_damaged_snapshot_is_not_believed(states: ProducerStates) -> None:
+def test_a_damaged_snapshot_is_not_used(states: ProducerStates) -> None:
     data = bytearray(states.encode())
     for at in range(len(data)):
         data[at] ^= 0x40
@@ -110,8 +110,8 @@ def test_a_damaged_snapshot_is_not_believed(states: ProducerStates) -> None:
 
 
 @pytest.mark.parametrize("cut", range(0, 21, 2))
-def test_a_truncation_takes_the_producers_back_to_that_offset(cut: int) -> None:
-    """P4: what was cut off may be sent again, what is left may not."""
+def test_a_truncation_resets_producers_to_that_offset(cut: int) -> None:
+    """P4: truncated batches may be sent again; the others are duplicates."""
     bench = Bench(segment_bytes=400)
     for at in range(0, 20, 2):
         bench.append(2, producer_id=9, producer_epoch=0, base_sequence=at)
@@ -122,16 +122,16 @@ def test_a_truncation_takes_the_producers_back_to_that_offset(cut: int) -> None:
         assert isinstance(bench.log.producers.check(header(cut - 2, 2)), Duplicate)
 
 
-def test_followers_learn_the_producers_from_the_batches() -> None:
-    """P4: so a new leader knows them."""
+def test_followers_derive_producers_from_the_batches() -> None:
+    """P4: so that a new leader has them."""
     leader, follower = Bench(), Bench()
     leader.append(2, producer_id=9, producer_epoch=0, base_sequence=0)
     follower.log.append_as_follower(leader.log.read(0, 1_000, limit_offset=2))
     assert isinstance(follower.log.producers.check(header(0, 2)), Duplicate)
 
 
-def test_of_too_many_producers_those_that_wrote_longest_ago_are_forgotten() -> None:
-    """P4: anybody may make up ids. Every replica forgets the same ones, as they go by the log."""
+def test_above_the_limit_the_producers_that_wrote_longest_ago_are_forgotten() -> None:
+    """P4: clients can invent ids. Every replica forgets the same producers, as the order is that of the log."""
     states = ProducerStates()
     for at in range(producer_state.MAX_PRODUCERS + 1):
         states.update(header(0, producer=at, offset=at))

@@ -1,4 +1,4 @@
-"""The simulated disk keeps what was synced, and loses the rest in every way it may."""
+"""The simulated disk keeps what was synced, and may lose anything else."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_process_crash_keeps_everything_but_its_handles(disk: SimDisk) -> None
     file = disk.open("d/f")
     file.append(b"written")
     disk.crash()
-    file.append(b" by a ghost")
+    file.append(b" after the crash")
     assert disks.read_all(disk, "d/f") == b"written"
 
 
@@ -48,7 +48,7 @@ def test_synced_bytes_survive_and_unsynced_ones_survive_as_a_prefix() -> None:
     assert sorted(found, key=str) == [b"safe" + b"tail"[:n] for n in range(5)]
 
 
-def test_lost_bytes_may_come_as_garbage() -> None:
+def test_lost_bytes_may_become_garbage() -> None:
     def prepare(disk: SimDisk) -> None:
         file = disk.open("d/f")
         file.append(b"safe")
@@ -101,7 +101,7 @@ def test_syncing_a_directory_makes_its_names_durable() -> None:
     assert outcomes(prepare) == [None]
 
 
-def test_a_crash_tells_which_files_lost_what(disk: SimDisk) -> None:
+def test_a_crash_returns_what_each_file_lost(disk: SimDisk) -> None:
     disks.write_plainly(disk, "d/safe", b"1234", sync=True)
     disk.open("d/safe").append(b"5678")
     disk.open("d/gone").append(b"12")
@@ -122,7 +122,7 @@ def _copy(disk: SimDisk) -> SimDisk:
     return fresh
 
 
-def test_the_same_seed_gives_the_same_loss(disk: SimDisk) -> None:
+def test_the_same_seed_causes_the_same_loss(disk: SimDisk) -> None:
     def loss(seed: int) -> dict[str, tuple[int, int]]:
         return _copy(started).lossy_crash(Random(seed), corrupt=True)
 
@@ -156,7 +156,7 @@ def test_a_damaged_tail_differs_near_the_end_only(disk: SimDisk) -> None:
     assert 0 not in data[start:]
 
 
-def test_missing_things_are_errors(disk: SimDisk) -> None:
+def test_missing_files_are_errors(disk: SimDisk) -> None:
     for act in (disk.remove, disk.size, disk.listdir, disk.rmtree, disk.sync_dir):
         with pytest.raises(FileNotFoundError):
             act("d/none")

@@ -29,7 +29,7 @@ def find_record(segment: Segment, timestamp: int, start_offset: int) -> Record |
 
 
 def _records(data: bytes, header: BatchHeader) -> Iterator[Record]:
-    """The broker does not decode batches (P5). One that cannot be decoded is represented by its first offset."""
+    """A batch that cannot be decoded (P5: an older broker did not check it) is represented by its first offset."""
     try:
         if header.count <= MOST_RECORDS:
             yield from batches.records(data)
