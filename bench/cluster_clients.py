@@ -15,7 +15,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka.admin import AdminClient, NewTopic
 
 REPLICATION = 3
-PATIENCE_S = 180.0
+TIMEOUT_S = 180.0
 _NOT_YET_S = 0.01
 
 STILL_FASTER = 1.1
@@ -58,7 +58,7 @@ def create_topic(bootstrap: str, name: str, partitions: int) -> None:
     """Ask until it is there: the brokers may still be on their way."""
     admin = AdminClient(settings(bootstrap))
     topic = NewTopic(name, num_partitions=partitions, replication_factor=REPLICATION)
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while True:
         try:
             admin.create_topics([topic], request_timeout=60)[name].result()
@@ -88,7 +88,7 @@ def write_to_each(bootstrap: str, places: Iterable[Place]) -> float:
     began = time.monotonic()
     for topic, partition in places:
         _burst(producer, topic, b"x", partition, 1, on_delivery=delivered)
-    if producer.flush(PATIENCE_S) or failures:
+    if producer.flush(TIMEOUT_S) or failures:
         raise BenchError(f"not all records were acknowledged: {failures[:1]}")
     return time.monotonic() - began
 
@@ -104,7 +104,7 @@ def produce_for(bootstrap: str, places: list[Place], size: int, seconds: float) 
         for topic, partition in places:
             _burst(producer, topic, value, partition, burst)
             records += burst
-    if producer.flush(PATIENCE_S) or failures:
+    if producer.flush(TIMEOUT_S) or failures:
         raise BenchError(f"not all records were acknowledged: {failures[:1]}")
     return Rate(records, time.monotonic() - began)
 
@@ -170,5 +170,5 @@ def latencies_ms(bootstrap: str, topic: str, size: int, per_second: float, secon
             _burst(producer, topic, value, ANY, 1, **({} if number % 10 else {"on_delivery": delivered}))
             sent += 1
         producer.poll(0.001)
-    producer.flush(PATIENCE_S)
+    producer.flush(TIMEOUT_S)
     return found

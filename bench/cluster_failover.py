@@ -32,7 +32,7 @@ class Writer:
         self.acknowledged = 0.0
 
     def write_until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + clients.PATIENCE_S
+        deadline = time.monotonic() + clients.TIMEOUT_S
         while not condition():
             if time.monotonic() > deadline:
                 raise BenchError("no write is acknowledged")
@@ -40,7 +40,7 @@ class Writer:
             self._producer.poll(EVERY_S)
 
     def close(self) -> None:
-        self._producer.flush(clients.PATIENCE_S)
+        self._producer.flush(clients.TIMEOUT_S)
 
     def _send(self, at: float) -> None:
         def delivered(error: KafkaError | None, _: Message) -> None:

@@ -25,7 +25,7 @@ from apache_kafka import ApacheCluster
 BROKERS = 3
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICK_US = 1_000_000 / os.sysconf("SC_CLK_TCK")
-STOP_PATIENCE_S = 60.0
+STOP_TIMEOUT_S = 60.0
 
 
 class Side:
@@ -51,7 +51,7 @@ class Side:
 
     def shut_down(self) -> None:
         """All at once, cleanly as far as a cluster that loses its quorum on the way can."""
-        self.cluster.stop(patience_s=STOP_PATIENCE_S)
+        self.cluster.stop(timeout_s=STOP_TIMEOUT_S)
 
     def kill(self, node_id: int) -> None:
         self.cluster.kill(node_id)
@@ -89,7 +89,7 @@ def cluster_of(name: str, profile: str = "fast") -> Iterator[Side]:
         yield side
     finally:
         if side is not None:
-            side.cluster.stop(patience_s=0)
+            side.cluster.stop(timeout_s=0)
         shutil.rmtree(directory, ignore_errors=True)
 
 

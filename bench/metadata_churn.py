@@ -44,7 +44,7 @@ def main() -> None:
             measure(side, wanted)
         finally:
             for node in cluster.nodes.values():
-                if node.running:
+                if node.is_running:
                     cluster.kill(node.id)
             cluster.stop()
 

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from insync.cli import common, exits, records
-from insync.escaping import MAX_SHOWN, log_value, printable
-from insync.server.notes import line
+from insync.escaping import MAX_VALUE_LENGTH, log_value, printable
+from insync.server.notes import format_line
 from insync.server.process import LineFormatter
 from insync.wire.batch import Record
 
@@ -27,15 +27,15 @@ def test_nothing_that_is_not_printable_is_left(text: str) -> None:
 def test_a_log_value_is_one_word_or_in_quotes_and_bounded() -> None:
     assert log_value("orders-0") == "orders-0"
     assert [log_value(text) for text in ("", "a b", "a=b", "it's")] == ["''", "'a b'", "'a=b'", '"it\'s"']
-    assert len(log_value("x" * 100_000)) < MAX_SHOWN + 50
+    assert len(log_value("x" * 100_000)) < MAX_VALUE_LENGTH + 50
 
 
 def test_a_note_is_one_line_whatever_its_values_contain() -> None:
-    said = line("group_joined", {"group": FORGED, "members": ("a\nb", "c d"), "many": tuple(range(10_000))})
-    assert said.isprintable()
-    assert said.count(" event=") == 1  # inside of the quotes
-    assert "members=['a\\nb','c d']" in said
-    assert len(said) < 1_000
+    text = format_line("group_joined", {"group": FORGED, "members": ("a\nb", "c d"), "many": tuple(range(10_000))})
+    assert text.isprintable()
+    assert text.count(" event=") == 1  # inside of the quotes
+    assert "members=['a\\nb','c d']" in text
+    assert len(text) < 1_000
 
 
 def test_a_log_message_is_one_line_and_no_line_of_a_traceback_looks_like_one() -> None:

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from insync.server import ask
+from insync.server import node_query
 from insync.server.storage_format import new_cluster_id
 
 LIBS = Path(__file__).resolve().parent.parent / "build" / "apache-kafka" / "libs"
@@ -246,8 +246,8 @@ def _sees(node: ApacheNode, others: list[ApacheNode]) -> bool:
     if not node.running:
         raise KafkaError(f"node {node.id} has ended: {_tail(node.log)}")
     try:
-        return set(ask.live_brokers(node.address)) >= {each.id for each in others}
-    except ask.NoAnswer:
+        return set(node_query.query_live_brokers(node.address)) >= {each.id for each in others}
+    except node_query.NoAnswerError:
         return False
 
 

@@ -16,7 +16,7 @@ from probes import GROUP_PROBES, PROBES, TOPIC, Probe
 
 import apache_kafka
 from insync.client import request_builder
-from insync.server import ask
+from insync.server import node_query
 from insync.server.local_cluster import LocalCluster
 from insync.wire import codec
 from insync.wire.types import ms
@@ -42,7 +42,7 @@ def clusters(cluster: LocalCluster, kafka: apache_kafka.ApacheCluster) -> dict[s
         assignments = [{"partition_index": i, "broker_ids": ids} for i, ids in enumerate(((1, 2, 3), (2, 3, 1)))]
         topic = {"name": TOPIC, "num_partitions": -1, "replication_factor": -1, "assignments": assignments}
         body = {"topics": [{**topic, "configs": ()}], "timeout": ms(30_000), "validate_only": False}
-        ask.ask(
+        node_query.send_request(
             made.nodes[1].address, request_builder.build_request(codec.request_type(CREATE_TOPICS, 7), body), TIMEOUT_S
         )
         producer = Producer({"bootstrap.servers": made.bootstrap})
@@ -76,8 +76,8 @@ def answer(address: tuple[str, int], probe: Probe) -> Any:
     _, key, version, body = probe
     request = request_builder.build_request(codec.request_type(key, version), body)
     try:
-        return plain(ask.ask(address, request, TIMEOUT_S), left_out=LEFT_OUT.get(key, ()))
-    except ask.NoAnswer:
+        return plain(node_query.send_request(address, request, TIMEOUT_S), left_out=LEFT_OUT.get(key, ()))
+    except node_query.NoAnswerError:
         return "connection closed"
 
 
@@ -100,7 +100,7 @@ def coordinator(made: Any, group: str) -> tuple[str, int]:
     """Asked until it is known: the first question creates the topic of the groups."""
     request = FindCoordinatorRequest(key_type=0, coordinator_keys=(group,))
     for _ in range(300):
-        (found,) = ask.ask(made.nodes[1].address, request, TIMEOUT_S).coordinators
+        (found,) = node_query.send_request(made.nodes[1].address, request, TIMEOUT_S).coordinators
         if found.node_id >= 0:
             return (found.host, found.port)
     raise AssertionError(f"no coordinator for {group!r}: {found.error_code}")

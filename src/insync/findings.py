@@ -1,6 +1,6 @@
-"""What an operator should know about one node until it is put right: damage, repairs, directories kept aside.
+"""What an operator should know about one node until it is resolved: damage, repairs, directories set aside.
 
-A note tells of an event and is gone. A finding is a state: it is reported once with a WARNING, and `insync health`,
+A note is an event. A finding is a state: it is logged once as a WARNING, and `insync health`,
 `insync explain` and the metrics show it until the part that reported it clears it. DescribeConfigs of a broker carries
 the findings as one read-only config, `insync.findings`, so that they need no API that Kafka does not have.
 """
@@ -18,13 +18,13 @@ CONFIG_KEY = "insync.findings"
 CRITICAL = "critical"
 WARNING = "warning"
 INFO = "info"
-"""Worth knowing, and nothing needs to be done: something was repaired."""
+"""Nothing needs to be done: something was repaired."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     kind: str
-    """What is wrong, as a word that scripts can match: `log_truncated`, `stray_directory`, ..."""
+    """What is wrong, as a word for scripts: `log_truncated`, `stray_directory`, ..."""
     subject: str
     """A partition (`orders-0`), a file or a directory."""
     severity: str
@@ -41,10 +41,10 @@ class Findings:
         self._out = out
         self._current: dict[tuple[str, str], Finding] = {}
         self.reported: Counter[str] = Counter()
-        """By kind, how many were ever reported in this uptime; for the metrics."""
+        """By kind, how many were reported since the process started; for the metrics."""
 
     def report(self, kind: str, subject: str, text: str, severity: str = WARNING) -> None:
-        """Add a finding, or replace the one of this kind and subject. One that changes nothing is not repeated."""
+        """Add a finding, or replace the one of this kind and subject. An unchanged finding is not logged again."""
         finding = Finding(kind, subject, severity, text)
         if self._current.get((kind, subject)) == finding:
             return
@@ -53,7 +53,7 @@ class Findings:
         self._out.note("finding", finding=kind, subject=subject, severity=severity, text=text)
 
     def clear(self, kind: str, subject: str) -> None:
-        """Nothing happens if there is no such finding."""
+        """Remove a finding; no-op if there is none."""
         if self._current.pop((kind, subject), None) is not None:
             self._out.note("finding_cleared", finding=kind, subject=subject)
 
@@ -74,7 +74,7 @@ def encode(findings: list[Finding]) -> str:
 
 
 def decode(value: str) -> list[Finding]:
-    """The findings in a config's value; empty if it is not one of ours."""
+    """The findings in the value of a config; empty if it is not `insync.findings`."""
     try:
         rows = json.loads(value)
         return [Finding(*(str(row[name]) for name in ("kind", "subject", "severity", "text"))) for row in rows]

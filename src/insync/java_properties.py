@@ -1,4 +1,4 @@
-"""Java's properties files: those of Kafka's brokers, and those that its tools take with --command-config.
+"""Java's properties files: those of Kafka's brokers, and those for the --command-config of its tools.
 
 A `#` or `!` begins a comment, `=`, `:` or white space ends a name, and a backslash at the end continues a line.
 """
@@ -14,11 +14,11 @@ _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 
 
 def entries(text: str) -> Iterator[tuple[int, str, str]]:
-    """(line number, name, value)."""
+    """Yields (line number, name, value)."""
     for number, line in _lines(text):
         pair = _PAIR.fullmatch(line)
         if pair is not None:
-            yield number, _plain(pair[1]), _plain(pair[2])
+            yield number, _unescape(pair[1]), _unescape(pair[2])
 
 
 def parse(text: str) -> dict[str, str]:
@@ -27,7 +27,7 @@ def parse(text: str) -> dict[str, str]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Logical lines, each with the number of its first, without comments and empty ones."""
+    """Logical lines with the number of their first physical line; comments and empty lines are skipped."""
     whole, first = "", 0
     for number, natural in enumerate(re.split(r"\r\n|\n|\r", text), 1):
         line = natural.lstrip(" \t\f")
@@ -44,13 +44,13 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _continues(line: str) -> bool:
-    """An even number of backslashes are backslashes."""
+    """Whether the line ends with an odd number of backslashes; pairs of them are escaped backslashes."""
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
-def _plain(text: str) -> str:
-    found = _ESCAPED.sub(lambda match: _character(match[1]), text)
-    return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # two escapes may be one character
+def _unescape(text: str) -> str:
+    unescaped = _ESCAPED.sub(lambda match: _character(match[1]), text)
+    return unescaped.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # joins surrogate pairs
 
 
 def _character(code: str) -> str:

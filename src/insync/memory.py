@@ -1,7 +1,7 @@
-"""Processes that move megabytes at a time keep the memory that they need again at once.
+"""Keeps freed buffers in the process, for processes that move megabytes at a time.
 
-The allocator of glibc gives blocks of many pages back when they are freed, and asks for them anew for the next answer;
-the kernel then clears every page, which took a broker two thirds of its time under fetches of 4 MB.
+By default glibc returns large blocks to the kernel when they are freed, and maps new ones for the next answer. The
+kernel clears every page of these, which took a broker two thirds of its time with fetches of 4 MB.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 import ctypes
 from functools import cache
 
-LARGEST = 32 << 20
-"""Blocks up to this are kept: more than glibc will not take for an answer."""
-KEPT = 64 << 20
-"""Free bytes at most before memory goes back to the system."""
+MAX_KEPT_BLOCK_BYTES = 32 << 20
+"""Blocks up to this size are kept; it is the highest threshold that glibc accepts."""
+MAX_FREE_BYTES = 64 << 20
+"""Free memory above this is returned to the kernel."""
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 @cache
 def keep_buffers() -> None:
-    """Where the C library is another one, its own ways stay."""
+    """No-op unless the C library is glibc."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, LARGEST)
-        mallopt(_M_TRIM_THRESHOLD, KEPT)
+        mallopt(_M_MMAP_THRESHOLD, MAX_KEPT_BLOCK_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, MAX_FREE_BYTES)

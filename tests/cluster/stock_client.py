@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from insync import Cluster
-from insync.server import ask
+from insync.server import node_query
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import metadata, produce
@@ -64,7 +64,7 @@ def write_to(cluster: Cluster, node: int, topic: str, value: str, *, acks: int, 
     data = produce.PartitionProduceData(index=0, records=records)
     topic_data = produce.TopicProduceData(topic_id=_id_of(address, topic), partition_data=(data,))
     request = produce.ProduceRequest(transactional_id=None, acks=acks, timeout=ms(timeout_ms), topic_data=(topic_data,))
-    answer = ask.ask(address, request, TIMEOUT_S).responses[0].partition_responses[0]
+    answer = node_query.send_request(address, request, TIMEOUT_S).responses[0].partition_responses[0]
     code: ErrorCode = answer.error_code
     return code
 
@@ -74,4 +74,4 @@ def _id_of(address: tuple[str, int], topic: str) -> Any:
     request = metadata.MetadataRequest(
         topics=(requested,), allow_auto_topic_creation=False, include_topic_authorized_operations=False
     )
-    return ask.ask(address, request).topics[0].topic_id
+    return node_query.send_request(address, request).topics[0].topic_id

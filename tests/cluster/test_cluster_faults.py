@@ -185,7 +185,7 @@ def test_a_restart_is_a_controlled_shutdown(cluster: Cluster, request: pytest.Fi
 def test_a_mistake_is_refused_with_advice(cluster: Cluster, mistake: object, advice: str) -> None:
     with pytest.raises(ClusterError, match=advice):
         mistake(cluster)
-    assert all(node.running for node in cluster.nodes.values()), "nothing was done"
+    assert all(node.is_running for node in cluster.nodes.values()), "nothing was done"
 
 
 def test_operations_on_a_paused_or_stopped_node_are_refused(cluster: Cluster) -> None:

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from interop_clients import PATIENCE_S, SILENT, MakeTopic
 from interop_members import eventually
 
-from insync.server import ask
+from insync.server import node_query
 from insync.server.local_cluster import LocalCluster
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import metadata
@@ -67,7 +67,7 @@ def _knows(address: str, topic: str) -> bool:
         allow_auto_topic_creation=False,
         include_topic_authorized_operations=False,
     )
-    (found,) = ask.ask((host, int(port)), request, PATIENCE_S).topics
+    (found,) = node_query.send_request((host, int(port)), request, PATIENCE_S).topics
     return found.error_code is ErrorCode.none
 
 

@@ -11,20 +11,20 @@ from struct import pack, unpack
 from typing import Any
 from uuid import UUID
 
-from insync.server import ask
+from insync.server import node_query
 from insync.server.local_cluster import LocalCluster, LocalNode
 from insync.wire import batch, codec
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import create_topics, fetch, init_producer_id, metadata, produce
 from insync.wire.types import ms
 
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 """Far more than anything takes; only a defect waits this long."""
 
 
-def eventually(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> Any:
+def eventually(condition: Callable[[], Any], what: str, timeout_s: float = TIMEOUT_S) -> Any:
     """The first true value of `condition`."""
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     while not (found := condition()):
         if time.monotonic() > deadline:
             raise AssertionError(f"still not: {what}")
@@ -36,7 +36,7 @@ class Wire:
     """One connection, with requests and answers as they are."""
 
     def __init__(self, node: LocalNode) -> None:
-        self.sock = socket.create_connection(node.address, PATIENCE_S)
+        self.sock = socket.create_connection(node.address, TIMEOUT_S)
         self.correlation = 0
 
     def __enter__(self) -> Wire:
@@ -105,7 +105,7 @@ class Topic:
             configs=tuple(create_topics.CreatableTopicConfig(name=k, value=v) for k, v in configs.items()),
         )
         request = create_topics.CreateTopicsRequest(topics=(wanted,), timeout=ms(10_000), validate_only=False)
-        answer = ask.ask(self._any().address, request, PATIENCE_S).topics[0]
+        answer = node_query.send_request(self._any().address, request, TIMEOUT_S).topics[0]
         assert answer.error_code is ErrorCode.none, answer
         self.id: UUID = answer.topic_id
         eventually(lambda: self.partition() and self.partition().leader_id > 0, f"{name} has a leader")
@@ -119,8 +119,8 @@ class Topic:
             topics=(asked,), allow_auto_topic_creation=False, include_topic_authorized_operations=False
         )
         try:
-            found = ask.ask((node or self._any()).address, request).topics[0].partitions
-        except ask.NoAnswer:
+            found = node_query.send_request((node or self._any()).address, request).topics[0].partitions
+        except node_query.NoAnswerError:
             return None
         return found[0] if found else None
 
@@ -128,7 +128,7 @@ class Topic:
         def known() -> LocalNode | None:
             partition = self.partition()
             node = self.cluster.nodes.get(partition.leader_id) if partition else None
-            return node if node is not None and node.running else None
+            return node if node is not None and node.is_running else None
 
         found: LocalNode = eventually(known, f"{self.name} has a live leader")
         return found
@@ -139,13 +139,13 @@ class Topic:
 
     def _try(self, request: Any) -> int | None:
         try:
-            answer = ask.ask(self.leader().address, request, 5.0)
-        except ask.NoAnswer:
+            answer = node_query.send_request(self.leader().address, request, 5.0)
+        except node_query.NoAnswerError:
             return None
         line = answer.responses[0].partition_responses[0]
         return line.base_offset if line.error_code is ErrorCode.none else None
 
-    def produce(self, value: bytes, patience_s: float = PATIENCE_S) -> int:
+    def produce(self, value: bytes, timeout_s: float = TIMEOUT_S) -> int:
         """As a retrying, idempotent client does (P4): a retry of what was written unheard is not written again."""
         if self._producer_id < 0:
             self._producer_id = eventually(self._new_producer_id, "a producer id")
@@ -156,13 +156,13 @@ class Topic:
             offset = self._try(self.produce_request(value, -1, self._producer_id, sequence))
             return None if offset is None else (offset,)
 
-        return int(eventually(attempt, "a write is acknowledged", patience_s)[0])
+        return int(eventually(attempt, "a write is acknowledged", timeout_s)[0])
 
     def _new_producer_id(self) -> int | None:
         request = init_producer_id.InitProducerIdRequest(transactional_id=None, transaction_timeout=ms(60_000))
         try:
-            answer = ask.ask(self._any().address, request)
-        except ask.NoAnswer:
+            answer = node_query.send_request(self._any().address, request)
+        except node_query.NoAnswerError:
             return None
         return int(answer.producer_id) if answer.error_code is ErrorCode.none else None
 
@@ -216,18 +216,22 @@ class Topic:
 
     def _try_fetch(self, offset: int) -> tuple[bytes] | None:
         try:
-            answer = ask.ask(self.leader().address, self.fetch_request(offset), 5.0).responses[0].partitions[0]
-        except ask.NoAnswer:
+            answer = (
+                node_query.send_request(self.leader().address, self.fetch_request(offset), 5.0)
+                .responses[0]
+                .partitions[0]
+            )
+        except node_query.NoAnswerError:
             return None
         return (bytes(answer.records or b""),) if answer.error_code is ErrorCode.none else None
 
     def _any(self) -> LocalNode:
-        return next(node for node in self.cluster.nodes.values() if node.running and node.is_broker)
+        return next(node for node in self.cluster.nodes.values() if node.is_running and node.is_broker)
 
 
 def metric(node: LocalNode, name: str) -> float:
     """The sum over all labels."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{node.metrics_port}/metrics", timeout=PATIENCE_S) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{node.metrics_port}/metrics", timeout=TIMEOUT_S) as answer:
         lines = answer.read().decode().splitlines()
     return sum(
         float(line.rpartition(" ")[2]) for line in lines if line.startswith((f"insync_{name} ", f"insync_{name}{{"))

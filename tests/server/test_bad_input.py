@@ -13,7 +13,7 @@ import pytest
 from crc32c import crc32c
 from server_harness import Topic, Wire, eventually, metric, resident_mb
 
-from insync.server import ask
+from insync.server import node_query
 from insync.server.local_cluster import LocalCluster, LocalNode
 from insync.wire import batch, bounds_check, codec, compression
 from insync.wire.errors import ErrorCode
@@ -49,7 +49,7 @@ def cluster() -> Iterator[LocalCluster]:
 def node(cluster: LocalCluster) -> Iterator[LocalNode]:
     """Every test ends with a node that still serves."""
     yield cluster.nodes[1]
-    assert ask.live_brokers(cluster.nodes[1].address) == (1,)
+    assert node_query.query_live_brokers(cluster.nodes[1].address) == (1,)
     assert "level=ERROR" not in cluster.nodes[1].log.read_text()
 
 
@@ -178,7 +178,7 @@ def test_thousands_of_idle_connections_are_served_around(node: LocalNode) -> Non
     before, wires = resident_mb(node), [Wire(node) for _ in range(min(IDLE_CONNECTIONS, hard - 200))]
     try:
         eventually(lambda: metric(node, "connections") >= len(wires), "all are open")
-        assert ask.live_brokers(node.address) == (1,)
+        assert node_query.query_live_brokers(node.address) == (1,)
         assert resident_mb(node) - before < 60
     finally:
         for wire in wires:
@@ -241,7 +241,7 @@ def test_a_request_that_trickles_in_is_given_up_and_others_are_served(node: Loca
                 wire.send_raw(b"\x00")
             except ConnectionError:
                 continue
-        assert ask.live_brokers(node.address) == (1,)
+        assert node_query.query_live_brokers(node.address) == (1,)
         return node.log.read_text().count("reason=slow_request") - before == len(wires)
 
     try:

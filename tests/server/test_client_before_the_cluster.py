@@ -15,7 +15,7 @@ from insync.server.local_cluster import LocalCluster
 def starting(tmp_path: Path) -> Iterator[LocalCluster]:
     """Its processes have been started, and nothing more."""
     cluster = LocalCluster(brokers=3, directory=str(tmp_path))
-    cluster.start(unless=lambda: True)
+    cluster.start(is_cancelled=lambda: True)
     yield cluster
     cluster.stop()
 

@@ -60,7 +60,7 @@ def test_what_would_leave_out_replicas_or_change_the_voters_is_refused(tmp_path:
     assert adapt(layout, tmp_path, None, None) == adapt(layout, tmp_path, 3, 0) == layout
     with pytest.raises(LayoutError, match=r"cluster of 3 brokers.* --brokers 3, or without --brokers"):
         adapt(layout, tmp_path, 2, None)
-    with pytest.raises(LayoutError, match=r"0 controllers of their own, not 3.* set-voters"):
+    with pytest.raises(LayoutError, match=r"0 separate controllers, not 3.* set-voters"):
         adapt(layout, tmp_path, 3, 3)
 
 
@@ -84,8 +84,8 @@ def test_nodes_that_never_ran_vote_as_their_files_say(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("voters", "message"),
     [
-        ({1: (1,), 2: (1, 2)}, "took part in different quorums: nodes .1. name the voters .1.; nodes .2. name"),
-        ({1: (1, 2, 3), 2: (1, 2, 3)}, r"quorum names \(1, 2, 3\), and the nodes that it holds are \[1, 2\]"),
+        ({1: (1,), 2: (1, 2)}, "belong to different quorums: nodes .1. have the voters .1.; nodes .2. have"),
+        ({1: (1, 2, 3), 2: (1, 2, 3)}, r"quorum names \(1, 2, 3\), and it holds the nodes \[1, 2\]"),
     ],
 )
 def test_nodes_that_contradict_each_other_are_refused(
@@ -123,12 +123,12 @@ def test_a_node_that_lost_its_identity_is_not_left_out(tmp_path: Path) -> None:
         ("", "is damaged"),
         ('{"cluster_id"', "is damaged"),
         ('{"cluster_id": 7}', "is damaged"),
-        ('{"version": 9, "cluster_id": "c"}', "has version 9; this insync knows versions up to 1"),
+        ('{"version": 9, "cluster_id": "c"}', "has version 9; this release reads versions up to 1"),
         ('{"version": 1, "cluster_id": "c", "nodes": [], "voters": []}', "is damaged"),
         (
             '{"version": 1, "cluster_id": "c", "voters": [1],'
             ' "nodes": [{"id": 1, "roles": ["broker"], "formatted": true}]}',
-            "do not fit together",
+            "contradict each other",
         ),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 from insync.server.disk import DiskThreads, ServerDisk
 from insync.storage import disk as disks
 
-PATIENCE_S = 10
+TIMEOUT_S = 10
 
 
 class _Job:
@@ -26,7 +26,7 @@ def _with_threads(tmp_path: Path, story: Callable[[ServerDisk, DiskThreads], obj
         disk = ServerDisk(str(tmp_path))
         threads = DiskThreads(disk, asyncio.get_running_loop())
         try:
-            await asyncio.wait_for(story(disk, threads), PATIENCE_S)  # type: ignore[arg-type]
+            await asyncio.wait_for(story(disk, threads), TIMEOUT_S)  # type: ignore[arg-type]
         finally:
             threads.close()
 

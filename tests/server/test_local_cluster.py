@@ -15,7 +15,7 @@ import pytest
 from insync.quorum import state_file
 from insync.quorum.config import METADATA_DIRECTORY
 from insync.quorum.state_file import ElectionState
-from insync.server import ask, cluster_layout, sockets
+from insync.server import cluster_layout, node_query, sockets
 from insync.server.cluster_layout import data_directory
 from insync.server.directory_lock import DirectoryLock
 from insync.server.local_cluster import HOST, ClusterError, LocalCluster, LocalNode
@@ -94,7 +94,7 @@ def test_two_clusters_do_not_share_a_directory(tmp_path: Path) -> None:
         second.start()
     assert (tmp_path / "real" / "cluster.json").read_bytes() == before
     first.stop()
-    with pytest.raises(ClusterError, match="was changed by another process"):
+    with pytest.raises(ClusterError, match="Another process has changed"):
         second.start()  # it was planned as a new cluster, and the directory has one now
     prepared(tmp_path / "other")
 
@@ -121,7 +121,7 @@ def test_a_directory_remembers_its_cluster(tmp_path: Path) -> None:
     assert "process.roles=broker\n" in (tmp_path / "node-4" / "node.properties").read_text()
     with pytest.raises(ClusterError, match="a cluster of 4 brokers"):
         LocalCluster(directory=str(tmp_path), brokers=3)
-    with pytest.raises(ClusterError, match="controllers of their own"):
+    with pytest.raises(ClusterError, match="separate controllers"):
         LocalCluster(directory=str(tmp_path), controllers=3)
 
 
@@ -178,13 +178,13 @@ def test_an_empty_disk_is_formatted_and_a_voter_gets_its_log_back(tmp_path: Path
         shutil.rmtree(data_directory(tmp_path, node))
     cluster = prepared(tmp_path)
     assert [notice.partition("; ")[2] for notice in cluster.notices] == [
-        "node 2 has the metadata log of node 1 now",
+        "node 2 got the metadata log of node 1",
         "node 4 will fetch its replicas from the others",
     ]
     assert all(read_identity(str(data_directory(tmp_path, node))).directory_id != old for node, old in before.items())
     for node in (2, 3):
         shutil.rmtree(data_directory(tmp_path, node))
-    with pytest.raises(ClusterError, match="1 of 3 are left, which is no majority"):
+    with pytest.raises(ClusterError, match="1 of 3 are left, not a majority"):
         prepared(tmp_path)
 
 
@@ -231,11 +231,11 @@ class Answering(LocalCluster):
 
     def is_ready(self, monkeypatch: pytest.MonkeyPatch) -> bool:
         states = {node.port: self.states[node.id] for node in self.nodes.values()}
-        monkeypatch.setattr(ask, "node_state", lambda address, node_id: states[address[1]])
+        monkeypatch.setattr(node_query, "query_node_state", lambda address, node_id: states[address[1]])
         try:
             self.wait_until_ready(timeout_s=0)
         except ClusterError as error:
-            if "does not know all brokers" in str(error):
+            if "did not see all brokers" in str(error):
                 return False
             raise
         return True
@@ -269,5 +269,5 @@ def test_another_process_on_the_port_does_not_make_a_cluster_ready(
     """Its address must not be handed out as this cluster's."""
     cluster = Answering(tmp_path)
     cluster.states[2] |= {"cluster_id": "other"}
-    with pytest.raises(ClusterError, match=r"answered by another process than node 2 .* by node 2 of cluster other"):
+    with pytest.raises(ClusterError, match=r"Another process answers on .* node 2: node 2 of cluster other"):
         cluster.is_ready(monkeypatch)

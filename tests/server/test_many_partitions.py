@@ -16,7 +16,7 @@ from uuid import UUID
 import pytest
 from server_harness import eventually
 
-from insync.server import ask
+from insync.server import node_query
 from insync.server.local_cluster import LocalCluster, LocalNode
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
@@ -25,7 +25,7 @@ from insync.wire.types import ms
 
 TOPICS, PARTITIONS = 10, 100
 WRITTEN_PARTITIONS = range(0, PARTITIONS, 2)
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 REFUSALS = (ErrorCode.not_leader_or_follower, ErrorCode.not_enough_replicas, ErrorCode.unknown_topic_id)
 
@@ -44,7 +44,7 @@ SETTINGS = {
 
 def patiently(condition: Callable[[], Any], what: str) -> Any:
     """Asks ten times a second: an answer about a thousand partitions is work for those who are being waited for."""
-    return eventually(lambda: condition() or time.sleep(0.1), what, PATIENCE_S)
+    return eventually(lambda: condition() or time.sleep(0.1), what, TIMEOUT_S)
 
 
 class Big:
@@ -57,7 +57,7 @@ class Big:
         self.topics: tuple[UUID, ...] = ()
 
     def start(self) -> None:
-        self.cluster.start(PATIENCE_S)
+        self.cluster.start(TIMEOUT_S)
 
     def create(self) -> None:
         wanted = tuple(
@@ -67,7 +67,7 @@ class Big:
             for at in range(TOPICS)
         )
         request = create_topics.CreateTopicsRequest(topics=wanted, timeout=ms(30_000), validate_only=False)
-        answer = ask.ask(self.nodes[0].address, request, PATIENCE_S)
+        answer = node_query.send_request(self.nodes[0].address, request, TIMEOUT_S)
         assert {topic.error_code for topic in answer.topics} == {ErrorCode.none}
         self.topics = tuple(topic.topic_id for topic in answer.topics)
 
@@ -86,8 +86,8 @@ class Big:
             topics=asked, allow_auto_topic_creation=False, include_topic_authorized_operations=False
         )
         try:
-            answer = ask.ask(node.address, request, PATIENCE_S)
-        except ask.NoAnswer:
+            answer = node_query.send_request(node.address, request, TIMEOUT_S)
+        except node_query.NoAnswerError:
             return None
         found = [(topic.topic_id, partition) for topic in answer.topics for partition in topic.partitions]
         whole = [line for _, line in found if line.leader_id > 0 and len(line.isr_nodes) == 3]
@@ -110,7 +110,7 @@ class Big:
     def _write(self, node: LocalNode, missing: dict[Place, bytes]) -> None:
         """One request for all that the node leads. A refusal wrote nothing: whoever leads by now is asked again."""
         mine = {place: value for place, value in missing.items() if self.leaders[place] == node.id}
-        for topic in ask.ask(node.address, _produce(mine), PATIENCE_S).responses:
+        for topic in node_query.send_request(node.address, _produce(mine), TIMEOUT_S).responses:
             for line in topic.partition_responses:
                 place = (topic.topic_id, line.index)
                 if line.error_code is ErrorCode.none:
@@ -131,7 +131,7 @@ class Big:
         found: dict[Place, bytes] = {}
         for node in self.nodes:
             mine = [place for place, leader in self.leaders.items() if leader == node.id]
-            answer = ask.ask(node.address, _fetch(mine), PATIENCE_S)
+            answer = node_query.send_request(node.address, _fetch(mine), TIMEOUT_S)
             lines = [(topic.topic_id, line) for topic in answer.responses for line in topic.partitions]
             if any(line.error_code is not ErrorCode.none for _, line in lines):
                 return None
@@ -188,7 +188,7 @@ def test_a_thousand_partitions_come_back_after_an_orderly_stop_and_after_kill_9_
     big.wait_until_whole()
     big.write("first")
 
-    big.cluster.stop(PATIENCE_S)
+    big.cluster.stop(TIMEOUT_S)
     assert [node.process and node.process.returncode for node in big.nodes] == [0, 0, 0]
     big.start()
     big.wait_until_whole()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from server_harness import PATIENCE_S, Topic, eventually
+from server_harness import TIMEOUT_S, Topic, eventually
 
-from insync.server import ask
+from insync.server import node_query
 from insync.server.local_cluster import LocalCluster
 from insync.server.voter_change import set_voters
 from insync.wire.errors import ErrorCode
@@ -19,7 +19,7 @@ def created(cluster: LocalCluster, name: str, node: int, replicas: int) -> Error
         name=name, num_partitions=1, replication_factor=replicas, assignments=(), configs=()
     )
     request = create_topics.CreateTopicsRequest(topics=(topic,), timeout=ms(10_000), validate_only=False)
-    return ask.ask(cluster.nodes[node].address, request, PATIENCE_S).topics[0].error_code
+    return node_query.send_request(cluster.nodes[node].address, request, TIMEOUT_S).topics[0].error_code
 
 
 def test_a_cluster_grows_from_one_voter_to_three_and_forgets_nothing(tmp_path: Path) -> None:

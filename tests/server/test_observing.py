@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from server_harness import PATIENCE_S, Topic, eventually, metric
+from server_harness import TIMEOUT_S, Topic, eventually, metric
 
 from insync.server.local_cluster import LocalCluster, LocalNode
 
@@ -49,7 +49,7 @@ def topic(cluster: LocalCluster) -> Topic:
 
 
 def page(node: LocalNode) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{node.metrics_port}/metrics", timeout=PATIENCE_S) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{node.metrics_port}/metrics", timeout=TIMEOUT_S) as answer:
         return str(answer.read().decode())
 
 

@@ -13,7 +13,7 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import broker_heartbeat
 from insync.wire.types import NO_DURATION
 
-PATIENCE_S = 10
+TIMEOUT_S = 10
 REQUEST = broker_heartbeat.BrokerHeartbeatRequest(
     broker_id=1, broker_epoch=2, current_metadata_offset=3, want_fence=False, want_shut_down=False
 )
@@ -62,7 +62,7 @@ def _told(story: Story) -> None:
         await peer.listen()
         peers = Peers(1, lambda node: ("127.0.0.1", peer.port) if node == 2 else None, events.put_nowait, loop)
         try:
-            await asyncio.wait_for(story(peers, peer, events), PATIENCE_S)
+            await asyncio.wait_for(story(peers, peer, events), TIMEOUT_S)
         finally:
             peers.close()
             peer.die()

@@ -8,7 +8,7 @@ import pytest
 
 from insync.metadata.broker import Endpoint
 from insync.server import assembly, properties
-from insync.server.endpoints import Listen
+from insync.server.endpoints import ListenerAddress
 from insync.server.properties import Properties, PropertiesError
 from insync.server.static_configs import static_configs
 
@@ -41,7 +41,7 @@ def test_a_file_says_who_a_node_is() -> None:
     found = _parsed("listeners=PLAINTEXT://:9092,CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER\n")
     assert (found.node_id, found.roles, found.directory) == (3, ("broker", "controller"), "/var/lib/insync")
     assert found.voters == {1: ("one", 9093), 3: ("three", 9093)}
-    assert found.listeners == (Listen("PLAINTEXT", "", 9092), Listen("CONTROLLER", "", 9093))
+    assert found.listeners == (ListenerAddress("PLAINTEXT", "", 9092), ListenerAddress("CONTROLLER", "", 9093))
 
 
 def test_the_controllers_listener_is_not_advertised_to_clients() -> None:
@@ -90,7 +90,7 @@ def test_kafkas_thread_counts_are_accepted_and_named() -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("no.such.key=1", "node.properties:5: no.such.key: no such setting"),
+        ("no.such.key=1", "node.properties:5: no.such.key: is not a known setting"),
         (
             "broker.session.timeout.ms=soon",
             "node.properties:5: broker.session.timeout.ms: 'soon' is not a whole number",
@@ -98,9 +98,9 @@ def test_kafkas_thread_counts_are_accepted_and_named() -> None:
         ("broker.session.timeout.ms=0", "node.properties:5: broker.session.timeout.ms: 0 is not between 1 and"),
         ("min.insync.replicas=0", "node.properties:5: min.insync.replicas: Invalid value 0"),
         ("listeners=9092", "node.properties:5: listeners: '9092' is not of the form NAME://host:port"),
-        ("listeners=A://:1,A://:2", "node.properties:5: listeners: two listeners have one name"),
+        ("listeners=A://:1,A://:2", "node.properties:5: listeners: two listeners have the same name"),
         ("insync.profile=slow", "node.properties:5: insync.profile: 'slow' is not one of production, fast"),
-        ("node.id=4", "node.properties:5: node.id: given twice, first in line 1"),
+        ("node.id=4", "node.properties:5: node.id: is set twice, first in line 1"),
     ],
 )
 def test_a_wrong_line_names_itself_and_the_key(line: str, problem: str) -> None:
@@ -112,7 +112,7 @@ def test_a_node_keeps_its_logs_in_one_directory() -> None:
     text = NEEDED.replace("log.dirs=/var/lib/insync", "log.dirs=/disk1,/disk2")
     line = text.splitlines().index("log.dirs=/disk1,/disk2") + 1
     assert _problem(text) == (
-        f"node.properties:{line}: log.dirs: a node keeps its logs in one directory, not in 2: start a node per disk"
+        f"node.properties:{line}: log.dirs: a node has one log directory, not 2. Start one node per disk."
     )
 
 
@@ -121,14 +121,14 @@ def test_log_dirs_wins_over_log_dir() -> None:
 
 
 def test_connections_leave_files_for_the_logs() -> None:
-    assert assembly.most_connections(2**31 - 1, 1_024) == 512
-    assert assembly.most_connections(100, 1_024) == 100
+    assert assembly.max_connections_for(2**31 - 1, 1_024) == 512
+    assert assembly.max_connections_for(100, 1_024) == 100
 
 
 @pytest.mark.parametrize("key", ["node.id", "process.roles", "controller.quorum.voters", "log.dirs"])
 def test_what_a_node_cannot_do_without_is_asked_for(key: str) -> None:
     text = "".join(line + "\n" for line in NEEDED.splitlines() if not line.startswith(key))
-    assert _problem(text) == f"node.properties: {key}: is missing"
+    assert _problem(text) == f"node.properties: {key}: is missing, and required"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from server_harness import Topic, eventually, metric
 
-from insync.server import ask
+from insync.server import node_query
 from insync.server.local_cluster import LocalCluster, LocalNode
 
 SESSION_TIMEOUT_S = 2.0
@@ -46,7 +46,7 @@ def _in_sync(topic: Topic, count: int) -> None:
 
 def _active_controller(cluster: LocalCluster) -> LocalNode:
     def active() -> LocalNode | None:
-        running = [node for node in cluster.nodes.values() if node.running]
+        running = [node for node in cluster.nodes.values() if node.is_running]
         return next((node for node in running if metric(node, "active_controller_count") == 1), None)
 
     found: LocalNode = eventually(active, "one controller is active")
@@ -119,7 +119,7 @@ class _Stopping:
 
     @property
     def done(self) -> bool:
-        return not self._node.running
+        return not self._node.is_running
 
 
 def test_a_paused_node_is_fenced_and_comes_back(cluster: LocalCluster) -> None:
@@ -129,7 +129,9 @@ def test_a_paused_node_is_fenced_and_comes_back(cluster: LocalCluster) -> None:
     os.kill(victim.pid, signal.SIGSTOP)
     try:
         others = [node for node in cluster.nodes.values() if node is not victim]
-        eventually(lambda: victim.id not in ask.live_brokers(others[0].address), "the paused node is fenced")
+        eventually(
+            lambda: victim.id not in node_query.query_live_brokers(others[0].address), "the paused node is fenced"
+        )
     finally:
         os.kill(victim.pid, signal.SIGCONT)
     topic.produce(b"value")

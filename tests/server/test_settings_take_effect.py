@@ -1,4 +1,4 @@
-"""Where defaults of a node's own file stand among the settings of topics, clusters and brokers."""
+"""Which setting takes effect: the topic's, the cluster's or the default of a node's own file."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ def _set(image: Image, resource: tuple[int, str], name: str, value: str) -> None
     image.apply(records.ConfigRecord(resource_type=kind, resource_name=owner, name=name, value=value), 1)
 
 
-def test_a_nodes_own_default_gives_way_to_the_clusters_and_that_to_the_topics() -> None:
+def test_a_topics_config_overrides_the_clusters_and_that_a_nodes_own_default() -> None:
     image = Image({"log.retention.ms": "1"})
     image.apply(records.TopicRecord(name="t", topic_id=UUID(int=1)), 0)
-    found = [image.config("t", "retention.ms")]
+    values = [image.config("t", "retention.ms")]
     _set(image, CLUSTER_DEFAULTS, "log.retention.ms", "2")
-    found.append(image.config("t", "retention.ms"))
+    values.append(image.config("t", "retention.ms"))
     _set(image, (Resource.TOPIC, "t"), "retention.ms", "3")
-    found.append(image.config("t", "retention.ms"))
-    assert found == [1, 2, 3]
+    values.append(image.config("t", "retention.ms"))
+    assert values == [1, 2, 3]
 
 
 def test_a_copy_of_an_image_keeps_the_nodes_defaults() -> None:
     assert Image({"log.retention.ms": "1"}).copy().config("any", "retention.ms") == 1
 
 
-def test_a_new_cluster_writes_down_what_its_nodes_must_agree_on() -> None:
-    """E8: controllers and brokers that went by different MinISRs would not mean the same by committed."""
+def test_a_new_cluster_stores_the_settings_that_its_nodes_must_agree_on() -> None:
+    """E8: with different values of MinISR, controllers and brokers would disagree on what is committed."""
     decisions: list[Decision] = []
     config = ControllerConfig(cluster_id="c", cluster_defaults=(("min.insync.replicas", "2"),))
-    Controller(config, random.Random(1), Outbox(), decisions.append).activate(Image(), 1, 0)
+    Controller(config, random.Random(1), Outbox(), lambda decision, _now: decisions.append(decision)).activate(
+        Image(), 1, 0
+    )
     image = Image()
     for record in decisions[0].records:
         image.apply(record, 0)

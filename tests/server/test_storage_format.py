@@ -72,7 +72,7 @@ def test_a_file_of_which_the_end_is_missing_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (b"version=1", b"version=2", "has version 2; this insync knows versions up to 1"),
+        (b"version=1", b"version=2", "has version 2; this release reads versions up to 1"),
         (b"version=1", b"version=0", "is damaged"),
         (b"node.id=2", b"node.id=x", "is damaged"),
         (b"directory.id=", b"directory.id=!", "is damaged"),

@@ -26,9 +26,9 @@ class Cluster:
             log = directory / f"{number}.log"
             log.write_text(f"starting\nwhy node {number} ended\n")
             process = SimpleNamespace(returncode=code)
-            self.nodes[number] = SimpleNamespace(id=number, pid=7, running=False, log=log, process=process)
+            self.nodes[number] = SimpleNamespace(id=number, pid=7, is_running=False, log=log, process=process)
 
-    def start(self, unless: Callable[[], bool]) -> None:
+    def start(self, is_cancelled: Callable[[], bool]) -> None:
         """They are running."""
 
     def start_node(self, node_id: int) -> None:
@@ -43,14 +43,14 @@ def test_a_node_that_cannot_start_is_not_started_again(tmp_path: Path) -> None:
     cluster, said = Cluster(tmp_path, cannot=2, crashed=1), list[str]()
     supervisor = Supervisor(cluster, said.append)  # type: ignore[arg-type]
     for now in (0.0, 10.0, 100.0, 1_000.0):
-        supervisor._look(now)
+        supervisor._check_nodes(now)
     assert set(cluster.started) == {2}
-    assert "node 1 is not started again: why node 1 ended" in said
+    assert "node 1 is not restarted: why node 1 ended" in said
 
 
 def test_a_supervisor_without_nodes_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOOK_EVERY_S", 0)
+    monkeypatch.setattr(module, "POLL_INTERVAL_S", 0)
     cluster = Cluster(tmp_path, one=2, other=2)
-    with pytest.raises(ClusterError, match="no node is left"):
+    with pytest.raises(ClusterError, match="No node is left"):
         Supervisor(cluster, lambda text: None).run(lambda: None)  # type: ignore[arg-type]
     assert cluster.stopped

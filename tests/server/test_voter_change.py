@@ -182,7 +182,10 @@ def test_a_running_node_prevents_a_change(cluster: Path) -> None:
     [
         (lambda path: path.write_bytes(path.read_bytes()[:-1]), "is damaged at byte"),
         (lambda path: path.write_bytes(path.read_bytes()[:70] + b"x" + path.read_bytes()[71:]), "is damaged at byte"),
-        (lambda path: path.write_bytes(path.read_bytes()[len(entries(COMMITTED[0])) :]), "no snapshot stands for"),
+        (
+            lambda path: path.write_bytes(path.read_bytes()[len(entries(COMMITTED[0])) :]),
+            "there is no snapshot of what was before",
+        ),
         (lambda path: (path.parent / "quorum-state").write_bytes(b"{"), "quorum-state is damaged"),
         (lambda path: (path.parents[2] / "meta.properties").unlink(), "holds data but no meta.properties"),
     ],
@@ -203,7 +206,7 @@ def test_only_nodes_of_the_cluster_can_vote(cluster: Path) -> None:
     for node_id in range(1, 6):
         disk = PosixDisk(str(data_directory(cluster, node_id)))
         state_file.persist(disk, f"{METADATA_DIRECTORY}/quorum-state", ElectionState(epoch=4), (3, 4, 5))
-    with pytest.raises(VoterChangeError, match="node 5 is no broker"):
+    with pytest.raises(VoterChangeError, match="Node 5 is not a broker"):
         set_voters(cluster, (3, 4))
 
 
@@ -232,7 +235,7 @@ def test_without_a_majority_no_voter_is_rebuilt(cluster: Path) -> None:
     assert layout is not None
     empty(cluster, 1)
     empty(cluster, 2)
-    with pytest.raises(VoterChangeError, match="1 of 3 are left, which is no majority"):
+    with pytest.raises(VoterChangeError, match="1 of 3 are left, not a majority"):
         rebuild_voter(cluster, layout, 1)
     assert not is_formatted(str(data_directory(cluster, 1)))
 

@@ -74,7 +74,7 @@ class OverlappingFaults:
         self._cluster.partition(nodes[:at], nodes[at:], one_way=self._rng.random() < 0.4)
 
     def _running(self) -> list[int]:
-        return [node.id for node in self._cluster.nodes.values() if node.running and node.id not in self._paused]
+        return [node.id for node in self._cluster.nodes.values() if node.is_running and node.id not in self._paused]
 
     def _down(self) -> list[int]:
-        return [node.id for node in self._cluster.nodes.values() if not node.running]
+        return [node.id for node in self._cluster.nodes.values() if not node.is_running]

@@ -97,7 +97,7 @@ class ResourceSampler:
             while True:
                 for node in self._nodes.values():
                     now = time.monotonic()
-                    usage = read_usage(node.pid) if node.running else None
+                    usage = read_usage(node.pid) if node.is_running else None
                     if usage is not None:
                         age = now - first_seen.setdefault(node.pid, now)
                         sample = Sample(round(now - started, 1), node.id, node.pid, round(age, 1), *usage)

@@ -217,7 +217,7 @@ class Cluster:
         Without a majority of the voters no node answers: start the first of them with `wait=False`.
         """
         stopped = self._node(node)
-        if stopped.running:
+        if stopped.is_running:
             raise ClusterError(f"node {node} is running already: kill({node}) or stop({node}) ends it")
         self._processes.start_node(node)
         if wait:
@@ -246,7 +246,7 @@ class Cluster:
     def wait_until_ended(self, node: int, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until the process has exited by itself, as after `fill_disk`."""
         ending = self._node(node)
-        self._wait_until(lambda: not ending.running, f"node {node} has ended", timeout_s)
+        self._wait_until(lambda: not ending.is_running, f"node {node} has ended", timeout_s)
 
     def wait_until_ready(self, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until every running broker considers every running broker alive. Heal cuts and resume nodes first."""
@@ -290,7 +290,7 @@ class Cluster:
         for node in nodes:
             self._node(node)
         for node in nodes:
-            if self.nodes[node].running:
+            if self.nodes[node].is_running:
                 self.kill(node)
         return {node: self._processes.lose_unflushed(node) for node in nodes}
 
@@ -338,7 +338,7 @@ class Cluster:
 
     def _running_node(self, node: int) -> LocalNode:
         known = self._node(node)
-        if not known.running:
+        if not known.is_running:
             raise ClusterError(f"node {node} is not running: start({node}) first")
         return known
 
@@ -349,7 +349,7 @@ class Cluster:
         return known
 
     def _state(self, node: LocalNode) -> str:
-        return "down" if not node.running else "paused" if node.id in self._paused else "up"
+        return "down" if not node.is_running else "paused" if node.id in self._paused else "up"
 
     def _send_signal(self, node: int, number: signal.Signals) -> None:
         process = self.nodes[node].process
@@ -357,7 +357,7 @@ class Cluster:
             process.send_signal(number)
 
     def _answers(self, node: LocalNode) -> bool:
-        if not node.running:
+        if not node.is_running:
             raise ClusterError(f"node {node.id} has exited; the last line of its log: {self.last_lines_of(node.id, 1)}")
         return queries.answers(node)
 
@@ -372,7 +372,9 @@ class Cluster:
 
     def _reachable(self) -> list[LocalNode]:
         """The brokers that can answer: cuts are between nodes, never between a node and its clients."""
-        return [node for node in self.nodes.values() if node.is_broker and node.running and node.id not in self._paused]
+        return [
+            node for node in self.nodes.values() if node.is_broker and node.is_running and node.id not in self._paused
+        ]
 
     def _best_connected(self) -> list[LocalNode]:
         brokers = self._reachable()
@@ -408,7 +410,7 @@ class Cluster:
 
     def _undo_faults(self) -> None:
         for node in list(self._paused):
-            if self.nodes[node].running:
+            if self.nodes[node].is_running:
                 self.resume(node)
         for node in self.nodes:
             if self._processes.faults[node] != Faults():

@@ -34,13 +34,13 @@ class ControlledCluster(LocalCluster):
     def impose(self, node_id: int, faults: Faults) -> None:
         """Send faults to a node; `wait_until_applied` waits until they are in force."""
         self.faults[node_id] = faults
-        if self.nodes[node_id].running:
+        if self.nodes[node_id].is_running:
             self._controls[node_id].send(faults)
 
     def wait_until_applied(self, node_id: int) -> None:
         """Returns when the node has applied the faults sent to it, or has exited."""
         node, deadline = self.nodes[node_id], time.monotonic() + APPLY_TIMEOUT_S
-        while node.running and not self._controls[node_id].poll_applied():
+        while node.is_running and not self._controls[node_id].poll_applied():
             if time.monotonic() > deadline:
                 raise ClusterError(f"node {node_id} did not apply its faults in {APPLY_TIMEOUT_S:g} s; see {node.log}")
 

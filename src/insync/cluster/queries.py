@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from insync.sansio import Message
-from insync.server import ask
+from insync.server import node_query
 from insync.server.local_cluster import ClusterError, LocalNode
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import api_versions, create_topics, describe_topic_partitions, metadata
@@ -42,8 +42,8 @@ def partition_on(node: LocalNode, topic: str, index: int) -> PartitionView | Non
         cursor=describe_topic_partitions.RequestCursor(topic_name=topic, partition_index=index),
     )
     try:
-        partitions = ask.ask(node.address, request, TIMEOUT_S).topics[0].partitions
-    except ask.NoAnswer:
+        partitions = node_query.send_request(node.address, request, TIMEOUT_S).topics[0].partitions
+    except node_query.NoAnswerError:
         return None
     return next((_view(entry) for entry in partitions if entry.partition_index == index), None)
 
@@ -65,8 +65,8 @@ def knows_leaders(node: LocalNode, topic: str, partitions: int) -> bool:
         topics=(topic_entry,), allow_auto_topic_creation=False, include_topic_authorized_operations=False
     )
     try:
-        entries = ask.ask(node.address, request, TIMEOUT_S).topics[0].partitions
-    except ask.NoAnswer:
+        entries = node_query.send_request(node.address, request, TIMEOUT_S).topics[0].partitions
+    except node_query.NoAnswerError:
         return False
     return len(entries) == partitions and all(entry.leader_id >= 0 for entry in entries)
 
@@ -85,8 +85,8 @@ def create_topic(
         topics=(topic_entry,), timeout=ms(int(CREATE_TIMEOUT_S * 1_000)), validate_only=False
     )
     try:
-        answer = ask.ask(node.address, request, CREATE_TIMEOUT_S).topics[0]
-    except ask.NoAnswer as error:
+        answer = node_query.send_request(node.address, request, CREATE_TIMEOUT_S).topics[0]
+    except node_query.NoAnswerError as error:
         raise ClusterError(f"topic {name!r} was not created: node {node.id} did not answer ({error})") from error
     if answer.error_code is not ErrorCode.none:
         why = answer.error_message or "no reason given"
@@ -97,8 +97,8 @@ def answers(node: LocalNode) -> bool:
     """Whether the node answers ApiVersions, which may be long before it is in contact with its peers."""
     request = api_versions.ApiVersionsRequest(client_software_name="insync", client_software_version="")
     try:
-        ask.ask(node.address, request, TIMEOUT_S)
-    except ask.NoAnswer:
+        node_query.send_request(node.address, request, TIMEOUT_S)
+    except node_query.NoAnswerError:
         return False
     return True
 

@@ -1,1 +1,1 @@
-"""The asyncio shell around a node: sockets, timers, threads for the disk, and what people see of it."""
+"""The asyncio shell around a node: sockets, timers, threads for the disk, logs and metrics."""

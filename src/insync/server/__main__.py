@@ -1,13 +1,13 @@
-"""`python -m insync.server FILE`: one node, with nothing imported that it does not need."""
+"""`python -m insync.server FILE` runs one node, and imports only what that needs."""
 
 from __future__ import annotations
 
 import sys
 
-# kio imports hypothesis where it finds it: 10 MB and a tenth of a second that a node has no use for.
+# kio imports hypothesis if it is installed: 10 MB and a tenth of a second that a node does not need.
 sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
 
-from insync.server.process import main  # noqa: E402  only now
+from insync.server.process import main  # noqa: E402  after the line above
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1]))

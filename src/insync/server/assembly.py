@@ -1,4 +1,4 @@
-"""From what a properties file says to the settings of a node."""
+"""Makes a node and its configs from a properties file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from insync.node.node import Node
 from insync.quorum.config import QuorumConfig
 from insync.replication.config import ReplicationConfig
 from insync.server.disk import ServerDisk
-from insync.server.endpoints import Listen
+from insync.server.endpoints import ListenerAddress
 from insync.server.incarnation import given_incarnation
 from insync.server.limits import Limits
 from insync.server.properties import Properties
@@ -30,16 +30,16 @@ from insync.server.storage_format import Identity
 T = TypeVar("T")
 
 AGREED = configs.CLUSTER_WIDE
-"""Nodes that went by different values could lose what is committed: a new cluster writes them to its metadata log, and
-from then on they are changed there."""
+"""Nodes with different values of these could lose committed records. So a new cluster writes them to its metadata log,
+and from then on they are changed there."""
 
 
 def node_config(properties: Properties, identity: Identity, ports: dict[str, int]) -> NodeConfig:
-    """`ports`: by listener name the port that was really bound."""
+    """`ports`: by listener name, the port that was bound."""
     wall_offset = int(time.time() * 1_000) - now_ms()
     parts = properties.settings
     endpoints = tuple(_endpoint(listener, ports) for listener in properties.advertised)
-    return _made(
+    return _build(
         NodeConfig,
         parts.get("node", {}),
         node_id=properties.node_id,
@@ -53,38 +53,38 @@ def node_config(properties: Properties, identity: Identity, ports: dict[str, int
         incarnation_id=given_incarnation(),
         log_dir=properties.directory,
         wall_offset_ms=wall_offset,
-        quorum=_made(QuorumConfig, parts.get("quorum", {}), wall_offset_ms=wall_offset, addresses=properties.voters),
+        quorum=_build(QuorumConfig, parts.get("quorum", {}), wall_offset_ms=wall_offset, addresses=properties.voters),
         topic_defaults={k: v for k, v in properties.topic_defaults.items() if k not in AGREED},
-        controller=_made(
+        controller=_build(
             ControllerConfig,
             parts.get("controller", {}),
             cluster_id=identity.cluster_id,
             cluster_defaults=tuple((k, v) for k, v in properties.topic_defaults.items() if k in AGREED),
         ),
-        groups=_made(GroupConfig, parts.get("groups", {})),
-        replication=_made(ReplicationConfig, parts.get("replication", {}), wall_offset_ms=wall_offset),
+        groups=_build(GroupConfig, parts.get("groups", {})),
+        replication=_build(ReplicationConfig, parts.get("replication", {}), wall_offset_ms=wall_offset),
     )
 
 
 def limits(properties: Properties) -> Limits:
-    made = _made(Limits, properties.settings.get("limits", {}))
+    configured = _build(Limits, properties.settings.get("limits", {}))
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return replace(made, max_connections=most_connections(made.max_connections, files))
+    return replace(configured, max_connections=max_connections_for(configured.max_connections, files))
 
 
-def most_connections(wanted: int, files: int) -> int:
-    """Connections and log segments share the files that a process may open; a node that cannot open a segment ends."""
-    return min(wanted, files // 2)
+def max_connections_for(configured: int, max_files: int) -> int:
+    """Connections and log segments share the limit of open files, and a node that cannot open a segment stops."""
+    return min(configured, max_files // 2)
 
 
-def node(config: NodeConfig, disk: ServerDisk) -> Node:
+def make_node(config: NodeConfig, disk: ServerDisk) -> Node:
     return Node(config, disk, random.Random(secrets.randbits(64)), now_ms())
 
 
-def _endpoint(listen: Listen, ports: dict[str, int]) -> Endpoint:
+def _endpoint(listen: ListenerAddress, ports: dict[str, int]) -> Endpoint:
     host = listen.host if listen.host not in ("", "0.0.0.0", "::") else socket.gethostname()
     return Endpoint(name=listen.name, host=host, port=listen.port or ports.get(listen.name, 0))
 
 
-def _made(cls: type[T], values: dict[str, Any], **others: Any) -> T:
+def _build(cls: type[T], values: dict[str, Any], **others: Any) -> T:
     return cls(**values, **others)

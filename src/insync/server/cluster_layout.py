@@ -1,11 +1,11 @@
-"""What a cluster directory remembers of its cluster: the file `cluster.json`, written by `insync up`.
+"""The layout of a cluster in its directory: the file `cluster.json`, written by `insync up`.
 
     {"version": 1, "cluster_id": "...", "voters": [1, 2, 3],
      "nodes": [{"id": 1, "roles": ["broker", "controller"], "formatted": true}, ...]}
 
-Brokers may be added to it. Its voters change only by `insync quorum set-voters`, because a majority of other voters may
-lack what the old ones have committed. Directories of earlier releases name only the cluster id, or have lost the file:
-their layout is read from the directories of the nodes.
+Brokers may be added. The voters are changed only by `insync quorum set-voters`, because a majority of other voters may
+lack what the old ones have committed. Directories of earlier releases name only the cluster id. For them, and if the
+file is missing, the layout is read from the directories of the nodes.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ BROKER = "broker"
 CONTROLLER = "controller"
 DEFAULT_BROKERS = 3
 DEFAULT_VOTERS = 3
-"""How many of the brokers also vote when there are no controllers of their own."""
+"""How many of the brokers also vote if there are no separate controllers."""
 
 _NODE_DIRECTORY = re.compile(r"node-([1-9][0-9]*)")
 
 
 class LayoutError(StartupError):
-    """A cluster directory that cannot be read, or does not fit what was asked for."""
+    """A cluster directory cannot be read, or does not match the requested cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class NodeLayout:
     id: int
     roles: tuple[str, ...]
     formatted: bool = False
-    """Its directory has been formatted: if it is empty now, something was lost."""
+    """Whether its directory has been formatted: if it is empty now, data was lost."""
 
     @property
     def is_broker(self) -> bool:
@@ -72,7 +72,7 @@ class Layout:
 
     @property
     def controllers(self) -> int:
-        """Nodes that vote and are no brokers."""
+        """The number of nodes that vote and are not brokers."""
         return sum(not node.is_broker for node in self.nodes)
 
     def all_formatted(self) -> Layout:
@@ -80,12 +80,12 @@ class Layout:
 
 
 def data_directory(directory: Path, node_id: int) -> Path:
-    """Of one node of the cluster: what its log.dirs names."""
+    """The log.dirs of one node of the cluster."""
     return directory / f"node-{node_id}" / "data"
 
 
 def create(cluster_id: str, brokers: int | None, controllers: int | None) -> Layout:
-    """Of a new cluster: without `controllers` of their own, the first brokers vote."""
+    """The layout of a new cluster: without separate `controllers`, the first brokers vote."""
     brokers = DEFAULT_BROKERS if brokers is None else brokers
     controllers = controllers or 0
     votes = [i >= brokers if controllers else i < DEFAULT_VOTERS for i in range(brokers + controllers)]
@@ -94,18 +94,18 @@ def create(cluster_id: str, brokers: int | None, controllers: int | None) -> Lay
 
 
 def adapt(layout: Layout, directory: Path, brokers: int | None, controllers: int | None) -> Layout:
-    """B9: the remembered layout with as many brokers as are asked for; None: as it is. Voters stay as they are."""
+    """B9: the stored layout with the requested number of brokers, or unchanged if that is None. Voters stay."""
     if controllers is not None and controllers != layout.controllers:
         raise LayoutError(
-            f"{directory} holds a cluster with {layout.controllers} controllers of their own, not {controllers}. "
-            "Start it without --controllers; `insync quorum set-voters` changes which of its nodes vote."
+            f"{directory} holds a cluster with {layout.controllers} separate controllers, not {controllers}. "
+            "Start it without --controllers. To change the voters, use `insync quorum set-voters`."
         )
     if brokers is None or brokers == layout.brokers:
         return layout
     if brokers < layout.brokers:
         raise LayoutError(
-            f"{directory} holds a cluster of {layout.brokers} brokers, and {brokers} would leave out brokers that hold "
-            f"replicas. Start it with --brokers {layout.brokers}, or without --brokers."
+            f"{directory} holds a cluster of {layout.brokers} brokers. With {brokers}, brokers with replicas would "
+            f"be left out. Start it with --brokers {layout.brokers}, or without --brokers."
         )
     first = max(node.id for node in layout.nodes) + 1
     added = (NodeLayout(first + i, (BROKER,)) for i in range(brokers - layout.brokers))
@@ -118,27 +118,29 @@ def with_voters(layout: Layout, voters: tuple[int, ...]) -> Layout:
 
 
 def load(directory: Path) -> Layout | None:
-    """None for a directory that holds no cluster."""
+    """The layout of the cluster in this directory; None if it holds no cluster."""
     path = directory / FILE
     if not os.path.lexists(path):
         if (directory / checkpoints.META_PROPERTIES).exists():
-            raise LayoutError(f"{directory} is the directory of one node, not of a cluster")
+            raise LayoutError(
+                f"{directory} is the directory of one node, not of a cluster. Name the directory above it."
+            )
         return _infer(directory, None)
     try:
         fields = json.loads(path.read_bytes())
         cluster_id = fields["cluster_id"]
         version = fields.get("version", 0)
         if type(cluster_id) is not str or type(version) is not int:
-            raise TypeError("a wrong type")
+            raise TypeError("a field has the wrong type")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LayoutError(
-            f"{path} is damaged ({error}). Restore it, or remove it: the nodes' directories then tell the layout."
+            f"{path} is damaged ({error}). Restore it, or remove it: the nodes' directories have the layout too."
         ) from error
     if version > VERSION:
         raise LayoutError(
-            f"{path} has version {version}; this insync knows versions up to {VERSION}. Use the release that wrote it."
+            f"{path} has version {version}; this release reads versions up to {VERSION}. Use the release that wrote it."
         )
-    if version == 0:  # an earlier release: only the id
+    if version == 0:  # written by an earlier release: only the cluster id
         return _infer(directory, cluster_id) or create(cluster_id, None, None)
     return _decode(path, cluster_id, fields)
 
@@ -159,12 +161,12 @@ def _decode(path: Path, cluster_id: str, fields: Any) -> Layout:
     except (ValueError, KeyError, TypeError) as error:
         raise LayoutError(f"{path} is damaged: {error!r}. Restore it.") from error
     if not sound:
-        raise LayoutError(f"{path} is damaged: its nodes and its voters do not fit together. Restore it.")
+        raise LayoutError(f"{path} is damaged: its nodes and its voters contradict each other. Restore it.")
     return layout
 
 
 def _infer(directory: Path, cluster_id: str | None) -> Layout | None:
-    """From the directories of the nodes: who votes from their quorums, other roles from their properties files."""
+    """The layout from the nodes' directories: voters from their quorum files, other roles from their properties."""
     if not directory.is_dir():
         return None
     ids = sorted(int(match[1]) for name in os.listdir(directory) if (match := _NODE_DIRECTORY.fullmatch(name)))
@@ -173,7 +175,7 @@ def _infer(directory: Path, cluster_id: str | None) -> Layout | None:
         return None
     clusters = sorted({read_identity(str(data_directory(directory, node_id))).cluster_id for node_id in formatted})
     if len(clusters) > 1 or (cluster_id is not None and clusters != [cluster_id]):
-        raise LayoutError(f"{directory} holds directories of several clusters: {', '.join(clusters)}")
+        raise LayoutError(f"{directory} holds nodes of several clusters: {', '.join(clusters)}. Move the others away.")
     voters = _stored_voters(directory, formatted) or _configured_voters(directory, formatted)
     nodes = (
         NodeLayout(node_id, _roles(_was_broker(directory, node_id), node_id in voters), formatted=True)
@@ -182,8 +184,8 @@ def _infer(directory: Path, cluster_id: str | None) -> Layout | None:
     layout = Layout(clusters[0], tuple(nodes))
     if not voters or layout.voters != voters or not all(node.roles for node in layout.nodes):
         raise LayoutError(
-            f"{directory} does not tell which of its nodes vote: its quorum names {voters or 'none'}, "
-            f"and the nodes that it holds are {formatted}. Restore {FILE} or the directories that are missing."
+            f"The voters of the cluster in {directory} are unknown: its quorum names {voters or 'none'}, "
+            f"and it holds the nodes {formatted}. Restore {FILE} or the missing directories."
         )
     return layout
 
@@ -195,13 +197,15 @@ def _stored_voters(directory: Path, ids: list[int]) -> tuple[int, ...]:
         if voters is not None:
             stored.setdefault(voters, []).append(node_id)
     if len(stored) > 1:
-        views = "; ".join(f"nodes {holders} name the voters {list(voters)}" for voters, holders in stored.items())
-        raise LayoutError(f"{directory}: its nodes took part in different quorums: {views}. Restore a backup of one.")
+        views = "; ".join(f"nodes {holders} have the voters {list(voters)}" for voters, holders in stored.items())
+        raise LayoutError(
+            f"The nodes in {directory} belong to different quorums: {views}. Restore all from one backup."
+        )
     return next(iter(stored), ())
 
 
 def _configured_voters(directory: Path, ids: list[int]) -> tuple[int, ...]:
-    """Of nodes that never ran."""
+    """The voters of nodes that have never run."""
     for node_id in ids:
         text = _properties(directory, node_id).get("controller.quorum.voters", "")
         voters = [item.partition("@")[0].strip() for item in text.split(",")]
@@ -223,5 +227,5 @@ def _properties(directory: Path, node_id: int) -> dict[str, str]:
     return {key: value.strip() for _, key, value in java_properties.entries(text)}
 
 
-def _roles(broker: bool, votes: bool) -> tuple[str, ...]:
-    return ((BROKER,) if broker else ()) + ((CONTROLLER,) if votes else ())
+def _roles(is_broker: bool, is_voter: bool) -> tuple[str, ...]:
+    return ((BROKER,) if is_broker else ()) + ((CONTROLLER,) if is_voter else ())

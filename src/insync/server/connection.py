@@ -271,7 +271,7 @@ class Connection(asyncio.Protocol):
             self._greet(header)
         slot = Slot(self, context, len(frame))
         self._slots.append(slot)
-        listener.traffic.received(header.api_key, len(frame))
+        listener.traffic.record_request(header.api_key, len(frame))
         if context.request is None:
             self._answer(slot, None)
         elif header.api_key == METADATA:
@@ -349,7 +349,7 @@ class Connection(asyncio.Protocol):
             size = 0
             for piece in buffers:
                 size += len(piece)
-            traffic.sent(slot.context.header.api_key, size, now - slot.started)
+            traffic.record_response(slot.context.header.api_key, size, now - slot.started)
             if slot.weight:
                 waited = True
                 self._weight -= slot.weight

@@ -1,9 +1,9 @@
-"""B9: one process per directory. The lock is on the file `.lock`, as in Kafka, and ends when the process does.
+"""B9: one process per directory. The lock is on the file `.lock`, as in Kafka, and ends with the process.
 
-The kernel keeps the lock, not the file: the file of a process that has died is locked again at once. On Linux these are
+The kernel holds the lock, not the file: after a crash the file can be locked again at once. On Linux these are
 open file description locks. Unlike the classic locks of fcntl they survive another `close` of the same file in this
 process and exclude a second owner within it; unlike those of flock they also exclude Apache Kafka. The file holds the
-owner's pid and command line, for the message to the next process that wants it.
+owner's pid and command line, for the error message of the next process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DirectoryLockedError(StartupError):
     """Another process uses the directory."""
 
     def __init__(self, directory: str, pid: int, command: str) -> None:
-        holder = f"pid {pid}" if pid > 0 else "a process that did not leave its pid"
+        holder = f"pid {pid}" if pid > 0 else "its pid is unknown"
         super().__init__(
             f"{directory} is in use by another process: {holder}{f' ({command})' if command else ''}. "
             "Stop that process first, or use another directory."
@@ -48,8 +48,8 @@ class DirectoryLock:
         self._fd = _open(directory)
         try:
             if not _try_lock(self._fd):
-                raise DirectoryLockedError(directory, *_holder(self._fd))
-            with contextlib.suppress(OSError):  # a full disk is no reason: the lock holds without these words
+                raise DirectoryLockedError(directory, *_read_holder(self._fd))
+            with contextlib.suppress(OSError):  # the lock holds even if a full disk prevents this
                 os.ftruncate(self._fd, 0)
                 os.pwrite(self._fd, f"{os.getpid()}\n{_command()}\n".encode(errors="replace"), 0)
         except BaseException:
@@ -63,7 +63,7 @@ class DirectoryLock:
             fd, self._fd = self._fd, -1
             with contextlib.suppress(OSError):
                 os.ftruncate(fd, 0)
-            _set_lock(fd, fcntl.F_UNLCK)  # not left to `close`: a process that is being forked may have the descriptor
+            _set_lock(fd, fcntl.F_UNLCK)  # `close` is not enough: a process being forked may have the descriptor
             os.close(fd)
 
     def __enter__(self) -> DirectoryLock:
@@ -77,7 +77,7 @@ class DirectoryLock:
             self.release()
 
     def _forget(self) -> None:
-        """Close without unlocking, as a forked child does: its descriptor would keep the lock after our death."""
+        """Close without unlocking, in a forked child: its descriptor would hold the lock after the parent's death."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -102,7 +102,7 @@ def _open(directory: str) -> int:
         if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENOENT):
             raise
         raise StartupError(
-            f"{path} cannot be opened: {error.strerror}. It must be in a directory that this user may write to."
+            f"Cannot open {path}: {error.strerror}. Make the directory writable for this user, or use another one."
         ) from error
 
 
@@ -123,25 +123,25 @@ def _try_lock(fd: int) -> bool:
     return True
 
 
-def _holder(fd: int) -> tuple[int, str]:
-    """(pid, command line) of the process that holds the lock; a pid of -1 if it cannot be told."""
+def _read_holder(fd: int) -> tuple[int, str]:
+    """(pid, command line) of the process that holds the lock; the pid is -1 if it is unknown."""
     pid, _, command = os.pread(fd, 4_096, 0).decode(errors="replace").partition("\n")
     if pid.isdigit():
         return int(pid), command.strip()
-    kernel = _pid_of_classic_lock(fd)  # Apache Kafka writes nothing into the file
-    return kernel, command_of(kernel)
+    owner = _pid_of_classic_lock(fd)  # Apache Kafka writes nothing to the file
+    return owner, command_of(owner)
 
 
 def _pid_of_classic_lock(fd: int) -> int:
     if not hasattr(fcntl, "F_OFD_SETLK"):
         return -1
-    asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-    kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(fd, fcntl.F_GETLK, asked))
+    query = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(fd, fcntl.F_GETLK, query))
     return pid if kind != fcntl.F_UNLCK and pid > 0 else -1
 
 
 def command_of(pid: int) -> str:
-    """A process's command line; empty where the system does not tell."""
+    """The command line of a process; empty if the system does not provide it."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return file.read().rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace")

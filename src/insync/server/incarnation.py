@@ -1,4 +1,4 @@
-"""How a supervisor names the process that it starts, so as to know it again: by the incarnation id of its broker."""
+"""A supervisor gives the process that it starts an incarnation id, by which it recognises the process later."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ VARIABLE = "INSYNC_INCARNATION_ID"
 
 
 def given_incarnation() -> UUID | None:
-    """None if the supervisor gave no id; the node then draws its own."""
-    given = os.environ.get(VARIABLE)
-    return UUID(given) if given else None
+    """The id from the supervisor; None if there is none, and the node makes one."""
+    incarnation_id = os.environ.get(VARIABLE)
+    return UUID(incarnation_id) if incarnation_id else None

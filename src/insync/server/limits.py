@@ -1,7 +1,7 @@
-"""What a server holds for its clients, and how much of it is too much.
+"""Limits for the memory that a server uses for its clients.
 
-A connection is not read while it has no room for more. Memory as a whole is bounded by closing connections, not by
-trusting them: when all together hold more than their budget, the one that holds most is closed.
+A connection is not read while its own limit is reached. The total is bounded by closing connections: if all together
+hold more than their budget, the one that holds most is closed.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ class Limits:
     idle_ms: int = 600_000
     """connections.max.idle.ms"""
     max_in_flight: int = 64
-    """Requests of one connection that are under way; more are left in its socket."""
+    """Unanswered requests of one connection; further requests stay in its socket."""
     in_flight_bytes: int = 16 << 20
-    """Of these, and of their answers as long as earlier ones hold them up; one request may be larger."""
+    """Bytes of these, and of answers that wait for earlier ones. A single request may be larger."""
     slow_request_ms: int = 120_000
-    """A request that has not come whole after this long closes its connection."""
+    """A connection is closed if a request is still incomplete after this time."""
     slow_reader_ms: int = 30_000
-    """A client that leaves its answers unread for this long is closed."""
+    """A connection is closed if its client leaves answers unread for this time."""
     write_buffer_bytes: int = 1 << 20
-    """Above this, nothing more is read from a connection until its client has taken its answers."""
+    """Above this, a connection is not read until its client has read its answers."""
     received_bytes: int = 512 << 20
-    """Of requests that have not come whole or are not answered, all connections together (queued.max.request.bytes)."""
+    """queued.max.request.bytes: incomplete and unanswered requests of all connections together."""
     unread_bytes: int = 512 << 20
-    """Of answers that clients have not taken yet, all connections together."""
+    """Answers that clients have not read yet, of all connections together."""
 
 
-class Budget:
+class ConnectionBudget:
     """A number of bytes shared by all connections."""
 
     __slots__ = ("limit", "used")
@@ -43,6 +43,6 @@ class Budget:
         self.used = 0
 
     def change(self, before: int, after: int) -> bool:
-        """Account for a holder that had `before` and now has `after`; False if that is too much for all together."""
+        """Account for a connection that held `before` and now holds `after`; False if the total exceeds the limit."""
         self.used += after - before
         return after <= before or self.used <= self.limit

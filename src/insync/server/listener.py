@@ -11,7 +11,7 @@ from time import monotonic_ns
 from insync.node.handlers import BETWEEN_NODES
 from insync.sansio import Client, HangUp, Message
 from insync.server.connection import Connection, Slot
-from insync.server.limits import Budget, Limits
+from insync.server.limits import ConnectionBudget, Limits
 from insync.server.network import Network
 from insync.server.peers import Peers
 from insync.server.traffic import Traffic
@@ -57,8 +57,8 @@ class Listener:
         self._node_connections: Counter[tuple[int, int]] = Counter()  # by node and first API
         self.traffic = traffic
         self.translator = translator
-        self.budget_received = Budget(limits.received_bytes)
-        self.budget_unread = Budget(limits.unread_bytes)
+        self.budget_received = ConnectionBudget(limits.received_bytes)
+        self.budget_unread = ConnectionBudget(limits.unread_bytes)
         self.connections: dict[Connection, None] = {}
         self.holding = 0
         self.unsent: dict[Connection, None] = {}

@@ -1,12 +1,12 @@
-"""A cluster of real processes on this machine, each with its own directory, properties file and log.
+"""A cluster of node processes on this machine, each with its own directory, properties file and log.
 
     cluster = LocalCluster(brokers=3)
     cluster.start()              # returns once these processes are registered and know each other
     cluster.kill(2); cluster.start_node(2)
     cluster.stop()
 
-A node's standard input is a pipe from here: when the process that started the cluster dies, its end closes and the node
-stops. The directory is locked from `start` to `stop`, and remembers which nodes it has and which of them vote (B9).
+A node's standard input is a pipe from this process: when the process that started the cluster dies, the pipe closes and
+the node stops. The directory is locked from `start` to `stop`, and stores its nodes and which of them vote (B9).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO
 from uuid import UUID, uuid4
 
-from insync.server import ask, cluster_layout, incarnation, ownership, sockets
+from insync.server import cluster_layout, incarnation, node_query, ownership, sockets
 from insync.server.cluster_layout import Layout, data_directory
 from insync.server.directory_lock import DirectoryLock, DirectoryLockedError
 from insync.server.startup_error import StartupError
@@ -36,12 +36,12 @@ HOST = "127.0.0.1"
 POLL_S = 0.01
 MODULE = ("-m", "insync.server")
 ORPHANS_TIMEOUT_S = 30.0
-"""Nodes whose supervisor was killed stop by themselves; a new one waits this long for their directories."""
+"""Nodes whose supervisor was killed stop by themselves; a new supervisor waits this long for their directories."""
 MAX_PORT = 65_535
 
 
 class ClusterError(Exception):
-    """A node did not come up, or did not go down."""
+    """The cluster cannot be started, or a node did not start or stop."""
 
 
 @dataclass(slots=True)
@@ -53,14 +53,14 @@ class LocalNode:
     directory: Path
     process: subprocess.Popen[bytes] | None = None
     incarnation_id: UUID | None = None
-    """Of the process that was last started."""
+    """The incarnation id of the last process that was started."""
 
     @property
     def pid(self) -> int:
         return self.process.pid if self.process is not None else -1
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
     @property
@@ -77,10 +77,10 @@ class LocalNode:
 
 
 class LocalCluster:
-    """Without a `directory`, a temporary one is used.
+    """Without a `directory`, the cluster uses a temporary one.
 
-    `brokers` and `controllers`: None means as many as the directory remembers, else three brokers and no controllers of
-    their own; then the first brokers vote. A directory that has fewer brokers gets new ones, which do not vote.
+    `brokers` and `controllers`: None means as stored in the directory, else three brokers and no separate controllers;
+    the first brokers then vote. If the directory has fewer brokers, new ones are added, which do not vote.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class LocalCluster:
         self._temporary = directory is None
         self.directory = Path(directory or tempfile.mkdtemp(prefix="insync-"))
         self.notices: list[str] = []
-        """What `start` has put right, for the operator."""
+        """Repairs that `start` has made, for the operator."""
         self._lock: DirectoryLock | None = None
         self._reserved: list[socket.socket] = []
         self._port = port
-        self._asked = (brokers, controllers)
-        self._remembered: Layout | None = None
+        self._requested = (brokers, controllers)
+        self._stored_layout: Layout | None = None
         self.layout = self._read_layout()
         self.nodes = self._plan_nodes(port)
 
@@ -118,38 +118,40 @@ class LocalCluster:
         ]
         return {"bootstrap": self.bootstrap, "nodes": nodes}
 
-    # --- the whole ---------------------------------------------------------------------------------------------------
+    # --- the cluster -------------------------------------------------------------------------------------------------
 
-    def start(self, timeout_s: float = 60.0, unless: Callable[[], bool] = lambda: False) -> None:
-        """Returns when the cluster is ready, or as soon as `unless` says so; a cluster that fails is stopped."""
+    def start(self, timeout_s: float = 60.0, is_cancelled: Callable[[], bool] = lambda: False) -> None:
+        """Return when the cluster is ready, or as soon as `is_cancelled`; a cluster that fails to start is stopped."""
         try:
-            self._take_ownership(unless)
+            self._take_ownership(is_cancelled)
         except (StartupError, OSError) as error:
             self.stop()
             raise ClusterError(str(error)) from error
         for node in self.nodes.values():
             self.start_node(node.id)
         try:
-            self._wait_for(list(self.nodes.values()), timeout_s, unless)
+            self._wait_for(list(self.nodes.values()), timeout_s, is_cancelled)
         except ClusterError:
             self.stop()
             raise
 
     def wait_until_ready(self, timeout_s: float = 60.0) -> None:
-        """Every running node answers as the process that was started here and knows a controller, and every running
-        broker knows the registration of every running broker, of this uptime, as unfenced."""
-        self._wait_for([node for node in self.nodes.values() if node.running], timeout_s, lambda: False)
+        """Wait until every running node answers, is the process that was started here, and knows a controller, and
+        every running broker knows the current incarnation of every running broker as unfenced."""
+        self._wait_for([node for node in self.nodes.values() if node.is_running], timeout_s, lambda: False)
 
-    def _wait_for(self, nodes: Sequence[LocalNode], timeout_s: float, unless: Callable[[], bool]) -> None:
+    def _wait_for(self, nodes: Sequence[LocalNode], timeout_s: float, is_cancelled: Callable[[], bool]) -> None:
         deadline = time.monotonic() + timeout_s
         for node in nodes:
-            while not unless() and not self._is_ready(node):
+            while not is_cancelled() and not self._is_ready(node):
                 if time.monotonic() > deadline:
-                    raise ClusterError(f"node {node.id} does not know all brokers as alive; see {node.log}")
+                    raise ClusterError(
+                        f"Node {node.id} did not see all brokers alive in {timeout_s:g} s; see {node.log}."
+                    )
                 time.sleep(POLL_S)
 
-    def stop(self, patience_s: float = 15.0) -> None:
-        self.stop_nodes(patience_s)
+    def stop(self, timeout_s: float = 15.0) -> None:
+        self.stop_nodes(timeout_s)
         while self._reserved:
             self._reserved.pop().close()
         if self._lock is not None:
@@ -158,32 +160,32 @@ class LocalCluster:
         if self._temporary:
             shutil.rmtree(self.directory, ignore_errors=True)
 
-    def stop_nodes(self, patience_s: float = 15.0) -> None:
-        """Brokers, then controllers. A node that is told twice no longer waits for leave to go (B7): nobody is left to
-        give it once the quorum has lost its majority."""
-        deadline = time.monotonic() + patience_s
+    def stop_nodes(self, timeout_s: float = 15.0) -> None:
+        """Stop brokers, then controllers. A node that gets a second SIGTERM no longer waits for the controller's
+        permission (B7), which no controller can give once the quorum has lost its majority."""
+        deadline = time.monotonic() + timeout_s
         brokers = self._brokers()
         _signal(brokers, signal.SIGTERM)
-        while any(node.running for node in brokers) and self._has_quorum() and time.monotonic() < deadline:
+        while any(node.is_running for node in brokers) and self._has_quorum() and time.monotonic() < deadline:
             time.sleep(POLL_S)
-        rest = [node for node in self.nodes.values() if node.running]
-        _signal(rest, signal.SIGTERM)
-        _wait(rest, deadline)
-        for node in rest:
+        remaining = [node for node in self.nodes.values() if node.is_running]
+        _signal(remaining, signal.SIGTERM)
+        _wait(remaining, deadline)
+        for node in remaining:
             self.kill(node.id)
 
     # --- one node ----------------------------------------------------------------------------------------------------
 
     def start_node(self, node_id: int) -> None:
         node = self.nodes[node_id]
-        if node.running:
+        if node.is_running:
             return
         node.incarnation_id = uuid4()
         with open(node.log, "ab") as log:
             node.process = self._launch(node, log)
 
     def kill(self, node_id: int) -> None:
-        """As kill -9 does; the machine's page cache survives."""
+        """Like kill -9: the machine's page cache survives."""
         node = self.nodes[node_id]
         if node.process is not None:
             node.process.kill()
@@ -194,8 +196,8 @@ class LocalCluster:
         node = self.nodes[node_id]
         _signal([node], signal.SIGTERM)
         _wait([node], time.monotonic() + timeout_s)
-        if node.running:
-            raise ClusterError(f"node {node_id} did not stop in {timeout_s} s")
+        if node.is_running:
+            raise ClusterError(f"Node {node_id} did not stop in {timeout_s:g} s.")
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 
@@ -203,23 +205,23 @@ class LocalCluster:
         return launch(MODULE, node, log, stdin=subprocess.PIPE, env={"INSYNC_SUPERVISED": "1"})
 
     def _brokers(self) -> list[LocalNode]:
-        return [node for node in self.nodes.values() if node.is_broker and node.running]
+        return [node for node in self.nodes.values() if node.is_broker and node.is_running]
 
     def _has_quorum(self) -> bool:
         voters = [node for node in self.nodes.values() if "controller" in node.roles]
-        return sum(node.running for node in voters) > len(voters) // 2
+        return sum(node.is_running for node in voters) > len(voters) // 2
 
     def _is_ready(self, node: LocalNode) -> bool:
-        if not node.running:
-            raise ClusterError(f"node {node.id} has ended; see {node.log}: {last_line(node.log)}")
+        if not node.is_running:
+            raise ClusterError(f"Node {node.id} has ended; see {node.log}: {last_line(node.log)}")
         try:
-            state = ask.node_state(node.address, node.id)
-        except ask.NoAnswer:
+            state = node_query.query_node_state(node.address, node.id)
+        except node_query.NoAnswerError:
             return False
         if (state["cluster_id"], state["incarnation_id"]) != (self.layout.cluster_id, str(node.incarnation_id)):
             raise ClusterError(
-                f"{HOST}:{node.port} is answered by another process than node {node.id} of this cluster: "
-                f"by node {state['node_id']} of cluster {state['cluster_id']}"
+                f"Another process answers on {HOST}:{node.port}, the address of node {node.id}: "
+                f"node {state['node_id']} of cluster {state['cluster_id']}. Stop it, or use other ports."
             )
         if state["controller_id"] < 0:
             return False
@@ -231,21 +233,23 @@ class LocalCluster:
     # --- before the nodes start --------------------------------------------------------------------------------------
 
     def _read_layout(self) -> Layout:
-        brokers, controllers = self._asked
+        brokers, controllers = self._requested
         try:
             if self.directory.exists() and not self.directory.is_dir():
-                raise StartupError(f"{self.directory} is not a directory")
-            self._remembered = cluster_layout.load(self.directory)
-            if self._remembered is None:
+                raise StartupError(f"{self.directory} is not a directory. Name a directory for the cluster.")
+            self._stored_layout = cluster_layout.load(self.directory)
+            if self._stored_layout is None:
                 return cluster_layout.create(new_cluster_id(), brokers, controllers)
-            return cluster_layout.adapt(self._remembered, self.directory, brokers, controllers)
+            return cluster_layout.adapt(self._stored_layout, self.directory, brokers, controllers)
         except (StartupError, OSError) as error:
             raise ClusterError(str(error)) from error
 
     def _plan_nodes(self, port: int) -> dict[int, LocalNode]:
         count = len(self.layout.nodes)
         if port and port + count - 1 > MAX_PORT:
-            raise ClusterError(f"{count} nodes need {count} ports from {port} on; the last one there is is {MAX_PORT}")
+            raise ClusterError(
+                f"{count} nodes need {count} ports from {port} on; the highest port is {MAX_PORT}. Use a lower one."
+            )
         ports = [port + i for i in range(count)] if port else self._reserve_ports(count)
         metrics_ports = self._reserve_ports(count, not_in=ports)
         return {
@@ -254,9 +258,9 @@ class LocalCluster:
         }
 
     def _reserve_ports(self, count: int, not_in: Sequence[int] = ()) -> list[int]:
-        """Free ones, which stay ours while a node is down: else any client's connection might be given one of them.
+        """Reserve free ports also while a node is down: else any client's connection might get one of them.
 
-        A socket that is bound and does not listen keeps others away, but not a node, which says that it shares."""
+        A bound socket that does not listen keeps the port from others, but not from a node, which sets SO_REUSEADDR."""
         ports: list[int] = []
         while len(ports) < count:
             sock = sockets.bind(HOST, 0)
@@ -266,12 +270,12 @@ class LocalCluster:
                 ports.append(port)
         return ports
 
-    def _take_ownership(self, unless: Callable[[], bool]) -> None:
-        """B9: directories and ports are checked before anything is written, and that before a node starts."""
+    def _take_ownership(self, is_cancelled: Callable[[], bool]) -> None:
+        """B9: directories and ports are checked before anything is written, and written before a node starts."""
         if self.directory.is_dir():
             self._lock_directory()
         with ExitStack() as locks:
-            self._lock_nodes(locks, unless)
+            self._lock_nodes(locks, is_cancelled)
             if self._port:
                 ports = [node.port for node in self.nodes.values()]
                 self._reserved += [sockets.bind(HOST, port) for port in ports]
@@ -283,10 +287,10 @@ class LocalCluster:
     def _lock_directory(self) -> None:
         if self._lock is None:
             self._lock = DirectoryLock(str(self.directory))
-            if cluster_layout.load(self.directory) != self._remembered:
-                raise StartupError(f"{self.directory} was changed by another process; try again")
+            if cluster_layout.load(self.directory) != self._stored_layout:
+                raise StartupError(f"Another process has changed {self.directory}. Try again.")
 
-    def _lock_nodes(self, locks: ExitStack, unless: Callable[[], bool]) -> None:
+    def _lock_nodes(self, locks: ExitStack, is_cancelled: Callable[[], bool]) -> None:
         """Nodes of a supervisor that was killed may still be stopping."""
         deadline = time.monotonic() + ORPHANS_TIMEOUT_S
         for node in self.nodes.values():
@@ -296,7 +300,7 @@ class LocalCluster:
                     locks.enter_context(DirectoryLock(str(data)))
                     break
                 except DirectoryLockedError:
-                    if time.monotonic() > deadline or unless():
+                    if time.monotonic() > deadline or is_cancelled():
                         raise
                     time.sleep(POLL_S)
 
@@ -316,8 +320,8 @@ class LocalCluster:
                     )
 
     def _write_nodes(self) -> None:
-        """The layout comes first, and says of each node whether it has been formatted: a crash in between leaves no
-        node that would be taken for one that lost its data."""
+        """The layout is written first, with the nodes that have been formatted: after a crash in between, no node looks
+        like one that lost its data."""
         cluster_layout.save(self.directory, self.layout)
         for node in self.layout.nodes:
             data = data_directory(self.directory, node.id)
@@ -326,20 +330,20 @@ class LocalCluster:
             if is_formatted(str(data)):
                 continue
             if node.formatted and node.is_voter:
-                from insync.server import voter_change  # rarely needed, and it loads much of a node
+                from insync.server import voter_change  # rarely needed, and imports much of a node
 
                 source = voter_change.rebuild_voter(self.directory, self.layout, node.id)
-                self.notices.append(f"{data} was empty; node {node.id} has the metadata log of node {source} now")
+                self.notices.append(f"{data} was empty; node {node.id} got the metadata log of node {source}")
             else:
                 format_directory(str(data), cluster_id=self.layout.cluster_id, node_id=node.id)
                 if node.formatted:
                     self.notices.append(f"{data} was empty; node {node.id} will fetch its replicas from the others")
-        self.layout = self._remembered = self.layout.all_formatted()
+        self.layout = self._stored_layout = self.layout.all_formatted()
         cluster_layout.save(self.directory, self.layout)
 
     def _properties(self, node: LocalNode) -> str:
         voters = ",".join(f"{n.id}@{HOST}:{n.port}" for n in self.nodes.values() if "controller" in n.roles)
-        brokers = sum(each.is_broker for each in self.nodes.values())
+        brokers = sum(other.is_broker for other in self.nodes.values())
         values = {
             "node.id": str(node.id),
             "process.roles": ",".join(node.roles),
@@ -363,25 +367,25 @@ def launch(
         stdin=stdin,
         stdout=log,
         stderr=log,
-        env={**_inherited(), incarnation.VARIABLE: str(node.incarnation_id), **env},
-        start_new_session=True,  # Ctrl-C in a terminal is for the supervisor, which stops the nodes in its way
+        env={**_inherited_environment(), incarnation.VARIABLE: str(node.incarnation_id), **env},
+        start_new_session=True,  # Ctrl-C in a terminal must reach the supervisor only, which stops the nodes in order
     )
 
 
-def _inherited() -> dict[str, str]:
-    """This process's environment, but for one thing: a node that may not keep its bytecode compiles itself at every
-    start, which doubles the time that takes."""
+def _inherited_environment() -> dict[str, str]:
+    """This process's environment without PYTHONDONTWRITEBYTECODE: a node that cannot keep its bytecode compiles itself
+    at every start, which doubles the time to start."""
     return {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 
 
 def _signal(nodes: list[LocalNode], number: signal.Signals) -> None:
     for node in nodes:
-        if node.running and node.process is not None:
+        if node.is_running and node.process is not None:
             node.process.send_signal(number)
 
 
 def _wait(nodes: list[LocalNode], deadline: float) -> None:
-    while any(node.running for node in nodes) and time.monotonic() < deadline:
+    while any(node.is_running for node in nodes) and time.monotonic() < deadline:
         time.sleep(POLL_S)
 
 

@@ -1,6 +1,6 @@
-"""Requests of a node to itself: not worth a socket, but served in turns like those of others.
+"""Requests of a node to itself: without a socket, but served in turns like those of other nodes.
 
-What a broker forwards for its clients to the controller in the same process is work for clients, and has their turns:
+Requests that a broker forwards for its clients to the controller in the same process get the turns of clients:
 a client that floods its broker with CreateTopics must not get more of the controller here than from another broker.
 """
 
@@ -18,7 +18,7 @@ Ask = Callable[[Send], None]
 
 
 class Loopback:
-    """`ask` hands a request to the node."""
+    """`ask` passes a request to the node."""
 
     def __init__(self, turns: Turns, ask: Ask) -> None:
         self._of_clients = LoopbackQueue(turns, ask, is_node=False)
@@ -29,7 +29,7 @@ class Loopback:
 
 
 class LoopbackQueue:
-    """As the scheduler sees it, a connection."""
+    """Like a connection to the scheduler."""
 
     def __init__(self, turns: Turns, ask: Ask, *, is_node: bool) -> None:
         self.is_queued = False

@@ -1,7 +1,7 @@
-"""Prometheus metrics of one node, read from its live state when someone asks.
+"""Prometheus metrics of one node, read from its live state at every scrape.
 
-The names are Kafka's, written as Prometheus writes names; each help text begins with Kafka's own. `scraping` serves
-them, and imports this module with the first scrape: prometheus-client brings a web server along that a node does not
+The names are Kafka's, in Prometheus notation; each help text begins with Kafka's name. `metrics_endpoint` serves them,
+and imports this module with the first scrape: prometheus-client brings along a web server that a node does not
 need.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class NodeMetrics:
-    """A collector as prometheus-client wants it."""
+    """A collector for prometheus-client."""
 
     def __init__(self, node: Node, listener: Listener, traffic: Traffic, notes: NoteLog) -> None:
         self._node = node
@@ -51,17 +51,17 @@ class NodeMetrics:
         yield _gauge(
             "under_replicated_partitions",
             "UnderReplicatedPartitions: led here, with replicas outside the ISR",
-            sum(len(each.isr_state.isr) < len(each.replica.partition.replicas) for each in leaders),
+            sum(len(leader.isr_state.isr) < len(leader.replica.partition.replicas) for leader in leaders),
         )
         yield _gauge(
             "under_min_isr_partition_count",
             "UnderMinIsrPartitionCount: led here, refusing acks=all writes",
-            sum(len(each.isr_state.isr) < each.min_isr for each in leaders),
+            sum(len(leader.isr_state.isr) < leader.min_isr for leader in leaders),
         )
         yield _gauge(
             "at_min_isr_partition_count",
             "AtMinIsrPartitionCount: led here, one more failure stops acks=all writes",
-            sum(len(each.isr_state.isr) == each.min_isr for each in leaders),
+            sum(len(leader.isr_state.isr) == leader.min_isr for leader in leaders),
         )
         yield _gauge("replica_max_lag", "MaxLag: records that the furthest follower is behind", _max_lag(leaders))
         yield _counter("isr_expands", "IsrExpandsPerSec", counters["isr_expands"])
@@ -69,7 +69,7 @@ class NodeMetrics:
         yield _counter("failed_isr_updates", "FailedIsrUpdatesPerSec", counters["failed_isr_updates"])
 
     def _damage(self) -> Iterator[Metric]:
-        """D6"""
+        """D6: damage on disk, repairs and the scrub."""
         broker = self._node.broker_role
         if broker is None:
             return
@@ -80,7 +80,7 @@ class NodeMetrics:
         yield _counter("scrubbed_bytes", "read by the scrub", scrubber.bytes)
         yield _gauge(
             "scrub_completed_timestamp_seconds",
-            "when the last whole pass of the scrub ended; 0: none did in this uptime",
+            "when the last complete pass of the scrub ended; 0 if none has since the start",
             scrubber.completed_at_ms / 1_000,
         )
 
@@ -93,14 +93,16 @@ class NodeMetrics:
         yield _gauge("active_controller_count", "ActiveControllerCount", int(role is not None and role.active))
         yield _gauge("quorum_epoch", "current-epoch of the metadata quorum", self._node.quorum.epoch)
         yield _gauge("metadata_offset", "last-applied-record-offset", self._node.metadata_loader.applied - 1)
-        yield _gauge("broker_epoch", "of this uptime; -1 while not registered", self._node.broker_epoch)
+        yield _gauge("broker_epoch", "of this incarnation; -1 while not registered", self._node.broker_epoch)
         yield _counter("leader_elections", "LeaderElections decided by this node", counts["leader_elected"])
-        yield _counter("unclean_leader_elections", "UncleanLeaderElectionsPerSec", self._notes.unclean)
-        yield _counter("truncations", "replicas cut back because they had diverged", counts["truncated"])
+        yield _counter("unclean_leader_elections", "UncleanLeaderElectionsPerSec", self._notes.unclean_elections)
+        yield _counter("truncations", "replicas truncated because they had diverged", counts["truncated"])
 
     def _findings(self) -> Iterator[Metric]:
-        current = GaugeMetricFamily("insync_findings", "what is not yet put right, by kind", labels=["kind"])
-        reported = CounterMetricFamily("insync_findings_reported", "findings of this uptime, by kind", labels=["kind"])
+        current = GaugeMetricFamily("insync_findings", "unresolved findings, by kind", labels=["kind"])
+        reported = CounterMetricFamily(
+            "insync_findings_reported", "findings reported since the start, by kind", labels=["kind"]
+        )
         findings = self._node.findings
         for kind, count in findings.reported.items():
             current.add_metric([kind], sum(finding.kind == kind for finding in findings.current()))
@@ -122,19 +124,27 @@ class NodeMetrics:
 
     def _server(self) -> Iterator[Metric]:
         yield _gauge("connections", "connection-count", len(self._listener.connections))
-        yield _gauge("unfinished_request_bytes", "held for requests not yet whole", self._listener.budget_received.used)
-        yield _gauge("unread_response_bytes", "held for clients that do not read", self._listener.budget_unread.used)
+        yield _gauge(
+            "unfinished_request_bytes",
+            "held for incomplete and unanswered requests",
+            self._listener.budget_received.used,
+        )
+        yield _gauge(
+            "unread_response_bytes",
+            "held for clients that have not read their answers",
+            self._listener.budget_unread.used,
+        )
 
 
-def page(collector: NodeMetrics) -> tuple[str, bytes]:
-    """What a scrape is answered with: content type and body."""
+def render(collector: NodeMetrics) -> tuple[str, bytes]:
+    """The answer to a scrape: content type and body."""
     registry = CollectorRegistry()
     registry.register(collector)
     return CONTENT_TYPE_LATEST, generate_latest(registry)
 
 
 def _max_lag(leaders: Iterable[Leader]) -> int:
-    """Followers that have not fetched in this epoch count from the start of the log."""
+    """A follower that has not fetched in this epoch lags from the start of the log."""
     lags = [
         leader.replica.log.leo - max(progress.leo, leader.replica.log.log_start)
         for leader in leaders
@@ -152,8 +162,8 @@ def _counter(name: str, text: str, value: float) -> Metric:
 
 
 def _buckets(slower: list[int]) -> list[tuple[str, float]]:
-    total, found = 0, []
+    total, buckets = 0, []
     for bound, count in zip((*BUCKETS_MS, None), slower, strict=True):
         total += count
-        found.append(("+Inf" if bound is None else str(bound / 1_000), float(total)))
-    return found
+        buckets.append(("+Inf" if bound is None else str(bound / 1_000), float(total)))
+    return buckets

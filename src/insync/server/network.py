@@ -1,4 +1,4 @@
-"""How a node's connections come about: the one place where sockets turn into protocols."""
+"""Opens a node's connections: the one place where sockets get their protocols. Tests replace it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Network:
         self._loop = loop
 
     async def connect(self, peer: int, protocol: asyncio.Protocol, host: str, port: int) -> None:
-        """Returns once `protocol` has its connection with this node; OSError if it cannot be had."""
+        """Connect `protocol` to this node; OSError if that fails."""
         await self._loop.create_connection(lambda: protocol, host, port)
 
     async def listen(self, accept: Callable[[], asyncio.Protocol], sock: socket.socket, backlog: int) -> asyncio.Server:
-        """`accept` makes the protocol of one connection."""
+        """Accept connections; `accept` makes the protocol of each."""
         return await self._loop.create_server(accept, sock=sock, backlog=backlog)

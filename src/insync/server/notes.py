@@ -1,4 +1,4 @@
-"""What a node thought worth noting, as one line each: `event=became_leader partition=orders-0 epoch=4 ...`."""
+"""Writes the notes of a node to its log, one line each: `event=became_leader partition=orders-0 epoch=4 ...`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from insync.sansio import Note
 
 log = logging.getLogger("insync.node")
 
-QUIET = (
+DEBUG_KINDS = (
     "duplicate_produce",
     "late_fetch_answer_dropped",
     "replica_throttled",
@@ -19,12 +19,12 @@ QUIET = (
     "became_follower",
     "elr_changed",
 )
-"""Frequent, or only telling for someone who looks into one partition."""
+"""Frequent, or useful only to examine one partition."""
 
 MAX_ITEMS = 100
-"""Of a list in a log line."""
+"""Items of a list in a log line."""
 
-LOUD = (
+WARNING_KINDS = (
     "batch_suspected",
     "batch_repaired",
     "repair_failed",
@@ -37,7 +37,7 @@ LOUD = (
     "quorum_loss_accepted",
     "finding",
 )
-ERRORS = ("quorum_no_intact_majority",)
+ERROR_KINDS = ("quorum_no_intact_majority",)
 
 
 class NoteLog:
@@ -45,33 +45,33 @@ class NoteLog:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.unclean = 0
+        self.unclean_elections = 0
         """Unclean elections that this node decided."""
 
     def note(self, note: Note) -> None:
         self.counts[note.kind] += 1
         if note.kind == "leader_elected" and note.fields["how"] == "unclean":
-            self.unclean += 1
+            self.unclean_elections += 1
         level = _level(note.kind)
         if log.isEnabledFor(level):
-            log.log(level, "%s", line(note.kind, note.fields))
+            log.log(level, "%s", format_line(note.kind, note.fields))
 
 
 def _level(kind: str) -> int:
-    if kind in QUIET:
+    if kind in DEBUG_KINDS:
         return logging.DEBUG
-    if kind in LOUD:
+    if kind in WARNING_KINDS:
         return logging.WARNING
-    return logging.ERROR if kind in ERRORS else logging.INFO
+    return logging.ERROR if kind in ERROR_KINDS else logging.INFO
 
 
-def line(kind: str, fields: dict[str, Any]) -> str:
-    return " ".join([f"event={kind}", *(f"{name}={_text(value)}" for name, value in fields.items())])
+def format_line(kind: str, fields: dict[str, Any]) -> str:
+    return " ".join([f"event={kind}", *(f"{name}={_format_value(value)}" for name, value in fields.items())])
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, tuple | list):
-        shown = [_text(item) for item in value[:MAX_ITEMS]]
+        shown = [_format_value(item) for item in value[:MAX_ITEMS]]
         if len(value) > MAX_ITEMS:
             shown.append(f"...({len(value)} in all)")
         return "[" + ",".join(shown) + "]"

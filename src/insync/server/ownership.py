@@ -1,4 +1,4 @@
-"""B9: what a process makes sure of before it opens a log: the directory is its own, and belongs to this node."""
+"""B9: before a process opens a log, it locks the directory and checks that it belongs to this node."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from insync.server.properties import Properties
 
 VOTER_CHANGE = "voter-change.json"
-"""In a node's directory while `insync quorum set-voters` is at work, or was interrupted."""
+"""In a node's directory while `insync quorum set-voters` is running, or after it was interrupted."""
 
 
 class VoterSetError(StartupError):
-    """The settings name other voters than the directory."""
+    """The settings and the directory name different voters."""
 
 
-def take(properties: Properties) -> tuple[DirectoryLock, Identity]:
-    """Lock the directory and check whose it is. It is not created: a directory is made by formatting it."""
+def lock_and_check(properties: Properties) -> tuple[DirectoryLock, Identity]:
+    """Lock the directory and check its identity and voters. It must exist: `insync format` creates it."""
     directory = properties.directory
     if not os.path.isdir(directory):
-        check_identity(directory, properties.node_id)  # says what is wrong with it
+        check_identity(directory, properties.node_id)  # raises with what is wrong
     lock = DirectoryLock(directory)
     try:
         identity = check_identity(directory, properties.node_id)
@@ -42,15 +42,15 @@ def check_voters(directory: str, configured: tuple[int, ...]) -> None:
     """B9: a majority of other voters may lack what this quorum has committed."""
     if os.path.exists(os.path.join(directory, VOTER_CHANGE)):
         raise VoterSetError(
-            f"{directory}: a change of the voters was interrupted. Run `insync quorum set-voters` again to complete it."
+            f"A change of the voters was interrupted in {directory}. Complete it: run `insync quorum set-voters` again."
         )
     stored = voter_set.stored_voters(PosixDisk(directory), METADATA_DIRECTORY)
     if stored is not None and voter_set.is_contradiction(stored, configured):
         raise VoterSetError(
-            f"controller.quorum.voters names {listed(configured)}, but the quorum in {directory} has the voters "
-            f"{listed(stored)}. Name those; `insync quorum set-voters` changes them while all nodes are stopped."
+            f"controller.quorum.voters names {format_ids(configured)}, but the quorum in {directory} has the voters "
+            f"{format_ids(stored)}. Correct the setting, or stop all nodes and use `insync quorum set-voters`."
         )
 
 
-def listed(ids: tuple[int, ...]) -> str:
+def format_ids(ids: tuple[int, ...]) -> str:
     return ",".join(str(voter) for voter in sorted(ids))

@@ -98,9 +98,9 @@ class Peers:
         if self._connections.get(key) is connection:
             del self._connections[key]
 
-    async def drain(self, patience_s: float) -> None:
+    async def drain(self, timeout_s: float) -> None:
         """Let what was said last reach the others: EndQuorumEpoch, above all."""
-        deadline = self.loop.time() + patience_s
+        deadline = self.loop.time() + timeout_s
         while any(c.outstanding for c in self._connections.values()) and self.loop.time() < deadline:
             await asyncio.sleep(0.005)
 

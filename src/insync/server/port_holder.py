@@ -1,4 +1,4 @@
-"""Which process listens on a port of this machine, as far as /proc tells."""
+"""Finds the process that listens on a port of this machine, from /proc."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ def _owner_of(sockets: set[str]) -> int | None:
             with os.scandir(f"/proc/{pid}/fd") as descriptors:
                 if any(os.readlink(descriptor.path) in sockets for descriptor in descriptors):
                     return pid
-        except OSError:  # it has ended, or belongs to another user
+        except OSError:  # the process has ended, or belongs to another user
             continue
     return None

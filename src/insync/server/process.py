@@ -1,4 +1,4 @@
-"""A node's process: its settings, its log, its garbage collector, and the code that it exits with."""
+"""The process of a node: its settings, log, garbage collector and exit code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from insync.server.startup_error import CANNOT_START, StartupError
 from insync.wire.errors import MalformedFrameError
 
 GC_THRESHOLD = 50_000
-"""Requests make few cycles; looking for them after every 700 objects costs more than it frees."""
+"""Requests make few reference cycles; a collection after every 700 objects costs more than it frees."""
 
 
 FAILED = 1
@@ -36,7 +36,7 @@ def main(path: str, make_server: Callable[[Properties], Server] = Server) -> int
         return CANNOT_START
     _log_to_stderr(settings.node_id)
     log = logging.getLogger("insync.server")
-    _allow_many_files()
+    _raise_file_limit()
     memory.keep_buffers()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD, 20, 50)
@@ -44,7 +44,7 @@ def main(path: str, make_server: Callable[[Properties], Server] = Server) -> int
         log.info("event=setting_without_effect key=%s", key)
     try:
         stop = event_loop.run(make_server(settings).run())
-    except (StartupError, InvariantError, MalformedFrameError) as error:  # it cannot begin with these files
+    except (StartupError, InvariantError, MalformedFrameError) as error:  # it cannot start with these files
         print(error, file=sys.stderr)
         return CANNOT_START
     except OSError as error:  # a full disk, too many open files: another attempt may succeed
@@ -63,7 +63,7 @@ def main(path: str, make_server: Callable[[Properties], Server] = Server) -> int
 
 
 def advice_for(error: OSError | None) -> str:
-    """What an operator can do about an unexpected stop; `error` is what the operating system said."""
+    """What an operator can do about an unexpected stop; `error` comes from the operating system."""
     number = None if error is None else error.errno
     if number in (errno.ENOSPC, errno.EDQUOT):
         return "Free space on the disk of log.dir, then start the node again."
@@ -73,16 +73,16 @@ def advice_for(error: OSError | None) -> str:
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
         return "Make log.dir writable for the user of this process, then start the node again."
     if number in (errno.ENOTDIR, errno.EEXIST):
-        return "A file is in the place of a directory of the node: move it out of log.dir, then start the node again."
+        return "A file has the name of a directory of the node: move it out of log.dir, then start the node again."
     if error is not None:
-        return "Check the disk of log.dir, then start the node again; what it lacks comes from the other replicas."
-    return "Keep the log and the data directory and report a defect; the node can be started again."
+        return "Check the disk of log.dir, then start the node again; it fetches what it lacks from other replicas."
+    return "Keep the log and the data directory, and report a defect. The node can be started again."
 
 
-def _allow_many_files() -> None:
-    """Every segment and every connection is one; what the administrator allows at most is what a server wants."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+def _raise_file_limit() -> None:
+    """Every segment and every connection needs a file: use the hard limit."""
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
 
 
 def _log_to_stderr(node_id: int) -> None:
@@ -93,10 +93,10 @@ def _log_to_stderr(node_id: int) -> None:
 
 
 class LineFormatter(logging.Formatter):
-    """One line per message, whatever is in it; the lines of a traceback are indented, so that none looks like a
-    message. Times are UTC, as their Z says."""
+    """One line per message, whatever it contains; the lines of a traceback are indented, so that none looks like a
+    message. Times are in UTC."""
 
-    converter = time.gmtime  # type: ignore[assignment]  # typeshed leaves its argument out
+    converter = time.gmtime  # type: ignore[assignment]  # typeshed omits its argument
 
     def __init__(self, node_id: int) -> None:
         form = f"time=%(asctime)s.%(msecs)03dZ level=%(levelname)s node={node_id} %(message)s"

@@ -1,10 +1,10 @@
-"""Two sets of defaults. `production` is Kafka's own. `fast` is for one machine: it notices a dead node at once and
-elects again in a fraction of a second, at the price of more heartbeats.
+"""Two sets of defaults. `production` has Kafka's own. `fast` is for one machine: it detects a dead node at once and
+elects a new leader in a fraction of a second, at the price of more heartbeats.
 
-A process that has died is known by its connections, so `fast` needs no short timeouts to notice it. Timeouts are for
-nodes that are silent and have not died: paused, or cut off. They have to be longer than a busy machine keeps a live
-node waiting, or load is taken for death: with a lag time of two seconds, one producer at 20 MB/s beside other work made
-ISRs fall below MinISR while nothing was dead. The quorum's own timeout is the same in both profiles, two seconds.
+A dead process is detected by its closed connections, so `fast` needs no short timeouts for that. Timeouts are for nodes
+that are silent but alive: paused, or isolated. They have to be longer than a busy machine delays a live node, or load
+looks like death: with a lag time of two seconds, one producer at 20 MB/s beside other work made ISRs fall below MinISR
+although no node was dead. The quorum's timeout is the same in both profiles, two seconds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A node's settings from a properties file with Kafka's own key names.
 
-A key that is unknown or has a wrong value is an error that names the file, the line and the key: a setting that is
-silently ignored is found out in the worst moment. Keys of Kafka that mean nothing here (its thread counts and the like)
-are listed and accepted, so that a file written for Kafka can be used.
+An unknown key or an invalid value is an error that names the file, the line and the key: a setting that is silently
+ignored is noticed at the worst moment. Kafka's keys without a meaning here (thread counts and the like) are accepted,
+so that a file written for Kafka can be used.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 from insync import java_properties
 from insync.metadata import apache_broker_keys
 from insync.server import property_keys
-from insync.server.endpoints import Listen, parse_listeners, parse_voters
+from insync.server.endpoints import ListenerAddress, parse_listeners, parse_voters
 from insync.server.profiles import PROFILES
-from insync.server.property_keys import BadValue
+from insync.server.property_keys import InvalidValueError
 
 
 class PropertiesError(Exception):
-    """Where in which file what is wrong."""
+    """A setting is missing, unknown or invalid: names the file, the line and the key."""
 
     def __init__(self, source: str, line: int, key: str, problem: str) -> None:
         super().__init__(f"{source}:{line}: {key}: {problem}" if line else f"{source}: {key}: {problem}")
@@ -35,13 +35,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Properties:
-    """What one file says, checked."""
+    """The checked content of one file."""
 
     node_id: int
     roles: tuple[str, ...]
     directory: str
-    listeners: tuple[Listen, ...]
-    advertised: tuple[Listen, ...]
+    listeners: tuple[ListenerAddress, ...]
+    advertised: tuple[ListenerAddress, ...]
     voters: dict[int, tuple[str, int]]
     rack: str | None
     metrics_port: int | None
@@ -50,16 +50,16 @@ class Properties:
     topic_defaults: dict[str, str] = field(default_factory=dict)
     """Broker-side defaults of topic configs, under the broker's names."""
     unused: tuple[str, ...] = ()
-    """Keys of Kafka that were given and have no meaning here."""
-    given: dict[str, str] = field(default_factory=dict)
-    """Every key of the file with its value as written."""
+    """Kafka's keys in the file that have no meaning here."""
+    as_written: dict[str, str] = field(default_factory=dict)
+    """Every key of the file with its unparsed value."""
 
 
 def load(path: str) -> Properties:
-    return parse(decoded(Path(path).read_bytes(), path), path)
+    return parse(decode(Path(path).read_bytes(), path), path)
 
 
-def decoded(data: bytes, source: str) -> str:
+def decode(data: bytes, source: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -70,9 +70,9 @@ def decoded(data: bytes, source: str) -> str:
 def parse(text: str, source: str) -> Properties:
     entries: dict[str, Entry] = {}
     for line, key, written in java_properties.entries(text):
-        value = written.rstrip()  # Java keeps blanks at the end of a line, which nobody sees or means
+        value = written.rstrip()  # Java keeps trailing blanks, which are never meant
         if key in entries:
-            raise PropertiesError(source, line, key, f"given twice, first in line {entries[key].line}")
+            raise PropertiesError(source, line, key, f"is set twice, first in line {entries[key].line}. Remove one.")
         entries[key] = Entry(value, line)
     return _Reader(source, entries).read()
 
@@ -86,44 +86,49 @@ class _Reader:
         self._unused: list[str] = []
 
     def read(self) -> Properties:
-        profile = self._own("insync.profile", property_keys.choice(*PROFILES), "production")
+        profile = self._optional("insync.profile", property_keys.one_of(*PROFILES), "production")
         for part, values in PROFILES[profile].items():
             self._settings[part] = dict(values)
         for key, entry in self._entries.items():
-            self._take(key, entry)
-        listeners = self._own("listeners", parse_listeners, parse_listeners("PLAINTEXT://:9092"))
+            self._read_entry(key, entry)
+        listeners = self._optional("listeners", parse_listeners, parse_listeners("PLAINTEXT://:9092"))
         directory = self._required(
             "log.dir" if "log.dir" in self._entries and "log.dirs" not in self._entries else "log.dirs", _one_directory
         )
-        controllers = self._own("controller.listener.names", property_keys.words, ())
-        advertised = self._own("advertised.listeners", parse_listeners, listeners)
+        controllers = self._optional("controller.listener.names", property_keys.comma_separated, ())
+        advertised = self._optional("advertised.listeners", parse_listeners, listeners)
         return Properties(
-            node_id=self._required("node.id", property_keys.whole(0, 2**31 - 1)),
+            node_id=self._required("node.id", property_keys.integer(0, 2**31 - 1)),
             roles=self._required("process.roles", property_keys.roles),
             directory=directory,
             listeners=listeners,
-            advertised=tuple(each for each in advertised if each.name not in controllers) or advertised,
+            advertised=tuple(listener for listener in advertised if listener.name not in controllers) or advertised,
             voters=self._required("controller.quorum.voters", parse_voters),
-            rack=self._own("broker.rack", str, None),
-            metrics_port=self._own("insync.metrics.port", property_keys.whole(0, 65_535), None),
+            rack=self._optional("broker.rack", str, None),
+            metrics_port=self._optional("insync.metrics.port", property_keys.integer(0, 65_535), None),
             settings=self._settings,
             topic_defaults=self._defaults,
             unused=tuple(self._unused),
-            given={key: entry.value for key, entry in self._entries.items()},
+            as_written={key: entry.value for key, entry in self._entries.items()},
         )
 
-    def _take(self, key: str, entry: Entry) -> None:
+    def _read_entry(self, key: str, entry: Entry) -> None:
         if key in property_keys.STRUCTURAL:
             return
         if entry.value and apache_broker_keys.is_unsafe_to_ignore(key):
-            raise PropertiesError(self._source, entry.line, key, "restricts access, which a node here cannot do")
+            raise PropertiesError(
+                self._source,
+                entry.line,
+                key,
+                "restricts access, which insync does not support. Remove the setting, or protect the node otherwise.",
+            )
         if key in property_keys.SETTINGS:
             for part, name, convert in property_keys.SETTINGS[key]:
-                self._settings.setdefault(part, {})[name] = self._converted(key, entry, convert)
-        elif key in property_keys.SPELLINGS:
-            name, convert = property_keys.SPELLINGS[key]
-            if name not in self._entries:  # the finer unit wins, as in Kafka
-                self._defaults[name] = self._converted(key, entry, convert)
+                self._settings.setdefault(part, {})[name] = self._convert(key, entry, convert)
+        elif key in property_keys.COARSER_UNITS:
+            name, convert = property_keys.COARSER_UNITS[key]
+            if name not in self._entries:  # the setting in the finer unit wins, as in Kafka
+                self._defaults[name] = self._convert(key, entry, convert)
         elif key in property_keys.UNUSED or apache_broker_keys.is_known(key):
             self._unused.append(key)
         elif (problem := property_keys.topic_default_problem(key, entry.value)) is None:
@@ -133,22 +138,22 @@ class _Reader:
 
     def _required(self, key: str, convert: property_keys.Convert) -> Any:
         if key not in self._entries:
-            raise PropertiesError(self._source, 0, key, "is missing")
-        return self._own(key, convert, None)
+            raise PropertiesError(self._source, 0, key, "is missing, and required")
+        return self._optional(key, convert, None)
 
-    def _own(self, key: str, convert: property_keys.Convert, default: Any) -> Any:
+    def _optional(self, key: str, convert: property_keys.Convert, default: Any) -> Any:
         entry = self._entries.get(key)
-        return default if entry is None else self._converted(key, entry, convert)
+        return default if entry is None else self._convert(key, entry, convert)
 
-    def _converted(self, key: str, entry: Entry, convert: property_keys.Convert) -> Any:
+    def _convert(self, key: str, entry: Entry, convert: property_keys.Convert) -> Any:
         try:
             return convert(entry.value)
-        except BadValue as error:
+        except InvalidValueError as error:
             raise PropertiesError(self._source, entry.line, key, str(error)) from error
 
 
 def _one_directory(text: str) -> str:
-    directories = property_keys.words(text)
+    directories = property_keys.comma_separated(text)
     if len(directories) != 1:
-        raise BadValue(f"a node keeps its logs in one directory, not in {len(directories)}: start a node per disk")
+        raise InvalidValueError(f"a node has one log directory, not {len(directories)}. Start one node per disk.")
     return directories[0]

@@ -1,7 +1,7 @@
-"""Kafka's setting names, and where each goes.
+"""Kafka's setting names, and the config field that each sets.
 
-Times and sizes go to a field of one part of the node. Defaults of topic configs keep the names and bounds that
-`metadata.configs` has for them. What decides who a node is (id, roles, listeners, voters) is read by `properties`.
+Times and sizes set a field in the config of one part of the node. Defaults of topic configs have the names and bounds
+in `metadata.configs`. The identity of a node (id, roles, listeners, voters) is read by `properties`.
 """
 
 from __future__ import annotations
@@ -21,84 +21,84 @@ _INT_MAX = 2**31 - 1
 _LONG_MAX = 2**63 - 1
 
 
-class BadValue(ValueError):  # noqa: N818  says what it is
-    """A value that a key does not take."""
+class InvalidValueError(ValueError):
+    """A key does not accept this value."""
 
 
-def whole(low: int, high: int = _LONG_MAX) -> Convert:
+def integer(low: int, high: int = _LONG_MAX) -> Convert:
     def convert(text: str) -> int:
         try:
             number = int(text)
         except ValueError:
-            raise BadValue(f"{text!r} is not a whole number") from None
+            raise InvalidValueError(f"{text!r} is not a whole number") from None
         if not low <= number <= high:
-            raise BadValue(f"{number} is not between {low} and {high}")
+            raise InvalidValueError(f"{number} is not between {low} and {high}")
         return number
 
     return convert
 
 
-def choice(*choices: str) -> Convert:
+def one_of(*choices: str) -> Convert:
     def convert(text: str) -> str:
         if text not in choices:
-            raise BadValue(f"{text!r} is not one of {', '.join(choices)}")
+            raise InvalidValueError(f"{text!r} is not one of {', '.join(choices)}")
         return text
 
     return convert
 
 
-def truth(text: str) -> bool:
+def boolean(text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise BadValue(f"{text!r} is neither true nor false")
+        raise InvalidValueError(f"{text!r} is neither true nor false")
     return text.lower() == "true"
 
 
 def verified_reads(text: str) -> str:
-    """The values of earlier versions are taken too."""
-    chosen = {"true": "always", "false": "never"}.get(text.lower(), text.lower())
-    if chosen not in ("first", "always", "never"):
-        raise BadValue(f"{text!r} is not one of first, always, never")
-    return chosen
+    """Accepts the values of earlier versions too."""
+    value = {"true": "always", "false": "never"}.get(text.lower(), text.lower())
+    if value not in ("first", "always", "never"):
+        raise InvalidValueError(f"{text!r} is not one of first, always, never")
+    return value
 
 
-def words(text: str) -> tuple[str, ...]:
+def comma_separated(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def roles(text: str) -> tuple[str, ...]:
-    given = words(text)
-    for role in given:
+    names = comma_separated(text)
+    for role in names:
         if role not in (BROKER, CONTROLLER):
-            raise BadValue(f"{role!r} is neither {BROKER} nor {CONTROLLER}")
-    if not given or len(set(given)) != len(given):
-        raise BadValue(f"{text!r} is not a list of different roles")
-    return given
+            raise InvalidValueError(f"{role!r} is neither {BROKER} nor {CONTROLLER}")
+    if not names or len(set(names)) != len(names):
+        raise InvalidValueError(f"{text!r} is not a list of distinct roles")
+    return names
 
 
 def topic_default_problem(key: str, value: str) -> str | None:
-    """Why this is no default of a topic config; None if it is one."""
+    """What is wrong with this default of a topic config; None if it is valid."""
     if key not in configs.BROKER_KEYS:
-        return "no such setting"
+        return "is not a known setting. Check its spelling, or remove it."
     return configs.find_problem(configs.BROKER_KEYS, key, value)
 
 
-def times(factor: int) -> Convert:
-    """Coarse units of a setting that is kept in milliseconds; -1 stays "for ever"."""
+def multiplied_by(factor: int) -> Convert:
+    """Converts from a coarser unit; -1, which means no limit, stays."""
 
     def convert(text: str) -> str:
-        number: int = whole(-1)(text)
+        number: int = integer(-1)(text)
         return str(number if number < 0 else number * factor)
 
     return convert
 
 
 def _seconds(text: str) -> int:
-    return int(whole(1)(text)) * 1_000
+    return int(integer(1)(text)) * 1_000
 
 
-_MS = whole(0, _LONG_MAX)
-_MS1 = whole(1, _LONG_MAX)
-_BYTES = whole(0, _INT_MAX)
+_MS = integer(0, _LONG_MAX)
+_MS1 = integer(1, _LONG_MAX)
+_BYTES = integer(0, _INT_MAX)
 
 _TABLE: dict[str, tuple[Target, ...]] = {
     # the broker's life
@@ -109,10 +109,10 @@ _TABLE: dict[str, tuple[Target, ...]] = {
     "insync.controlled.shutdown.timeout.ms": (("node", "controlled_shutdown_timeout_ms", _MS1),),
     "request.timeout.ms": (("node", "forward_timeout_ms", _MS1),),
     # the controller
-    "num.partitions": (("controller", "default_partitions", whole(1, _INT_MAX)),),
-    "default.replication.factor": (("controller", "default_replication_factor", whole(1, 32_767)),),
+    "num.partitions": (("controller", "default_partitions", integer(1, _INT_MAX)),),
+    "default.replication.factor": (("controller", "default_replication_factor", integer(1, 32_767)),),
     "leader.imbalance.check.interval.seconds": (("controller", "rebalance_interval_ms", _seconds),),
-    "auto.create.topics.enable": (("node", "auto_create_topics", truth),),
+    "auto.create.topics.enable": (("node", "auto_create_topics", boolean),),
     # the quorum
     "controller.quorum.election.timeout.ms": (("quorum", "election_timeout_ms", _MS1),),
     "controller.quorum.election.backoff.max.ms": (("quorum", "election_backoff_max_ms", _MS1),),
@@ -120,7 +120,7 @@ _TABLE: dict[str, tuple[Target, ...]] = {
     "controller.quorum.request.timeout.ms": (("quorum", "request_timeout_ms", _MS1),),
     "controller.quorum.retry.backoff.ms": (("quorum", "retry_backoff_ms", _MS),),
     "insync.quorum.fetch.wait.max.ms": (("quorum", "fetch_max_wait_ms", _MS),),
-    "insync.metadata.snapshot.records": (("node", "metadata_snapshot_records", whole(1)),),
+    "insync.metadata.snapshot.records": (("node", "metadata_snapshot_records", integer(1)),),
     # replication
     "replica.lag.time.max.ms": (("replication", "replica_lag_time_max_ms", _MS1),),
     "replica.fetch.wait.max.ms": (("replication", "replica_fetch_wait_max_ms", _MS),),
@@ -130,14 +130,14 @@ _TABLE: dict[str, tuple[Target, ...]] = {
     "replica.fetch.backoff.ms": (("replication", "replica_fetch_backoff_ms", _MS),),
     "replica.socket.timeout.ms": (("replication", "replica_fetch_timeout_ms", _MS1),),
     "insync.isr.expand.interval.ms": (("replication", "isr_expand_interval_ms", _MS1),),
-    "fetch.max.bytes": (("replication", "fetch_max_bytes", whole(1_024, _INT_MAX)),),
+    "fetch.max.bytes": (("replication", "fetch_max_bytes", integer(1_024, _INT_MAX)),),
     "max.incremental.fetch.session.cache.slots": (("replication", "max_incremental_fetch_sessions", _BYTES),),
     # chores
     "replica.high.watermark.checkpoint.interval.ms": (("node", "hwm_checkpoint_interval_ms", _MS1),),
     "log.flush.offset.checkpoint.interval.ms": (("node", "recovery_point_checkpoint_interval_ms", _MS1),),
     "log.flush.scheduler.interval.ms": (("node", "flush_check_interval_ms", _MS1),),
     "log.cleaner.backoff.ms": (("node", "cleaner_interval_ms", _MS1),),
-    "insync.scrub.bytes.per.second": (("node", "scrub_bytes_per_second", whole(0)),),
+    "insync.scrub.bytes.per.second": (("node", "scrub_bytes_per_second", integer(0)),),
     "insync.scrub.interval.ms": (("node", "scrub_interval_ms", _MS1),),
     "insync.fetch.verify.checksums": (("replication", "fetch_verify_checksums", verified_reads),),
     "log.retention.check.interval.ms": (("node", "retention_check_interval_ms", _MS1),),
@@ -145,38 +145,38 @@ _TABLE: dict[str, tuple[Target, ...]] = {
     "group.min.session.timeout.ms": (("groups", "group_min_session_timeout_ms", _MS1),),
     "group.max.session.timeout.ms": (("groups", "group_max_session_timeout_ms", _MS1),),
     "group.initial.rebalance.delay.ms": (("groups", "group_initial_rebalance_delay_ms", _MS),),
-    "group.max.size": (("groups", "group_max_size", whole(1, _INT_MAX)),),
-    "insync.groups.max.bytes": (("groups", "groups_max_bytes", whole(0)),),
+    "group.max.size": (("groups", "group_max_size", integer(1, _INT_MAX)),),
+    "insync.groups.max.bytes": (("groups", "groups_max_bytes", integer(0)),),
     "offset.metadata.max.bytes": (("groups", "offset_metadata_max_bytes", _BYTES),),
     "offsets.commit.timeout.ms": (("groups", "offsets_commit_timeout_ms", _MS1),),
-    "offsets.retention.minutes": (("groups", "offsets_retention_minutes", whole(1, _INT_MAX)),),
+    "offsets.retention.minutes": (("groups", "offsets_retention_minutes", integer(1, _INT_MAX)),),
     "offsets.retention.check.interval.ms": (("groups", "offsets_retention_check_interval_ms", _MS1),),
-    "offsets.topic.num.partitions": (("groups", "offsets_topic_num_partitions", whole(1, _INT_MAX)),),
-    "offsets.topic.replication.factor": (("groups", "offsets_topic_replication_factor", whole(1, 32_767)),),
-    "offsets.topic.segment.bytes": (("groups", "offsets_topic_segment_bytes", whole(1, _INT_MAX)),),
+    "offsets.topic.num.partitions": (("groups", "offsets_topic_num_partitions", integer(1, _INT_MAX)),),
+    "offsets.topic.replication.factor": (("groups", "offsets_topic_replication_factor", integer(1, 32_767)),),
+    "offsets.topic.segment.bytes": (("groups", "offsets_topic_segment_bytes", integer(1, _INT_MAX)),),
     # the server
-    "socket.request.max.bytes": (("limits", "max_request_bytes", whole(1, _INT_MAX)),),
+    "socket.request.max.bytes": (("limits", "max_request_bytes", integer(1, _INT_MAX)),),
     "max.connections": (("limits", "max_connections", _BYTES),),
     "connections.max.idle.ms": (("limits", "idle_ms", _MS1),),
-    "queued.max.request.bytes": (("limits", "received_bytes", whole(1)),),
-    "insync.queued.max.response.bytes": (("limits", "unread_bytes", whole(1)),),
-    "insync.max.in.flight.requests.per.connection": (("limits", "max_in_flight", whole(1, 10_000)),),
-    "insync.in.flight.max.bytes.per.connection": (("limits", "in_flight_bytes", whole(1)),),
+    "queued.max.request.bytes": (("limits", "received_bytes", integer(1)),),
+    "insync.queued.max.response.bytes": (("limits", "unread_bytes", integer(1)),),
+    "insync.max.in.flight.requests.per.connection": (("limits", "max_in_flight", integer(1, 10_000)),),
+    "insync.in.flight.max.bytes.per.connection": (("limits", "in_flight_bytes", integer(1)),),
     "insync.slow.request.timeout.ms": (("limits", "slow_request_ms", _MS1),),
     "insync.slow.reader.timeout.ms": (("limits", "slow_reader_ms", _MS1),),
 }
 SETTINGS: Mapping[str, tuple[Target, ...]] = MappingProxyType(_TABLE)
 
 _HOUR = 3_600_000
-SPELLINGS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
+COARSER_UNITS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
     {
-        "log.retention.hours": ("log.retention.ms", times(_HOUR)),
-        "log.retention.minutes": ("log.retention.ms", times(60_000)),
-        "log.roll.hours": ("log.roll.ms", times(_HOUR)),
-        "log.roll.jitter.hours": ("log.roll.jitter.ms", times(_HOUR)),
+        "log.retention.hours": ("log.retention.ms", multiplied_by(_HOUR)),
+        "log.retention.minutes": ("log.retention.ms", multiplied_by(60_000)),
+        "log.roll.hours": ("log.roll.ms", multiplied_by(_HOUR)),
+        "log.roll.jitter.hours": ("log.roll.jitter.ms", multiplied_by(_HOUR)),
     }
 )
-"""Coarser spellings of a setting."""
+"""Settings in coarser units."""
 
 STRUCTURAL = (
     "node.id",

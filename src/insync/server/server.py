@@ -1,4 +1,4 @@
-"""One node as a process: its sockets opened, its node driven, its end awaited."""
+"""Runs one node: opens its sockets, drives it, and waits until it stops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from insync.node.node import Node
 from insync.node.topic_names import NodeTopicNames
 from insync.sansio import Shutdown, Stop
-from insync.server import assembly, ownership, scraping, sockets
+from insync.server import assembly, metrics_endpoint, ownership, sockets
 from insync.server.directory_lock import DirectoryLock
 from insync.server.disk import DiskThreads, ServerDisk
 from insync.server.listener import Listener
@@ -28,8 +28,8 @@ from insync.wire.versions.translator import VersionTranslator
 
 log = logging.getLogger("insync.server")
 
-FAREWELL_S = 0.5
-"""How long a node that has ended waits for its last words to arrive."""
+DRAIN_TIMEOUT_S = 0.5
+"""How long a stopped node waits until its last messages have been sent."""
 
 
 class Server:
@@ -40,20 +40,20 @@ class Server:
         self._lock: DirectoryLock | None = None
 
     async def run(self) -> Stop:
-        """Until the node has stopped, cleanly or not.
+        """Run until the node has stopped, cleanly or not.
 
-        B9: the directory is this process's own, and the node is the one that it belongs to, before a log is opened. The
-        lock ends with the process: threads may write until then.
+        B9: the directory is locked, and checked to belong to this node, before a log is opened. The lock ends with the
+        process, because threads may write until then.
         """
         loop = asyncio.get_running_loop()
-        self._lock, identity = ownership.take(self.properties)
+        self._lock, identity = ownership.lock_and_check(self.properties)
         listening = {listen.name: sockets.bind(listen.host, listen.port) for listen in self.properties.listeners}
         metrics_socket = self._bind_metrics()
         ports = {name: _port(sock) for name, sock in listening.items()}
         config = assembly.node_config(self.properties, identity, ports)
         disk, network = self.disk(), self.network(loop)
         threads = DiskThreads(disk, loop)
-        node = assembly.node(config, disk)
+        node = assembly.make_node(config, disk)
         runner = Runner(node, threads, self.notes, loop)
         peers = runner.peers = Peers(node.id, self._address_of(node), runner.step, loop, network)
         turns = Turns(loop.call_soon)
@@ -69,15 +69,15 @@ class Server:
             traffic=self.traffic,
             translator=VersionTranslator(NodeTopicNames(node)),
         )
-        self._stop_when_told(loop, runner)
+        self._stop_on_signals(loop, runner)
         runner.start()
         await self._open_listener(listener, listening.values(), network)
         metrics = await self._serve_metrics(node, listener, metrics_socket)
         log.info("event=started roles=%s port=%s", "+".join(config.roles), [_port(s) for s in listening.values()])
         stop = await runner.stopped
-        _stop_listening_to_signals(loop)
+        _ignore_signals(loop)
         if stop.clean:
-            await peers.drain(FAREWELL_S)
+            await peers.drain(DRAIN_TIMEOUT_S)
         if metrics is not None:
             metrics.close()
         listener.close()
@@ -85,7 +85,7 @@ class Server:
         threads.close()
         return stop
 
-    # --- what a node stands on, and a test may replace ----------------------------------------------------------------
+    # --- what tests may replace --------------------------------------------------------------------------------------
 
     def disk(self) -> ServerDisk:
         return ServerDisk(self.properties.directory)
@@ -94,19 +94,19 @@ class Server:
         return Network(loop)
 
     def watch_supervisor(self, loop: asyncio.AbstractEventLoop, orphaned: Callable[[], None]) -> None:
-        """Nobody writes to a node's standard input: that it can be read means that its other end is gone."""
+        """The supervisor writes nothing to a node's standard input: if it becomes readable, the supervisor is gone."""
         stdin = sys.stdin.fileno()
 
-        def ended() -> None:
+        def on_readable() -> None:
             loop.remove_reader(stdin)
             orphaned()
 
         if os.environ.get("INSYNC_SUPERVISED"):
-            loop.add_reader(stdin, ended)
+            loop.add_reader(stdin, on_readable)
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 
-    def _stop_when_told(self, loop: asyncio.AbstractEventLoop, runner: Runner) -> None:
+    def _stop_on_signals(self, loop: asyncio.AbstractEventLoop, runner: Runner) -> None:
         """SIGTERM and Ctrl-C are a controlled shutdown (B7); so is the death of a supervisor."""
 
         def stop() -> None:
@@ -124,24 +124,24 @@ class Server:
             raise sockets.BindError(first[0], first[1], error) from error
 
     def _bind_metrics(self) -> socket.socket | None:
-        """Before the node starts: an address that is in use must not end a node that serves already."""
+        """Bound before the node starts: an address in use must not stop a node that already serves."""
         port = self.properties.metrics_port
         host = self.properties.listeners[0].host
         return None if port is None else sockets.bind(host, port)
 
     async def _serve_metrics(self, node: Node, listener: Listener, sock: socket.socket | None) -> asyncio.Server | None:
-        def page() -> scraping.Page:
-            from insync.server import metrics  # not before somebody asks for them
+        def page() -> metrics_endpoint.Page:
+            from insync.server import metrics  # imported with the first scrape
 
-            return metrics.page(metrics.NodeMetrics(node, listener, self.traffic, self.notes))
+            return metrics.render(metrics.NodeMetrics(node, listener, self.traffic, self.notes))
 
-        return None if sock is None else await scraping.serve(page, sock)
+        return None if sock is None else await metrics_endpoint.serve(page, sock)
 
     def _address_of(self, node: Node) -> AddressOf:
         voters = self.properties.voters
 
         def address_of(peer: int) -> Address | None:
-            """Voters are named in the file, brokers in the image."""
+            """The addresses of voters are in the properties file, those of brokers in the image."""
             if peer in voters:
                 return voters[peer]
             broker = node.image.brokers.get(peer)
@@ -150,8 +150,8 @@ class Server:
         return address_of
 
 
-def _stop_listening_to_signals(loop: asyncio.AbstractEventLoop) -> None:
-    """Who tells it once more is too late: the code that the process ends with is decided, and no signal changes it."""
+def _ignore_signals(loop: asyncio.AbstractEventLoop) -> None:
+    """The exit code is decided; further signals must not change it."""
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_IGN)

@@ -1,10 +1,10 @@
-"""Why a node cannot start, for a reason that starting it again does not remove."""
+"""The error of a node that cannot start until an operator changes something."""
 
 from __future__ import annotations
 
 CANNOT_START = 2
-"""The exit code of a node that ends for such a reason. A supervisor does not start it again."""
+"""The exit code of such a node. A supervisor does not restart it."""
 
 
 class StartupError(Exception):
-    """One sentence that names the file, directory or address, and one that says what to do."""
+    """Its text names the file, directory or address, says what is wrong with it, and what to do."""

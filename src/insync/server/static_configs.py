@@ -1,8 +1,8 @@
-"""What DescribeConfigs tells of a broker's static configs: every key of Kafka that means something here, under Kafka's
-name and type, with the value in force and its default.
+"""The static configs of a broker, for DescribeConfigs: every key of Kafka that has a meaning here, under Kafka's name
+and type, with its current value and its default.
 
-A value that the properties file or its profile set comes from there (STATIC_BROKER_CONFIG); any other is the default.
-Keys of the file that have no meaning here are shown as they were given.
+A value from the properties file or its profile is a STATIC_BROKER_CONFIG; any other is the default.
+Keys of the file that have no meaning here are shown as written.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _TYPES = {
         LONG,
     ),
 }
-"""Of the keys in `property_keys.SETTINGS`; the others are INT."""
+"""The types of keys in `property_keys.SETTINGS`; the others are INT."""
 
 _MILLISECONDS = {"leader.imbalance.check.interval.seconds": 1_000}
-"""Keys whose unit is so many of the milliseconds in which the value is kept."""
+"""Keys in a coarser unit than the milliseconds of their field: milliseconds per unit."""
 
-_SPELLINGS = (
+_COARSER_UNITS = (
     ("log.retention.hours", INT, "168"),
     ("log.retention.minutes", INT, None),
     ("log.roll.hours", INT, "168"),
@@ -82,24 +82,24 @@ _CONSTANT = (
     ("remote.log.storage.system.enable", BOOLEAN, "false"),
     ("security.inter.broker.protocol", STRING, "PLAINTEXT"),
 )
-"""Choices that Kafka has and a node here does not: what it does is one of them."""
+"""Kafka's settings that cannot be changed here, with the value that matches what a node does."""
 
 
 def static_configs(properties: Properties, endpoints: tuple[Endpoint, ...]) -> tuple[StaticConfig, ...]:
-    """`endpoints`: what is advertised, with the ports that were really bound."""
-    made = {config.name: config for config in _given_without_meaning(properties)}
-    made |= {config.name: config for config in _structural(properties, endpoints)}
-    made |= {config.name: config for config in _settings(properties)}
-    made |= {name: StaticConfig(name=name, kind=kind, value=value, default=value) for name, kind, value in _CONSTANT}
-    return tuple(made.values())
+    """`endpoints`: the advertised ones, with the ports that were bound."""
+    by_name = {config.name: config for config in _unused_keys(properties)}
+    by_name |= {config.name: config for config in _structural(properties, endpoints)}
+    by_name |= {config.name: config for config in _settings(properties)}
+    by_name |= {name: StaticConfig(name=name, kind=kind, value=value, default=value) for name, kind, value in _CONSTANT}
+    return tuple(by_name.values())
 
 
 def _settings(properties: Properties) -> Iterator[StaticConfig]:
     for name, ((part, field, _), *_) in property_keys.SETTINGS.items():
         scale = _MILLISECONDS.get(name, 1)
         default = _text(_DEFAULTS[part, field], scale)
-        given = properties.settings.get(part, {})
-        value = _text(given[field], scale) if field in given else default
+        configured = properties.settings.get(part, {})
+        value = _text(configured[field], scale) if field in configured else default
         yield StaticConfig(name=name, kind=_TYPES.get(name, INT), value=value, default=default)
 
 
@@ -113,14 +113,14 @@ def _structural(properties: Properties, endpoints: tuple[Endpoint, ...]) -> Iter
     yield StaticConfig(name="broker.id", kind=INT, value=node_id, default="-1")
     advertised = ",".join(f"{endpoint.name}://{_bracketed(endpoint.host)}:{endpoint.port}" for endpoint in endpoints)
     yield StaticConfig(name="advertised.listeners", kind=STRING, value=advertised, default=None)
-    for name, kind, default in (*_STRUCTURAL, *_SPELLINGS):
-        yield StaticConfig(name=name, kind=kind, value=properties.given.get(name, default), default=default)
+    for name, kind, default in (*_STRUCTURAL, *_COARSER_UNITS):
+        yield StaticConfig(name=name, kind=kind, value=properties.as_written.get(name, default), default=default)
 
 
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _given_without_meaning(properties: Properties) -> Iterator[StaticConfig]:
+def _unused_keys(properties: Properties) -> Iterator[StaticConfig]:
     for name in properties.unused:
-        yield StaticConfig(name=name, kind=STRING, value=properties.given[name], default=None)
+        yield StaticConfig(name=name, kind=STRING, value=properties.as_written[name], default=None)

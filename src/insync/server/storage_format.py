@@ -1,8 +1,8 @@
-"""A node's directory before its first start: meta.properties says which cluster and which node it belongs to (B9).
+"""Formats a node's directory: meta.properties names the cluster and the node that it belongs to (B9).
 
-A directory is formatted once. Formatting it again would let a node with another's data, or with none, take part under
-an old name, so an existing file is never overwritten, and a directory that holds data but no such file is not taken for
-an empty one.
+A directory is formatted once. Formatting it again would let a node with another node's data, or with none, take part
+under an old id. So an existing file is never overwritten, and a directory with data but without the file does not count
+as empty.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from insync.storage import disk as disks
 from insync.storage.posix import PosixDisk
 
 VERSION = 1
-"""Of meta.properties, as Kafka has it in clusters without ZooKeeper."""
+"""The version of meta.properties that Kafka writes in clusters without ZooKeeper."""
 
 REBUILDING = ".rebuilding"
-"""In a directory that is being filled from another node's, until it has its meta.properties."""
+"""Marks a directory that is being filled from another node's, until it has its meta.properties."""
 
 _NOT_DATA = (
     LOCK_FILE,
@@ -34,12 +34,12 @@ _NOT_DATA = (
 
 
 class FormatError(StartupError):
-    """Why a directory cannot be formatted, or used."""
+    """A directory cannot be formatted, or used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What meta.properties says."""
+    """The content of meta.properties."""
 
     cluster_id: str
     node_id: int
@@ -53,7 +53,7 @@ def new_cluster_id() -> str:
 def format_directory(directory: str, *, cluster_id: str, node_id: int, existing_data: bool = False) -> None:
     """Write meta.properties. `existing_data`: the directory holds this node's logs and has lost the file."""
     if os.path.lexists(os.path.join(directory, checkpoints.META_PROPERTIES)):
-        raise FormatError(f"{directory} is formatted already: {_describe(directory)}")
+        raise FormatError(f"{directory} is already formatted, for {_describe(directory)}. Use another directory.")
     if holds_data(directory) and not existing_data:
         raise FormatError(_lost_identity(directory))
     directory_id = UUID(bytes=secrets.token_bytes(16), version=4)
@@ -71,19 +71,19 @@ def is_formatted(directory: str) -> bool:
 
 
 def holds_data(directory: str) -> bool:
-    """Whether there is anything that a format of the directory does not explain."""
+    """Whether the directory contains anything that formatting does not create."""
     if not os.path.lexists(directory):
         return False
     if not os.path.isdir(directory):
-        raise FormatError(f"{directory} is not a directory")
+        raise FormatError(f"{directory} is not a directory. Correct log.dirs.")
     names = os.listdir(directory)
     return REBUILDING not in names and any(name not in _NOT_DATA for name in names)
 
 
 def read_identity(directory: str) -> Identity:
-    """Which node of which cluster the directory belongs to."""
+    """The node and cluster that the directory belongs to."""
     if not is_formatted(directory):
-        raise FormatError(f"{directory} is not formatted: run `insync format` first")
+        raise FormatError(f"{directory} is not formatted. Run `insync format` first.")
     path = os.path.join(directory, checkpoints.META_PROPERTIES)
     with open(path, "rb") as file:
         data = file.read()
@@ -91,27 +91,31 @@ def read_identity(directory: str) -> Identity:
     version = fields.get("version", "")
     if version.isdecimal() and int(version) > VERSION:
         raise FormatError(
-            f"{path} has version {version}; this insync knows versions up to {VERSION}. "
+            f"{path} has version {version}; this release reads versions up to {VERSION}. "
             "Use the release that wrote it, or a newer one."
         )
     node_id, directory_id = fields.get("node.id", ""), checkpoints.decode_uuid(fields.get("directory.id", ""))
-    cut_off = not data.endswith(b"\n")  # the last value may be half of what it was
-    whole = version == str(VERSION) and node_id.isdecimal() and directory_id is not None and fields.get("cluster.id")
-    if cut_off or not whole or directory_id is None:
+    is_truncated = not data.endswith(b"\n")  # the last value may be incomplete
+    is_complete = version == str(VERSION) and node_id.isdecimal() and fields.get("cluster.id")
+    if is_truncated or not is_complete or directory_id is None:
         raise FormatError(
-            f"{path} is damaged: it must name version={VERSION}, cluster.id, node.id and directory.id, each in a line. "
-            "Restore the file; the data beside it is not touched until then."
+            f"{path} is damaged: it must have version={VERSION}, cluster.id, node.id and directory.id, one per line. "
+            "Restore the file; the data beside it is unchanged."
         )
     return Identity(fields["cluster.id"], int(node_id), directory_id)
 
 
 def check_identity(directory: str, node_id: int, cluster_id: str | None = None) -> Identity:
-    """B9: the identity of a directory that belongs to this node, and to this cluster if one is named."""
+    """B9: read the identity; FormatError unless it is this node, and this cluster if one is named."""
     identity = read_identity(directory)
     if identity.node_id != node_id:
-        raise FormatError(f"{directory} belongs to node {identity.node_id}, not to node {node_id}")
+        raise FormatError(
+            f"{directory} belongs to node {identity.node_id}, not to node {node_id}. Correct node.id or log.dirs."
+        )
     if cluster_id is not None and identity.cluster_id != cluster_id:
-        raise FormatError(f"{directory} belongs to cluster {identity.cluster_id}, not to cluster {cluster_id}")
+        raise FormatError(
+            f"{directory} belongs to cluster {identity.cluster_id}, not to cluster {cluster_id}. Use another directory."
+        )
     return identity
 
 
@@ -122,6 +126,6 @@ def _describe(directory: str) -> str:
 
 def _lost_identity(directory: str) -> str:
     return (
-        f"{directory} holds data but no {checkpoints.META_PROPERTIES}, so it does not say to which node it belongs. "
+        f"{directory} holds data but no {checkpoints.META_PROPERTIES}, so its node is unknown. "
         f"Restore the file, or write a new one with `insync format --existing-data --cluster-id ID`."
     )

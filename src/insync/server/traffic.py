@@ -1,4 +1,4 @@
-"""Requests counted per API: how many, how many bytes, and how long they took. On the hot path, so plain lists."""
+"""Counts requests, bytes and latencies per API. It is on the hot path, so it uses plain lists."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ class ApiTraffic:
         self.bytes_out = 0
         self.nanoseconds = 0
         self.slower = [0] * (len(BUCKETS_MS) + 1)
-        """Answers by bucket; the last counts those above every bound."""
+        """Answers per latency bucket; the last counts those above every bound."""
 
 
 class Traffic:
     def __init__(self) -> None:
         self.apis: dict[int, ApiTraffic] = {}
 
-    def received(self, api_key: int, size: int) -> None:
+    def record_request(self, api_key: int, size: int) -> None:
         api = self.apis.get(api_key)
         if api is None:
             api = self.apis[api_key] = ApiTraffic()
         api.requests += 1
         api.bytes_in += size
 
-    def sent(self, api_key: int, size: int, nanoseconds: int) -> None:
+    def record_response(self, api_key: int, size: int, nanoseconds: int) -> None:
         api = self.apis[api_key]
         api.bytes_out += size
         api.nanoseconds += nanoseconds

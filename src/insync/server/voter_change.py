@@ -1,21 +1,21 @@
-"""Other voters for a cluster whose nodes are all stopped (B9), so that nothing that was committed is forgotten.
+"""Changes the voters of a cluster whose nodes are all stopped (B9), without losing committed metadata.
 
-Every entry that was ever committed is on a majority of the old voters, so the most up-to-date of their logs has all of
+Every committed entry is on a majority of the old voters, so the most up-to-date of their logs has all of
 them (the rule by which votes are given, Q4). Every new voter gets that log, and then any majority of new voters has it.
 
 A change is made in this order, with all directories locked:
 
-1. Every old voter's log is read to its end: a damaged or missing one is refused. The one to copy is chosen.
+1. Every old voter's log is read to its end; a damaged or missing one is an error. The log to copy is chosen.
 2. Every node's directory gets `voter-change.json`, the plan. A node that finds it refuses to start.
 3. The metadata log of each new voter is replaced by the copy.
-4. Every node's `quorum-state` gets the new voters, and an epoch above all that were seen: no old vote counts in it. The
+4. Every node's `quorum-state` gets the new voters, and an epoch above all earlier ones: no old vote counts in it. The
    new voters' `quorum-offset-checkpoint` records what they hold now (Q8).
 5. `cluster.json` gets the new voters.
 6. The plans are removed.
 
 An interruption before 3 has changed nothing: not all directories have a plan, and `cluster.json` names the old voters.
-From 3 to 5 all have one, so none can run, and the same command carries on from the plan. In 6 `cluster.json` names the
-new voters, and what is left of the plans is removed.
+From 3 to 5 all have one, so no node can run, and the same command continues the plan. In 6 `cluster.json` names the
+new voters, and the remaining plans are removed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from insync.quorum.state_file import ElectionState
 from insync.server import cluster_layout
 from insync.server.cluster_layout import Layout, data_directory
 from insync.server.directory_lock import DirectoryLock
-from insync.server.ownership import VOTER_CHANGE, listed
+from insync.server.ownership import VOTER_CHANGE, format_ids
 from insync.server.startup_error import StartupError
 from insync.server.storage_format import REBUILDING, check_identity, format_directory, is_formatted
 from insync.storage import disk as disks
@@ -50,12 +50,12 @@ _OLD = f"{METADATA_DIRECTORY}.old"
 
 
 class VoterChangeError(StartupError):
-    """Why the voters stay as they are."""
+    """The voters cannot be changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What `voter-change.json` says."""
+    """The content of `voter-change.json`."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -66,11 +66,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One node's part of the quorum, read without opening it."""
+    """The quorum files of one node, read without opening its log."""
 
     node_id: int
     epoch: int
-    """The highest it has seen."""
+    """The highest epoch that it has seen."""
     end: OffsetAndEpoch
 
     @property
@@ -82,19 +82,19 @@ def set_voters(directory: Path, voters: Sequence[int], say: Say = print) -> None
     """Make `voters` the voters of the cluster in this directory, or complete a change to them that was interrupted."""
     wanted = tuple(sorted(set(voters)))
     if not directory.is_dir():
-        raise VoterChangeError(f"there is no directory {directory}")
+        raise VoterChangeError(f"There is no directory {directory}. Name the directory of the cluster with --data.")
     with ExitStack() as locks:
         locks.enter_context(DirectoryLock(str(directory)))
         layout = cluster_layout.load(directory)
         if layout is None:
-            raise VoterChangeError(f"{directory} holds no cluster")
+            raise VoterChangeError(f"{directory} holds no cluster. Name the directory of `insync up --data`.")
         for node in layout.nodes:
             data = data_directory(directory, node.id)
             if data.is_dir():
                 locks.enter_context(DirectoryLock(str(data)))
         layout = _finish_interrupted(directory, layout, wanted, say)
         if layout.voters == wanted:
-            say(f"the voters are {listed(wanted)}")
+            say(f"the voters are {format_ids(wanted)}")
             return
         _check_wanted(directory, layout, wanted)
         change = _plan(directory, layout, wanted)
@@ -102,22 +102,22 @@ def set_voters(directory: Path, voters: Sequence[int], say: Say = print) -> None
         for member in _members(directory, layout):
             _write_plan(directory, member, change)
         _carry_out(directory, layout, change)
-        say(f"the voters are {listed(wanted)}; they were {listed(layout.voters)}")
+        say(f"the voters are {format_ids(wanted)}; they were {format_ids(layout.voters)}")
 
 
 def rebuild_voter(directory: Path, layout: Layout, node_id: int) -> int | None:
-    """Format the empty directory of a voter, with the metadata log of another; the node it was copied from.
+    """Format the empty directory of a voter, with the metadata log of another; returns the node it was copied from.
 
-    A voter without its log could elect a leader that lacks what was committed. The others must be a majority of all
-    voters, intact: then one of them has everything. None if they hold nothing yet either.
+    A voter without its log could elect a leader that lacks committed entries. The others must be a majority of all
+    voters, and intact: then one of them has everything. None if they hold nothing yet either.
     """
     others = [voter for voter in layout.voters if voter != node_id]
-    replicas = [inspect(data_directory(directory, voter), voter) for voter in others if _is_there(directory, voter)]
+    replicas = [inspect(data_directory(directory, voter), voter) for voter in others if _is_formatted(directory, voter)]
     if len(replicas) <= len(layout.voters) // 2:
         raise VoterChangeError(
-            f"{data_directory(directory, node_id)} is empty, and so are those of other voters: {len(replicas)} of "
-            f"{len(layout.voters)} are left, which is no majority. Restore the directories of the voters "
-            f"{listed(layout.voters)}; a quorum without them would have forgotten the cluster's topics."
+            f"{data_directory(directory, node_id)} is empty, and so are those of other voters: only {len(replicas)} of "
+            f"{len(layout.voters)} are left, not a majority. Restore the directories of the voters "
+            f"{format_ids(layout.voters)}; without them the cluster's topics are lost."
         )
     source = max(replicas, key=lambda replica: (replica.up_to_date, -replica.node_id))
     ran = any(replica.epoch for replica in replicas)
@@ -133,7 +133,7 @@ def rebuild_voter(directory: Path, layout: Layout, node_id: int) -> int | None:
 
 
 def inspect(data: Path, node_id: int) -> Replica:
-    """VoterChangeError if anything of this node's quorum is damaged; nothing is repaired here."""
+    """Read a node's quorum files; VoterChangeError if anything is damaged. Nothing is repaired here."""
     disk = PosixDisk(str(data))
     if not disk.exists(METADATA_DIRECTORY):
         return Replica(node_id, 0, OffsetAndEpoch(0, 0))
@@ -142,36 +142,39 @@ def inspect(data: Path, node_id: int) -> Replica:
     for name in disk.listdir(METADATA_DIRECTORY):
         if name.endswith(snapshot_store.SUFFIX):
             if snapshot_store.decode((where / name).read_bytes()) is None:
-                raise VoterChangeError(f"{where / name} is damaged. Start and stop the cluster once, so that it heals.")
+                raise VoterChangeError(f"{where / name} is damaged. Start and stop the cluster once to repair it.")
             start = max(start, snapshot_store.parse_name(name))
     end = max(_log_end(where, start), start, key=lambda end: (end.epoch, end.offset))
     checkpoint = CheckpointFile(disk, offset_checkpoint.FILE_NAME).load()
     if checkpoint is not None and (checkpoint.condition == DAMAGED or damage.is_shorter(end, checkpoint.log_end)):
         raise VoterChangeError(
-            f"{where} has lost metadata: it ends at offset {end.offset}, and offset {checkpoint.log_end.offset} was "
-            "acknowledged. Start the cluster once, so that the other voters restore it."
+            f"{where} has lost metadata: it ends at offset {end.offset}, but offset {checkpoint.log_end.offset} was "
+            "acknowledged. Start the cluster once; the other voters restore it."
         )
     seen = 0 if checkpoint is None else checkpoint.epoch
     return Replica(node_id, max(_persisted_epoch(data), seen, end.epoch), end)
 
 
 def _log_end(where: Path, start: OffsetAndEpoch) -> OffsetAndEpoch:
-    """Of a log that is whole: every byte belongs to a sound batch, and no offset is missing."""
+    """The end of an intact log: every byte belongs to a sound batch, and no offset is missing."""
     offset, epoch = -1, 0
     for name in sorted(name for name in os.listdir(where) if name.endswith(voter_set.SEGMENT)):
         data, consumed = (where / name).read_bytes(), 0
         for pos, header in batch.iter_headers(data):
             follows = offset < 0 or header.base_offset == offset
             if not follows or header.leader_epoch < epoch or not batch.crc_ok(data, pos, header):
-                raise VoterChangeError(f"{where / name} is damaged at byte {pos}")
+                raise VoterChangeError(
+                    f"{where / name} is damaged at byte {pos}. Start the cluster once; the other voters restore it."
+                )
             if offset < 0 and header.base_offset > start.offset:
                 raise VoterChangeError(
-                    f"{where} begins at {header.base_offset}, and no snapshot stands for what was before"
+                    f"{where} begins at {header.base_offset}, and there is no snapshot of what was before. Start the "
+                    "cluster once; the other voters restore it."
                 )
             offset, epoch, consumed = header.next_offset, header.leader_epoch, pos + header.length
         if consumed != len(data):
             raise VoterChangeError(
-                f"{where / name} is damaged at byte {consumed}, or the node was killed while it wrote. "
+                f"{where / name} is damaged at byte {consumed}, or the node was killed during a write. "
                 "Start and stop the cluster once, and try again."
             )
     return OffsetAndEpoch(max(offset, 0), epoch)
@@ -185,12 +188,12 @@ def _check_wanted(directory: Path, layout: Layout, wanted: tuple[int, ...]) -> N
     unknown = tuple(voter for voter in wanted if voter not in known)
     if not wanted or unknown:
         raise VoterChangeError(
-            f"{directory} has the nodes {listed(known)}, and no node {listed(unknown)}. "
+            f"The cluster in {directory} has the nodes {format_ids(known)}, and no node {format_ids(unknown)}. "
             "`insync up --brokers N` adds brokers."
         )
     idle = [node.id for node in layout.nodes if not node.is_broker and node.id not in wanted]
     if idle:
-        raise VoterChangeError(f"node {idle[0]} is no broker: without a vote it would have nothing to do")
+        raise VoterChangeError(f"Node {idle[0]} is not a broker, so it must remain a voter. Include it.")
 
 
 def _plan(directory: Path, layout: Layout, wanted: tuple[int, ...]) -> Change:
@@ -198,8 +201,8 @@ def _plan(directory: Path, layout: Layout, wanted: tuple[int, ...]) -> Change:
     missing = [voter for voter in layout.voters if voter not in members]
     if missing:
         raise VoterChangeError(
-            f"{data_directory(directory, missing[0])} is missing or empty: node {missing[0]} is one of the voters "
-            f"{listed(layout.voters)}, and all of them are needed. Restore it, or start the cluster once."
+            f"{data_directory(directory, missing[0])} is missing or empty. Node {missing[0]} is one of the voters "
+            f"{format_ids(layout.voters)}, and all of them are needed. Restore it, or start the cluster once."
         )
     for member in members:
         check_identity(str(data_directory(directory, member)), member, layout.cluster_id)
@@ -209,16 +212,18 @@ def _plan(directory: Path, layout: Layout, wanted: tuple[int, ...]) -> Change:
     source = max(replicas, key=lambda replica: (replica.up_to_date, -replica.node_id))
     epoch = max([*(replica.epoch for replica in replicas), *others]) + 1
     if epoch > MAX_EPOCH:
-        raise VoterChangeError(f"{directory}: the quorum's epoch {epoch - 1} is the last one there is")
+        raise VoterChangeError(
+            f"The quorum in {directory} has reached the last possible epoch, {epoch - 1}; its voters cannot be changed."
+        )
     return Change(layout.voters, wanted, source.node_id, epoch)
 
 
 def _persisted_epoch(data: Path) -> int:
-    """The epoch that a node has persisted, voter or not."""
+    """The epoch in a node's `quorum-state`, voter or not."""
     path = disks.join(METADATA_DIRECTORY, state_file.FILE_NAME)
     state, error = state_file.load_if_sound(PosixDisk(str(data)), path)
     if error:
-        raise VoterChangeError(f"{data / path} is damaged: {error}. Start the cluster once, so that it is restored.")
+        raise VoterChangeError(f"{data / path} is damaged: {error}. Start the cluster once to restore it.")
     return 0 if state is None else state.epoch
 
 
@@ -226,11 +231,13 @@ def _check_stored(directory: Path, node_id: int, voters: tuple[int, ...]) -> Non
     data = data_directory(directory, node_id)
     stored = voter_set.stored_voters(PosixDisk(str(data)), METADATA_DIRECTORY)
     if stored is not None and voter_set.is_contradiction(stored, voters):
-        raise VoterChangeError(f"{data} belongs to a quorum of {listed(stored)}, not of {listed(voters)}")
+        raise VoterChangeError(
+            f"{data} belongs to a quorum of {format_ids(stored)}, not of {format_ids(voters)}. Restore the right one."
+        )
 
 
 def _finish_interrupted(directory: Path, layout: Layout, wanted: tuple[int, ...], say: Say) -> Layout:
-    """The layout after what is left of an earlier change has been completed or dropped."""
+    """Complete or drop an interrupted change, and return the layout after it."""
     members = _members(directory, layout)
     plans = {member: plan for member in members if (plan := _read_plan(directory, member)) is not None}
     if not plans:
@@ -239,22 +246,24 @@ def _finish_interrupted(directory: Path, layout: Layout, wanted: tuple[int, ...]
     if layout.voters == change.after:
         _remove_plans(directory, layout)
         return layout
-    if len(plans) < len(members):  # it had not begun to change anything, and nodes may have run since
+    if len(plans) < len(members):  # it had changed nothing yet, and nodes may have run since
         _remove_plans(directory, layout)
         return layout
     if any(plan != change for plan in plans.values()) or change.before != layout.voters:
-        raise VoterChangeError(f"{directory}: the files {VOTER_CHANGE} of its nodes contradict each other")
+        raise VoterChangeError(
+            f"The files {VOTER_CHANGE} in {directory} contradict each other. Restore a backup of the cluster."
+        )
     if change.after != wanted:
         raise VoterChangeError(
-            f"a change to the voters {listed(change.after)} was interrupted. Complete it first: "
-            f"insync quorum set-voters {listed(change.after)} --data {directory}"
+            f"A change to the voters {format_ids(change.after)} was interrupted. Complete it first: "
+            f"insync quorum set-voters {format_ids(change.after)} --data {directory}"
         )
-    say(f"completing the change from {listed(change.before)} to {listed(change.after)} that was interrupted")
+    say(f"completing the interrupted change from {format_ids(change.before)} to {format_ids(change.after)}")
     return _carry_out(directory, layout, change)
 
 
 def _carry_out(directory: Path, layout: Layout, change: Change) -> Layout:
-    """Steps 3 to 6. Doing any of them again changes nothing."""
+    """Steps 3 to 6. Each can be repeated."""
     for voter in change.after:
         if voter != change.source:
             _copy_log(directory, change.source, voter)
@@ -273,16 +282,16 @@ def _carry_out(directory: Path, layout: Layout, change: Change) -> Layout:
 
 
 def _members(directory: Path, layout: Layout) -> tuple[int, ...]:
-    """The nodes that have a directory to change."""
-    return tuple(node.id for node in layout.nodes if _is_there(directory, node.id))
+    """The nodes whose directories are formatted."""
+    return tuple(node.id for node in layout.nodes if _is_formatted(directory, node.id))
 
 
-def _is_there(directory: Path, node_id: int) -> bool:
+def _is_formatted(directory: Path, node_id: int) -> bool:
     return is_formatted(str(data_directory(directory, node_id)))
 
 
 def _copy_log(directory: Path, source: int, target: int) -> None:
-    """Whole and synced before it takes the place of the target's own; the caller writes `quorum-state` next."""
+    """The copy is complete and synced before it replaces the target's log. The caller writes `quorum-state` next."""
     disk = PosixDisk(str(data_directory(directory, target)))
     copy_from = data_directory(directory, source) / METADATA_DIRECTORY
     for leftover in (_NEW, _OLD):
@@ -302,7 +311,7 @@ def _copy_log(directory: Path, source: int, target: int) -> None:
 
 
 def _write_quorum_state(data: Path, epoch: int, voters: tuple[int, ...], holds: OffsetAndEpoch | None) -> None:
-    """`holds`: where the log ends that a voter got; Q8: from now on it may not have less."""
+    """`holds`: the end of the log that a voter got. Q8: from now on it must not have less."""
     disk = PosixDisk(str(data))
     path = disks.join(METADATA_DIRECTORY, state_file.FILE_NAME)
     state_file.persist(disk, path, ElectionState(epoch=epoch), voters)
@@ -325,7 +334,7 @@ def _read_plan(directory: Path, node_id: int) -> Change | None:
         before, after = (tuple(int(voter) for voter in fields[name]) for name in ("before", "after"))  # type: ignore[attr-defined]
         return Change(before, after, int(fields["source"]), int(fields["epoch"]))  # type: ignore[call-overload]
     except (ValueError, KeyError, TypeError) as error:
-        raise VoterChangeError(f"{path} is damaged: {error!r}") from error
+        raise VoterChangeError(f"{path} is damaged: {error!r}. Restore a backup of the cluster.") from error
 
 
 def _remove_plans(directory: Path, layout: Layout) -> None:
