@@ -1,8 +1,8 @@
-"""The seam between the protocol and the world: events go in, effects come out.
+"""The interface between the protocol and its drivers: events go in, effects come out.
 
-Nothing in the protocol opens a socket or a file of its own, reads a clock, or draws a random number. A driver (the
-asyncio server, the simulator) hands a node one `Event` and the time, and carries out the `Effect`s that the node put
-in its `Outbox`. Times are whole milliseconds of the node's own monotonic clock.
+The protocol opens no socket and no file, reads no clock, and draws no random number by itself. A driver (the asyncio
+server, the simulator) passes a node one `Event` and the time, and carries out the `Effect`s in the node's `Outbox`.
+Times are whole milliseconds of the node's own monotonic clock.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 Message = Any
-"""A kio entity: one Kafka request or response, in the version that `wire.messages` pins."""
+"""Any Kafka request or response, in the version that nodes speak. Handlers take the classes of `wire.messages`."""
 
 OnResponse = Callable[[Message | None, int], None]
-"""Called with the answer, or None when the connection was lost or the request timed out, and the time."""
+"""Called with the response, or None if the connection was lost or the request timed out, and the time."""
 
 OnDone = Callable[[int], None]
 
 
 class FlushJob(Protocol):
-    """Blocking disk work that may run off the event loop: it touches no protocol state."""
+    """Blocking disk work that may run off the event loop: it does not touch protocol state."""
 
     def run(self) -> None: ...
 
@@ -31,7 +31,7 @@ class FlushJob(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Send:
-    """Ask `peer`. Requests of one (peer, channel) pair arrive in order, over one connection."""
+    """Send a request to `peer`. Requests of one (peer, channel) pair arrive in order, over one connection."""
 
     peer: int
     channel: str
@@ -42,7 +42,7 @@ class Send:
 
 @dataclass(slots=True, eq=False)
 class Reply:
-    """Answer the request that came with `token`; None means that no answer is due (acks=0)."""
+    """Answer the request with this `token`; None: no response is sent (acks=0)."""
 
     token: int
     response: Message | None
@@ -50,8 +50,8 @@ class Reply:
 
 @dataclass(slots=True, eq=False)
 class HangUp:
-    """The request that came with `token` gets no answer, and its connection is closed once earlier answers have left:
-    it is not served here, or it failed with acks=0, and there is no other way to say so."""
+    """Close the connection of the request with this `token` once earlier responses are sent: the request is not served
+    here, or it failed with acks=0, and no response can say so."""
 
     token: int
     reason: str
@@ -59,7 +59,7 @@ class HangUp:
 
 @dataclass(slots=True, eq=False)
 class Sync:
-    """Run `job` off the loop, then deliver `Synced(self)`. A failure is delivered as `DiskFailed`."""
+    """Run `job` off the event loop, then deliver `Synced(self)`, or `DiskFailed` if it fails."""
 
     job: FlushJob
     on_done: OnDone
@@ -67,7 +67,7 @@ class Sync:
 
 @dataclass(slots=True, eq=False)
 class WriteFile:
-    """Replace a small file atomically (write, fsync, rename, fsync directory), off the loop; nobody waits for it."""
+    """Replace a small file atomically (write, fsync, rename, fsync directory), off the loop; nothing waits for it."""
 
     path: str
     data: bytes
@@ -75,19 +75,19 @@ class WriteFile:
 
 @dataclass(slots=True, eq=False)
 class Stop:
-    """The node has ended: cleanly after a controlled shutdown, or because its disk failed or the cluster refused it."""
+    """The node has stopped: after a controlled shutdown, or because its disk failed or the cluster refused it."""
 
     clean: bool
     reason: str
     error: OSError | None = None
-    """What the disk or the operating system said, if that is why."""
+    """The error of the disk or the operating system, if that is the cause."""
     permanent: bool = False
-    """Starting the node again would not help before an operator has acted."""
+    """A restart fails in the same way until an operator acts."""
 
 
 @dataclass(slots=True, eq=False)
 class Note:
-    """Something worth a log line, a counter or a probe. It changes nothing."""
+    """Something worth a log line, a counter or a probe. It has no other effect."""
 
     kind: str
     fields: dict[str, Any]
@@ -97,7 +97,7 @@ Effect = Send | Reply | HangUp | Sync | WriteFile | Stop | Note
 
 
 class Outbox:
-    """Where all parts of one node leave their effects, in the order in which they are to happen."""
+    """The effects of all components of one node, in the order in which the driver carries them out."""
 
     __slots__ = ("effects",)
 
@@ -137,12 +137,12 @@ class Outbox:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Who asked, as far as the connection tells. A few answers depend on it, not on the request alone."""
+    """The client that sent a request, as far as its connection shows. A few responses depend on it."""
 
     id: str = ""
     host: str = ""
     version: int = -1
-    """The version of the API that the client spoke before its request was translated; -1: the node's own."""
+    """The version of the client's request before its translation; -1: the nodes' own."""
 
 
 UNKNOWN_CLIENT = Client()
@@ -150,24 +150,24 @@ UNKNOWN_CLIENT = Client()
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """A request arrived; its answer is the `Reply` with the same token."""
+    """A request arrived; the `Reply` with the same token answers it."""
 
     token: int
     request: Message
     client: Client = UNKNOWN_CLIENT
     more: bool = False
-    """Another request follows at once, or `TurnEnded` does. What concerns others than who asked may wait for it."""
+    """Another request follows at once, or `TurnEnded` does. Work that this client does not need may be left to it."""
 
 
 @dataclass(slots=True, eq=False)
 class TurnEnded:
-    """The last request said that another follows, and none does: what was left for it is due now."""
+    """The last request announced another, and none follows: the work that was left to it is due now."""
 
 
 @dataclass(slots=True, eq=False)
 class RequestAbandoned:
-    """Nobody waits for the answer to this request any longer: its connection has ended. It has its one `Reply` all the
-    same, at once if it was parked; nobody reads it."""
+    """The connection of this request has ended. The request still gets one `Reply`, at once if it was parked, which the
+    driver drops."""
 
     token: int
     request: Message
@@ -175,7 +175,7 @@ class RequestAbandoned:
 
 @dataclass(slots=True, eq=False)
 class Response:
-    """The answer to an earlier `Send`, or None: connection lost, refused or timed out."""
+    """The response to an earlier `Send`, or None: connection lost, refused or timed out."""
 
     send: Send
     response: Message | None
@@ -188,19 +188,19 @@ class Synced:
 
 @dataclass(slots=True, eq=False)
 class DiskFailed:
-    """Disk work failed; a node whose disk fails stops, as Kafka does when its last log directory goes."""
+    """Disk work failed. The node stops, as Kafka does when its last log directory fails."""
 
     error: OSError
 
 
 @dataclass(slots=True, eq=False)
 class Timer:
-    """The time of `Node.next_deadline()` has come."""
+    """The time of `Node.next_deadline()` is reached."""
 
 
 @dataclass(slots=True, eq=False)
 class PeerLost:
-    """A peer's process dropped its connections: a hint that it died, never proof."""
+    """A peer closed its connections: a hint that its process died, not a proof."""
 
     peer: int
 

@@ -90,7 +90,7 @@ def test_several_changes_of_one_partition_merge_into_where_it_stands() -> None:
     metadata_loader.image.take_changes()
     log.write(change(leader=2), change(isr=(2,)), change(leader=1, isr=(1, 2)))
     assert metadata_loader.catch_up(log)  # type: ignore[arg-type]
-    (mine,), gone = metadata_loader.merged(metadata_loader.image.take_changes())
+    (mine,), gone = metadata_loader.merge_changes(metadata_loader.image.take_changes())
     assert (mine.leader, mine.isr, mine.partition_epoch, gone) == (1, (1, 2), 3, [])
 
 
@@ -101,7 +101,7 @@ def test_a_replica_that_was_removed_and_added_again_counts_as_changed_not_as_gon
     metadata_loader.image.take_changes()
     log.write(change(replicas=(2, 3)), change(replicas=(1, 2)))
     metadata_loader.catch_up(log)  # type: ignore[arg-type]
-    mine, gone = metadata_loader.merged(metadata_loader.image.take_changes())
+    mine, gone = metadata_loader.merge_changes(metadata_loader.image.take_changes())
     assert ([p.replicas for p in mine], gone) == ([(1, 2)], [])
 
 
@@ -112,11 +112,11 @@ def test_partitions_that_moved_away_or_were_deleted_are_gone() -> None:
     metadata_loader.image.take_changes()
     log.write(change(0, replicas=(2, 3)), change(1, isr=(1,)))
     metadata_loader.catch_up(log)  # type: ignore[arg-type]
-    mine, gone = metadata_loader.merged(metadata_loader.image.take_changes())
+    mine, gone = metadata_loader.merge_changes(metadata_loader.image.take_changes())
     assert ([p.index for p in mine], gone) == ([1], [(TOPIC_ID, 0)])
     log.write(records.RemoveTopicRecord(topic_id=TOPIC_ID))
     metadata_loader.catch_up(log)  # type: ignore[arg-type]
-    mine, gone = metadata_loader.merged(metadata_loader.image.take_changes())
+    mine, gone = metadata_loader.merge_changes(metadata_loader.image.take_changes())
     assert mine == []
     assert sorted(index for _, index in gone) == [0, 1, 2]
 
@@ -170,7 +170,7 @@ def test_partitions_that_a_snapshot_no_longer_has_are_forgotten() -> None:
     later = caught_up(Log().write(topic(), partition(1, replicas=(2, 1))))
     metadata_loader.load_snapshot([records.encode(each) for each in to_records(later.image)], 100, 7)
     metadata_loader.finish_loading()
-    mine, gone = metadata_loader.merged(metadata_loader.image.take_changes())
+    mine, gone = metadata_loader.merge_changes(metadata_loader.image.take_changes())
     assert [(p.index, p.replicas) for p in mine] == [(1, (2, 1))]
     assert gone == []
     assert metadata_loader.take_forgotten() == [(TOPIC_ID, 0)]

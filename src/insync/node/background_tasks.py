@@ -1,7 +1,7 @@
-"""A broker's tasks: checkpoints, background flushes, retention, compaction. Their times are spread by interval.
+"""A broker's periodic work: checkpoints, background flushes, retention, compaction.
 
-Flushing and the writing of checkpoints are effects, done off the loop. A log's recovery point moves only when its flush
-is done, so a checkpoint never claims more than the disk holds.
+Flushes and checkpoints are effects that run off the event loop. A log's recovery point moves only when its flush is
+done, so a checkpoint never claims more than the disk holds.
 
 Notes: segments_deleted; those of cleaner.
 """
@@ -35,17 +35,17 @@ class BackgroundTasks:
             PeriodicTask(config.hwm_checkpoint_interval_ms, self._checkpoint_high_watermarks, now),
             PeriodicTask(config.recovery_point_checkpoint_interval_ms, self._checkpoint_offsets, now),
             PeriodicTask(config.flush_check_interval_ms, self._flush, now),
-            PeriodicTask(config.retention_check_interval_ms, self._retention, now),
+            PeriodicTask(config.retention_check_interval_ms, self._apply_retention, now),
         ]
         self._next_due = min(task.due for task in self._tasks)
 
-    def changed(self, replicas: Iterable[Replica], now: int) -> None:
+    def on_replicas_changed(self, replicas: Iterable[Replica], now: int) -> None:
         for replica in replicas:
             log = replica.log
             if log.leo > log.recovery_point:
                 self._unflushed[log] = replica.key
             if log.config.cleanup_policy != DELETE and log.config.compacts:
-                self._cleaner.noticed(replica, now)
+                self._cleaner.on_change(replica, now)
 
     def tick(self, now: int) -> None:
         self._cleaner.tick(now)
@@ -70,7 +70,7 @@ class BackgroundTasks:
         self._out.write_file(*self._log_store.checkpoint_high_watermarks())
 
     def _checkpoint_offsets(self, now: int) -> None:
-        """One at a time: on a slow disk the one before may still be under way."""
+        """One at a time: on a slow disk the previous one may still be running."""
         if self._checkpointing:
             return
         self._checkpointing = True
@@ -87,14 +87,14 @@ class BackgroundTasks:
         return len(self._unflushed)
 
     def _flush(self, now: int) -> None:
-        """Flush the logs whose time it is; the others stay for the next look."""
+        """Flush the logs that are due; the others wait for the next check."""
         self._forget_deleted()
         for log in [log for log in self._unflushed if log.is_flush_due(now)]:
             del self._unflushed[log]
             self._begin_flush(log)
 
     def _forget_deleted(self) -> None:
-        """T7: a log that is gone has no files to sync."""
+        """T7: a deleted log has no files to sync."""
         logs = self._log_store.logs
         for log in [log for log, key in self._unflushed.items() if logs.get(key) is not log]:
             del self._unflushed[log]
@@ -103,7 +103,7 @@ class BackgroundTasks:
         job = log.begin_flush()
         self._out.sync(job, lambda _now: log.finish_flush(job))
 
-    def _retention(self, now: int) -> None:
+    def _apply_retention(self, now: int) -> None:
         moved = []
         for replica in self._replicas.replicas.values():
             if replica.log.apply_retention(now + self._wall_offset):

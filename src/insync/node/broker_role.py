@@ -1,4 +1,4 @@
-"""The broker's part of a node: its logs and replicas, its life in the cluster, and its chores."""
+"""The broker's part of a node: logs and replicas, its lifecycle in the cluster, groups, and background tasks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from insync.storage.log_store import LogStore
 
 DIRECTORY = "data"
 UNCLEAN_LEADER = "unclean_leader"
-"""Finding: this broker leads with a log that may lack committed records (E6). It stays for this uptime."""
+"""Finding: this broker leads with a log that may lack committed records (E6). It stays for this incarnation."""
 
 
 class BrokerRole:
@@ -49,11 +49,11 @@ class BrokerRole:
         self.findings = findings
         self.out = out
         self.metadata_loader = metadata_loader
-        self._published = False
-        self._backlog = PendingAssignments()
+        self._applies_assignments = False
+        self._pending = PendingAssignments()
         self._removed: dict[PartitionKey, None] = {}
-        """Logs whose deletion or move was seen in the metadata log before the roles were taken up."""
-        self._take_up_at: int | None = None
+        """Logs that the metadata log deleted or moved away before assignments were applied."""
+        self._apply_assignments_at: int | None = None
 
         def controller_id() -> int:
             return quorum.leader_id
@@ -79,41 +79,41 @@ class BrokerRole:
         self.groups = GroupRole(config, lambda: metadata_loader.image, self.replicas, self.forwarding, out, rng, now)
 
     def metadata_changed(self, changes: Changes, now: int) -> None:
-        """Q7: replicas act on merged results, from the moment this uptime's registration has been seen (B3)."""
-        if changes.configs or changes.deleted_topics:  # a topic takes its configs with it
+        """Q7: replicas act on merged results, once this incarnation has seen its registration (B3)."""
+        if changes.configs or changes.deleted_topics:  # a deleted topic takes its configs with it
             self.view.configs_changed()
             self._reconfigure()
-        mine, gone = self.metadata_loader.merged(changes)
+        mine, gone = self.metadata_loader.merge_changes(changes)
         forgotten = self.metadata_loader.take_forgotten()
-        if self._published:
-            self._backlog.add(mine, gone, forgotten)
-            self._take_up(now)
+        if self._applies_assignments:
+            self._pending.add(mine, gone, forgotten)
+            self._apply_assignments(now)
             self.groups.metadata_changed(changes, now)
         else:
             self._removed.update(dict.fromkeys(key for key in gone if self.log_store.get(*key) is not None))
             self.lifecycle.metadata_applied(self.metadata_loader.applied - 1, now)
 
-    def publish_first(self, now: int) -> None:
-        """B3, T7: take up every assigned role, and delete the logs of replicas of which the metadata log says that they
-        were moved away or deleted meanwhile."""
-        if self._published or not self.lifecycle.saw_registration:
+    def apply_first_assignments(self, now: int) -> None:
+        """B3, T7: apply every assignment, and delete the logs of replicas that the metadata log deleted or moved away
+        meanwhile."""
+        if self._applies_assignments or not self.lifecycle.saw_registration:
             return
-        self._published = self.lifecycle.taking_up = True
-        self._backlog.add(self.metadata_loader.assigned(), self._removed)
-        self._take_up(now)
+        self._applies_assignments = self.lifecycle.applying_assignments = True
+        self._pending.add(self.metadata_loader.list_assigned(), self._removed)
+        self._apply_assignments(now)
         self.groups.refresh(now)
         self._reconfigure()
 
-    def _take_up(self, now: int) -> None:
-        """Metadata counts as applied (B3, B7) when every role that it assigns is taken up."""
-        mine, gone, forgotten = self._backlog.take()
-        self.replicas.apply(mine, gone, now, forgotten=forgotten, more=bool(self._backlog))
-        self._take_up_at = now if self._backlog else None
-        if not self._backlog:
+    def _apply_assignments(self, now: int) -> None:
+        """Some of what is pending. Metadata counts as applied (B3, B7) when all of its assignments are."""
+        mine, gone, forgotten = self._pending.take()
+        self.replicas.apply(mine, gone, now, forgotten=forgotten, more=bool(self._pending))
+        self._apply_assignments_at = now if self._pending else None
+        if not self._pending:
             self.lifecycle.metadata_applied(self.metadata_loader.applied - 1, now)
 
     def replicas_changed(self, replicas: Sequence[Replica]) -> None:
-        """A replica that is in the ISR has every committed record again, unless it was elected without them (E7)."""
+        """Update findings: a replica in the ISR has every committed record, unless it was elected without them (E7)."""
         if self.findings.is_empty and not any(replica.partition.recovering for replica in replicas):
             return
         for replica in replicas:
@@ -121,7 +121,7 @@ class BrokerRole:
             leader = leader_of(replica)
             if partition.recovering and leader is not None:
                 if len(partition.replicas) == 1 and not self._is_damaged(partition.name):
-                    continue  # no other replica has had anything that this one has not
+                    continue  # no other replica had more records
                 text = f"this broker was elected in epoch {partition.leader_epoch} from outside ISR and ELR, with a log"
                 lost = f"that ended at {leader.leso}: records that only other replicas had are lost."
                 self.findings.report(UNCLEAN_LEADER, partition.name, f"{text} {lost}", INFO)
@@ -137,8 +137,8 @@ class BrokerRole:
             replica.log.config = self.view.log_config(replica.partition.topic)
 
     def tick(self, now: int) -> None:
-        if self._take_up_at is not None:
-            self._take_up(now)
+        if self._apply_assignments_at is not None:
+            self._apply_assignments(now)
             self.groups.refresh(now)
         self.lifecycle.tick(now)
         self.replicas.tick(now)
@@ -150,7 +150,7 @@ class BrokerRole:
 
     def deadlines(self) -> tuple[int | None, ...]:
         return (
-            self._take_up_at,
+            self._apply_assignments_at,
             self.lifecycle.next_deadline(),
             self.replicas.next_deadline(),
             self.forwarding.next_deadline(),
@@ -161,11 +161,11 @@ class BrokerRole:
         )
 
     @property
-    def finished(self) -> bool:
+    def has_stopped(self) -> bool:
         return self.lifecycle.state == STOPPED
 
     def close_cleanly(self, now: int) -> None:
-        """B5: flush every log, then say so. An uptime that never got an epoch has changed nothing."""
+        """B5: flush every log, then record it. An incarnation that never got an epoch has changed nothing."""
         self.replicas.stop_fetching()
         epoch = self.lifecycle.broker_epoch if self.lifecycle.registered else self._previous_epoch
         self.log_store.close_cleanly(epoch)

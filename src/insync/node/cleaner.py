@@ -1,7 +1,7 @@
-"""When to compact which log: one at a time, the most urgent first, a little in every step.
+"""Schedules log compaction: one log at a time, the most urgent first, a little in every step.
 
-Only logs with cleanup.policy compact are known here, from the moment that anything happens to them; a broker without
-such logs never has to wake for it. A pass whose log was cut or deleted meanwhile is dropped and begun anew later.
+It knows only logs with cleanup.policy=compact that have changed; a broker without such logs has no timer for it. A pass
+whose log was truncated or deleted meanwhile is dropped and starts again later.
 
 Notes: log_compacted(partition, clean_to, removed_bytes, segments).
 """
@@ -28,28 +28,28 @@ class Cleaner:
         out: Outbox,
         on_damage: Callable[[LogKey, int, int], None] | None = None,
     ) -> None:
-        """`on_damage`: called with (log, offset, now) where a pass was given up at a damaged batch (D6)."""
+        """`on_damage`: called with (log, offset, now) when a pass stopped at a damaged batch (D6)."""
         self._on_damage = on_damage
         self._config = config
         self._log_store = log_store
         self._out = out
         self._logs: dict[Log, _Progress] = {}
         self._pass: Compaction | None = None
-        self._look_at: int | None = None
-        self._step_at: int | None = None  # None while a sync is awaited, too
+        self._check_at: int | None = None
+        self._step_at: int | None = None  # also None while waiting for a sync
 
-    def noticed(self, replica: Replica, now: int) -> None:
-        """Something happened to a log that is compacted."""
+    def on_change(self, replica: Replica, now: int) -> None:
+        """A log with compaction has changed."""
         if replica.log not in self._logs:
             self._logs[replica.log] = _Progress(replica.key, replica.partition.name)
-        if self._look_at is None:
-            self._look_at = now + self._config.cleaner_interval_ms
+        if self._check_at is None:
+            self._check_at = now + self._config.cleaner_interval_ms
 
     def next_deadline(self) -> int | None:
-        return self._look_at if self._pass is None else self._step_at
+        return self._check_at if self._pass is None else self._step_at
 
     def tick(self, now: int) -> None:
-        if self._pass is None and self._look_at is not None and now >= self._look_at:
+        if self._pass is None and self._check_at is not None and now >= self._check_at:
             self._begin(now)
         if self._pass is not None and self._step_at is not None and now >= self._step_at:
             self._step(self._pass, now)
@@ -59,8 +59,8 @@ class Cleaner:
         return self._config.wall_offset_ms
 
     def _begin(self, now: int) -> None:
-        self._forget_others()
-        self._look_at = now + self._config.cleaner_interval_ms if self._logs else None
+        self._forget_stale()
+        self._check_at = now + self._config.cleaner_interval_ms if self._logs else None
         wall = now + self._wall_offset
         ranked = [(compaction.urgency(log, it.first_dirty(log), wall), log) for log, it in self._logs.items()]
         urgent, log = max(ranked, key=lambda pair: pair[0], default=(0.0, None))
@@ -69,8 +69,8 @@ class Cleaner:
             self._pass = Compaction(log, first_dirty, wall, self._config.cleaner_max_keys)
             self._step_at = now
 
-    def _forget_others(self) -> None:
-        """T7: logs that are gone, and logs that are not compacted any more."""
+    def _forget_stale(self) -> None:
+        """T7: logs that were deleted, and those that are no longer compacted."""
         logs = self._log_store.logs
         for log in [log for log, it in self._logs.items() if logs.get(it.key) is not log or not log.config.compacts]:
             del self._logs[log]
@@ -92,7 +92,7 @@ class Cleaner:
 
     def _finish(self, work: Compaction, now: int) -> None:
         self._pass = self._step_at = None
-        self._look_at = now + (self._config.cleaner_interval_ms if work.aborted else 0)  # the next one may be waiting
+        self._check_at = now + (self._config.cleaner_interval_ms if work.aborted else 0)  # another log may be waiting
         it = self._logs[work.log]
         if work.damaged_at is not None and self._on_damage is not None:
             self._on_damage(it.key, work.damaged_at, now)
@@ -108,7 +108,7 @@ class Cleaner:
 
 
 class _Progress:
-    """How far one log is clean; nothing is known of a log that was cut since."""
+    """How far one log is clean; unknown after a truncation."""
 
     __slots__ = ("_clean_to", "_truncation_count", "key", "name")
 

@@ -1,4 +1,4 @@
-"""What a broker's replicas may know of the cluster: the committed image, and this uptime's own epoch."""
+"""What a broker's replicas may know of the cluster: the committed image, and this incarnation's epoch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from insync.wire import compression
 
 
 class NodeClusterView:
-    """The ClusterView of `replication`, read from the image at the moment of asking."""
+    """The ClusterView of `replication`; every call reads the current image."""
 
     def __init__(
         self, broker_id: int, image: Callable[[], Image], lifecycle: Lifecycle, controller_id: Callable[[], int]
@@ -59,16 +59,16 @@ class NodeClusterView:
         return self._image().topic_ids.get(name)
 
     def min_insync_replicas(self, topic: str) -> int:
-        found = self._min_isr.get(topic)
-        if found is None:
-            found = self._min_isr[topic] = self._image().min_isr(topic)
-        return found
+        min_isr = self._min_isr.get(topic)
+        if min_isr is None:
+            min_isr = self._min_isr[topic] = self._image().min_isr(topic)
+        return min_isr
 
     def log_config(self, topic: str) -> LogConfig:
-        found = self._log_configs.get(topic)
-        if found is None:
-            found = self._log_configs[topic] = _log_config(self._image(), topic, self._broker_id)
-        return found
+        config = self._log_configs.get(topic)
+        if config is None:
+            config = self._log_configs[topic] = _log_config(self._image(), topic, self._broker_id)
+        return config
 
     @property
     def throttle_rates(self) -> ThrottleRates:
@@ -77,10 +77,10 @@ class NodeClusterView:
         return self._rates
 
     def throttle(self, topic: str) -> TopicThrottle:
-        found = self._throttles.get(topic)
-        if found is None:
-            found = self._throttles[topic] = _throttle(self._image(), topic, self._broker_id)
-        return found
+        throttle = self._throttles.get(topic)
+        if throttle is None:
+            throttle = self._throttles[topic] = _throttle(self._image(), topic, self._broker_id)
+        return throttle
 
     def configs_changed(self) -> None:
         self._log_configs.clear()
@@ -123,7 +123,7 @@ def _log_config(image: Image, topic: str, broker_id: int) -> LogConfig:
     longest_lag = number("max.compaction.lag.ms")
     return LogConfig(
         segment_bytes=number("segment.bytes"),
-        # Only closed segments are compacted, so none may grow for longer than a record may wait for it.
+        # Only closed segments are compacted, so a segment must close before its records exceed the longest lag.
         segment_ms=min(number("segment.ms"), longest_lag) if COMPACT in policy else number("segment.ms"),
         index_interval_bytes=number("index.interval.bytes"),
         retention_ms=number("retention.ms"),

@@ -1,6 +1,6 @@
-"""One node's settings: who it is, whom it votes with, and the settings of its parts.
+"""The settings of one node: its identity, its voters, and the settings of its components.
 
-The parts' own dataclasses carry Kafka's defaults; this one only composes them.
+The components' own dataclasses have Kafka's defaults; this one composes them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ BROKER = "broker"
 CONTROLLER = "controller"
 
 UNKNOWN, BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = range(8)
-"""Kafka's numbers of the types of configs."""
+"""Kafka's numbers for the types of configs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticConfig:
-    """A config of this node that cannot change while it runs, for those who ask."""
+    """A config that cannot change while the node runs, as DescribeConfigs lists it."""
 
     name: str
     kind: int
@@ -43,7 +43,7 @@ class NodeConfig:
     rack: str | None = None
     endpoints: tuple[Endpoint, ...] = ()
     incarnation_id: UUID | None = None
-    """Of this uptime as a broker; None: a random one."""
+    """None: a random one."""
 
     heartbeat_interval_ms: int = 2_000
     registration_retry_ms: int = 500
@@ -56,32 +56,32 @@ class NodeConfig:
     retention_check_interval_ms: int = 300_000
     flush_check_interval_ms: int = 1_000
     cleaner_interval_ms: int = 15_000
-    """How often a broker looks for a log that is worth compacting."""
+    """How often a broker checks for a log that is worth compacting."""
     cleaner_step_ms: int = 10
     cleaner_step_bytes: int = 1 << 16
-    """A compaction under way looks at so many bytes, so often: it shares the thread with everything else."""
+    """A running compaction processes this many bytes per step: it shares the thread with everything else."""
     cleaner_max_keys: int = 250_000
     scrub_bytes_per_second: int = 8 << 20
-    """D6: how fast the logs are read in search of damaged batches; 0: never."""
+    """D6: the rate at which logs are read to find damaged batches; 0: never."""
     scrub_interval_ms: int = 3_600_000
-    """From the start of one pass over all logs to the start of the next, at least."""
+    """The minimum time from the start of one pass over all logs to the start of the next."""
     metadata_snapshot_records: int = 20_000
     metadata_apply_records: int = 500
     """Committed metadata records that one step applies, or encodes for a snapshot."""
 
     auto_create_topics: bool = True
-    """Topics that clients ask for and that do not exist are made, unless the client says not to."""
+    """Create missing topics that clients ask for, unless the request forbids it."""
     log_dir: str = "data"
-    """Where the logs are, as people who ask are told."""
+    """The log directory as DescribeLogDirs and DescribeConfigs report it."""
 
     static_configs: tuple[StaticConfig, ...] = ()
-    """What DescribeConfigs tells of the properties file and the defaults, beyond the configs of topics."""
+    """What DescribeConfigs lists of the properties file and the defaults, besides the configs of topics."""
 
     wall_offset_ms: int = 0
     """Wall-clock milliseconds = monotonic `now` + this; record timestamps and retention use it."""
 
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
-    """Topic configs for topics and clusters that set none, under the broker's names."""
+    """Defaults of topic configs, under the broker's names."""
 
     quorum: QuorumConfig = field(default_factory=QuorumConfig)
     controller: ControllerConfig

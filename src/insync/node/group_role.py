@@ -1,10 +1,10 @@
-"""The broker's part in consumer groups: the offsets topic, and which of its partitions are coordinated here.
+"""The broker's part in consumer groups: the offsets topic, and which of its partitions this broker coordinates.
 
-A broker coordinates the groups of the partitions that it leads. In every leader epoch it reads the partition again from
-its log (G1), a piece at a time so that other work goes on. It does so also if it led the epoch before: it may have been
-deposed and elected again between two metadata updates. It begins once everything that the last leader may have
-acknowledged is known to be committed (the high watermark has reached the start of this leader's epoch): nothing that a
-client is answered about a group can be lost again.
+A broker coordinates the groups of the partitions that it leads. In every leader epoch it loads the partition again from
+its log (G1), a piece at a time so that other work goes on. It does so even if it led the previous epoch: it may have
+been deposed and elected again between two metadata updates. It starts once everything that the last leader may have
+acknowledged is known to be committed (the high watermark has reached the start of this leader's epoch): no answer about
+a group can be lost later.
 
 Notes: see `insync.groups`; offsets_topic_failed(error).
 """
@@ -24,7 +24,7 @@ from insync.node.controller_apis import CREATE_TOPICS
 from insync.node.forwarding import Forwarding
 from insync.replication.leader import Leader, leader_of
 from insync.replication.manager import ReplicaManager
-from insync.sansio import Message, Outbox
+from insync.sansio import Outbox
 from insync.storage import verification
 from insync.storage.damage import CorruptSegmentError
 from insync.wire import batch
@@ -75,7 +75,7 @@ class GroupRole:
         on_committed: Callable[[int], None],
         now: int,
     ) -> None:
-        """The coordinator's `OffsetsLog`. G1: what was decided in one epoch is not written in another."""
+        """The coordinator's `OffsetsLog`. G1: a decision of one epoch is not written in another."""
         leader = self._leader(partition)
         if self._topic_id is None or leader is None or leader.epoch != epoch:
             on_done(ErrorCode.not_leader_or_follower, -1, now)
@@ -98,14 +98,14 @@ class GroupRole:
         image = self._image()
         topic_id = image.complete_topic(OFFSETS_TOPIC)
         if topic_id != self._topic_id:
-            self._let_go(tuple(self.coordinator.shards))
+            self._unload(tuple(self.coordinator.shards))
             self._topic_id = topic_id
         if topic_id is None:
             return
         self.coordinator.partitions = len(image.partitions[topic_id])
         leaders = {index: self._leader(index) for index in image.partitions[topic_id]}
         epochs = {index: leader.epoch for index, leader in leaders.items() if leader is not None}
-        self._let_go(tuple(index for index in self.coordinator.shards if index not in epochs))
+        self._unload(tuple(index for index in self.coordinator.shards if index not in epochs))
         for index, epoch in epochs.items():
             shard = self.coordinator.shards.get(index)
             if shard is None or shard.epoch != epoch:
@@ -113,7 +113,7 @@ class GroupRole:
                 self._loading[index] = 0
                 self._load_at = now
 
-    def _let_go(self, partitions: tuple[int, ...]) -> None:
+    def _unload(self, partitions: tuple[int, ...]) -> None:
         for index in partitions:
             self._loading.pop(index, None)
             self.coordinator.unload(index)
@@ -137,7 +137,7 @@ class GroupRole:
         return min(deadline, self._load_at)
 
     def _load(self, now: int) -> None:
-        """So many bytes and no more; the rest has its turn at once, or soon if all of it waits to be committed."""
+        """Load a limited number of bytes. The rest is due at once, or soon if all of it waits to be committed."""
         budget = self._config.load_step_bytes
         for index in list(self._loading):
             leader = self._leader(index)
@@ -153,7 +153,7 @@ class GroupRole:
         at, end = max(self._loading[index], log.log_start), log.hwm
         data = self._read_sound(leader, at, max_bytes, end, now) if at < end else b""
         if data is None:
-            return 0  # D6: it is damaged; this broker soon leads it no more, or has repaired it
+            return 0  # D6: it is damaged; soon this broker has repaired it or no longer leads it
         reached = end if not data else self._replay(index, data, at, end)
         self._loading[index] = reached
         if reached >= end:
@@ -162,7 +162,7 @@ class GroupRole:
         return len(data)
 
     def _read_sound(self, leader: Leader, at: int, max_bytes: int, end: int, now: int) -> bytes | None:
-        """D6: offsets and groups are not restored from damaged batches; None if that is what comes next."""
+        """D6: offsets and groups are not restored from damaged batches; None if the next batch is damaged."""
         replica, log = leader.replica, leader.replica.log
         if log.damage.at(at) is not None:
             return None
@@ -182,36 +182,37 @@ class GroupRole:
             if header.is_control:
                 continue
             try:
-                found = list(batch.records(data, pos))
-            except MalformedBatchError as why:
-                self._out.note("group_record_unreadable", partition=index, offset=header.base_offset, why=str(why))
+                records = list(batch.records(data, pos))
+            except MalformedBatchError as error:
+                self._out.note("group_record_unreadable", partition=index, offset=header.base_offset, why=str(error))
                 continue
-            for record in found:
+            for record in records:
                 if at <= record.offset < end:
                     self.coordinator.replay(index, record)
         return reached
 
     # --- the offsets topic -------------------------------------------------------------------------------------------
 
-    def find(self, request: Message, token: int, now: int) -> None:
+    def find_coordinators(self, request: find_coordinator.FindCoordinatorRequest, token: int, now: int) -> None:
         if request.key_type == GROUP_KEYS:
             self._create_topic(now)
-        found = tuple(self._find(request.key_type, key) for key in request.coordinator_keys)
-        self._out.reply(token, find_coordinator.FindCoordinatorResponse(throttle_time=NO_DURATION, coordinators=found))
+        coordinators = tuple(self._find_coordinator(request.key_type, key) for key in request.coordinator_keys)
+        answer = find_coordinator.FindCoordinatorResponse(throttle_time=NO_DURATION, coordinators=coordinators)
+        self._out.reply(token, answer)
 
-    def _find(self, key_type: int, key: str) -> Message:
+    def _find_coordinator(self, key_type: int, key: str) -> find_coordinator.Coordinator:
         if key_type == TRANSACTION_KEYS:
-            return _nobody(key, ErrorCode.transactional_id_authorization_failed)
+            return _no_coordinator(key, ErrorCode.transactional_id_authorization_failed)
         if key_type != GROUP_KEYS:
-            return _nobody(key, ErrorCode.invalid_request)
+            return _no_coordinator(key, ErrorCode.invalid_request)
         image = self._image()
         topic_id = image.complete_topic(OFFSETS_TOPIC)
         if topic_id is None:
-            return _nobody(key, ErrorCode.coordinator_not_available)
+            return _no_coordinator(key, ErrorCode.coordinator_not_available)
         partitions = image.partitions[topic_id]
         broker = image.brokers.get(partitions[partition_for(key, len(partitions))].leader)
         if broker is None or broker.fenced or not broker.endpoints:
-            return _nobody(key, ErrorCode.coordinator_not_available)
+            return _no_coordinator(key, ErrorCode.coordinator_not_available)
         endpoint = broker.endpoints[0]
         return find_coordinator.Coordinator(
             key=key,
@@ -223,16 +224,16 @@ class GroupRole:
         )
 
     def _create_topic(self, now: int) -> None:
-        """On the first question; who asked is told to come back. Two brokers may both ask: the second is told so."""
+        """On the first request, whose client retries. If two brokers ask, the second gets TOPIC_ALREADY_EXISTS."""
         image = self._image()
         alive = sum(not broker.fenced for broker in image.brokers.values())
         if self._creating or OFFSETS_TOPIC in image.topic_ids or not alive:
             return
         self._creating = True
-        request = self._creation(min(self._config.offsets_topic_replication_factor, alive))
-        self._forwarding.ask(CREATE_TOPICS, request, self._created, now)
+        request = self._creation_request(min(self._config.offsets_topic_replication_factor, alive))
+        self._forwarding.ask(CREATE_TOPICS, request, self._on_created, now)
 
-    def _creation(self, replication_factor: int) -> Message:
+    def _creation_request(self, replication_factor: int) -> create_topics.CreateTopicsRequest:
         settings = {"cleanup.policy": "compact", "segment.bytes": str(self._config.offsets_topic_segment_bytes)}
         topic = create_topics.CreatableTopic(
             name=OFFSETS_TOPIC,
@@ -243,7 +244,7 @@ class GroupRole:
         )
         return create_topics.CreateTopicsRequest(topics=(topic,), timeout=ms(30_000), validate_only=False)
 
-    def _created(self, response: Message, now: int) -> None:
+    def _on_created(self, response: create_topics.CreateTopicsResponse, now: int) -> None:
         self._creating = False
         error = response.topics[0].error_code
         if error not in (ErrorCode.none, ErrorCode.topic_already_exists):
@@ -251,9 +252,9 @@ class GroupRole:
 
 
 def may_load(leader: Leader) -> bool:
-    """Safeguard: a record below the start of this epoch counts once it is committed under this leader."""
+    """A record below the start of this epoch counts once it is committed under this leader."""
     return leader.knows_true_hwm()
 
 
-def _nobody(key: str, error: ErrorCode) -> Message:
+def _no_coordinator(key: str, error: ErrorCode) -> find_coordinator.Coordinator:
     return find_coordinator.Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=None)

@@ -1,11 +1,11 @@
-"""Committed metadata, applied in log order and handed to the replicas as merged results (Q6, Q7).
+"""Applies committed metadata to the image in log order, and merges it into results for the replicas (Q6, Q7).
 
-A broker keeps the metadata log on disk and continues from it. Its replicas take up their roles only once the broker has
-seen its own registration (B3): by then it has been fenced out of whatever its last uptime led.
+A broker keeps the metadata log on disk and continues from it. Its replicas act on it only once the broker has seen its
+own registration (B3): by then its last incarnation is fenced from everything that it led.
 
-No step applies more than `apply_records` records, encodes more of them for a snapshot, or decodes more of one. What
-reads the image in between sees a prefix of the log; the records of a change are ordered so that every prefix is valid
-(`controller.decision`). A snapshot that is being loaded replaces the image when it is whole.
+No step applies, encodes for a snapshot, or decodes from one more than `apply_records` records. In between, readers see
+the image of a prefix of the log; the records of a change are ordered so that every prefix is valid
+(`controller.decision`). A snapshot that is being loaded replaces the image when it is complete.
 """
 
 from __future__ import annotations
@@ -39,29 +39,29 @@ class MetadataLoader:
         self.applied = 0  # offset of the next record to apply
         self._node_id = node_id
         self._snapshot_records = snapshot_records
-        self.fresh = False  # a snapshot was loaded and nobody has looked yet
+        self._snapshot_loaded = False  # since the last `catch_up`
         self._forgotten: list[PartitionKey] = []  # partitions that a loaded snapshot no longer has
         self._last_epoch = 0
         self._snapshot_at = 0
         self._read_to = 0  # where `_reader` ends
 
     def load_snapshot(self, payloads: Iterable[bytes], offset: int, epoch: int) -> None:
-        """Q6: the state as of `offset` replaces whatever this node had, once `catch_up` has decoded it."""
+        """Q6: the state as of `offset` replaces the image once `catch_up` has decoded it."""
         self._loading = _Loading(Image(self.image.defaults), iter(payloads), offset, epoch)
         self._reader = None
         self._writing = None
 
     def has_more(self, quorum: Quorum) -> bool:
-        """Whether another step has something to apply, or to encode."""
+        """True if there is more to apply, load or encode."""
         return self.applied < quorum.hwm or self._loading is not None or self._writing is not None
 
     def catch_up(self, quorum: Quorum) -> bool:
-        """Apply what is committed, in order (Q7), or a part of it. True if there is news, a snapshot's included."""
+        """Apply what is committed, in order (Q7), or a part of it. True if the image changed, also by a snapshot."""
         if self._loading is not None and not self._load(self._apply_records):
             return False
-        fresh, self.fresh = self.fresh, False
+        snapshot_loaded, self._snapshot_loaded = self._snapshot_loaded, False
         if quorum.hwm <= self.applied:
-            return fresh
+            return snapshot_loaded
         if self._reader is None:
             self._reader = quorum.read_committed(self.applied, quorum.hwm)
             self._read_to = quorum.hwm
@@ -77,7 +77,7 @@ class MetadataLoader:
         return True
 
     def finish_loading(self) -> None:
-        """Before a node serves, nothing is kept waiting."""
+        """Load the rest of a snapshot at once, before the node serves."""
         if self._loading is not None:
             self._load(None)
 
@@ -96,12 +96,12 @@ class MetadataLoader:
         self.image.snapshot_end = loading.offset - 1
         self._forgotten += [p.key for p in before.partitions_of(self._node_id) if self.image.partition(p.key) is None]
         self.applied, self._last_epoch, self._snapshot_at = loading.offset, loading.epoch, loading.offset
-        self.fresh = True
+        self._snapshot_loaded = True
         return True
 
     def maybe_snapshot(self, quorum: Quorum) -> None:
-        """Q6: a snapshot now and then bounds what a restart or a newcomer must replay. It is taken of a copy, which
-        shares all partitions with the image, and is written when all of it is encoded."""
+        """Q6: snapshots bound what a restart or a new node must replay. One is taken of a copy, which shares all
+        partitions with the image, and is written when all of it is encoded."""
         if self._writing is None:
             due = self.applied - self._snapshot_at >= self._snapshot_records
             if not due or self.applied != quorum.hwm or self._loading is not None:
@@ -118,8 +118,8 @@ class MetadataLoader:
             self._writing = None
             quorum.write_snapshot(builder)
 
-    def merged(self, changes: Changes) -> tuple[list[Partition], list[PartitionKey]]:
-        """Q7: of everything that happened to a partition, only where it stands now; and what is no longer here."""
+    def merge_changes(self, changes: Changes) -> tuple[list[Partition], list[PartitionKey]]:
+        """Q7: the latest state of the changed partitions of this broker, and the keys of those that it lost."""
         mine: list[Partition] = []
         gone = list(changes.deleted)
         for key in changes.partitions:
@@ -131,17 +131,17 @@ class MetadataLoader:
         return mine, gone
 
     def take_forgotten(self) -> list[PartitionKey]:
-        """Replicas of this broker that a loaded snapshot no longer has: whether they were deleted, it does not say."""
+        """Replicas of this broker that a loaded snapshot lacks, without saying that they were deleted."""
         forgotten, self._forgotten = self._forgotten, []
         return forgotten
 
-    def assigned(self) -> list[Partition]:
+    def list_assigned(self) -> list[Partition]:
         """Every partition with a replica on this broker."""
         return list(self.image.partitions_of(self._node_id))
 
 
 class _Loading:
-    """A snapshot that is not the image yet."""
+    """A snapshot that has not replaced the image yet."""
 
     __slots__ = ("epoch", "image", "offset", "payloads")
 

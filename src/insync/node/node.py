@@ -1,8 +1,8 @@
 """One process of the cluster, sans-IO: a broker, a controller, or both.
 
-`step(event, now)` routes an event to the part that it concerns, lets committed metadata take effect, and returns the
-effects. Parts do not call into one another within an event: the quorum only moves its high watermark or its leader, and
-`_settle` acts on that once the event itself has been dealt with.
+`step(event, now)` routes an event to the component that it concerns, applies committed metadata, and returns the
+effects. Components do not call each other within an event: the quorum only moves its high watermark or its leader, and
+`_follow_quorum` acts on that after the event.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from insync.wire.messages import metadata
 from insync.wire.types import METADATA_TOPIC_ID
 
 LATE_MS = 100
-"""A timer that fires later than this was held up."""
+"""A timer that fires later than this shows that the node was stalled."""
 
 
 class Node:
@@ -57,15 +57,15 @@ class Node:
         self.stopped = False
         self.halted = False  # stopped, and not cleanly
         self.described_topics: dict[UUID, metadata.MetadataResponseTopic] = {}
-        self._leader = (-1, -1)  # (epoch, id) of the quorum's leader when last looked at
-        self._due: int | None = None  # the deadline that a driver was last told
+        self._leader = (-1, -1)  # (epoch, id) of the quorum's leader that the node last acted on
+        self._due: int | None = None  # the deadline that `next_deadline` last returned
         self._ticked_at = now
         self._stepped_at = now
-        self._marks: tuple[object, ...] = ()  # of the quorum, when it was last followed
+        self._change_token: tuple[object, ...] = ()  # of the quorum, when the node last acted on it
         self.metadata_loader = MetadataLoader(
             config.node_id, config.metadata_snapshot_records, config.topic_defaults, config.metadata_apply_records
         )
-        self._apply_at: int | None = None  # committed metadata is left to be applied
+        self._apply_at: int | None = None  # when committed metadata remains to be applied
         log = open_log(disk, METADATA_DIRECTORY, topic_id=METADATA_TOPIC_ID, config=LogConfig(retention_ms=-1))
         self.quorum = Quorum(
             node_id=config.node_id,
@@ -90,12 +90,15 @@ class Node:
             else None
         )
 
-    # --- what a driver does with a node ------------------------------------------------------------------------------
+    # --- for drivers --------------------------------------------------------------------------------------------------
 
     def start(self, now: int) -> list[Effect]:
         self.quorum.start(now)
         self.metadata_loader.finish_loading()
-        self._leader = (self.quorum.epoch, self.quorum.leader_id)  # known from before: it is no change of controller
+        self._leader = (
+            self.quorum.epoch,
+            self.quorum.leader_id,
+        )  # from before the restart: no change
         if self.broker_role:
             self.broker_role.lifecycle.start(now)
         self._tick(now)
@@ -111,7 +114,7 @@ class Node:
             return self._halt(error)
 
     def next_deadline(self) -> int | None:
-        """Asked after every step by every driver."""
+        """Drivers call it after every step."""
         first = self.quorum.next_deadline()
         if self._apply_at is not None and (first is None or self._apply_at < first):
             first = self._apply_at
@@ -125,7 +128,7 @@ class Node:
         self._due = first
         return first
 
-    # --- what people and checkers look at ----------------------------------------------------------------------------
+    # --- for observers -----------------------------------------------------------------------------------------------
 
     @property
     def image(self) -> Image:
@@ -143,17 +146,17 @@ class Node:
     def broker_epoch(self) -> int:
         return self.broker_role.lifecycle.broker_epoch if self.broker_role else -1
 
-    # --- what the quorum tells ---------------------------------------------------------------------------------------
+    # --- callbacks of the quorum -------------------------------------------------------------------------------------
 
     def on_leader(self, epoch: int, leader_id: int, now: int) -> None:
-        """Acted on in `_settle`, which compares what it last saw."""
+        """`_follow_quorum` acts on it."""
 
     def on_committed(self, hwm: int, now: int) -> None:
-        """Acted on in `_settle`, which compares what it last applied."""
+        """`_follow_quorum` acts on it."""
 
     def on_snapshot(self, payloads: list[bytes], offset: int, epoch: int, now: int) -> None:
         self.metadata_loader.load_snapshot(payloads, offset, epoch)
-        self._marks = ()
+        self._change_token = ()
 
     # --- routing -----------------------------------------------------------------------------------------------------
 
@@ -212,16 +215,16 @@ class Node:
             self._stop_cleanly(now)
 
     def _tick(self, now: int) -> None:
-        self._excuse_others(now)
+        self._check_for_stall(now)
         self.quorum.tick(now)
         if self.controller_role:
             self.controller_role.tick(now)
         if self.broker_role:
             self.broker_role.tick(now)
 
-    def _excuse_others(self, now: int) -> None:
-        """A timer that fires late tells of this node: it was paused, or kept from running. What others sent meanwhile
-        may be unread, and what they are about to send depends on answers that this node owes them (I1, B4)."""
+    def _check_for_stall(self, now: int) -> None:
+        """A timer that fires late shows that this node did not run. That must not count against others: their messages
+        may be unread, or wait for answers that this node owes them (I1, B4)."""
         late_ms = 0 if self._due is None else min(now - self._due, now - self._ticked_at)
         self._ticked_at = now
         if late_ms > LATE_MS:
@@ -234,33 +237,33 @@ class Node:
 
     def _finish(self, now: int) -> list[Effect]:
         self._stepped_at = now
-        self._settle(now)
+        self._follow_quorum(now)
         if self.broker_role:
             replicas = self.broker_role.replicas
             self.changed = list(replicas.changed)
             replicas.changed.clear()
             if self.changed:
-                self.broker_role.background_tasks.changed(self.changed, now)
+                self.broker_role.background_tasks.on_replicas_changed(self.changed, now)
                 self.broker_role.replicas_changed(self.changed)
-            if self.broker_role.finished and not self.stopped:
+            if self.broker_role.has_stopped and not self.stopped:
                 self._stop_cleanly(now)
         refusal = self.quorum.cluster_mismatch or (self.broker_role.lifecycle.refusal if self.broker_role else "")
         if refusal and not self.stopped:
             return self._stop_refused(refusal)
         return self.out.drain()
 
-    def _settle(self, now: int) -> None:
-        """Most events leave the quorum as it was."""
-        marks = self.quorum.change_token()
-        if marks != self._marks or self._apply_at is not None:
-            self._marks = marks
-            self._follow_quorum(now)
+    def _follow_quorum(self, now: int) -> None:
+        """Act on changes of the quorum; most events leave it as it was."""
+        token = self.quorum.change_token()
+        if token != self._change_token or self._apply_at is not None:
+            self._change_token = token
+            self._apply_quorum_changes(now)
             self._apply_at = now if self.metadata_loader.has_more(self.quorum) else None
         if self.broker_role:
-            self.broker_role.publish_first(now)
+            self.broker_role.apply_first_assignments(now)
 
-    def _follow_quorum(self, now: int) -> None:
-        """Let what the quorum decided take effect: first who leads, then what is committed (Q2), a part per step."""
+    def _apply_quorum_changes(self, now: int) -> None:
+        """First the leader, then what is committed (Q2), a part per step."""
         quorum, role, broker = self.quorum, self.controller_role, self.broker_role
         if role:
             role.step_down_if_deposed()
@@ -289,13 +292,13 @@ class Node:
         self.out.stop(clean=True, reason="controlled shutdown")
 
     def _stop_refused(self, reason: str) -> list[Effect]:
-        """B9: this node is not what its directory says. It leaves no clean-shutdown file."""
+        """B9: this node's identity does not match its directory. It leaves no clean-shutdown file."""
         self.stopped = self.halted = True
         self.out.drain()
         return [Stop(clean=False, reason=reason, permanent=True)]
 
     def _halt(self, error: OSError) -> list[Effect]:
-        """A disk that fails ends the node, and nothing that this step meant to say is said."""
+        """A failed disk stops the node, and the effects of this step are dropped."""
         self.stopped = self.halted = True
         self.out.drain()
         return [Stop(clean=False, reason=f"disk failed: {error}", error=error)]

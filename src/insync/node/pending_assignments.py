@@ -1,8 +1,8 @@
-"""Roles that metadata assigns and that the replicas have not taken up yet (Q7).
+"""Assignments in the metadata that the replicas have not applied yet (Q7).
 
-A topic of thousands of partitions, or the failure of a broker that led thousands, is one change of the metadata. Acting
-on all of it in one step would keep a node from its heartbeats and from the quorum for longer than others wait. So roles
-are taken up some at a time, and of a partition that changes again meanwhile, only where it stands then counts.
+A topic with thousands of partitions, or the failure of a broker that led thousands, is one change of the metadata.
+Applying all of it in one step would hold up heartbeats and the quorum beyond their timeouts. So a few assignments are
+applied per step, and of a partition that changes again meanwhile only the latest state counts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import islice
 from insync.metadata.partition import Partition, PartitionKey
 
 STEP = 16
-"""Roles taken up in one step. Making a log's directory and files takes longest: a millisecond or two on a busy disk."""
+"""Assignments per step. Creating a log's directory and files takes longest: one or two ms on a busy disk."""
 
 
 class PendingAssignments:
@@ -29,8 +29,8 @@ class PendingAssignments:
     def add(
         self, partitions: Iterable[Partition], gone: Iterable[PartitionKey], forgotten: Iterable[PartitionKey] = ()
     ) -> None:
-        """What is not here any more goes first: it may have the name of something new. `forgotten`: nothing says that
-        it was deleted (B9)."""
+        """What is gone is handled first: a new topic may have its name. `forgotten`: the metadata does not have it, and
+        does not record its deletion either (B9)."""
         for key in gone:
             self._waiting[key] = None
             self._forgotten.pop(key, None)
@@ -42,7 +42,7 @@ class PendingAssignments:
             self._forgotten.pop(partition.key, None)
 
     def take(self) -> tuple[list[Partition], list[PartitionKey], list[PartitionKey]]:
-        """The oldest: roles to be taken up, replicas to be deleted, and replicas to be set aside."""
+        """The oldest: assignments to apply, replicas to delete, and replicas to set aside."""
         partitions: list[Partition] = []
         gone: list[PartitionKey] = []
         forgotten: list[PartitionKey] = []

@@ -1,8 +1,8 @@
-"""Reading all committed batches from time to time, slowly, to find those that changed on disk (D6).
+"""Reads all committed batches from time to time, slowly, to find those that changed on disk (D6).
 
 One log after the other, one segment after the other, a piece at a time: each piece is read and verified off the event
-loop, and the next one waits so long that the rate is not exceeded. How far a pass has come is not stored; after a
-restart it begins again. A pass over little data ends soon, and the next one waits for its time.
+loop, and the next one waits long enough to keep the configured rate. The position of a pass is not stored; after a
+restart it starts again. A pass over little data ends early, and the next one starts after the interval.
 
 Notes: scrub_completed(logs, bytes, took_ms).
 """
@@ -18,11 +18,11 @@ from insync.storage.segment import Segment
 from insync.storage.verification import Verification
 
 STEP_BYTES = 1 << 18
-"""A job is short, since it shares the interpreter with the event loop."""
+"""Jobs are short because they share the interpreter with the event loop."""
 FIRST_PASS_MS = 60_000
-"""After the start: a node that is restarted often verifies its logs all the same."""
+"""After the start, so that a node that restarts often verifies its logs too."""
 MAX_SKIPPED = 500
-"""Logs with nothing to verify that one step may pass over."""
+"""Logs without anything to verify that one step may skip."""
 
 
 class Scrubber:
@@ -37,11 +37,11 @@ class Scrubber:
         self._started_at = now
         self._logs = 0
         self._pass_bytes = 0
-        self._place = _Place()
+        self._position = _Position()
         self.passes = 0
         self.bytes = 0
         self.completed_at_ms = 0
-        """When the last whole pass ended, by the wall clock; 0: none did in this uptime."""
+        """When the last complete pass ended, by the wall clock; 0: none in this incarnation."""
 
     def next_deadline(self) -> int | None:
         return self._due
@@ -58,19 +58,19 @@ class Scrubber:
         self._started_at = now
         self._logs = len(self._to_do)
         self._pass_bytes = 0
-        self._place = _Place()
+        self._position = _Position()
 
     def _step(self, now: int) -> None:
         """Verify the next piece, or end the pass."""
         skipped = 0
         while self._to_do and skipped < MAX_SKIPPED:
             replica = self._replicas.replicas.get(self._to_do[-1])
-            segment = None if replica is None else self._place.next_segment(replica)
+            segment = None if replica is None else self._position.next_segment(replica)
             if replica is not None and segment is not None:
                 self._verify(replica, segment)
                 return
             self._to_do.pop()
-            self._place = _Place()
+            self._position = _Position()
             skipped += 1
         if self._to_do:
             self._due = now
@@ -78,7 +78,7 @@ class Scrubber:
             self._end(now)
 
     def _verify(self, replica: Replica, segment: Segment) -> None:
-        place, log = self._place, replica.log
+        place, log = self._position, replica.log
         work = Verification(
             log,
             segment,
@@ -95,9 +95,9 @@ class Scrubber:
         self._pass_bytes += work.cost
         self._due = now + work.cost * 1_000 // self._rate
         if not work.is_current():
-            self._place.restart_segment()
+            self._position.restart_segment()
         else:
-            self._place.passed(work)
+            self._position.passed(work)
             work.mark_verified()
             if self._replicas.replicas.get(replica.key) is replica and (work.damaged or work.index_is_wrong):
                 offset = work.damaged[0].start_offset if work.damaged else work.segment.base
@@ -113,7 +113,7 @@ class Scrubber:
             self._out.note("scrub_completed", logs=self._logs, bytes=self._pass_bytes, took_ms=took)
 
 
-class _Place:
+class _Position:
     """How far one log is verified."""
 
     __slots__ = ("_base", "expected", "position")

@@ -1,7 +1,7 @@
-"""auto.create.topics.enable: a topic that a client asks for and nobody made is asked of the controller, once.
+"""auto.create.topics.enable: asks the controller, once, to create a topic that a client asked for and is missing.
 
-The client is told that the topic is unknown and asks again; by then it is there. Topics of the brokers themselves are
-made by whoever needs them, with their own settings.
+The client gets an unknown topic and asks again; by then the topic exists. The brokers' internal topics are created by
+the code that needs them, with their own settings.
 
 Notes: topic_auto_create(topic, error).
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from insync.metadata import topic_names
 from insync.node.controller_apis import CREATE_TOPICS
 from insync.node.forwarding import Forwarding
-from insync.sansio import Message, Outbox
+from insync.sansio import Outbox
 from insync.wire.messages import create_topics as api
 from insync.wire.types import ms
 
@@ -29,9 +29,9 @@ class TopicCreation:
         self._out = out
         self._waiting: dict[str, None] = {}
 
-    def wanted(self, names: list[str], now: int) -> None:
-        """None of these exists."""
-        fresh = [name for name in names if self._creatable(name)][: MAX_WAITING - len(self._waiting)]
+    def create_missing(self, names: list[str], now: int) -> None:
+        """`names`: of topics that do not exist."""
+        fresh = [name for name in names if self._can_create(name)][: MAX_WAITING - len(self._waiting)]
         if not self._enabled or not fresh:
             return
         self._waiting.update(dict.fromkeys(fresh))
@@ -45,12 +45,12 @@ class TopicCreation:
             timeout=ms(self._timeout),
             validate_only=False,
         )
-        self._forwarding.ask(CREATE_TOPICS, request, self._answered, now)
+        self._forwarding.ask(CREATE_TOPICS, request, self._on_answer, now)
 
-    def _creatable(self, name: str) -> bool:
+    def _can_create(self, name: str) -> bool:
         return topic_names.is_valid(name) and not topic_names.is_internal(name) and name not in self._waiting
 
-    def _answered(self, answer: Message, now: int) -> None:
+    def _on_answer(self, answer: api.CreateTopicsResponse, now: int) -> None:
         for topic in answer.topics:
             self._waiting.pop(topic.name, None)
             self._out.note("topic_auto_create", topic=topic.name, error=topic.error_code.name)

@@ -1,20 +1,18 @@
-"""The names and ids of topics as a node's image has them, for the edge."""
+"""Names and ids of topics in a node's image, for the version translator."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
-if TYPE_CHECKING:
-    from insync.node.node import Node
+from insync.node.node_view import NodeView
 
 
 class NodeTopicNames:
-    """Looks through the node each time: loading a snapshot replaces its image."""
+    """Reads the node's image on every call: loading a snapshot replaces it."""
 
     __slots__ = ("_node",)
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: NodeView) -> None:
         self._node = node
 
     def id_of(self, name: str) -> UUID | None:

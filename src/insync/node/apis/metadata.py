@@ -48,7 +48,7 @@ def _topics(node: NodeView, request: api.MetadataRequest, now: int) -> list[api.
         return [_known(node, topic_id, name) for topic_id, name in complete]
     if request.allow_auto_topic_creation and node.broker_role is not None:
         missing = [asked.name for asked in request.topics if asked.name and asked.name not in node.image.topic_ids]
-        node.broker_role.topic_creation.wanted(missing, now)
+        node.broker_role.topic_creation.create_missing(missing, now)
     return [_asked(node, asked.topic_id, asked.name) for asked in request.topics]
 
 
