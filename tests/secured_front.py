@@ -1,10 +1,10 @@
-"""A door with a lock in front of a cluster that has none: TLS, then SASL, then frames as they are.
+"""A proxy that adds TLS and SASL to a cluster without them, and forwards frames as they are.
 
     with SecuredFront(cluster.bootstrap, certificate="server.pem", users={"alice": "secret"}) as front:
         front.bootstrap
 
-Every broker gets a port of its own here, and answers that name brokers name those ports. The server's side of SCRAM is
-written from RFC 5802; nothing of it comes from the client under test.
+Every broker gets a port of its own, and answers that name brokers are changed to these ports. The server side of SCRAM
+is written from RFC 5802 and shares no code with the client under test.
 """
 
 from __future__ import annotations

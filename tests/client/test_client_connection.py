@@ -1,4 +1,4 @@
-"""Connections and the cluster behind them: what fails says so, what passes by itself is waited for."""
+"""Connections and the client: clear errors, and retries of what passes by itself."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from insync.wire import codec
 from insync.wire.types import NO_DURATION
 
 
-def on(fake: FakeCluster, work: Callable[[Client], Awaitable[object]], timeout: float = 2.0) -> None:
+def run_on(fake: FakeCluster, work: Callable[[Client], Awaitable[object]], timeout_s: float = 2.0) -> None:
     async def session() -> None:
-        async with Client.connect(fake.bootstrap, timeout_s=timeout) as cluster:
-            await work(cluster)
+        async with Client.connect(fake.bootstrap, timeout_s=timeout_s) as client:
+            await work(client)
 
     asyncio.run(session())
 
@@ -41,7 +41,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def test_nobody_there_is_told_with_what_to_do() -> None:
+def test_an_unreachable_cluster_is_reported_with_advice() -> None:
     async def connect() -> None:
         async with Client.connect(f"127.0.0.1:{free_port()}", timeout_s=2):
             pass
@@ -50,7 +50,7 @@ def test_nobody_there_is_told_with_what_to_do() -> None:
         asyncio.run(connect())
 
 
-def test_something_that_is_no_kafka_listener_is_told_apart() -> None:
+def test_a_listener_that_is_not_kafka_is_recognized() -> None:
     async def connect() -> None:
         async def speak_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -59,27 +59,27 @@ def test_something_that_is_no_kafka_listener_is_told_apart() -> None:
         async with server:
             await Connection.open("127.0.0.1", server.sockets[0].getsockname()[1], timeout_s=2)
 
-    with pytest.raises(UnreachableError, match="no Kafka listener"):
+    with pytest.raises(UnreachableError, match="not a Kafka listener"):
         asyncio.run(connect())
 
 
 def test_the_second_bootstrap_address_is_tried() -> None:
     async def connect(bootstrap: str) -> list[int]:
-        async with Client.connect(bootstrap, timeout_s=2) as cluster:
-            return sorted(cluster.brokers)
+        async with Client.connect(bootstrap, timeout_s=2) as client:
+            return sorted(client.brokers)
 
     with FakeCluster() as fake:
         assert asyncio.run(connect(f"127.0.0.1:{free_port()},{fake.bootstrap}")) == [1, 2, 3]
 
 
-def test_a_broker_that_only_knows_apiversions_0_is_asked_again() -> None:
+def test_a_broker_that_only_serves_apiversions_0_is_asked_again() -> None:
     with FakeCluster(1) as fake:
         fake.versions[18] = (0, 0)
-        on(fake, lambda cluster: cluster.refresh())
+        run_on(fake, lambda client: client.refresh())
         assert {version for _, version in fake.asked(apis.API_VERSIONS)} == {0}
 
 
-def test_a_request_in_flight_learns_that_its_broker_is_gone() -> None:
+def test_a_request_in_flight_fails_when_its_connection_ends() -> None:
     """Metadata is answered by closing the connection."""
     with FakeCluster(1) as fake:
         fake.versions[apis.METADATA.key] = (4, 13)
@@ -93,11 +93,11 @@ def test_a_request_in_flight_learns_that_its_broker_is_gone() -> None:
                 assert not connection.is_alive
                 await connection.close()
 
-        with pytest.raises(ConnectionLostError, match=rf"broker 127.0.0.1:{fake.ports[1]} went away"):
+        with pytest.raises(ConnectionLostError, match=rf"lost the connection to broker 127.0.0.1:{fake.ports[1]}"):
             asyncio.run(work())
 
 
-def test_a_broker_that_does_not_answer_is_not_waited_for_forever() -> None:
+def test_a_broker_that_does_not_answer_times_out() -> None:
     async def work() -> None:
         async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
@@ -119,55 +119,57 @@ def test_a_broker_that_does_not_answer_is_not_waited_for_forever() -> None:
         asyncio.run(work())
 
 
-def test_what_passes_by_itself_is_tried_again() -> None:
+def test_a_retriable_error_is_retried() -> None:
     with FakeCluster() as fake:
         fake.refuse["ListPartitionReassignments"] = [ErrorCode.not_controller, ErrorCode.not_controller]
-        on(fake, admin.list_reassignments)
+        run_on(fake, admin.list_reassignments)
         assert len(fake.asked(apis.LIST_REASSIGNMENTS)) == 3
 
 
-def test_what_does_not_pass_is_raised_at_once() -> None:
+def test_an_error_that_is_not_retriable_is_raised_at_once() -> None:
     with FakeCluster() as fake:
         fake.refuse["ListPartitionReassignments"] = [ErrorCode.cluster_authorization_failed]
-        with pytest.raises(RefusedError, match=r"CLUSTER_AUTHORIZATION_FAILED \(this client may not do that\)"):
-            on(fake, admin.list_reassignments)
+        with pytest.raises(
+            RefusedError, match=r"CLUSTER_AUTHORIZATION_FAILED \(this client is not authorized to do that\)"
+        ):
+            run_on(fake, admin.list_reassignments)
         assert len(fake.asked(apis.LIST_REASSIGNMENTS)) == 1
 
 
-def test_patience_ends_with_the_timeout() -> None:
+def test_retries_end_with_the_timeout() -> None:
     with FakeCluster() as fake:
         fake.refuse["ListPartitionReassignments"] = [ErrorCode.not_controller] * 100
         with pytest.raises(RefusedError, match="NOT_CONTROLLER"):
-            on(fake, admin.list_reassignments, timeout=0.4)
+            run_on(fake, admin.list_reassignments, timeout_s=0.4)
 
 
 def test_a_connection_that_broke_is_replaced() -> None:
-    async def work(cluster: Client) -> None:
-        await cluster.call_broker(1, apis.LIST_GROUPS, {"states_filter": (), "types_filter": ()})
-        first = await cluster.broker_connection(1)
+    async def work(client: Client) -> None:
+        await client.call_broker(1, apis.LIST_GROUPS, {"states_filter": (), "types_filter": ()})
+        first = await client.broker_connection(1)
         await first.close()
-        assert (await cluster.broker_connection(1)) is not first
-        await cluster.call_broker(1, apis.LIST_GROUPS, {"states_filter": (), "types_filter": ()})
+        assert (await client.broker_connection(1)) is not first
+        await client.call_broker(1, apis.LIST_GROUPS, {"states_filter": (), "types_filter": ()})
 
     with FakeCluster() as fake:
-        on(fake, work)
+        run_on(fake, work)
 
 
-def test_a_broker_outside_the_cluster_is_told() -> None:
-    with FakeCluster() as fake, pytest.raises(UnreachableError, match="broker 9 is not in the cluster now"):
-        on(fake, lambda cluster: cluster.broker_connection(9))
+def test_an_unknown_broker_is_reported() -> None:
+    with FakeCluster() as fake, pytest.raises(UnreachableError, match="broker 9 is not in the cluster"):
+        run_on(fake, lambda client: client.broker_connection(9))
 
 
-def test_an_unknown_topic_and_an_unknown_partition_are_told() -> None:
+def test_an_unknown_topic_and_an_unknown_partition_are_reported() -> None:
     with FakeCluster() as fake:
         fake.topic("t", [1], [2])
         with pytest.raises(UnknownTopicError, match="there is no topic 'nope'"):
-            on(fake, lambda cluster: topics.describe_one(cluster, "nope"))
-        with pytest.raises(ClientError, match="has partitions 0 to 1, there is no 7"):
-            on(fake, lambda cluster: topics.describe_partition(cluster, "t", 7))
+            run_on(fake, lambda client: topics.describe_one(client, "nope"))
+        with pytest.raises(ClientError, match="has no partition 7, only 0 to 1"):
+            run_on(fake, lambda client: topics.describe_partition(client, "t", 7))
 
 
-def test_a_request_that_lacks_a_field_is_a_mistake_of_the_program() -> None:
+def test_a_request_without_a_required_field_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="MetadataRequest version 4 needs topics"):
         build_request(codec.request_type(3, 4), {"allow_auto_topic_creation": False})
 
@@ -180,11 +182,11 @@ def test_a_request_that_lacks_a_field_is_a_mistake_of_the_program() -> None:
         ("[::1]:9092", [("::1", 9092)]),
     ],
 )
-def test_bootstrap_addresses_are_read(text: str, addresses: list[tuple[str, int]]) -> None:
+def test_bootstrap_addresses_are_parsed(text: str, addresses: list[tuple[str, int]]) -> None:
     assert parse_bootstrap(text) == addresses
 
 
 @pytest.mark.parametrize("text", ["", "localhost", ":9092", "a:0", "a:65536", "a:x", "a:1,", "a:-1"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_an_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(AddressError, match="write HOST:PORT"):
         parse_bootstrap(text)

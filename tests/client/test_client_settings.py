@@ -1,4 +1,4 @@
-"""Settings with the names of Java's clients: what is read from them, what is refused, and what is never shown."""
+"""Settings with the names of Java's clients: parsing, errors, and secrets that are never shown."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ LOGIN = {
         (f'{PLAIN} required serviceName="kafka" password="\\101\\n" username="ä";', "ä", "A\n"),
     ],
 )
-def test_credentials_are_read_as_java_reads_them(text: str, user: str, password: str) -> None:
+def test_credentials_are_parsed_as_in_java(text: str, user: str, password: str) -> None:
     _, options = jaas.parse(text)
     assert (options["username"], options["password"]) == (user, password)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "login module"),
         (f"{PLAIN} username='alice' password='{SECRET}';", "login module"),
@@ -61,10 +61,10 @@ def test_credentials_are_read_as_java_reads_them(text: str, user: str, password:
         ("com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true;", "PlainLoginModule"),
     ],
 )
-def test_bad_credentials_are_named_and_not_shown(text: str, told: str) -> None:
+def test_errors_in_credentials_do_not_show_them(text: str, message: str) -> None:
     with pytest.raises(SettingError, match=r"sasl\.jaas\.config") as caught:
         Security.of({**LOGIN, "sasl.jaas.config": text})
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
@@ -76,23 +76,23 @@ def test_any_password_can_be_quoted(user: str, password: str) -> None:
 
 
 @given(st.text())
-def test_any_text_is_credentials_or_an_error(text: str) -> None:
-    for tried in (text, f"{PLAIN} required {text}", f'{PLAIN} required username="{text};'):
+def test_any_text_is_parsed_or_refused(text: str) -> None:
+    for candidate in (text, f"{PLAIN} required {text}", f'{PLAIN} required username="{text};'):
         try:
-            jaas.parse(tried)
+            jaas.parse(candidate)
         except jaas.JaasError:
             continue
 
 
 @given(st.text())
-def test_any_text_is_a_properties_file(text: str) -> None:
+def test_any_text_is_a_valid_properties_file(text: str) -> None:
     assert isinstance(java_properties.parse(text), dict)
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text()))
-def test_what_is_escaped_comes_back(values: dict[str, str]) -> None:
+def test_escaped_properties_round_trip(values: dict[str, str]) -> None:
     def escaped(text: str) -> str:
-        """As Java writes them: in units of UTF-16."""
+        """As Java writes them, in units of UTF-16."""
         units = text.encode("utf-16-be")
         return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
 
@@ -100,17 +100,17 @@ def test_what_is_escaped_comes_back(values: dict[str, str]) -> None:
     assert java_properties.parse(text) == values
 
 
-def test_librdkafkas_names_work_too() -> None:
+def test_librdkafkas_names_are_accepted() -> None:
     given = {"security.protocol": "sasl_plaintext", "sasl.mechanisms": "PLAIN", "sasl.username": "alice"}
-    found = Security.of({**given, "sasl.password": SECRET}).sasl
-    assert found is not None
-    assert (found.mechanism, found.username, found.password) == ("PLAIN", "alice", SECRET)
+    credentials = Security.of({**given, "sasl.password": SECRET}).sasl
+    assert credentials is not None
+    assert (credentials.mechanism, credentials.username, credentials.password) == ("PLAIN", "alice", SECRET)
     with pytest.raises(SettingError, match=r"sasl\.password"):
         Security.of(given)
 
 
 @pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER", "SCRAM-SHA-1", ""])
-def test_a_mechanism_that_is_not_supported_is_refused_with_those_that_are(mechanism: str) -> None:
+def test_an_unsupported_mechanism_is_refused_with_the_supported_ones(mechanism: str) -> None:
     with pytest.raises(SettingError, match=r"sasl\.mechanism.*PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"):
         Security.of({**LOGIN, "sasl.mechanism": mechanism})
 
@@ -118,12 +118,12 @@ def test_a_mechanism_that_is_not_supported_is_refused_with_those_that_are(mechan
 # --- TLS -------------------------------------------------------------------------------------------------------------
 
 
-def test_without_a_protocol_nothing_is_secured() -> None:
+def test_the_default_protocol_is_plaintext() -> None:
     assert Security.of({}) == Security.of({"security.protocol": "plaintext", "sasl.mechanism": "GSSAPI"}) == PLAINTEXT
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "told"),
+    ("setting", "value", "message"),
     [
         ("security.protocol", "TLS", "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
         ("ssl.endpoint.identification.algorithm", "ldaps", "https"),
@@ -136,18 +136,18 @@ def test_without_a_protocol_nothing_is_secured() -> None:
         ("request.timeout.ms", "0", "at least 1"),
     ],
 )
-def test_a_value_that_makes_no_sense_is_refused_by_name(setting: str, value: str, told: str) -> None:
+def test_an_invalid_value_is_refused_by_name(setting: str, value: str, message: str) -> None:
     with pytest.raises(SettingError) as caught:
         ClientSettings.of({"security.protocol": "SSL", setting: value})
     assert caught.value.setting == setting
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
         ({"ssl.truststore.location": "/nowhere/ca.pem"}, "'ssl.truststore.location'.*No such file"),
-        ({"ssl.ca.location": str(TLS / "README.md")}, "'ssl.ca.location'.*no PEM file.*keytool"),
+        ({"ssl.ca.location": str(TLS / "README.md")}, "'ssl.ca.location'.*not a PEM file.*keytool"),
         ({"ssl.truststore.certificates": "not PEM"}, "'ssl.truststore.certificates'.*PEM"),
         ({"ssl.keystore.location": str(TLS / "ca.pem")}, "'ssl.keystore.location'.*private key"),
         (
@@ -157,11 +157,11 @@ def test_a_value_that_makes_no_sense_is_refused_by_name(setting: str, value: str
         ({"ssl.keystore.location": str(TLS / "client-locked.pem")}, r"'ssl.keystore.location'.*ssl\.key\.password"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_named_when_it_is_read(settings: dict[str, str], named: str) -> None:
+def test_an_unusable_file_is_named(settings: dict[str, str], named: str) -> None:
     tls = Security.of({"security.protocol": "SSL", **settings}).tls
     assert tls is not None
     with pytest.raises(SettingError, match=named):
-        tls.context()
+        tls.make_context()
 
 
 @pytest.mark.parametrize(
@@ -172,18 +172,18 @@ def test_a_file_that_cannot_be_used_is_named_when_it_is_read(settings: dict[str,
         {"ssl.certificate.location": str(TLS / "client.pem"), "ssl.key.location": str(TLS / "client.pem")},
     ],
 )
-def test_an_identity_can_be_named_in_many_ways(identity: dict[str, str]) -> None:
+def test_a_client_certificate_can_be_given_in_several_ways(identity: dict[str, str]) -> None:
     tls = Security.of({"security.protocol": "SSL", "ssl.ca.location": str(TLS / "ca.pem"), **identity}).tls
     assert tls is not None
-    assert tls.context().check_hostname
+    assert tls.make_context().check_hostname
 
 
 # --- secrets ---------------------------------------------------------------------------------------------------------
 
 
-def test_settings_travel_and_show_no_secret() -> None:
+def test_settings_can_be_pickled_and_show_no_secret() -> None:
     key = (TLS / "client.pem").read_text()
-    made = ClientSettings.of(
+    settings = ClientSettings.of(
         {
             **LOGIN,
             "ssl.keystore.key": key,
@@ -192,12 +192,12 @@ def test_settings_travel_and_show_no_secret() -> None:
             "ssl.endpoint.identification.algorithm": "",
         }
     )
-    assert pickle.loads(pickle.dumps(made)) == made
-    assert hash(made) == hash(pickle.loads(pickle.dumps(made)))
-    assert SECRET not in repr(made)
-    assert "PRIVATE KEY" not in repr(made)
-    assert made.security.tls is not None
-    assert not made.security.tls.check_name
+    assert pickle.loads(pickle.dumps(settings)) == settings
+    assert hash(settings) == hash(pickle.loads(pickle.dumps(settings)))
+    assert SECRET not in repr(settings)
+    assert "PRIVATE KEY" not in repr(settings)
+    assert settings.security.tls is not None
+    assert not settings.security.tls.check_name
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_settings_travel_and_show_no_secret() -> None:
         ("sasl.jass.confg", f'{PLAIN} required username="u" password="{SECRET}";'),
     ],
 )
-def test_secrets_are_known_by_their_names_or_their_looks(name: str, value: str) -> None:
+def test_secrets_are_recognized_by_name_or_content(name: str, value: str) -> None:
     assert SECRET not in setting_names.shown(name, value)
     assert setting_names.shown("client.id", "me") == "'me'"
 
@@ -219,12 +219,12 @@ def test_secrets_are_known_by_their_names_or_their_looks(name: str, value: str) 
 # --- the others ------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_set_stays_as_it_is() -> None:
+def test_without_settings_the_defaults_apply() -> None:
     assert ClientSettings.of({}) == ClientSettings.of({"linger.ms": "5", "request.timeout.ms": ""}) == DEFAULT_SETTINGS
 
 
-def test_times_and_sizes_are_read() -> None:
-    made = ClientSettings.of(
+def test_durations_and_sizes_are_parsed() -> None:
+    settings = ClientSettings.of(
         {
             "client.id": "me",
             "request.timeout.ms": "1500",
@@ -237,12 +237,17 @@ def test_times_and_sizes_are_read() -> None:
             "max.partition.fetch.bytes": "10",
         }
     )
-    assert (made.client_id, made.request_timeout_s, made.api_timeout_s, made.connect_timeout_s) == ("me", 1.5, 2.5, 0.5)
-    assert (made.retry_backoff_s, made.retry_backoff_max_s) == (1.0, 1.0)
-    assert (made.min_bytes, made.max_wait_ms, made.max_bytes, made.partition_bytes) == (7, 8, 9, 10)
+    assert (settings.client_id, settings.request_timeout_s, settings.api_timeout_s, settings.connect_timeout_s) == (
+        "me",
+        1.5,
+        2.5,
+        0.5,
+    )
+    assert (settings.retry_backoff_s, settings.retry_backoff_max_s) == (1.0, 1.0)
+    assert (settings.min_bytes, settings.max_wait_ms, settings.max_bytes, settings.partition_bytes) == (7, 8, 9, 10)
 
 
-def test_a_name_that_nobody_has_is_a_warning_and_others_without_effect_are_not(
+def test_an_unknown_name_is_a_warning_and_a_known_one_without_effect_is_not(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.DEBUG):
@@ -251,13 +256,14 @@ def test_a_name_that_nobody_has_is_a_warning_and_others_without_effect_are_not(
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     others = [record.getMessage() for record in caplog.records if record.levelno < logging.WARNING]
     assert len(warnings) == 2
-    assert "'kafka.securty.protocol'" in warnings[0]
-    assert "was 'kafka.security.protocol' meant?" in warnings[0]
-    assert "meant" not in warnings[1]
-    assert others == ["without effect: kafka.linger.ms, kafka.sasl.login.refresh.window.factor"]
+    assert warnings[0] == (
+        "Unknown client setting 'kafka.securty.protocol' ignored. Did you mean 'kafka.security.protocol'?"
+    )
+    assert warnings[1] == "Unknown client setting 'kafka.zzz' ignored."
+    assert others == ["Client settings without effect: kafka.linger.ms, kafka.sasl.login.refresh.window.factor"]
 
 
-def test_a_properties_file_is_read_as_java_reads_it() -> None:
+def test_a_properties_file_is_parsed_as_in_java() -> None:
     text = (
         "# a comment\n  ! another\n\nsecurity.protocol=SASL_SSL\r\nsasl.mechanism : PLAIN\n"
         "ssl.key.password open sesame\n"

@@ -1,4 +1,4 @@
-"""A partition that has left its leader: who remembers the old one is sent on, and finds the new one."""
+"""A partition that has moved away from its leader: clients that know the old leader find the new one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from insync import Cluster
 from insync.client import admin, offsets, topics
 from insync.client.client import Client
 from insync.client.consumer import Reader
@@ -17,7 +18,6 @@ from insync.client.producer import Producer
 from insync.client.sync_client import SyncClient
 from insync.pipeline.archive import plan as archive_plan
 from insync.spark.cluster_view import ClusterView
-from insync.testing import Cluster
 from insync.wire.batch import NewRecord
 
 KEY = ("t", 0)
@@ -42,32 +42,32 @@ def view(cluster: Cluster) -> Iterator[ClusterView]:
     made.close()
 
 
-def moved(client: SyncClient) -> Topic:
-    """The topic as it was before its leader left it."""
+def move_leader(client: SyncClient) -> Topic:
+    """Move t-0 away from its leader; returns the topic as it was before."""
     before = client.call(lambda cluster: topics.describe_one(cluster, "t"))
-    leaver = before.partitions[0].leader
-    others = tuple(broker for broker in (1, 2, 3) if broker != leaver)
+    old_leader = before.partitions[0].leader
+    others = tuple(broker for broker in (1, 2, 3) if broker != old_leader)
 
     async def move(cluster: Client) -> None:
         for code, message in (await admin.reassign(cluster, {KEY: others})).values():
             raise_for_error(code, "moving t-0", message)
         while await admin.list_reassignments(cluster):
             await asyncio.sleep(0.01)
-        while await _answer_of(cluster, leaver) is ErrorCode.none:
-            await asyncio.sleep(0.01)  # it has not heard yet that it was let go
+        while await _answer_of(cluster, old_leader) is ErrorCode.none:
+            await asyncio.sleep(0.01)  # it has not learned yet that it was replaced
 
     client.call(move)
     return before
 
 
 async def _answer_of(cluster: Client, broker: int, index: int = 0) -> ErrorCode:
-    found = await offsets.list_offsets_at_broker(cluster, broker, {("t", index): offsets.LATEST})
-    return found["t", index].error
+    listed = await offsets.list_offsets_at_broker(cluster, broker, {("t", index): offsets.LATEST})
+    return listed["t", index].error
 
 
-def test_the_old_leader_says_that_it_does_not_lead(client: SyncClient) -> None:
-    """F3: not that there is no such partition, which would be the end of the matter."""
-    before = moved(client).partitions[0]
+def test_the_old_leader_answers_that_it_does_not_lead(client: SyncClient) -> None:
+    """F3: an answer that the partition does not exist would not be retriable."""
+    before = move_leader(client).partitions[0]
     old = before.leader
     assert client.call(lambda cluster: _answer_of(cluster, old)) is ErrorCode.not_leader_or_follower
     ended = client.call(lambda cluster: offsets.find_epoch_end(cluster, "t", before, 0))
@@ -75,7 +75,7 @@ def test_the_old_leader_says_that_it_does_not_lead(client: SyncClient) -> None:
     assert client.call(lambda cluster: _answer_of(cluster, old, 7)) is ErrorCode.unknown_topic_or_partition
 
 
-def test_who_remembers_the_old_leader_writes_and_reads_all_the_same(client: SyncClient) -> None:
+def test_clients_that_know_the_old_leader_write_and_read(client: SyncClient) -> None:
     async def write(cluster: Client) -> int:
         return (await Producer(cluster, old).send(0, [NewRecord(None, b"x")], 0)).offset
 
@@ -83,15 +83,15 @@ def test_who_remembers_the_old_leader_writes_and_reads_all_the_same(client: Sync
         reader = Reader(cluster, old, {0: 0}, {0: written + 1})
         return [consumed.record.offset async for consumed in reader.records()]
 
-    old = moved(client)
+    old = move_leader(client)
     written = client.call(write)
-    old = moved(client)
+    old = move_leader(client)
     assert client.call(read) == list(range(written + 1))
 
 
-def test_what_is_planned_while_a_partition_moves_asks_the_new_leader(client: SyncClient, view: ClusterView) -> None:
-    """A pipeline looks topics up and asks their leaders then: in between, they may have changed."""
-    old = moved(client)
+def test_a_plan_made_while_a_partition_moves_uses_the_new_leader(client: SyncClient, view: ClusterView) -> None:
+    """A pipeline describes topics and then asks their leaders, which may have changed in between."""
+    old = move_leader(client)
     for which in (EARLIEST, LATEST):
         assert view.list_offsets_and_epochs({KEY: which}, {"t": old})[KEY].error is ErrorCode.none
     leader_epoch = view.list_offsets_and_epochs({KEY: LATEST})[KEY].leader_epoch

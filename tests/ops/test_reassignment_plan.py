@@ -1,4 +1,4 @@
-"""Plans of reassignments: everything where it should be, evenly, with as few copies as possible."""
+"""Plans of reassignments: complete, balanced, and with as few copies as possible."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from insync.ops.reassignment import plan
 Assignment = dict[TopicPartition, tuple[int, ...]]
 
 
-def result(current: Assignment, brokers: list[int], factor: int | None = None) -> Assignment:
+def apply_plan(current: Assignment, brokers: list[int], factor: int | None = None) -> Assignment:
     moved = {(m.topic, m.partition): m.after for m in plan.plan_moves(current, brokers, factor)}
     return {key: moved.get(key, replicas) for key, replicas in current.items()}
 
 
-def copies(current: Assignment, after: Assignment) -> int:
+def count_copies(current: Assignment, after: Assignment) -> int:
     return sum(len([b for b in after[key] if b not in current[key]]) for key in current)
 
 
-def load(after: Assignment, brokers: list[int]) -> dict[int, int]:
+def replicas_by_broker(after: Assignment, brokers: list[int]) -> dict[int, int]:
     count = Counter(b for replicas in after.values() for b in replicas)
     return {broker: count[broker] for broker in brokers}
 
@@ -41,23 +41,22 @@ def clusters(draw: st.DrawFn) -> tuple[Assignment, list[int]]:
 
 @given(clusters())
 @settings(max_examples=150, deadline=None)
-def test_a_plan_is_complete_even_and_not_wasteful(cluster: tuple[Assignment, list[int]]) -> None:
-    """R1: each partition keeps its number of replicas, each on another broker of the target."""
+def test_a_plan_is_complete_and_balanced_and_stable(cluster: tuple[Assignment, list[int]]) -> None:
+    """R1: each partition keeps its number of replicas, on different brokers of the target."""
     current, brokers = cluster
-    after = result(current, brokers)
+    after = apply_plan(current, brokers)
     for key, replicas in after.items():
         assert len(replicas) == len(set(replicas)) == len(current[key])
         assert set(replicas) <= set(brokers)
-    held = load(after, brokers)
+    held = replicas_by_broker(after, brokers)
     assert max(held.values()) - min(held.values()) <= 1
-    # What is already right is left alone.
-    assert result(after, brokers) == after
+    assert apply_plan(after, brokers) == after
 
 
 @given(clusters())
 @settings(max_examples=60, deadline=None)
-def test_no_even_placement_needs_fewer_copies(cluster: tuple[Assignment, list[int]]) -> None:
-    """Tried against all placements there are, where they are few."""
+def test_no_balanced_placement_needs_fewer_copies(cluster: tuple[Assignment, list[int]]) -> None:
+    """Compared with all placements of small clusters."""
     current, brokers = cluster
     current = {key: current[key] for key in list(current)[:3]}
     brokers = brokers[:4]
@@ -65,49 +64,49 @@ def test_no_even_placement_needs_fewer_copies(cluster: tuple[Assignment, list[in
     if width > len(brokers):
         return
     best = min(
-        copies(current, after)
+        count_copies(current, after)
         for rows in product(combinations(brokers, width), repeat=len(current))
-        if (after := dict(zip(current, rows, strict=True))) and _even(load(after, brokers))
+        if (after := dict(zip(current, rows, strict=True))) and _is_balanced(replicas_by_broker(after, brokers))
     )
-    assert copies(current, result(current, brokers)) == best
+    assert count_copies(current, apply_plan(current, brokers)) == best
 
 
-def _even(held: dict[int, int]) -> bool:
+def _is_balanced(held: dict[int, int]) -> bool:
     return max(held.values()) - min(held.values()) <= 1
 
 
 def test_a_new_broker_takes_its_share_and_no_more() -> None:
     current = {("t", i): ((1, 2), (2, 3), (3, 1))[i % 3] for i in range(12)}
-    after = result(current, [1, 2, 3, 4])
-    assert load(after, [1, 2, 3, 4]) == {1: 6, 2: 6, 3: 6, 4: 6}
-    assert copies(current, after) == 6
+    after = apply_plan(current, [1, 2, 3, 4])
+    assert replicas_by_broker(after, [1, 2, 3, 4]) == {1: 6, 2: 6, 3: 6, 4: 6}
+    assert count_copies(current, after) == 6
 
 
-def test_a_broker_that_goes_loses_everything_and_nothing_else_moves() -> None:
+def test_removing_a_broker_moves_only_its_replicas() -> None:
     current = {("t", 0): (1, 2), ("t", 1): (2, 3), ("t", 2): (3, 1)}
-    after = result(current, [1, 2])
+    after = apply_plan(current, [1, 2])
     assert all(set(replicas) == {1, 2} for replicas in after.values())
-    assert copies(current, after) == 2
+    assert count_copies(current, after) == 2
 
 
-def test_the_preferred_leader_stays_first_if_it_stays() -> None:
-    """A newcomer takes the place of the one that goes, so that leaders do not move with it."""
-    assert result({("t", 0): (1, 9, 3)}, [1, 2, 3]) == {("t", 0): (1, 2, 3)}
+def test_a_remaining_preferred_leader_stays_first() -> None:
+    """An added replica takes the place of the removed one, so that leaders do not change."""
+    assert apply_plan({("t", 0): (1, 9, 3)}, [1, 2, 3]) == {("t", 0): (1, 2, 3)}
 
 
-def test_a_lost_preferred_leader_is_replaced_by_one_that_has_the_data() -> None:
-    assert result({("t", 0): (9, 1)}, [1, 2]) == {("t", 0): (1, 2)}
+def test_a_removed_preferred_leader_is_replaced_by_a_replica_with_the_data() -> None:
+    assert apply_plan({("t", 0): (9, 1)}, [1, 2]) == {("t", 0): (1, 2)}
 
 
-def test_lost_preferred_leaders_are_shared_out() -> None:
+def test_removed_preferred_leaders_are_spread() -> None:
     current = {("t", i): (9, 1, 2) for i in range(4)}
-    firsts = Counter(replicas[0] for replicas in result(current, [1, 2, 3]).values())
+    firsts = Counter(replicas[0] for replicas in apply_plan(current, [1, 2, 3]).values())
     assert firsts == {1: 2, 2: 2}
 
 
 def test_more_and_fewer_replicas() -> None:
-    assert result({("t", 0): (1,)}, [1, 2, 3], 3) == {("t", 0): (1, 2, 3)}
-    assert result({("t", 0): (3, 1, 2)}, [1, 2, 3], 1) == {("t", 0): (3,)}
+    assert apply_plan({("t", 0): (1,)}, [1, 2, 3], 3) == {("t", 0): (1, 2, 3)}
+    assert apply_plan({("t", 0): (3, 1, 2)}, [1, 2, 3], 1) == {("t", 0): (3,)}
 
 
 def test_too_few_brokers_are_refused() -> None:
@@ -115,5 +114,5 @@ def test_too_few_brokers_are_refused() -> None:
         plan.plan_moves({("t", 0): (1, 2, 3)}, [1, 2])
 
 
-def test_nothing_to_plan() -> None:
+def test_an_empty_assignment_needs_no_moves() -> None:
     assert plan.plan_moves({}, [1, 2]) == []

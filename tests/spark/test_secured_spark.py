@@ -123,7 +123,7 @@ def test_a_wrong_password_ends_a_query_soon_and_in_one_sentence(
         lambda: read(spark, front.bootstrap, {"subscribe": "shut", **OPTIONS, **wrong}).collect(),
         lambda: write(numbers(spark).limit(1), front, "shut", **wrong),
     ):
-        with pytest.raises(PySparkException, match="refuses user 'alice' by SCRAM-SHA-512") as caught:
+        with pytest.raises(PySparkException, match="rejected user 'alice' with SCRAM-SHA-512") as caught:
             attempt()
         assert "barley" not in str(caught.value)
     assert time.monotonic() - started < PATIENCE_S / 2

@@ -123,7 +123,7 @@ def test_client_settings_are_read_and_unknown_ones_warned_about(caplog: pytest.L
     options = read_source_options({**BASIC, **given, "kafka.isolation.levl": "read_committed"}, streaming=False)
     assert (options.client.client_id, options.client.partition_bytes) == ("me", 1000)
     assert options.isolation == "read_uncommitted"
-    assert "'kafka.isolation.levl': it is without effect; was 'kafka.isolation.level' meant?" in caplog.text
+    assert "'kafka.isolation.levl' ignored. Did you mean 'kafka.isolation.level'?" in caplog.text
     assert "linger" not in caplog.text
 
 

@@ -75,7 +75,7 @@ def _chosen(topic: Topic, wanted: list[int]) -> Topic:
     for index in wanted:
         if topic.partition(index) is None:
             last = len(topic.partitions) - 1
-            raise ClientError(f"topic '{topic.name}' has partitions 0 to {last}, there is no {index}")
+            raise ClientError(f"topic '{topic.name}' has no partition {index}, only 0 to {last}")
     partitions = tuple(p for p in topic.partitions if not wanted or p.index in wanted)
     return Topic(name=topic.name, id=topic.id, internal=topic.internal, partitions=partitions)
 

@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "top": ("top.top", "Watch a cluster."),
     "chaos": (
         "chaos.chaos",
-        "Break a real cluster under load and check that nothing acknowledged is lost, doubled or reordered.",
+        "Break a real cluster under load and check that nothing acknowledged is lost, duplicated or reordered.",
     ),
     "pipeline": ("pipeline.app", "Whole jobs on Spark: archive, replay, audit, health, campaign."),
     "sim": ("sim.app", "The deterministic simulator: the same node code, under faults."),

@@ -15,16 +15,16 @@ from insync.wire.types import METADATA_TOPIC, ms
 PREFERRED, UNCLEAN = 0, 1
 
 Results = dict[TopicPartition, tuple[ErrorCode, str]]
-"""Per partition the error code and the broker's words."""
+"""The error code and the broker's message of each partition."""
 
 
 async def reassign(client: Client, targets: Mapping[TopicPartition, Sequence[int] | None]) -> Results:
-    """R1, R5: begin to move partitions to their targets; None cancels. A refusal of one leaves the others alone."""
+    """R1, R5: start to move partitions to their targets; None cancels. Each partition succeeds or fails by itself."""
     topics: dict[str, list[dict[str, Any]]] = {}
     for (topic, index), replicas in targets.items():
         topics.setdefault(topic, []).append({"partition_index": index, "replicas": replicas})
     values = {
-        "timeout": ms(int(client.timeout * 1000)),
+        "timeout": ms(int(client.timeout_s * 1000)),
         "allow_replication_factor_change": True,
         "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
     }
@@ -43,16 +43,16 @@ async def reassign(client: Client, targets: Mapping[TopicPartition, Sequence[int
 
 
 async def list_reassignments(client: Client) -> list[Reassignment]:
-    """R6: everything that is under way."""
+    """R6: all reassignments in progress."""
 
     async def attempt() -> Any:
-        values = {"timeout": ms(int(client.timeout * 1000)), "topics": None}
+        values = {"timeout": ms(int(client.timeout_s * 1000)), "topics": None}
         answer = await client.call_controller(apis.LIST_REASSIGNMENTS, values)
         raise_for_error(answer.error_code, "listing reassignments", answer.error_message)
         return answer
 
     answer = await client.retry(attempt)
-    found = [
+    reassignments = [
         Reassignment(
             topic=topic.name,
             partition=p.partition_index,
@@ -63,19 +63,19 @@ async def list_reassignments(client: Client) -> list[Reassignment]:
         for topic in answer.topics
         for p in topic.partitions
     ]
-    return sorted(found, key=lambda r: (r.topic, r.partition))
+    return sorted(reassignments, key=lambda r: (r.topic, r.partition))
 
 
 async def elect_leaders(client: Client, kind: int, partitions: Sequence[TopicPartition] | None) -> Results:
-    """E1: elections on demand, of all partitions if none is named."""
+    """E1: elect leaders of these partitions, or of all with None."""
     topics: dict[str, list[int]] = {}
     for topic, index in partitions or ():
         topics.setdefault(topic, []).append(index)
-    wanted = [{"topic": topic, "partitions": indexes} for topic, indexes in topics.items()]
+    entries = [{"topic": topic, "partitions": indexes} for topic, indexes in topics.items()]
     values = {
         "election_type": kind,
-        "topic_partitions": None if partitions is None else wanted,
-        "timeout": ms(int(client.timeout * 1000)),
+        "topic_partitions": None if partitions is None else entries,
+        "timeout": ms(int(client.timeout_s * 1000)),
     }
 
     async def attempt() -> Any:
@@ -92,16 +92,16 @@ async def elect_leaders(client: Client, kind: int, partitions: Sequence[TopicPar
 
 
 async def describe_quorum(client: Client) -> QuorumState:
-    """The metadata quorum as its leader sees it. A broker passes the question on, or says that it does not lead."""
+    """The metadata quorum as its leader sees it. A broker forwards the request, or answers that it does not lead."""
 
     async def attempt() -> Any:
-        found = await _quorum_at(await client.any_connection())
+        partition = await _describe_quorum_at(await client.any_connection())
         for broker in sorted(client.brokers):
-            if found.error_code is not ErrorCode.not_leader_or_follower:
+            if partition.error_code is not ErrorCode.not_leader_or_follower:
                 break
-            found = await _quorum_at(await client.broker_connection(broker))
-        raise_for_error(found.error_code, "describing the quorum", getattr(found, "error_message", None))
-        return found
+            partition = await _describe_quorum_at(await client.broker_connection(broker))
+        raise_for_error(partition.error_code, "describing the quorum", getattr(partition, "error_message", None))
+        return partition
 
     entry = await client.retry(attempt)
     return QuorumState(
@@ -113,14 +113,14 @@ async def describe_quorum(client: Client) -> QuorumState:
     )
 
 
-async def _quorum_at(connection: Connection) -> Any:
+async def _describe_quorum_at(connection: Connection) -> Any:
     values = {"topics": [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]}
     answer = await connection.call(apis.DESCRIBE_QUORUM, values)
     raise_for_error(answer.error_code, "describing the quorum", getattr(answer, "error_message", None))
-    found = [p for topic in answer.topics for p in topic.partitions]
-    if not found:
-        raise ClientError(f"describing the quorum: {connection.address} tells nothing about it")
-    return found[0]
+    partitions = [p for topic in answer.topics for p in topic.partitions]
+    if not partitions:
+        raise ClientError(f"describing the quorum: the answer of {connection.address} is empty")
+    return partitions[0]
 
 
 def _replica(state: Any) -> QuorumReplica:

@@ -1,7 +1,8 @@
-"""The APIs this client uses, each with the versions that its code was written for.
+"""The APIs that this client uses, each with the range of versions it supports.
 
-The newest version that both sides know is taken. The lower bounds leave out what no broker of the last years needs and
-what means something else: Metadata below 4 creates the topics it is asked about, OffsetFetch 1 cannot ask for all.
+The newest version that client and broker have in common is used. The lower bounds exclude versions that only old
+brokers need, or that behave differently: Metadata below 4 creates the topics it is asked about, and OffsetFetch 1
+cannot fetch all partitions.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ CONSUMER_GROUP_DESCRIBE = Api("ConsumerGroupDescribe", 69, 0, 1)
 DESCRIBE_TOPIC_PARTITIONS = Api("DescribeTopicPartitions", 75, 0, 0)
 
 
-def newest_common_version(api: Api, theirs: tuple[int, int] | None) -> int | None:
-    """The newest version in both ranges; None if they do not meet."""
-    if theirs is None:
+def newest_common_version(api: Api, served: tuple[int, int] | None) -> int | None:
+    """The newest version in both ranges; None if they do not overlap."""
+    if served is None:
         return None
-    version = min(api.high, theirs[1])
-    return version if version >= max(api.low, theirs[0]) else None
+    version = min(api.high, served[1])
+    return version if version >= max(api.low, served[0]) else None

@@ -1,7 +1,7 @@
-"""A cluster seen from a client: who is there, one connection to each, and patience while leaders change.
+"""The client: knows the brokers of a cluster, keeps a connection to each, and retries while leaders change.
 
-Bootstrap addresses are only for the start: the first that answers tells the real brokers. Connections are opened when
-they are needed and kept. `retry` repeats what fails for a reason that passes by itself, until the timeout.
+The bootstrap addresses are used at the start only: the first broker that answers names all of them. Connections are
+opened on demand and kept. `retry` repeats what fails with a retriable error until the timeout.
 """
 
 from __future__ import annotations
@@ -32,13 +32,16 @@ from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
 T = TypeVar("T")
 
 ATTEMPTS = 3
-"""Of a question, before its time is over."""
+"""Of a request within the client's timeout."""
 PROBE_TIMEOUT_S = 1.0
-"""Who does not answer within this time is not waited for while others may know more."""
+"""How long `switch_broker` waits for one broker before it tries the next."""
 
 
 class Client:
-    """Use as `async with Cluster.connect(...)`, or call `close`."""
+    """Use as `async with Client.connect(...)`, or call `close`.
+
+    `brokers`, `controller` and `cluster_id` are those of the last Metadata answer.
+    """
 
     __slots__ = (
         "_bootstrap",
@@ -51,7 +54,7 @@ class Client:
         "leaders",
         "retry_connect",
         "settings",
-        "timeout",
+        "timeout_s",
     )
 
     def __init__(
@@ -63,7 +66,7 @@ class Client:
         *,
         retry_connect: bool = False,
     ) -> None:
-        self.timeout = timeout_s
+        self.timeout_s = timeout_s
         self.retry_connect = retry_connect
         self.settings = settings
         self.client_id = settings.client_id or client_id
@@ -84,8 +87,10 @@ class Client:
         settings: ClientSettings = DEFAULT_SETTINGS,
         retry_connect: bool = False,
     ) -> Client:
-        """Nothing is opened before `async with`. What the settings say wins over `timeout` and `client_id`. Who is
-        patient waits for a broker that can be reached, as for everything else; others are told at once."""
+        """Nothing is opened before `async with`. The settings take precedence over `timeout_s` and `client_id`.
+
+        With `retry_connect`, the first connection is retried like everything else; otherwise it fails at once.
+        """
         return Client(parse_bootstrap(bootstrap), timeout_s, client_id, settings, retry_connect=retry_connect)
 
     async def __aenter__(self) -> Client:
@@ -107,24 +112,24 @@ class Client:
             await connection.close()
 
     async def refresh(self) -> None:
-        """Learn anew which brokers there are."""
+        """Fetch the list of brokers."""
         self.update_brokers(await self.call_any(apis.METADATA, BROKERS_ONLY))
 
     def update_brokers(self, answer: Any) -> None:
-        """Take the brokers from any answer to Metadata."""
+        """Take the brokers from an answer to Metadata."""
         self.brokers = {b.node_id: _broker(b.node_id, b) for b in answer.brokers}
         self.cluster_id = answer.cluster_id or ""
         self.controller = answer.controller_id
 
-    # --- asking ---
+    # --- requests ---
 
     @property
     def attempt_timeout_s(self) -> float:
-        """How long to wait for an answer that needs no work, if somebody else can be asked, or the same one again."""
-        return self.timeout / ATTEMPTS if self.settings.request_timeout_s is None else self.settings.request_timeout_s
+        """How long to wait for an answer if the request can be repeated, here or at another broker."""
+        return self.timeout_s / ATTEMPTS if self.settings.request_timeout_s is None else self.settings.request_timeout_s
 
     async def call_any(self, api: Api, values: Mapping[str, Any]) -> Any:
-        """A question for any broker; if the first one hangs, another is asked."""
+        """Send a request to any broker; if the first does not answer in time, try another."""
         connection = await self.any_connection()
         try:
             return await connection.call(api, values, timeout_s=self.attempt_timeout_s)
@@ -140,36 +145,38 @@ class Client:
         return await connection.call(api, values, timeout_s=timeout_s)
 
     async def call_controller(self, api: Api, values: Mapping[str, Any], *, timeout_s: float | None = None) -> Any:
-        """Where the controller is a quorum, Metadata names a broker that forwards."""
+        """Send a request to the controller. With a KRaft quorum, Metadata names a broker that forwards it."""
         if self.controller in self.brokers:
             return await self.call_broker(self.controller, api, values, timeout_s=timeout_s)
         connection = await self.any_connection()
         return await connection.call(api, values, timeout_s=timeout_s)
 
     async def retry(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Try until it works, fails for good, or the timeout is over; then the last failure is raised."""
+        """Repeat `attempt` until it succeeds, fails with an error that is not retriable, or the timeout is over."""
         settings = self.settings
-        patience = self.timeout if settings.api_timeout_s is None else settings.api_timeout_s
-        deadline = asyncio.get_running_loop().time() + patience
-        pause = settings.retry_backoff_s
+        timeout_s = self.timeout_s if settings.api_timeout_s is None else settings.api_timeout_s
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        backoff_s = settings.retry_backoff_s
         while True:
             try:
                 return await attempt()
             except ClientError as error:
-                if not is_retriable(error) or asyncio.get_running_loop().time() + pause > deadline:
+                if not is_retriable(error) or asyncio.get_running_loop().time() + backoff_s > deadline:
                     raise
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, settings.retry_backoff_max_s)
+            await asyncio.sleep(backoff_s)
+            backoff_s = min(backoff_s * 2, settings.retry_backoff_max_s)
             await self.switch_broker()
 
     async def switch_broker(self) -> None:
-        """Learn anew which brokers there are, from another one than before if it answers soon, and ask that one from
-        now on: who told us before may be behind, or hang."""
+        """Fetch the list of brokers from another broker, if one answers soon, and prefer that broker from now on.
+
+        The previous one may have outdated metadata, or hang.
+        """
         addresses = self._addresses()
-        before = next((address for address, known in self._connections.items() if known.is_alive), None)
-        turn = addresses.index(before) + 1 if before in addresses else 0
-        for address in (*addresses[turn:], *addresses[:turn]):
-            if address == before:
+        previous = next((address for address, known in self._connections.items() if known.is_alive), None)
+        start = addresses.index(previous) + 1 if previous in addresses else 0
+        for address in (*addresses[start:], *addresses[:start]):
+            if address == previous:
                 continue
             try:
                 async with asyncio.timeout(PROBE_TIMEOUT_S):
@@ -180,12 +187,12 @@ class Client:
             self.update_brokers(answer)
             self._connections = {address: connection} | {a: c for a, c in self._connections.items() if a != address}
             return
-        with suppress(NoAnswerError):  # then the next attempt will tell
+        with suppress(NoAnswerError):  # the next attempt reports it
             connection = await self.any_connection()
             self.update_brokers(await connection.call(apis.METADATA, BROKERS_ONLY))
 
     async def describe_cluster(self) -> ClusterInfo:
-        """DescribeCluster where it is served, else what Metadata told."""
+        """The answer to DescribeCluster, or to Metadata if the broker does not serve it."""
         connection = await self.any_connection()
         version = connection.version(apis.DESCRIBE_CLUSTER)
         if version is None:
@@ -218,16 +225,14 @@ class Client:
                 return await self._connection(host, port)
             except UnreachableError as error:
                 failures.append(str(error))
-        raise NoBrokerError(f"{'; '.join(failures)}. Is the cluster running?")
+        raise NoBrokerError(f"no broker can be reached: {'; '.join(failures)}. Is the cluster running?")
 
     async def broker_connection(self, broker: int) -> Connection:
         if broker not in self.brokers:
             await self.refresh()
         known = self.brokers.get(broker)
         if known is None:
-            raise UnreachableError(
-                f"broker {broker} is not in the cluster now: it is stopped, fenced or was never there"
-            )
+            raise UnreachableError(f"broker {broker} is not in the cluster: it is stopped, fenced or does not exist")
         return await self._connection(known.host, known.port)
 
     def _addresses(self) -> list[tuple[str, int]]:
@@ -244,7 +249,7 @@ class Client:
                 host,
                 port,
                 client_id=self.client_id,
-                timeout_s=self.timeout if settings.request_timeout_s is None else settings.request_timeout_s,
+                timeout_s=self.timeout_s if settings.request_timeout_s is None else settings.request_timeout_s,
                 security=settings.security,
                 connect_timeout_s=self.attempt_timeout_s
                 if settings.connect_timeout_s is None
@@ -269,14 +274,14 @@ DESCRIBE_BROKERS = {
 
 def parse_bootstrap(text: str) -> list[tuple[str, int]]:
     """`host:port[,host:port...]`; IPv6 addresses in brackets."""
-    found = []
+    addresses = []
     for part in (part.strip() for part in text.split(",")):
         host, colon, port = part.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise AddressError(f"'{part}' is not an address: write HOST:PORT, such as localhost:9092")
-        found.append((host, int(port)))
-    return found
+            raise AddressError(f"'{part}' is not a broker address: write HOST:PORT, such as localhost:9092")
+        addresses.append((host, int(port)))
+    return addresses
 
 
 def _broker(broker_id: int, entry: Any) -> Broker:

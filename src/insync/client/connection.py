@@ -1,10 +1,10 @@
-"""One connection to one broker: negotiates versions first, then any number of requests in flight.
+"""One connection to one broker, with any number of requests in flight after versions are negotiated.
 
-A reader task hands each answer to whoever waits for its correlation id. When the connection ends, everybody who still
-waits is told so, with a sentence that names the broker.
+A reader task completes each request by its correlation id. When the connection ends, all pending requests fail with an
+error that names the broker.
 
-Where a broker lets sessions end, whoever sends the next request when the end is near authenticates first: all others
-wait, for brokers take no other request meanwhile.
+If the broker limits the lifetime of sessions, the next request shortly before the end re-authenticates first. All other
+requests wait for it, because brokers accept no other request meanwhile.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _LENGTH = Struct(">i")
 _LARGEST_FRAME = 1 << 29
 
 _TLS_ALERT = b"\x15\x03"
-"""How a TLS listener answers who does not speak TLS."""
-_LATE = 0.85
-"""Of a session's life: then it is time for the next."""
+"""How a TLS listener answers a client that does not speak TLS."""
+_RENEW_AFTER = 0.85
+"""The part of a session's lifetime after which to re-authenticate."""
 
 CLIENT = {"client_software_name": "insync", "client_software_version": "1"}
 
@@ -50,7 +50,7 @@ class Connection:
         "_writer",
         "address",
         "client_id",
-        "timeout",
+        "timeout_s",
         "versions",
     )
 
@@ -64,7 +64,7 @@ class Connection:
     ) -> None:
         self.address = address
         self.client_id = client_id
-        self.timeout = timeout_s
+        self.timeout_s = timeout_s
         self.versions: dict[int, tuple[int, int]] = {}
         self._security = security
         self._reader, self._writer = streams
@@ -86,7 +86,7 @@ class Connection:
         security: Security = PLAINTEXT,
         connect_timeout_s: float | None = None,
     ) -> Connection:
-        """`AccessDeniedError` if there is no trust between the two sides; that does not pass by itself."""
+        """`AccessDeniedError` if TLS or authentication fails, which is not retriable."""
         streams = await transport.connect(
             host, port, security.tls, timeout_s if connect_timeout_s is None else connect_timeout_s
         )
@@ -103,33 +103,33 @@ class Connection:
         return not self._reading.done()
 
     def version(self, api: Api) -> int | None:
-        """The version that both sides know; None if there is none."""
+        """The newest version that both sides know; None if there is none."""
         return apis.newest_common_version(api, self.versions.get(api.key))
 
     async def call(
         self, api: Api, values: Mapping[str, Any], *, timeout_s: float | None = None, version: int | None = None
     ) -> Any:
-        """The broker's answer to one request."""
+        """Send a request and return the broker's answer."""
         request = self._request(api, values, version)
         if self._renew_at is None:
             return await self._exchange(api, request, timeout_s)
         async with self._gate:
-            await self._renew_if_late()
+            await self._renew_if_due()
             sent = await self._ask(request)
         return await self._answer(api, sent, timeout_s)
 
-    async def tell(self, api: Api, values: Mapping[str, Any]) -> None:
-        """A request that gets no answer: Produce with acks=0."""
+    async def send(self, api: Api, values: Mapping[str, Any]) -> None:
+        """Send a request that is not answered: Produce with acks=0."""
         frame = codec.encode_request(self._request(api, values, None), next(self._ids), self.client_id)
         async with self._gate:
-            await self._renew_if_late()
+            await self._renew_if_due()
             await self._send(frame)
 
     async def _exchange(self, api: Api, request: Any, timeout_s: float | None) -> Any:
         return await self._answer(api, await self._ask(request), timeout_s)
 
     async def _ask(self, request: Any) -> int:
-        """Its correlation id, under which somebody waits from now on."""
+        """Send a request; returns the correlation id to wait for."""
         correlation_id = next(self._ids)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[correlation_id] = (future, type(request))
@@ -142,7 +142,7 @@ class Connection:
 
     async def _answer(self, api: Api, correlation_id: int, timeout_s: float | None) -> Any:
         try:
-            async with asyncio.timeout(self.timeout if timeout_s is None else timeout_s):
+            async with asyncio.timeout(self.timeout_s if timeout_s is None else timeout_s):
                 return await self._waiting[correlation_id][0]
         except TimeoutError:
             raise ConnectionLostError(f"broker {self.address} did not answer {api.name} in time") from None
@@ -158,9 +158,9 @@ class Connection:
         chosen = self.version(api) if version is None else version
         if chosen is None:
             theirs = self.versions.get(api.key)
-            known = "does not serve it" if theirs is None else f"serves versions {theirs[0]} to {theirs[1]}"
+            serves = "does not serve it" if theirs is None else f"serves versions {theirs[0]} to {theirs[1]}"
             raise UnsupportedError(
-                f"this needs {api.name} {api.low} to {api.high}, and the broker at {self.address} {known}"
+                f"this needs {api.name} {api.low} to {api.high}, but the broker at {self.address} {serves}"
             )
         return build_request(codec.request_type(api.key, chosen), values)
 
@@ -173,23 +173,22 @@ class Connection:
         except OSError as error:
             raise ConnectionLostError(f"broker {self.address} closed the connection: {reason(error)}") from None
 
-    # --- the beginning -----------------------------------------------------------------------------------------------
+    # --- opening -----------------------------------------------------------------------------------------------------
 
     async def _begin(self, timeout_s: float) -> None:
         try:
             await self._negotiate(timeout_s)
         except ConnectionLostError:
             raise self._denied or UnreachableError(
-                f"{self.address} does not say which APIs it serves: it is no Kafka listener, or {self._suspicion()}"
+                f"{self.address} did not answer ApiVersions: it is not a Kafka listener, or {self._likely_cause()}"
             ) from None
         if self._security.sasl is not None:
             await self._authenticate(self._security.sasl)
 
-    def _suspicion(self) -> str:
-        """What such silence means most often."""
+    def _likely_cause(self) -> str:
         if self._security.tls is None:
-            return "one with TLS: see security.protocol"
-        return "it wants a certificate of the client that it trusts: see ssl.keystore.location"
+            return "it expects TLS (set security.protocol)"
+        return "it requires a client certificate that it trusts (set ssl.keystore.location)"
 
     async def _authenticate(self, credentials: sasl.Credentials) -> None:
         if self.version(apis.SASL_HANDSHAKE) is None:
@@ -199,15 +198,15 @@ class Connection:
             return await self._exchange(api, self._request(api, values, None), None)
 
         lifetime = await sasl.authenticate(ask, credentials, self.address)
-        self._renew_at = asyncio.get_running_loop().time() + _LATE * lifetime if lifetime else None
+        self._renew_at = asyncio.get_running_loop().time() + _RENEW_AFTER * lifetime if lifetime else None
 
-    async def _renew_if_late(self) -> None:
+    async def _renew_if_due(self) -> None:
         if self._renew_at is None or self._security.sasl is None:
             return
         if asyncio.get_running_loop().time() < self._renew_at:
             return
         if under_way := [future for future, _ in self._waiting.values()]:
-            await asyncio.wait(under_way, timeout=self.timeout)
+            await asyncio.wait(under_way, timeout=self.timeout_s)
         try:
             await self._authenticate(self._security.sasl)
         except AccessDeniedError:
@@ -215,12 +214,12 @@ class Connection:
             raise
 
     async def _negotiate(self, timeout_s: float) -> None:
-        """A broker that does not know our version of ApiVersions answers in version 0 with an error and its range."""
+        """A broker that does not know our version of ApiVersions answers in version 0, with an error and its range."""
         answer = await self.call(apis.API_VERSIONS, CLIENT, timeout_s=timeout_s, version=apis.API_VERSIONS.high)
         if answer.error_code is ErrorCode.unsupported_version:
             answer = await self.call(apis.API_VERSIONS, {}, timeout_s=timeout_s, version=0)
         if answer.error_code is not ErrorCode.none:
-            raise ConnectionLostError(f"ApiVersions was answered with {answer.error_code.name}")
+            raise ConnectionLostError(f"{self.address} answered ApiVersions with {answer.error_code.name.upper()}")
         self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
 
     async def _read(self) -> None:
@@ -232,7 +231,7 @@ class Connection:
                 if not self._answers and head.startswith(_TLS_ALERT):
                     why = "it speaks TLS"
                     self._denied = AccessDeniedError(
-                        f"{self.address} speaks TLS only: set security.protocol to SSL or SASL_SSL"
+                        f"{self.address} expects TLS: set security.protocol to SSL or SASL_SSL"
                     )
                     return
                 if not 4 <= length <= _LARGEST_FRAME:
@@ -242,11 +241,11 @@ class Connection:
                 self._answers += 1
         except asyncio.IncompleteReadError:
             if self._answers == 1 and self._security.sasl is None:
-                why = "it closed the connection at the first request, as those do that ask for a user and a password: "
-                why += "see security.protocol"
+                why = "it closed the connection at the first request: it probably requires authentication "
+                why += "(set security.protocol)"
         except ssl.SSLError as error:
             why = reason(error)
-            if not self._answers:  # with TLS 1.3 a broker tells after the handshake whether it takes our certificate
+            if not self._answers:  # with TLS 1.3 a broker rejects our certificate after the handshake
                 self._denied = AccessDeniedError(tls.describe_alert(error, self.address))
         except OSError as error:
             why = reason(error)
@@ -261,14 +260,12 @@ class Connection:
         try:
             future.set_result(_decode(frame, request_type))
         except MalformedFrameError as error:
-            future.set_exception(
-                ConnectionLostError(f"broker {self.address} sent an answer that makes no sense: {error}")
-            )
+            future.set_exception(ConnectionLostError(f"broker {self.address} sent a malformed answer: {error}"))
 
     def _give_up(self, reason: str) -> None:
         for future, _ in self._waiting.values():
             if not future.done():
-                future.set_exception(ConnectionLostError(f"broker {self.address} went away: {reason}"))
+                future.set_exception(ConnectionLostError(f"lost the connection to broker {self.address}: {reason}"))
 
 
 def _decode(frame: bytes, request_type: Any) -> Any:

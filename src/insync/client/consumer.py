@@ -1,7 +1,7 @@
-"""Reading a topic's partitions from given offsets, without a group: up to given ends, or on and on.
+"""Reading partitions of a topic from given offsets, without a group: up to given ends, or indefinitely.
 
-Each round asks every leader once, all at the same time. A partition that fails for a reason that passes is asked again
-after the topic was looked up anew; a batch is checked before its records are handed out.
+Each round sends one Fetch to every leader, all at the same time. After a retriable error the topic is described again
+before the next round. The CRC of a batch is checked before its records are returned.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class ConsumedRecord:
 
 @dataclass(frozen=True, slots=True)
 class FetchedBatches:
-    """Batches as a broker sent them: the first may begin before what was asked for, the last may be cut off."""
+    """Batches as a broker sent them: the first may begin before the fetch offset, the last may be incomplete."""
 
     partition: int
     data: bytes
     aborted: tuple[tuple[int, int], ...]
-    """(producer id, first offset) of aborted transactions, by offset; only for those who read committed."""
+    """(producer id, first offset) of aborted transactions, by offset; only with READ_COMMITTED."""
 
 
 class Reader:
-    """`positions` is where each partition will be read next; `stops`, where given, is where it ends."""
+    """Reads one topic. `positions` are the next offsets to read; `stops`, if given, are the offsets at which to end."""
 
     __slots__ = (
         "_answer_s",
@@ -74,40 +74,40 @@ class Reader:
         self._failing_since: float | None = None
 
     async def records(self) -> AsyncIterator[ConsumedRecord]:
-        """Every record, in order within each partition; ends when every stop is reached."""
+        """All records, in order within each partition; ends when every partition has reached its stop."""
         async for fetched in self.fetch_batches():
-            for consumed in self._taken(fetched):
+            for consumed in self._take_records(fetched):
                 yield consumed
 
     async def fetch_batches(self) -> AsyncIterator[FetchedBatches]:
-        """What leaders answer. Who reads this way moves `positions` on before asking for more."""
+        """The answers of the leaders. The caller has to advance `positions` before it requests more."""
         while wanted := self._unfinished():
             by_leader: dict[int, dict[int, int]] = {}
             for partition in wanted:
                 leader, epoch = self._leader(partition)
                 by_leader.setdefault(leader, {})[partition] = epoch
-            troubled = NO_NODE in by_leader
-            asked = [self._fetch(leader, mine) for leader, mine in by_leader.items() if leader != NO_NODE]
-            for answer in await asyncio.gather(*asked):
-                troubled |= answer is None
+            has_errors = NO_NODE in by_leader
+            fetches = [self._fetch(leader, epochs) for leader, epochs in by_leader.items() if leader != NO_NODE]
+            for answer in await asyncio.gather(*fetches):
+                has_errors |= answer is None
                 for data in answer or ():
-                    if self._refused(data):
-                        troubled = True
+                    if self._has_retriable_error(data):
+                        has_errors = True
                     elif data.records:
                         yield FetchedBatches(data.partition_index, bytes(data.records), _aborted(data, self._isolation))
-            await self._after_round(troubled)
+            await self._after_round(has_errors)
 
     def _unfinished(self) -> list[int]:
         stops = self.stops
         return [p for p, at in self.positions.items() if stops is None or at < stops.get(p, at)]
 
     def _leader(self, partition: int) -> tuple[int, int]:
-        """Who it is, and in which epoch."""
+        """(leader, leader epoch)"""
         known = self.topic.partition(partition)
         return (NO_NODE, -1) if known is None else (known.leader, known.leader_epoch)
 
     async def _fetch(self, leader: int, partitions: Mapping[int, int]) -> list[Any] | None:
-        """The leader's answer per partition; None if there was none. F3: only from the leader of that epoch."""
+        """The leader's answer for each partition; None if there was none. F3: only from the leader of that epoch."""
         try:
             answer = await self.client.call_broker(
                 leader, apis.FETCH, self._request(partitions), timeout_s=self._answer_s
@@ -119,7 +119,7 @@ class Reader:
         return [data for topic in answer.responses for data in topic.partitions]
 
     def _request(self, partitions: Mapping[int, int]) -> dict[str, Any]:
-        asked = [
+        entries = [
             {
                 "partition": partition,
                 "current_leader_epoch": epoch,
@@ -137,12 +137,12 @@ class Reader:
             "isolation_level": self._isolation,
             "session_id": 0,
             "session_epoch": -1,
-            "topics": [{"topic": self.topic.name, "topic_id": self.topic.id, "partitions": asked}],
+            "topics": [{"topic": self.topic.name, "topic_id": self.topic.id, "partitions": entries}],
             "forgotten_topics_data": (),
         }
 
-    def _refused(self, data: Any) -> bool:
-        """True if the partition must be asked again later."""
+    def _has_retriable_error(self, data: Any) -> bool:
+        """True if the request has to be repeated; raises an error that is not retriable."""
         if data.error_code is ErrorCode.none:
             return False
         if data.error_code in RETRIABLE:
@@ -151,7 +151,7 @@ class Reader:
         hint = f"offset {at} is not in the log" if data.error_code is ErrorCode.offset_out_of_range else None
         raise RefusedError(data.error_code, f"reading {self.topic.name}-{data.partition_index}", hint)
 
-    def _taken(self, fetched: FetchedBatches) -> Iterator[ConsumedRecord]:
+    def _take_records(self, fetched: FetchedBatches) -> Iterator[ConsumedRecord]:
         partition = fetched.partition
         for header, records in visible_records(fetched.data, fetched.aborted):
             for record in records:
@@ -162,16 +162,16 @@ class Reader:
     def _past_stop(self, partition: int, offset: int) -> bool:
         return self.stops is not None and offset >= self.stops.get(partition, offset + 1)
 
-    async def _after_round(self, troubled: bool) -> None:
+    async def _after_round(self, has_errors: bool) -> None:
         now = asyncio.get_running_loop().time()
-        if not troubled:
+        if not has_errors:
             self._failing_since = None
             return
         self._failing_since = self._failing_since or now
-        if now - self._failing_since > self.client.timeout:
+        if now - self._failing_since > self.client.timeout_s:
             raise ClientError(
-                f"topic '{self.topic.name}' could not be read for {self.client.timeout:g} s: "
-                "`insync health` and `insync explain` tell what is wrong"
+                f"topic '{self.topic.name}' could not be read for {self.client.timeout_s:g} s: "
+                "`insync health` and `insync explain` show why"
             )
         await asyncio.sleep(self.client.settings.retry_backoff_s)
         await self.client.switch_broker()
@@ -181,7 +181,7 @@ class Reader:
 def visible_records(
     data: bytes, aborted: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[batch.BatchHeader, list[batch.Record]]]:
-    """Each whole batch with the records that a reader may see: none of control batches and of aborted transactions."""
+    """Each complete batch with its visible records: none of control batches and aborted transactions."""
     dropping: set[int] = set()
     first: dict[int, list[int]] = {}
     for producer, offset in aborted:
@@ -207,7 +207,7 @@ def visible_records(
 
 
 def _is_abort(records: list[batch.Record]) -> bool:
-    """A control record's key is its version and its type, two bytes each."""
+    """The key of a control record is its version and its type, two bytes each."""
     return any(len(record.key or b"") >= 4 and int.from_bytes((record.key or b"")[2:4]) == _ABORT for record in records)
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong between a person and a cluster, each as a sentence that says what to do about it."""
+"""The errors of the client. The text of each says what is wrong and, where possible, what to do."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ __all__ = [
 
 
 class ClientError(Exception):
-    """The text is meant for people."""
+    """The base class; its text is meant for people."""
 
 
 class AddressError(ClientError):
-    """A bootstrap address that cannot be one."""
+    """A bootstrap address that is not HOST:PORT."""
 
 
 class SettingError(ClientError):
-    """A client setting that makes no sense; `problem` is a sentence that begins after its name. Never with a secret."""
+    """An invalid client setting; `problem` continues a sentence after its name. It never contains a secret."""
 
     def __init__(self, setting: str, problem: str) -> None:
         super().__init__(f"setting '{setting}' {problem}")
@@ -44,20 +44,20 @@ class SettingError(ClientError):
 
 
 class AccessDeniedError(ClientError):
-    """No trust: TLS or the authentication failed. It is not tried again: settings do not mend themselves, and a wrong
-    password that is sent again and again locks accounts."""
+    """TLS or authentication failed. Not retried: settings do not change by themselves, and repeating a wrong password
+    locks accounts."""
 
 
 class NoAnswerError(ClientError):
-    """A broker did not answer the question; another one might, or the same one later."""
+    """A broker did not answer the request; another one might, or the same one later."""
 
 
 class UnreachableError(NoAnswerError):
-    """Nobody answers, or what answers is not a broker."""
+    """Nothing answers at an address, or what answers is not a broker."""
 
 
 class NoBrokerError(UnreachableError):
-    """None of the addresses that we know."""
+    """No known broker can be reached."""
 
 
 class ConnectionLostError(NoAnswerError):
@@ -65,12 +65,12 @@ class ConnectionLostError(NoAnswerError):
 
 
 class UnsupportedError(NoAnswerError):
-    """The broker does not know an API, or no version of it that this client knows."""
+    """The broker does not serve an API, or no version of it that this client supports."""
 
 
 class UnknownTopicError(ClientError):
     def __init__(self, topic: str) -> None:
-        super().__init__(f"there is no topic '{topic}': `insync topic list` shows those there are")
+        super().__init__(f"there is no topic '{topic}': `insync topic list` lists the topics")
         self.topic = topic
 
 
@@ -84,35 +84,35 @@ class RefusedError(ClientError):
 
 
 def error_name(code: ErrorCode) -> str:
-    """The name that Kafka's documentation uses."""
+    """The name in Kafka's documentation."""
     name: str = code.name
     return name.upper()
 
 
 def raise_for_error(code: ErrorCode, what: str, message: str | None = None) -> None:
-    """Raise Refused unless the code says that all is well."""
+    """Raise `RefusedError` unless the code is NONE; `what` is what was attempted."""
     if code is not ErrorCode.none:
         raise RefusedError(code, what, message)
 
 
 HINTS = {
-    ErrorCode.not_enough_replicas: "the ISR is smaller than min.insync.replicas; `insync explain` tells why",
-    ErrorCode.leader_not_available: "the partition has no leader; `insync explain` tells why",
+    ErrorCode.not_enough_replicas: "the ISR is smaller than min.insync.replicas; `insync explain` shows why",
+    ErrorCode.leader_not_available: "the partition has no leader; `insync explain` shows why",
     ErrorCode.unknown_topic_or_partition: "there is no such topic or partition",
-    ErrorCode.invalid_topic_exception: "a name has letters, digits, '.', '_' and '-' only, and 249 of them at most",
+    ErrorCode.invalid_topic_exception: "a topic name consists of at most 249 letters, digits, '.', '_' and '-'",
     ErrorCode.topic_already_exists: "a topic of that name exists",
     ErrorCode.message_too_large: "raise max.message.bytes of the topic, or send less",
     ErrorCode.non_empty_group: "the group has members; stop its consumers first",
-    ErrorCode.group_id_not_found: "no such group; `insync group list` shows those there are",
+    ErrorCode.group_id_not_found: "no such group; `insync group list` lists the groups",
     ErrorCode.unknown_member_id: "the group has members; stop its consumers first",
     ErrorCode.rebalance_in_progress: "the group is rebalancing; stop its consumers first",
     ErrorCode.no_reassignment_in_progress: "nothing to cancel",
-    ErrorCode.coordinator_not_available: "no coordinator yet; are enough brokers running for __consumer_offsets?",
+    ErrorCode.coordinator_not_available: "no coordinator yet: are enough brokers running for __consumer_offsets?",
     ErrorCode.offset_not_available: "the leader does not know its high watermark yet; try again in a moment",
-    ErrorCode.cluster_authorization_failed: "this client may not do that",
-    ErrorCode.topic_authorization_failed: "this client may not do that",
+    ErrorCode.cluster_authorization_failed: "this client is not authorized to do that",
+    ErrorCode.topic_authorization_failed: "this client is not authorized to do that",
 }
-"""Said when the broker itself gave no reason."""
+"""Used if the broker gave no reason."""
 
 RETRIABLE = (
     ErrorCode.not_leader_or_follower,
@@ -133,12 +133,12 @@ RETRIABLE = (
     ErrorCode.unknown_topic_id,
     ErrorCode.unknown_topic_or_partition,
 )
-"""Likely to pass by themselves: a leader, a controller or a coordinator is about to change, or a broker has not read
-yet what the cluster has decided. A topic that is not there when topics are looked up is `UnknownTopicError`."""
+"""Errors that pass by themselves: a leader, a controller or a coordinator is about to change, or a broker has not read
+the newest metadata yet. A topic that is missing when topics are described is an `UnknownTopicError` instead."""
 
 
 def is_retriable(error: ClientError, also: Collection[ErrorCode] = ()) -> bool:
-    """Whether it is worth another try."""
+    """Whether another attempt may succeed."""
     if isinstance(error, RefusedError):
         return error.code in RETRIABLE or error.code in also
     return isinstance(error, ConnectionLostError | UnreachableError)

@@ -1,4 +1,4 @@
-"""Consumer groups: who is in them, what they have committed, and moving what they have committed."""
+"""Consumer groups: their members and committed offsets, and changing the offsets of a group without members."""
 
 from __future__ import annotations
 
@@ -25,44 +25,44 @@ _I16, _I32 = struct.Struct(">h"), struct.Struct(">i")
 async def find_coordinator(client: Client, group: str) -> int:
     values = {"key": group, "key_type": GROUP, "coordinator_keys": [group]}
     answer = await client.call_any(apis.FIND_COORDINATOR, values)
-    found = getattr(answer, "coordinators", (answer,))[0]
+    entry = getattr(answer, "coordinators", (answer,))[0]
     raise_for_error(
-        found.error_code, f"finding the coordinator of group '{group}'", getattr(found, "error_message", None)
+        entry.error_code, f"finding the coordinator of group '{group}'", getattr(entry, "error_message", None)
     )
-    node: int = found.node_id
+    node: int = entry.node_id
     return node
 
 
 async def list_groups(client: Client) -> list[Group]:
-    """All groups of all brokers: each broker knows those it coordinates."""
+    """The groups of all brokers: each broker knows those it coordinates."""
     values: dict[str, Any] = {"states_filter": (), "types_filter": ()}
 
-    async def of(broker: int) -> list[Group]:
+    async def list_at(broker: int) -> list[Group]:
         answer = await client.call_broker(broker, apis.LIST_GROUPS, values)
         raise_for_error(answer.error_code, f"listing the groups of broker {broker}")
         return [_listed(entry, broker) for entry in answer.groups]
 
     async def attempt() -> list[Group]:
-        pages = await asyncio.gather(*(of(broker) for broker in sorted(client.brokers)))
+        pages = await asyncio.gather(*(list_at(broker) for broker in sorted(client.brokers)))
         return [group for page in pages for group in page]
 
     return sorted(await client.retry(attempt), key=lambda group: group.id)
 
 
 async def describe(client: Client, group: str) -> Group:
-    """A group that nobody has heard of is Refused with GROUP_ID_NOT_FOUND."""
+    """An unknown group is a `RefusedError` with GROUP_ID_NOT_FOUND."""
 
     async def ask(node: int) -> Group:
         values = {"groups": [group], "include_authorized_operations": False}
         answer = await client.call_broker(node, apis.DESCRIBE_GROUPS, values)
-        (found,) = answer.groups
-        raise_for_error(found.error_code, f"describing group '{group}'", getattr(found, "error_message", None))
-        return _described(found, node)
+        (entry,) = answer.groups
+        raise_for_error(entry.error_code, f"describing group '{group}'", getattr(entry, "error_message", None))
+        return _described(entry, node)
 
-    found = await _at_coordinator(client, group, ask)
-    if found.state != "Dead":
-        return found
-    # A group of the newer protocol is Dead to DescribeGroups; one that nobody has heard of is Dead too.
+    described = await _at_coordinator(client, group, ask)
+    if described.state != "Dead":
+        return described
+    # DescribeGroups answers Dead for groups of the consumer protocol (KIP-848), and for unknown ones.
     known = {entry.id: entry for entry in await list_groups(client)}
     if group not in known:
         raise RefusedError(ErrorCode.group_id_not_found, f"describing group '{group}'")
@@ -74,21 +74,21 @@ async def describe(client: Client, group: str) -> Group:
 
 
 async def _describe_consumer_group(client: Client, group: str) -> Group:
-    """A group whose coordinator assigns partitions itself (KIP-848)."""
+    """Describe a group of the consumer protocol, whose coordinator assigns partitions itself (KIP-848)."""
 
     async def ask(node: int) -> Group:
         values = {"group_ids": [group], "include_authorized_operations": False}
         answer = await client.call_broker(node, apis.CONSUMER_GROUP_DESCRIBE, values)
-        (found,) = answer.groups
-        raise_for_error(found.error_code, f"describing group '{group}'", found.error_message)
-        members = tuple(_consumer_group_member(member) for member in found.members)
+        (entry,) = answer.groups
+        raise_for_error(entry.error_code, f"describing group '{group}'", entry.error_message)
+        members = tuple(_consumer_group_member(member) for member in entry.members)
         return Group(
             id=group,
-            state=found.group_state,
+            state=entry.group_state,
             protocol_type="consumer",
             coordinator=node,
             kind=CONSUMER_PROTOCOL,
-            protocol=found.assignor_name,
+            protocol=entry.assignor_name,
             members=members,
         )
 
@@ -96,17 +96,17 @@ async def _describe_consumer_group(client: Client, group: str) -> Group:
 
 
 async def list_committed_offsets(client: Client, group: str) -> dict[TopicPartition, int]:
-    """Every offset the group has committed."""
+    """All committed offsets of a group."""
 
     async def ask(node: int) -> dict[TopicPartition, int]:
         single = {"group_id": group, "topics": None, "require_stable": False}
         values = {**single, "groups": [{**single, "member_id": None, "member_epoch": -1}]}
         answer = await client.call_broker(node, apis.OFFSET_FETCH, values)
-        found = getattr(answer, "groups", (answer,))[0]
-        raise_for_error(getattr(found, "error_code", ErrorCode.none), f"reading the offsets of group '{group}'")
+        entry = getattr(answer, "groups", (answer,))[0]
+        raise_for_error(getattr(entry, "error_code", ErrorCode.none), f"reading the offsets of group '{group}'")
         return {
             (topic.name, p.partition_index): p.committed_offset
-            for topic in found.topics
+            for topic in entry.topics
             for p in topic.partitions
             if p.committed_offset >= 0
         }
@@ -115,7 +115,7 @@ async def list_committed_offsets(client: Client, group: str) -> dict[TopicPartit
 
 
 async def commit_offsets(client: Client, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Move a group that has no members; Refused if it has some."""
+    """Set the committed offsets of a group without members; `RefusedError` if it has members."""
     topics: dict[str, list[dict[str, Any]]] = {}
     for (topic, index), offset in offsets.items():
         entry = {
@@ -136,7 +136,9 @@ async def commit_offsets(client: Client, group: str, offsets: Mapping[TopicParti
             for p in topic.partitions:
                 if p.error_code is ErrorCode.unknown_topic_or_partition:
                     raise UnknownTopicError(topic.name)
-                raise_for_error(p.error_code, f"moving group '{group}' on {topic.name}-{p.partition_index}")
+                raise_for_error(
+                    p.error_code, f"setting the offset of group '{group}' on {topic.name}-{p.partition_index}"
+                )
 
     await _at_coordinator(client, group, ask)
 
@@ -167,19 +169,19 @@ def _listed(entry: Any, broker: int) -> Group:
     )
 
 
-def _described(found: Any, node: int) -> Group:
+def _described(entry: Any, node: int) -> Group:
     return Group(
-        id=found.group_id,
-        state=found.group_state,
-        protocol_type=found.protocol_type,
+        id=entry.group_id,
+        state=entry.group_state,
+        protocol_type=entry.protocol_type,
         coordinator=node,
-        protocol=found.protocol_data,
-        members=tuple(_member(member, found.protocol_type) for member in found.members),
+        protocol=entry.protocol_data,
+        members=tuple(_member(member, entry.protocol_type) for member in entry.members),
     )
 
 
 def _member(member: Any, protocol_type: str) -> Member:
-    assigned = assigned_partitions(bytes(member.member_assignment)) if protocol_type == "consumer" else ()
+    assigned = parse_assignment(bytes(member.member_assignment)) if protocol_type == "consumer" else ()
     return Member(
         id=member.member_id,
         client_id=member.client_id,
@@ -200,11 +202,11 @@ def _consumer_group_member(member: Any) -> Member:
     )
 
 
-def assigned_partitions(data: bytes) -> Sequence[TopicPartition]:
-    """The partitions in a consumer's assignment: version, then topics with their partitions."""
+def parse_assignment(data: bytes) -> Sequence[TopicPartition]:
+    """Parse a member's assignment: its version, then topics with their partitions."""
     if len(data) < 6:
         return ()
-    found: list[TopicPartition] = []
+    assigned: list[TopicPartition] = []
     try:
         (topics,), pos = _I32.unpack_from(data, 2), 6
         for _ in range(topics):
@@ -212,13 +214,13 @@ def assigned_partitions(data: bytes) -> Sequence[TopicPartition]:
             name = data[pos + 2 : pos + 2 + length].decode()
             pos += 2 + length
             (count,) = _I32.unpack_from(data, pos)
-            found += [(name, _I32.unpack_from(data, pos + 4 + 4 * i)[0]) for i in range(count)]
+            assigned += [(name, _I32.unpack_from(data, pos + 4 + 4 * i)[0]) for i in range(count)]
             pos += 4 + 4 * count
     except (struct.error, UnicodeDecodeError) as error:
-        raise ClientError(f"a member's assignment cannot be read: {error}") from None
-    return tuple(found)
+        raise ClientError(f"the assignment of a group member is malformed: {error}") from None
+    return tuple(assigned)
 
 
 def compute_lag(committed_offset: int | None, end: int) -> int | None:
-    """Records that the group has not read yet; None where it never committed."""
+    """Records that the group has not read yet; None if it has not committed."""
     return None if committed_offset is None or end < 0 else max(0, end - committed_offset)

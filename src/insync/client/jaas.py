@@ -2,7 +2,7 @@
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="one \\"quoted\\" word";
 
-Nothing of the text is ever repeated in an error: any part of it may be the password.
+Errors never repeat any of the text: any part of it may be the password.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "
 
 
 class JaasError(ValueError):
-    """What is wrong, without the text."""
+    """What is wrong; does not contain the text."""
 
 
 def parse(text: str) -> tuple[str, dict[str, str]]:
     """(login module, options)."""
     head = _HEAD.match(text)
     if head is None:
-        raise JaasError("must begin with a login module and 'required'")
+        raise JaasError("must start with a login module and 'required'")
     options, at = {}, head.end()
-    while found := _OPTION.match(text, at):
-        name, double, single, bare = found.groups()
+    while option := _OPTION.match(text, at):
+        name, double, single, bare = option.groups()
         options[name] = bare if bare is not None else _ESCAPED.sub(_unescaped, single if double is None else double)
-        at = found.end()
+        at = option.end()
     end = _END.match(text, at)
     if end is None:
         raise JaasError("""must be options of the form name="value" and a ';' after the last; a " inside is \\\"""")
@@ -39,6 +39,6 @@ def parse(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    """As Java's tokenizer does: octal numbers, the control characters, and every other character for itself."""
+    """As Java's tokenizer: octal numbers, control characters, and any other character stands for itself."""
     code = match[1]
     return chr(int(code, 8)) if code[0] in "01234567" else _CONTROLS.get(code, code)

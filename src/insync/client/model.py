@@ -1,4 +1,4 @@
-"""What a cluster says about itself, independent of the version in which it said so."""
+"""What a cluster reports about itself, independent of API versions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from insync.wire.errors import ErrorCode
 from insync.wire.types import ZERO_UUID
 
 NO_NODE = -1
-"""The id that stands for "no leader" and "no controller"."""
+"""The node id that means "no leader" or "no controller"."""
 
 TopicPartition = tuple[str, int]
 """Topic name and partition index."""
@@ -37,7 +37,7 @@ class Partition:
     isr: tuple[int, ...]
     offline: tuple[int, ...] = ()
     elr: tuple[int, ...] | None = None
-    """None where the cluster does not tell, as without DescribeTopicPartitions."""
+    """None if the cluster does not serve DescribeTopicPartitions."""
     last_known_elr: tuple[int, ...] | None = None
 
     @property
@@ -62,7 +62,7 @@ class ClusterInfo:
     controller: int
     brokers: tuple[Broker, ...]
     includes_fenced: bool
-    """Whether the list shows fenced brokers too, so that a broker that is missing is not registered at all."""
+    """Whether `brokers` contains fenced brokers: if so, a missing broker is not registered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class Offset:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLog:
-    """One replica as its broker's log directories show it."""
+    """One replica in a log directory of its broker."""
 
     size: int
     lag: int

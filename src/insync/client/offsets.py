@@ -1,7 +1,7 @@
-"""Where logs begin and end: ListOffsets, OffsetForLeaderEpoch and DescribeLogDirs.
+"""Offsets and sizes of logs: ListOffsets, OffsetForLeaderEpoch and DescribeLogDirs.
 
-A leader tells consumers its high watermark. Asked as a debugging replica (-2), any replica tells its own log end: that
-is how a follower's progress can be seen from outside.
+A leader answers consumers with its high watermark. To the debugging replica id -2 any replica answers with its own log
+end offset, which shows the progress of followers from outside.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 async def list_leader_offsets(
     client: Client, topics: Sequence[Topic], timestamp: int = LATEST, *, isolation: int = READ_UNCOMMITTED
 ) -> dict[TopicPartition, Offset]:
-    """One offset of every partition, from its leader; what cannot be told carries its error."""
+    """One offset of every partition, from its leader; a failure is in the `error` of its `Offset`."""
     wanted = {(topic.name, p.index): timestamp for topic in topics for p in topic.partitions}
     return await list_offsets(client, topics, wanted, isolation=isolation)
 
@@ -38,13 +38,13 @@ async def list_offsets(
     isolation: int = READ_UNCOMMITTED,
     timeout_s: float | None = None,
 ) -> dict[TopicPartition, Offset]:
-    """Offsets for a timestamp of each partition's own."""
+    """The offset for a timestamp of each partition; a failure is in the `error` of its `Offset`."""
     known = {(topic.name, p.index): p for topic in topics for p in topic.partitions}
-    found: dict[TopicPartition, Offset] = {}
+    offsets: dict[TopicPartition, Offset] = {}
     by_leader: dict[int, dict[TopicPartition, int]] = {}
     for key, timestamp in wanted.items():
         if key not in known or known[key].leader == NO_NODE:
-            found[key] = Offset(-1, error=ErrorCode.leader_not_available)
+            offsets[key] = Offset(-1, error=ErrorCode.leader_not_available)
         else:
             by_leader.setdefault(known[key].leader, {})[key] = timestamp
     epochs = {key: partition.leader_epoch for key, partition in known.items()}
@@ -55,8 +55,8 @@ async def list_offsets(
         )
     )
     for answer in answers:
-        found |= answer
-    return found
+        offsets |= answer
+    return offsets
 
 
 async def list_offsets_with_retry(
@@ -66,18 +66,20 @@ async def list_offsets_with_retry(
     known: Sequence[Topic] = (),
     isolation: int = READ_UNCOMMITTED,
 ) -> dict[TopicPartition, Offset]:
-    """As `list_offsets`, and none with an error: while leaders change, they are looked up and asked again. `known` are
-    the topics where they have been looked up just now."""
+    """As `list_offsets`, but without errors: they are retried or raised.
+
+    `known` are the topics, if they were described just now; leaders that have changed are looked up again.
+    """
     names = sorted({topic for topic, _ in wanted})
 
     async def attempt() -> dict[TopicPartition, Offset]:
         nonlocal known
-        asked = known or await describe(client, names)
-        known = ()  # if it fails, leaders may have changed
-        found = await list_offsets(client, asked, wanted, isolation=isolation, timeout_s=client.attempt_timeout_s)
-        for (topic, index), offset in found.items():
-            raise_for_error(offset.error, f"asking for the offsets of {topic}-{index}")
-        return found
+        described = known or await describe(client, names)
+        known = ()  # leaders may have changed if this attempt fails
+        offsets = await list_offsets(client, described, wanted, isolation=isolation, timeout_s=client.attempt_timeout_s)
+        for (topic, index), offset in offsets.items():
+            raise_for_error(offset.error, f"listing the offsets of {topic}-{index}")
+        return offsets
 
     return await client.retry(attempt) if wanted else {}
 
@@ -92,8 +94,8 @@ async def list_offsets_at_broker(
     epochs: Mapping[TopicPartition, int] | None = None,
     timeout_s: float | None = None,
 ) -> dict[TopicPartition, Offset]:
-    """What one broker says; if it cannot be reached, each carries NETWORK_EXCEPTION. With `epochs`, only as the leader
-    of these epochs (F3)."""
+    """What one broker answers; NETWORK_EXCEPTION for all if it cannot be reached. With `epochs`, only if it leads in
+    these epochs (F3)."""
     topics: dict[str, list[dict[str, int]]] = {}
     for (topic, index), timestamp in wanted.items():
         epoch = -1 if epochs is None else epochs[topic, index]
@@ -103,7 +105,7 @@ async def list_offsets_at_broker(
         "replica_id": replica,
         "isolation_level": isolation,
         "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
-        "timeout": ms(int(client.timeout * 1000)),
+        "timeout": ms(int(client.timeout_s * 1000)),
     }
     try:
         answer = await client.call_broker(broker, apis.LIST_OFFSETS, values, timeout_s=timeout_s)
@@ -113,52 +115,52 @@ async def list_offsets_at_broker(
 
 
 async def list_log_ends(client: Client, broker: int, keys: Sequence[TopicPartition]) -> dict[TopicPartition, Offset]:
-    """The log end offset of the replicas that one broker has, leader or not."""
+    """The log end offsets of one broker's replicas, leader or not."""
     return await list_offsets_at_broker(client, broker, dict.fromkeys(keys, LATEST), DEBUGGER)
 
 
 async def find_epoch_end(
     client: Client, topic: str, partition: Partition, epoch: int, *, timeout_s: float | None = None
 ) -> Offset:
-    """Where the leader's log ends the newest epoch that is not above `epoch`."""
+    """The end offset, in the leader's log, of the newest epoch that is not above `epoch`."""
     if partition.leader == NO_NODE:
         return Offset(-1, error=ErrorCode.leader_not_available)
-    asked = {"partition": partition.index, "current_leader_epoch": partition.leader_epoch, "leader_epoch": epoch}
-    values = {"replica_id": DEBUGGER, "topics": [{"topic": topic, "partitions": [asked]}]}
+    request = {"partition": partition.index, "current_leader_epoch": partition.leader_epoch, "leader_epoch": epoch}
+    values = {"replica_id": DEBUGGER, "topics": [{"topic": topic, "partitions": [request]}]}
     try:
         answer = await client.call_broker(partition.leader, apis.OFFSET_FOR_LEADER_EPOCH, values, timeout_s=timeout_s)
     except NoAnswerError:
         return Offset(-1, error=ErrorCode.network_exception)
-    (found,) = (p for each in answer.topics for p in each.partitions)
-    return Offset(found.end_offset, leader_epoch=found.leader_epoch, error=found.error_code)
+    (entry,) = (p for topic_entry in answer.topics for p in topic_entry.partitions)
+    return Offset(entry.end_offset, leader_epoch=entry.leader_epoch, error=entry.error_code)
 
 
 async def describe_log_dirs(client: Client, broker: int, topics: Sequence[Topic] | None = None) -> list[LogDir]:
-    """The log directories of one broker with the sizes of its replicas."""
+    """The log directories of one broker, with the sizes of its replicas."""
     wanted = None
     if topics is not None:
         wanted = [{"topic": topic.name, "partitions": [p.index for p in topic.partitions]} for topic in topics]
     answer = await client.call_broker(broker, apis.DESCRIBE_LOG_DIRS, {"topics": wanted})
     code = getattr(answer, "error_code", ErrorCode.none)
     if code is not ErrorCode.none:
-        raise RefusedError(code, f"asking broker {broker} for its log directories")
+        raise RefusedError(code, f"describing the log directories of broker {broker}")
     return [_log_dir(result) for result in answer.results]
 
 
 async def describe_replica_logs(
     client: Client, brokers: Sequence[int], topics: Sequence[Topic]
 ) -> dict[int, dict[TopicPartition, ReplicaLog]]:
-    """Replica sizes by broker; a broker that does not answer is left out."""
+    """The replicas of each broker; a broker that does not answer is left out."""
 
-    async def of(broker: int) -> tuple[int, dict[TopicPartition, ReplicaLog] | None]:
+    async def describe_broker(broker: int) -> tuple[int, dict[TopicPartition, ReplicaLog] | None]:
         try:
-            found = await describe_log_dirs(client, broker, topics)
+            log_dirs = await describe_log_dirs(client, broker, topics)
         except ClientError:
             return broker, None
-        return broker, {key: replica for entry in found for key, replica in entry.replicas.items()}
+        return broker, {key: replica for log_dir in log_dirs for key, replica in log_dir.replicas.items()}
 
-    answers = await asyncio.gather(*(of(broker) for broker in brokers))
-    return {broker: found for broker, found in answers if found is not None}
+    answers = await asyncio.gather(*(describe_broker(broker) for broker in brokers))
+    return {broker: replicas for broker, replicas in answers if replicas is not None}
 
 
 def _offset(entry: Any) -> Offset:

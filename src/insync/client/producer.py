@@ -1,6 +1,6 @@
-"""Producing, one batch of one partition at a time and idempotently: a batch that is sent again is stored once (P4).
+"""An idempotent producer that sends one batch at a time: a batch that is sent again is stored once (P4).
 
-Keys are spread as Kafka's own clients do, by murmur2, so that a record lands where theirs would.
+Keys are assigned to partitions by murmur2, as Kafka's own clients do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ZSTD_SINCE = 7
 
 @dataclass(frozen=True, slots=True)
 class WrittenBatch:
-    """Where a batch landed; offset -1 with acks=0, which is not answered."""
+    """Where a batch was written; the offset is -1 with acks=0, which is not answered."""
 
     partition: int
     offset: int
@@ -44,7 +44,7 @@ class Producer:
         self._sequences: dict[TopicPartition, int] = {}
 
     async def start(self) -> None:
-        """Take a producer id. Without acks from all there is nothing to be idempotent about."""
+        """Get a producer id. Only acks=all is idempotent, so other producers need none."""
         if self.acks != ACKS_ALL:
             return
         values = {"transactional_id": None, "transaction_timeout": ms(60_000), "producer_id": -1, "producer_epoch": -1}
@@ -58,7 +58,7 @@ class Producer:
         self._identity = (answer.producer_id, answer.producer_epoch)
 
     async def send(self, partition: int, records: Sequence[batch.NewRecord], now_ms: int) -> WrittenBatch:
-        """One batch; repeated while leaders change, until the cluster's timeout."""
+        """Write one batch; retries while leaders change, until the client's timeout."""
         key = (self.topic.name, partition)
         sequence = self._sequences.get(key, 0)
         identified = self._identity[0] >= 0
@@ -92,16 +92,16 @@ class Producer:
         known = self.topic.partition(partition)
         if known is None:
             last = len(self.topic.partitions) - 1
-            raise ClientError(f"topic '{self.topic.name}' has partitions 0 to {last}, there is no {partition}")
+            raise ClientError(f"topic '{self.topic.name}' has no partition {partition}, only 0 to {last}")
         if known.leader == NO_NODE:
             raise RefusedError(ErrorCode.leader_not_available, what)
         connection = await self.client.broker_connection(known.leader)
         version = connection.version(apis.PRODUCE) or 0
         if self.compression == "zstd" and version < _ZSTD_SINCE:
-            raise ClientError(f"the broker at {connection.address} is too old for zstd: choose another --compression")
+            raise ClientError(f"the broker at {connection.address} does not support zstd: choose another compression")
         values = self._request(partition, data)
         if self.acks == 0:
-            await connection.tell(apis.PRODUCE, values)
+            await connection.send(apis.PRODUCE, values)
             return -1
         answer = await connection.call(apis.PRODUCE, values)
         (stored,) = (p for topic in answer.responses for p in topic.partition_responses)
@@ -116,12 +116,12 @@ class Producer:
             "topic_id": self.topic.id,
             "partition_data": [{"index": partition, "records": data}],
         }
-        timeout_s = ms(int(self.client.timeout * 1000))
+        timeout_s = ms(int(self.client.timeout_s * 1000))
         return {"transactional_id": None, "acks": self.acks, "timeout": timeout_s, "topic_data": [topic]}
 
 
 def partition_for(key: bytes, partitions: int) -> int:
-    """Where Kafka's default partitioner puts a key."""
+    """The partition that Kafka's default partitioner chooses for a key."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 

@@ -1,7 +1,7 @@
-"""Waiting until every broker has heard of a change.
+"""Waiting until every broker has applied a metadata change.
 
-A change is made once the controller has committed it; brokers learn of it a moment later, each in its own time. The
-next command of a script asks any of them, and must not find the cluster as it was before.
+A change is made when the controller has committed it, but each broker applies it a moment later. The next command of a
+script may ask any broker, and must not see the state before the change.
 """
 
 from __future__ import annotations
@@ -19,29 +19,28 @@ POLL_S = 0.02
 
 TOPIC = 2
 SET_ON_TOPIC = 1
-"""Kafka's numbers, of what a config belongs to and of where a value comes from."""
+"""Kafka's numbers of a resource type and of a config source."""
 
 HasChange = Callable[[int], Awaitable[bool]]
 
 
-async def wait_for_propagation(client: Client, seen: HasChange) -> None:
-    """Until `seen` holds at every broker. A broker that stays silent is not waited for for long: it does not undo what
-    was done."""
+async def wait_for_propagation(client: Client, has_change: HasChange) -> None:
+    """Wait until every broker has the change, or until the timeout: the change is made in any case."""
 
-    async def at(broker: int) -> None:
-        while not await _sure(seen, broker):
+    async def wait_for_broker(broker: int) -> None:
+        while not await _has_change(has_change, broker):
             await asyncio.sleep(POLL_S)
 
     try:
-        async with asyncio.timeout(min(client.timeout, TIMEOUT_S)):
-            await asyncio.gather(*(at(broker) for broker in sorted(client.brokers)))
+        async with asyncio.timeout(min(client.timeout_s, TIMEOUT_S)):
+            await asyncio.gather(*(wait_for_broker(broker) for broker in sorted(client.brokers)))
     except TimeoutError:
         return
 
 
-async def _sure(seen: HasChange, broker: int) -> bool:
+async def _has_change(has_change: HasChange, broker: int) -> bool:
     try:
-        return await seen(broker)
+        return await has_change(broker)
     except ClientError:
         return False
 
@@ -54,7 +53,7 @@ async def count_partitions(client: Client, broker: int, topic: str) -> int:
 
 
 async def has_configs(client: Client, broker: int, topic: str, changes: Mapping[str, str | None]) -> bool:
-    """Whether the topic's own configs are as they were set, or no longer there where None took them away."""
+    """Whether the topic's own configs have these values; None means that the config is not set."""
     values = {
         "resources": [{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": list(changes)}],
         "include_synonyms": False,
@@ -62,9 +61,9 @@ async def has_configs(client: Client, broker: int, topic: str, changes: Mapping[
     }
     (result,) = (await client.call_broker(broker, apis.DESCRIBE_CONFIGS, values)).results
     own = {entry.name: entry.value for entry in result.configs if entry.config_source == SET_ON_TOPIC}
-    return all(_plain(own.get(key)) == _plain(value) for key, value in changes.items())
+    return all(_normalized(own.get(key)) == _normalized(value) for key, value in changes.items())
 
 
-def _plain(value: str | None) -> str | None:
-    """Without the liberties that brokers take when they show a value."""
+def _normalized(value: str | None) -> str | None:
+    """Ignores differences in spaces and case, which brokers may change."""
     return None if value is None else value.replace(" ", "").lower()

@@ -1,9 +1,9 @@
-"""Requests of any version from one description: plain values by field name, cut to what the version knows.
+"""Builds requests of any version from one description: plain values by field name.
 
-    make(FetchRequest of version 12, {"topics": [{"topic": "t", "topic_id": id, "partitions": [...]}], ...})
+    build_request(FetchRequest of version 12, {"topics": [{"topic": "t", "topic_id": id, "partitions": [...]}], ...})
 
-A field that the version does not have is left out, so a caller names a topic both by name and by id and need not know
-which one will be sent. A field that is missing and has no default is a mistake in this program.
+A field that the version does not have is left out. So a caller gives both the name and the id of a topic and need not
+know which of them is sent. A field that is missing and has no default is a programming error.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _converter(kind: Any) -> Convert:
 
 
 def _item_type(kind: Any) -> Any:
-    """T where the field is `tuple[T, ...]`, perhaps or None."""
+    """T if the field is `tuple[T, ...]` or `tuple[T, ...] | None`."""
     for option in (kind, *get_args(kind)):
         if get_origin(option) is tuple:
             return get_args(option)[0]

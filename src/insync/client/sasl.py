@@ -1,6 +1,6 @@
-"""Telling a broker who we are: SaslHandshake names the mechanism, SaslAuthenticate carries its messages.
+"""SASL authentication: SaslHandshake selects the mechanism, SaslAuthenticate carries its messages.
 
-PLAIN sends the password as it is, and is for TLS; with SCRAM it never leaves this machine.
+PLAIN sends the password in clear text and is meant for TLS; with SCRAM the password never leaves this machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Conversation(Protocol):
     def first(self) -> bytes: ...
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """What is sent next; None if that was the end."""
+        """The next message to send; None at the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Credentials:
     username: str
     password: str = field(repr=False)
     setting: str = "sasl.jaas.config"
-    """Where they came from, for messages."""
+    """The setting they come from, for error messages."""
 
     def conversation(self) -> Conversation:
         if self.mechanism == "PLAIN":
@@ -66,16 +66,16 @@ async def authenticate(ask: Ask, credentials: Credentials, address: str) -> floa
         try:
             message = conversation.answer(bytes(answer.auth_bytes))
         except ScramError as error:
-            raise AccessDeniedError(f"{address} is not to be trusted with {credentials.mechanism}: {error}") from None
-        if (told := getattr(answer, "session_lifetime", None)) is not None:
-            lifetime = millis(told) / 1_000
+            raise AccessDeniedError(f"{address} failed {credentials.mechanism} authentication: {error}") from None
+        if (session_lifetime := getattr(answer, "session_lifetime", None)) is not None:
+            lifetime = millis(session_lifetime) / 1_000
     return lifetime
 
 
 def sasl_not_enabled_error(address: str) -> AccessDeniedError:
     return AccessDeniedError(
-        f"{address} takes no user names: set security.protocol to PLAINTEXT, or to SSL where it speaks TLS, or name "
-        "another listener in bootstrap.servers"
+        f"{address} does not use SASL: set security.protocol to PLAINTEXT, or to SSL if it expects TLS, or use the "
+        "address of a SASL listener in bootstrap.servers"
     )
 
 
@@ -83,16 +83,16 @@ async def _agree(ask: Ask, credentials: Credentials, address: str) -> None:
     answer = await ask(apis.SASL_HANDSHAKE, {"mechanism": credentials.mechanism})
     if answer.error_code is ErrorCode.unsupported_sasl_mechanism:
         offered = ", ".join(sorted(answer.mechanisms)) or "nothing"
-        raise AccessDeniedError(f"sasl.mechanism is {credentials.mechanism}, and {address} offers {offered}")
+        raise AccessDeniedError(f"sasl.mechanism is {credentials.mechanism}, but {address} offers {offered}")
     if answer.error_code is ErrorCode.illegal_sasl_state:
         raise sasl_not_enabled_error(address)
     if answer.error_code is not ErrorCode.none:
-        raise AccessDeniedError(f"{address} refuses {credentials.mechanism}: {error_name(answer.error_code)}")
+        raise AccessDeniedError(f"{address} rejected {credentials.mechanism}: {error_name(answer.error_code)}")
 
 
 def _refused(credentials: Credentials, address: str, answer: Any) -> AccessDeniedError:
-    told = answer.error_message or error_name(answer.error_code)
-    who = f"user '{credentials.username}' by {credentials.mechanism}"
+    reason = answer.error_message or error_name(answer.error_code)
+    user = f"user '{credentials.username}' with {credentials.mechanism}"
     return AccessDeniedError(
-        f"{address} refuses {who}: {told}. Check the name and the password in {credentials.setting}"
+        f"{address} rejected {user}: {reason}. Check the user name and password in {credentials.setting}"
     )

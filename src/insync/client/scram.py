@@ -1,8 +1,8 @@
-"""SCRAM (RFC 5802, RFC 7677): both sides prove that they know the password, and nobody who listens learns it.
+"""SCRAM (RFC 5802, RFC 7677): both sides prove that they know the password without sending it.
 
-A conversation is values only: `first` is sent, each answer goes into `answer`, which returns what is sent next, or None
-when the server has proved itself. Kafka takes user names and passwords as their UTF-8 bytes, without the preparation of
-strings that the RFC asks for, and so does this.
+A conversation does no I/O: `first` is the first message to send, and `answer` takes each answer of the server and
+returns the next message, or None when the server has proved that it knows the password. Like Kafka, this uses the UTF-8
+bytes of user names and passwords without the string preparation that the RFC requires.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import hmac
 from base64 import b64decode, b64encode
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-FEWEST_ITERATIONS = 4096
-MOST_ITERATIONS = 1_000_000
-"""A server that asks for more wants to keep us busy, not safe."""
+MIN_ITERATIONS = 4096
+MAX_ITERATIONS = 1_000_000
+"""More would only keep the client busy."""
 _NO_CHANNEL_BINDING = "n,,"
 
 
 class ScramError(Exception):
-    """The server said something that an honest one that knows the password does not say."""
+    """The server's message is not that of a server that knows the password."""
 
 
 class Scram:
@@ -40,21 +40,21 @@ class Scram:
         try:
             text = challenge.decode()
         except UnicodeDecodeError:
-            raise ScramError("it sent no text") from None
+            raise ScramError("its message is not UTF-8") from None
         if self._signature is None:
             return self._proof(text)
         self._verify(text)
         return None
 
     def _proof(self, text: str) -> bytes:
-        found = _fields(text)
-        nonce, salt, iterations = found.get("r", ""), _bytes(found, "s"), found.get("i", "")
+        fields = _parse_fields(text)
+        nonce, salt, iterations = fields.get("r", ""), _decode_field(fields, "s"), fields.get("i", "")
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
             raise ScramError("its nonce does not continue ours")
         if not salt or not iterations.isdecimal() or len(iterations) > 9:
-            raise ScramError("its first message names no salt or no number of iterations")
-        if not FEWEST_ITERATIONS <= int(iterations) <= MOST_ITERATIONS:
-            raise ScramError(f"it asks for {iterations} iterations: {FEWEST_ITERATIONS} to {MOST_ITERATIONS} are taken")
+            raise ScramError("its first message has no salt or no iteration count")
+        if not MIN_ITERATIONS <= int(iterations) <= MAX_ITERATIONS:
+            raise ScramError(f"it requires {iterations} iterations; {MIN_ITERATIONS} to {MAX_ITERATIONS} are accepted")
         bare = f"c={b64encode(_NO_CHANNEL_BINDING.encode()).decode()},r={nonce}"
         signed = f"{self._first},{text},{bare}".encode()
         salted = hashlib.pbkdf2_hmac(self._hash, self._password.encode(), salt, int(iterations))
@@ -65,28 +65,28 @@ class Scram:
         return f"{bare},p={b64encode(proof).decode()}".encode()
 
     def _verify(self, text: str) -> None:
-        found = _fields(text)
-        if "e" in found:
-            raise ScramError(f"it refuses: {found['e']}")
-        if not hmac.compare_digest(_bytes(found, "v"), self._signature or b""):
-            raise ScramError("it does not know the password itself: its signature is wrong")
+        fields = _parse_fields(text)
+        if "e" in fields:
+            raise ScramError(f"it reported {fields['e']}")
+        if not hmac.compare_digest(_decode_field(fields, "v"), self._signature or b""):
+            raise ScramError("its signature is wrong: it does not know the password")
 
     def _hmac(self, key: bytes, message: bytes) -> bytes:
         return hmac.digest(key, message, self._hash)
 
 
-def _fields(text: str) -> dict[str, str]:
-    """`a=1,b=2`; an attribute that must be understood (`m`) is not."""
-    found = {}
+def _parse_fields(text: str) -> dict[str, str]:
+    """Parse `a=1,b=2`; the mandatory extension `m` is not supported."""
+    fields = {}
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if not equals or len(name) != 1 or name == "m":
-            raise ScramError("its message is none of SCRAM's")
-        found[name] = value
-    return found
+            raise ScramError("its message is not a SCRAM message")
+        fields[name] = value
+    return fields
 
 
-def _bytes(fields: dict[str, str], name: str) -> bytes:
+def _decode_field(fields: dict[str, str], name: str) -> bytes:
     try:
         return b64decode(fields.get(name, ""), validate=True)
     except ValueError:

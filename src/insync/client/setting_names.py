@@ -1,6 +1,6 @@
-"""The names of settings that Kafka's clients have: to tell one that is without effect here from one that nobody has.
+"""The setting names of Kafka's clients, to distinguish settings without effect here from misspelt ones.
 
-And which of them are secret: their values are not shown, in errors, in logs, or anywhere.
+Also which of them are secret: their values must not appear in errors or logs.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ COMMON = (
     *("bootstrap.servers", "client.id", "request.timeout.ms", "default.api.timeout.ms"),
     *("socket.connection.setup.timeout.ms", "retry.backoff.ms", "retry.backoff.max.ms"),
 )
-"""With effect wherever this client is used."""
+"""Effective wherever this client is used."""
 READING = ("fetch.min.bytes", "fetch.max.wait.ms", "fetch.max.bytes", "max.partition.fetch.bytes")
-"""With effect wherever records are read."""
+"""Effective wherever records are read."""
 
 _OTHERS = """
 acks allow.auto.create.topics auto.commit.interval.ms auto.offset.reset batch.size bootstrap.controllers buffer.memory
@@ -50,19 +50,19 @@ _KNOWN = frozenset((*COMMON, *READING, *_OTHERS.split()))
 
 
 def find_unknown(names: Iterable[str]) -> dict[str, str]:
-    """Those that no client of Kafka has, each with the known name that is most like it, if one is."""
-    strange = [name for name in names if name not in _KNOWN and not name.startswith(_FAMILIES)]
-    return {name: "".join(get_close_matches(name, sorted(_KNOWN), 1)) for name in strange}
+    """The names that no Kafka client has, each with the most similar known name, or an empty string."""
+    unknown = [name for name in names if name not in _KNOWN and not name.startswith(_FAMILIES)]
+    return {name: "".join(get_close_matches(name, sorted(_KNOWN), 1)) for name in unknown}
 
 
 def find_ineffective(names: Iterable[str], used: Iterable[str]) -> list[str]:
-    """Those that Java's clients know and that are not among the used ones."""
-    there = list(names)
-    strange = find_unknown(there)
+    """The names that Java's clients know but that are not in `used`."""
+    given = list(names)
+    unknown = find_unknown(given)
     effective = frozenset(used)
-    return [name for name in there if name not in strange and name not in effective]
+    return [name for name in given if name not in unknown and name not in effective]
 
 
 def shown(name: str, value: str) -> str:
-    """A value for a message; of a secret, only that there is one."""
+    """A value for a message; a secret is not shown."""
     return "(not shown)" if _SECRET.search(name) or _SECRET.search(value) else repr(value)

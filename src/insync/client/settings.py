@@ -1,4 +1,4 @@
-"""The settings of a client, under the names that Java's clients have for them.
+"""The settings of a client, under the names of Java's clients.
 
     ClientSettings.of({"security.protocol": "SSL", "fetch.max.wait.ms": "100"})
 
@@ -27,14 +27,14 @@ class ClientSettings:
     security: Security = PLAINTEXT
     client_id: str = ""
     request_timeout_s: float | None = None
-    """One request and its answer."""
+    """For one request and its answer."""
     api_timeout_s: float | None = None
-    """A question with all its repetitions."""
+    """For a call with all its retries."""
     connect_timeout_s: float | None = None
-    """Until a connection is there, TLS included."""
+    """For opening a connection, TLS included."""
     retry_backoff_s: float = RETRY_BACKOFF_S
     retry_backoff_max_s: float = RETRY_BACKOFF_MAX_S
-    """Between repetitions: each is twice the one before."""
+    """Between retries; doubled each time."""
     min_bytes: int = 1
     max_wait_ms: int = MAX_WAIT_MS
     max_bytes: int = MAX_BYTES
@@ -65,23 +65,23 @@ DEFAULT_SETTINGS = ClientSettings()
 def log_ineffective_settings(
     log: logging.Logger, names: Iterable[str], *, used: Iterable[str], prefix: str = ""
 ) -> None:
-    """Say what is without effect: quietly of what Java's clients have, aloud of what nobody has."""
+    """Log settings without effect: a warning for unknown names, debug for other settings of Java's clients."""
     given = list(names)
     for name, like in setting_names.find_unknown(given).items():
-        meant = f"; was '{prefix}{like}' meant?" if like else ""
-        log.warning("no client of Kafka has a setting '%s%s': it is without effect%s", prefix, name, meant)
+        hint = f" Did you mean '{prefix}{like}'?" if like else ""
+        log.warning("Unknown client setting '%s%s' ignored.%s", prefix, name, hint)
     if idle := setting_names.find_ineffective(given, used):
-        log.debug("without effect: %s", ", ".join(f"{prefix}{name}" for name in idle))
+        log.debug("Client settings without effect: %s", ", ".join(f"{prefix}{name}" for name in idle))
 
 
 def _seconds(values: Mapping[str, str], name: str, least: int = 0) -> float | None:
-    found = _optional(values, name, least=least)
-    return None if found is None else found / 1_000
+    milliseconds = _optional(values, name, least=least)
+    return None if milliseconds is None else milliseconds / 1_000
 
 
 def _number(values: Mapping[str, str], name: str, default: int, *, least: int) -> int:
-    found = _optional(values, name, least=least)
-    return default if found is None else found
+    number = _optional(values, name, least=least)
+    return default if number is None else number
 
 
 def _optional(values: Mapping[str, str], name: str, *, least: int) -> int | None:
@@ -89,5 +89,5 @@ def _optional(values: Mapping[str, str], name: str, *, least: int) -> int | None
     if not text:
         return None
     if not text.isdecimal() or not least <= int(text) < 1 << 31:
-        raise SettingError(name, f"is {text!r}: a whole number, at least {least}")
+        raise SettingError(name, f"is {text!r}, but must be a whole number of at least {least}")
     return int(text)

@@ -1,11 +1,11 @@
-"""The client for callers without an event loop: the loop runs in a thread of its own.
+"""The client for callers without an event loop, which runs in a thread of its own.
 
     with Blocking(bootstrap) as client:
         client.call(lambda cluster: topics.describe(cluster, ["orders"]))
         for fetched in client.fetch_batches(topic, {0: 17}, {0: 1_000}, next_offset_of=...):
             ...
 
-`raw` reads ahead: while the caller works on one answer, the next is under way.
+`fetch_batches` reads ahead: the next answers are fetched while the caller works on one.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
 T = TypeVar("T")
 
 MAX_BUFFERED = 3
-"""Answers that wait for the caller at most."""
+"""The most answers that wait for the caller."""
 
 
 class StalledError(ClientError):
-    """No answer had anything."""
+    """Nothing arrived in time."""
 
 
 class SyncClient:
-    """Use with `with`, or call `close`. Errors are the `ClientError`s of the calls."""
+    """A `Client` for callers without an event loop: use it with `with`, or call `close`."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class SyncClient:
         settings: ClientSettings = DEFAULT_SETTINGS,
         retry_connect: bool = False,
     ) -> None:
-        self.timeout = timeout_s
+        self.timeout_s = timeout_s
         self._client = Client.connect(
             bootstrap, timeout_s=timeout_s, client_id=client_id, settings=settings, retry_connect=retry_connect
         )
@@ -78,25 +78,25 @@ class SyncClient:
         self._loop.close()
 
     def call(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        """What passes by itself is tried again until the timeout."""
+        """Run `work` on the event loop and return its result; retriable errors are retried until the timeout."""
         return self._run(self._client.retry(lambda: work(self._client)))
 
     def submit(self, work: Callable[[Client], Awaitable[T]]) -> concurrent.futures.Future[T]:
-        """In the background, and tried once; what is begun first runs first."""
+        """Run `work` in the background, without retries. Work starts in the order of submission."""
 
         async def awaited() -> T:
             return await work(self._client)
 
         return asyncio.run_coroutine_threadsafe(awaited(), self._loop)
 
-    def note_leader_epochs(self, heard: Iterable[tuple[UUID, int, int]]) -> None:
-        """(topic id, partition, leader epoch), as `Leaders.heard`."""
+    def note_leader_epochs(self, epochs: Iterable[tuple[UUID, int, int]]) -> None:
+        """Note (topic id, partition, leader epoch), as `LeaderCache.note_epoch` does."""
 
-        async def tell() -> None:
-            for each in heard:
-                self._client.leaders.note_epoch(*each)
+        async def note() -> None:
+            for topic_id, partition, epoch in epochs:
+                self._client.leaders.note_epoch(topic_id, partition, epoch)
 
-        self._run(tell())
+        self._run(note())
 
     def fetch_batches(
         self,
@@ -116,15 +116,15 @@ class SyncClient:
         """
         reader = Reader(self._client, topic, positions, stops, isolation=isolation, partition_bytes=partition_bytes)
         answers: queue.SimpleQueue[FetchedBatches | None] = queue.SimpleQueue()
-        room = asyncio.Semaphore(MAX_BUFFERED)
-        fetching = asyncio.run_coroutine_threadsafe(_fetch_all(reader, next_offset_of, answers, room), self._loop)
+        free_slots = asyncio.Semaphore(MAX_BUFFERED)
+        fetching = asyncio.run_coroutine_threadsafe(_fetch_all(reader, next_offset_of, answers, free_slots), self._loop)
         try:
             while (answer := answers.get(timeout=timeout_s)) is not None:
                 yield answer
-                self._loop.call_soon_threadsafe(room.release)
+                self._loop.call_soon_threadsafe(free_slots.release)
             fetching.result()
         except queue.Empty:
-            raise StalledError(f"nothing of topic '{topic.name}' came for {timeout_s:g} s") from None
+            raise StalledError(f"no data of topic '{topic.name}' arrived for {timeout_s:g} s") from None
         finally:
             fetching.cancel()
 
@@ -139,16 +139,16 @@ async def _fetch_all(
     reader: Reader,
     next_offset_of: Callable[[bytes], int],
     answers: queue.SimpleQueue[FetchedBatches | None],
-    room: asyncio.Semaphore,
+    free_slots: asyncio.Semaphore,
 ) -> None:
-    """None is the last answer, whatever ended it."""
+    """Puts None last, also after an error."""
     topic = reader.topic
     try:
         async for fetched in reader.fetch_batches():
-            if reader.topic.id != topic.id:  # offsets of another topic of the same name are not those that were meant
+            if reader.topic.id != topic.id:  # deleted and created again: its offsets mean something else
                 raise UnknownTopicError(topic.name)
             reader.positions[fetched.partition] = max(reader.positions[fetched.partition], next_offset_of(fetched.data))
-            await room.acquire()
+            await free_slots.acquire()
             answers.put(fetched)
     finally:
         answers.put(None)

@@ -1,6 +1,6 @@
-"""Topics and their configs: describe, create, grow, alter, delete.
+"""Topics and their configs: describe, create, add partitions, alter, delete.
 
-DescribeTopicPartitions is asked where it is served, because it alone shows the ELR; Metadata tells the rest.
+DescribeTopicPartitions is used where it is served, because only it shows the ELR; otherwise Metadata.
 """
 
 from __future__ import annotations
@@ -16,22 +16,25 @@ from insync.wire.types import ZERO_UUID, ms, uuid_of
 
 TOPIC = 2
 BROKER = 4
-"""Kafka's numbers of what a config belongs to."""
+"""Kafka's resource types of configs."""
 
 SET, DELETE = 0, 1
 PAGE = 2000
 
 
 async def describe(client: Client, names: Sequence[str] | None = None) -> list[Topic]:
-    """The named topics, or all of them, by name; UnknownTopic if one is not there. Leaders never get older."""
+    """The named topics, or all of them, sorted by name; `UnknownTopicError` if one is missing.
+
+    A leader is never replaced by one of an earlier epoch, whatever an outdated broker answers.
+    """
     if names is not None and not names:
         return []
     connection = await client.any_connection()
     if connection.version(apis.DESCRIBE_TOPIC_PARTITIONS) is not None:
-        found = await _by_pages(client, names)
+        described = await _describe_by_pages(client, names)
     else:
-        found = await _from_metadata(client, names)
-    return sorted((client.leaders.with_newest_leaders(topic) for topic in found), key=lambda topic: topic.name)
+        described = await _describe_from_metadata(client, names)
+    return sorted((client.leaders.with_newest_leaders(topic) for topic in described), key=lambda topic: topic.name)
 
 
 async def describe_one(client: Client, name: str) -> Topic:
@@ -42,35 +45,35 @@ async def describe_partition(client: Client, name: str, index: int) -> tuple[Top
     topic = await describe_one(client, name)
     partition = topic.partition(index)
     if partition is None:
-        raise ClientError(f"topic '{name}' has partitions 0 to {len(topic.partitions) - 1}, there is no {index}")
+        raise ClientError(f"topic '{name}' has no partition {index}, only 0 to {len(topic.partitions) - 1}")
     return topic, partition
 
 
-async def _by_pages(client: Client, names: Sequence[str] | None) -> list[Topic]:
+async def _describe_by_pages(client: Client, names: Sequence[str] | None) -> list[Topic]:
     wanted = [{"name": name} for name in sorted(names or ())]
-    found: dict[str, Topic] = {}
+    described: dict[str, Topic] = {}
     cursor: dict[str, Any] | None = None
     while True:
         values = {"topics": wanted, "response_partition_limit": PAGE, "cursor": cursor}
         answer = await client.call_any(apis.DESCRIBE_TOPIC_PARTITIONS, values)
         for entry in answer.topics:
             page = _topic(entry)
-            before = found.get(page.name)
-            found[page.name] = page if before is None else _joined(before, page)
+            before = described.get(page.name)
+            described[page.name] = page if before is None else _join_pages(before, page)
         if answer.next_cursor is None:
-            return list(found.values())
+            return list(described.values())
         cursor = {
             "topic_name": answer.next_cursor.topic_name,
             "partition_index": answer.next_cursor.partition_index,
         }
 
 
-def _joined(before: Topic, page: Topic) -> Topic:
-    """A topic that a page's end cut in two."""
+def _join_pages(before: Topic, page: Topic) -> Topic:
+    """Join the partitions of a topic that continues on the next page."""
     return Topic(name=page.name, id=page.id, internal=page.internal, partitions=(*before.partitions, *page.partitions))
 
 
-async def _from_metadata(client: Client, names: Sequence[str] | None) -> list[Topic]:
+async def _describe_from_metadata(client: Client, names: Sequence[str] | None) -> list[Topic]:
     topics = None if names is None else [{"name": name, "topic_id": ZERO_UUID} for name in names]
     answer = await client.call_any(apis.METADATA, {"topics": topics, **NO_METADATA_EXTRAS})
     client.update_brokers(answer)
@@ -119,7 +122,7 @@ async def create(
     configs: Mapping[str, str] | None = None,
     validate_only: bool = False,
 ) -> None:
-    """-1 leaves the number to the cluster; an assignment names the brokers of each partition instead."""
+    """-1 means the cluster's default; an assignment names the brokers of each partition instead."""
     topic = {
         "name": name,
         "num_partitions": -1 if assignment else partitions,
@@ -127,26 +130,26 @@ async def create(
         "assignments": [{"partition_index": i, "broker_ids": brokers} for i, brokers in enumerate(assignment)],
         "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
     }
-    values = {"topics": [topic], "timeout": ms(int(client.timeout * 1000)), "validate_only": validate_only}
+    values = {"topics": [topic], "timeout": ms(int(client.timeout_s * 1000)), "validate_only": validate_only}
 
     async def attempt() -> None:
         answer = await client.call_controller(apis.CREATE_TOPICS, values)
         for result in answer.topics:
             raise_for_error(result.error_code, f"creating topic '{name}'", getattr(result, "error_message", None))
 
-    async def known(broker: int) -> bool:
+    async def has_topic(broker: int) -> bool:
         return await propagation.count_partitions(client, broker, name) > 0
 
     await client.retry(attempt)
     if not validate_only:
-        await propagation.wait_for_propagation(client, known)
+        await propagation.wait_for_propagation(client, has_topic)
 
 
 async def delete(client: Client, name: str) -> None:
     values = {
         "topics": [{"name": name, "topic_id": ZERO_UUID}],
         "topic_names": [name],
-        "timeout": ms(int(client.timeout * 1000)),
+        "timeout": ms(int(client.timeout_s * 1000)),
     }
 
     async def attempt() -> None:
@@ -156,18 +159,18 @@ async def delete(client: Client, name: str) -> None:
                 raise UnknownTopicError(name)
             raise_for_error(result.error_code, f"deleting topic '{name}'", getattr(result, "error_message", None))
 
-    async def forgotten(broker: int) -> bool:
+    async def has_deleted(broker: int) -> bool:
         return await propagation.count_partitions(client, broker, name) == 0
 
     await client.retry(attempt)
-    await propagation.wait_for_propagation(client, forgotten)
+    await propagation.wait_for_propagation(client, has_deleted)
 
 
 async def create_partitions(client: Client, name: str, count: int) -> None:
-    """Add partitions until there are `count`."""
+    """Add partitions until the topic has `count`."""
     values = {
         "topics": [{"name": name, "count": count, "assignments": None}],
-        "timeout": ms(int(client.timeout * 1000)),
+        "timeout": ms(int(client.timeout_s * 1000)),
         "validate_only": False,
     }
 
@@ -178,18 +181,20 @@ async def create_partitions(client: Client, name: str, count: int) -> None:
                 raise UnknownTopicError(name)
             raise_for_error(result.error_code, f"adding partitions to '{name}'", result.error_message)
 
-    async def grown(broker: int) -> bool:
+    async def has_partitions(broker: int) -> bool:
         return await propagation.count_partitions(client, broker, name) >= count
 
     await client.retry(attempt)
-    await propagation.wait_for_propagation(client, grown)
+    await propagation.wait_for_propagation(client, has_partitions)
 
 
 async def describe_configs(
     client: Client, name: str, *, kind: int = TOPIC, keys: Sequence[str] | None = None, through_any: bool = False
 ) -> dict[str, Config]:
-    """The configs in force, by name: those in `keys`, or all. A broker's are asked of the broker itself, unless any
-    broker can ask it (`through_any`)."""
+    """The effective configs by name: those in `keys`, or all.
+
+    A broker's configs are requested from the broker itself, or with `through_any` from any broker, which forwards.
+    """
     values = {
         "resources": [{"resource_type": kind, "resource_name": name, "configuration_keys": keys}],
         "include_synonyms": False,
@@ -207,7 +212,7 @@ async def describe_configs(
 
 
 async def alter_configs(client: Client, name: str, changes: Mapping[str, str | None], *, kind: int = TOPIC) -> None:
-    """Set configs; None takes one away, so that its default holds again. A broker's own are set at the broker."""
+    """Set configs; None removes one, so that its default applies. A broker's configs are set at the broker itself."""
     entries = [
         {"name": key, "config_operation": DELETE if value is None else SET, "value": value}
         for key, value in changes.items()
@@ -226,12 +231,12 @@ async def alter_configs(client: Client, name: str, changes: Mapping[str, str | N
             if result.error_code is not ErrorCode.none:
                 raise RefusedError(result.error_code, f"changing the configs of {name}", result.error_message)
 
-    async def in_force(broker: int) -> bool:
+    async def has_configs(broker: int) -> bool:
         return await propagation.has_configs(client, broker, name, changes)
 
     await client.retry(attempt)
     if kind == TOPIC:
-        await propagation.wait_for_propagation(client, in_force)
+        await propagation.wait_for_propagation(client, has_configs)
 
 
 def _config(entry: Any) -> Config:
@@ -247,7 +252,7 @@ def _config(entry: Any) -> Config:
 async def describe_topic_configs(
     client: Client, names: Sequence[str], keys: Sequence[str]
 ) -> dict[str, dict[str, str]]:
-    """A few configs of many topics in one request; a topic that is gone meanwhile is left out."""
+    """A few configs of many topics in one request; topics deleted meanwhile are left out."""
     if not names:
         return {}
     values = {

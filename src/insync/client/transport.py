@@ -1,4 +1,4 @@
-"""A stream to a broker, plain or inside TLS, or a sentence that says why there is none."""
+"""Opens a stream to a broker, with or without TLS."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from insync.client.tls import Tls
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 TLS_SHUTDOWN_TIMEOUT_S = 1.0
-"""That the end of TLS may take: whoever does not answer it is not waited for."""
+"""For closing TLS: a peer that does not answer is not waited for."""
 
 
 class _HandshakeClosedError(Exception):
-    """In the middle of the handshake, without a word."""
+    """The peer closed the connection during the handshake."""
 
 
 async def connect(host: str, port: int, tls: Tls | None, timeout_s: float) -> Streams:
@@ -27,17 +27,20 @@ async def connect(host: str, port: int, tls: Tls | None, timeout_s: float) -> St
         async with asyncio.timeout(timeout_s):
             if tls is None:
                 return await asyncio.open_connection(host, port)
-            return await _encrypted(host, port, tls)
+            return await _connect_tls(host, port, tls)
     except TimeoutError:
-        what = "accept a connection" if tls is None else "accept a connection and speak TLS (see security.protocol)"
+        what = "accept a connection" if tls is None else "complete a TLS handshake (see security.protocol)"
         raise UnreachableError(f"{address} did not {what} within {timeout_s:g} s") from None
     except OSError as error:
         raise UnreachableError(f"no connection to {address}: {reason(error)}") from None
 
 
-async def _encrypted(host: str, port: int, tls: Tls) -> Streams:
-    """A listener without TLS hangs up when it sees ours, and so does a broker that dies. Asked again at once, the dead
-    one refuses, which may pass; the other hangs up again, which never does."""
+async def _connect_tls(host: str, port: int, tls: Tls) -> Streams:
+    """A listener without TLS closes the connection at the handshake, and so does a broker that dies.
+
+    On a second attempt the dead broker refuses the connection, which is retriable; a listener without TLS closes it
+    again, which is not.
+    """
     try:
         return await _handshake(host, port, tls)
     except _HandshakeClosedError:
@@ -49,7 +52,7 @@ async def _encrypted(host: str, port: int, tls: Tls) -> Streams:
 
 
 async def _handshake(host: str, port: int, tls: Tls) -> Streams:
-    context = tls.context()
+    context = tls.make_context()
     try:
         return await asyncio.open_connection(
             host, port, ssl=context, server_hostname=host, ssl_shutdown_timeout=TLS_SHUTDOWN_TIMEOUT_S
@@ -61,9 +64,9 @@ async def _handshake(host: str, port: int, tls: Tls) -> Streams:
 
 
 def reason(error: OSError) -> str:
-    """The system's words; asyncio wraps them, and name lookups number their errors in another way."""
+    """The system's message; asyncio wraps it, and name lookups have error numbers of their own."""
     if isinstance(error, ssl.SSLError):
-        return (error.reason or "an error of TLS").replace("_", " ").lower()
+        return (error.reason or "TLS error").replace("_", " ").lower()
     if error.errno is None or isinstance(error, socket.gaierror):
         return str(error.strerror or error)
     return os.strerror(error.errno)

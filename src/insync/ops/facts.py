@@ -1,7 +1,7 @@
-"""Everything that can be asked about one partition from outside, in one picture.
+"""Everything that a client can find out about one partition.
 
-Metadata says who should hold what. How far each replica really is comes from the replicas themselves: their log ends,
-asked twice so that movement shows, and what of a log the leader has too, by comparing leader epochs.
+Metadata names the replicas. How far each of them is comes from the replicas themselves: their log end offsets, listed
+twice to see their speed, and how much of each log the leader has too, by comparing leader epochs.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class ReplicaFacts:
     broker: int
     status: Status
     end: int | None = None
-    """Its log end offset; None if it did not tell."""
+    """Its log end offset; None if unknown."""
     last_epoch: int = -1
     shared: int | None = None
-    """Up to where its log is the leader's; None if there is no leader to compare with."""
+    """The offset up to which its log equals the leader's; None if there is no leader to compare with."""
     earlier_end: int | None = None
     size: int | None = None
     error: ErrorCode = ErrorCode.none
     findings: tuple[Finding, ...] = ()
-    """What its broker reports of it; only insync's do."""
+    """What its broker reports about it; only insync's brokers do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class PartitionFacts:
     partition: Partition
     replicas: tuple[ReplicaFacts, ...]
     min_isr: int
-    """The effective one: never more than there are replicas."""
+    """The effective value: never more than the number of replicas."""
     unclean_election: bool = False
     strategy: str = ""
     hwm: int | None = None
@@ -79,7 +79,9 @@ async def gather_facts(client: Client, name: str, index: int, interval: float = 
     sizes = await offsets.describe_replica_logs(client, [b for b, s in status.items() if s == "live"], [alone])
     shared = {broker: await _shared(client, partition, key, second.get(broker)) for broker in partition.replicas}
     live = [broker for broker, s in status.items() if s == "live"]
-    reported = dict(zip(live, await asyncio.gather(*(node_findings(client, broker) for broker in live)), strict=True))
+    reported = dict(
+        zip(live, await asyncio.gather(*(list_node_findings(client, broker) for broker in live)), strict=True)
+    )
     settings = (
         await topics.describe_topic_configs(client, [name], [MIN_ISR, UNCLEAN_ELECTION, RECOVERY_STRATEGY])
     ).get(name, {})
@@ -105,14 +107,14 @@ async def gather_facts(client: Client, name: str, index: int, interval: float = 
     )
 
 
-async def node_findings(client: Client, broker: int) -> Sequence[Finding]:
-    """What a broker reports of itself; NOBODY: whichever answers. Empty if it does not answer, or is not insync's."""
+async def list_node_findings(client: Client, broker: int) -> Sequence[Finding]:
+    """What a broker reports about itself; with NO_NODE, any broker. Empty if it does not answer or is not insync's."""
     name = "" if broker == NO_NODE else str(broker)
     return await _findings(client, name, through_any=False) or ()
 
 
-async def controller_findings(client: Client, controller: int) -> Sequence[Finding] | None:
-    """What a controller that is no broker reports of itself, through a broker; None if it does not answer."""
+async def list_controller_findings(client: Client, controller: int) -> Sequence[Finding] | None:
+    """What a dedicated controller reports about itself, through a broker; None if it does not answer."""
     return await _findings(client, str(controller), through_any=True)
 
 
@@ -128,7 +130,7 @@ async def _findings(client: Client, name: str, *, through_any: bool) -> Sequence
 
 
 def effective_min_isr(value: str | None, partition: Partition) -> int:
-    """H1: a topic with fewer replicas than min.insync.replicas asks for all of them."""
+    """H1: a topic with fewer replicas than min.insync.replicas needs all of them."""
     wanted = int(value) if value and value.isdecimal() else 1
     return min(wanted, len(partition.replicas))
 
@@ -140,7 +142,7 @@ async def _ends(client: Client, key: TopicPartition, status: dict[int, Status]) 
 
 
 async def _shared(client: Client, partition: Partition, key: TopicPartition, end: Offset | None) -> int | None:
-    """D2, D3: a log agrees with the leader's up to the end of its last epoch there."""
+    """D2, D3: a log equals the leader's up to the end of its last epoch in the leader's log."""
     if end is None or end.error is not ErrorCode.none or partition.leader == NO_NODE:
         return None
     if end.leader_epoch < 0 or end.leader_epoch == partition.leader_epoch:
@@ -152,7 +154,7 @@ async def _shared(client: Client, partition: Partition, key: TopicPartition, end
 
 
 async def _leso(client: Client, partition: Partition, key: TopicPartition) -> int | None:
-    """The leader's epoch begins where the one before it ended."""
+    """The leader's epoch starts where the previous one ended."""
     if partition.leader == NO_NODE or partition.leader_epoch <= 0:
         return 0 if partition.leader_epoch == 0 else None
     before = await offsets.find_epoch_end(client, key[0], partition, partition.leader_epoch - 1)
@@ -163,15 +165,15 @@ async def _reassignment(client: Client, key: TopicPartition) -> Reassignment | N
     try:
         running = await admin.list_reassignments(client)
     except (UnsupportedError, ClientError):
-        return None  # a picture without it is still worth having
+        return None  # the other facts are useful without it
     return next((r for r in running if (r.topic, r.partition) == key), None)
 
 
 def _status(info: ClusterInfo, broker: int) -> Status:
-    found = next((known for known in info.brokers if known.id == broker), None)
-    if found is None:
+    registered = next((known for known in info.brokers if known.id == broker), None)
+    if registered is None:
         return "gone" if info.includes_fenced else "fenced"
-    return "fenced" if found.fenced else "live"
+    return "fenced" if registered.fenced else "live"
 
 
 def _replica(

@@ -1,9 +1,9 @@
-"""Which replicas to move so that partitions live on the wanted brokers, evenly, with as little copying as possible.
+"""Which replicas to move so that partitions are spread evenly over the target brokers, with as few copies as possible.
 
-A copy is what costs. So every replica stays that may: those on brokers outside the target move, and beyond that only as
-many as it takes for no broker to hold two more than another. Such a move always exists: of two brokers, the one with
-more replicas has a partition that the other has not. Replicas that must be copied anyway are shifted first, if need
-be in a chain over several brokers.
+Copies are the cost. So replicas on brokers outside the target move, and beyond that only as many as it takes until no
+broker has two more than another. Such a move always exists: of two brokers, the one with more replicas has a partition
+that the other has not. Replicas that must be copied anyway are moved first, if necessary in a chain over several
+brokers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from insync.client.model import TopicPartition
 
 Assignment = Mapping[TopicPartition, Sequence[int]]
 Step = tuple[TopicPartition, int, int]
-"""A replica of a partition goes from one broker to another."""
+"""(partition, from broker, to broker)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Move:
 
 
 def plan_moves(current: Assignment, brokers: Sequence[int], replication_factor: int | None = None) -> list[Move]:
-    """The partitions to change; ValueError where the target has too few brokers."""
+    """The partitions to change; `ValueError` if the target has too few brokers."""
     targets = sorted(dict.fromkeys(brokers))
     highest = max((replication_factor or len(replicas) for replicas in current.values()), default=0)
     if highest > len(targets):
@@ -46,7 +46,7 @@ def plan_moves(current: Assignment, brokers: Sequence[int], replication_factor: 
 
 
 class _Placement:
-    """Who holds what, while it is being evened out. Dicts instead of sets: their order is ours."""
+    """The assignment while it is being balanced. Dicts are used as ordered sets."""
 
     def __init__(
         self, before: Mapping[TopicPartition, tuple[int, ...]], targets: Sequence[int], factor: int | None
@@ -71,7 +71,7 @@ class _Placement:
             self._add(key, min(free, key=lambda broker: (len(self.load[broker]), broker)))
 
     def _even_out(self) -> bool:
-        """Take one from a broker that has two more than another. First try those copies that are new anyway."""
+        """Move one replica from a broker that has two more than another, preferably a new copy."""
         if not self.load:
             return False
         fullest = max(self.load, key=lambda broker: (len(self.load[broker]), broker))
@@ -81,7 +81,7 @@ class _Placement:
         chain = self._free_chain()
         if chain is None:
             movable = [key for key in self.load[fullest] if key not in self.load[emptiest]]
-            # leaders move last: every move of one is an election more
+            # leaders move last: moving one costs an election
             chain = [(min(movable, key=lambda key: (self.before[key][:1] == (fullest,), key)), fullest, emptiest)]
         for key, giver, taker in chain:
             self._drop(key, giver)
@@ -89,7 +89,7 @@ class _Placement:
         return True
 
     def _free_chain(self) -> list[Step] | None:
-        """Steps from a fuller to an emptier broker, perhaps over others, that shift only new copies: they are free."""
+        """Steps from a fuller to an emptier broker, perhaps over others, that only move new copies: they are free."""
         least = min(len(keys) for keys in self.load.values())
         for giver in sorted(self.load, key=lambda broker: (-len(self.load[broker]), broker)):
             if len(self.load[giver]) - least < 2:
@@ -127,21 +127,21 @@ class _Placement:
 def _ordered(
     before: Mapping[TopicPartition, tuple[int, ...]], held: Mapping[TopicPartition, list[int]]
 ) -> dict[TopicPartition, tuple[int, ...]]:
-    """Stayers keep their places, newcomers take the places of those that go; a lost preferred leader is replaced
-    by the stayer, or newcomer, that is preferred least often so far."""
+    """Remaining replicas keep their places and new ones take the places of those removed. A removed preferred leader is
+    replaced by the remaining, or else new, replica that is preferred least often so far."""
     after: dict[TopicPartition, list[int]] = {}
     preferred: dict[int, int] = {}
     for key, replicas in before.items():
-        newcomers = [broker for broker in held[key] if broker not in replicas]
+        added = [broker for broker in held[key] if broker not in replicas]
         slots = [broker if broker in held[key] else None for broker in replicas]
-        filled = [newcomers.pop(0) if slot is None and newcomers else slot for slot in slots]
-        after[key] = [broker for broker in filled if broker is not None] + newcomers
+        filled = [added.pop(0) if slot is None and added else slot for slot in slots]
+        after[key] = [broker for broker in filled if broker is not None] + added
         if after[key][0] == replicas[0]:
             preferred[replicas[0]] = preferred.get(replicas[0], 0) + 1
     for key, replicas in before.items():
         if after[key][0] != replicas[0]:
-            stayers = [broker for broker in after[key] if broker in replicas] or after[key]
-            first = min(stayers, key=lambda broker: (preferred.get(broker, 0), after[key].index(broker)))
+            remaining = [broker for broker in after[key] if broker in replicas] or after[key]
+            first = min(remaining, key=lambda broker: (preferred.get(broker, 0), after[key].index(broker)))
             after[key].remove(first)
             after[key].insert(0, first)
             preferred[first] = preferred.get(first, 0) + 1

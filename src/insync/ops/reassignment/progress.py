@@ -1,7 +1,7 @@
-"""How far reassignments are: two looks a moment apart give bytes left, a rate, and an idea of when (R6).
+"""The progress of reassignments: two samples give the bytes left, a rate and an estimate of the time (R6).
 
-What a new replica still has to copy is the leader's size less its own. Sizes differ a little by nature (segments are
-rolled at other places), so the log ends decide whether a replica has everything.
+What a new replica still has to copy is the leader's size less its own. Sizes differ a little because segments are
+rolled at different offsets, so the log end offsets decide whether a replica is complete.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from insync.client.model import Partition, Reassignment, Topic, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class ReplicaCopy:
-    """One replica's log at one moment; None where its broker did not tell."""
+    """One replica's log in one sample; None if unknown."""
 
     size: int | None = None
     end: int | None = None
@@ -37,7 +37,7 @@ class Progress:
     bytes_per_s: float | None
     seconds_left: float | None
     blocker: int | None
-    """The broker that everything waits for."""
+    """The broker that the reassignment waits for."""
     reason: str
 
 
@@ -45,19 +45,19 @@ async def measure_progress(client: Client, interval: float) -> list[Progress]:
     running = await admin.list_reassignments(client)
     if not running:
         return []
-    first = await sample(client, running)
+    first = await take_sample(client, running)
     await asyncio.sleep(interval)
-    second = await sample(client, running)
+    second = await take_sample(client, running)
     return [estimate_progress(r, first, second, interval) for r in running]
 
 
-async def sample(client: Client, running: Sequence[Reassignment]) -> Sample:
+async def take_sample(client: Client, running: Sequence[Reassignment]) -> Sample:
     names = sorted({r.topic for r in running})
-    found = await _still_there(client, names)
+    described = await _describe_existing(client, names)
     keys = [(r.topic, r.partition) for r in running]
-    partitions = {key: partition for topic in found for key, partition in _of(topic, keys)}
+    partitions = {key: partition for topic in described for key, partition in _matching(topic, keys)}
     brokers = sorted({b for p in partitions.values() for b in p.replicas} & set(client.brokers))
-    sizes = await offsets.describe_replica_logs(client, brokers, _only(found, partitions))
+    sizes = await offsets.describe_replica_logs(client, brokers, _only(described, partitions))
     hosted = {b: [key for key, p in partitions.items() if b in p.replicas] for b in brokers}
     ends = dict(
         zip(brokers, await asyncio.gather(*(offsets.list_log_ends(client, b, hosted[b]) for b in brokers)), strict=True)
@@ -66,8 +66,8 @@ async def sample(client: Client, running: Sequence[Reassignment]) -> Sample:
     for broker in brokers:
         for key in hosted[broker]:
             log, end = sizes.get(broker, {}).get(key), ends[broker].get(key)
-            told = end is not None and end.error is ErrorCode.none
-            copies[key, broker] = ReplicaCopy(log.size if log else None, end.offset if told and end else None)
+            known = end is not None and end.error is ErrorCode.none
+            copies[key, broker] = ReplicaCopy(log.size if log else None, end.offset if known and end else None)
     return Sample(partitions=partitions, copies=copies)
 
 
@@ -75,10 +75,10 @@ def estimate_progress(r: Reassignment, first: Sample, second: Sample, seconds: f
     key = (r.topic, r.partition)
     partition = second.partitions.get(key)
     if partition is None:
-        return _plain(r, "the topic is gone")
+        return _done_copying(r, "the topic was deleted")
     waiting = [broker for broker in r.adding if broker not in partition.isr]
     if not waiting:
-        return _plain(r, _why_not_done(r, partition))
+        return _done_copying(r, _why_not_done(r, partition))
     left = {broker: _left(second, key, partition.leader, broker) for broker in waiting}
     before = {broker: _left(first, key, partition.leader, broker) for broker in waiting}
     blocker = max(waiting, key=lambda broker: (left[broker] is None, left[broker] or 0, broker))
@@ -120,13 +120,13 @@ def _why_waiting(r: Reassignment, blocker: int, left: int | None, rate: float | 
     if (key, blocker) not in now.copies:
         return f"broker {blocker} is not running"
     if left is None:
-        return f"broker {blocker} does not tell how far it is"
+        return f"the progress of broker {blocker} is unknown"
     own, leader = now.copies[key, blocker].end, now.copies.get((key, now.partitions[key].leader), ReplicaCopy()).end
     behind = "" if own is None or leader is None else f", {max(0, leader - own)} records behind"
     if left == 0:
-        return f"broker {blocker} has everything and is about to join the ISR"
+        return f"broker {blocker} is complete and about to join the ISR"
     if not rate:
-        return f"broker {blocker} is not moving{behind}: throttled, or its fetches fail"
+        return f"broker {blocker} makes no progress{behind}: it is throttled, or its fetches fail"
     return f"broker {blocker} is copying{behind}"
 
 
@@ -134,34 +134,34 @@ def _why_not_done(r: Reassignment, partition: Partition) -> str:
     remaining = [broker for broker in r.target if broker in partition.isr]
     if len(remaining) < len(r.target):
         away = ", ".join(str(b) for b in r.target if b not in partition.isr)
-        return f"every copy is made; the ISR without the old replicas would be {remaining}: {away} must join (R2)"
-    return "every copy is made; the controller completes it with its next change"
+        return f"all copies are made; the ISR without the old replicas would be {remaining}: {away} must join (R2)"
+    return "all copies are made; the controller completes the reassignment with its next change"
 
 
-def _plain(r: Reassignment, reason: str) -> Progress:
+def _done_copying(r: Reassignment, reason: str) -> Progress:
     return Progress(reassignment=r, bytes_left=0, bytes_per_s=None, seconds_left=0.0, blocker=None, reason=reason)
 
 
-async def _still_there(client: Client, names: Sequence[str]) -> list[Topic]:
-    found: list[Topic] = []
+async def _describe_existing(client: Client, names: Sequence[str]) -> list[Topic]:
+    described: list[Topic] = []
     for name in names:
         try:
-            found += await topics.describe(client, [name])
+            described += await topics.describe(client, [name])
         except UnknownTopicError:
-            continue  # deleted while it moved
-    return found
+            continue  # deleted meanwhile
+    return described
 
 
-def _of(topic: Topic, keys: Sequence[TopicPartition]) -> list[tuple[TopicPartition, Partition]]:
+def _matching(topic: Topic, keys: Sequence[TopicPartition]) -> list[tuple[TopicPartition, Partition]]:
     return [((topic.name, p.index), p) for p in topic.partitions if (topic.name, p.index) in keys]
 
 
-def _only(found: Sequence[Topic], partitions: Mapping[TopicPartition, Partition]) -> list[Topic]:
+def _only(described: Sequence[Topic], partitions: Mapping[TopicPartition, Partition]) -> list[Topic]:
     return [
         Topic(
             name=topic.name,
             id=topic.id,
             partitions=tuple(p for p in topic.partitions if (topic.name, p.index) in partitions),
         )
-        for topic in found
+        for topic in described
     ]

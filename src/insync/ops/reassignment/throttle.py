@@ -1,7 +1,7 @@
-"""Limits on copying while partitions move (R6): rates on brokers, and on topics the replicas that they hold for.
+"""Throttles for reassignments (R6): rates on brokers, and on topics the replicas that the rates apply to.
 
-Leaders are limited towards the replicas that are added, and those are limited in what they take. Traffic of replicas
-that are in sync is not touched.
+Leaders are throttled towards the added replicas, and the added replicas in what they fetch. The traffic of in-sync
+replicas is not affected.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REPLICAS: dict[str, str | None] = {LEADER_REPLICAS: None, FOLLOWER_REPLICAS: Non
 
 
 async def set_throttle(client: Client, targets: Mapping[TopicPartition, Sequence[int]], rate: int) -> None:
-    """Before a reassignment starts: `rate` bytes a second on every broker that takes part."""
+    """Throttle a reassignment before it starts: `rate` bytes per second on every broker that takes part."""
     current = {
         (topic.name, p.index): p.replicas
         for topic in await topics.describe(client, sorted({name for name, _ in targets}))
@@ -39,7 +39,7 @@ async def set_throttle(client: Client, targets: Mapping[TopicPartition, Sequence
 def throttled_replicas(
     current: Mapping[TopicPartition, Sequence[int]], targets: Mapping[TopicPartition, Sequence[int]]
 ) -> dict[str, dict[str, str]]:
-    """Per topic the two lists of partition:broker."""
+    """The two lists of partition:broker, as configs of each topic."""
     leaders: dict[str, list[str]] = {}
     followers: dict[str, list[str]] = {}
     for (name, index), replicas in sorted(targets.items()):
@@ -53,11 +53,11 @@ def throttled_replicas(
 
 
 async def remove_throttles(client: Client) -> int:
-    """Take all limits away; how many brokers and topics had one."""
+    """Remove all throttles; returns how many brokers and topics had one."""
     count = 0
     for broker in sorted(client.brokers):
         configs = await topics.describe_configs(client, str(broker), kind=topics.BROKER)
-        if any(_has_limit(configs[name].value) for name in RATES if name in configs):
+        if any(_is_limit(configs[name].value) for name in RATES if name in configs):
             await topics.alter_configs(client, str(broker), RATES, kind=topics.BROKER)
             count += 1
     names = [topic.name for topic in await topics.describe(client)]
@@ -68,6 +68,6 @@ async def remove_throttles(client: Client) -> int:
     return count
 
 
-def _has_limit(value: str | None) -> bool:
-    """Without one, Kafka shows the largest number there is."""
+def _is_limit(value: str | None) -> bool:
+    """Without a throttle, Kafka shows the largest number there is."""
     return value is not None and value.isdecimal() and int(value) < (1 << 63) - 1

@@ -92,7 +92,7 @@ class Sender:
     async def _stored(self, batch: _Batch, connection: Connection) -> int:
         topic, index = self._key
         data = {"name": topic, "topic_id": self._id, "partition_data": [{"index": index, "records": batch.data}]}
-        timeout = ms(int(self._cluster.timeout * 1000))
+        timeout = ms(int(self._cluster.timeout_s * 1000))
         values = {"transactional_id": None, "acks": -1, "timeout": timeout, "topic_data": [data]}
         answer = await connection.call(apis.PRODUCE, values)
         (stored,) = (p for topic in answer.responses for p in topic.partition_responses)
@@ -132,7 +132,7 @@ class Sender:
         if self._failing_since is None:
             self._failing_since = now
             return
-        if now - self._failing_since > self._cluster.timeout:
+        if now - self._failing_since > self._cluster.timeout_s:
             raise error
         await asyncio.sleep(PAUSE_S)
 

@@ -45,7 +45,7 @@ class Sender:
         is there."""
         with self._changed:
             self._failure = self._failure or ClientError("the sender was closed")
-            self._changed.wait_for(lambda: not self._bytes_in_flight, self._client.timeout)
+            self._changed.wait_for(lambda: not self._bytes_in_flight, self._client.timeout_s)
         for future in tuple(self._in_flight):
             future.cancel()
 

@@ -65,7 +65,7 @@ def read_back(
 ) -> StoredRows | None:
     """The stored rows, once all are committed: those that only the leader has may be lost with it. Rows that retention
     or compaction removed count as stored."""
-    deadline = time.monotonic() + client.timeout
+    deadline = time.monotonic() + client.timeout_s
     while True:
         _wait_until_committed(client, topic, partition, deadline)
         known = list_last_sequences(client, topic, [partition], producer_id, epoch).get(partition)

@@ -1,4 +1,4 @@
-"""Who leads in an older epoch than was heard of is of the past, whatever it says itself (F3)."""
+"""A leader of an older epoch than the newest known one is ignored, whatever brokers answer (F3)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from insync.wire.types import ZERO_UUID
 ID, OTHER = UUID(int=1), UUID(int=2)
 
 
-def told(epoch: int, leader: int = 1, topic_id: UUID = ID) -> Topic:
+def topic_with(epoch: int, leader: int = 1, topic_id: UUID = ID) -> Topic:
     partition = Partition(index=0, leader=leader, leader_epoch=epoch, replicas=(1, 2), isr=(1, 2))
     return Topic(name="t", id=topic_id, partitions=(partition,))
 
@@ -33,37 +33,37 @@ def told(epoch: int, leader: int = 1, topic_id: UUID = ID) -> Topic:
 @given(st.lists(st.integers(0, 5), min_size=1))
 def test_leaders_only_get_newer(epochs: list[int]) -> None:
     leaders = LeaderCache()
-    found = [leaders.with_newest_leaders(told(epoch)).partitions[0].leader_epoch for epoch in epochs]
-    assert found == [max(epochs[: i + 1]) for i in range(len(epochs))]
+    newest = [leaders.with_newest_leaders(topic_with(epoch)).partitions[0].leader_epoch for epoch in epochs]
+    assert newest == [max(epochs[: i + 1]) for i in range(len(epochs))]
 
 
-def test_of_the_same_epoch_the_latest_answer_counts() -> None:
+def test_within_an_epoch_the_latest_answer_counts() -> None:
     """The ISR changes within an epoch."""
     leaders = LeaderCache()
-    leaders.with_newest_leaders(told(3, leader=1))
-    assert leaders.with_newest_leaders(told(3, leader=NO_NODE)).partitions[0].leader == NO_NODE
+    leaders.with_newest_leaders(topic_with(3, leader=1))
+    assert leaders.with_newest_leaders(topic_with(3, leader=NO_NODE)).partitions[0].leader == NO_NODE
 
 
-def test_an_epoch_that_was_heard_of_has_a_leader_that_is_not_known() -> None:
+def test_a_noted_epoch_has_an_unknown_leader() -> None:
     leaders = LeaderCache()
     leaders.note_epoch(ID, 0, 4)
-    assert leaders.with_newest_leaders(told(3)).partitions[0].leader == NO_NODE
-    assert leaders.with_newest_leaders(told(4)).partitions[0].leader == 1
+    assert leaders.with_newest_leaders(topic_with(3)).partitions[0].leader == NO_NODE
+    assert leaders.with_newest_leaders(topic_with(4)).partitions[0].leader == 1
     leaders.note_epoch(ID, 0, 4)
-    assert leaders.with_newest_leaders(told(3)).partitions[0].leader == 1
+    assert leaders.with_newest_leaders(topic_with(3)).partitions[0].leader == 1
 
 
-def test_a_topic_made_anew_begins_anew() -> None:
+def test_a_recreated_topic_starts_again() -> None:
     leaders = LeaderCache()
     for topic_id in (ID, ZERO_UUID):
-        leaders.with_newest_leaders(told(7, topic_id=topic_id))
-    assert leaders.with_newest_leaders(told(0, topic_id=OTHER)).partitions[0].leader_epoch == 0
-    assert leaders.with_newest_leaders(told(0, topic_id=ZERO_UUID)).partitions[0].leader_epoch == 0
+        leaders.with_newest_leaders(topic_with(7, topic_id=topic_id))
+    assert leaders.with_newest_leaders(topic_with(0, topic_id=OTHER)).partitions[0].leader_epoch == 0
+    assert leaders.with_newest_leaders(topic_with(0, topic_id=ZERO_UUID)).partitions[0].leader_epoch == 0
 
 
 @pytest.fixture
 def moved() -> Iterator[FakeCluster]:
-    """Broker 2 leads t-0, and broker 1 has not heard of it."""
+    """Broker 2 leads t-0, and broker 1 has not learned of it."""
     with FakeCluster() as fake:
         topic = fake.topic("t", (1, 2, 3))
         fake.behind[1] = {"t": deepcopy(topic)}
@@ -76,7 +76,7 @@ def latest(client: SyncClient) -> Offset:
     return client.call(lambda cluster: offsets.list_offsets_with_retry(cluster, {("t", 0): offsets.LATEST}))["t", 0]
 
 
-def test_who_is_behind_does_not_tell_the_present_state(moved: FakeCluster) -> None:
+def test_an_outdated_broker_is_not_trusted(moved: FakeCluster) -> None:
     with SyncClient(first_of(moved), timeout_s=10) as client:
         seen = client.call(lambda cluster: topics.describe_one(cluster, "t"))
         assert (seen.partitions[0].leader, seen.partitions[0].leader_epoch) == (1, 0)
@@ -85,30 +85,30 @@ def test_who_is_behind_does_not_tell_the_present_state(moved: FakeCluster) -> No
         assert {broker for broker, _ in moved.asked(apis.LIST_OFFSETS)} == {2}
 
 
-def test_what_is_read_is_read_from_the_newest_leader(moved: FakeCluster) -> None:
-    """The reader begins with what broker 1 told; what it does not get from there, it gets from broker 2."""
+def test_records_are_read_from_the_newest_leader(moved: FakeCluster) -> None:
+    """The reader starts with the metadata of broker 1 and continues at broker 2."""
 
     async def read(cluster: Client) -> list[bytes | None]:
         old = await topics.describe_one(cluster, "t")
-        return [each.record.value async for each in Reader(cluster, old, {0: 0}, {0: 2}).records()]
+        return [consumed.record.value async for consumed in Reader(cluster, old, {0: 0}, {0: 2}).records()]
 
     with SyncClient(first_of(moved), timeout_s=10) as client:
         assert client.call(read) == [b"a", b"b"]
 
 
-def test_who_does_not_answer_is_passed_over(moved: FakeCluster) -> None:
-    """Broker 1 is behind and broker 2, which is next, hangs; broker 3 knows."""
+def test_a_broker_that_does_not_answer_is_skipped(moved: FakeCluster) -> None:
+    """Broker 1 is outdated and broker 2, which is next, hangs; broker 3 is up to date."""
     moved.silent = [2]
     moved.topics["t"].partitions[0].leader = 3
     with SyncClient(first_of(moved), timeout_s=30) as client:
         client.note_leader_epochs([(moved.topics["t"].id, 0, 5)])
-        began = time.monotonic()
+        started = time.monotonic()
         assert latest(client).offset == 2
-        assert time.monotonic() - began < 10  # it is not waited for as long as a request may take
+        assert time.monotonic() - started < 10  # less than the timeout of a request
 
 
-def test_a_broker_that_hangs_keeps_nobody_from_asking_the_others() -> None:
-    """Its connections stay open: only time tells."""
+def test_a_hanging_broker_does_not_block_requests_to_others() -> None:
+    """Its connections stay open, so only a timeout detects it."""
     with FakeCluster() as fake:
         fake.topic("t", (2, 3))
         fake.write("t", 0, "a", "b", "c")
@@ -119,8 +119,8 @@ def test_a_broker_that_hangs_keeps_nobody_from_asking_the_others() -> None:
             assert latest(after).offset == 3
 
 
-def test_who_is_patient_waits_for_the_first_broker() -> None:
-    """A task begins while a whole cluster is down for a moment."""
+def test_retry_connect_waits_for_the_first_broker() -> None:
+    """A task starts while the whole cluster is down for a moment."""
     with FakeCluster(brokers=1) as fake:
         fake.topic("t", (1,))
         fake.write("t", 0, "a")
