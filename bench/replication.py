@@ -95,7 +95,7 @@ def produce_request(acks: int) -> produce.ProduceRequest:
 
 
 def fetch_request(offset: int, epoch: int, session: int, partitions: int = 1, replica: int = 1) -> fetch.FetchRequest:
-    asked = tuple(
+    requested = tuple(
         fetch.FetchPartition(
             partition=index,
             current_leader_epoch=0,
@@ -105,7 +105,7 @@ def fetch_request(offset: int, epoch: int, session: int, partitions: int = 1, re
         )
         for index in range(partitions)
     )
-    topics = (fetch.FetchTopic(topic_id=TOPIC_ID, partitions=asked),) if partitions else ()
+    topics = (fetch.FetchTopic(topic_id=TOPIC_ID, partitions=requested),) if partitions else ()
     return fetch.FetchRequest(
         replica_state=fetch.ReplicaState(replica_id=replica, replica_epoch=1),
         max_wait=ms(0),
@@ -142,9 +142,9 @@ def bench_follower_fetch() -> float:
     for n in range(1, ROUNDS):
         manager.produce(request, n, n)
         drain(manager)
-        asked = fetch_request((n - 1) * 16, n, session)
+        fetch_next = fetch_request((n - 1) * 16, n, session)
         start = time.process_time()
-        manager.fetch(asked, n, n)
+        manager.fetch(fetch_next, n, n)
         spent += time.process_time() - start
         drain(manager)
     return spent / ROUNDS * 1e6
@@ -162,8 +162,8 @@ def bench_acks_all() -> float:
         fetches = [fetch_request(n * 16, n, session, replica=replica) for replica, session in sessions.items()]
         start = time.process_time()
         manager.produce(request, n, n)
-        for asked in fetches:
-            manager.fetch(asked, n, n)
+        for fetch_next in fetches:
+            manager.fetch(fetch_next, n, n)
         spent += time.process_time() - start
         drain(manager)
     return spent / ROUNDS * 1e6

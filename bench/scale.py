@@ -47,23 +47,23 @@ class Phase:
 
 
 class FetchTimedNode(Node):
-    """Notes how long each of its steps took that serves a fetch, or takes in the answer to one."""
+    """Measures its steps that serve a fetch or handle the response to one."""
 
     took: ClassVar[list[float]] = []
 
     def step(self, event: Event, now: int) -> list[Effect]:
         began = time.perf_counter()
         effects = super().step(event, now)
-        asked = (
+        request = (
             event.request if isinstance(event, Request) else event.send.request if isinstance(event, Response) else None
         )
-        if isinstance(asked, fetch.FetchRequest):
+        if isinstance(request, fetch.FetchRequest):
             self.took.append(time.perf_counter() - began)
         return effects
 
 
 def main() -> None:
-    counts = tuple(int(each) for each in sys.argv[1:]) or COUNTS
+    counts = tuple(int(count) for count in sys.argv[1:]) or COUNTS
     measured = {count: measure(count) for count in counts}
     first = measured[counts[0]]
     table(

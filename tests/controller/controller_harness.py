@@ -48,7 +48,7 @@ class Cluster:
     # --- the node's part ---------------------------------------------------------------------------------------------
 
     def submit(self, change: Decision | Slices, now: int) -> Any:
-        """All slices at once, or with `by_slice` the first one alone; returns the response of the last."""
+        """Carry out all slices, or with `by_slice` only the first; returns the response of the last."""
         response = None
         slices = iter([change]) if isinstance(change, Decision) else change
         for decision in slices:
@@ -67,7 +67,7 @@ class Cluster:
         self._carry_out(Decision(records=made))
 
     def next_slice(self) -> Any:
-        """Of the oldest change that is under way; returns its response with the last one."""
+        """Carry out one slice of the oldest change; returns the response with the last slice."""
         self.controller.next_offset = len(self.log)
         return self.submit(self.slices.pop(0), self.now)
 
@@ -79,7 +79,7 @@ class Cluster:
             self.log.append(record)
             self.controller.replay(decoded, len(self.log) - 1)
 
-    def ask(self, handler: str, request: Any) -> Any:
+    def handle(self, handler: str, request: Any) -> Any:
         self.controller.next_offset = len(self.log)
         return self.submit(getattr(self.controller, handler)(request, self.now), self.now)
 
@@ -89,7 +89,7 @@ class Cluster:
         self.controller.tick(self.now)
 
     def fail_over(self, *, from_snapshot: bool = False) -> None:
-        """Another controller takes over with the log as it is, or with a snapshot of it."""
+        """Another controller takes over with the log, or with a snapshot of it."""
         image = Image()
         for offset, record in enumerate(self.log):
             image.apply(record, offset)
@@ -111,7 +111,7 @@ class Cluster:
     def register(self, broker: int, *, clean: bool = False, previous: int | None = None, incarnation: int = 0) -> Any:
         if previous is None:
             previous = self.image.brokers[broker].epoch if clean else -1
-        return self.ask(
+        return self.handle(
             "register_broker",
             broker_registration.BrokerRegistrationRequest(
                 broker_id=broker,
@@ -135,7 +135,7 @@ class Cluster:
         epoch: int | None = None,
     ) -> Any:
         known = self.image.brokers.get(broker)
-        return self.ask(
+        return self.handle(
             "broker_heartbeat",
             broker_heartbeat.BrokerHeartbeatRequest(
                 broker_id=broker,
@@ -157,7 +157,7 @@ class Cluster:
             self.beat(broker, fence=True)
 
     def restart(self, broker: int, *, clean: bool) -> None:
-        """Fenced, registered anew, unfenced."""
+        """Fence the broker, register it again, unfence it."""
         if not self.image.brokers[broker].fenced:
             self.fence(broker)
         self.register(broker, clean=clean)
@@ -169,7 +169,7 @@ class Cluster:
         values = {"min.insync.replicas": str(min_isr)} | {
             key.replace("_", "."): value for key, value in configs.items()
         }
-        response = self.ask(
+        response = self.handle(
             "create_topics",
             create_topics.CreateTopicsRequest(
                 topics=(
@@ -189,9 +189,9 @@ class Cluster:
         return self.partition(name)
 
     def partition(self, name: str = "t", index: int = 0) -> Partition:
-        found = self.image.find(name, index)
-        assert found is not None
-        return found
+        partition = self.image.find(name, index)
+        assert partition is not None
+        return partition
 
     def state(self, name: str = "t") -> tuple[int, set[int], set[int], set[int]]:
         """leader, ISR, ELR, last-known ELR"""
@@ -199,12 +199,12 @@ class Cluster:
         return partition.leader, set(partition.isr), set(partition.elr), set(partition.last_known_elr)
 
     def alter(self, isr: tuple[int, ...], *, name: str = "t", **changes: Any) -> ErrorCode:
-        """The present leader proposes an ISR; `changes` spoil the request."""
+        """The current leader proposes an ISR; `changes` replace fields of the request."""
         partition = self.partition(name)
         sender = changes.get("sender", partition.leader)
         epochs = {member: self.image.brokers[member].epoch if member in self.image.brokers else -1 for member in isr}
         epochs |= changes.get("epochs", {})
-        response = self.ask(
+        response = self.handle(
             "alter_partition",
             alter_partition.AlterPartitionRequest(
                 broker_id=sender,
@@ -233,7 +233,7 @@ class Cluster:
         return response.topics[0].partitions[0].error_code
 
     def reassign(self, target: tuple[int, ...] | None, *, name: str = "t", any_factor: bool = True) -> ErrorCode:
-        response = self.ask(
+        response = self.handle(
             "alter_partition_reassignments",
             alter_partition_reassignments.AlterPartitionReassignmentsRequest(
                 timeout=ms(1000),
@@ -251,7 +251,7 @@ class Cluster:
         return response.responses[0].partitions[0].error_code
 
     def elect(self, election_type: int, *, name: str = "t", index: int = 0) -> ErrorCode:
-        response = self.ask(
+        response = self.handle(
             "elect_leaders",
             elect_leaders.ElectLeadersRequest(
                 election_type=election_type,
@@ -264,7 +264,7 @@ class Cluster:
     def configure(
         self, key: str, value: str | None, *, kind: int = TOPIC, name: str = "t", operation: int = 0, dry: bool = False
     ) -> ErrorCode:
-        response = self.ask(
+        response = self.handle(
             "incremental_alter_configs",
             incremental_alter_configs.IncrementalAlterConfigsRequest(
                 resources=(
@@ -289,15 +289,15 @@ class Cluster:
         return [effect.fields for effect in self.out.effects if isinstance(effect, Note) and effect.kind == kind]
 
     def sends(self) -> dict[int, Send]:
-        """The questions not yet taken, by broker."""
+        """The requests to replicas that have not been taken yet, by broker."""
         sends = [effect for effect in self.out.effects if isinstance(effect, Send)]
         self.out.effects = [effect for effect in self.out.effects if not isinstance(effect, Send)]
         return {send.peer: send for send in sends}
 
-    def answer(
+    def respond(
         self, send: Send, last_epoch: int, leo: int, *, broker_epoch: int | None = None, known: int = 99
     ) -> None:
-        """The replica asked tells the end of its log."""
+        """The replica responds with the end of its log."""
         response = get_replica_log_info.GetReplicaLogInfoResponse(
             throttle_time=ms(0),
             broker_epoch=self.image.brokers[send.peer].epoch if broker_epoch is None else broker_epoch,

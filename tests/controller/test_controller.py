@@ -1,4 +1,4 @@
-"""The controller as a whole: its terms, the pending image, time, producer ids, cost."""
+"""The controller as a whole: activation, the pending image, time, producer ids, cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from insync.wire.messages import allocate_producer_ids
 
 
 def test_the_first_controller_of_a_cluster_writes_the_feature_levels() -> None:
-    """Q1: once; a later one finds them."""
+    """Q1: a later controller does not write them again."""
     cluster = Cluster()
     assert cluster.image.features == {"metadata.version": 25, "eligible.leader.replicas.version": 1}
     size = len(cluster.log)
@@ -28,7 +28,7 @@ def test_the_first_controller_of_a_cluster_writes_the_feature_levels() -> None:
 
 
 def test_a_decision_changes_nothing_until_it_is_replayed() -> None:
-    """Q2, Q3: the handler only says what is to be done."""
+    """Q2, Q3: the handler itself changes nothing."""
     cluster = Cluster().up(1, 2)
     cluster.topic((1, 2))
     before = cluster.partition()
@@ -39,8 +39,8 @@ def test_a_decision_changes_nothing_until_it_is_replayed() -> None:
     assert cluster.partition() == before
 
 
-def test_an_uncommitted_decision_of_a_deposed_controller_vanishes() -> None:
-    """Q2: the pending image goes with the leadership."""
+def test_an_uncommitted_decision_of_a_deposed_controller_is_dropped() -> None:
+    """Q2: the pending image is dropped with the leadership."""
     cluster = Cluster().up(1, 2)
     cluster.topic((1, 2))
     committed = len(cluster.log)
@@ -52,7 +52,7 @@ def test_an_uncommitted_decision_of_a_deposed_controller_vanishes() -> None:
     assert not cluster.image.brokers[1].fenced
 
 
-def test_an_inactive_controller_does_nothing_of_its_own() -> None:
+def test_an_inactive_controller_decides_nothing() -> None:
     """Q1: one active controller."""
     cluster = Cluster().up(1)
     cluster.controller.deactivate()
@@ -64,7 +64,7 @@ def test_an_inactive_controller_does_nothing_of_its_own() -> None:
 
 
 def test_a_controller_that_is_deposed_while_fencing_stops_there() -> None:
-    """Q2: submitting may end the term."""
+    """Q2: the controller may be deposed while it submits."""
     cluster = Cluster().up(1, 2, 3)
     submitted: list[Decision] = []
 
@@ -78,13 +78,13 @@ def test_a_controller_that_is_deposed_while_fencing_stops_there() -> None:
 
 
 def test_producer_id_blocks_never_overlap() -> None:
-    """P4: not across brokers, nor across controllers."""
+    """P4: neither across brokers nor across controllers."""
     cluster = Cluster(producer_id_block=1_000).up(1, 2)
 
     def block(broker: int, epoch: int | None = None) -> allocate_producer_ids.AllocateProducerIdsResponse:
         known = cluster.image.brokers[broker].epoch if epoch is None else epoch
         request = allocate_producer_ids.AllocateProducerIdsRequest(broker_id=broker, broker_epoch=known)
-        return cluster.ask("allocate_producer_ids", request)
+        return cluster.handle("allocate_producer_ids", request)
 
     starts = [block(1).producer_id_start, block(2).producer_id_start]
     cluster.fail_over()
@@ -107,7 +107,7 @@ def test_the_same_history_gives_the_same_log() -> None:
     assert history() == history()
 
 
-def test_fencing_looks_only_at_the_partitions_of_that_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fencing_visits_only_the_partitions_of_that_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     """B4: the cost is linear in what is affected."""
     looked_at: list[Partition] = []
     cluster = Cluster().up(1, 2, 3, 4)

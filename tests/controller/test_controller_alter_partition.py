@@ -25,7 +25,7 @@ def cluster() -> Cluster:
 
 
 def test_an_accepted_proposal_is_the_isr_at_the_next_partition_epoch(cluster: Cluster) -> None:
-    """I4, M2: the answer says the new epoch; the leader epoch stays."""
+    """I4, M2: the response has the new epoch; the leader epoch stays."""
     before = cluster.partition()
     assert cluster.alter((1, 2, 3)) is ErrorCode.none
     after = cluster.partition()
@@ -41,8 +41,8 @@ def test_an_accepted_proposal_is_the_isr_at_the_next_partition_epoch(cluster: Cl
     )
 
 
-def test_a_proposal_of_the_present_isr_voids_every_earlier_one(cluster: Cluster) -> None:
-    """I3, I6, M2: a leader withdraws what it proposed; a copy of that which arrives later meets a newer epoch."""
+def test_a_proposal_of_the_current_isr_voids_every_earlier_one(cluster: Cluster) -> None:
+    """I3, I6, M2: a leader withdraws a proposal; a copy of it that arrives later has an older epoch."""
     before = cluster.partition()
     assert cluster.alter((1, 2)) is ErrorCode.none
     assert cluster.partition() == replace(before, partition_epoch=before.partition_epoch + 1)
@@ -52,7 +52,7 @@ def test_a_proposal_of_the_present_isr_voids_every_earlier_one(cluster: Cluster)
 
 
 REFUSALS = {
-    "an older uptime of the sender": ({"broker_epoch": 0}, (1, 2), ErrorCode.stale_broker_epoch),
+    "an earlier incarnation of the sender": ({"broker_epoch": 0}, (1, 2), ErrorCode.stale_broker_epoch),
     "an unknown topic": ({"topic_id": UUID(int=9)}, (1, 2), ErrorCode.unknown_topic_id),
     "an unknown partition": ({"index": 7}, (1, 2), ErrorCode.unknown_topic_or_partition),
     "a newer leader epoch": ({"leader_epoch": 99}, (1, 2), ErrorCode.not_controller),
@@ -68,8 +68,8 @@ REFUSALS = {
     "recovering without an unclean election": ({"recovering": 1}, (1,), ErrorCode.invalid_request),
     "a fenced member": ({}, (1, 2, 4), ErrorCode.ineligible_replica),
     "a stopping member": ({}, (1, 2, 5), ErrorCode.ineligible_replica),
-    "a member's older uptime": ({"epochs": {3: 0}}, (1, 2, 3), ErrorCode.ineligible_replica),
-    "a new member of unknown uptime": ({"epochs": {3: -1}}, (1, 2, 3), ErrorCode.ineligible_replica),
+    "a member's earlier incarnation": ({"epochs": {3: 0}}, (1, 2, 3), ErrorCode.ineligible_replica),
+    "a new member of an unknown incarnation": ({"epochs": {3: -1}}, (1, 2, 3), ErrorCode.ineligible_replica),
 }
 
 
@@ -100,13 +100,13 @@ def test_the_first_failing_check_decides(cluster: Cluster, first: int) -> None:
     assert cluster.alter((1, 4), **changes) is ORDER[first][1]
 
 
-def test_a_present_member_may_be_proposed_without_its_epoch(cluster: Cluster) -> None:
-    """I4: had it restarted, the partition epoch would tell."""
+def test_a_current_member_may_be_proposed_without_its_epoch(cluster: Cluster) -> None:
+    """I4: had it restarted, the partition epoch would be newer."""
     assert cluster.alter((1, 2, 3), epochs={2: -1}) is ErrorCode.none
 
 
 def test_a_follower_that_restarted_since_its_fetch_is_not_added(cluster: Cluster) -> None:
-    """I4, E5: the leader saw records that the restart may have lost (source 6.5.1, case 3)."""
+    """I4, E5: the leader saw records that the restart may have lost."""
     seen = cluster.image.brokers[3].epoch
     epoch = cluster.partition().partition_epoch
     cluster.restart(3, clean=False)
@@ -115,7 +115,7 @@ def test_a_follower_that_restarted_since_its_fetch_is_not_added(cluster: Cluster
     assert cluster.alter((1, 2, 3)) is ErrorCode.none
 
 
-def test_one_refused_partition_does_not_touch_the_others(cluster: Cluster) -> None:
+def test_one_refused_partition_does_not_affect_the_others(cluster: Cluster) -> None:
     """I4"""
     cluster.topic((1, 2, 3), name="other")
     good, bad = cluster.partition("other"), cluster.partition()
@@ -136,7 +136,7 @@ def test_one_refused_partition_does_not_touch_the_others(cluster: Cluster) -> No
             ),
         )
 
-    response = cluster.ask(
+    response = cluster.handle(
         "alter_partition",
         alter_partition.AlterPartitionRequest(
             broker_id=1,
@@ -150,16 +150,16 @@ def test_one_refused_partition_does_not_touch_the_others(cluster: Cluster) -> No
     assert cluster.partition("other").isr == (1, 2)
 
 
-def test_of_two_changes_from_one_state_only_the_first_is_made(cluster: Cluster) -> None:
-    """I6: a fencing in between makes the leader's view an old one."""
+def test_of_two_changes_based_on_one_state_only_the_first_is_made(cluster: Cluster) -> None:
+    """I6: a fencing in between makes the leader's state an old one."""
     epoch = cluster.partition().partition_epoch
     cluster.fence(2)
     assert cluster.alter((1, 2, 3), partition_epoch=epoch) is ErrorCode.invalid_update_version
     assert cluster.state()[1] == {1}
 
 
-def test_the_leader_says_when_it_recovered(cluster: Cluster) -> None:
-    """E7: recovering ends with the leader's word, after which the ISR may grow."""
+def test_the_leader_declares_its_recovery(cluster: Cluster) -> None:
+    """E7: the recovery ends when the leader says so; then the ISR may grow."""
     cluster.fence(1, 2)
     cluster.register(1)
     cluster.register(2)
@@ -174,6 +174,6 @@ def test_the_leader_says_when_it_recovered(cluster: Cluster) -> None:
 
 
 def test_refusals_are_noted(cluster: Cluster) -> None:
-    """I4: an operator can see who is refused and why."""
+    """I4: an operator can see what is refused, and why."""
     cluster.alter((1, 4))
     assert cluster.notes("alter_partition_refused")[-1]["error"] == "ineligible_replica"

@@ -1,4 +1,4 @@
-"""Registration, heartbeats, fencing and controlled shutdown, seen from the controller (B)."""
+"""Registration, heartbeats, fencing and controlled shutdown on the controller (B)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_broker_epoch_is_the_offset_of_the_registration_record() -> None:
 
 
 def test_a_live_broker_cannot_be_registered_by_another_process() -> None:
-    """B2: the earlier uptime must be fenced first."""
+    """B2: the earlier incarnation must be fenced first."""
     cluster = Cluster().up(1)
     before = cluster.image.brokers[1]
     size = len(cluster.log)
@@ -50,23 +50,23 @@ def test_a_registration_that_is_retried_gets_the_same_epoch_and_writes_nothing()
 
 
 def test_a_broker_with_the_directory_of_another_one_is_refused() -> None:
-    """B9: its directory is a copy, and what it holds is not what the controller believes of this broker."""
+    """B9: its directory is a copy, and does not hold what the controller believes this broker to hold."""
     cluster = Cluster()
-    assert cluster.ask("register_broker", registration(1, directory=7)).error_code is ErrorCode.none
+    assert cluster.handle("register_broker", registration(1, directory=7)).error_code is ErrorCode.none
     size = len(cluster.log)
-    assert cluster.ask("register_broker", registration(2, directory=7)).error_code is ErrorCode.invalid_registration
+    assert cluster.handle("register_broker", registration(2, directory=7)).error_code is ErrorCode.invalid_registration
     assert len(cluster.log) == size
-    assert cluster.ask("register_broker", registration(2, directory=8)).error_code is ErrorCode.none
+    assert cluster.handle("register_broker", registration(2, directory=8)).error_code is ErrorCode.none
 
 
 def test_a_broker_keeps_its_directory_and_may_get_a_new_one() -> None:
-    """B9: after a restart, and with a disk that was replaced; the id that it no longer uses is free."""
+    """B9: after a restart, and with a new disk; an id that is no longer used is free."""
     cluster = Cluster()
     for incarnation, directory in ((1, 7), (2, 7), (3, 8)):
         request = registration(1, directory=directory, incarnation=incarnation)
-        assert cluster.ask("register_broker", request).error_code is ErrorCode.none
+        assert cluster.handle("register_broker", request).error_code is ErrorCode.none
     assert cluster.image.brokers[1].log_dirs == (UUID(int=8),)
-    assert cluster.ask("register_broker", registration(2, directory=7)).error_code is ErrorCode.none
+    assert cluster.handle("register_broker", registration(2, directory=7)).error_code is ErrorCode.none
 
 
 def registration(broker_id: int, *, directory: int, incarnation: int = 1) -> Message:
@@ -87,7 +87,7 @@ def test_a_broker_of_another_cluster_is_refused() -> None:
         broker_id=1, cluster_id="other", incarnation_id=UUID(int=1), listeners=(), features=(), rack=None
     )
     cluster = Cluster()
-    assert cluster.ask("register_broker", request).error_code is ErrorCode.inconsistent_cluster_id
+    assert cluster.handle("register_broker", request).error_code is ErrorCode.inconsistent_cluster_id
     assert cluster.image.brokers == {}
 
 
@@ -106,7 +106,7 @@ def test_a_broker_starts_fenced_and_is_unfenced_once_it_has_read_its_own_registr
 
 
 def test_a_heartbeat_that_changes_nothing_writes_nothing() -> None:
-    """B4: a cluster at rest has a log at rest."""
+    """B4: the log of an idle cluster does not grow."""
     cluster = Cluster().up(1)
     size = len(cluster.log)
     cluster.beat(1)
@@ -114,7 +114,7 @@ def test_a_heartbeat_that_changes_nothing_writes_nothing() -> None:
     assert len(cluster.log) == size
 
 
-def test_a_silent_broker_is_fenced_and_a_heartbeat_unfences_it_under_the_same_epoch() -> None:
+def test_a_broker_without_heartbeats_is_fenced_and_a_heartbeat_unfences_it_under_the_same_epoch() -> None:
     """B4"""
     cluster = Cluster(session_timeout_ms=9_000).up(1, 2)
     cluster.topic((1, 2))
@@ -134,7 +134,7 @@ def test_a_silent_broker_is_fenced_and_a_heartbeat_unfences_it_under_the_same_ep
 
 
 def test_each_expired_broker_is_fenced_in_a_step_of_its_own() -> None:
-    """B4, Q3: the second is decided on what the first left."""
+    """B4, Q3: the second is decided on the state that the first left."""
     cluster = Cluster().up(1, 2, 3)
     cluster.topic((1, 2, 3))
     count = len(cluster.decisions)
@@ -147,7 +147,7 @@ def test_each_expired_broker_is_fenced_in_a_step_of_its_own() -> None:
     assert cluster.state() == (NO_LEADER, set(), {2, 3}, set())
 
 
-def test_a_lost_connection_shortens_a_session_and_a_heartbeat_makes_it_whole() -> None:
+def test_a_lost_connection_shortens_a_session_and_a_heartbeat_restores_it() -> None:
     """B4: a dropped connection is a hint, never proof."""
     cluster = Cluster(session_timeout_ms=9_000, lost_peer_grace_ms=2_000).up(1, 2)
     cluster.controller.on_peer_lost(1, cluster.now)
@@ -185,7 +185,7 @@ def test_fencing_a_broker_that_holds_nothing_in_sync_changes_no_partition() -> N
 
 
 def test_a_clean_restart_keeps_elr_membership_and_an_unclean_one_loses_it() -> None:
-    """B5, B6: the epoch of the last uptime, and only that one, proves a clean stop."""
+    """B5, B6: only the epoch of the last incarnation proves a clean stop."""
     for previous, stays in (("last", True), ("none", False), ("older", False)):
         cluster = Cluster().up(1, 2)
         cluster.topic((1, 2))
@@ -197,7 +197,7 @@ def test_a_clean_restart_keeps_elr_membership_and_an_unclean_one_loses_it() -> N
 
 
 def test_an_unclean_registration_and_its_partition_changes_are_one_decision() -> None:
-    """B6: no moment in which the broker is registered and still in an ELR."""
+    """B6: at no moment is the broker registered and still in an ELR."""
     cluster = Cluster().up(1, 2, 3)
     cluster.topic((1, 2))
     cluster.topic((1, 3), name="other")
@@ -207,7 +207,7 @@ def test_an_unclean_registration_and_its_partition_changes_are_one_decision() ->
     assert kinds == ["RegisterBrokerRecord", "PartitionChangeRecord"]
 
 
-def test_controlled_shutdown_moves_leadership_and_waits_for_the_others_to_know() -> None:
+def test_controlled_shutdown_moves_leadership_and_waits_until_the_others_know() -> None:
     """B7"""
     cluster = Cluster().up(1, 2, 3)
     cluster.topic((1, 2, 3))
@@ -236,7 +236,7 @@ def test_controlled_shutdown_does_not_wait_for_fenced_or_stopping_brokers() -> N
 
 
 def test_a_broker_that_leads_nothing_may_stop_at_once() -> None:
-    """B7: nobody has to learn of a new leader."""
+    """B7: there is no new leader that the others have to know."""
     cluster = Cluster().up(1, 2)
     cluster.topic((2, 1), min_isr=1)
     answer = cluster.beat(1, stop=True)
@@ -264,7 +264,7 @@ def test_a_stopping_broker_is_neither_elected_nor_added_to_an_isr() -> None:
 
 
 def test_the_last_isr_member_that_stops_waits_in_the_elr_and_leads_again_after_a_clean_restart() -> None:
-    """B7, E3: leadership goes to nobody rather than to an incomplete replica."""
+    """B7, E3: the partition has no leader rather than an incomplete one."""
     cluster = Cluster().up(1)
     cluster.topic((1,), min_isr=1)
     cluster.beat(1, stop=True)
@@ -275,7 +275,7 @@ def test_the_last_isr_member_that_stops_waits_in_the_elr_and_leads_again_after_a
 
 
 def test_controlled_shutdown_survives_a_change_of_controller() -> None:
-    """B7: what the new controller does not remember it takes from its log."""
+    """B7: the new controller takes what it needs from its log."""
     cluster = Cluster().up(1, 2)
     cluster.topic((1, 2))
     cluster.beat(1, stop=True)
@@ -285,7 +285,7 @@ def test_controlled_shutdown_survives_a_change_of_controller() -> None:
     assert cluster.beat(1, stop=True).should_shut_down
 
 
-def test_a_request_of_an_earlier_uptime_is_refused() -> None:
+def test_a_request_of_an_earlier_incarnation_is_refused() -> None:
     """B8"""
     cluster = Cluster().up(1, 2)
     cluster.topic((1, 2))
@@ -296,8 +296,8 @@ def test_a_request_of_an_earlier_uptime_is_refused() -> None:
     assert cluster.alter((2,), broker_epoch=cluster.image.brokers[2].epoch - 1) is ErrorCode.stale_broker_epoch
 
 
-def test_a_new_controller_counts_every_broker_as_heard_from_just_now() -> None:
-    """B4: a change of controller fences nobody."""
+def test_a_new_controller_restarts_every_session() -> None:
+    """B4: a change of controller fences no broker."""
     cluster = Cluster(session_timeout_ms=9_000).up(1)
     cluster.now += 8_000
     cluster.fail_over()
@@ -307,13 +307,13 @@ def test_a_new_controller_counts_every_broker_as_heard_from_just_now() -> None:
     assert cluster.image.brokers[1].fenced
 
 
-def test_an_unregistered_broker_is_out_of_every_isr_and_elr() -> None:
-    """I5, E5: nothing that it holds counts any more."""
+def test_an_unregistered_broker_is_in_no_isr_and_no_elr() -> None:
+    """I5, E5: its replicas no longer count."""
     cluster = Cluster().up(1, 2)
     cluster.topic((1, 2))
-    response = cluster.ask("unregister_broker", unregister_broker.UnregisterBrokerRequest(broker_id=1))
+    response = cluster.handle("unregister_broker", unregister_broker.UnregisterBrokerRequest(broker_id=1))
     assert response.error_code is ErrorCode.none
     assert cluster.state() == (2, {2}, set(), {1})
     assert 1 not in cluster.image.brokers
-    again = cluster.ask("unregister_broker", unregister_broker.UnregisterBrokerRequest(broker_id=1))
+    again = cluster.handle("unregister_broker", unregister_broker.UnregisterBrokerRequest(broker_id=1))
     assert again.error_code is ErrorCode.broker_id_not_registered

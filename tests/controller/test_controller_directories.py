@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs: a replica that its broker cannot use makes way for another one (D6)."""
+"""AssignReplicasToDirs: a replica that its broker cannot use gives way to another one (D6)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from insync.wire.metadata_records import LOST_DIRECTORY
 def assign(
     cluster: Cluster, broker: int, *, directory: UUID = LOST_DIRECTORY, index: int = 0, epoch: int = 0
 ) -> ErrorCode:
-    """What the controller says of the one partition that is asked for, or of the request."""
+    """The error of the partition, or of the whole request."""
     topic_id = cluster.partition().topic_id
     topic = api.RequestTopic(topic_id=topic_id, partitions=(api.RequestPartition(partition_index=index),))
-    answer = cluster.ask(
+    answer = cluster.handle(
         "assign_replicas_to_dirs",
         api.AssignReplicasToDirsRequest(
             broker_id=broker,
@@ -31,7 +31,7 @@ def assign(
 
 
 def test_a_leader_that_cannot_use_its_replica_leaves_the_isr_and_another_member_leads() -> None:
-    """D6, E2: and it may join again when it has caught up."""
+    """D6, E2: it may join again when it has caught up."""
     cluster = Cluster().up(1, 2, 3)
     cluster.topic((1, 2, 3), min_isr=2)
     epoch = cluster.partition().leader_epoch
@@ -42,16 +42,16 @@ def test_a_leader_that_cannot_use_its_replica_leaves_the_isr_and_another_member_
     assert cluster.partition().leader_epoch == epoch + 1
 
 
-def test_below_min_isr_it_stays_eligible() -> None:
-    """D6, E3: it holds everything that is committed."""
+def test_below_min_isr_a_damaged_replica_stays_in_the_elr() -> None:
+    """D6, E3: it holds every committed record."""
     cluster = Cluster().up(1, 2)
     cluster.topic((1, 2), min_isr=2)
     assert assign(cluster, 1) is ErrorCode.none
     assert (cluster.partition().leader, cluster.partition().isr, cluster.partition().elr) == (2, (2,), (1,))
 
 
-def test_it_makes_way_for_a_member_of_the_isr_only() -> None:
-    """D6: even where unclean elections are allowed; a damaged batch is no reason to lose others."""
+def test_a_damaged_leader_gives_way_to_a_member_of_the_isr_only() -> None:
+    """D6: even where unclean elections are allowed; one damaged batch is no reason to lose others."""
     cluster = Cluster().up(1, 2, 3)
     cluster.topic((1, 2, 3), min_isr=1, unclean_leader_election_enable="true")
     cluster.alter((1,))
@@ -60,7 +60,7 @@ def test_it_makes_way_for_a_member_of_the_isr_only() -> None:
     assert cluster.partition() == before
 
 
-def test_requests_of_another_uptime_or_for_other_replicas_change_nothing() -> None:
+def test_requests_of_another_incarnation_or_for_other_replicas_change_nothing() -> None:
     """B8, D6"""
     cluster = Cluster().up(1, 2, 3)
     cluster.topic((1, 2), min_isr=1)

@@ -1,4 +1,4 @@
-"""Elections, the ELR and the last-known ELR (E1-E5, S10), with the worked examples of the source."""
+"""Elections, the ELR and the last-known ELR (E1-E5, S10)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def started(min_isr: int = 2, replicas: tuple[int, ...] = (1, 2, 3), **configs: 
     return cluster
 
 
-def test_the_order_of_the_assignment_decides_who_leads() -> None:
+def test_the_order_of_the_assignment_decides_which_replica_leads() -> None:
     """E2: not the order of the ISR, nor of the ids."""
     cluster = started(replicas=(3, 1, 2))
     cluster.alter((3, 2, 1))
@@ -34,9 +34,12 @@ def test_a_leader_change_raises_both_epochs_and_an_isr_change_only_one() -> None
     elected = cluster.partition()
     assert (elected.leader_epoch, elected.partition_epoch) == (before.leader_epoch + 1, before.partition_epoch + 2)
     cluster.fence(3)
-    nobody = cluster.partition()
-    assert nobody.leader == NO_LEADER
-    assert (nobody.leader_epoch, nobody.partition_epoch) == (before.leader_epoch + 2, before.partition_epoch + 3)
+    leaderless = cluster.partition()
+    assert leaderless.leader == NO_LEADER
+    assert (leaderless.leader_epoch, leaderless.partition_epoch) == (
+        before.leader_epoch + 2,
+        before.partition_epoch + 3,
+    )
 
 
 def test_a_candidate_that_appears_leads_a_leaderless_partition() -> None:
@@ -50,7 +53,7 @@ def test_a_candidate_that_appears_leads_a_leaderless_partition() -> None:
     assert cluster.state() == (3, {3}, {2}, set())
 
 
-def test_an_isr_member_goes_before_the_elr() -> None:
+def test_an_isr_member_takes_precedence_over_the_elr() -> None:
     """E2: the ELR counts only when the ISR is empty."""
     cluster = started(min_isr=3)
     cluster.fence(1)
@@ -71,14 +74,14 @@ def test_a_fenced_elr_member_is_not_elected() -> None:
 
 
 def test_case_a_a_fenced_follower_joins_the_elr_when_the_isr_falls_below_min_isr() -> None:
-    """E3: source 5.2.1, case A."""
+    """E3"""
     cluster = started(replicas=(1, 2))
     cluster.fence(2)
     assert cluster.state() == (1, {1}, {2}, set())
 
 
 def test_case_b_an_elected_elr_member_moves_to_the_isr() -> None:
-    """E2: source 5.2.1, case B."""
+    """E2"""
     cluster = started(replicas=(1, 2))
     cluster.fence(2)
     cluster.beat(2)
@@ -87,21 +90,21 @@ def test_case_b_an_elected_elr_member_moves_to_the_isr() -> None:
 
 
 def test_case_c_a_fenced_leader_joins_the_elr_when_the_isr_falls_below_min_isr() -> None:
-    """E3: source 5.2.1, case C."""
+    """E3"""
     cluster = started(replicas=(1, 2))
     cluster.fence(1)
     assert cluster.state() == (2, {2}, {1}, set())
 
 
 def test_case_d_a_fenced_leader_is_forgotten_when_the_isr_stays_at_min_isr() -> None:
-    """E3: source 5.2.1, case D."""
+    """E3"""
     cluster = started()
     cluster.fence(1)
     assert cluster.state() == (2, {2, 3}, set(), set())
 
 
 def test_case_e_a_leader_adds_a_caught_up_follower() -> None:
-    """I5: source 5.2.1, case E."""
+    """I5"""
     cluster = started()
     cluster.alter((1, 2))
     assert cluster.alter((1, 2, 3)) is ErrorCode.none
@@ -109,14 +112,14 @@ def test_case_e_a_leader_adds_a_caught_up_follower() -> None:
 
 
 def test_case_f_a_follower_that_lags_is_forgotten_when_the_isr_stays_at_min_isr() -> None:
-    """E3: source 5.2.1, case F."""
+    """E3"""
     cluster = started()
     cluster.alter((1, 2))
     assert cluster.state() == (1, {1, 2}, set(), set())
 
 
 def test_case_g_the_elr_empties_when_the_isr_is_back_at_min_isr() -> None:
-    """E4: source 5.2.1, case G."""
+    """E4"""
     cluster = started()
     cluster.fence(2)
     cluster.fence(3)
@@ -127,14 +130,14 @@ def test_case_g_the_elr_empties_when_the_isr_is_back_at_min_isr() -> None:
 
 
 def test_a_shrink_by_the_leader_fills_the_elr_too() -> None:
-    """E3: whoever takes the member out; several at once join together."""
+    """E3: several members that leave at once join together."""
     cluster = started()
     cluster.alter((1,))
     assert cluster.state() == (1, {1}, {2, 3}, set())
 
 
 def test_clean_recovery_by_the_elr() -> None:
-    """E2, E3: source 5.2.2, the leader and sole ISR member is lost uncleanly."""
+    """E2, E3: the leader and sole ISR member is lost uncleanly."""
     cluster = started()
     cluster.alter((1, 3))
     assert cluster.state() == (1, {1, 3}, set(), set())
@@ -150,7 +153,7 @@ def test_clean_recovery_by_the_elr() -> None:
 
 
 def test_an_unclean_elr_member_moves_to_the_last_known_elr_and_is_not_elected() -> None:
-    """E5: nor does it come back before it is in an ISR."""
+    """E5: it does not return to the ELR before it is in an ISR."""
     cluster = started(unclean_recovery_strategy="manual")
     cluster.fence(1, 2, 3)
     cluster.restart(2, clean=False)
@@ -182,7 +185,7 @@ def test_the_recovery_quorum_has_min_isr_members(min_isr: int, quorum: int) -> N
     assert len(last_known) == quorum
 
 
-def test_an_election_of_the_preferred_leader_on_request() -> None:
+def test_the_preferred_leader_is_elected_on_request() -> None:
     """E1"""
     cluster = started()
     assert cluster.elect(0) is ErrorCode.election_not_needed
@@ -199,7 +202,7 @@ def test_an_election_of_the_preferred_leader_on_request() -> None:
 
 
 def test_an_unclean_election_on_request_makes_the_leader_the_isr_and_recovering() -> None:
-    """E6, E7: an operator takes the loss."""
+    """E6, E7: an operator accepts the loss."""
     cluster = started(unclean_recovery_strategy="manual")
     assert cluster.elect(1) is ErrorCode.election_not_needed
     cluster.fence(1, 2, 3)
@@ -236,8 +239,8 @@ def test_unclean_election_enabled_elects_any_live_replica() -> None:
     assert cluster.state() == (2, {2}, set(), set())
 
 
-def test_turning_unclean_election_on_elects_at_the_next_tick() -> None:
-    """E6: a partition that was already without a leader."""
+def test_enabling_unclean_election_elects_at_the_next_tick() -> None:
+    """E6: for a partition that already had no leader."""
     cluster = started(unclean_recovery_strategy="manual")
     cluster.fence(1, 2, 3)
     cluster.beat(1)
@@ -249,8 +252,8 @@ def test_turning_unclean_election_on_elects_at_the_next_tick() -> None:
     assert cluster.state() == (1, {1}, set(), set())
 
 
-def test_leadership_goes_back_to_preferred_replicas_from_time_to_time() -> None:
-    """E1: if the operator wants it; only where the preferred replica is in the ISR."""
+def test_leadership_goes_back_to_preferred_replicas_periodically() -> None:
+    """E1: if it is configured, and only where the preferred replica is in the ISR."""
     cluster = Cluster(rebalance_interval_ms=5_000).up(1, 2, 3)
     cluster.topic((1, 2, 3))
     cluster.topic((1, 2, 3), name="behind")
@@ -264,7 +267,7 @@ def test_leadership_goes_back_to_preferred_replicas_from_time_to_time() -> None:
     assert cluster.partition("behind").leader == 2
 
 
-def test_elections_are_noted_with_how_they_came_about() -> None:
+def test_elections_are_noted_with_their_kind() -> None:
     """E1: clean, from the ELR, preferred, unclean."""
     cluster = started(replicas=(1, 2), unclean_leader_election_enable="true")
     cluster.fence(1)

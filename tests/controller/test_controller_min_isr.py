@@ -1,4 +1,4 @@
-"""What a changed min.insync.replicas does to ELRs (E8), and configs in general."""
+"""The effect of a changed min.insync.replicas on ELRs (E8), and configs in general."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def test_a_min_isr_that_the_isr_now_meets_empties_the_elr() -> None:
 
 
 def test_a_lower_min_isr_that_the_isr_does_not_meet_keeps_the_elr() -> None:
-    """E8: the HWM still stands still."""
+    """E8: the HWM does not move."""
     cluster = started(3)
     cluster.alter((1,))
     cluster.configure(KEY, "2")
     assert cluster.state() == (1, {1}, {2, 3}, set())
 
 
-def test_raising_min_isr_admits_nobody_to_the_elr() -> None:
-    """E8: replica 3 left while the HWM could move on without it."""
+def test_raising_min_isr_adds_no_replica_to_the_elr() -> None:
+    """E8: replica 3 left while the HWM could advance without it."""
     cluster = started(2)
     cluster.alter((1, 2))
     before = cluster.partition()
@@ -67,7 +67,7 @@ def test_the_clusters_default_counts_where_a_topic_has_no_value() -> None:
 
 
 def test_a_leader_that_may_not_know_of_a_raised_min_isr_yet_has_to_wait() -> None:
-    """E8: else it would commit without a replica that the controller keeps in the ELR."""
+    """E8: otherwise it would commit without a replica that the controller keeps in the ELR."""
     cluster = started(2)
     cluster.configure(KEY, "3")
     assert cluster.alter((1, 2)) is ErrorCode.operation_not_attempted
@@ -81,7 +81,7 @@ def test_a_leader_that_may_not_know_of_a_raised_min_isr_yet_has_to_wait() -> Non
 
 @pytest.mark.parametrize("isr", [(1,), (1, 2, 3, 4)])
 def test_a_proposal_that_is_below_or_at_both_min_isrs_does_not_wait(isr: tuple[int, ...]) -> None:
-    """E8: both agree on whether the HWM stands still."""
+    """E8: leader and controller agree whether the HWM stands still."""
     cluster = started(2, (1, 2, 3, 4))
     cluster.alter((1, 2, 3))
     cluster.configure(KEY, "4")
@@ -102,7 +102,7 @@ def test_a_leader_that_registered_after_the_raise_knows_it() -> None:
 
 
 def test_a_new_controller_does_not_trust_that_an_old_leader_has_read_the_raise() -> None:
-    """E8: how far a broker has read is soft state; the next heartbeat tells."""
+    """E8: how far a broker has read is soft state, restored by the next heartbeat."""
     cluster = started(2)
     cluster.configure(KEY, "3")
     cluster.beat(1)
@@ -112,8 +112,8 @@ def test_a_new_controller_does_not_trust_that_an_old_leader_has_read_the_raise()
     assert cluster.alter((1, 2)) is ErrorCode.none
 
 
-def test_a_controller_that_begins_with_a_snapshot_does_not_trust_a_leader_that_has_not_read_as_far() -> None:
-    """E8: the snapshot has the raised value, and not that it was raised."""
+def test_a_controller_that_starts_with_a_snapshot_does_not_trust_a_leader_that_has_not_read_that_far() -> None:
+    """E8: the snapshot has the raised value, but not that it was raised."""
     cluster = started(2)
     cluster.configure(KEY, "3")
     cluster.fail_over(from_snapshot=True)
@@ -127,7 +127,7 @@ def test_a_controller_that_begins_with_a_snapshot_does_not_trust_a_leader_that_h
 
 
 def test_a_min_isr_given_at_creation_is_not_a_raise() -> None:
-    """E8: nobody ever went by another value."""
+    """E8: no leader ever went by another value."""
     cluster = Cluster().up(1, 2, 3)
     cluster.topic((1, 2, 3), min_isr=3)
     assert cluster.alter((1, 2)) is ErrorCode.none
@@ -158,7 +158,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("change", "error"), REFUSED)
 def test_configs_are_checked(change: dict[str, object], error: ErrorCode) -> None:
-    """E8: a value that cannot be understood is never stored."""
+    """E8: an invalid value is never stored."""
     cluster = started(2)
     size = len(cluster.log)
     assert cluster.configure(**change) is error
@@ -166,7 +166,7 @@ def test_configs_are_checked(change: dict[str, object], error: ErrorCode) -> Non
 
 
 def test_configs_are_set_deleted_and_edited_as_lists() -> None:
-    """E8: and setting what is set writes nothing."""
+    """E8: setting the current value writes nothing."""
     cluster = started(2)
     assert cluster.configure("cleanup.policy", "compact", operation=2) is ErrorCode.none
     assert cluster.image.config("t", "cleanup.policy") == ("delete", "compact")
@@ -180,7 +180,7 @@ def test_configs_are_set_deleted_and_edited_as_lists() -> None:
     assert cluster.image.config("t", "cleanup.policy") == ("delete",)
 
 
-def test_throttles_of_the_copy_traffic_are_stored() -> None:
+def test_throttles_for_copy_traffic_are_stored() -> None:
     """R6: rates per broker, throttled replicas per topic."""
     cluster = started(2)
     for side in ("leader", "follower"):

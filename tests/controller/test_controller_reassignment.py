@@ -1,4 +1,4 @@
-"""Reassignment on the controller (R), with the worked examples of the source."""
+"""Reassignment on the controller (R)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def epochs(cluster: Cluster) -> tuple[int, int]:
 
 
 def test_example_1_moving_one_replica() -> None:
-    """R1, R2: source 4.4.1."""
+    """R1, R2"""
     cluster = started()
     cluster.alter((1, 2))
     leader_epoch, partition_epoch = epochs(cluster)
@@ -37,7 +37,7 @@ def test_example_1_moving_one_replica() -> None:
 
 
 def test_example_2_reducing_the_replication_factor() -> None:
-    """R3, R4: source 4.4.2, the ISR consists of the replicas that are to go."""
+    """R3, R4: the ISR consists of the replicas that are removed."""
     cluster = started((5, 4, 1, 2, 3))
     cluster.alter((5, 4))
     leader_epoch, partition_epoch = epochs(cluster)
@@ -56,7 +56,7 @@ def test_example_2_reducing_the_replication_factor() -> None:
     assert epochs(cluster) == (leader_epoch + 1, partition_epoch + 3)
 
 
-def test_only_removing_completes_in_the_request_itself() -> None:
+def test_a_reassignment_that_only_removes_completes_in_the_request() -> None:
     """R3"""
     cluster = started()
     leader_epoch, partition_epoch = epochs(cluster)
@@ -66,8 +66,8 @@ def test_only_removing_completes_in_the_request_itself() -> None:
     assert epochs(cluster) == (leader_epoch + 1, partition_epoch + 1)
 
 
-def test_only_adding_completes_when_all_added_are_in_the_isr() -> None:
-    """R2: and raises the leader epoch though nobody leaves."""
+def test_a_reassignment_that_only_adds_completes_when_all_added_are_in_the_isr() -> None:
+    """R2: it raises the leader epoch although no replica leaves."""
     cluster = started((1, 2))
     cluster.reassign((1, 2, 3, 4))
     cluster.alter((1, 2, 3))
@@ -79,7 +79,7 @@ def test_only_adding_completes_when_all_added_are_in_the_isr() -> None:
 
 
 def test_a_reassignment_to_disjoint_replicas() -> None:
-    """R2: current and target need not intersect; the leader is elected among the target."""
+    """R2: current and target need not intersect; the leader is elected from the target."""
     cluster = started((1, 2), brokers=4)
     cluster.reassign((3, 4))
     assert cluster.partition().replicas == (3, 4, 1, 2)
@@ -90,7 +90,7 @@ def test_a_reassignment_to_disjoint_replicas() -> None:
 
 
 def test_completion_waits_for_min_isr_of_the_target() -> None:
-    """R2, R4: every added replica is in the ISR, but too few stay."""
+    """R2, R4: every added replica is in the ISR, but too few members stay."""
     cluster = started((1, 2, 3), min_isr=2)
     cluster.alter((1, 2))
     cluster.reassign((3, 4, 5))
@@ -154,8 +154,8 @@ def test_cancelling_is_refused_when_too_few_of_the_original_are_in_sync() -> Non
     assert cluster.state() == (1, {1, 3}, set(), set())
 
 
-def test_cancelling_is_done_anyway_where_unclean_election_is_enabled() -> None:
-    """R5, E7: even when none of the original is in sync."""
+def test_cancelling_is_allowed_where_unclean_election_is_enabled() -> None:
+    """R5, E7: even if no original replica is in sync."""
     cluster = started((1, 2), unclean_leader_election_enable="true")
     cluster.reassign((3, 4))
     cluster.alter((1, 2, 3))
@@ -167,8 +167,8 @@ def test_cancelling_is_done_anyway_where_unclean_election_is_enabled() -> None:
     assert cluster.partition().recovering
 
 
-def test_a_new_target_replaces_the_one_under_way() -> None:
-    """R5: what only the old target wanted is removing until completion, with whatever it has copied so far."""
+def test_a_new_target_replaces_the_current_one() -> None:
+    """R5: replicas of the old target only are being removed until completion, with whatever they have copied."""
     cluster = started()
     cluster.reassign((1, 2, 4))
     before = epochs(cluster)
@@ -183,7 +183,7 @@ def test_a_new_target_replaces_the_one_under_way() -> None:
     assert (done.replicas, done.isr, done.reassigning) == ((1, 2, 5), (1, 2, 5), False)
 
 
-def test_a_replica_that_both_targets_add_is_still_waited_for() -> None:
+def test_completion_waits_for_a_replica_that_both_targets_add() -> None:
     """R2, R5."""
     cluster = started()
     cluster.reassign((1, 2, 4))
@@ -205,8 +205,8 @@ def test_the_original_replicas_may_be_the_new_target() -> None:
     assert epochs(cluster)[0] == leader_epoch + 1
 
 
-def test_a_cancel_after_a_new_target_keeps_what_the_first_target_brought() -> None:
-    """R5: as in Kafka, nothing says which of the removing replicas were there first."""
+def test_a_cancel_after_a_new_target_keeps_replicas_of_the_first_target() -> None:
+    """R5: as in Kafka, the metadata does not say which of the removing replicas were there first."""
     cluster = started()
     cluster.reassign((1, 2, 4))
     cluster.reassign((1, 2, 5))
@@ -215,7 +215,7 @@ def test_a_cancel_after_a_new_target_keeps_what_the_first_target_brought() -> No
 
 
 def test_a_cancel_that_drops_no_replica_raises_no_leader_epoch() -> None:
-    """M2, R5: the second worked example, cancelled after its third line."""
+    """M2, R5: example 2, cancelled half-way."""
     cluster = started((5, 4, 1, 2, 3))
     cluster.alter((5, 4))
     cluster.reassign((1, 2, 3))
@@ -226,7 +226,7 @@ def test_a_cancel_that_drops_no_replica_raises_no_leader_epoch() -> None:
 
 
 def test_a_replaced_target_keeps_replicas_that_min_isr_needs() -> None:
-    """R4, R5: the ISR does not fall below MinISR for the sake of a new plan."""
+    """R4, R5: the ISR does not fall below MinISR because of a new target."""
     cluster = started((1, 2, 3))
     cluster.reassign((1, 4, 5))
     cluster.alter((1, 4))
@@ -239,8 +239,8 @@ def test_a_replaced_target_keeps_replicas_that_min_isr_needs() -> None:
     assert (cluster.partition().replicas, cluster.partition().reassigning) == ((1, 2, 5), False)
 
 
-def test_another_order_of_the_same_replicas_is_another_preferred_leader() -> None:
-    """R1, M2: done at once, and since nobody left or joined the leader epoch stays."""
+def test_another_order_of_the_same_replicas_changes_the_preferred_leader() -> None:
+    """R1, M2: at once; since no replica left or joined, the leader epoch stays."""
     cluster = started()
     leader_epoch, partition_epoch = epochs(cluster)
     assert cluster.reassign((3, 1, 2)) is ErrorCode.none
@@ -263,7 +263,7 @@ def test_bad_targets_are_refused() -> None:
     assert not cluster.partition().reassigning
 
 
-def test_a_leader_lost_in_a_reassignment_is_replaced_within_the_isr() -> None:
+def test_a_leader_lost_during_a_reassignment_is_replaced_from_the_isr() -> None:
     """E1, R2: added replicas that are in the ISR are candidates."""
     cluster = started((1, 2))
     cluster.reassign((3, 4))
@@ -276,7 +276,7 @@ def test_a_leader_lost_in_a_reassignment_is_replaced_within_the_isr() -> None:
 
 
 def test_a_lower_min_isr_may_complete_a_reassignment() -> None:
-    """R3, E8: it stays open until R2 holds, whatever makes it hold."""
+    """R3, E8: it completes as soon as R2 holds, whatever the reason."""
     cluster = started((1, 2, 3), min_isr=3)
     cluster.alter((1, 2))
     cluster.reassign((2, 3, 4))
@@ -292,15 +292,15 @@ def test_reassignments_are_listed() -> None:
     cluster.topic((1, 2), name="still")
     cluster.reassign((1, 4, 5))
     cluster.alter((1, 2, 3, 4))
-    for asked in (
+    for topics in (
         None,
         (list_partition_reassignments.ListPartitionReassignmentsTopics(name="t", partition_indexes=(0, 1)),),
     ):
-        request = list_partition_reassignments.ListPartitionReassignmentsRequest(topics=asked)
-        (topic,) = cluster.ask("list_partition_reassignments", request).topics
+        request = list_partition_reassignments.ListPartitionReassignmentsRequest(topics=topics)
+        (topic,) = cluster.handle("list_partition_reassignments", request).topics
         assert topic.name == "t"
         assert topic.partitions[0].adding_replicas == (4, 5)
         assert topic.partitions[0].removing_replicas == (2, 3)
     other = (list_partition_reassignments.ListPartitionReassignmentsTopics(name="still", partition_indexes=(0,)),)
     request = list_partition_reassignments.ListPartitionReassignmentsRequest(topics=other)
-    assert cluster.ask("list_partition_reassignments", request).topics == ()
+    assert cluster.handle("list_partition_reassignments", request).topics == ()

@@ -1,4 +1,4 @@
-"""Big changes in slices: every prefix of the log is valid, and another controller comes to the same end (ADR 21)."""
+"""Big changes in slices: every prefix of the log is valid, and another controller reaches the same end (ADR 21)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def finish(cluster: Cluster) -> Any:
 
 
 def expire(cluster: Cluster, broker: int) -> None:
-    """The session of one broker ends, the others are heard from."""
+    """The session of one broker expires; the others send heartbeats."""
     for _ in range(4):
         cluster.now += 3_000
         for other in sorted(cluster.image.brokers):
@@ -79,7 +79,7 @@ def test_no_slice_is_larger_than_the_limit_and_at_no_prefix_is_a_fenced_broker_i
 
 
 def test_a_broker_that_is_being_fenced_neither_leads_nor_joins_an_isr() -> None:
-    """B4, I5: what one slice has taken away, no decision between the slices gives back."""
+    """B4, I5: no decision between the slices gives back what a slice has taken away."""
     cluster = by_slice(cluster_with_topics())
     expire(cluster, 1)
     gone = next(name for name in NAMES if 1 not in cluster.partition(name).isr)
@@ -93,8 +93,8 @@ def test_a_broker_that_is_being_fenced_neither_leads_nor_joins_an_isr() -> None:
 
 
 @pytest.mark.parametrize("slices", [1, 2, 3])
-def test_another_controller_fences_the_broker_all_the_same(slices: int) -> None:
-    """B4: nothing but the expired session says that the rest is to be done, and it expires again."""
+def test_another_controller_fences_the_broker_nevertheless(slices: int) -> None:
+    """B4: the rest follows from the expired session alone, which expires again."""
     cluster = by_slice(cluster_with_topics())
     expire(cluster, 1)
     for _ in range(slices - 1):
@@ -108,8 +108,8 @@ def test_another_controller_fences_the_broker_all_the_same(slices: int) -> None:
     assert not any(fenced_and_in_isr(image) for image in prefixes(cluster))
 
 
-def test_a_broker_that_returns_gets_every_leaderless_partition_though_the_controller_changes() -> None:
-    """E1: that a candidate is there follows from the image."""
+def test_a_broker_that_returns_leads_every_leaderless_partition_despite_a_controller_change() -> None:
+    """E1: the candidates follow from the image."""
     cluster = cluster_with_topics()
     cluster.fence(1, 2, 3)
     assert len(cluster.image.leaderless()) == TOPICS
@@ -137,7 +137,7 @@ def test_a_broker_registers_after_its_replicas_have_left_every_elr() -> None:
     assert all(2 not in cluster.partition(name).elr for name in NAMES)
 
 
-def test_a_controlled_shutdown_moves_leaderships_in_slices_and_lets_the_broker_go_at_the_end() -> None:
+def test_a_controlled_shutdown_moves_leaderships_in_slices_before_the_broker_may_stop() -> None:
     """B7"""
     cluster = by_slice(cluster_with_topics())
     answer = cluster.beat(1, stop=True)
@@ -154,7 +154,7 @@ def test_a_controlled_shutdown_moves_leaderships_in_slices_and_lets_the_broker_g
     assert (answer.should_shut_down, answer.is_fenced) == (True, True)
 
 
-def test_another_controller_goes_on_with_a_controlled_shutdown() -> None:
+def test_another_controller_continues_a_controlled_shutdown() -> None:
     """B7: that the broker is shutting down and leads partitions is in the image."""
     cluster = by_slice(cluster_with_topics())
     cluster.beat(1, stop=True)
@@ -170,7 +170,7 @@ def test_a_broker_is_unregistered_after_it_has_left_every_isr() -> None:
     """I5"""
     cluster = cluster_with_topics()
     request = unregister_broker.UnregisterBrokerRequest(broker_id=1)
-    assert cluster.ask("unregister_broker", request).error_code is ErrorCode.none
+    assert cluster.handle("unregister_broker", request).error_code is ErrorCode.none
     for image in prefixes(cluster):
         if 3 in image.brokers and 1 not in image.brokers:
             assert all(1 not in partition.isr for partition in image.all_partitions())
@@ -204,10 +204,10 @@ def creation(partitions: int = 7) -> create_topics.CreateTopicsRequest:
     return create_topics.CreateTopicsRequest(topics=(topic,))
 
 
-def test_a_large_topic_is_complete_with_its_last_slice_only() -> None:
+def test_a_large_topic_appears_with_its_last_slice() -> None:
     """Q2: clients see all of a new topic or nothing."""
     cluster = by_slice(Cluster(max_slice_records=2).up(1, 2, 3))
-    assert cluster.ask("create_topics", creation()) is None
+    assert cluster.handle("create_topics", creation()) is None
     while cluster.slices:
         assert cluster.image.complete_topic("big") is None
         response = cluster.next_slice()
@@ -220,30 +220,30 @@ def test_a_large_topic_is_complete_with_its_last_slice_only() -> None:
         assert known is None or len(image.partitions[known]) == 7
 
 
-def test_a_new_controller_removes_what_the_old_one_did_not_finish_creating() -> None:
-    """Q2: it was never answered, so the request is repeated, and finds no topic of fewer partitions."""
+def test_a_new_controller_removes_topics_whose_creation_was_not_finished() -> None:
+    """Q2: the request was never answered; when it is repeated, it finds no topic with fewer partitions."""
     cluster = by_slice(Cluster(max_slice_records=2).up(1, 2, 3))
-    cluster.ask("create_topics", creation())
+    cluster.handle("create_topics", creation())
     cluster.next_slice()
     cluster.fail_over()
     assert "big" not in cluster.image.topic_ids
     cluster.by_slice = False
-    assert cluster.ask("create_topics", creation()).topics[0].error_code is ErrorCode.none
+    assert cluster.handle("create_topics", creation()).topics[0].error_code is ErrorCode.none
     assert len(cluster.image.partitions[cluster.image.topic_ids["big"]]) == 7
 
 
 def test_a_topic_that_is_deleted_while_it_is_created_stays_deleted() -> None:
     cluster = by_slice(Cluster(max_slice_records=2).up(1, 2, 3))
-    cluster.ask("create_topics", creation())
+    cluster.handle("create_topics", creation())
     cluster.append(records.RemoveTopicRecord(topic_id=cluster.image.topic_ids["big"]))
     response = finish(cluster)
     assert response.topics[0].error_code is ErrorCode.unknown_topic_id
     assert "big" not in cluster.image.topic_ids
 
 
-def test_a_creation_ends_when_its_brokers_are_gone() -> None:
+def test_a_creation_fails_when_its_brokers_are_gone() -> None:
     cluster = by_slice(Cluster(max_slice_records=2).up(1, 2, 3))
-    cluster.ask("create_topics", creation())
+    cluster.handle("create_topics", creation())
     rest = cluster.slices.pop()
     cluster.by_slice = False
     cluster.fence(1, 2, 3)
@@ -258,5 +258,5 @@ def test_topics_of_one_request_do_not_all_have_the_same_leader() -> None:
         create_topics.CreatableTopic(name=name, num_partitions=1, replication_factor=3, assignments=(), configs=())
         for name in NAMES[:3]
     )
-    cluster.ask("create_topics", create_topics.CreateTopicsRequest(topics=topics))
+    cluster.handle("create_topics", create_topics.CreateTopicsRequest(topics=topics))
     assert sorted(cluster.partition(name).leader for name in NAMES[:3]) == [1, 2, 3]

@@ -1,4 +1,4 @@
-"""Random histories of one controller, checked after every step against what must hold of any partition.
+"""Random histories of one controller; after every step the invariants of all partitions are checked.
 
 Beside the shape of the metadata, a small model of the worst leader is kept: one that commits with the ISR it knows, at
 once, whenever that ISR has MinISR members by the config it knows. `complete` are the replicas that hold everything such
@@ -30,7 +30,7 @@ class Model:
         self.complete = set(partition.isr)
         self.known_min_isr = min_isr
         self.promised = min(min_isr, len(partition.replicas))
-        """S10: how many replicas held everything when the HWM last moved."""
+        """S10: how many replicas were complete when the HWM last moved."""
 
     def commit(self, partition: Partition, min_isr: int) -> None:
         self.promised = min(self.promised, min_isr)  # who lowers MinISR takes the risk at once
@@ -90,7 +90,7 @@ class ControllerHistories(RuleBasedStateMachine):
 
     @rule(name=topics, mask=st.integers(0, 15))
     def alter(self, name: str, mask: int) -> None:
-        """The leader proposes itself and some of the replicas that may be in an ISR."""
+        """The leader proposes itself and some of the eligible replicas."""
         partition = self.cluster.partition(name)
         if partition.leader == NO_LEADER:
             return
@@ -101,7 +101,7 @@ class ControllerHistories(RuleBasedStateMachine):
 
     @rule(stale=st.integers(0, 3), name=topics, isr=targets)
     def alter_wrongly(self, stale: int, name: str, isr: tuple[int, ...]) -> None:
-        """Any proposal at all, perhaps on an old partition epoch."""
+        """An arbitrary proposal, perhaps with an old partition epoch."""
         partition = self.cluster.partition(name)
         if partition.leader != NO_LEADER:
             self.by_leader = True
@@ -133,7 +133,7 @@ class ControllerHistories(RuleBasedStateMachine):
     def recover(self, leos: list[int]) -> None:
         self.cluster.tick(after=1)
         for broker, send in self.cluster.sends().items():
-            self.cluster.answer(send, last_epoch=0, leo=leos[broker - 1], known=2**31 - 1)
+            self.cluster.respond(send, last_epoch=0, leo=leos[broker - 1], known=2**31 - 1)
 
     @rule()
     def fail_over(self) -> None:

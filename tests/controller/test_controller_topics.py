@@ -32,22 +32,22 @@ def entry(
 
 def create(cluster: Cluster, *entries: create_topics.CreatableTopic, dry: bool = False) -> list[Any]:
     request = create_topics.CreateTopicsRequest(topics=entries, validate_only=dry)
-    return list(cluster.ask("create_topics", request).topics)
+    return list(cluster.handle("create_topics", request).topics)
 
 
 def grow(cluster: Cluster, name: str, count: int, assignments: Any = None, dry: bool = False) -> ErrorCode:
     made = None
     if assignments is not None:
-        made = tuple(create_partitions.CreatePartitionsAssignment(broker_ids=one) for one in assignments)
+        made = tuple(create_partitions.CreatePartitionsAssignment(broker_ids=replicas) for replicas in assignments)
     topic = create_partitions.CreatePartitionsTopic(name=name, count=count, assignments=made)
     request = create_partitions.CreatePartitionsRequest(topics=(topic,), timeout=ms(1), validate_only=dry)
-    return cluster.ask("create_partitions", request).results[0].error_code
+    return cluster.handle("create_partitions", request).results[0].error_code
 
 
 def delete(cluster: Cluster, **which: Any) -> ErrorCode:
     state = delete_topics.DeleteTopicState(**({"name": None, "topic_id": None} | which))
     request = delete_topics.DeleteTopicsRequest(topics=(state,), timeout=ms(1))
-    return cluster.ask("delete_topics", request).responses[0].error_code
+    return cluster.handle("delete_topics", request).responses[0].error_code
 
 
 def test_a_new_topic_is_led_by_the_first_active_replica_with_all_active_ones_in_the_isr() -> None:
@@ -62,12 +62,12 @@ def test_a_new_topic_is_led_by_the_first_active_replica_with_all_active_ones_in_
     assert result.topic_id == partition.topic_id
 
 
-def test_many_topics_in_one_request_succeed_or_fail_each_on_its_own() -> None:
-    """Q3: one batch for those that succeed."""
+def test_topics_of_one_request_succeed_or_fail_separately() -> None:
+    """Q3: those that succeed share one batch."""
     cluster = Cluster().up(1, 2)
     create(cluster, entry("there"))
     results = create(cluster, entry("a", 3, 2), entry("there"), entry("b", 2, 1), entry("b"))
-    assert [(one.name, one.error_code) for one in results] == [
+    assert [(result.name, result.error_code) for result in results] == [
         ("a", ErrorCode.none),
         ("there", ErrorCode.topic_already_exists),
         ("b", ErrorCode.invalid_request),
@@ -102,7 +102,7 @@ BAD_TOPICS = [
 
 @pytest.mark.parametrize(("topic", "error"), BAD_TOPICS)
 def test_bad_topics_are_refused(topic: create_topics.CreatableTopic, error: ErrorCode) -> None:
-    """M1: broker 3 is fenced, so nothing can be led there alone."""
+    """M1: broker 3 is fenced, so it cannot be the only replica."""
     cluster = Cluster().up(1, 2, 3)
     cluster.fence(3)
     create(cluster, entry("my.topic"))
@@ -113,7 +113,7 @@ def test_bad_topics_are_refused(topic: create_topics.CreatableTopic, error: Erro
     assert len(cluster.log) == size
 
 
-def test_a_request_for_more_partitions_than_fit_one_batch_is_refused_before_any_is_placed() -> None:
+def test_a_request_for_too_many_partitions_is_refused_before_any_is_placed() -> None:
     cluster = Cluster().up(1)
     small, large = create(cluster, entry("s", partitions=9_000), entry("l", partitions=1_001))
     assert (small.error_code, large.error_code) == (ErrorCode.none, ErrorCode.policy_violation)
@@ -122,7 +122,7 @@ def test_a_request_for_more_partitions_than_fit_one_batch_is_refused_before_any_
 
 
 def test_validate_only_writes_nothing() -> None:
-    """Q2: the answer is that of the real thing."""
+    """Q2: the response is the same as for a real request."""
     cluster = Cluster().up(1)
     size = len(cluster.log)
     assert create(cluster, entry("t", 2), dry=True)[0].error_code is ErrorCode.none
@@ -132,18 +132,18 @@ def test_validate_only_writes_nothing() -> None:
     assert len(cluster.image.partitions[cluster.image.topic_ids["t"]]) == 2
 
 
-def test_defaults_apply_where_a_client_says_minus_one() -> None:
+def test_defaults_apply_where_a_request_has_minus_one() -> None:
     """M1"""
     cluster = Cluster(default_partitions=3, default_replication_factor=2).up(1, 2)
     (result,) = create(cluster, entry("t", -1, -1))
     assert (result.num_partitions, result.replication_factor) == (3, 2)
 
 
-def test_the_answer_lists_the_configs_with_where_they_come_from() -> None:
+def test_the_response_lists_the_configs_with_their_sources() -> None:
     """M1: 1 the topic's own, 5 the built-in default."""
     cluster = Cluster().up(1)
     (result,) = create(cluster, entry("t", configs={"min.insync.replicas": "2"}))
-    listed = {one.name: (one.value, one.config_source) for one in result.configs}
+    listed = {config.name: (config.value, config.config_source) for config in result.configs}
     assert listed["min.insync.replicas"] == ("2", 1)
     assert listed["retention.ms"] == ("604800000", 5)
     assert cluster.image.min_isr("t") == 2
@@ -161,7 +161,7 @@ def test_replicas_are_striped_evenly_over_the_unfenced_brokers() -> None:
 
 
 def test_fenced_brokers_are_used_only_when_the_others_do_not_suffice() -> None:
-    """M1: and never to lead."""
+    """M1: never to lead."""
     cluster = Cluster().up(1, 2, 3)
     cluster.fence(2)
     assert placement.place_replicas(cluster.image, 2, 2, 0) == [(1, 3), (3, 1)]
@@ -195,7 +195,7 @@ def test_bad_requests_for_more_partitions_are_refused() -> None:
     assert grow(cluster, "t", 3) is ErrorCode.invalid_replication_factor
 
 
-def test_topics_are_deleted_by_name_or_id_with_all_that_belongs_to_them() -> None:
+def test_topics_are_deleted_by_name_or_id_with_their_partitions_and_configs() -> None:
     """M1: a topic of the same name is another topic."""
     cluster = Cluster().up(1)
     create(cluster, entry("t", 2, configs={"retention.ms": "5"}), entry("u"))
@@ -219,6 +219,6 @@ def test_bad_deletions_are_refused() -> None:
     assert delete(cluster, name="t", topic_id=cluster.image.topic_ids["t"]) is ErrorCode.invalid_request
     twice = (delete_topics.DeleteTopicState(name="t", topic_id=None),) * 2
     request = delete_topics.DeleteTopicsRequest(topics=twice, timeout=ms(1_000))
-    (line,) = cluster.ask("delete_topics", request).responses
-    assert line.error_code is ErrorCode.invalid_request
+    (result,) = cluster.handle("delete_topics", request).responses
+    assert result.error_code is ErrorCode.invalid_request
     assert "t" in cluster.image.topic_ids

@@ -1,4 +1,4 @@
-"""Config keys: what is a legal value, and what it means (E8, R6)."""
+"""Config keys: valid values and their meaning (E8, R6)."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ ILLEGAL = [
 
 
 @pytest.mark.parametrize(("name", "text", "value"), LEGAL)
-def test_a_legal_value_means(name: str, text: str, value: object) -> None:
+def test_a_valid_value_is_parsed(name: str, text: str, value: object) -> None:
     """E8"""
     assert configs.parse(configs.TOPIC_KEYS[name], text) == value
     assert configs.find_problem(configs.TOPIC_KEYS, name, text) is None
 
 
 @pytest.mark.parametrize(("name", "text"), ILLEGAL)
-def test_an_illegal_value_is_told(name: str, text: str) -> None:
+def test_an_invalid_value_is_refused(name: str, text: str) -> None:
     """E8"""
     assert name in (configs.find_problem(configs.TOPIC_KEYS, name, text) or "")
 
@@ -59,33 +59,33 @@ def test_an_illegal_value_is_told(name: str, text: str) -> None:
         ("leader.replication.throttled.replicas", "all", "a list of partition:broker, or *"),
     ],
 )
-def test_a_refused_value_comes_with_what_it_must_be(name: str, text: str, why: str) -> None:
-    told = configs.find_problem(configs.TOPIC_KEYS, name, text)
-    assert told == f"Invalid value {text} for configuration {name}: it must be {why}"
+def test_the_refusal_of_a_value_says_what_it_must_be(name: str, text: str, why: str) -> None:
+    problem = configs.find_problem(configs.TOPIC_KEYS, name, text)
+    assert problem == f"Invalid value {text} for configuration {name}: it must be {why}"
 
 
-def test_unknown_keys_and_null_values_are_told() -> None:
+def test_unknown_keys_and_null_values_are_refused() -> None:
     """E8"""
     assert configs.find_problem(configs.TOPIC_KEYS, "nope", "1")
     assert configs.find_problem(configs.TOPIC_KEYS, "retention.ms", None)
 
 
 @pytest.mark.parametrize("key", [*configs.TOPIC_KEYS.values(), *configs.BROKER_KEYS.values()], ids=lambda key: key.name)
-def test_every_default_is_a_legal_value(key: configs.ConfigKey) -> None:
-    """M1: a default that does not parse would surface as a broken topic."""
+def test_every_default_is_valid(key: configs.ConfigKey) -> None:
+    """M1: an invalid default would break every new topic."""
     assert configs.parse(key, key.default) is not None
     assert configs.value_of(key, None) == configs.value_of(key, key.default)
 
 
 def test_every_topic_key_but_the_throttled_replicas_has_a_cluster_wide_synonym() -> None:
-    """R6: which replicas are throttled is a matter of one topic."""
+    """R6: the throttled replicas belong to one topic."""
     without = [key.name for key in configs.TOPIC_KEYS.values() if not key.synonym]
     assert without == [configs.LEADER_THROTTLED_REPLICAS, configs.FOLLOWER_THROTTLED_REPLICAS]
     assert configs.LEADER_THROTTLED_RATE in configs.BROKER_KEYS
 
 
-def test_what_kafkas_reassignment_tool_unsets_is_known() -> None:
-    """R6: kafka-reassign-partitions --verify takes all three back, whether they were set or not."""
+def test_the_configs_that_kafkas_reassignment_tool_unsets_are_known() -> None:
+    """R6: kafka-reassign-partitions --verify unsets all three, whether they were set or not."""
     rates = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
     for name in (*rates, "replica.alter.log.dirs.io.max.bytes.per.second"):
         assert configs.find_problem(configs.BROKER_KEYS, name, "1000") is None

@@ -83,27 +83,27 @@ def test_recovery_state_and_reassignment_are_part_of_a_partition() -> None:
     assert image.reassigning() == []
 
 
-def test_a_change_of_a_partition_that_is_not_there_stops_the_node() -> None:
-    """S7: the log and the image have parted."""
+def test_a_change_of_an_unknown_partition_stops_the_node() -> None:
+    """S7: the log and the image disagree."""
     with pytest.raises(InvariantError, match="S7"):
         built(change(T, 9, leader=1))
     with pytest.raises(InvariantError, match="S7"):
         built(records.FenceBrokerRecord(id=9, epoch=0))
 
 
-def test_a_topic_that_is_not_there_stops_the_node() -> None:
-    """S7: neither its partitions nor its removal mean anything."""
-    nobody = UUID(int=99)
+def test_a_record_of_an_unknown_topic_stops_the_node() -> None:
+    """S7: a partition of it, and its removal."""
+    unknown = UUID(int=99)
     with pytest.raises(InvariantError, match="S7"):
-        built(records.RemoveTopicRecord(topic_id=nobody))
+        built(records.RemoveTopicRecord(topic_id=unknown))
     with pytest.raises(InvariantError, match="S7"):
         built(records.TopicRecord(name="x", topic_id=None))  # type: ignore[arg-type]
     with pytest.raises(InvariantError, match="S7"):
-        built(records.PartitionRecord(partition_id=0, topic_id=nobody, replicas=(1,), isr=(1,)))
+        built(records.PartitionRecord(partition_id=0, topic_id=unknown, replicas=(1,), isr=(1,)))
 
 
-def test_an_epoch_that_no_message_could_tell_is_refused() -> None:
-    """S7, M2: the change before it stays."""
+def test_an_epoch_that_no_message_can_hold_is_refused() -> None:
+    """S7, M2: the earlier change stays."""
     image = built(new_partition(T, 2, (1, 2), partition_epoch=2**31 - 1))
     with pytest.raises(InvariantError, match=r"S7.*t-2"):
         image.apply(change(T, 2, isr=(1,)), 10)
@@ -122,7 +122,7 @@ def test_a_partition_that_names_a_replica_twice_can_still_be_removed() -> None:
 
 
 def test_the_partitions_of_a_broker_are_found_by_index() -> None:
-    """Q7: as replicas come and go, and as leadership moves."""
+    """Q7: also after replicas and leaders have changed."""
     image = built()
     assert keys(image.partitions_of(1)) == [("t", 0), ("u", 0)]
     image.apply(change(T, 1, replicas=(2, 1), leader=1), 20)
@@ -138,7 +138,7 @@ def test_the_partitions_of_a_broker_are_found_by_index() -> None:
 
 
 def test_brokers_are_fenced_and_unfenced_by_either_kind_of_record() -> None:
-    """B3, B4: Kafka's older and newer ones."""
+    """B3, B4: Kafka has an older and a newer kind."""
     image = built()
     image.apply(records.UnfenceBrokerRecord(id=1, epoch=0), 10)
     assert not image.brokers[1].fenced
@@ -154,7 +154,7 @@ def test_brokers_are_fenced_and_unfenced_by_either_kind_of_record() -> None:
     assert 1 not in image.brokers
 
 
-def test_several_changes_of_one_partition_are_taken_as_one() -> None:
+def test_several_changes_of_one_partition_are_merged() -> None:
     """Q7: the reader sees the outcome only."""
     image = built()
     image.take_changes()
@@ -182,7 +182,7 @@ def test_a_topic_created_or_changed_and_then_deleted_is_only_deleted() -> None:
 
 
 def test_a_copy_is_independent() -> None:
-    """Q2: the pending image must not touch the committed one."""
+    """Q2: the pending image must not affect the committed one."""
     image = built()
     other = image.copy()
     assert not other.take_changes()
@@ -194,8 +194,8 @@ def test_a_copy_is_independent() -> None:
     assert keys(image.partitions_of(3)) == [("t", 1), ("u", 0)]
 
 
-def test_a_snapshot_makes_the_same_image_again() -> None:
-    """Q6: through bytes."""
+def test_a_snapshot_rebuilds_the_same_image() -> None:
+    """Q6: encoded and decoded."""
     image = built(
         records.FeatureLevelRecord(name="metadata.version", feature_level=25),
         records.ConfigRecord(resource_type=2, resource_name="t", name="min.insync.replicas", value="2"),
@@ -215,8 +215,8 @@ def test_a_snapshot_makes_the_same_image_again() -> None:
     assert (loaded.min_isr("t"), loaded.min_isr("u")) == (2, 3)
 
 
-def test_clearing_elrs_by_record_touches_only_partitions_that_have_one() -> None:
-    """E8: Kafka's own way, read though not written here."""
+def test_a_clear_elr_record_changes_only_partitions_that_have_an_elr() -> None:
+    """E8: Kafka writes this record; insync only reads it."""
     image = built(change(T, 0, isr=(1,), eligible_leader_replicas=(2,)), change(U, 0, last_known_elr=(1,)))
     image.apply(records.ClearElrRecord(topic_name="t"), 20)
     first, second, other = image.find("t", 0), image.find("t", 1), image.find("u", 0)
@@ -245,7 +245,7 @@ def test_configs_fall_back_to_the_clusters_synonym_and_then_to_the_built_in_defa
 
 
 def test_a_raised_min_isr_is_remembered_with_the_value_before() -> None:
-    """E8: the lowest that a reader behind that offset may still go by."""
+    """E8: the lowest value that a broker behind that offset may still use."""
     image = built()
 
     def set_min_isr(value: str, offset: int) -> None:
@@ -270,7 +270,7 @@ def test_a_feature_at_level_zero_is_off() -> None:
     assert image.features == {}
 
 
-def test_records_without_meaning_here_only_move_the_offset() -> None:
+def test_records_without_effect_only_move_the_offset() -> None:
     """Q7"""
     image = built()
     before = to_records(image)

@@ -1,4 +1,4 @@
-"""Two or three ReplicaManagers on simulated disks, wired directly: sends are delivered by hand or all at once.
+"""Two or three ReplicaManagers on simulated disks, connected directly: sends are delivered one by one or all at once.
 
 There is no controller here: tests hand out metadata with `apply` and answer AlterPartition themselves.
 """
@@ -30,7 +30,7 @@ CONTROLLER = 9
 
 
 class Cluster:
-    """The metadata that brokers see beyond their partitions; tests change it at will."""
+    """The metadata that brokers see beyond their partitions; tests change it."""
 
     def __init__(self, broker: int, shared: Shared) -> None:
         self.broker = broker
@@ -169,12 +169,12 @@ class Harness:
         index: int = 0,
         more: bool = False,
     ) -> int:
-        """The token; one partition per batch, from `index` on."""
+        """One partition per batch, from `index` on; returns the token."""
         token = self[broker].next_token()
-        lines = tuple(
+        entries = tuple(
             produce.PartitionProduceData(index=index + at, records=bytes(data)) for at, data in enumerate(batches)
         )
-        topics = (produce.TopicProduceData(topic_id=TOPIC_ID, partition_data=lines),)
+        topics = (produce.TopicProduceData(topic_id=TOPIC_ID, partition_data=entries),)
         request = produce.ProduceRequest(acks=acks, timeout=ms(timeout), topic_data=topics)
         self[broker].manager.produce(request, token, self.now, more=more)
         self[broker].collect()
@@ -185,7 +185,7 @@ class Harness:
             self.produce(broker, records(1), acks=1, index=index)
 
     def produced(self, broker: int, token: int) -> list[tuple[ErrorCode, int]] | None:
-        """(error, base offset) per partition, or None: not answered yet."""
+        """(error, base offset) per partition; None if it is not answered yet."""
         if token not in self[broker].replies:
             return None
         response = self[broker].replies[token]
@@ -201,7 +201,7 @@ class Harness:
         return self[broker].replies.get(token)
 
     def follower_fetch(self, broker: int, replica: int, offset: int, **fields: int) -> fetch.PartitionData:
-        """One hand-made sessionless fetch of a follower; the line of its answer."""
+        """One fetch of a follower outside any session; returns its partition of the response."""
         token = self.fetch(broker, follower_request(self.shared, replica, offset, **fields))
         response = self.fetched(broker, token)
         assert response is not None
@@ -210,8 +210,8 @@ class Harness:
     def list_offsets(
         self, broker: int, timestamp: int, *, epoch: int = -1, replica_id: int = -1
     ) -> list_offsets.ListOffsetsPartitionResponse:
-        asked = list_offsets.ListOffsetsPartition(partition_index=0, current_leader_epoch=epoch, timestamp=timestamp)
-        topic = list_offsets.ListOffsetsTopic(name=TOPIC, partitions=(asked,))
+        query = list_offsets.ListOffsetsPartition(partition_index=0, current_leader_epoch=epoch, timestamp=timestamp)
+        topic = list_offsets.ListOffsetsTopic(name=TOPIC, partitions=(query,))
         request = list_offsets.ListOffsetsRequest(
             replica_id=replica_id, isolation_level=0, topics=(topic,), timeout=NO_DURATION
         )
@@ -223,7 +223,7 @@ class Harness:
     # --- the network ---
 
     def deliver(self, send: Send, origin: Broker) -> bool:
-        """Bring one fetch to its leader; False if the leader parks it."""
+        """Deliver one fetch to its leader; False if the leader parks it."""
         target = self[send.peer]
         token = self.fetch(target.id, send.request)
         self.collect_all()
@@ -237,7 +237,7 @@ class Harness:
     parked: list[tuple[Broker, int, Send, Broker]]
 
     def run(self, rounds: int = 20) -> None:
-        """Deliver fetches and answers until every fetch is parked. AlterPartition requests stay where they are."""
+        """Deliver fetches and responses until every fetch is parked. AlterPartition requests are not delivered."""
         if not hasattr(self, "parked"):
             self.parked = []
         for _ in range(rounds):
@@ -274,7 +274,7 @@ class Harness:
         self.collect_all()
 
     def advance(self, ms_later: int, step: int = 500) -> None:
-        """Let time pass with fetches running."""
+        """Advance the time with fetches running."""
         end = self.now + ms_later
         while self.now < end:
             self.tick(min(step, end - self.now))
@@ -292,22 +292,22 @@ class Harness:
         return send
 
     def answer(self, send: Send, partition: Partition | None = None, error: ErrorCode = ErrorCode.none) -> None:
-        """Answer a proposal of partition 0: accepted as `partition`, or refused."""
-        send.on_response(alter_answer(partition, error), self.now)
+        """Respond to a proposal of partition 0: accepted as `partition`, or refused."""
+        send.on_response(alter_response(partition, error), self.now)
         self.collect_all()
 
     def accept(self, broker: int, partition: Partition) -> Partition:
         """Accept the pending proposal; returns the partition as the controller now has it."""
         send = self.take_proposal(broker)
-        line = send.request.topics[0].partitions[0]
-        isr = tuple(member.broker_id for member in line.new_isr_with_epochs)
+        entry = send.request.topics[0].partitions[0]
+        isr = tuple(member.broker_id for member in entry.new_isr_with_epochs)
         changed = replace(partition, isr=isr, partition_epoch=partition.partition_epoch + 1, recovering=False)
         self.answer(send, changed)
         return changed
 
 
-def alter_answer(partition: Partition | None, error: ErrorCode) -> alter_partition.AlterPartitionResponse:
-    line = alter_partition.ResponsePartition(
+def alter_response(partition: Partition | None, error: ErrorCode) -> alter_partition.AlterPartitionResponse:
+    entry = alter_partition.ResponsePartition(
         partition_index=0,
         error_code=error,
         leader_id=-1 if partition is None else partition.leader,
@@ -316,7 +316,7 @@ def alter_answer(partition: Partition | None, error: ErrorCode) -> alter_partiti
         leader_recovery_state=0 if partition is None else int(partition.recovering),
         partition_epoch=-1 if partition is None else partition.partition_epoch,
     )
-    topic = alter_partition.ResponseTopic(topic_id=TOPIC_ID, partitions=(line,))
+    topic = alter_partition.ResponseTopic(topic_id=TOPIC_ID, partitions=(entry,))
     return alter_partition.AlterPartitionResponse(throttle_time=NO_DURATION, error_code=ErrorCode.none, topics=(topic,))
 
 
@@ -362,15 +362,15 @@ def follower_request(
     session_epoch: int = -1,
     max_wait: int = 0,
 ) -> fetch.FetchRequest:
-    uptime = shared.epochs[replica] if broker_epoch is None else broker_epoch
-    asked = fetch_partition(offset, epoch=epoch, last_epoch=last_epoch, index=index)
+    replica_epoch = shared.epochs[replica] if broker_epoch is None else broker_epoch
+    requested = fetch_partition(offset, epoch=epoch, last_epoch=last_epoch, index=index)
     return fetch.FetchRequest(
-        replica_state=fetch.ReplicaState(replica_id=replica, replica_epoch=uptime),
+        replica_state=fetch.ReplicaState(replica_id=replica, replica_epoch=replica_epoch),
         max_wait=ms(max_wait),
         min_bytes=1,
         session_id=session_id,
         session_epoch=session_epoch,
-        topics=(fetch.FetchTopic(topic_id=TOPIC_ID, partitions=(asked,)),),
+        topics=(fetch.FetchTopic(topic_id=TOPIC_ID, partitions=(requested,)),),
         forgotten_topics_data=(),
     )
 
@@ -388,7 +388,7 @@ def fetch_partition(
 
 
 def consumer_request(
-    *asked: fetch.FetchPartition,
+    *requested: fetch.FetchPartition,
     max_wait: int = 0,
     min_bytes: int = 1,
     max_bytes: int = 1 << 20,
@@ -396,7 +396,7 @@ def consumer_request(
     session_epoch: int = -1,
     isolation: int = 0,
 ) -> fetch.FetchRequest:
-    topics = (fetch.FetchTopic(topic_id=TOPIC_ID, partitions=asked),) if asked else ()
+    topics = (fetch.FetchTopic(topic_id=TOPIC_ID, partitions=requested),) if requested else ()
     return fetch.FetchRequest(
         max_wait=ms(max_wait),
         min_bytes=min_bytes,

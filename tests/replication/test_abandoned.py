@@ -1,4 +1,4 @@
-"""Requests whose client has gone are let go of at once, and clients' own limits are believed only so far."""
+"""Requests of clients that are gone are released at once, and the limits that clients send are bounded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from insync.wire.messages import produce
 from insync.wire.types import ms
 
 SIZE = len(records(1))
-PATIENT = 2**31 - 1
+HUGE = 2**31 - 1
 
 
 def alone(**config: int) -> Harness:
@@ -32,8 +32,8 @@ def alone(**config: int) -> Harness:
 
 def produce_request(*batches: bytes | bytearray) -> produce.ProduceRequest:
     """Without acks, one partition per batch."""
-    lines = tuple(produce.PartitionProduceData(index=at, records=bytes(data)) for at, data in enumerate(batches))
-    topics = (produce.TopicProduceData(topic_id=TOPIC_ID, partition_data=lines),)
+    entries = tuple(produce.PartitionProduceData(index=at, records=bytes(data)) for at, data in enumerate(batches))
+    topics = (produce.TopicProduceData(topic_id=TOPIC_ID, partition_data=entries),)
     return produce.ProduceRequest(acks=0, timeout=ms(1_000), topic_data=topics)
 
 
@@ -41,7 +41,7 @@ def produce_request(*batches: bytes | bytearray) -> produce.ProduceRequest:
 
 
 def test_a_failed_write_without_acks_hangs_up() -> None:
-    """P1, P5: there is no answer to say it in."""
+    """P1, P5: with acks=0 there is no response that could carry the error."""
     h = alone()
     damaged = records(1)
     damaged[-1] ^= 1
@@ -52,7 +52,7 @@ def test_a_failed_write_without_acks_hangs_up() -> None:
 
 
 def test_one_failed_partition_of_a_write_without_acks_is_enough() -> None:
-    """P1: what could be stored is."""
+    """P1: the other partition is stored."""
     h = alone()
     h[1].manager.produce(produce_request(records(1), records(1)), 7, h.now)
     (effect,) = [e for e in h[1].out.drain() if isinstance(e, HangUp)]
@@ -60,7 +60,7 @@ def test_one_failed_partition_of_a_write_without_acks_is_enough() -> None:
     assert h[1].replica().log.leo == 1
 
 
-def test_a_write_without_acks_that_succeeds_is_answered_with_nothing() -> None:
+def test_a_write_without_acks_that_succeeds_gets_an_empty_reply() -> None:
     """P1."""
     h = alone()
     h[1].manager.produce(produce_request(records(1)), 7, h.now)
@@ -70,7 +70,7 @@ def test_a_write_without_acks_that_succeeds_is_answered_with_nothing() -> None:
 # --- clients that have gone ---
 
 
-def test_an_abandoned_fetch_is_let_go_of() -> None:
+def test_an_abandoned_fetch_is_released() -> None:
     h = alone()
     token = h.fetch(1, consumer_request(fetch_partition(0), max_wait=500))
     h[1].manager.abandon_fetch(token)
@@ -82,8 +82,8 @@ def test_an_abandoned_fetch_is_let_go_of() -> None:
     assert h[1].replies[token] is None
 
 
-def test_the_session_of_an_abandoned_fetch_goes_on() -> None:
-    """F1: a follower that comes back over another connection need not start anew."""
+def test_the_session_of_an_abandoned_fetch_continues() -> None:
+    """F1: a follower that reconnects need not open a new session."""
     h = Harness((1, 2))
     h.apply(partition(replicas=(1, 2), isr=(1, 2)), 1)
     opened = h.fetched(1, h.fetch(1, follower_request(h.shared, 2, 0, session_epoch=0)))
@@ -97,8 +97,8 @@ def test_the_session_of_an_abandoned_fetch_goes_on() -> None:
     assert len(again.responses[0].partitions[0].records) == SIZE
 
 
-def test_an_abandoned_produce_is_let_go_of_and_its_records_stay() -> None:
-    """P3: nobody waits; they may commit later."""
+def test_an_abandoned_produce_is_released_and_its_records_stay() -> None:
+    """P3: the records may commit later."""
     h = Harness()
     h.apply(partition(isr=(1, 2)), 1)
     token, other = h.produce(1, records(1)), h.produce(1, records(1))
@@ -113,7 +113,7 @@ def test_an_abandoned_produce_is_let_go_of_and_its_records_stay() -> None:
     assert h[1].replies[token] is answer, "one answer to one request"
 
 
-def test_an_unknown_or_answered_request_is_abandoned_without_effect() -> None:
+def test_abandoning_an_unknown_or_answered_request_has_no_effect() -> None:
     h = alone()
     token = h.produce(1, records(1))
     h[1].manager.abandon_produce(token)
@@ -121,11 +121,11 @@ def test_an_unknown_or_answered_request_is_abandoned_without_effect() -> None:
     assert not h[1].out.drain()
 
 
-def test_what_was_answered_long_before_its_deadline_is_forgotten() -> None:
-    """However patient its clients are, a broker remembers the requests that wait, and few others."""
+def test_fetches_answered_long_before_their_deadline_are_forgotten() -> None:
+    """However long the deadlines are, a broker remembers the waiting requests and few others."""
     h = alone()
     for at in range(2_000):
-        h.fetch(1, consumer_request(fetch_partition(at), max_wait=PATIENT))
+        h.fetch(1, consumer_request(fetch_partition(at), max_wait=HUGE))
         h.write(1)
     assert len(h[1].manager._fetch_server._deadlines) < 200
 
@@ -136,49 +136,49 @@ def test_produces_decided_long_before_their_deadline_are_forgotten() -> None:
     h.apply(replace(partition(replicas=(1, 2), isr=(1, 2), index=1)), 1)
     h.produce(1, records(1), timeout=10, index=1)  # the first to time out, and never decided before
     for at in range(1_000):
-        h.produce(1, records(1), timeout=PATIENT)
+        h.produce(1, records(1), timeout=HUGE)
         h.follower_fetch(1, 2, at + 1)
     assert len(h[1].manager._state.purgatory._deadlines) < 200
 
 
-# --- what clients ask for ---
+# --- limits of clients ---
 
 
-def test_a_consumers_patience_has_an_end() -> None:
+def test_the_wait_of_a_consumer_is_bounded() -> None:
     h = alone()
-    token = h.fetch(1, consumer_request(fetch_partition(0), max_wait=PATIENT))
+    token = h.fetch(1, consumer_request(fetch_partition(0), max_wait=HUGE))
     h.tick(MAX_WAIT_MS - 1)
     assert h.fetched(1, token) is None
     h.tick(1)
     assert h.fetched(1, token) is not None
 
 
-def test_a_consumer_gets_no_more_than_a_broker_wants_to_send() -> None:
-    """fetch.max.bytes; followers are limited by their own broker's settings."""
+def test_a_consumer_gets_no_more_than_fetch_max_bytes() -> None:
+    """Followers are limited by the settings of their own broker."""
     h = Harness((1, 2), fetch_max_bytes=2 * SIZE)
     h.apply(partition(replicas=(1, 2), isr=(1,)), 1)
     h.write(1, 5)
-    answer = h.fetched(1, h.fetch(1, consumer_request(fetch_partition(0), max_bytes=PATIENT)))
+    answer = h.fetched(1, h.fetch(1, consumer_request(fetch_partition(0), max_bytes=HUGE)))
     assert answer is not None
     assert len(answer.responses[0].partitions[0].records) == 2 * SIZE
     assert len(h.follower_fetch(1, 2, 0).records) == 5 * SIZE
 
 
-def test_a_consumer_that_wants_more_than_it_may_have_does_not_wait_for_it() -> None:
+def test_a_min_bytes_above_the_limit_does_not_make_a_consumer_wait() -> None:
     h = alone(fetch_max_bytes=2 * SIZE)
-    token = h.fetch(1, consumer_request(fetch_partition(0), max_wait=500, min_bytes=PATIENT, max_bytes=PATIENT))
+    token = h.fetch(1, consumer_request(fetch_partition(0), max_wait=500, min_bytes=HUGE, max_bytes=HUGE))
     h.write(1)
     assert h.fetched(1, token) is None
     h.write(1)
     assert h.fetched(1, token) is not None
 
 
-def test_a_consumer_that_asks_for_nothing_gets_a_batch() -> None:
-    """W17: progress, whatever the limits."""
+def test_a_consumer_that_asks_for_zero_bytes_gets_a_batch() -> None:
+    """W17: a fetch makes progress whatever its limits."""
     h = alone()
     h.write(1, 2)
     for nothing in (0, -1):
-        asked = consumer_request(fetch_partition(0, max_bytes=nothing), max_bytes=nothing, min_bytes=nothing)
-        answer = h.fetched(1, h.fetch(1, asked))
+        request = consumer_request(fetch_partition(0, max_bytes=nothing), max_bytes=nothing, min_bytes=nothing)
+        answer = h.fetched(1, h.fetch(1, request))
         assert answer is not None
         assert len(answer.responses[0].partitions[0].records) == SIZE

@@ -1,4 +1,4 @@
-"""Divergence on real logs: the seven cases of the source, and the lookups under them."""
+"""Divergence on real logs: the seven cases (D5), and the lookups that they use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from insync.storage.log import Log
 
 
 def write_log(harness: Harness, broker: int, epochs: list[int]) -> Log:
-    """A log with one record per epoch named, as if replicated long ago."""
+    """A log with one record per epoch in `epochs`, as if replicated long ago."""
     log = harness[broker].store.create(TOPIC, 0, TOPIC_ID, LogConfig())
     for offset, epoch in enumerate(epochs):
         log.append_as_follower(bytes(records(1, b"e%d" % epoch, base_offset=offset, leader_epoch=epoch)))
@@ -35,7 +35,7 @@ CASES = [
 def test_the_seven_cases_end_with_the_leaders_log(
     case: str, leader: list[int], follower: list[int], epoch: int, cut: int | None
 ) -> None:
-    """D5: behind, ahead, forked or strangers: the follower is cut to a prefix of the leader's log, then has it all."""
+    """D5: the follower is truncated to a prefix of the leader's log, and then copies the rest."""
     h = Harness((1, 2))
     write_log(h, 1, leader)
     write_log(h, 2, follower)
@@ -50,7 +50,7 @@ def test_the_seven_cases_end_with_the_leaders_log(
         assert case in str(truncations[0]["case"])
 
 
-def test_a_log_ahead_by_several_epochs_is_cut_in_steps_until_nothing_diverges() -> None:
+def test_a_log_ahead_by_several_epochs_is_truncated_until_nothing_diverges() -> None:
     """D3: it repeats until no divergence is reported."""
     h = Harness((1, 2))
     write_log(h, 1, [1, 1, 4, 4])
@@ -61,7 +61,7 @@ def test_a_log_ahead_by_several_epochs_is_cut_in_steps_until_nothing_diverges() 
 
 
 def test_truncation_goes_below_the_high_watermark_if_the_epochs_say_so_and_not_to_it() -> None:
-    """D4: the follower's HWM has no say in where it cuts; here it is below the shared prefix, which stays."""
+    """D4: the follower's HWM does not matter; here it is below the shared prefix, which stays."""
     h = Harness((1, 2))
     write_log(h, 1, [1, 1, 1])
     write_log(h, 2, [1, 1, 1, 2]).set_hwm(1)
@@ -72,9 +72,9 @@ def test_truncation_goes_below_the_high_watermark_if_the_epochs_say_so_and_not_t
 
 @pytest.mark.parametrize("position", [8, 16, 23])
 @pytest.mark.parametrize("batch", [0, 1, 2])
-def test_a_truncation_over_a_damaged_header_ends_no_node_and_gives_nothing_up(batch: int, position: int) -> None:
-    """D3, D6: the length, the magic byte or the last offset delta of a batch before, at or behind the cut is damaged.
-    What is damaged below the cut is suspected at once, so that it is repaired."""
+def test_a_truncation_over_a_damaged_header_keeps_everything_below_it(batch: int, position: int) -> None:
+    """D3, D6: the length, the magic byte or the last offset delta of a batch before, at or after the truncation offset
+    is damaged. Damage below that offset is suspected at once, so that it is repaired."""
     h = Harness((1, 2))
     write_log(h, 1, [1, 1])
     log = write_log(h, 2, [1, 1, 2, 2])
@@ -90,7 +90,7 @@ def test_a_truncation_over_a_damaged_header_ends_no_node_and_gives_nothing_up(ba
 
 
 def test_a_deposed_leader_that_wrote_nothing_in_its_epoch_loses_only_that_epoch() -> None:
-    """D3: its epoch cache ends with an epoch that has no records; the leader never had it, and nothing is cut."""
+    """D3: its last epoch has no records; the leader never had that epoch, and nothing is truncated."""
     h = Harness((1, 2))
     write_log(h, 1, [1, 1])
     write_log(h, 2, [1, 1])
@@ -106,7 +106,7 @@ def test_a_deposed_leader_that_wrote_nothing_in_its_epoch_loses_only_that_epoch(
 
 
 def test_the_end_of_an_epoch_is_the_start_of_the_next_or_the_leo() -> None:
-    """D1, D2: the highest epoch not above the one asked for; below all of them, where the lowest starts."""
+    """D1, D2: the highest epoch not above the requested one; below all of them, where the lowest starts."""
     log = write_log(Harness((1,)), 1, [2, 2, 5, 5, 5])
     assert divergence.end_of_epoch(log, 5) == EpochEnd(5, 5)
     assert divergence.end_of_epoch(log, 9) == EpochEnd(5, 5)
@@ -130,18 +130,18 @@ def test_the_end_of_an_epoch_is_the_start_of_the_next_or_the_leo() -> None:
 def test_the_leader_reports_a_lower_epoch_or_a_lower_end(
     last_epoch: int, offset: int, expected: EpochEnd | None
 ) -> None:
-    """D2: diverging if the found epoch is lower than asked, or ends below the fetch offset."""
+    """D2: the logs diverge if the epoch is lower than requested, or ends below the fetch offset."""
     log = write_log(Harness((1,)), 1, [2, 2, 5, 5, 5])
     assert divergence.find_divergence(log, last_epoch, offset) == expected
 
 
-def test_a_diverging_answer_carries_no_records_and_moves_no_follower_state() -> None:
-    """D2, F4: the follower's position is not one in the leader's log, so the leader learns nothing from it."""
+def test_a_diverging_response_has_no_records_and_moves_no_follower_state() -> None:
+    """D2, F4: the fetch offset is not a position in the leader's log, so the leader learns nothing from it."""
     h = Harness((1, 2))
     write_log(h, 1, [1, 1])
     h.apply(partition(1, 3, replicas=(1, 2), isr=(1, 2)), 1)
-    line = h.follower_fetch(1, 2, 3, epoch=3, last_epoch=2)
-    assert (line.diverging_epoch.epoch, line.diverging_epoch.end_offset, line.records) == (1, 2, b"")
+    entry = h.follower_fetch(1, 2, 3, epoch=3, last_epoch=2)
+    assert (entry.diverging_epoch.epoch, entry.diverging_epoch.end_offset, entry.records) == (1, 2, b"")
     leader = h.leader()
     assert leader is not None
     assert not leader.followers[2].fetched_in_epoch

@@ -1,4 +1,4 @@
-"""Fetch sessions on both sides, and fetches that wait."""
+"""Fetch sessions on both sides, and parked fetches."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def serve(h: Harness, send: Send) -> fetch.FetchResponse:
 
 
 def test_an_incremental_round_names_only_what_changed_on_both_sides() -> None:
-    """F1: of three partitions one was written to; only that one is answered, and then asked for."""
+    """F1: one of three partitions was written to; only that one is in the response and in the next request."""
     h = Harness((1, 2))
     partitions = [partition(replicas=(1, 2), isr=(1, 2), index=index) for index in range(3)]
     for broker in (1, 2):
@@ -52,7 +52,7 @@ def test_an_incremental_round_names_only_what_changed_on_both_sides() -> None:
     h.tick(500)
     answer = h.fetched(1, token)
     assert answer is not None
-    assert len(answer.responses[0].partitions) == 3, "a full answer lists every partition"
+    assert len(answer.responses[0].partitions) == 3, "a full response lists every partition"
     opened.on_response(answer, h.now)
     waiting = pending_fetch(h, 2)
     assert (waiting.request.session_id, waiting.request.session_epoch) == (answer.session_id, 1)
@@ -62,14 +62,14 @@ def test_an_incremental_round_names_only_what_changed_on_both_sides() -> None:
     h.write(1, index=1)
     answer = h.fetched(1, token)
     assert answer is not None
-    assert [line.partition_index for line in answer.responses[0].partitions] == [1]
+    assert [entry.partition_index for entry in answer.responses[0].partitions] == [1]
     waiting.on_response(answer, h.now)
-    asked = pending_fetch(h, 2).request
-    assert [(p.partition, p.fetch_offset) for p in asked.topics[0].partitions] == [(1, 1)]
+    request = pending_fetch(h, 2).request
+    assert [(p.partition, p.fetch_offset) for p in request.topics[0].partitions] == [(1, 1)]
 
 
-def test_an_idle_round_looks_at_no_partition() -> None:
-    """F1: the cost of silence does not grow with the number of partitions."""
+def test_an_idle_round_visits_no_partition() -> None:
+    """F1: the cost of an idle round does not grow with the number of partitions."""
     h = Harness((1, 2))
     partitions = [partition(replicas=(1, 2), isr=(1, 2), index=index) for index in range(20)]
     for broker in (1, 2):
@@ -103,8 +103,8 @@ def test_a_partition_taken_from_a_fetcher_is_forgotten_by_its_session() -> None:
 
 
 @pytest.mark.parametrize("error", ["fetch_session_id_not_found", "invalid_fetch_session_epoch"])
-def test_a_lost_session_is_opened_anew_with_every_partition(error: str) -> None:
-    """F1: at once, for nothing is wrong with the partitions."""
+def test_after_a_lost_session_the_next_one_names_every_partition(error: str) -> None:
+    """F1: without a backoff, since nothing is wrong with the partitions."""
     h = Harness((1, 2))
     h.apply(partition(replicas=(1, 2), isr=(1, 2)))
     send = pending_fetch(h, 2)
@@ -122,8 +122,8 @@ def test_a_lost_session_is_opened_anew_with_every_partition(error: str) -> None:
     assert opened.session_id == again.request.session_id, "names the old session, to close it"
 
 
-def test_after_a_lost_answer_the_fetcher_backs_off_and_opens_a_new_session() -> None:
-    """F1: nobody knows how far the old one got."""
+def test_after_a_lost_response_the_fetcher_backs_off_and_opens_a_new_session() -> None:
+    """F1: the state of the old session is unknown."""
     h = Harness((1, 2), replica_fetch_backoff_ms=1000)
     h.apply(partition(replicas=(1, 2), isr=(1, 2)))
     pending_fetch(h, 2).on_response(None, h.now)
@@ -135,7 +135,7 @@ def test_after_a_lost_answer_the_fetcher_backs_off_and_opens_a_new_session() -> 
 
 
 def test_a_refused_partition_waits_while_the_others_go_on() -> None:
-    """F1, F3: it leaves the session for the time of the backoff."""
+    """F1, F3: it leaves the session during the backoff."""
     h = Harness((1, 2), replica_fetch_backoff_ms=1000)
     both = [partition(replicas=(1, 2), isr=(1, 2), index=index) for index in (0, 1)]
     h[1].manager.apply(both[:1], [], 0)
@@ -153,11 +153,13 @@ def test_a_refused_partition_waits_while_the_others_go_on() -> None:
 
 
 def test_wrong_session_epochs_and_unknown_ids_are_refused() -> None:
-    """F1: also another client's session, and an earlier uptime's."""
+    """F1: so are the session of another client, and that of an earlier incarnation."""
     h = Harness((1, 2, 3))
     h.apply(partition(), 1)
 
-    def ask(replica: int, session_id: int, session_epoch: int, broker_epoch: int | None = None) -> fetch.FetchResponse:
+    def fetch_in(
+        replica: int, session_id: int, session_epoch: int, broker_epoch: int | None = None
+    ) -> fetch.FetchResponse:
         request = follower_request(
             h.shared, replica, 0, session_id=session_id, session_epoch=session_epoch, broker_epoch=broker_epoch
         )
@@ -165,18 +167,18 @@ def test_wrong_session_epochs_and_unknown_ids_are_refused() -> None:
         assert response is not None
         return response
 
-    opened = ask(2, 0, 0)
+    opened = fetch_in(2, 0, 0)
     assert opened.session_id > 0
-    assert ask(2, opened.session_id, 2).error_code is ErrorCode.invalid_fetch_session_epoch
-    assert ask(2, opened.session_id + 1, 1).error_code is ErrorCode.fetch_session_id_not_found
-    assert ask(3, opened.session_id, 1).error_code is ErrorCode.fetch_session_id_not_found
-    assert ask(2, opened.session_id, 1, broker_epoch=999).error_code is ErrorCode.fetch_session_id_not_found
-    assert ask(2, opened.session_id, 1).error_code is ErrorCode.none
-    assert ask(2, opened.session_id, 2).session_id == opened.session_id
+    assert fetch_in(2, opened.session_id, 2).error_code is ErrorCode.invalid_fetch_session_epoch
+    assert fetch_in(2, opened.session_id + 1, 1).error_code is ErrorCode.fetch_session_id_not_found
+    assert fetch_in(3, opened.session_id, 1).error_code is ErrorCode.fetch_session_id_not_found
+    assert fetch_in(2, opened.session_id, 1, broker_epoch=999).error_code is ErrorCode.fetch_session_id_not_found
+    assert fetch_in(2, opened.session_id, 1).error_code is ErrorCode.none
+    assert fetch_in(2, opened.session_id, 2).session_id == opened.session_id
 
 
 def test_a_follower_gets_a_session_when_consumers_have_taken_all() -> None:
-    """F1: consumers do without."""
+    """F1: a consumer's session is evicted for it."""
     h = Harness((1, 2), max_incremental_fetch_sessions=1)
     h.apply(partition(replicas=(1, 2), isr=(1, 2)), 1)
     consumer = h.fetched(1, h.fetch(1, consumer_request(fetch_partition(0), session_epoch=0)))
@@ -196,7 +198,7 @@ def test_a_follower_gets_a_session_when_consumers_have_taken_all() -> None:
 
 
 def test_a_consumers_fetch_waits_for_enough_bytes_or_its_deadline() -> None:
-    """H5: parked without a worker; woken by its partition's HWM only."""
+    """H5: a parked fetch is woken only by the HWM of its partition."""
     h = Harness((1,))
     h[1].manager.apply([partition(replicas=(1,), isr=(1,), index=index) for index in (0, 1)], [], 0)
     token = h.fetch(1, consumer_request(fetch_partition(0), max_wait=500, min_bytes=2 * SIZE))
@@ -212,7 +214,7 @@ def test_a_consumers_fetch_waits_for_enough_bytes_or_its_deadline() -> None:
 
 
 def test_limits_hold_except_for_the_first_batch_of_the_first_partition_with_data() -> None:
-    """H5: progress whatever the limits; and a partition left out is served first the next time."""
+    """H5: a fetch makes progress whatever its limits; a partition that was left out is served first next time."""
     h = Harness((1,))
     h[1].manager.apply([partition(replicas=(1,), isr=(1,), index=index) for index in (0, 1)], [], 0)
     for index in (0, 1):
@@ -222,17 +224,19 @@ def test_limits_hold_except_for_the_first_batch_of_the_first_partition_with_data
     )
     answer = h.fetched(1, h.fetch(1, small))
     assert answer is not None
-    assert [len(line.records) for line in answer.responses[0].partitions] == [SIZE, 0]
+    assert [len(entry.records) for entry in answer.responses[0].partitions] == [SIZE, 0]
     again = consumer_request(
         fetch_partition(1, max_bytes=1), max_bytes=SIZE, session_id=answer.session_id, session_epoch=1
     )
     answer = h.fetched(1, h.fetch(1, again))
     assert answer is not None
-    assert [(line.partition_index, len(line.records)) for line in answer.responses[0].partitions] == [(1, SIZE)]
+    assert [(entry.partition_index, len(entry.records)) for entry in answer.responses[0].partitions] == [(1, SIZE)]
 
 
-def test_an_answer_to_a_follower_has_records_of_a_limited_number_of_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """F1: an answer is appended in one step, so it is bounded; what did not fit comes first in the next answer."""
+def test_a_response_to_a_follower_has_records_of_a_limited_number_of_partitions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """F1: a response is appended in one step, so it is bounded; the other partitions come first in the next one."""
     monkeypatch.setattr(fetch_server, "MAX_PARTITIONS_WITH_RECORDS", 2)
     h = Harness((1, 2))
     for broker in (1, 2):
@@ -243,16 +247,16 @@ def test_an_answer_to_a_follower_has_records_of_a_limited_number_of_partitions(m
     for _ in range(4):
         request = pending_fetch(h, 2)
         response = serve(h, request)
-        lines = response.responses[0].partitions
-        answered.append([line.partition_index for line in lines if line.records])
+        entries = response.responses[0].partitions
+        answered.append([entry.partition_index for entry in entries if entry.records])
         h.write(1, index=0)  # a busy partition does not keep the others waiting
         request.on_response(response, h.now)
     assert answered == [[0, 1], [2, 3], [4, 0], [0]]
     assert [h[2].replica(index).log.leo for index in range(1, 5)] == [1, 1, 1, 1]
 
 
-def test_an_answer_to_a_consumer_has_as_many_partitions_as_its_bytes_allow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """H5: without a session, a client could not be told which partitions come next."""
+def test_a_response_to_a_consumer_has_as_many_partitions_as_its_bytes_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """H5: without a session, nothing records which partitions come next."""
     monkeypatch.setattr(fetch_server, "MAX_PARTITIONS_WITH_RECORDS", 2)
     h = Harness((1,))
     h[1].manager.apply([partition(replicas=(1,), isr=(1,), index=index) for index in range(4)], [], 0)
@@ -260,7 +264,7 @@ def test_an_answer_to_a_consumer_has_as_many_partitions_as_its_bytes_allow(monke
         h.write(1, index=index)
     answer = h.fetched(1, h.fetch(1, consumer_request(*(fetch_partition(0, index=index) for index in range(4)))))
     assert answer is not None
-    assert [len(line.records) for line in answer.responses[0].partitions] == [SIZE] * 4
+    assert [len(entry.records) for entry in answer.responses[0].partitions] == [SIZE] * 4
 
 
 def test_a_new_request_in_a_session_releases_the_one_that_is_parked() -> None:
@@ -279,14 +283,14 @@ def test_a_new_request_in_a_session_releases_the_one_that_is_parked() -> None:
 
 @pytest.mark.parametrize("last_follows", [True, False])
 def test_writes_that_arrive_together_reach_a_waiting_follower_together(last_follows: bool) -> None:
-    """H5: whoever waits hears of them with the last, or when it turns out that none follows."""
+    """H5: a waiting fetch is answered after the last of them, or when it turns out that none follows."""
     h = Harness((1, 2))
     h.apply(partition(replicas=(1, 2), isr=(1, 2)), 1)
     opened = h.fetched(1, h.fetch(1, follower_request(h.shared, 2, 0, session_epoch=0)))
     assert opened is not None
     waiting = h.fetch(1, follower_request(h.shared, 2, 0, session_id=opened.session_id, session_epoch=1, max_wait=500))
     first = h.produce(1, records(1), acks=1, more=True)
-    assert h.produced(1, first) == [(ErrorCode.none, 0)], "whoever asked is answered at once"
+    assert h.produced(1, first) == [(ErrorCode.none, 0)], "a producer is answered at once"
     assert h.fetched(1, waiting) is None
     if last_follows:
         h.produce(1, records(1), acks=1)
@@ -297,8 +301,8 @@ def test_writes_that_arrive_together_reach_a_waiting_follower_together(last_foll
     assert len(h.fetched(1, waiting).responses[0].partitions[0].records) == 2 * SIZE  # type: ignore[union-attr]
 
 
-def test_followers_that_wait_side_by_side_are_read_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """H5: the same bytes for all who want the same; others get their own."""
+def test_the_log_is_read_once_for_followers_at_the_same_offset(monkeypatch: pytest.MonkeyPatch) -> None:
+    """H5: followers at one offset get the same bytes; others get their own."""
     h = Harness((1, 2, 3, 4))
     h.apply(partition(replicas=(1, 2, 3, 4), isr=(1, 2, 3, 4)), 1)
     h.write(1)
@@ -317,8 +321,8 @@ def test_followers_that_wait_side_by_side_are_read_for_once(monkeypatch: pytest.
     assert answers == [read(log, 1, 1 << 20, limit_offset=2)] * 3
 
 
-def test_a_stopped_broker_fetches_no_more() -> None:
-    """B7: and what still comes in is not stored."""
+def test_a_stopped_broker_does_not_fetch() -> None:
+    """B7: a response that still arrives is not stored."""
     h = Harness((1, 2))
     h.apply(partition(replicas=(1, 2), isr=(1, 2)))
     h.write(1)
@@ -334,18 +338,18 @@ def test_a_stopped_broker_fetches_no_more() -> None:
 
 
 def opened(h: Harness, *indexes: int, session: tuple[int, int] = (0, 0)) -> int:
-    """A consumer fetches these partitions in a session; its id, 0 if it has none."""
-    asked = consumer_request(
+    """Fetch these partitions as a consumer in a session; returns its id, 0 if there is none."""
+    request = consumer_request(
         *(fetch_partition(0, index=index) for index in indexes), session_id=session[0], session_epoch=session[1]
     )
-    answer = h.fetched(1, h.fetch(1, asked))
+    answer = h.fetched(1, h.fetch(1, request))
     assert answer is not None
     assert answer.error_code is ErrorCode.none
     return answer.session_id
 
 
-def test_a_session_that_would_be_too_large_is_none() -> None:
-    """W16: the fetch is served all the same."""
+def test_a_fetch_of_too_many_partitions_gets_no_session() -> None:
+    """W16: the fetch is served nevertheless."""
     h = Harness((1,), max_fetch_session_partitions=10)
     h.apply(partition(replicas=(1,), isr=(1,)), 1)
     assert opened(h, *range(10)) > 0
@@ -363,7 +367,7 @@ def test_a_session_that_grows_too_large_ends() -> None:
     assert len(h[1].replica().watchers) == 0
 
 
-def test_the_session_used_longest_ago_makes_room() -> None:
+def test_the_least_recently_used_session_is_evicted() -> None:
     h = Harness((1,), max_fetch_session_partitions=10)
     h.apply(partition(replicas=(1,), isr=(1,)), 1)
     first, second = opened(h, 0, 1, 2, 3), opened(h, 0, 1, 2, 3)
@@ -376,7 +380,7 @@ def test_the_session_used_longest_ago_makes_room() -> None:
     assert opened(h, session=(first, 2)) == first
 
 
-def test_a_followers_session_is_not_refused_for_its_size() -> None:
+def test_a_follower_gets_a_session_of_any_size() -> None:
     """F1."""
     h = Harness((1, 2), max_fetch_session_partitions=0)
     h.apply(partition(replicas=(1, 2), isr=(1, 2)), 1)
@@ -385,11 +389,11 @@ def test_a_followers_session_is_not_refused_for_its_size() -> None:
     assert answer.session_id > 0
 
 
-def test_partitions_that_are_forgotten_make_room() -> None:
+def test_forgotten_partitions_make_room() -> None:
     h = Harness((1,), max_fetch_session_partitions=10)
     h.apply(partition(replicas=(1,), isr=(1,)), 1)
     mine = opened(h, *range(8))
-    asked = consumer_request(session_id=mine, session_epoch=1)
+    request = consumer_request(session_id=mine, session_epoch=1)
     gone = fetch.ForgottenTopic(topic_id=TOPIC_ID, partitions=tuple(range(6)))
-    h.fetch(1, replace(asked, forgotten_topics_data=(gone,)))
+    h.fetch(1, replace(request, forgotten_topics_data=(gone,)))
     assert h[1].manager._fetch_server.sessions.partitions == 2

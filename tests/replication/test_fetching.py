@@ -1,4 +1,4 @@
-"""Fetches: what leaders refuse, and what followers do with answers."""
+"""Fetches: what leaders refuse, and what followers do with responses."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_one_request_carries_all_partitions_of_one_leader() -> None:
     partitions = [partition(leader, replicas=(1, 2, 3), index=index) for index, leader in enumerate(leaders)]
     h[2].manager.apply(partitions, [], 0)
     h[2].collect()
-    asked = {send.peer: [p.partition for t in send.request.topics for p in t.partitions] for send in h[2].sends}
-    assert asked == {1: [0, 2], 3: [1, 3]}
+    requested = {send.peer: [p.partition for t in send.request.topics for p in t.partitions] for send in h[2].sends}
+    assert requested == {1: [0, 2], 3: [1, 3]}
     h[2].manager.apply([partition(1, index=4)], [], 0)
     h[2].collect()
     assert len(h[2].sends) == 2
@@ -64,9 +64,9 @@ def test_a_followers_fetch_carries_broker_epoch_leader_epoch_leo_and_last_epoch(
         log.append_as_follower(bytes(records(1, base_offset=offset, leader_epoch=epoch)))
     h.apply(partition(1, 7, replicas=(1, 2)), 2)
     request = pending_fetch(h, 2).request
-    asked = request.topics[0].partitions[0]
+    requested = request.topics[0].partitions[0]
     assert (request.replica_state.replica_id, request.replica_state.replica_epoch) == (2, 102)
-    assert (asked.current_leader_epoch, asked.fetch_offset, asked.last_fetched_epoch) == (7, 3, 4)
+    assert (requested.current_leader_epoch, requested.fetch_offset, requested.last_fetched_epoch) == (7, 3, 4)
     assert (request.max_wait.total_seconds(), request.min_bytes) == (0.5, 1)
 
 
@@ -74,7 +74,7 @@ def test_a_followers_fetch_carries_broker_epoch_leader_epoch_leo_and_last_epoch(
 
 
 def test_an_older_leader_epoch_is_fenced_and_a_newer_one_unknown() -> None:
-    """F3, W18: both sides have to have learnt of the change; a refused fetch changes no follower state."""
+    """F3, W18: both sides have to know the leader epoch; a refused fetch changes no follower state."""
     h = Harness()
     h.apply(partition(1, 5), 1)
     assert h.follower_fetch(1, 2, 0, epoch=4).error_code is ErrorCode.fenced_leader_epoch
@@ -84,13 +84,13 @@ def test_an_older_leader_epoch_is_fenced_and_a_newer_one_unknown() -> None:
     assert [note["error"] for note in h[1].notes_of("fetch_refused")] == ["fenced_leader_epoch", "unknown_leader_epoch"]
 
 
-def test_who_does_not_lead_says_so_and_who_does() -> None:
-    """F3: NOT_LEADER_OR_FOLLOWER with a hint."""
+def test_a_replica_that_does_not_lead_refuses_with_a_hint_at_the_leader() -> None:
+    """F3: NOT_LEADER_OR_FOLLOWER."""
     h = Harness()
     h.apply(partition(2, 5), 1)
-    line = h.follower_fetch(1, 3, 0, epoch=5)
-    assert line.error_code is ErrorCode.not_leader_or_follower
-    assert (line.current_leader.leader_id, line.current_leader.leader_epoch) == (2, 5)
+    entry = h.follower_fetch(1, 3, 0, epoch=5)
+    assert entry.error_code is ErrorCode.not_leader_or_follower
+    assert (entry.current_leader.leader_id, entry.current_leader.leader_epoch) == (2, 5)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_offsets_outside_the_log_are_out_of_range(offset: int, error: str) -> No
 
 
 def test_topic_identity_is_checked() -> None:
-    """F3: an id nobody knows; an id that the name no longer has here; a partition that others have, or nobody."""
+    """F3: an unknown id; an id that the name no longer has here; a partition that other brokers have, or none."""
     h = Harness((1,))
     h.apply(partition(replicas=(1,), isr=(1,)))
 
@@ -125,29 +125,29 @@ def test_topic_identity_is_checked() -> None:
 
 
 def test_a_replica_outside_the_assignment_is_not_known_in_this_epoch() -> None:
-    """F3: our metadata may be behind; it asks again."""
+    """F3: our metadata may be behind; the follower retries."""
     h = Harness((1, 2, 3, 4))
     h.apply(partition(), 1)
     assert h.follower_fetch(1, 4, 0).error_code is ErrorCode.unknown_leader_epoch
     assert h.follower_fetch(1, 4, 0, epoch=-1).error_code is ErrorCode.not_leader_or_follower
 
 
-def test_one_partitions_refusal_does_not_touch_the_others() -> None:
+def test_the_refusal_of_one_partition_does_not_affect_the_others() -> None:
     """F3: errors are per partition."""
     h = Harness((1,))
     h[1].manager.apply([partition(replicas=(1,), isr=(1,), index=index) for index in (0, 1)], [], 0)
     h.write(1, index=1)
     token = h.fetch(1, consumer_request(fetch_partition(9), fetch_partition(0, index=1)))
-    lines = h.fetched(1, token).responses[0].partitions  # type: ignore[union-attr]
-    assert [line.error_code.name for line in lines] == ["offset_out_of_range", "none"]
-    assert len(lines[1].records) == SIZE
+    entries = h.fetched(1, token).responses[0].partitions  # type: ignore[union-attr]
+    assert [entry.error_code.name for entry in entries] == ["offset_out_of_range", "none"]
+    assert len(entries[1].records) == SIZE
 
 
 # --- F4 ---
 
 
-def test_a_valid_fetch_tells_leo_and_broker_epoch_before_anything_is_read() -> None:
-    """F4: the answer to the fetch that commits a record already carries the new HWM."""
+def test_a_valid_fetch_updates_leo_and_broker_epoch_before_the_read() -> None:
+    """F4: the response to the fetch that commits a record already has the new HWM."""
     h = Harness()
     h.apply(partition(isr=(1, 2)), 1)
     h.write(1)
@@ -156,22 +156,22 @@ def test_a_valid_fetch_tells_leo_and_broker_epoch_before_anything_is_read() -> N
     assert (progress.leo, progress.broker_epoch, progress.fetched_in_epoch) == (1, 102, True)
 
 
-def test_a_fetch_of_an_earlier_uptime_is_refused() -> None:
-    """F4: it was sent before the follower restarted, perhaps with less than it says."""
+def test_a_fetch_of_an_earlier_incarnation_is_refused() -> None:
+    """F4: it was sent before the follower restarted, which may have lost records since."""
     h = Harness()
     h.apply(partition(isr=(1, 2)), 1)
     h.write(1, 2)
     h.shared.epochs[2] = 200
     assert h.follower_fetch(1, 2, 1).error_code is ErrorCode.none
-    line = h.follower_fetch(1, 2, 2, broker_epoch=102)
-    assert line.error_code is ErrorCode.not_leader_or_follower
+    entry = h.follower_fetch(1, 2, 2, broker_epoch=102)
+    assert entry.error_code is ErrorCode.not_leader_or_follower
     assert h.leader().followers[2].leo == 1
     assert h[1].replica().log.hwm == 1
     assert "stale_broker_epoch_fetch" in h[1].note_kinds()
 
 
-def test_a_fetch_of_an_uptime_older_than_the_metadatas_is_refused() -> None:
-    """F4: even as the first one heard."""
+def test_a_fetch_of_an_incarnation_older_than_the_metadatas_is_refused() -> None:
+    """F4: even if it is the first fetch."""
     h = Harness()
     h.apply(partition(isr=(1, 2)), 1)
     assert h.follower_fetch(1, 2, 0, broker_epoch=7).error_code is ErrorCode.not_leader_or_follower
@@ -193,8 +193,8 @@ def test_a_follower_keeps_the_leaders_bytes() -> None:
     assert epochs_of(h[2].replica()) == [3] * 5
 
 
-def test_an_answer_from_an_earlier_epoch_is_dropped() -> None:
-    """F6: the same leader, a new epoch; what it answered to the old question is not about this log."""
+def test_a_response_from_an_earlier_epoch_is_dropped() -> None:
+    """F6: the leader is the same, but the request belongs to an earlier epoch."""
     h = Harness((1, 2))
     h.apply(partition(replicas=(1, 2), isr=(1, 2)))
     h.write(1)
@@ -208,7 +208,7 @@ def test_an_answer_from_an_earlier_epoch_is_dropped() -> None:
     assert h[2].replica().log.leo == 1
 
 
-def test_an_answer_from_a_former_leader_is_dropped() -> None:
+def test_a_response_from_a_former_leader_is_dropped() -> None:
     """F6: the partition has moved to another fetcher."""
     h = Harness((1, 2, 3))
     h.apply(partition())
@@ -221,7 +221,7 @@ def test_an_answer_from_a_former_leader_is_dropped() -> None:
     assert [note["reason"] for note in h[3].notes_of("late_fetch_answer_dropped")] == ["removed"]
 
 
-def test_an_answer_for_another_offset_is_dropped() -> None:
+def test_a_response_for_another_offset_is_dropped() -> None:
     """F5, F6: it would not continue the log where it ends."""
     h = Harness((1, 2))
     h.apply(partition(replicas=(1, 2), isr=(1, 2)))
@@ -234,7 +234,7 @@ def test_an_answer_for_another_offset_is_dropped() -> None:
     assert [note["reason"] for note in h[2].notes_of("late_fetch_answer_dropped")] == ["offset"]
 
 
-def test_a_leader_ignores_the_answer_to_what_it_asked_as_follower() -> None:
+def test_a_leader_ignores_the_response_to_its_fetch_as_a_follower() -> None:
     """F6, T1."""
     h = Harness((1, 2))
     h.apply(partition(replicas=(1, 2), isr=(1, 2)))
@@ -247,15 +247,15 @@ def test_a_leader_ignores_the_answer_to_what_it_asked_as_follower() -> None:
     assert h.leader(2).leso == 0
 
 
-def test_a_damaged_answer_is_not_stored_and_asked_for_again() -> None:
-    """F5: one bad byte on the way costs a little time and nothing else."""
+def test_a_damaged_response_is_not_stored_and_is_fetched_again() -> None:
+    """F5: a byte that was damaged in transit costs a retry and nothing else."""
     h = Harness((1, 2), replica_fetch_backoff_ms=100)
     h.apply(partition(replicas=(1, 2), isr=(1, 2)))
     h.write(1)
     send = pending_fetch(h, 2)
     answer = serve(h, send)
-    line = answer.responses[0].partitions[0]
-    damaged = replace(line, records=line.records[:-1] + b"\xff")
+    entry = answer.responses[0].partitions[0]
+    damaged = replace(entry, records=entry.records[:-1] + b"\xff")
     topic = replace(answer.responses[0], partitions=(damaged,))
     send.on_response(replace(answer, responses=(topic,)), h.now)
     assert h[2].replica().log.leo == 0
@@ -263,8 +263,8 @@ def test_a_damaged_answer_is_not_stored_and_asked_for_again() -> None:
     assert h[2].replica().log.leo == 1
 
 
-def test_a_follower_below_the_leaders_log_start_begins_again_there() -> None:
-    """F7: what it misses is gone everywhere."""
+def test_a_follower_below_the_leaders_log_start_restarts_there() -> None:
+    """F7: the records in between are deleted everywhere."""
     h = Harness((1, 2))
     h.apply(partition(replicas=(1, 2), isr=(1,)), 1)
     h.write(1, 5)
@@ -273,11 +273,11 @@ def test_a_follower_below_the_leaders_log_start_begins_again_there() -> None:
     h.run()
     log = h[2].replica().log
     assert (log.log_start, log.leo) == (3, 5)
-    (told,) = h[2].notes_of("truncated")
-    assert (told["to_offset"], told["cause"], told["leader"], told["leader_epoch"]) == (3, "log_start", 1, 0)
+    (note,) = h[2].notes_of("truncated")
+    assert (note["to_offset"], note["cause"], note["leader"], note["leader_epoch"]) == (3, "log_start", 1, 0)
 
 
-def test_a_log_start_inside_a_batch_brings_the_whole_batch() -> None:
+def test_a_log_start_inside_a_batch_transfers_the_whole_batch() -> None:
     """F7, F5: batches are never trimmed, so the follower starts with the batch and then moves its log start."""
     h = Harness((1, 2))
     h.apply(partition(replicas=(1, 2), isr=(1,)), 1)
@@ -290,8 +290,8 @@ def test_a_log_start_inside_a_batch_brings_the_whole_batch() -> None:
     assert (log.log_start, log.leo, log.hwm) == (2, 4, 4)
 
 
-def test_an_empty_log_above_the_leaders_begins_again_at_its_log_start() -> None:
-    """F7: it has no epoch to find the divergence by, and nothing to lose; no endless asking."""
+def test_an_empty_log_above_the_leaders_restarts_at_its_log_start() -> None:
+    """F7: it has no epoch to compare and nothing to lose, and must not retry forever."""
     h = Harness((1, 2))
     h[2].store.create(TOPIC, 0, TOPIC_ID, LogConfig()).truncate_fully(9)
     h.apply(partition(replicas=(1, 2), isr=(1,)))
@@ -301,7 +301,7 @@ def test_an_empty_log_above_the_leaders_begins_again_at_its_log_start() -> None:
 
 
 def test_a_follower_learns_the_leaders_log_start() -> None:
-    """F7: deleted records go everywhere, though the partition is idle."""
+    """F7: records are deleted everywhere, even if the partition is idle."""
     h = Harness((1, 2))
     h.apply(partition(replicas=(1, 2), isr=(1, 2)))
     h.write(1, 3)
@@ -314,8 +314,8 @@ def test_a_follower_learns_the_leaders_log_start() -> None:
     assert h[2].replica().log.log_start == 2
 
 
-def test_an_opening_request_that_arrives_late_ends_the_session_that_took_its_place() -> None:
-    """F1: the follower hears that its session is gone, instead of fetching where nobody looks."""
+def test_a_late_opening_request_ends_the_session_that_replaced_it() -> None:
+    """F1: the follower gets an error for its session, instead of fetching in one that does not count."""
     h = Harness((1, 2))
     for broker in (1, 2):
         h[broker].manager.apply([partition(1, replicas=(1, 2))], [], 0)

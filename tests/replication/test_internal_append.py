@@ -1,4 +1,4 @@
-"""Appends of the node's own: stored, waited for and refused like an acks=all producer's (P1-P3)."""
+"""Appends of the node itself: stored, waited for and refused like those of an acks=all producer (P1-P3)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_an_append_is_done_when_the_hwm_has_passed_its_last_offset() -> None:
     assert appender.outcomes == [(OK, 0, 7)]
 
 
-def test_a_sole_replica_decides_at_once() -> None:
+def test_an_append_to_a_sole_replica_is_done_at_once() -> None:
     h = Harness((1,))
     h.apply(partition(replicas=(1,), isr=(1,)))
     appender = Appender(h)
@@ -57,7 +57,7 @@ def test_nothing_is_stored_below_min_isr() -> None:
     assert h[1].replica().log.leo == 0
 
 
-def test_an_append_that_waits_too_long_is_told_so() -> None:
+def test_an_append_times_out() -> None:
     """P3."""
     h = Harness()
     h.apply(partition(isr=(1, 2)), 1)
@@ -67,7 +67,7 @@ def test_an_append_that_waits_too_long_is_told_so() -> None:
     assert appender.outcomes == [(ErrorCode.request_timed_out, -1, 1_000)]
 
 
-def test_a_leader_that_is_deposed_says_so() -> None:
+def test_a_deposed_leader_fails_its_appends() -> None:
     """T4."""
     h = Harness()
     h.apply(partition(isr=(1, 2)), 1)
@@ -79,7 +79,7 @@ def test_a_leader_that_is_deposed_says_so() -> None:
     assert appender.outcomes[1:] == [(ErrorCode.not_leader_or_follower, -1, 0)]
 
 
-def test_whoever_hears_of_an_append_may_append_again() -> None:
+def test_the_callback_of_an_append_may_append_again() -> None:
     h = Harness()
     h.apply(partition(isr=(1, 2)), 1)
     appender = Appender(h)
@@ -99,7 +99,7 @@ def test_whoever_hears_of_an_append_may_append_again() -> None:
 
 
 def test_records_that_commit_after_the_timeout_still_take_effect() -> None:
-    """P3: the timeout is the answer's; the records stay. In the order of the log, and once."""
+    """P3: the records stay after a timeout. They take effect in log order, and once."""
     h = Harness()
     h.apply(partition(isr=(1, 2)), 1)
     events: list[str] = []
@@ -122,7 +122,7 @@ def test_records_that_commit_after_the_timeout_still_take_effect() -> None:
 
 
 def test_records_appended_before_the_isr_fell_below_min_isr_take_effect_when_it_has_recovered() -> None:
-    """P2: NOT_ENOUGH_REPLICAS_AFTER_APPEND is the answer; a leader that is deposed later commits nothing."""
+    """P2: the append fails with NOT_ENOUGH_REPLICAS_AFTER_APPEND; a leader that is deposed later commits nothing."""
     h = Harness(min_isr=2)
     h.apply(partition(isr=(1, 2)), 1)
     appender = Appender(h)

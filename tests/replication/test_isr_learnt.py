@@ -1,4 +1,4 @@
-"""ISR changes that reach their leader through the metadata log before they are answered."""
+"""ISR changes that reach their leader through the metadata log before the response."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 from replication_harness import Harness, partition
 
 
-def test_a_change_that_the_metadata_log_brings_first_is_counted_and_told_too() -> None:
-    """I6: once, whichever of the two comes second."""
+def test_a_change_that_the_metadata_log_brings_first_is_counted_and_noted_once() -> None:
+    """I6: the response that comes second does not count again."""
     h = Harness((1, 2))
     start = partition(replicas=(1, 2), isr=(1,))
     h.apply(start, 1)
@@ -17,14 +17,14 @@ def test_a_change_that_the_metadata_log_brings_first_is_counted_and_told_too() -
     changed = replace(start, isr=(1, 2), partition_epoch=1)
     h.apply(changed, 1)
     assert h[1].manager.counters["isr_expands"] == 1
-    (told,) = h[1].notes_of("isr_committed")
-    assert (told["isr"], told["before"], told["partition_epoch"], told["leader_epoch"]) == ((1, 2), (1,), 1, 0)
+    (note,) = h[1].notes_of("isr_committed")
+    assert (note["isr"], note["before"], note["partition_epoch"], note["leader_epoch"]) == ((1, 2), (1,), 1, 0)
     h.answer(send, changed)
     assert h[1].manager.counters["isr_expands"] == 1
     assert len(h[1].notes_of("isr_committed")) == 1
 
 
-def test_another_change_of_the_metadata_log_is_not_taken_for_the_proposed_one() -> None:
+def test_another_change_of_the_metadata_log_does_not_count_as_the_proposed_one() -> None:
     """I6."""
     h = Harness((1, 2))
     start = partition(replicas=(1, 2), isr=(1,))

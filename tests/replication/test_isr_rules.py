@@ -24,7 +24,7 @@ def test_a_fetch_at_the_leo_is_caught_up_now() -> None:
 
 
 def test_a_fetch_at_the_leo_of_the_previous_fetch_is_caught_up_then() -> None:
-    """I1: a follower always one batch behind a busy leader stays in."""
+    """I1: a follower that is always one batch behind a busy leader stays in the ISR."""
     assert isr.caught_up_at(10, 20, 500, 10, 400, 300) == 400
 
 
@@ -68,13 +68,13 @@ def test_the_first_fetch_of_an_epoch_below_the_leo_is_not_caught_up() -> None:
     ],
 )
 def test_the_maximal_isr_is_the_union_of_committed_and_proposed(state: isr.IsrState, maximal: tuple[int, ...]) -> None:
-    """I3: whichever way the proposal goes, everyone in the controller's ISR is in it."""
+    """I3: whether the proposal is accepted or not, it includes every member of the controller's ISR."""
     assert state.maximal_isr == maximal
     assert state.isr == (state if isinstance(state, Committed) else state.committed).isr
 
 
-def test_only_a_higher_partition_epoch_is_news() -> None:
-    """M3: an answer and the metadata log may bring the same change twice."""
+def test_only_a_higher_partition_epoch_is_newer() -> None:
+    """M3: the response and the metadata log may bring the same change twice."""
     assert isr.is_newer(5, 4)
     assert not isr.is_newer(4, 4)
     assert not isr.is_newer(3, 4)

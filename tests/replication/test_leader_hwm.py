@@ -19,7 +19,7 @@ from insync.wire.messages import fetch
 def test_the_hwm_is_the_lowest_leo_and_never_goes_back(
     current: int, leo: int, others: list[int], expected: int
 ) -> None:
-    """H1, H2: a follower not heard from holds it where it is."""
+    """H1, H2: a follower that has not fetched holds it back."""
     assert high_watermark.advance(current, leo, others) == expected
 
 
@@ -36,8 +36,8 @@ def test_the_hwm_waits_for_every_member_of_the_isr() -> None:
     assert h[1].replica().log.hwm == 2
 
 
-def test_the_hwm_waits_for_a_proposed_member_before_the_controller_answers() -> None:
-    """H1, S4: from the proposal on the joiner may be a candidate, so nothing is committed without it."""
+def test_the_hwm_waits_for_a_proposed_member_before_the_controller_responds() -> None:
+    """H1, S4: from the proposal on, the joining replica may be a candidate, so nothing is committed without it."""
     h = Harness()
     h.apply(partition(isr=(1, 2)), 1)
     h.follower_fetch(1, 2, 0)
@@ -63,7 +63,7 @@ def test_a_proposed_member_is_counted_even_when_it_could_no_longer_join() -> Non
 
 
 def test_the_hwm_stands_still_below_min_isr() -> None:
-    """H1: the committed ISR counts, and a joiner that is only proposed does not make up for a missing member."""
+    """H1: the committed ISR counts; a replica that is only proposed does not replace a missing member."""
     h = Harness(min_isr=2)
     h.apply(partition(isr=(1,)), 1)
     h.write(1)
@@ -83,7 +83,7 @@ def test_the_effective_min_isr_is_at_most_the_replication_factor() -> None:
 
 
 def test_a_leaders_hwm_does_not_go_back_when_a_follower_does() -> None:
-    """H2: within a term it is monotonic."""
+    """H2: within a leader epoch it is monotonic."""
     h = Harness()
     h.apply(partition(isr=(1, 2)), 1)
     h.write(1, 3)
@@ -93,15 +93,15 @@ def test_a_leaders_hwm_does_not_go_back_when_a_follower_does() -> None:
 
 
 def test_the_sole_member_commits_on_its_own_append() -> None:
-    """H2: a produce moves the HWM if nobody else is in the ISR."""
+    """H2: a produce moves the HWM if the leader is alone in the ISR."""
     h = Harness()
     h.apply(partition(isr=(1,)), 1)
     h.write(1, 2)
     assert h[1].replica().log.hwm == 2
 
 
-def test_a_caught_up_joiner_is_waited_for_while_its_proposal_cannot_be_made() -> None:
-    """H3: another proposal is in flight; without waiting, the joiner would run after the HWM for ever."""
+def test_the_hwm_waits_for_a_caught_up_follower_that_cannot_be_proposed_yet() -> None:
+    """H3: another proposal is in flight; otherwise the follower might never reach the HWM."""
     h = Harness((1, 2, 3, 4), replica_lag_time_max_ms=1000)
     h.apply(partition(isr=(1,), replicas=(1, 2, 3, 4)), 1)
     h.follower_fetch(1, 2, 0)
@@ -115,7 +115,7 @@ def test_a_caught_up_joiner_is_waited_for_while_its_proposal_cannot_be_made() ->
     assert h[1].replica().log.hwm == 1
 
 
-def test_the_wait_for_a_joiner_ends_with_the_lag_time() -> None:
+def test_the_wait_for_a_joining_follower_ends_with_the_lag_time() -> None:
     """H3: bounded, so that a follower that stops does not stop the partition."""
     h = Harness((1, 2, 3), replica_lag_time_max_ms=1000)
     h.apply(partition(isr=(1,)), 1)
@@ -129,8 +129,8 @@ def test_the_wait_for_a_joiner_ends_with_the_lag_time() -> None:
 
 
 @pytest.mark.parametrize("why", ["fenced", "leaving", "restarted"])
-def test_an_ineligible_follower_is_not_waited_for(why: str) -> None:
-    """H3: only one that may join."""
+def test_the_hwm_does_not_wait_for_an_ineligible_follower(why: str) -> None:
+    """H3: only for one that may join."""
     h = Harness((1, 2, 3))
     h.apply(partition(isr=(1,)), 1)
     h.follower_fetch(1, 2, 0)
@@ -147,7 +147,7 @@ def test_an_ineligible_follower_is_not_waited_for(why: str) -> None:
 
 
 def test_list_offsets_is_refused_until_the_hwm_has_reached_leso() -> None:
-    """H4: a new leader's HWM may be stale; clients are told nothing rather than a step back."""
+    """H4: a new leader's HWM may be stale; clients get an error rather than an HWM that goes back."""
     h = Harness((1, 2))
     h.apply(partition(replicas=(1, 2), isr=(1, 2)))
     h.write(1, 2)
@@ -157,39 +157,39 @@ def test_list_offsets_is_refused_until_the_hwm_has_reached_leso() -> None:
     assert h.list_offsets(2, -1).error_code is ErrorCode.offset_not_available
     assert "hwm_unknown" in h[2].note_kinds()
     h.run()
-    line = h.list_offsets(2, -1)
-    assert (line.error_code, line.offset, line.leader_epoch) == (ErrorCode.none, 2, 1)
+    entry = h.list_offsets(2, -1)
+    assert (entry.error_code, entry.offset, entry.leader_epoch) == (ErrorCode.none, 2, 1)
 
 
-def test_a_debugging_replica_is_told_the_log_end_of_any_replica() -> None:
-    """H4, H5: a tool looks at one replica's own log; consumers are still told the HWM, and only by the leader."""
+def test_a_debugging_consumer_can_list_the_log_end_of_any_replica() -> None:
+    """H4, H5: a tool reads one replica's own log; consumers get the HWM, and only from the leader."""
     h = Harness((1, 2))
     h.apply(partition(replicas=(1, 2), isr=(1, 2)))
     h.write(1, 2)
     assert [h.list_offsets(broker, -1, replica_id=-2).offset for broker in (1, 2)] == [2, 0]
     h.run()
-    line = h.list_offsets(2, -1, replica_id=-2)
-    assert (line.error_code, line.offset, line.leader_epoch) == (ErrorCode.none, 2, 0)
+    entry = h.list_offsets(2, -1, replica_id=-2)
+    assert (entry.error_code, entry.offset, entry.leader_epoch) == (ErrorCode.none, 2, 0)
     assert h.list_offsets(2, -2, replica_id=-2).offset == 0
     assert [h.list_offsets(2, timestamp, replica_id=-2).offset for timestamp in (-3, 0, 2**60)] == [0, 0, -1]
     assert h.list_offsets(2, -1).error_code is ErrorCode.not_leader_or_follower
 
 
 def test_consumers_read_below_the_hwm_and_followers_to_the_leo() -> None:
-    """H5: an uncommitted record is nobody's to see but a follower's."""
+    """H5: only followers see an uncommitted record."""
     h = Harness()
     h.apply(partition(isr=(1, 2)), 1)
     h.write(1, 2)
     h.follower_fetch(1, 2, 1)
     token = h.fetch(1, consumer_request(fetch_partition(0), isolation=1))
-    line = h.fetched(1, token).responses[0].partitions[0]  # type: ignore[union-attr]
-    assert (line.high_watermark, line.last_stable_offset, line.aborted_transactions) == (1, 1, ())
-    assert len(line.records) == len(records(1))
+    entry = h.fetched(1, token).responses[0].partitions[0]  # type: ignore[union-attr]
+    assert (entry.high_watermark, entry.last_stable_offset, entry.aborted_transactions) == (1, 1, ())
+    assert len(entry.records) == len(records(1))
     assert len(h.follower_fetch(1, 2, 0).records) == 2 * len(records(1))
 
 
 def test_a_debugging_consumer_reads_from_a_follower_below_the_hwm_that_it_knows() -> None:
-    """H5, F3: kafka-replica-verification compares replicas that way; consumers are sent to the leader."""
+    """H5, F3: kafka-replica-verification compares replicas that way; consumers have to ask the leader."""
     h = Harness((1, 2))
     h.apply(partition(replicas=(1, 2), isr=(1, 2)))
     h.write(1, 2)
@@ -202,17 +202,17 @@ def test_a_debugging_consumer_reads_from_a_follower_below_the_hwm_that_it_knows(
         token = h.fetch(2, replace(request, replica_state=fetch.ReplicaState(replica_id=replica_id)))
         return h.fetched(2, token).responses[0].partitions[0]  # type: ignore[union-attr]
 
-    line = read(-2, 0)
-    assert (line.error_code, line.high_watermark) == (ErrorCode.none, 1)
-    assert len(line.records) == len(records(1))
+    entry = read(-2, 0)
+    assert (entry.error_code, entry.high_watermark) == (ErrorCode.none, 1)
+    assert len(entry.records) == len(records(1))
     assert read(-2, 1).records == b""
     assert read(-2, 3).error_code is ErrorCode.offset_out_of_range
     assert read(-2, 0, epoch=9).error_code is ErrorCode.unknown_leader_epoch
     assert read(-1, 0).error_code is ErrorCode.not_leader_or_follower
 
 
-def test_a_follower_takes_the_answers_hwm_but_not_above_its_own_leo() -> None:
-    """F5, H5: min(answer, own LEO); and it may go down after an election."""
+def test_a_follower_takes_the_leaders_hwm_but_not_above_its_own_leo() -> None:
+    """F5, H5: min(leader's HWM, own LEO); it may go down after an election."""
     assert high_watermark.follower_hwm(9, 4) == 4
     assert high_watermark.follower_hwm(2, 4) == 2
     h = Harness((1, 2, 3))

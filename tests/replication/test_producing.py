@@ -1,4 +1,4 @@
-"""Produce: acknowledgements, gates, idempotence, and what is refused; and the questions about offsets."""
+"""Produce: acknowledgements, MinISR, idempotence and refusals; and queries about offsets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def alone(**shared: object) -> Harness:
     return h
 
 
-def test_acks_0_gets_no_answer_and_acks_1_one_after_the_append() -> None:
+def test_acks_0_gets_no_response_and_acks_1_one_after_the_append() -> None:
     """P1."""
     h = Harness()
     h.apply(partition(), 1)
@@ -54,7 +54,7 @@ def test_acks_all_is_answered_when_the_hwm_has_passed_its_last_offset() -> None:
 
 
 def test_a_produce_that_is_answered_leaves_nothing_for_the_garbage_collector() -> None:
-    """P3: what waited is freed at once. Cycles would pile up between two collections, at five objects a request."""
+    """P3: its objects are freed at once. Reference cycles would pile up, at five objects a request."""
     h = Harness()
     h.apply(partition(isr=(1, 2)), 1)
     gc.collect()
@@ -64,7 +64,7 @@ def test_a_produce_that_is_answered_leaves_nothing_for_the_garbage_collector() -
             token = h.produce(1, records(1))
             h.follower_fetch(1, 2, count)
             assert h.produced(1, token) == [(OK, count - 1)]
-        left = [each for each in gc.get_objects() if isinstance(each, Waiter)]
+        left = [obj for obj in gc.get_objects() if isinstance(obj, Waiter)]
     finally:
         gc.enable()
     assert left == []
@@ -78,7 +78,7 @@ def test_other_acks_are_refused() -> None:
 
 
 def test_a_request_of_many_partitions_is_answered_once_all_are_decided() -> None:
-    """P1: each with its own outcome."""
+    """P1: each partition has its own outcome."""
     h = Harness((1, 2))
     h[1].manager.apply([partition(replicas=(1, 2), isr=(1, 2), index=index) for index in (0, 1)], [], 0)
     token = h.produce(1, records(1), records(1), records(1))
@@ -113,7 +113,7 @@ def test_a_produce_waits_without_a_worker_and_times_out() -> None:
 
 
 def test_a_request_that_times_out_keeps_what_was_committed_in_it() -> None:
-    """P3: REQUEST_TIMED_OUT is only for the partitions that did not make it."""
+    """P3: REQUEST_TIMED_OUT is only for the partitions that were not committed in time."""
     h = Harness((1, 2))
     h[1].manager.apply([partition(replicas=(1, 2), isr=(1, 2), index=index) for index in (0, 1)], [], 0)
     token = h.produce(1, records(1), records(1), timeout=300)
@@ -134,7 +134,7 @@ def test_a_duplicate_is_acknowledged_with_its_first_offset_and_stored_once() -> 
 
 
 def test_a_duplicate_with_acks_all_waits_for_the_hwm_like_the_first() -> None:
-    """P4, H5: and in the order of offsets, not of arrival."""
+    """P4, H5: in the order of offsets, not of arrival."""
     h = Harness()
     h.apply(partition(isr=(1, 2)), 1)
     first = records(1, producer_id=5, producer_epoch=0, base_sequence=0)
@@ -159,7 +159,7 @@ def test_a_gap_and_an_old_epoch_are_refused() -> None:
 
 
 def test_idempotence_survives_a_leader_change() -> None:
-    """P4: the followers rebuild it from what they copy."""
+    """P4: followers rebuild the producer state from the records they copy."""
     h = Harness((1, 2))
     h.apply(partition(replicas=(1, 2), isr=(1, 2)))
     first = records(2, producer_id=5, producer_epoch=0, base_sequence=0)
@@ -183,7 +183,7 @@ def test_idempotence_survives_a_leader_change() -> None:
     ],
 )
 def test_a_bad_batch_is_refused_and_nothing_of_it_stored(damage: str, error: ErrorCode) -> None:
-    """P5: and a good one beside it goes in."""
+    """P5: a valid batch in the same request is stored."""
     h = alone(log_config=LogConfig(max_message_bytes=1000))
     h[1].manager.apply([partition(replicas=(1,), isr=(1,), index=1)], [], 0)
     data = records(1)
@@ -208,13 +208,13 @@ def test_a_bad_batch_is_refused_and_nothing_of_it_stored(damage: str, error: Err
 
 
 def test_an_unknown_topic_and_a_partition_led_elsewhere_are_refused() -> None:
-    """P1, F3: with a hint at the leader."""
+    """P1, F3: the latter with a hint at the leader."""
     h = Harness()
     h.apply(partition(2, 4), 1)
     token = h.produce(1, records(1))
-    line = h[1].replies[token].responses[0].partition_responses[0]  # type: ignore[attr-defined]
-    assert line.error_code is ErrorCode.not_leader_or_follower
-    assert (line.current_leader.leader_id, line.current_leader.leader_epoch) == (2, 4)
+    entry = h[1].replies[token].responses[0].partition_responses[0]  # type: ignore[attr-defined]
+    assert entry.error_code is ErrorCode.not_leader_or_follower
+    assert (entry.current_leader.leader_id, entry.current_leader.leader_epoch) == (2, 4)
     topic = produce.TopicProduceData(
         topic_id=UUID(int=0x99), partition_data=(produce.PartitionProduceData(index=0, records=bytes(records(1))),)
     )
@@ -223,15 +223,15 @@ def test_an_unknown_topic_and_a_partition_led_elsewhere_are_refused() -> None:
     assert h.produced(1, 77) == [(ErrorCode.unknown_topic_id, -1)]
 
 
-def test_log_append_time_is_told_in_wall_clock_time() -> None:
-    """P1: the broker's time, not its uptime."""
+def test_log_append_time_is_wall_clock_time() -> None:
+    """P1: not the broker's monotonic time."""
     h = Harness((1,), wall_offset_ms=1_700_000_000_000)
     h.shared.log_config = LogConfig(log_append_time=True)
     h.apply(partition(replicas=(1,), isr=(1,)))
     h.now = 5
     token = h.produce(1, records(1))
-    line = h[1].replies[token].responses[0].partition_responses[0]  # type: ignore[attr-defined]
-    assert line.log_append_time.timestamp() == 1_700_000_000.005
+    entry = h[1].replies[token].responses[0].partition_responses[0]  # type: ignore[attr-defined]
+    assert entry.log_append_time.timestamp() == 1_700_000_000.005
 
 
 # --- offsets ---
@@ -246,29 +246,29 @@ def test_list_offsets_knows_earliest_latest_timestamps_and_leader_epochs() -> No
     assert h.list_offsets(1, -2).offset == 0
     newest = h.list_offsets(1, -3)
     assert (newest.offset, newest.timestamp) == (1, 3000)
-    found = h.list_offsets(1, 1500)
-    assert (found.offset, found.timestamp, found.leader_epoch) == (1, 3000, 0)
+    entry = h.list_offsets(1, 1500)
+    assert (entry.offset, entry.timestamp, entry.leader_epoch) == (1, 3000, 0)
     missing = h.list_offsets(1, 9999)
     assert (missing.error_code, missing.offset, missing.timestamp) == (OK, -1, -1)
     assert h.list_offsets(1, -1, epoch=3).error_code is ErrorCode.unknown_leader_epoch
 
 
-def test_list_offsets_refuses_a_partition_that_is_named_twice_and_a_meaning_that_no_version_has() -> None:
-    """As Kafka: it would be unclear which of the answers is meant."""
+def test_list_offsets_refuses_a_repeated_partition_and_an_unknown_special_timestamp() -> None:
+    """As Kafka does."""
     h = alone()
-    line = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=-1)
-    topic = list_offsets.ListOffsetsTopic(name=TOPIC, partitions=(line, line))
+    entry = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=-1)
+    topic = list_offsets.ListOffsetsTopic(name=TOPIC, partitions=(entry, entry))
     request = list_offsets.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=(topic,), timeout=NO_DURATION)
     token = h[1].next_token()
     h[1].manager.list_offsets(request, token, h.now)
     h[1].collect()
-    lines = h[1].replies[token].topics[0].partitions
-    assert {answer.error_code for answer in lines} == {ErrorCode.invalid_request}
+    entries = h[1].replies[token].topics[0].partitions
+    assert {answer.error_code for answer in entries} == {ErrorCode.invalid_request}
     assert h.list_offsets(1, -7).error_code is ErrorCode.unsupported_version
 
 
 def test_list_offsets_of_a_log_that_is_all_local() -> None:
-    """W20: nothing is tiered, so the earliest local offset is the earliest, and there is no last tiered one."""
+    """W20: nothing is tiered, so the earliest local offset is the earliest, and there is no latest tiered one."""
     h = alone()
     empty = h.list_offsets(1, -3)
     assert (empty.error_code, empty.offset, empty.timestamp) == (OK, -1, -1)
@@ -279,7 +279,7 @@ def test_list_offsets_of_a_log_that_is_all_local() -> None:
     assert (tiered.error_code, tiered.offset, tiered.timestamp) == (OK, -1, -1)
 
 
-def test_a_timestamp_beyond_an_unsure_hwm_is_not_available_rather_than_missing() -> None:
+def test_a_timestamp_beyond_a_stale_hwm_is_not_available_rather_than_missing() -> None:
     """H4: the record may be there and committed."""
     h = Harness()
     h.apply(partition(), 1)
@@ -290,7 +290,7 @@ def test_a_timestamp_beyond_an_unsure_hwm_is_not_available_rather_than_missing()
     assert h.list_offsets(1, -1, replica_id=2).offset == 1
 
 
-def test_list_offsets_of_who_does_not_lead() -> None:
+def test_list_offsets_is_refused_by_a_replica_that_does_not_lead() -> None:
     """F3."""
     h = Harness()
     h.apply(partition(2), 1)
@@ -301,34 +301,34 @@ def test_list_offsets_of_who_does_not_lead() -> None:
     assert h.list_offsets(1, -1).error_code is ErrorCode.unknown_topic_or_partition
 
 
-def test_offset_for_leader_epoch_answers_the_lookup() -> None:
-    """D2: highest epoch not above the asked one, and its end; nothing for an epoch nobody has had."""
+def test_offset_for_leader_epoch_finds_the_end_of_an_epoch() -> None:
+    """D2: the highest epoch not above the requested one, and its end; nothing for an epoch that never existed."""
     h = alone()
     h.write(1, 2)
     h.apply(partition(1, 4, version=1, replicas=(1,), isr=(1,)))
     h.write(1, 1)
 
-    def ask(epoch: int) -> tuple[int, int]:
-        asked = offset_for_leader_epoch.OffsetForLeaderPartition(
+    def end_of_epoch(epoch: int) -> tuple[int, int]:
+        query = offset_for_leader_epoch.OffsetForLeaderPartition(
             partition=0, current_leader_epoch=4, leader_epoch=epoch
         )
-        topic = offset_for_leader_epoch.OffsetForLeaderTopic(topic=TOPIC, partitions=(asked,))
+        topic = offset_for_leader_epoch.OffsetForLeaderTopic(topic=TOPIC, partitions=(query,))
         request = offset_for_leader_epoch.OffsetForLeaderEpochRequest(topics=(topic,))
         h[1].manager.offset_for_leader_epoch(request, 500, h.now)
         h[1].collect()
-        line = h[1].replies[500].topics[0].partitions[0]  # type: ignore[attr-defined]
-        return line.leader_epoch, line.end_offset
+        entry = h[1].replies[500].topics[0].partitions[0]  # type: ignore[attr-defined]
+        return entry.leader_epoch, entry.end_offset
 
-    assert [ask(epoch) for epoch in (0, 2, 4, 5)] == [(0, 2), (0, 2), (4, 3), (-1, -1)]
+    assert [end_of_epoch(epoch) for epoch in (0, 2, 4, 5)] == [(0, 2), (0, 2), (4, 3), (-1, -1)]
 
 
-def test_replica_log_info_tells_the_last_written_epoch_and_the_end() -> None:
-    """E6: an epoch in which nothing was written does not make a log look newer."""
+def test_replica_log_info_has_the_last_written_epoch_and_the_log_end() -> None:
+    """E6: an epoch in which nothing was written does not make a log newer."""
     h = alone()
     h.write(1, 2)
     h.apply(partition(1, 4, version=1, replicas=(1,), isr=(1,)))
-    asked = get_replica_log_info.TopicPartitions(topic_id=TOPIC_ID, partitions=(0, 2))
-    request = get_replica_log_info.GetReplicaLogInfoRequest(topic_partitions=(asked,))
+    query = get_replica_log_info.TopicPartitions(topic_id=TOPIC_ID, partitions=(0, 2))
+    request = get_replica_log_info.GetReplicaLogInfoRequest(topic_partitions=(query,))
     h[1].manager.get_replica_log_info(request, 500, h.now)
     h[1].collect()
     answer = h[1].replies[500]

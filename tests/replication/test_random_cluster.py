@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
-from replication_harness import TOPIC_ID, Broker, Shared, alter_answer, partition, records
+from replication_harness import TOPIC_ID, Broker, Shared, alter_response, partition, records
 
 from insync.metadata.partition import Partition
 from insync.replication.config import ReplicationConfig
@@ -27,10 +27,10 @@ MIN_ISR = 2
 
 
 class Call(NamedTuple):
-    """A request on its way; its answer is for one uptime of its sender only."""
+    """A request in flight; its response is for one incarnation of its sender only."""
 
     origin: int
-    uptime: int
+    incarnation: int
     send: Send
 
 
@@ -46,7 +46,7 @@ class World:
         self.requests: list[Call] = []
         self.waiting: dict[tuple[int, int], Call] = {}
         self.answers: list[tuple[Call, Any]] = []
-        self.uptime = dict.fromkeys(BROKERS, 0)
+        self.incarnation = dict.fromkeys(BROKERS, 0)
         self.committed: list[tuple[int, bytes]] = []
         self.sent: dict[tuple[int, int], bytes] = {}
         self.acknowledged = 0
@@ -61,7 +61,7 @@ class World:
         for broker in self.brokers.values():
             for effect in broker.out.drain():
                 if isinstance(effect, Send):
-                    self.requests.append(Call(broker.id, self.uptime[broker.id], effect))
+                    self.requests.append(Call(broker.id, self.incarnation[broker.id], effect))
                 elif isinstance(effect, Note):
                     self.notes[effect.kind] = self.notes.get(effect.kind, 0) + 1
                 elif isinstance(effect, Reply):
@@ -73,10 +73,10 @@ class World:
             self.answers.append((call, reply.response))
         value = self.sent.pop((broker.id, reply.token), None)
         if value is not None and reply.response is not None:
-            line = reply.response.responses[0].partition_responses[0]
-            if line.error_code is ErrorCode.none:
+            entry = reply.response.responses[0].partition_responses[0]
+            if entry.error_code is ErrorCode.none:
                 self.acknowledged += 1
-                assert value in self.committed[line.base_offset][1], "acknowledged, so committed where it says"
+                assert value in self.committed[entry.base_offset][1], "acknowledged, so committed where it says"
 
     # --- steps ---
 
@@ -106,20 +106,20 @@ class World:
             self.respond(*self.answers.pop(self.rng.randrange(len(self.answers))))
 
     def lose(self) -> None:
-        """A request before it arrives, or an answer on its way back."""
+        """A request before it arrives, or a response on its way back."""
         if self.requests and self.rng.random() < 0.5:
             self.respond(self.requests.pop(self.rng.randrange(len(self.requests))), None)
         elif self.answers:
             self.respond(self.answers.pop(self.rng.randrange(len(self.answers)))[0], None)
 
     def respond(self, call: Call, response: Any) -> None:
-        if self.uptime[call.origin] == call.uptime:
+        if self.incarnation[call.origin] == call.incarnation:
             call.send.on_response(response, self.now)
 
     def produce(self) -> None:
         broker = self.brokers[self.rng.choice(BROKERS)]
         token = broker.next_token()
-        value = b"%d/%d/%d" % (broker.id, self.uptime[broker.id], token)
+        value = b"%d/%d/%d" % (broker.id, self.incarnation[broker.id], token)
         data = produce.PartitionProduceData(index=0, records=bytes(records(1, value)))
         topic = produce.TopicProduceData(topic_id=TOPIC_ID, partition_data=(data,))
         self.sent[broker.id, token] = value
@@ -139,18 +139,18 @@ class World:
         self.catch_up(self.rng.choice(BROKERS))
 
     def catch_up(self, broker_id: int) -> None:
-        """Q7: a broker takes all that has happened since it last looked, merged."""
+        """Q7: a broker applies everything that happened since it last did, merged."""
         broker = self.brokers[broker_id]
         broker.shared.epochs = dict(self.epochs)
         broker.shared.fenced = list(self.fenced)
         broker.manager.apply([self.partition], [], self.now)
 
     def restart(self) -> None:
-        """A crash that keeps the page cache, and a new uptime."""
+        """A crash that keeps the page cache, and a new incarnation."""
         broker_id = self.rng.choice(BROKERS)
         self.fence(broker_id)
         broker = self.brokers[broker_id]
-        self.uptime[broker_id] += 1
+        self.incarnation[broker_id] += 1
         self.epochs[broker_id] = max(self.epochs.values()) + 1
         self.requests = [call for call in self.requests if call.origin != broker_id]
         self.sent = {key: value for key, value in self.sent.items() if key[0] != broker_id}
@@ -193,23 +193,23 @@ class World:
                 self.lead(broker, self.partition.isr)
 
     def alter(self, request: Any) -> Any:
-        line = request.topics[0].partitions[0]
-        error = self.judge(request, line)
+        entry = request.topics[0].partitions[0]
+        error = self.find_error(request, entry)
         if error is ErrorCode.none:
-            isr = tuple(member.broker_id for member in line.new_isr_with_epochs)
+            isr = tuple(member.broker_id for member in entry.new_isr_with_epochs)
             epoch = self.partition.partition_epoch + 1
             self.partition = replace(self.partition, isr=isr, partition_epoch=epoch)
-        return alter_answer(self.partition, error)
+        return alter_response(self.partition, error)
 
-    def judge(self, request: Any, line: Any) -> ErrorCode:
+    def find_error(self, request: Any, entry: Any) -> ErrorCode:
         current: Partition = self.partition
         if request.broker_epoch != self.epochs[request.broker_id]:
             return ErrorCode.not_controller
-        if line.leader_epoch < current.leader_epoch:
+        if entry.leader_epoch < current.leader_epoch:
             return ErrorCode.fenced_leader_epoch
-        if line.partition_epoch < current.partition_epoch:
+        if entry.partition_epoch < current.partition_epoch:
             return ErrorCode.invalid_update_version
-        for member in line.new_isr_with_epochs:
+        for member in entry.new_isr_with_epochs:
             stale = member.broker_epoch not in (-1, self.epochs[member.broker_id])
             if stale or member.broker_id in self.fenced:
                 return ErrorCode.ineligible_replica
@@ -246,7 +246,7 @@ class World:
         return held
 
     def calm(self) -> None:
-        """Faults stop: everything is delivered in order, and everyone catches up."""
+        """Faults stop: everything is delivered in order, and every broker catches up."""
         while self.fenced:
             self.unfence()
         for _ in range(60):
@@ -280,7 +280,7 @@ def test_what_is_committed_stays_on_every_member_of_the_isr(seed: int) -> None:
 
 
 def test_the_random_runs_reach_the_interesting_paths() -> None:
-    """D3, I3, F6: truncation, refusal, overtaking and late answers all happen, and something is acknowledged."""
+    """D3, I3, F6: truncations, refusals, overtaken proposals and late responses happen, and writes are acknowledged."""
     seen: dict[str, int] = {}
     acknowledged = 0
     for seed in range(1000, 1010):

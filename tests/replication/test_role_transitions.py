@@ -12,8 +12,8 @@ from insync.replication.replica import IDLE
 from insync.wire.errors import ErrorCode
 
 
-def test_a_new_leader_starts_its_epoch_at_its_leo_with_a_clean_slate() -> None:
-    """T1: leaves the fetcher, LESO = LEO, epoch recorded, all follower state unknown."""
+def test_a_new_leader_starts_its_epoch_at_its_leo_without_follower_state() -> None:
+    """T1: it leaves the fetcher, LESO = LEO, the epoch is recorded, all follower state is unknown."""
     h = Harness()
     h.apply(partition())
     h.write(1, 2)
@@ -40,7 +40,7 @@ def test_the_sole_member_of_the_isr_commits_its_log_when_it_becomes_leader() -> 
     assert h[2].replica().log.hwm == 2
 
 
-def test_a_leader_in_the_same_epoch_adopts_isr_and_replicas_and_rechecks_the_hwm() -> None:
+def test_a_leader_in_the_same_epoch_applies_isr_and_replicas_and_rechecks_the_hwm() -> None:
     """T2: a shrink by the controller lets the HWM move; known followers keep their state, new ones start unknown."""
     h = Harness((1, 2, 3, 4))
     h.apply(partition(), 1)
@@ -55,7 +55,7 @@ def test_a_leader_in_the_same_epoch_adopts_isr_and_replicas_and_rechecks_the_hwm
 
 
 def test_a_leader_in_a_new_epoch_forgets_its_followers_and_starts_a_new_leso() -> None:
-    """T3: it may have been deposed in between; waiting produces go on waiting."""
+    """T3: it may have been deposed in between; waiting produces keep waiting."""
     h = Harness()
     h.apply(partition(), 1)
     token = h.produce(1, records(2))
@@ -70,7 +70,7 @@ def test_a_leader_in_a_new_epoch_forgets_its_followers_and_starts_a_new_leso() -
     assert h.produced(1, token) == [(ErrorCode.none, 0)]
 
 
-def test_a_re_elected_leader_does_not_commit_by_what_a_member_told_in_an_earlier_epoch() -> None:
+def test_a_re_elected_leader_does_not_commit_by_a_members_leo_of_an_earlier_epoch() -> None:
     """T3, H1: while another led, the member may have truncated what this leader believes it holds."""
     h = Harness()
     h.apply(partition())
@@ -86,7 +86,7 @@ def test_a_re_elected_leader_does_not_commit_by_what_a_member_told_in_an_earlier
 
 
 def test_a_deposed_leader_fails_its_waiting_produces_and_follows() -> None:
-    """T4: and a parked fetch is told at once."""
+    """T4: a parked fetch is answered at once."""
     h = Harness()
     h.apply(partition(), 1)
     token = h.produce(1, records(1))
@@ -94,17 +94,22 @@ def test_a_deposed_leader_fails_its_waiting_produces_and_follows() -> None:
     assert h.fetched(1, fetch) is None
     h.apply(partition(2, 1, version=1), 1)
     assert h.produced(1, token) == [(ErrorCode.not_leader_or_follower, -1)]
-    line = h.fetched(1, fetch).responses[0].partitions[0]  # type: ignore[union-attr]
-    assert line.error_code is ErrorCode.not_leader_or_follower
-    assert (line.current_leader.leader_id, line.current_leader.leader_epoch) == (2, 1)
+    entry = h.fetched(1, fetch).responses[0].partitions[0]  # type: ignore[union-attr]
+    assert entry.error_code is ErrorCode.not_leader_or_follower
+    assert (entry.current_leader.leader_id, entry.current_leader.leader_epoch) == (2, 1)
     (send,) = [send for send in h[1].sends if send.channel == "fetch"]
-    asked = send.request.topics[0].partitions[0]
-    assert (send.peer, asked.current_leader_epoch, asked.fetch_offset, asked.last_fetched_epoch) == (2, 1, 1, 0)
+    position = send.request.topics[0].partitions[0]
+    assert (send.peer, position.current_leader_epoch, position.fetch_offset, position.last_fetched_epoch) == (
+        2,
+        1,
+        1,
+        0,
+    )
     assert isinstance(h[1].replica().role, Follower)
 
 
 def test_a_follower_in_the_same_epoch_does_nothing() -> None:
-    """T5: ISR changes are not its business."""
+    """T5: an ISR change does not concern it."""
     h = Harness()
     h.apply(partition())
     h.collect_all()
@@ -116,7 +121,7 @@ def test_a_follower_in_the_same_epoch_does_nothing() -> None:
     assert h[2].replica().partition.partition_epoch == 1
 
 
-def test_a_follower_in_a_new_epoch_of_the_same_leader_asks_in_that_epoch() -> None:
+def test_a_follower_in_a_new_epoch_of_the_same_leader_fetches_in_that_epoch() -> None:
     """T6, F6."""
     h = Harness()
     h.apply(partition())
@@ -129,7 +134,7 @@ def test_a_follower_in_a_new_epoch_of_the_same_leader_asks_in_that_epoch() -> No
 
 
 def test_a_follower_moves_to_the_fetcher_of_a_new_leader() -> None:
-    """T6, F6: and replicates from it."""
+    """T6, F6: it replicates from the new leader."""
     h = Harness()
     h.apply(partition())
     h.write(1)
@@ -142,7 +147,7 @@ def test_a_follower_moves_to_the_fetcher_of_a_new_leader() -> None:
 
 
 def test_without_a_leader_a_replica_is_idle_and_keeps_its_log() -> None:
-    """T4: there is nobody to follow, until there is."""
+    """T4: there is no leader to follow."""
     h = Harness()
     h.apply(partition())
     h.write(1)
@@ -158,7 +163,7 @@ def test_without_a_leader_a_replica_is_idle_and_keeps_its_log() -> None:
 
 
 def test_a_replica_taken_out_of_the_replica_set_is_deleted_and_comes_back_empty() -> None:
-    """T7: the directory is gone; added again it starts from nothing."""
+    """T7: the directory is deleted; a replica that is added again starts empty."""
     h = Harness()
     h.apply(partition())
     h.write(1, 2)
@@ -171,7 +176,7 @@ def test_a_replica_taken_out_of_the_replica_set_is_deleted_and_comes_back_empty(
     assert h[3].replica().log.leo == 0
 
 
-def test_a_deleted_topic_is_deleted_and_whoever_waits_there_is_told() -> None:
+def test_a_deleted_topic_fails_its_waiting_requests() -> None:
     """T7."""
     h = Harness()
     h.apply(partition(), 1)
@@ -181,8 +186,8 @@ def test_a_deleted_topic_is_deleted_and_whoever_waits_there_is_told() -> None:
     h[1].manager.apply([], [(TOPIC_ID, 0)], h.now)
     h[1].collect()
     assert h.produced(1, token) == [(ErrorCode.not_leader_or_follower, -1)]
-    line = h.fetched(1, fetch).responses[0].partitions[0]  # type: ignore[union-attr]
-    assert line.error_code is ErrorCode.unknown_topic_id
+    entry = h.fetched(1, fetch).responses[0].partitions[0]  # type: ignore[union-attr]
+    assert entry.error_code is ErrorCode.unknown_topic_id
     assert h[1].manager.replicas == {}
     assert not h[1].disk.exists(f"data/{TOPIC}-0")
 
@@ -198,8 +203,8 @@ def test_a_recreated_topic_does_not_inherit_the_old_ones_log() -> None:
     assert h[1].manager.replicas[other, 0].log.leo == 0
 
 
-def test_after_a_restart_logs_stay_with_their_partitions_and_strays_go() -> None:
-    """T7: what was taken from this broker while it was away is deleted with the first metadata, and only then."""
+def test_after_a_restart_logs_stay_with_their_partitions_and_strays_are_set_aside() -> None:
+    """T7: replicas that moved away while this broker was down are handled with the first metadata, and only then."""
     h = Harness((1,))
     h.apply(partition(replicas=(1,), isr=(1,)))
     h[1].manager.apply([partition(replicas=(1,), isr=(1,), index=1)], [], 0)
@@ -223,7 +228,7 @@ def test_a_stale_directory_of_an_earlier_topic_is_not_opened_after_a_restart() -
 
 
 def test_metadata_that_is_not_newer_is_ignored() -> None:
-    """M3: an old registration, replayed or overtaken, must not bring back an old leader."""
+    """M3: old metadata, replayed or overtaken, must not restore an old leader."""
     h = Harness()
     h.apply(partition(1, 5, version=7), 1)
     h.apply(partition(2, 4, version=6), 1)
@@ -231,7 +236,7 @@ def test_metadata_that_is_not_newer_is_ignored() -> None:
     assert h.leader().epoch == 5
 
 
-def test_several_changes_merged_into_one_are_acted_on_as_one() -> None:
+def test_several_merged_changes_are_applied_as_one() -> None:
     """Q7: deposed and elected again between two reads: the replica sees only a new epoch of its own."""
     h = Harness()
     h.apply(partition(), 1)

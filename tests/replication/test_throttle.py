@@ -28,7 +28,7 @@ EVERY = ThrottledPartitions(every=True)
 
 
 def copying(*, batches: int = 400, sides: str = "", rate: int = RATE, partitions: int = 1) -> Harness:
-    """Leader 1 is full, 2 is new and outside the ISR; `sides` are the throttled ones: "leader", "follower", both."""
+    """Leader 1 has all records, 2 is new and outside the ISR. `sides` are throttled: "leader", "follower" or both."""
     h = Harness((1, 2), replica_fetch_max_bytes=2 * SIZE)
     throttled(h, sides, rate)
     for index in range(partitions):
@@ -61,7 +61,7 @@ def notes(broker: Broker) -> list[tuple[object, ...]]:
 
 
 @given(st.integers(1, 5_000), st.lists(st.tuples(st.integers(0, 3_000), st.integers(1, 20_000)), max_size=60))
-def test_a_quota_lets_no_more_through_than_the_rate_a_burst_and_the_last_one(
+def test_a_quota_allows_no_more_than_the_rate_a_burst_and_the_last_copy(
     rate: int, tries: list[tuple[int, int]]
 ) -> None:
     """R6: whatever the sizes and the pauses."""
@@ -75,8 +75,8 @@ def test_a_quota_lets_no_more_through_than_the_rate_a_burst_and_the_last_one(
 
 
 @given(st.integers(1, 5_000), st.integers(1, 20_000))
-def test_a_quota_knows_when_it_is_free_again(rate: int, size: int) -> None:
-    """R6: or when to look again, if that is too far away."""
+def test_a_quota_knows_when_to_retry(rate: int, size: int) -> None:
+    """R6: when it is free again, or earlier if that is too far away."""
     quota = Quota()
     quota.count(rate + size, rate, 0)
     at = quota.retry_at(rate, 0)
@@ -86,7 +86,7 @@ def test_a_quota_knows_when_it_is_free_again(rate: int, size: int) -> None:
 
 
 def test_idle_time_earns_no_more_than_a_burst() -> None:
-    """R6: a quota that lay idle for an hour lets through what a fresh one does."""
+    """R6: a quota that was idle for an hour allows as much as a new one."""
     quota = Quota()
     quota.count(1, 100, 0)
     now = 3_600_000
@@ -107,9 +107,9 @@ def test_a_rate_of_zero_is_always_exceeded() -> None:
     [((), ()), (("0:1", "2:1", "1:2"), (0, 2)), (("0:2",), ()), (("*",), (0, 1, 2)), (("1:11",), ())],
 )
 def test_a_list_names_the_brokers_that_throttle(items: tuple[str, ...], expected: tuple[int, ...]) -> None:
-    """R6: as broker 1 reads it, be it the leaders' list or the followers'."""
-    found = parse_throttled_replicas(items, 1)
-    assert tuple(index for index in range(3) if index in found) == expected
+    """R6: as broker 1 reads it, in the leaders' list and in the followers'."""
+    throttled_partitions = parse_throttled_replicas(items, 1)
+    assert tuple(index for index in range(3) if index in throttled_partitions) == expected
 
 
 # --- the rate ---
@@ -117,7 +117,7 @@ def test_a_list_names_the_brokers_that_throttle(items: tuple[str, ...], expected
 
 @pytest.mark.parametrize("sides", ["leader", "follower", "leader and follower"])
 def test_a_minute_of_copying_keeps_to_the_rate(sides: str) -> None:
-    """R6: at any time at most the rate, a burst and an answer; over the minute no less than the rate."""
+    """R6: at any time at most the rate, a burst and one response; over the minute no less than the rate."""
     h = copying(sides=sides)
     h.run()
     while h.now < MINUTE:
@@ -131,14 +131,14 @@ def test_many_partitions_share_one_rate_and_all_of_them_advance(side: str) -> No
     """R6: the rate is the broker's."""
     h = copying(sides=side, partitions=4, batches=100)
     h.advance(MINUTE)
-    each = [copied(h, index) for index in range(4)]
-    assert RATE * MINUTE / 1000 * 0.95 <= sum(each) <= RATE * (MINUTE + BURST_MS) / 1000 + 8 * SIZE
-    assert min(each) >= max(each) / 2
+    sizes = [copied(h, index) for index in range(4)]
+    assert RATE * MINUTE / 1000 * 0.95 <= sum(sizes) <= RATE * (MINUTE + BURST_MS) / 1000 + 8 * SIZE
+    assert min(sizes) >= max(sizes) / 2
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
-def test_a_throttled_replica_comes_into_the_isr_in_the_end(side: str) -> None:
-    """R6, L7: a throttled reassignment takes longer, and completes."""
+def test_a_throttled_replica_eventually_joins_the_isr(side: str) -> None:
+    """R6, L7: a throttled reassignment takes longer, but completes."""
     h = copying(sides=side, batches=100)
     h.advance(20_000)
     assert h.proposals(1) == []
@@ -149,8 +149,8 @@ def test_a_throttled_replica_comes_into_the_isr_in_the_end(side: str) -> None:
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
-def test_a_changed_rate_holds_from_the_next_look_on(side: str) -> None:
-    """R6: zero stops the copying, and whoever is held back notices when it is raised."""
+def test_a_changed_rate_applies_from_the_next_check(side: str) -> None:
+    """R6: zero stops the copying, and a replica that is held back goes on when the rate is raised."""
     h = copying(sides=side, batches=100, rate=0)
     h.advance(MINUTE)
     assert copied(h) == 0
@@ -160,7 +160,7 @@ def test_a_changed_rate_holds_from_the_next_look_on(side: str) -> None:
 
 
 @pytest.mark.parametrize(("side", "broker"), [("leader", 1), ("follower", 2)])
-def test_the_beginning_is_noted_once(side: str, broker: int) -> None:
+def test_the_start_of_throttling_is_noted_once(side: str, broker: int) -> None:
     """R6"""
     h = copying(sides=side)
     h.advance(MINUTE)
@@ -169,8 +169,8 @@ def test_the_beginning_is_noted_once(side: str, broker: int) -> None:
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
-def test_holding_back_is_no_busy_loop(side: str) -> None:
-    """R6: a held-back replica asks about as often as an idle one, and the clock goes on."""
+def test_a_held_back_replica_does_not_busy_loop(side: str) -> None:
+    """R6: it fetches about as often as an idle one."""
     h = copying(sides=side, rate=0)
     h.run()
     rounds = 0
@@ -187,7 +187,7 @@ def test_holding_back_is_no_busy_loop(side: str) -> None:
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
 def test_members_of_the_isr_are_never_held_back(side: str) -> None:
-    """R6: it would throw them out of it; not even while another replica of their partition is outside."""
+    """R6: that would push them out of the ISR. This holds while another replica of the partition is outside, too."""
     h = Harness((1, 2))
     throttled(h, side, 0)
     h.apply(partition(replicas=(1, 2, 3), isr=(1, 2)))
@@ -211,7 +211,7 @@ def test_a_replica_proposed_for_the_isr_is_not_held_back() -> None:
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
-def test_what_members_fetch_does_not_count(side: str) -> None:
+def test_fetches_of_isr_members_do_not_count(side: str) -> None:
     """R6: the rate is for copies, so that live traffic cannot starve them."""
     h = copying(batches=4, sides=side)
     h.apply(partition(replicas=(1, 2, 3), isr=(1, 2), index=1))
@@ -226,7 +226,7 @@ def test_what_members_fetch_does_not_count(side: str) -> None:
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
 def test_partitions_that_are_not_listed_are_copied_at_full_speed(side: str) -> None:
-    """R6: and are not held up by the ones that are, with which they share requests."""
+    """R6: throttled partitions in the same requests do not delay them."""
     h = copying(partitions=2, batches=100)
     throttled(h, side, 0, ThrottledPartitions(indexes=(0,)))
     h.shared.fenced = [2]  # so that it stays outside the ISR
@@ -265,12 +265,12 @@ def test_without_both_a_rate_and_a_list_nothing_is_held_back(half: ThrottleRates
 # --- what the other side sees ---
 
 
-def test_a_held_back_answer_is_a_valid_one_without_records() -> None:
-    """R6, F4: the follower hears the high watermark, and the leader has heard from the follower."""
+def test_a_held_back_partition_gets_a_valid_response_without_records() -> None:
+    """R6, F4: the follower gets the high watermark, and the leader records the fetch."""
     h = copying(sides="leader", batches=10, rate=0)
     h.now = 700
-    line = h.follower_fetch(1, 2, 0)
-    assert (line.error_code.name, line.records, line.high_watermark) == ("none", b"", 10)
+    entry = h.follower_fetch(1, 2, 0)
+    assert (entry.error_code.name, entry.records, entry.high_watermark) == ("none", b"", 10)
     leader = h.leader()
     assert leader is not None
     assert (leader.followers[2].leo, leader.followers[2].last_fetch_ms) == (0, 700)
@@ -282,17 +282,17 @@ def requests(h: Harness) -> Iterator[fetch.FetchRequest]:
 
 
 def test_a_held_back_partition_leaves_the_session_and_comes_back() -> None:
-    """R6, F1: the others stay in it."""
+    """R6, F1: the other partitions stay in it."""
     h = copying(partitions=2, batches=10)
     throttled(h, "follower", 2 * SIZE, ThrottledPartitions(indexes=(0,)))
-    asked, forgotten = [], []
+    requested, forgotten = [], []
     for _ in range(20):
         for request in requests(h):
-            asked += [p.partition for t in request.topics for p in t.partitions if t.topic_id == TOPIC_ID]
+            requested += [p.partition for t in request.topics for p in t.partitions if t.topic_id == TOPIC_ID]
             forgotten += [index for t in request.forgotten_topics_data for index in t.partitions]
         h.run(1)
     assert forgotten == [0]
-    assert asked.count(0) == 1
+    assert requested.count(0) == 1
     assert copied(h, 1) == 10 * SIZE
     h.advance(10_000)
     assert copied(h, 0) == 10 * SIZE
