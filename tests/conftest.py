@@ -30,6 +30,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite-golden", action="store_true", help="write golden outputs instead of comparing them")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m unit...`, files of other kinds are not even imported: that would take longer than many unit tests."""
+    expression: str = config.getoption("markexpr", "")
+    is_test_file = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
+    if expression.startswith("unit") and is_test_file and kind_of_test(collection_path) != "unit":
+        return True
+    return None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         item.add_marker(kind_of_test(item.path, getattr(item, "fixturenames", ())))

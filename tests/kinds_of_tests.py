@@ -1,7 +1,7 @@
 """What a test needs: nothing but this process (`unit`), other processes (`cluster`), or a Java runtime (`spark`).
 
-The kind follows from the directory, the fixtures, and what the file and its helpers import. SLOW are the files of unit
-tests that `make unit` leaves out, so that it ends within a minute.
+The kind follows from the directory, the fixtures, and what the file and its helpers import. `make unit` runs the unit
+tests, except those with the mark `slow`, within a minute.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ from insync.cli.main import app
 from insync.sim.checks.probes import PROBES
 from insync.sim.scenario import library
 
+pytestmark = pytest.mark.slow
+
 run = CliRunner().invoke
 
 

@@ -133,6 +133,7 @@ def check_safe(directory: Path) -> None:
         assert log_file(directory, voter).read_bytes() == entries(*COMMITTED)
 
 
+@pytest.mark.slow
 def test_a_change_may_be_interrupted_anywhere(cluster: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """B9: nodes with old and new voters cannot both run, and the same command completes the change."""
     count = 0

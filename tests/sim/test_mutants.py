@@ -7,6 +7,8 @@ from insync.sim.mutants.hunt import find_catching_seed
 from insync.sim.plans.swarm import draw_plan
 from insync.sim.run import run_plan
 
+pytestmark = pytest.mark.slow
+
 QUICK = {
     "truncate-to-hwm": ("S3", "S1", "S9"),
     "exact-epoch-only": ("S2", "S3", "F5"),

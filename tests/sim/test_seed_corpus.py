@@ -6,6 +6,8 @@ from seed_corpus import CORPUS
 from insync.sim.plans.swarm import draw_plan
 from insync.sim.run import run_plan
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("seed", CORPUS)
 def test_a_seed_that_once_failed_holds_every_property(seed: int) -> None:

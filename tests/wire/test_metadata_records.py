@@ -54,6 +54,7 @@ def values_of(field: Any) -> st.SearchStrategy[Any]:
     return st.none() | value if declared.endswith("| None") else value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", ALL_TYPES, ids=lambda cls: cls.__name__)
 @given(data=st.data())
 def test_every_record_survives_its_frame(cls: Any, data: st.DataObject) -> None:
@@ -61,6 +62,7 @@ def test_every_record_survives_its_frame(cls: Any, data: st.DataObject) -> None:
     assert metadata_records.decode(metadata_records.encode(record)) == record
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cls", "version"),
     [(cls, v) for cls in ALL_TYPES for v in range(cls.__version__)],

@@ -26,6 +26,7 @@ EVERY = [(key, version) for key, versions in sorted(VERSIONS.items()) for versio
 FEW = settings(max_examples=4, suppress_health_check=list(HealthCheck))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "version"), EVERY)
 @FEW
 @given(data=st.data())
@@ -38,6 +39,7 @@ def test_any_request_of_any_version_reaches_the_node_in_its_own(key: int, versio
     assert (context.header.api_version, context.header.client_id) == (version, "client")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "version"), EVERY)
 @FEW
 @given(data=st.data())
