@@ -1,7 +1,7 @@
-"""What the benchmarks share: real nodes without sockets, tables, and what is taken for a typical time.
+"""Shared by the benchmarks: nodes without sockets, tables, and the typical time of an operation.
 
-A `Rig` carries effects between a few nodes at once and in order, and counts the time that each spends in `Node.step`.
-Times of short operations are first deciles: on a shared machine a mean tells more about the neighbours.
+A `Rig` delivers effects between a few nodes immediately and in order, and measures the time that each node spends in
+`Node.step`. Times of short operations are first deciles: on a shared machine the mean says more about the neighbours.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HOUR_MS = 3_600_000
 
 
 class Rig:
-    """Node 1 is broker and controller, the quorum of one; the others are brokers."""
+    """Node 1 is broker and controller, the only voter; the others are brokers."""
 
     def __init__(self, disks: Sequence[Disk]) -> None:
         self.now = 0
@@ -36,7 +36,9 @@ class Rig:
         self.answers: dict[int, Message] = {}
         self.nodes: dict[int, Node] = {}
         self._disks = {number + 1: disk for number, disk in enumerate(disks)}
+        self.paused: set[int] = set()
         self._queue: deque[tuple[int, Event]] = deque()
+        self._held: list[tuple[int, Event]] = []
         self._asked: dict[tuple[int, int], tuple[int, Send]] = {}
         self._tokens = 0
         for node_id, disk in self._disks.items():
@@ -44,7 +46,7 @@ class Rig:
             self.carry(node_id, node.start(0))
 
     def ask(self, node_id: int, request: Message) -> int:
-        """Returns a token by which the answer is found, once there is one."""
+        """Returns the token under which the response will be in `answers`."""
         token = self.new_token()
         self._queue.append((node_id, Request(token, request)))
         return token
@@ -53,23 +55,35 @@ class Rig:
         self._tokens += 1
         return self._tokens
 
-    def settle(self) -> None:
-        """Deliver until nothing is on its way."""
-        queue, spent = self._queue, self.spent
+    def deliver_all(self) -> None:
+        """Deliver until nothing is under way. Events of paused nodes are held until `resume`."""
+        queue = self._queue
         while queue:
             node_id, event = queue.popleft()
-            node = self.nodes[node_id]
-            began = time.perf_counter()
-            effects = node.step(event, self.now)
-            spent[node_id] += time.perf_counter() - began
-            self.carry(node_id, effects)
+            if node_id in self.paused:
+                self._held.append((node_id, event))
+            else:
+                self.carry(node_id, self.step(node_id, event))
+
+    def step(self, node_id: int, event: Event) -> list[Effect]:
+        started = time.perf_counter()
+        effects = self.nodes[node_id].step(event, self.now)
+        self.spent[node_id] += time.perf_counter() - started
+        return effects
+
+    def resume(self, node_id: int) -> None:
+        self.paused.discard(node_id)
+        self._queue.extend(held for held in self._held if held[0] == node_id)
+        self._held = [held for held in self._held if held[0] != node_id]
 
     def advance(self, by_ms: int) -> None:
         """Let time pass, with every deadline on the way."""
         end = self.now + by_ms
         while True:
-            self.settle()
-            due, node_id = min((_deadline(node, end), node_id) for node_id, node in self.nodes.items())
+            self.deliver_all()
+            due, node_id = min(
+                (_deadline(node, end), node_id) for node_id, node in self.nodes.items() if node_id not in self.paused
+            )
             if due >= end:
                 break
             self.now = max(due, self.now)
@@ -77,7 +91,7 @@ class Rig:
         self.now = end
 
     def create_topic(self, name: str, replicas: tuple[int, ...]) -> Any:
-        """One partition, led by the first replica; returns it as the controller's node has it."""
+        """One partition, led by the first replica; returns it from the controller's image."""
         assignment = create_topics.CreatableReplicaAssignment(partition_index=0, broker_ids=replicas)
         topic = create_topics.CreatableTopic(
             name=name, num_partitions=-1, replication_factor=-1, assignments=(assignment,), configs=()
@@ -133,7 +147,7 @@ def produce_request(topic_id: Any, acks: int, size: int = 16_384) -> produce.Pro
 
 
 def typical_us(seconds: Sequence[float]) -> float:
-    """The first decile: what the code costs when nobody else is on the core."""
+    """The first decile: the cost of the code while nothing else uses the core."""
     return statistics.quantiles(seconds, n=10)[0] * 1e6 if len(seconds) > 1 else sum(seconds) * 1e6
 
 

@@ -289,7 +289,7 @@ def _measure(stage: Stage, request: Any) -> tuple[float, int, float, float, floa
     tokens = []
     for part in requests:
         tokens.append(rig.ask(1, part))
-        rig.settle()
+        rig.deliver_all()
     for _ in range(100):
         if all(token in rig.answers for token in tokens):
             break
@@ -344,7 +344,7 @@ def _stage(root: str, entries: int) -> Stage:
         line = offset_commit.OffsetCommitRequestTopic(name=MANY, partitions=(committed,))
         rig.ask(1, offset_commit.OffsetCommitRequest(group_id=f"group-{number}", member_id="", topics=(line,)))
         if number % PART == 0:
-            rig.settle()
+            rig.deliver_all()
     rig.advance(1_000)
     return Stage(rig, entries)
 

@@ -68,7 +68,7 @@ def measure(disks: list[Disk], acks: int, window: int, requests: int) -> Cost:
     for _ in range(requests // window):
         rig.spent.clear()
         took.extend(_produce(rig, request) for _ in range(window))
-        rig.settle()
+        rig.deliver_all()
         leader.append(rig.spent[1] / window)
         follower.append(rig.spent[2] / window)
     answered = sum(1 for answer in rig.answers.values() if type(answer).__name__ == "ProduceResponse")
@@ -78,7 +78,7 @@ def measure(disks: list[Disk], acks: int, window: int, requests: int) -> Cost:
 
 
 def _produce(rig: Rig, request: object) -> float:
-    """The leader's step alone; its effects are carried out later, by `settle`."""
+    """The leader's step alone; its effects are carried out later, by `deliver_all`."""
     node = rig.nodes[1]
     token = rig.new_token()
     began = time.perf_counter()
