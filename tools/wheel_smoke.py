@@ -26,7 +26,7 @@ import insync
 assert insync.__file__.startswith(sys.prefix), insync.__file__
 from insync.client import topics
 from insync.client.sync_client import SyncClient
-from insync.cluster.cluster import Cluster
+from insync import Cluster
 with Cluster(brokers=3, topics=["orders"]) as cluster:
     leader = cluster.leader_of("orders")
     cluster.kill(leader)
