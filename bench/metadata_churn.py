@@ -1,10 +1,10 @@
-"""Topics that come and go: does the metadata log stay small, and does a node start quickly afterwards?
+"""Topics that are created and deleted: does the metadata log stay small, and does a node start quickly afterwards?
 
 python bench/metadata_churn.py [--topics N] [--batch N] [--profile NAME] [--snapshot-records N]
 
-Three nodes, three replicas. Topics are created and deleted in batches until `--topics` have come and gone. A line per
-tenth of the way: bytes of the metadata log and number of snapshots on the node that has most of them, resident memory
-and descriptors of the largest node. At the end every node is killed and started again.
+Three nodes, three replicas. Topics are created and deleted in batches, `--topics` in all. After each tenth a line is
+printed: bytes of the metadata log and number of snapshots on the node that has most of them, resident memory and
+descriptors of the largest node. At the end every node is stopped and started again.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ def main() -> None:
     parser.add_argument("--topics", type=int, default=20_000)
     parser.add_argument("--batch", type=int, default=200)
     parser.add_argument("--profile", default="fast")
-    parser.add_argument("--snapshot-records", type=int, help="records between snapshots (default: a node's own)")
-    wanted = parser.parse_args()
-    records = wanted.snapshot_records
-    more = {} if records is None else {"insync.metadata.snapshot.records": str(records)}
+    parser.add_argument("--snapshot-records", type=int, help="records between snapshots (default: that of a node)")
+    options = parser.parse_args()
+    records = options.snapshot_records
+    node_settings = {} if records is None else {"insync.metadata.snapshot.records": str(records)}
     with tempfile.TemporaryDirectory(prefix="bench-churn-") as directory:
-        cluster = LocalCluster(brokers=BROKERS, directory=directory, profile=wanted.profile, settings=more)
+        cluster = LocalCluster(brokers=BROKERS, directory=directory, profile=options.profile, settings=node_settings)
         side = Side(INSYNC, cluster)
         try:
-            measure(side, wanted)
+            measure(side, options)
         finally:
             for node in cluster.nodes.values():
                 if node.is_running:
@@ -49,12 +49,12 @@ def main() -> None:
             cluster.stop()
 
 
-def measure(side: Side, wanted: argparse.Namespace) -> None:
+def measure(side: Side, options: argparse.Namespace) -> None:
     side.launch()
     side.wait_until_ready()
-    rows = churn(side, wanted.topics, wanted.batch)
+    rows = churn(side, options.topics, options.batch)
     table(
-        f"{wanted.topics:,} topics created and deleted, {wanted.profile} profile",
+        f"{options.topics:,} topics created and deleted, {options.profile} profile",
         ("topics", "seconds", "log KB", "segments", "snapshots", "snapshot KB", "RSS MB", "descriptors"),
         rows,
     )
@@ -86,7 +86,7 @@ def churn(side: Side, topics: int, batch: int) -> list[tuple[object, ...]]:
 
 
 def describe(side: Side) -> tuple[object, ...]:
-    """Of the metadata directories and the processes, the largest figure of any node."""
+    """The largest figure of any node, for its metadata directory and its process."""
     figures = []
     for node in side.cluster.nodes.values():
         files = [

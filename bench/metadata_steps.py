@@ -1,11 +1,11 @@
-"""Big changes of the metadata: how long is the longest step of a node while one is decided, committed and applied?
+"""Large metadata changes: how long is the longest step of a node while one is decided, committed and applied?
 
 python bench/metadata_steps.py [--partitions N,N,...] [--only CHANGE,...] [--profile]
 
-Three voters that are controllers only, one broker that observes, all real nodes without sockets on simulated disks. The
-brokers that hold the partitions are names that register and send heartbeats: replicas take up their roles in steps of
-their own (`node/backlog.py`) and are not measured here. A row per change: steps, the longest step of the controller, of
-another voter and of the observer in milliseconds of CPU time, and which event it was. Aim: no step above 50 ms.
+Three voters that are only controllers and one broker that observes, all real nodes without sockets on simulated disks.
+The brokers that hold the partitions only register and send heartbeats: replicas change their roles in steps of their
+own (`node/pending_assignments.py`), which are not measured here. A row per change: steps, the longest step of the
+controller, of another voter and of the observer in milliseconds of CPU time, and its event. Aim: no step above 50 ms.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ COUNTS = (1_000, 5_000, 10_000)
 LIMIT_MS = 50.0
 
 
-class Collections:
-    """Time that the garbage collector takes. It is not counted here: the nodes share one heap, four times a node's."""
+class GarbageCollectionTime:
+    """The time of the garbage collector, which is not counted: the nodes share one heap, four times that of a node."""
 
     def __init__(self) -> None:
         self.spent = 0.0
@@ -68,11 +68,11 @@ class Collections:
             self.spent += time.thread_time() - self._began
 
 
-GC = Collections()
+GC = GarbageCollectionTime()
 
 
 class Stage:
-    """The nodes, and brokers that exist only by what they ask of the controller."""
+    """The nodes, and brokers that only send requests to the controller."""
 
     def __init__(self, profile: cProfile.Profile | None) -> None:
         self.now = 1_000
@@ -87,7 +87,7 @@ class Stage:
         self.alive: list[int] = []
         self.stopping: list[int] = []
         self._queue: deque[tuple[int, Event]] = deque()
-        self._asked: dict[int, tuple[int, Send]] = {}
+        self._requests: dict[int, tuple[int, Send]] = {}
         self._tokens = 0
         for node_id in self.disks:
             self.start(node_id)
@@ -120,9 +120,9 @@ class Stage:
             node = self.nodes[node_id] = Node(config, self.disks[node_id], random.Random(node_id), self.now)
             return node.start(self.now)
 
-        self._timed(node_id, "start", make)
+        self._run_timed(node_id, "start", make)
 
-    def _timed(self, node_id: int, kind: str, act: Callable[[], list[Effect]]) -> None:
+    def _run_timed(self, node_id: int, kind: str, act: Callable[[], list[Effect]]) -> None:
         if self.profile is not None:
             self.profile.enable()
         collected = GC.spent
@@ -134,9 +134,9 @@ class Stage:
         self.steps += 1
         self.longest[node_id] = max(self.longest.get(node_id, (0.0, "")), (took, kind))
         for effect in effects:
-            self._carry(node_id, effect)
+            self._carry_out(node_id, effect)
 
-    def _carry(self, node_id: int, effect: Effect) -> None:
+    def _carry_out(self, node_id: int, effect: Effect) -> None:
         if isinstance(effect, Send):
             if effect.channel == lifecycle.CHANNEL:
                 return  # the observer never registers, so that no replicas are placed on it
@@ -144,14 +144,14 @@ class Stage:
                 self._queue.append((node_id, Response(effect, None)))
                 return
             self._tokens += 1
-            self._asked[self._tokens] = (node_id, effect)
+            self._requests[self._tokens] = (node_id, effect)
             self._queue.append((effect.peer, Request(self._tokens, effect.request)))
         elif isinstance(effect, Reply):
-            asker = self._asked.pop(effect.token, None)
-            if asker is None:
+            sender = self._requests.pop(effect.token, None)
+            if sender is None:
                 self.answers[effect.token] = effect.response
             else:
-                self._queue.append((asker[0], Response(asker[1], effect.response)))
+                self._queue.append((sender[0], Response(sender[1], effect.response)))
         elif isinstance(effect, Sync):
             effect.job.run()
             self._queue.append((node_id, Synced(effect)))
@@ -163,10 +163,10 @@ class Stage:
             node_id, event = self._queue.popleft()
             if node_id in self.nodes:
                 node = self.nodes[node_id]
-                self._timed(node_id, _kind(event), lambda n=node, e=event: n.step(e, self.now))  # type: ignore[misc]
+                self._run_timed(node_id, _kind(event), lambda n=node, e=event: n.step(e, self.now))  # type: ignore[misc]
 
     def wait(self, condition: Callable[[], bool], limit_ms: int = 60_000) -> None:
-        """Let time pass, heartbeats of the living brokers included, until the condition holds."""
+        """Let time pass, with heartbeats of the live brokers, until the condition holds."""
         end = self.now + limit_ms
         beat = self.now
         while True:
@@ -174,7 +174,7 @@ class Stage:
             if condition():
                 return
             if self.now >= end:
-                raise SystemExit(f"it did not come to an end: {self.change}")
+                raise SystemExit(f"timed out: {self.change}")
             due = min((at, n) for n, node in self.nodes.items() if (at := node.next_deadline()) is not None)
             if due[0] > beat:
                 self.now = max(self.now, beat)
@@ -225,8 +225,8 @@ class Stage:
             )
         )
 
-    def converged(self) -> bool:
-        """Everything that is in the log is applied everywhere."""
+    def has_converged(self) -> bool:
+        """Whether every node has applied the whole log."""
         end = self.nodes[self.controller].quorum.leo
         return all(node.metadata_loader.applied == end for node in self.nodes.values())
 
@@ -267,7 +267,7 @@ def _one_topic(stage: Stage, count: int) -> None:
 
 
 def _many_topics(stage: Stage, count: int) -> None:
-    """As a client sends them to a controller itself, in one request."""
+    """One request from a client to the controller."""
     stage.ask(_topics(count))
 
 
@@ -284,14 +284,14 @@ def _more_partitions(stage: Stage, count: int) -> None:
 
 
 def _delete_others(stage: Stage) -> None:
-    """Of the topics that were created, those of the one large request stay."""
+    """Only the topics of the one large request stay."""
     names = tuple(
         delete_topics.DeleteTopicState(name=name, topic_id=None)
         for name in _by_topic(stage)
         if not name.startswith("t-")
     )
     stage.ask(delete_topics.DeleteTopicsRequest(topics=names, timeout=ms(60_000)))
-    stage.wait(stage.converged)
+    stage.wait(stage.has_converged)
 
 
 def _configs(stage: Stage, count: int) -> None:
@@ -304,7 +304,7 @@ def _configs(stage: Stage, count: int) -> None:
 
 
 def _default_config(stage: Stage, count: int, value: str = "1") -> None:
-    """E8: one record, and the ELRs of every partition of the cluster."""
+    """E8: one record that affects the ELRs of all partitions."""
     change = incremental_alter_configs.AlterableConfig(name="min.insync.replicas", config_operation=0, value=value)
     resource = incremental_alter_configs.AlterConfigsResource(resource_type=4, resource_name="", configs=(change,))
     stage.ask(incremental_alter_configs.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False))
@@ -316,13 +316,13 @@ def _fence(stage: Stage, count: int) -> None:
 
 
 def _return(stage: Stage, count: int) -> None:
-    """Its connection is back under the same epoch."""
+    """It sends heartbeats again, with the same epoch."""
     stage.alive.append(BROKERS[0])
     stage.wait(lambda: not stage.image.brokers[BROKERS[0]].fenced)
 
 
 def _expand(stage: Stage, count: int) -> None:
-    """AlterPartition: each leader takes the broker back in all of its ISRs."""
+    """AlterPartition: each leader adds the broker to all of its ISRs."""
     epochs = stage.epochs
     for leader in BROKERS[1:]:
         topics: dict[UUID, list[Any]] = {}
@@ -386,7 +386,7 @@ def _shut_down(stage: Stage, count: int) -> None:
 
 
 def _fence_last(stage: Stage, count: int) -> None:
-    """No candidate is left: every partition loses its leader."""
+    """Without a candidate every partition loses its leader."""
     for broker in (BROKERS[0], BROKERS[2], SPARE):
         stage.alive.remove(broker)
     stage.wait(lambda: all(broker.fenced for broker in stage.image.brokers.values()))
@@ -397,7 +397,7 @@ def _register_unclean(stage: Stage, count: int) -> None:
 
 
 def _return_last(stage: Stage, count: int) -> None:
-    """The partitions without a leader get one again."""
+    """The partitions get a leader again."""
     stage.alive.append(BROKERS[2])
     stage.wait(lambda: len(stage.image.leads(BROKERS[2])) >= count)
 
@@ -413,13 +413,13 @@ def _delete(stage: Stage, count: int) -> None:
 
 
 def _snapshot(stage: Stage, count: int) -> None:
-    """The next record is the one after which a snapshot is due."""
+    """Make a snapshot due after the next record."""
     for node in stage.nodes.values():
         node.metadata_loader._snapshot_records = 1
     _default_config(stage, count, "2")
-    stage.wait(stage.converged)
+    stage.wait(stage.has_converged)
     stage.wait(
-        lambda: all(n.quorum._core.snapshots.latest is not None for n in stage.nodes.values())  # written
+        lambda: all(n.quorum._state.snapshots.latest is not None for n in stage.nodes.values())  # written
     )
     for node in stage.nodes.values():
         node.metadata_loader._snapshot_records = 1 << 60
@@ -428,9 +428,9 @@ def _snapshot(stage: Stage, count: int) -> None:
 def _change_controller(stage: Stage, count: int) -> None:
     old = stage.controller
     del stage.nodes[old]
-    for token, (_, send) in list(stage._asked.items()):
+    for token, (_, send) in list(stage._requests.items()):
         if send.peer == old:
-            node_id, lost = stage._asked.pop(token)
+            node_id, lost = stage._requests.pop(token)
             stage._queue.append((node_id, Response(lost, None)))
     stage.wait(lambda: stage.has_controller)
     stage.start(old)
@@ -462,12 +462,12 @@ CHANGES: dict[str, Callable[[Stage, int], None]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--partitions", default=",".join(map(str, COUNTS)))
-    parser.add_argument("--only", default="", help="measure these changes; the others happen too")
-    parser.add_argument("--profile", action="store_true", help="print where the time goes")
-    wanted = parser.parse_args()
-    only = [name.strip() for name in wanted.only.split(",") if name.strip()]
-    for count in map(int, wanted.partitions.split(",")):
-        measure(count, only, wanted.profile)
+    parser.add_argument("--only", default="", help="changes to measure; the others are made without measuring")
+    parser.add_argument("--profile", action="store_true", help="print a profile")
+    options = parser.parse_args()
+    only = [name.strip() for name in options.only.split(",") if name.strip()]
+    for count in map(int, options.partitions.split(",")):
+        measure(count, only, options.profile)
 
 
 def measure(count: int, only: list[str], profiled: bool) -> None:
@@ -480,7 +480,7 @@ def measure(count: int, only: list[str], profiled: bool) -> None:
     for name, change in CHANGES.items():
         if only and name not in only:
             change(stage, count)
-            stage.wait(stage.converged)
+            stage.wait(stage.has_converged)
             if change is _through_broker:
                 _delete_others(stage)
             continue
@@ -489,7 +489,7 @@ def measure(count: int, only: list[str], profiled: bool) -> None:
         stage.profile = cProfile.Profile() if profiled else None
         began = time.perf_counter()
         change(stage, count)
-        stage.wait(stage.converged)
+        stage.wait(stage.has_converged)
         seconds = time.perf_counter() - began
         others = [n for n in VOTERS if n != leader]
         slowest = max(stage.longest.values())

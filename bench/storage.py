@@ -1,4 +1,4 @@
-"""Microseconds per operation of one log: append as leader and follower, sequential and random reads.
+"""Microseconds of CPU time per operation of one log: append as leader and follower, sequential and random reads.
 
 python bench/storage.py [batch bytes] [batches]
 """
@@ -70,17 +70,17 @@ def create_log(disk: Disk, directory: str) -> Log:
 
 
 def report(label: str, what: str, count: int, operation: Callable[[int], object]) -> None:
-    """The best of ten rounds: the others were disturbed."""
+    """The best of ten rounds, as the one that was disturbed least."""
     size = max(1, count // 10)
-    rounds = [timed(operation, range(at, min(at + size, count))) for at in range(0, count, size)]
+    rounds = [measure(operation, range(at, min(at + size, count))) for at in range(0, count, size)]
     print(f"{label:10} {what:40} {min(rounds) * 1e6:10.1f} us")
 
 
-def timed(operation: Callable[[int], object], numbers: range) -> float:
-    start = time.perf_counter()
+def measure(operation: Callable[[int], object], numbers: range) -> float:
+    start = time.process_time()
     for n in numbers:
         operation(n)
-    return (time.perf_counter() - start) / len(numbers)
+    return (time.process_time() - start) / len(numbers)
 
 
 if __name__ == "__main__":

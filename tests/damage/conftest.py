@@ -1,4 +1,4 @@
-"""`make damage` tests every cell of the damage table; else the files with the long tests are left out."""
+"""Leaves out the files with long tests, unless `make damage` tests every cell of the damage table."""
 
 from __future__ import annotations
 

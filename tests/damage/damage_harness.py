@@ -1,4 +1,4 @@
-"""Damage to the files of stopped nodes, and the check that nothing acknowledged is lost or repaired in silence.
+"""Damage to the files of stopped nodes, and the check that nothing acknowledged is lost or repaired silently.
 
 A test starts one cluster with many topics of one partition each. Every topic is one cell of the table in
 docs/guides/damage.md: after `stop_all` its files on some nodes are damaged in one way, and after `start_all` its
@@ -9,7 +9,7 @@ records are compared with those that were acknowledged before. So one start of t
         stop_all(cluster, last=3)
         empty(last_segment(cluster, 3, "log-emptied"))
         start_all(cluster)
-        assert lost(cluster, acknowledged) == {}
+        assert find_lost_records(cluster, acknowledged) == {}
         assert findings(cluster)
 """
 
@@ -31,7 +31,7 @@ from insync.ops import health
 from insync.testing import Cluster
 
 TIMEOUT_S = 60.0
-"""Of every wait; only a defect takes this long."""
+"""For every wait; only a defect takes this long."""
 
 FULL = os.environ.get("INSYNC_DAMAGE") == "full"
 """`make damage` tests every cell of the table; `make test` one of each kind."""
@@ -46,7 +46,7 @@ Damage = Callable[[Path], None]
 def damaged_cluster(
     directory: Path, topics: Iterable[str], *, partitions: int = 1, settings: Mapping[str, str] | None = None
 ) -> Iterator[Cluster]:
-    """Three nodes that vote and hold a replica of every topic (RF 3, MinISR 2). On failure their logs stay."""
+    """Three nodes that vote and hold a replica of every topic (RF 3, MinISR 2). Their logs are kept on failure."""
     configs = {"partitions": partitions, "replication_factor": 3, "min_insync_replicas": 2, "segment_bytes": 20_000}
     plans = {topic: {**configs, **(settings or {})} for topic in topics}
     with Cluster(brokers=3, topics=plans, directory=directory) as cluster:
@@ -61,7 +61,7 @@ def stop_all(cluster: Cluster, *, last: int = 3) -> None:
     process = cluster.nodes[last].process
     assert process is not None
     deadline = time.monotonic() + TIMEOUT_S
-    while process.poll() is None:  # without a quorum nobody lets it go: asked twice, it waits no longer
+    while process.poll() is None:  # there is no quorum to permit the stop: a second signal ends the wait
         assert time.monotonic() < deadline, f"node {last} does not stop"
         process.send_signal(signal.SIGTERM)
         time.sleep(0.1)
@@ -87,7 +87,7 @@ def start_all(cluster: Cluster, *, later: int | None = None, in_sync: Iterable[s
 
 
 def _start(cluster: Cluster, nodes: Sequence[int]) -> None:
-    """Returns when the nodes are unfenced in this uptime: before that they show the metadata of the last one."""
+    """Returns when the nodes are unfenced: before that they have the metadata of their last incarnation."""
     written = {node: cluster.log_of(node).stat().st_size for node in nodes}
     for node in nodes:
         cluster.start(node, wait=False)
@@ -102,7 +102,7 @@ def _start(cluster: Cluster, nodes: Sequence[int]) -> None:
 
 
 def node_directory(cluster: Cluster, node: int) -> Path:
-    """What `log.dirs` names: meta.properties, metadata/ and data/ are in it."""
+    """The directory in `log.dirs`, with meta.properties, metadata/ and data/."""
     return cluster.nodes[node].directory / "data"
 
 
@@ -154,7 +154,7 @@ def remove(path: Path) -> None:
 
 
 def replace(path: Path, old: Path) -> None:
-    """Put an old copy of a file or directory in its place."""
+    """Replace a file or directory by an old copy."""
     if path.exists():
         remove(path)
     if old.is_dir():
@@ -204,26 +204,26 @@ def write_all(cluster: Cluster, topics: Iterable[str], count: int = 60, tag: str
     return acknowledged
 
 
-def add(acknowledged: dict[str, list[str]], more: Mapping[str, Sequence[str]]) -> None:
+def add_records(acknowledged: dict[str, list[str]], more: Mapping[str, Sequence[str]]) -> None:
     for topic, values in more.items():
         acknowledged[topic] += values
 
 
-def lost(cluster: Cluster, acknowledged: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """By topic, what of the acknowledged records can no longer be read; empty if all can, each once and in order."""
+def find_lost_records(cluster: Cluster, acknowledged: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """By topic, how many acknowledged records cannot be read; empty if all can, each once and in order."""
     settings = {"group.id": "damage", "enable.auto.commit": False, "fetch.wait.max.ms": 50}
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, **settings})
     try:
         return {
             topic: f"{missing} of {len(values)}"
             for topic, values in acknowledged.items()
-            if (missing := _missing(values, _read(consumer, topic)))
+            if (missing := _count_missing(values, _read(consumer, topic)))
         }
     finally:
         consumer.close()
 
 
-def _missing(values: Sequence[str], read: Sequence[str]) -> int:
+def _count_missing(values: Sequence[str], read: Sequence[str]) -> int:
     present = set(read)
     missing = sum(value not in present for value in values)
     if not missing:
@@ -246,7 +246,7 @@ def _read(consumer: Consumer, topic: str) -> list[str]:
 
 
 def _watermarks(consumer: Consumer, topic: str, deadline: float) -> tuple[int, int]:
-    """This call alone does not try again when the client knows an old leader."""
+    """This call, unlike others, does not retry when the client has an old leader."""
     while True:
         try:
             start, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=TIMEOUT_S)
@@ -256,11 +256,11 @@ def _watermarks(consumer: Consumer, topic: str, deadline: float) -> tuple[int, i
             consumer.list_topics(topic, timeout=TIMEOUT_S)
 
 
-# --- what the cluster says --------------------------------------------------------------------------------------------
+# --- findings ---------------------------------------------------------------------------------------------------------
 
 
 def findings(cluster: Cluster) -> dict[int, list[Finding]]:
-    """What each broker reports of itself."""
+    """The findings that each broker reports."""
     with SyncClient(cluster.bootstrap) as client:
         picture = client.call(health.snapshot_cluster)
     return {node: list(reported) for node, reported in picture.node_findings.items()}

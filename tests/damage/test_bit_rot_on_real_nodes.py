@@ -1,4 +1,4 @@
-"""Bytes that change in the segments of running nodes (D6): clients notice nothing, and all replicas are healed."""
+"""Bytes that change in the segments of running nodes (D6): clients notice nothing, and all replicas are repaired."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from insync.testing import Cluster
 from insync.wire import batch
 
 TIMEOUT_S = 60.0
-"""Of every wait; only a defect takes this long."""
+"""For every wait; only a defect takes this long."""
 TOPICS = ("scrubbed", "rebuilt", "unreadable")
 PLAN = {"partitions": 1, "replication_factor": 3, "min_insync_replicas": 2, "segment_bytes": 20_000}
 
@@ -30,7 +30,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 class Writer:
-    """Sends records with acks=all, and knows which were acknowledged."""
+    """Sends records with acks=all and keeps those that were acknowledged."""
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
         self._topic = topic
@@ -66,7 +66,7 @@ class Writer:
 def wait_until(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + TIMEOUT_S
     while not condition():
-        assert time.monotonic() < deadline, f"still not: {what}"
+        assert time.monotonic() < deadline, f"timed out: {what}"
         time.sleep(0.1)
 
 
@@ -83,14 +83,14 @@ def flip(path: Path, position: int) -> None:
 
 
 def contents(cluster: Cluster, topic: str) -> list[bytes]:
-    """The batches of each replica, as the files have them."""
+    """The bytes of each replica's segments."""
     return [b"".join(path.read_bytes() for path in segments(cluster, node, topic)) for node in cluster.nodes]
 
 
 def is_intact(cluster: Cluster, topic: str) -> bool:
     first, *others = contents(cluster, topic)
-    whole = list(batch.iter_headers(first))
-    sound = bool(whole) and all(batch.crc_ok(first, at, header) for at, header in whole)
+    headers = list(batch.iter_headers(first))
+    sound = bool(headers) and all(batch.crc_ok(first, at, header) for at, header in headers)
     return sound and all(other == first for other in others)
 
 
@@ -117,12 +117,12 @@ def findings(cluster: Cluster) -> list[Finding]:
     return [finding for reported in picture.node_findings.values() for finding in reported]
 
 
-def lines(cluster: Cluster, node: int, *words: str) -> list[str]:
+def log_lines(cluster: Cluster, node: int, *words: str) -> list[str]:
     text = cluster.log_of(node).read_text(errors="replace").splitlines()
     return [line for line in text if all(word in line for word in words)]
 
 
-def test_rot_on_a_follower_and_on_the_leader_is_healed_under_load(cluster: Cluster) -> None:
+def test_damage_on_a_follower_and_on_the_leader_is_repaired_under_load(cluster: Cluster) -> None:
     """D6: everything acknowledged is read while bytes change, and in the end all replicas hold the same bytes."""
     topic = "scrubbed"
     writer = Writer(cluster, topic)
@@ -135,12 +135,12 @@ def test_rot_on_a_follower_and_on_the_leader_is_healed_under_load(cluster: Clust
     writer.write(300)
     assert read(cluster, topic, 300)[:300] == writer.acknowledged[:300]
     for node in (leader, follower):
-        wait_until(lambda node=node: bool(lines(cluster, node, "batch_repaired", topic)), "the batch is repaired")
-        (found, *_) = lines(cluster, node, "event=finding", "WARNING", "corrupt_batch", topic)
-        assert f"{topic}-0/0" in found
-        assert "offsets" in found
+        wait_until(lambda node=node: bool(log_lines(cluster, node, "batch_repaired", topic)), "the batch is repaired")
+        (line, *_) = log_lines(cluster, node, "event=finding", "WARNING", "corrupt_batch", topic)
+        assert f"{topic}-0/0" in line
+        assert "offsets" in line
     handed_over = ("leader_elected", f"topic={topic}", f"before={leader}", "its replica is damaged")
-    assert any(lines(cluster, node, *handed_over) for node in cluster.nodes)
+    assert any(log_lines(cluster, node, *handed_over) for node in cluster.nodes)
     writer.finish()
     cluster.wait_for_isr(topic, timeout_s=TIMEOUT_S)
     wait_until(lambda: is_intact(cluster, topic), "all replicas are intact and equal")
@@ -177,21 +177,21 @@ def test_damage_without_an_intact_copy_is_shown_until_it_is_healed(cluster: Clus
     leader = cluster.wait_for_leader(topic)
     path = segments(cluster, leader, topic)[0]
     flip(path, 2_000)
-    wait_until(lambda: any(found.subject == "single-0" for found in findings(cluster)), "the damage is found")
+    wait_until(lambda: any(finding.subject == "single-0" for finding in findings(cluster)), "the damage is found")
     with SyncClient(cluster.bootstrap) as client:
-        judged = health.find_problems(client.call(health.snapshot_cluster))
-        told = explain.explain(client.call(lambda connected: facts.gather_facts(connected, topic, 0, 0.0)))
-    (found,) = [finding for finding in judged if "single-0" in finding.where]
-    assert (found.severity, found.what) == ("critical", "corrupt batch")
-    assert "data/single-0/00000000000000000000.log" in found.text
-    assert told.state == "degraded"
-    assert "corrupt batch: offsets" in told.replicas[0].why
-    flip(path, 2_000)  # as if it was restored from a backup
+        problems = health.find_problems(client.call(health.snapshot_cluster))
+        explanation = explain.explain(client.call(lambda connected: facts.gather_facts(connected, topic, 0, 0.0)))
+    (problem,) = [problem for problem in problems if "single-0" in problem.where]
+    assert (problem.severity, problem.what) == ("critical", "corrupt batch")
+    assert "data/single-0/00000000000000000000.log" in problem.text
+    assert explanation.state == "degraded"
+    assert "corrupt batch: offsets" in explanation.replicas[0].why
+    flip(path, 2_000)  # as if the file had been restored from a backup
     wait_until(lambda: findings(cluster) == [], "the finding is cleared")
 
 
-def test_a_bad_sector_of_a_leader_ends_no_node_and_loses_nothing(cluster: Cluster) -> None:
-    """D6: a consumer meets it first, gets all records all the same, and the leader's log is repaired."""
+def test_a_bad_sector_of_a_leader_ends_no_node_and_loses_no_record(cluster: Cluster) -> None:
+    """D6: a consumer reads it first and gets all records nevertheless, and the leader's log is repaired."""
     topic = "unreadable"
     writer = Writer(cluster, topic)
     writer.write(300)
@@ -200,7 +200,7 @@ def test_a_bad_sector_of_a_leader_ends_no_node_and_loses_nothing(cluster: Cluste
     pid = cluster.nodes[leader].process.pid  # type: ignore[union-attr]
     cluster.break_sectors(leader, segments(cluster, leader, topic)[1], 4_096, 8_192)
     assert read(cluster, topic, len(acknowledged)) == acknowledged
-    wait_until(lambda: bool(lines(cluster, leader, "batch_repaired", topic)), "repaired")
+    wait_until(lambda: bool(log_lines(cluster, leader, "batch_repaired", topic)), "repaired")
     wait_until(lambda: not findings(cluster), "all findings cleared")
     assert is_intact(cluster, topic)
     assert cluster.nodes[leader].process.pid == pid  # type: ignore[union-attr]

@@ -1,7 +1,7 @@
 """The damage table of docs/guides/damage.md for the files of partitions, on real nodes.
 
-Nothing acknowledged is lost while one intact copy of MinISR exists, and no damage is silent. `make test` tests some
-cells; `make damage` (INSYNC_DAMAGE=full) tests all of them.
+Nothing acknowledged is lost while one of the replicas that counted as complete is intact, and no damage is silent.
+`make test` tests some cells; `make damage` (INSYNC_DAMAGE=full) tests all of them.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from damage_harness import (
     FULL,
     TIMEOUT_S,
     Damage,
-    add,
+    add_records,
     back_up,
     broker_directory,
     damaged_cluster,
+    find_lost_records,
     findings,
     flip,
     kill_all,
-    lost,
     partition_directory,
     remove,
     replace,
@@ -40,11 +40,11 @@ LOG_DAMAGED, FILE_REBUILT = "log_damaged", "file_rebuilt"
 CHECKPOINTS = ("recovery-point-offset-checkpoint", "replication-offset-checkpoint")
 
 Cell = tuple[str, int, Damage]
-"""A file of a partition's directory, by its ending; which of those, in order; and what happens to it."""
+"""The suffix of a file in a partition's directory, its number among those with this suffix, and the damage."""
 
 
-def _cells() -> dict[str, Cell]:
-    """By topic. Bit rot, which leaves a segment's size alone, has a table of its own."""
+def _make_cells() -> dict[str, Cell]:
+    """By topic. Bit rot, which does not change the size of a segment, has a table of its own."""
     cells: dict[str, Cell] = {}
     for kind, damage in DAMAGES.items():
         cells[f"epochs-{kind}"] = ("leader-epoch-checkpoint", 0, damage)
@@ -68,7 +68,7 @@ OLD_COPIES = {
 }
 """Topics of which one file, or the whole directory, is replaced by a copy from an earlier stop."""
 
-CELLS = _cells()
+CELLS = _make_cells()
 SHORT = (
     "directory-removed",
     "identity-removed",
@@ -88,7 +88,7 @@ TOPICS = [topic for topic in (*CELLS, *OLD_COPIES) if FULL or topic in SHORT]
 
 
 def _damage(cluster: Cluster, node: int, old: Path, *, clean: bool = True) -> None:
-    """After an unclean stop, files that are written when a log is flushed or closed may not be there."""
+    """After an unclean stop, files that are written when a log is flushed or closed may be missing."""
     for topic in TOPICS:
         if topic in CELLS:
             ending, number, damage = CELLS[topic]
@@ -104,13 +104,13 @@ def _damage(cluster: Cluster, node: int, old: Path, *, clean: bool = True) -> No
 
 
 def _expected_finding(topic: str) -> str | None:
-    """After a clean stop. Indexes and snapshots hold nothing that the segments do not."""
+    """The kind of finding after a clean stop. Indexes and snapshots hold nothing that the segments do not."""
     if topic.startswith(("index", "timeindex", "snapshot", "old-index")):
         return None
     return FILE_REBUILT if topic.startswith(("epochs", "identity", "old-epochs")) else LOG_DAMAGED
 
 
-def _untold(cluster: Cluster, node: int, expected: Callable[[str], str | None]) -> list[str]:
+def _find_unreported(cluster: Cluster, node: int, expected: Callable[[str], str | None]) -> list[str]:
     """Cells whose damage this node has not reported in its log."""
     return [
         topic
@@ -120,7 +120,7 @@ def _untold(cluster: Cluster, node: int, expected: Callable[[str], str | None]) 
     ]
 
 
-def _forget_log(cluster: Cluster, *nodes: int) -> None:
+def _clear_log(cluster: Cluster, *nodes: int) -> None:
     for node in nodes:
         cluster.log_of(node).write_text("")
 
@@ -140,43 +140,43 @@ def test_nothing_is_lost_whatever_happens_to_the_files_of_partitions(tmp_path: P
         for node in (2, 3):
             back_up(broker_directory(cluster, node), tmp_path / "old" / str(node))
         start_all(cluster, in_sync=TOPICS)
-        add(acknowledged, write_all(cluster, TOPICS, 120, "second"))
+        add_records(acknowledged, write_all(cluster, TOPICS, 120, "second"))
 
         stop_all(cluster, last=3)
         _damage(cluster, 3, tmp_path / "old")
         for name in CHECKPOINTS:
             flip(broker_directory(cluster, 2) / name)
-        _forget_log(cluster, 2, 3)
+        _clear_log(cluster, 2, 3)
         start_all(cluster, later=2, in_sync=TOPICS)
-        assert lost(cluster, acknowledged) == {}
-        assert _untold(cluster, 3, _expected_finding) == []
+        assert find_lost_records(cluster, acknowledged) == {}
+        assert _find_unreported(cluster, 3, _expected_finding) == []
         assert [f for f in findings(cluster)[3] if f.severity == "critical"] == [], "restored, so no longer reported"
         assert [name for name in CHECKPOINTS if not warnings(cluster, 2, f"subject=data/{name}")] == []
 
         stop_all(cluster, last=3)
         replace(broker_directory(cluster, 2), tmp_path / "old" / "2")
         _damage(cluster, 3, tmp_path / "old")
-        _forget_log(cluster, 3)
+        _clear_log(cluster, 3)
         start_all(cluster, in_sync=TOPICS)
-        assert lost(cluster, acknowledged) == {}
-        assert _untold(cluster, 3, _expected_finding) == []
+        assert find_lost_records(cluster, acknowledged) == {}
+        assert _find_unreported(cluster, 3, _expected_finding) == []
 
         if FULL:
             stop_all(cluster, last=3)
             for node in (2, 3):
                 _damage(cluster, node, tmp_path / "old")
             start_all(cluster, in_sync=TOPICS)
-            assert lost(cluster, acknowledged) == {}
+            assert find_lost_records(cluster, acknowledged) == {}
         for nodes in ((3,), (2, 3)) if FULL else ():
             kill_all(cluster)
             for node in nodes:
                 _damage(cluster, node, tmp_path / "old", clean=False)
             start_all(cluster, in_sync=TOPICS)
-            assert lost(cluster, acknowledged) == {}
+            assert find_lost_records(cluster, acknowledged) == {}
 
 
-def test_a_truncated_log_of_the_only_replica_is_told_as_long_as_it_runs(tmp_path: Path) -> None:
-    """E6, E7: nothing can restore it; it is elected uncleanly with what it has, and says so."""
+def test_a_truncated_log_of_the_only_replica_is_reported_as_long_as_it_runs(tmp_path: Path) -> None:
+    """E6, E7: nothing can restore it; it is elected uncleanly with the records it has, and this is reported."""
     with Cluster(brokers=1, topics={"a": {"partitions": 1, "segment_bytes": 2_000}}, directory=tmp_path) as cluster:
         write_all(cluster, ["a"])
         stop_all(cluster, last=1)
@@ -187,7 +187,7 @@ def test_a_truncated_log_of_the_only_replica_is_told_as_long_as_it_runs(tmp_path
 
 
 def test_swapped_directories_of_two_partitions_do_not_swap_their_records(tmp_path: Path) -> None:
-    """B9: both logs fit in epochs and offsets, so only what the directory says of itself tells them apart."""
+    """B9: both logs fit in epochs and offsets, so only partition.metadata distinguishes them."""
     with damaged_cluster(tmp_path, ["t"], partitions=2) as cluster:
         written: dict[int, list[bytes]] = {0: [], 1: []}
         producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "batch.num.messages": 1})

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from damage_harness import (
     DAMAGES,
-    add,
+    add_records,
     back_up,
     broker_directory,
     damaged_cluster,
+    find_lost_records,
     kill_all,
-    lost,
     node_directory,
     partition_directory,
     remove,
@@ -47,7 +47,7 @@ def test_nothing_is_lost_whatever_happens_to_the_files_that_all_partitions_share
             for name in NODE_FILES:
                 back_up(broker_directory(cluster, node) / name, tmp_path / "old" / str(node) / name)
         start_all(cluster, in_sync=topics)
-        add(acknowledged, write_all(cluster, topics, tag="second"))
+        add_records(acknowledged, write_all(cluster, topics, tag="second"))
         kinds = [*DAMAGES, "old"]
         for kind in kinds:
             for nodes in ((3,), (1, 2, 3)):
@@ -60,32 +60,32 @@ def test_nothing_is_lost_whatever_happens_to_the_files_that_all_partitions_share
                         else:
                             DAMAGES[kind](path)
                 start_all(cluster, in_sync=topics)
-                assert lost(cluster, acknowledged) == {}, (kind, nodes)
+                assert find_lost_records(cluster, acknowledged) == {}, (kind, nodes)
 
 
 def test_a_data_directory_that_is_empty_or_from_an_old_backup_is_restored_from_the_others(tmp_path: Path) -> None:
-    """B6, E5: an old copy of everything is consistent in itself; its clean-shutdown file names an old broker epoch."""
+    """B6, E5: an old copy of everything is consistent, but its clean-shutdown file has an old broker epoch."""
     topics = ["a", "b"]
     with damaged_cluster(tmp_path, topics) as cluster:
         acknowledged = write_all(cluster, topics)
         stop_all(cluster)
         old = back_up(broker_directory(cluster, 3), tmp_path / "old")
         start_all(cluster, in_sync=topics)
-        add(acknowledged, write_all(cluster, topics, tag="second"))
+        add_records(acknowledged, write_all(cluster, topics, tag="second"))
 
         stop_all(cluster, last=3)
         replace(broker_directory(cluster, 3), old)
         start_all(cluster, later=2, in_sync=topics)
-        assert lost(cluster, acknowledged) == {}
+        assert find_lost_records(cluster, acknowledged) == {}
 
         stop_all(cluster, last=3)
         shutil.rmtree(broker_directory(cluster, 3))
         start_all(cluster, later=2, in_sync=topics)
-        assert lost(cluster, acknowledged) == {}
+        assert find_lost_records(cluster, acknowledged) == {}
 
 
-def test_a_log_that_no_metadata_names_is_kept_and_told_until_it_is_removed(tmp_path: Path) -> None:
-    """B9: a directory of a topic that was made elsewhere; a topic of that name can be created all the same."""
+def test_a_log_without_metadata_is_kept_and_reported_until_it_is_removed(tmp_path: Path) -> None:
+    """B9: the directory is of a topic of another cluster. A topic of that name can be created nevertheless."""
     with damaged_cluster(tmp_path, ["a"]) as cluster:
         acknowledged = write_all(cluster, ["a"])
         cluster.stop(3)
@@ -102,11 +102,11 @@ def test_a_log_that_no_metadata_names_is_kept_and_told_until_it_is_removed(tmp_p
         wait_for_finding(cluster, 3, "stray_directory", stray)
         cluster.wait_for_isr("a")
         cluster.wait_for_isr("b")
-        assert lost(cluster, acknowledged) == {}
+        assert find_lost_records(cluster, acknowledged) == {}
 
 
-def test_records_that_every_node_set_aside_are_brought_back_by_an_operator(tmp_path: Path) -> None:
-    """B9, E6: kill -9, and all three nodes forget whose log it is. The guide's steps bring it back."""
+def test_an_operator_can_restore_records_that_every_node_set_aside(tmp_path: Path) -> None:
+    """B9, E6: after kill -9, all three nodes have lost the topic id. The steps in the guide restore the log."""
     with damaged_cluster(tmp_path, ["a", "b"]) as cluster:
         acknowledged = write_all(cluster, ["a", "b"])
         topic_id = (partition_directory(cluster, 1, "a") / "partition.metadata").read_text().split()[-1]
@@ -114,7 +114,7 @@ def test_records_that_every_node_set_aside_are_brought_back_by_an_operator(tmp_p
         for node in cluster.nodes:
             (partition_directory(cluster, node, "a") / "partition.metadata").unlink()
         start_all(cluster, in_sync=["a", "b"])
-        assert list(lost(cluster, acknowledged)) == ["a"]
+        assert list(find_lost_records(cluster, acknowledged)) == ["a"]
         stray = f"a-0.{0:032x}-stray"
         wait_for_finding(cluster, 3, "stray_directory", f"data/{stray}")
 
@@ -125,4 +125,4 @@ def test_records_that_every_node_set_aside_are_brought_back_by_an_operator(tmp_p
             remove(partition_directory(cluster, node, "a"))
             remove(broker_directory(cluster, node) / ".kafka_cleanshutdown")
         start_all(cluster, in_sync=["a", "b"])
-        assert lost(cluster, acknowledged) == {}
+        assert find_lost_records(cluster, acknowledged) == {}

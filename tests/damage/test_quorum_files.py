@@ -13,8 +13,8 @@ from damage_harness import (
     TIMEOUT_S,
     back_up,
     damaged_cluster,
+    find_lost_records,
     findings,
-    lost,
     metadata_directory,
     node_directory,
     remove,
@@ -39,9 +39,9 @@ def metadata_log(cluster: Cluster, node: int) -> list[Path]:
     return sorted(metadata_directory(cluster, node).glob("*.log"))[-1:]
 
 
-def stop_with_records_behind_the_snapshot(cluster: Cluster, node: int) -> None:
-    """A stop writes records, and every 30th record a snapshot. If that is the last one, the newest segment is empty,
-    and damage to it would mean nothing: then the node stops again, a few records later."""
+def stop_with_records_after_the_snapshot(cluster: Cluster, node: int) -> None:
+    """A stop writes records, and every 30th record causes a snapshot. If that is the last record, the newest segment is
+    empty, and damage to it would have no effect: then the node stops again, a few records later."""
     cluster.stop(node)
     while not all(path.stat().st_size for path in metadata_log(cluster, node)):
         cluster.start(node)
@@ -51,7 +51,7 @@ def stop_with_records_behind_the_snapshot(cluster: Cluster, node: int) -> None:
 
 
 def snapshots(cluster: Cluster, node: int) -> list[Path]:
-    """All of them: the log before the oldest one is gone. One is left where a leader has just installed it."""
+    """All of them: the log before the oldest one is gone. There is only one if a leader has just installed it."""
     paths = sorted(metadata_directory(cluster, node).glob("*.checkpoint"))
     assert paths
     return paths
@@ -76,12 +76,12 @@ FILES: dict[str, Callable[[Cluster, int], list[Path]]] = {
     "checkpoint": checkpoint,
     "directory": whole_directory,
 }
-EVERY = [(file, damage) for file in FILES for damage in DAMAGES if file != "directory" or damage == "removed"]
-SOME = [("log", "flipped"), ("snapshots", "truncated"), ("quorum-state", "emptied"), ("directory", "removed")]
-LOST = ("log", "snapshots", "directory")
-"""What a voter cannot do without."""
+ALL_CASES = [(file, damage) for file in FILES for damage in DAMAGES if file != "directory" or damage == "removed"]
+SOME_CASES = [("log", "flipped"), ("snapshots", "truncated"), ("quorum-state", "emptied"), ("directory", "removed")]
+ESSENTIAL = ("log", "snapshots", "directory")
+"""A voter without these is damaged."""
 UNREADABLE = ("checkpoint", "emptied")
-"""Nobody knows then how much there was; a line that is damaged leaves the one before it."""
+"""Then it is unknown how much there was. If only a line is damaged, the one before it is used."""
 
 
 def wait_until_restored(cluster: Cluster, node: int) -> None:
@@ -92,26 +92,28 @@ def wait_until_restored(cluster: Cluster, node: int) -> None:
 
 
 def test_one_damaged_voter_is_restored_by_the_others(tmp_path: Path) -> None:
-    """Q8: whatever of its metadata is damaged; records stay, and a log line says what was found."""
+    """Q8: whatever metadata is damaged, records stay, and a log line reports the damage."""
     plans = {f"t{number}": {"partitions": 20, "replication_factor": 3} for number in range(4)}
     with Cluster(brokers=3, topics=plans, directory=tmp_path, settings=SETTINGS) as cluster:
         acknowledged = write_all(cluster, ["t0"])
-        for file, damage in EVERY if FULL else SOME:
-            stop_with_records_behind_the_snapshot(cluster, 2)
+        for file, damage in ALL_CASES if FULL else SOME_CASES:
+            stop_with_records_after_the_snapshot(cluster, 2)
             before = len(warnings(cluster, 2, SUBJECT))
             for path in FILES[file](cluster, 2):
                 DAMAGES[damage](path)
             cluster.start(2)
             wait_until_restored(cluster, 2)
-            told = warnings(cluster, 2, SUBJECT)[before:]
-            assert any("metadata_damaged" in line for line in told) == (file in LOST or (file, damage) == UNREADABLE)
-            assert any("quorum_state_rebuilt" in line for line in told) == (file in ("quorum-state", "directory"))
+            lines = warnings(cluster, 2, SUBJECT)[before:]
+            assert any("metadata_damaged" in line for line in lines) == (
+                file in ESSENTIAL or (file, damage) == UNREADABLE
+            )
+            assert any("quorum_state_rebuilt" in line for line in lines) == (file in ("quorum-state", "directory"))
             cluster.wait_for_isr("t0")
-        assert lost(cluster, acknowledged) == {}
+        assert find_lost_records(cluster, acknowledged) == {}
 
 
-def test_a_damaged_majority_stops_the_quorum_until_its_files_are_back(tmp_path: Path) -> None:
-    """Q8: nothing is forgotten: no leader, an ERROR on every voter; with the files back everything is there."""
+def test_a_damaged_majority_stops_the_quorum_until_its_files_are_restored(tmp_path: Path) -> None:
+    """Q8: no leader, and an ERROR on every voter. Once the files are restored, nothing is missing."""
     with damaged_cluster(tmp_path / "cluster", ["t"]) as cluster:
         acknowledged = write_all(cluster, ["t"])
         stop_all(cluster)
@@ -128,11 +130,11 @@ def test_a_damaged_majority_stops_the_quorum_until_its_files_are_back(tmp_path: 
         for node, copy in copies.items():
             replace(node_directory(cluster, node), copy)
         start_all(cluster, in_sync=["t"])
-        assert lost(cluster, acknowledged) == {}
+        assert find_lost_records(cluster, acknowledged) == {}
 
 
 def findings_of_any_node(cluster: Cluster) -> list[Finding]:
-    """As `insync health` asks while no broker is registered."""
+    """As `insync health` reads them while no broker is registered."""
     with SyncClient(cluster.bootstrap) as client:
         configs = client.call(lambda client: topics.describe_configs(client, "", kind=topics.BROKER, keys=[CONFIG_KEY]))
     return decode(configs[CONFIG_KEY].value or "")
@@ -142,7 +144,7 @@ def wait_for_error(cluster: Cluster) -> None:
     deadline = time.monotonic() + TIMEOUT_S
     waiting = list(cluster.nodes)
     while waiting:
-        assert time.monotonic() < deadline, f"nodes {waiting} do not say that there is no intact majority"
+        assert time.monotonic() < deadline, f"nodes {waiting} do not report that there is no intact majority"
         waiting = [node for node in waiting if not no_majority_lines(cluster, node)]
         time.sleep(0.1)
 
