@@ -28,7 +28,7 @@ from spark_measure import Sample
 from spark_queries import Queries
 from spark_topics import Load
 
-from insync.pipeline.session import session
+from insync.pipeline.session import open_session
 from insync.testing import Cluster
 
 JARS = Path(__file__).parents[1] / "build" / "spark-kafka"
@@ -59,7 +59,7 @@ def main() -> int:
 def _with_spark(directory: Path, jars: list[Path], parts: list[str], quick: bool, results: dict[str, object]) -> None:
     conf = {"spark.jars": ",".join(map(str, jars))} if jars else {}
     memory = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2"}
-    spark = session("local[2]", "insync-bench", **conf, **memory)
+    spark = open_session("local[2]", "insync-bench", **conf, **memory)
     rows = QUICK if quick else FULL
     try:
         with Cluster(brokers=1, directory=directory / "cluster") as cluster:

@@ -13,20 +13,20 @@ from common import table
 
 _SPARK = """
 import time
-from insync.pipeline import campaign
-from insync.pipeline.session import session
-spark = session("local[{cores}]")
-campaign.seeds(spark, range({cores} * 4)).select("seed").collect()
+from insync.pipeline.campaign.job import seeds_frame
+from insync.pipeline.session import open_session
+spark = open_session("local[{cores}]")
+seeds_frame(spark, range({cores} * 4)).select("seed").collect()
 began = time.perf_counter()
-rows = len(campaign.seeds(spark, range({seeds})).select("seed").collect())
+rows = len(seeds_frame(spark, range({seeds})).select("seed").collect())
 print(rows / (time.perf_counter() - began))
 """
 _ALONE = """
 import time
 from multiprocessing import Pool
-from insync.pipeline.campaign.seeds import Work, play
+from insync.pipeline.campaign.seeds import RunOptions, make_row
 def one(seed):
-    play(seed, Work())
+    make_row(seed, RunOptions())
 with Pool({cores}) as pool:
     pool.map(one, range({cores} * 4), chunksize=1)
     began = time.perf_counter()

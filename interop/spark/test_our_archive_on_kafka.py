@@ -13,8 +13,8 @@ from standalone import until
 
 import apache_kafka
 from insync.pipeline.archive import job as archive
-from insync.pipeline.archive import verify as archive_verify
 from insync.pipeline.archive.job import ArchiveOptions
+from insync.pipeline.archive.verify import verify_lake
 from insync.pipeline.replay import job as replay
 from insync.pipeline.replay.job import ReplayOptions
 
@@ -31,7 +31,7 @@ def archived(spark: SparkSession, bootstrap: str, topic: str, lake: Path, isolat
     """How many rows were new. The lake is whole, and so is its ledger: transaction markers are covered too."""
     options = ArchiveOptions(bootstrap=bootstrap, lake=str(lake), topics=(topic,), isolation=isolation)
     rows = archive.run(spark, options).rows
-    verdict = archive_verify.verify(lake, bootstrap)
+    verdict = verify_lake(lake, bootstrap)
     assert (verdict.problems, [each.behind for each in verdict.partitions]) == ([], [0])
     return rows
 

@@ -17,6 +17,7 @@ from insync.client.offsets import EARLIEST, LATEST
 from insync.client.producer import Producer
 from insync.client.sync_client import SyncClient
 from insync.pipeline.archive import plan as archive_plan
+from insync.pipeline.rounds import ClusterOptions
 from insync.spark.cluster_view import ClusterView
 from insync.wire.batch import NewRecord
 
@@ -37,7 +38,9 @@ def client(cluster: Cluster) -> Iterator[SyncClient]:
 
 @pytest.fixture
 def view(cluster: Cluster) -> Iterator[ClusterView]:
-    made = archive_plan.view_of(cluster.bootstrap, ("t",), isolation="read_committed", timeout_s=30)
+    made = archive_plan.open_view(
+        ClusterOptions(bootstrap=cluster.bootstrap, timeout_s=30), ("t",), isolation="read_committed"
+    )
     yield made
     made.close()
 

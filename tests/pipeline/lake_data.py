@@ -18,7 +18,7 @@ RECORD = ["partition", "offset", "timestamp", "timestampType", "key", "value", "
 
 
 def table(path: Path, topic: str, columns: Sequence[str] = RECORD, generation: int | None = None) -> pa.Table:
-    ledger = lake.load(path)
+    ledger = lake.load_ledger(path)
     ranges = [each for each in ledger.ranges() if each.topic == topic and generation in (None, each.generation)]
     files = [path / file.path for each in ranges for file in each.files]
     read = [pq.read_table(file, columns=list(columns), partitioning=None) for file in files]

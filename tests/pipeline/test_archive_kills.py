@@ -24,7 +24,7 @@ from confluent_kafka import Producer
 from lake_data import table
 from standalone import QUICK_JVM
 
-from insync.pipeline.archive import verify as archive_verify
+from insync.pipeline.archive.verify import verify_lake
 from insync.pipeline.ledger import Ledger
 from insync.testing import Cluster
 
@@ -116,7 +116,7 @@ def test_whatever_is_killed_every_acknowledged_record_is_in_the_lake_once(tmp_pa
         finally:
             writer.end()
         Archiver(cluster.bootstrap, lake).finish()
-        verdict = archive_verify.verify(lake, cluster.bootstrap)
+        verdict = verify_lake(lake, cluster.bootstrap)
     assert verdict.problems == []
     assert [each.behind for each in verdict.partitions] == [0, 0]
     found = Counter(table(lake, "kills", ["partition", "offset", "value"]).column("value").to_pylist())
@@ -147,7 +147,7 @@ def _a_round(rng: random.Random, cluster: Cluster, lake: Path, *, kill_worker: b
 
 def _whole(lake: Path) -> None:
     """What the ledger says is true at once, before anybody has mended or swept anything."""
-    assert archive_verify.verify(lake).problems == []
+    assert verify_lake(lake).problems == []
     for key in Ledger.load(lake).partitions():
         offsets = table(lake, key[0], ["partition", "offset"]).to_pydict()
         mine = [offset for index, offset in zip(*offsets.values(), strict=True) if index == key[1]]

@@ -15,9 +15,9 @@ from insync.client.model import Offset, Partition, Topic
 from insync.client.offsets import EARLIEST
 from insync.pipeline import lake
 from insync.pipeline.archive import plan as archive_plan
-from insync.pipeline.archive.job import accepted
-from insync.pipeline.archive.plan import Lost, Plan
-from insync.pipeline.archive.task import Answer
+from insync.pipeline.archive.job import select_committable
+from insync.pipeline.archive.plan import Plan, UnarchivedLossError
+from insync.pipeline.archive.task import ArchiveResult
 from insync.pipeline.ledger import RANGES, File, Ledger, Range
 
 A, B = UUID(int=1), UUID(int=2)
@@ -53,7 +53,7 @@ class View:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    lake.make(tmp_path)
+    lake.make_lake(tmp_path)
     return Ledger.load(tmp_path)
 
 
@@ -63,7 +63,7 @@ def archived(start: int, end: int, **facts: Any) -> Range:
 
 
 def made(view: View, ledger: Ledger, *, allow_loss: bool = False) -> Plan:
-    return archive_plan.make(view, ledger, ("t",), allow_loss=allow_loss)  # type: ignore[arg-type]
+    return archive_plan.make_plan(view, ledger, ("t",), allow_loss=allow_loss)  # type: ignore[arg-type]
 
 
 def test_it_goes_on_where_the_ledger_ends(ledger: Ledger) -> None:
@@ -77,13 +77,13 @@ def test_a_log_that_was_cut_back_is_an_error_and_a_new_generation_if_allowed(led
     """Even when the log has grown past the place again: the leader's epochs tell."""
     ledger.commit(RANGES, "me", ranges=[archived(0, 10, epoch=3, seen=10)])
     view = View(latest=50, epoch=5, ends={3: (3, 8)})
-    with pytest.raises(Lost, match=r"offsets 8 to 9 missing .truncation."):
+    with pytest.raises(UnarchivedLossError, match=r"offsets 8 to 9 missing .truncation."):
         made(view, ledger)
     plan = made(view, ledger, allow_loss=True)
     start = plan.starts[KEY]
     assert (start.generation, start.start, plan.lost) == (1, 8, [])
     assert "cut them off" in start.why
-    ranges = plan.ranges(most=10**6, tasks=1, per_file=20)
+    ranges = plan.split(max_offsets=10**6, tasks=1, rows_per_file=20)
     assert [(each.start, each.end, bool(each.why)) for each in ranges] == [
         (8, 22, True),
         (22, 36, False),
@@ -100,7 +100,7 @@ def test_offsets_after_the_last_batch_of_an_epoch_are_not_taken_for_truncated(le
 
 def test_what_retention_took_is_an_error_and_a_lost_range_if_allowed(ledger: Ledger) -> None:
     ledger.commit(RANGES, "me", ranges=[archived(0, 10, epoch=0, seen=10)])
-    with pytest.raises(Lost, match=r"offsets 10 to 29 missing .retention."):
+    with pytest.raises(UnarchivedLossError, match=r"offsets 10 to 29 missing .retention."):
         made(View(earliest=30, latest=30), ledger)
     plan = made(View(earliest=30, latest=40), ledger, allow_loss=True)
     assert [(each.start, each.end, "retention" in each.lost) for each in plan.lost] == [(10, 30, True)]
@@ -125,31 +125,31 @@ def test_a_named_topic_must_be_there(ledger: Ledger) -> None:
 
 def test_small_ranges_are_not_cut_for_more_cores() -> None:
     plan = Plan(starts={KEY: archived(0, 0)}, ends={KEY: 90_000})
-    assert len(plan.ranges(most=10**9, tasks=8, per_file=10**6)) == 1
+    assert len(plan.split(max_offsets=10**9, tasks=8, rows_per_file=10**6)) == 1
     plan.ends[KEY] = 400_000
-    assert len(plan.ranges(most=10**9, tasks=8, per_file=10**6)) == 8
-    assert [each.end for each in plan.ranges(most=50_000, tasks=1, per_file=10**6)] == [50_000]
+    assert len(plan.split(max_offsets=10**9, tasks=8, rows_per_file=10**6)) == 8
+    assert [each.end for each in plan.split(max_offsets=50_000, tasks=1, rows_per_file=10**6)] == [50_000]
 
 
 # --- what may be committed -------------------------------------------------------------------------------------------
 
 
-def answer(rows: int) -> Answer:
+def answer(rows: int) -> ArchiveResult:
     file = File(path="p", rows=rows, bytes=1, crc=1, first=0, last=1, oldest=0, newest=0)
-    return Answer((file,) if rows else (), epoch=2, seen=9)
+    return ArchiveResult((file,) if rows else (), epoch=2, seen=9)
 
 
 def test_of_each_partition_what_comes_before_the_first_failure() -> None:
     ranges = [archived(0, 10), archived(10, 20), archived(20, 30), archived(0, 5, partition=1)]
-    answers = [answer(10), Answer(error="the disk is full"), answer(10), answer(3)]
-    found, problem = accepted(ranges, answers)
+    answers = [answer(10), ArchiveResult(error="the disk is full"), answer(10), answer(3)]
+    found, problem = select_committable(ranges, answers)
     assert [(each.partition, each.start, each.end, each.rows) for each in found] == [(0, 0, 10, 10), (1, 0, 5, 3)]
     assert problem == "the disk is full"
 
 
 def test_a_range_without_rows_counts_as_covered(ledger: Ledger) -> None:
     """Markers of transactions and compaction leave offsets without records."""
-    found, problem = accepted([archived(0, 10)], [answer(0)])
+    found, problem = select_committable([archived(0, 10)], [answer(0)])
     assert (found, problem) == ([replace(archived(0, 10), epoch=2, seen=9)], "")
     ledger.commit(RANGES, "me", ranges=found)
     assert Ledger.load(ledger.lake).last(KEY) == found[0]

@@ -17,9 +17,9 @@ from insync.client.errors import ClientError, UnknownTopicError
 from insync.client.sync_client import SyncClient
 from insync.pipeline import lake
 from insync.pipeline.archive import job as archive
-from insync.pipeline.archive import verify as archive_verify
-from insync.pipeline.archive.job import ArchiveError, ArchiveOptions, Summary
-from insync.pipeline.archive.plan import Lost
+from insync.pipeline.archive.job import ArchiveError, ArchiveOptions
+from insync.pipeline.archive.plan import UnarchivedLossError
+from insync.pipeline.archive.verify import verify_lake
 from insync.pipeline.lake import LakeError
 from insync.pipeline.ledger import Ledger
 from insync.testing import Cluster
@@ -59,7 +59,7 @@ def test_each_run_archives_what_came_since_the_last_one(run: Any, cluster: Clust
     assert run("runs").rows == 500
     expected = [b"v%06d" % i for p in range(2) for i in range(p, 1500, 2)]
     assert values(tmp_path, "runs") == expected
-    assert archive_verify.verify(tmp_path, cluster.bootstrap).ok
+    assert verify_lake(tmp_path, cluster.bootstrap).ok
 
 
 def test_rows_keep_all_that_a_replay_needs_and_are_by_date(
@@ -136,14 +136,14 @@ def test_a_topic_that_was_made_anew_is_a_new_generation(
     client.call(lambda cluster: topics.delete(cluster, "anew"))
     cluster.create_topic("anew")
     produce(cluster.bootstrap, "anew", numbered(100, 104))
-    told = archive_verify.verify(tmp_path, cluster.bootstrap)
+    told = verify_lake(tmp_path, cluster.bootstrap)
     assert not told.ok
     assert "the topic was deleted and made anew" in told.problems[0]
     summary = run("anew")
     assert "the topic was deleted and made anew" in summary.notes[0]
     assert values(tmp_path, "anew", generation=0) == [b"v%06d" % i for i in range(10)]
     assert values(tmp_path, "anew", generation=1) == [b"v%06d" % i for i in range(100, 104)]
-    verdict = archive_verify.verify(tmp_path, cluster.bootstrap)
+    verdict = verify_lake(tmp_path, cluster.bootstrap)
     assert verdict.ok
     assert [(each.generation, each.start, each.end) for each in verdict.partitions] == [(0, 0, 10), (1, 0, 4)]
 
@@ -156,12 +156,12 @@ def test_what_was_deleted_before_it_was_archived_is_an_error_unless_allowed(
     run("lossy")
     produce(cluster.bootstrap, "lossy", numbered(10, 30))
     delete_records(cluster.bootstrap, "lossy", before=25)
-    with pytest.raises(Lost, match=r"offsets 10 to 24 missing.*retention.*--allow-loss"):
+    with pytest.raises(UnarchivedLossError, match=r"offsets 10 to 24 missing.*retention.*--allow-loss"):
         run("lossy")
-    assert not archive_verify.verify(tmp_path, cluster.bootstrap).ok
+    assert not verify_lake(tmp_path, cluster.bootstrap).ok
     summary = run("lossy", allow_loss=True)
     assert [(each.start, each.end, bool(each.lost)) for each in summary.committed] == [(10, 25, True), (25, 30, False)]
-    verdict = archive_verify.verify(tmp_path, cluster.bootstrap)
+    verdict = verify_lake(tmp_path, cluster.bootstrap)
     assert verdict.ok
     assert verdict.partitions[0].lost == 15
     assert "retention" in verdict.notes[0]

@@ -125,7 +125,7 @@ def test_health_tells_the_kill_and_the_move(spark: SparkSession, story: Story, t
 
 def test_every_node_tells_the_same_history(remains: Path) -> None:
     """Up to where each of them came."""
-    logs = [health.read([each]) for each in sorted(remains.glob("node-*"))]
+    logs = [health.read_health([each]) for each in sorted(remains.glob("node-*"))]
     counted = [each.count("isr_shrink") for each in logs if each.end_ms == max(one.end_ms for one in logs)]
     assert len(set(counted)) == 1
 

@@ -19,16 +19,16 @@ Batches = list[bytearray]
 
 
 def audited(root: Path) -> list[Finding]:
-    """What `audit_logs.audit` does on executors, here."""
+    """What `audit_logs` does on executors, here."""
     options = read_log_options({"path": str(root / "broker-*")})
-    replicas = audit_logs.replicas_of(options)
-    tasks = audit_logs.plan(options, replicas, [])
-    facts = [audit_segments.check(task) for task in tasks]
-    found = audit_marks.damaged(replicas) + [each for one in facts for each in one.findings]
-    found += audit_logs.between_segments(tasks, facts)
-    cells = audit_logs.digests(tasks, facts)
-    for stretch in audit_logs.suspects(tasks, replicas, cells, found):
-        found += audit_matching.compare(stretch)
+    replicas = audit_logs.list_all_replicas(options)
+    tasks = audit_logs.plan_tasks(options, replicas, [])
+    facts = [audit_segments.check_segment(task) for task in tasks]
+    found = audit_marks.find_damaged_checkpoints(replicas) + [each for one in facts for each in one.findings]
+    found += audit_logs.check_segment_order(tasks, facts)
+    cells = audit_logs.sum_digests(tasks, facts)
+    for stretch in audit_logs.find_differing_stretches(tasks, replicas, cells, found):
+        found += audit_matching.compare_stretch(stretch)
     return found
 
 
@@ -150,5 +150,5 @@ def test_who_has_written_no_high_watermark_down_is_compared_to_nothing_and_that_
     (tmp_path / "broker-1" / checkpoints.HIGH_WATERMARKS).unlink()
     assert audited(tmp_path) == []
     options = read_log_options({"path": str(tmp_path / "broker-*")})
-    replicas = audit_logs.replicas_of(options)
-    assert audit_logs.unmarked(audit_logs.plan(options, replicas, []), replicas) == 1
+    replicas = audit_logs.list_all_replicas(options)
+    assert audit_logs.count_uncompared(audit_logs.plan_tasks(options, replicas, []), replicas) == 1

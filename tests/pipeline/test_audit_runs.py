@@ -18,14 +18,14 @@ from insync.cli.main import app
 from insync.history.history_file import to_line
 from insync.pipeline import outputs
 from insync.pipeline.audit import job as audit
-from insync.pipeline.audit.job import Audit, Options
+from insync.pipeline.audit.job import Audit, AuditOptions
 from insync.pipeline.outputs import OutputError
 
 pytestmark = pytest.mark.xdist_group("spark")
 
 
 def audited(spark: SparkSession, root: Path) -> Audit:
-    return audit.run(spark, Options(logs=(str(root / "broker-*"),)))
+    return audit.run(spark, AuditOptions(logs=(str(root / "broker-*"),)))
 
 
 def test_replicas_that_differ_are_named_by_what_each_holds(spark: SparkSession, tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_replicas_that_differ_are_named_by_what_each_holds(spark: SparkSession, 
     assert "other records at 12, 13, 14" in diverged.detail
     assert found.logs is not None
     assert (found.logs.replicas, found.logs.partitions, found.logs.records) == (3, 1, 90)
-    assert audit.frame(spark, found).first()["detail"] == diverged.detail
+    assert audit.to_frame(spark, found).first()["detail"] == diverged.detail
 
 
 def test_a_replica_of_a_compacted_topic_may_have_dropped_records_but_not_changed_them(
@@ -67,7 +67,7 @@ def test_a_history_in_json_lines_is_judged_and_bad_lines_are_told(spark: SparkSe
     lines = [to_line(each) for each in events if each is not lost]
     file = tmp_path / "history.jsonl"
     file.write_text("".join([*lines, '{"kind": "ack", "time": \n']))
-    found = audit.run(spark, Options(histories=(str(file),)))
+    found = audit.run(spark, AuditOptions(histories=(str(file),)))
     assert found.history is not None
     assert (found.history.partitions, found.history.sent) == (2, 90)
     assert found.counts == {"lost": 2, "inconsistent": 1, "malformed": 1}
@@ -84,7 +84,7 @@ def test_what_is_no_event_is_told_by_file_and_line(spark: SparkSession, tmp_path
     good = "".join(map(to_line, a_history(20)))
     (directory / "a.jsonl").write_text(f"not json\n{good}not json\n")
     (directory / "b.jsonl").write_text('{"kind": "ack", "time": 5}\n{"kind": "x", "topic": "orders", "partition": 0}\n')
-    found = audit.run(spark, Options(histories=(str(directory),))).findings
+    found = audit.run(spark, AuditOptions(histories=(str(directory),))).findings
     assert {each.kind for each in found} == {"malformed"}
     told = sorted((Path(each.file).name, each.topic, each.detail.partition(": ")[0]) for each in found)
     assert told == [
@@ -99,7 +99,7 @@ def test_what_is_no_event_is_told_by_file_and_line(spark: SparkSession, tmp_path
 def test_a_history_without_events_says_nothing_and_that_is_told(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "empty.jsonl"
     file.touch()
-    [found] = audit.run(spark, Options(histories=(str(file),))).findings
+    [found] = audit.run(spark, AuditOptions(histories=(str(file),))).findings
     assert str(found) == f"empty: there is no event in it ({file})"
 
 
@@ -136,7 +136,7 @@ def test_a_compacted_topic_is_compared_among_those_whose_high_watermarks_are_kno
     for broker, batches in ((1, ten_batches()), (2, changed), (3, ten_batches())):
         write_replica(tmp_path, broker, [batches])
     (tmp_path / "broker-3/replication-offset-checkpoint").write_text("garbage")
-    found = audit.run(spark, Options(logs=(str(tmp_path / "broker-*"),), compacted=("orders",))).findings
+    found = audit.run(spark, AuditOptions(logs=(str(tmp_path / "broker-*"),), compacted=("orders",))).findings
     assert sorted({each.kind for each in found}) == ["checkpoint", "diverged"]
     assert {each.detail for each in found if each.kind == "diverged"} == {
         "holds another record there than broker 1, in a compacted topic"
@@ -146,7 +146,7 @@ def test_a_compacted_topic_is_compared_among_those_whose_high_watermarks_are_kno
 def test_one_loss_and_one_duplicate_in_a_million_events_are_named(spark: SparkSession, tmp_path: Path) -> None:
     """S9 and S13, in Parquet of the same columns."""
     write_large_history(tmp_path / "history", partitions=4, records=62_500)
-    found = audit.run(spark, Options(histories=(str(tmp_path / "history"),)))
+    found = audit.run(spark, AuditOptions(histories=(str(tmp_path / "history"),)))
     assert found.history is not None
     assert found.history.events == 4 * (62_500 * 4 + 1) - 1
     told = sorted({(each.kind, each.partition, each.offset) for each in found.findings})
@@ -190,7 +190,7 @@ def _events(kind: str, time: np.ndarray, values: dict[str, np.ndarray], partitio
 def test_a_history_without_its_columns_is_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1]}), tmp_path / "x.parquet")
     with pytest.raises(ValueError, match="has no column 'kind'"):
-        audit.run(spark, Options(histories=(str(tmp_path / "x.parquet"),)))
+        audit.run(spark, AuditOptions(histories=(str(tmp_path / "x.parquet"),)))
 
 
 def test_a_summary_is_plain_json(spark: SparkSession, tmp_path: Path) -> None:

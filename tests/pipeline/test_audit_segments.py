@@ -11,7 +11,7 @@ from insync.logdir.files import list_replicas
 from insync.pipeline.audit import logs as audit_logs
 from insync.pipeline.audit import segments as audit_segments
 from insync.pipeline.audit.findings import Finding
-from insync.pipeline.audit.segments import Task
+from insync.pipeline.audit.segments import SegmentTask
 from insync.spark.log_options import read_log_options
 from insync.wire import batch
 
@@ -20,9 +20,9 @@ APACHE = Path(__file__).resolve().parent.parent / "data" / "apache-kafka-logs"
 
 def findings(root: Path, *, compacted: bool = False) -> list[Finding]:
     options = read_log_options({"path": str(root / "broker-1")})
-    tasks = audit_logs.plan(options, list_replicas(options), ["orders"] if compacted else [])
-    facts = [audit_segments.check(task) for task in tasks]
-    return [each for one in facts for each in one.findings] + list(audit_logs.between_segments(tasks, facts))
+    tasks = audit_logs.plan_tasks(options, list_replicas(options), ["orders"] if compacted else [])
+    facts = [audit_segments.check_segment(task) for task in tasks]
+    return [each for one in facts for each in one.findings] + list(audit_logs.check_segment_order(tasks, facts))
 
 
 def kinds(found: list[Finding]) -> list[tuple[str, int]]:
@@ -130,8 +130,8 @@ def test_digests_do_not_depend_on_where_segments_begin(tmp_path: Path) -> None:
     cells = []
     for root in (tmp_path / "a", tmp_path / "b"):
         options = read_log_options({"path": str(root / "broker-1")})
-        tasks: list[Task] = audit_logs.plan(options, list_replicas(options), [])
-        cells.append(audit_logs.digests(tasks, [audit_segments.check(task) for task in tasks]))
+        tasks: list[SegmentTask] = audit_logs.plan_tasks(options, list_replicas(options), [])
+        cells.append(audit_logs.sum_digests(tasks, [audit_segments.check_segment(task) for task in tasks]))
     assert cells[0] == cells[1]
     assert cells[0]
 
@@ -140,10 +140,10 @@ def test_nothing_is_wrong_with_logs_that_apache_kafka_wrote() -> None:
     """All codecs, transaction markers, log append time, a compacted topic, two epochs; two replicas of each."""
     options = read_log_options({"path": str(APACHE / "broker-*")})
     replicas = list_replicas(options)
-    tasks = audit_logs.plan(options, replicas, ["compacted"])
-    facts = [audit_segments.check(task) for task in tasks]
+    tasks = audit_logs.plan_tasks(options, replicas, ["compacted"])
+    facts = [audit_segments.check_segment(task) for task in tasks]
     assert [finding for each in facts for finding in each.findings] == []
-    assert list(audit_logs.between_segments(tasks, facts)) == []
-    cells = audit_logs.digests(tasks, facts)
+    assert list(audit_logs.check_segment_order(tasks, facts)) == []
+    cells = audit_logs.sum_digests(tasks, facts)
     assert {cell[0] for cell in cells} == {"appended", "codecs", "epochs", "transactions"}
-    assert list(audit_logs.suspects(tasks, replicas, cells)) == []
+    assert list(audit_logs.find_differing_stretches(tasks, replicas, cells)) == []

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from insync.history import history_file, verdict
 from insync.history.history_file import Event
 from insync.pipeline.audit import history as audit_history
-from insync.pipeline.audit import prefilter as audit_suspects
+from insync.pipeline.audit import prefilter
 from insync.pipeline.audit.prefilter import CODES
 
 NUMBERS = ("time", "offset", "epoch", "producer", "sequence", "crc", "started")
@@ -39,7 +39,7 @@ def table(events: list[Event]) -> pa.Table:
 
 
 def found(events: list[Event]) -> list[tuple[str, int]]:
-    [row] = audit_history.judge(table(events)).to_pylist()
+    [row] = audit_history.check_partition(table(events)).to_pylist()
     return sorted({(each["kind"], each["offset"]) for each in row["findings"]})
 
 
@@ -141,7 +141,7 @@ def test_a_record_that_moved_further_than_a_window_is_wide_is_called_moved(monke
 
 def test_a_sound_history_is_not_handed_to_the_judge(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_history, "SMALL", 0)
-    [row] = audit_history.judge(table(a_history(300))).to_pylist()
+    [row] = audit_history.check_partition(table(a_history(300))).to_pylist()
     assert (row["rows"], row["judged"], row["sent"], row["findings"]) == (1231, 0, 300, [])
 
 
@@ -151,7 +151,7 @@ def test_what_cannot_be_judged_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     given = table(events)
     codes = given["code"].to_pylist()
     given = given.set_column(given.column_names.index("code"), "code", pa.array([*codes[:-1], -1], pa.int8()))
-    [row] = audit_history.judge(given).to_pylist()
+    [row] = audit_history.check_partition(given).to_pylist()
     assert [each["kind"] for each in row["findings"]] == ["malformed", "malformed"]
     assert "sequence 9 of producer 9 was answered and not sent before" in row["findings"][1]["detail"]
 
@@ -167,20 +167,20 @@ def test_the_sieve_lets_nothing_pass_that_the_judge_objects_to(data: st.DataObje
             del events[at]
         elif events[at].kind in (history_file.LOG, history_file.READ, history_file.LIST) or field in ("time", "offset"):
             events[at] = replace(events[at], **{field: data.draw(st.integers(-1, 2_500))})
-    columns, _ = audit_history.columns_of(table(events))
-    columns, malformed = audit_history._consistent(columns)
+    columns, _ = audit_history.to_events(table(events))
+    columns, malformed = audit_history._drop_inconsistent(columns)
     if malformed:
         return
     judged = verdict.check_history(events)
     if not judged.ok:
-        assert audit_suspects.suspects(columns)
+        assert prefilter.find_suspects(columns)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.sampled_from([0, 1, 2**31 - 1, None])), min_size=1))
 def test_partitions_that_share_a_task_are_judged_apart(keys: list[tuple[str | None, int | None]]) -> None:
     topics, partitions = (list(each) for each in zip(*keys, strict=True))
     whole = pa.table({"topic": topics, "partition": pa.array(partitions, pa.int32()), "row": range(len(keys))})
-    parts = [part.to_pydict() for part in audit_history.by_partition(whole)]
+    parts = [part.to_pydict() for part in audit_history.split_by_partition(whole)]
     assert [set(zip(part["topic"], part["partition"], strict=True)) for part in parts] == [
         {key} for key in dict.fromkeys((part["topic"][0], part["partition"][0]) for part in parts)
     ]

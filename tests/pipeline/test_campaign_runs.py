@@ -8,17 +8,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from insync.pipeline.campaign import job as campaign
-from insync.pipeline.campaign.job import Options
-from insync.pipeline.campaign.seeds import Work, play
+from insync.pipeline.campaign.job import CampaignOptions
+from insync.pipeline.campaign.seeds import RunOptions, make_row
 from insync.sim.checks.probes import PROBES
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-SHORT = Work(steps=200)
+SHORT = RunOptions(steps=200)
 
 
 def test_a_campaign_goes_on_where_it_was_stopped(spark: SparkSession, tmp_path: Path) -> None:
-    options = Options(range(6), str(tmp_path), SHORT, chunk=2)
+    options = CampaignOptions(range(6), str(tmp_path), SHORT, chunk=2)
     first = campaign.run(spark, options)
     assert (first.seeds, first.ran, first.violations) == (6, 6, 0)
     assert set(first.probes) == set(PROBES)
@@ -26,19 +26,19 @@ def test_a_campaign_goes_on_where_it_was_stopped(spark: SparkSession, tmp_path: 
     parts = sorted(Path(first.path).glob("part-*.parquet"))
     assert len(parts) == 3
     parts[1].unlink()
-    again = campaign.run(spark, Options(range(7), str(tmp_path), SHORT, chunk=2))
+    again = campaign.run(spark, CampaignOptions(range(7), str(tmp_path), SHORT, chunk=2))
     assert (again.seeds, again.ran) == (7, 3)
-    rows = {row["seed"]: row for row in campaign.stored(spark, options).collect()}
+    rows = {row["seed"]: row for row in campaign.read_stored(spark, options).collect()}
     assert sorted(rows) == list(range(6))
-    assert rows[3]["trace_hash"] == play(3, SHORT)["trace_hash"]
+    assert rows[3]["trace_hash"] == make_row(3, SHORT)["trace_hash"]
 
 
 def test_a_removed_safeguard_is_found_and_how_to_look_at_it_told(spark: SparkSession, tmp_path: Path) -> None:
-    work = Work(mutant="truncate-to-hwm")
-    frame = campaign.seeds(spark, range(6), work).cache()
-    summary = campaign.summary(frame, Options(range(6), str(tmp_path), work), "", ran=6)
+    work = RunOptions(mutant="truncate-to-hwm")
+    frame = campaign.seeds_frame(spark, range(6), work).cache()
+    summary = campaign.summarise(frame, CampaignOptions(range(6), str(tmp_path), work), "", ran=6)
     assert summary.violations == len(summary.failures) > 0
     failure = summary.failures[0]
-    assert play(failure.seed, work)["property"] == failure.property
+    assert make_row(failure.seed, work)["property"] == failure.property
     assert failure.replay == f"insync sim shrink {failure.seed} --mutant truncate-to-hwm"
-    assert campaign.violations(frame).orderBy("seed").first()["property"] == failure.property
+    assert campaign.select_violations(frame).orderBy("seed").first()["property"] == failure.property

@@ -10,7 +10,7 @@ import pytest
 from insync.pipeline.health import job as health
 from insync.pipeline.health import metadata_log as health_log
 from insync.pipeline.health.job import Health
-from insync.pipeline.health.page import render
+from insync.pipeline.health.page import render_page
 from insync.pipeline.health.tables import bucket_levels
 from insync.quorum import snapshot_store
 from insync.quorum.messages import OffsetAndEpoch
@@ -81,7 +81,7 @@ def write_log(directory: Path, decisions: list[tuple[int, list[MetadataRecord]]]
 
 def replayed(directory: Path, decisions: list[tuple[int, list[MetadataRecord]]]) -> Health:
     write_log(directory, [(0, BEGINNING), *decisions])
-    return health.read([directory])
+    return health.read_health([directory])
 
 
 def told(found: Health, *kinds: str) -> list[tuple[object, ...]]:
@@ -135,7 +135,7 @@ def test_an_election_outside_of_isr_and_elr_is_unclean_and_one_from_the_elr_is_n
         ("no_leader", -1, "none"),
         ("election", 3, "unclean"),
     ]
-    assert not found.sound
+    assert not found.is_sound
     assert "1 unclean election," in found.verdict
     assert found.summary()["offline_s"] == 2.0
 
@@ -172,7 +172,7 @@ def test_a_cluster_that_was_stopped_is_judged_by_how_it_was_before(tmp_path: Pat
     found = replayed(
         tmp_path, [(30, [stopping[0]]), (31, [stopping[1]]), (32, [stopping[2], offline]), (40, [NoOpRecord()])]
     )
-    assert found.sound
+    assert found.is_sound
     assert found.summary()["offline_now"] == 0
 
 
@@ -181,18 +181,18 @@ def test_what_was_before_the_log_comes_from_a_snapshot(tmp_path: Path) -> None:
     payloads = [metadata_records.encode(record) for record in BEGINNING]
     made = snapshot_store.encode(payloads, OffsetAndEpoch(50, 1), START)
     (path / f"{50:020d}-{1:010d}.checkpoint").write_bytes(made)
-    found = health.read([path])
+    found = health.read_health([path])
     assert (found.from_snapshot, found.summary()["isr_shrinks"], found.summary()["under_replicated_s"]) == (True, 1, 10)
 
 
 def test_a_log_that_starts_late_and_has_no_snapshot_is_refused(tmp_path: Path) -> None:
     path = write_log(tmp_path, [(10, [change(isr=(1, 2))])], base=50)
-    with pytest.raises(health_log.NoMetadataLog, match="starts at offset 50"):
-        health.read([path])
+    with pytest.raises(health_log.MetadataLogError, match="starts at offset 50"):
+        health.read_health([path])
     empty = tmp_path / "empty"
     empty.mkdir()
-    with pytest.raises(health_log.NoMetadataLog, match="no __cluster_metadata-0"):
-        health.read([empty])
+    with pytest.raises(health_log.MetadataLogError, match="no __cluster_metadata-0"):
+        health.read_health([empty])
 
 
 def test_reading_ends_at_a_damaged_batch_and_unknown_records_are_passed_over(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_reading_ends_at_a_damaged_batch_and_unknown_records_are_passed_over(tmp
     first = batch.read_header(data).length
     data[first:first] = from_the_future
     log.write_bytes(data)
-    found = health.read([tmp_path])
+    found = health.read_health([tmp_path])
     assert (found.count("isr_shrink"), found.count("isr_expand"), found.skipped) == (1, 0, 1)
 
 
@@ -217,7 +217,7 @@ def test_levels_are_the_most_at_once_in_each_part_of_the_time(tmp_path: Path) ->
 
 def test_the_page_needs_nothing_but_itself(tmp_path: Path) -> None:
     found = replayed(tmp_path, [(10, [change(isr=(2, 3), leader=2), fence(1)]), (20, [change(isr=(1, 2, 3))])])
-    page = render(found)
+    page = render_page(found)
     assert "<svg" in page
     assert "prefers-color-scheme: dark" in page
     assert 'name="viewport"' in page
@@ -227,9 +227,9 @@ def test_the_page_needs_nothing_but_itself(tmp_path: Path) -> None:
 
 def test_a_history_cannot_end_before_it_begins(tmp_path: Path) -> None:
     write_log(tmp_path, [(0, BEGINNING), (10, [change(isr=(1, 2))])])
-    with pytest.raises(health.TooEarly, match=r"the log begins at 2023-11-14T22:14:00\.000Z"):
-        health.read([tmp_path], until_ms=START - 1)
-    assert health.read([tmp_path], until_ms=START).seconds == 0
+    with pytest.raises(health.EmptyPeriodError, match=r"the log begins at 2023-11-14T22:14:00\.000Z"):
+        health.read_health([tmp_path], until_ms=START - 1)
+    assert health.read_health([tmp_path], until_ms=START).seconds == 0
 
 
 def test_a_history_that_begins_with_a_snapshot_cannot_end_before_that(tmp_path: Path) -> None:
@@ -237,19 +237,19 @@ def test_a_history_that_begins_with_a_snapshot_cannot_end_before_that(tmp_path: 
     payloads = [metadata_records.encode(record) for record in BEGINNING]
     made = snapshot_store.encode(payloads, OffsetAndEpoch(50, 1), START)
     (path / f"{50:020d}-{1:010d}.checkpoint").write_bytes(made)
-    with pytest.raises(health.TooEarly, match="the log begins at"):
-        health.read([path], until_ms=START - 1)
+    with pytest.raises(health.EmptyPeriodError, match="the log begins at"):
+        health.read_health([path], until_ms=START - 1)
 
 
 def test_a_log_without_records_has_no_history(tmp_path: Path) -> None:
     (write_log(tmp_path, []) / f"{0:020d}.log").write_bytes(b"")
-    with pytest.raises(health_log.NoMetadataLog, match="holds no records"):
-        health.read([tmp_path], until_ms=START)
+    with pytest.raises(health_log.MetadataLogError, match="holds no records"):
+        health.read_health([tmp_path], until_ms=START)
 
 
 def test_a_metadata_log_of_apache_kafka_tells_the_kill_of_a_broker_and_the_end() -> None:
-    found = health.read([APACHE])
-    assert found.sound
+    found = health.read_health([APACHE])
+    assert found.is_sound
     totals = found.summary()
     assert (totals["partitions"], totals["unclean_elections"], totals["controlled_shutdowns"]) == (5, 0, 3)
     assert totals["isr_expands"] == 5

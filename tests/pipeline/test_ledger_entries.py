@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from insync.pipeline import lake
-from insync.pipeline.journal import Damaged, Taken, file_name
-from insync.pipeline.lake import Busy, Lake, LakeError
+from insync.pipeline.journal import EntryTakenError, JournalDamagedError, file_name
+from insync.pipeline.lake import Lake, LakeError, LakeLockedError
 from insync.pipeline.ledger import OPEN, RANGES, File, Ledger, Range
 
 SETTINGS = {"isolation": "read_committed"}
@@ -32,7 +32,7 @@ def ranged(start: int, end: int, **facts: Any) -> Range:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    lake.make(tmp_path)
+    lake.make_lake(tmp_path)
     return Ledger.load(tmp_path)
 
 
@@ -67,7 +67,7 @@ def test_a_range_that_does_not_fit_is_refused_and_nothing_is_written(
     ledger: Ledger, next_range: Range, told: str
 ) -> None:
     ledger.commit(RANGES, "me", ranges=[ranged(0, 10)])
-    with pytest.raises(Damaged, match=told):
+    with pytest.raises(JournalDamagedError, match=told):
         ledger.commit(RANGES, "me", ranges=[next_range])
     assert Ledger.load(ledger.lake).ranges() == ledger.ranges() == [ranged(0, 10)]
 
@@ -88,7 +88,7 @@ def test_a_lost_range_counts_as_covered(ledger: Ledger) -> None:
 def test_of_two_that_commit_the_same_number_one_is_fenced(ledger: Ledger) -> None:
     other = Ledger.load(ledger.lake)
     ledger.commit(RANGES, "me", ranges=[ranged(0, 10)])
-    with pytest.raises(Taken, match="somebody else works on the same"):
+    with pytest.raises(EntryTakenError, match="somebody else works on the same"):
         other.commit(RANGES, "other", ranges=[ranged(0, 12)])
     assert Ledger.load(ledger.lake).ranges() == [ranged(0, 10)]
     assert [path.name for path in ledger.directory.iterdir()] == [file_name(0)]  # nothing is left aside
@@ -106,7 +106,7 @@ def test_every_damaged_byte_of_an_entry_is_noticed(ledger: Ledger) -> None:
         if _same_json(changed, good):
             continue  # white space is no content
         path.write_bytes(changed)
-        with pytest.raises(Damaged, match=path.name):
+        with pytest.raises(JournalDamagedError, match=path.name):
             Ledger.load(ledger.lake)
 
 
@@ -123,13 +123,13 @@ def test_a_torn_a_missing_and_an_exchanged_entry_are_noticed(ledger: Ledger) -> 
     first, second = (ledger.directory / file_name(n) for n in (0, 1))
     kept = second.read_bytes()
     second.write_bytes(kept[: len(kept) // 2])
-    with pytest.raises(Damaged, match="cannot be read"):
+    with pytest.raises(JournalDamagedError, match="cannot be read"):
         Ledger.load(ledger.lake)
     second.unlink()
-    with pytest.raises(Damaged, match=f"{second.name} is missing"):
+    with pytest.raises(JournalDamagedError, match=f"{second.name} is missing"):
         Ledger.load(ledger.lake)
     second.write_bytes(first.read_bytes())
-    with pytest.raises(Damaged, match="says that it is entry 0"):
+    with pytest.raises(JournalDamagedError, match="says that it is entry 0"):
         Ledger.load(ledger.lake)
     second.write_bytes(kept)
     assert len(Ledger.load(ledger.lake).ranges()) == 3
@@ -139,10 +139,10 @@ def test_an_entry_that_was_rewritten_with_a_good_checksum_breaks_the_chain(ledge
     ledger.commit(RANGES, "me", ranges=[ranged(0, 10)])
     ledger.commit(RANGES, "me", ranges=[ranged(10, 20)])
     forged = Ledger(tmp_path / "forged")
-    lake.make(forged.lake)
+    lake.make_lake(forged.lake)
     forged.commit(RANGES, "me", ranges=[ranged(0, 10, epoch=9, seen=10)])
     (ledger.directory / file_name(0)).write_bytes((forged.directory / file_name(0)).read_bytes())
-    with pytest.raises(Damaged, match="does not follow the entry before it"):
+    with pytest.raises(JournalDamagedError, match="does not follow the entry before it"):
         Ledger.load(ledger.lake)
 
 
@@ -163,13 +163,13 @@ def test_opening_sweeps_orphans_and_nothing_else(tmp_path: Path) -> None:
     for path in (tmp_path / ORPHAN, half):
         path.write_bytes(b"half a file")
     with Lake.open(tmp_path, SETTINGS) as second:
-        assert second.swept == sorted([ORPHAN, str(half.relative_to(tmp_path))])
+        assert second.removed_orphans == sorted([ORPHAN, str(half.relative_to(tmp_path))])
     assert sorted(path.name for path in kept.parent.iterdir()) == ["0.parquet", "notes.parquet"]
 
 
 def test_a_second_archiver_on_the_same_lake_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
     with Lake.open(tmp_path, SETTINGS) as first:
-        with pytest.raises(Busy, match="another archiver works on"):
+        with pytest.raises(LakeLockedError, match="another archiver works on"):
             Lake.open(tmp_path, SETTINGS)
         first.ledger.commit(RANGES, first.archiver, ranges=[ranged(0, 10)])
 
@@ -180,7 +180,7 @@ def test_where_locks_do_not_reach_the_newcomers_entry_fences_the_old_one(
     monkeypatch.setattr(lake, "locked", lambda root, who: os.open(root, os.O_RDONLY))
     with Lake.open(tmp_path, SETTINGS) as first:
         Lake.open(tmp_path, SETTINGS).close()
-        with pytest.raises(Taken):  # its files may have been swept: it must never commit them
+        with pytest.raises(EntryTakenError):  # its files may have been swept: it must never commit them
             first.ledger.commit(RANGES, first.archiver, ranges=[ranged(0, 10)])
     assert Ledger.load(tmp_path).ranges() == []
 
@@ -206,7 +206,7 @@ def test_paths_that_cannot_be_a_lake_are_refused(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match="other stores are not known"):
         Lake.open("s3://bucket/lake", SETTINGS)
     with pytest.raises(LakeError, match="is no lake"):
-        lake.load(tmp_path)
+        lake.load_ledger(tmp_path)
     assert taken.read_text() == "a file"
 
 

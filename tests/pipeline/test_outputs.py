@@ -13,7 +13,7 @@ from insync.pipeline.lake import LakeError
 from insync.pipeline.ledger import DIRECTORY
 from insync.pipeline.outputs import OutputError
 from insync.pipeline.report import page as report_page
-from insync.pipeline.wording import counted, when
+from insync.pipeline.text import format_time, pluralize
 
 PART = "part-00000-0b1c3a52-8f0e-4d36-9f53-6f3c6b8e9a01-c000.snappy.parquet"
 COLUMNS = ("kind", "detail")
@@ -86,10 +86,10 @@ def test_files_of_a_lake_whose_ledger_is_gone_are_not_swept_away(tmp_path: Path)
     assert file.read_text() == "archived"
     assert not (tmp_path / DIRECTORY).exists()
     with pytest.raises(LakeError, match="is a file"):
-        lake.check(file / "below")
+        lake.check_lake(file / "below")
 
 
 def test_one_of_something_is_told_without_an_s() -> None:
-    assert [counted(number, "file") for number in (0, 1, 2, 1000)] == ["0 files", "1 file", "2 files", "1,000 files"]
-    assert [counted(number, "entry", "entries") for number in (1, 2)] == ["1 entry", "2 entries"]
-    assert (when(0), when(1 << 62)) == ("1970-01-01T00:00:00.000Z", str(1 << 62))
+    assert [pluralize(number, "file") for number in (0, 1, 2, 1000)] == ["0 files", "1 file", "2 files", "1,000 files"]
+    assert [pluralize(number, "entry", "entries") for number in (1, 2)] == ["1 entry", "2 entries"]
+    assert (format_time(0), format_time(1 << 62)) == ("1970-01-01T00:00:00.000Z", str(1 << 62))

@@ -22,7 +22,7 @@ METADATA = str(Path(__file__).resolve().parent.parent / "data" / "apache-kafka-m
 @pytest.fixture(autouse=True)
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The current directory has a file, a directory of somebody else's, and logs of two brokers."""
-    monkeypatch.setattr(session, "quiet_session", _no_spark)
+    monkeypatch.setattr(session, "open_quiet_session", _no_spark)
     monkeypatch.chdir(tmp_path)
     Path("file").write_text("mine")
     Path("foreign/spans").mkdir(parents=True)

@@ -17,8 +17,8 @@ from sink_data import records
 from standalone import Standalone, finished, kill, standalone, started, until
 
 import insync.pipeline
-from insync.pipeline.archive import verify as archive_verify
-from insync.pipeline.campaign.seeds import Work, play
+from insync.pipeline.archive.verify import verify_lake
+from insync.pipeline.campaign.seeds import RunOptions, make_row
 from insync.pipeline.ledger import Ledger
 from insync.testing import Cluster
 
@@ -97,7 +97,7 @@ def test_an_executor_lost_while_it_archives_leaves_lake_and_ledger_in_agreement(
     archived: Archived, cluster: Cluster
 ) -> None:
     assert archived.told["rows"] == RECORDS
-    verdict = archive_verify.verify(archived.lake, cluster.bootstrap)
+    verdict = verify_lake(archived.lake, cluster.bootstrap)
     assert (verdict.problems, [each.behind for each in verdict.partitions]) == ([], [0, 0])
     found = Counter(values(archived.lake, "orders"))
     assert [value for value, count in found.items() if count > 1] == []
@@ -119,7 +119,7 @@ def test_seeds_play_on_executors_as_they_do_here(master: Standalone, tmp_path: P
     assert json.loads(lines[-1])["ran"] == 4
     parts = [pq.read_table(part, partitioning=None) for part in sorted(tmp_path.glob("results/build=*/*.parquet"))]
     hashes = [row["trace_hash"] for part in parts for row in part.to_pylist()]
-    assert hashes == [play(seed, Work(steps=200))["trace_hash"] for seed in range(4)]
+    assert hashes == [make_row(seed, RunOptions(steps=200))["trace_hash"] for seed in range(4)]
 
 
 def test_an_audit_on_executors_names_the_replica_that_differs_and_ends_with_1(

@@ -25,8 +25,8 @@ from insync.chaos.workload.workload import Workload
 from insync.history import history_file
 from insync.pipeline import lake
 from insync.pipeline.archive import job as archive
-from insync.pipeline.archive import verify as archive_verify
 from insync.pipeline.archive.job import ArchiveOptions
+from insync.pipeline.archive.verify import verify_lake
 from insync.testing import Cluster
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -94,7 +94,7 @@ def test_whoever_reads_has_each_acknowledged_record_once(spark: SparkSession, cl
         query.processAllAvailable()
         query.stop()
     archive.run(spark, ArchiveOptions(bootstrap=cluster.bootstrap, lake=str(tmp_path / "lake"), topics=(TOPIC,)))
-    assert archive_verify.verify(tmp_path / "lake", cluster.bootstrap).problems == []
+    assert verify_lake(tmp_path / "lake", cluster.bootstrap).problems == []
     acknowledged = acknowledgements(spark, tmp_path / "history.jsonl")
     assert acknowledged.count() > 100
     for rows in (lake.read(spark, tmp_path / "lake"), spark.read.parquet(str(tmp_path / "stream"))):

@@ -13,10 +13,10 @@ from insync.pipeline import lake
 from insync.pipeline.lake_writer import DECODED, SCHEMA, RangeWriter
 from insync.pipeline.ledger import RANGES, Ledger, Range
 from insync.pipeline.replay import plan as replay_plan
-from insync.pipeline.replay.lake_reader import pieces
-from insync.pipeline.replay.plan import ReplayError, Selection, Source
+from insync.pipeline.replay.lake_reader import read_rows
+from insync.pipeline.replay.plan import ReplayError, Selection, SourcePartition
 from insync.pipeline.replay.sender import Producer
-from insync.pipeline.replay.task import Batches, Position, Task
+from insync.pipeline.replay.task import Position, ReplayBatches, ReplayTask
 
 DAY_MS = 86_400_000
 FIRST_DAY = 20_000 * DAY_MS
@@ -42,7 +42,7 @@ def rows(start: int, times: list[int]) -> pa.RecordBatch:
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
     """Three ranges of 100 rows; in the second, two days take turns."""
-    lake.make(tmp_path)
+    lake.make_lake(tmp_path)
     made = Ledger.load(tmp_path)
     for n in range(3):
         start, end = 100 * n, 100 * n + 100
@@ -60,14 +60,14 @@ def ledger(tmp_path: Path) -> Ledger:
     return made
 
 
-def source(ledger: Ledger, selection: Selection) -> Source:
-    (found,) = replay_plan.sources(ledger, {"t": "t"}, selection)
+def source(ledger: Ledger, selection: Selection) -> SourcePartition:
+    (found,) = replay_plan.plan_sources(ledger, {"t": "t"}, selection)
     return found
 
 
 def read(ledger: Ledger, selection: Selection, start: int = 0) -> list[int]:
     found = source(ledger, selection)
-    tables = list(pieces(ledger.lake, found.remaining(start, 10**9), selection, start))
+    tables = list(read_rows(ledger.lake, found.remaining(start, 10**9), selection, start))
     return pa.concat_tables(tables).column("offset").to_pylist() if tables else []
 
 
@@ -95,16 +95,16 @@ def test_files_without_a_wanted_row_are_not_opened(ledger: Ledger) -> None:
 
 def test_what_the_lake_does_not_have_is_told(ledger: Ledger) -> None:
     with pytest.raises(ReplayError, match=r"topic 'x' is not in .*; there is t"):
-        replay_plan.sources(ledger, {"x": "x"}, Selection())
+        replay_plan.plan_sources(ledger, {"x": "x"}, Selection())
     with pytest.raises(ReplayError, match="no partition 4 of t"):
-        replay_plan.sources(ledger, {"t": "t"}, Selection(), partitions=(4,))
+        replay_plan.plan_sources(ledger, {"t": "t"}, Selection(), partitions=(4,))
     with pytest.raises(ReplayError, match="t-0 has no generation 3; its newest is 0"):
-        replay_plan.sources(ledger, {"t": "t"}, Selection(), generation=3)
+        replay_plan.plan_sources(ledger, {"t": "t"}, Selection(), generation=3)
 
 
-def task(ledger: Ledger, position: Position, most: int, selection: Selection) -> Task:
+def task(ledger: Ledger, position: Position, most: int, selection: Selection) -> ReplayTask:
     found = source(ledger, selection)
-    return Task(
+    return ReplayTask(
         lake=str(ledger.lake),
         bootstrap="",
         topic="t",
@@ -114,7 +114,7 @@ def task(ledger: Ledger, position: Position, most: int, selection: Selection) ->
         units=tuple(found.remaining(position.source, most)),
         selection=selection,
         position=position,
-        most=most,
+        max_rows=most,
         codec="none",
         batch_bytes=300,
         timeout_s=1.0,
@@ -128,8 +128,8 @@ def test_rounds_of_any_size_make_the_same_records_in_the_same_positions(
 ) -> None:
     position, values, sequences = Position(), [], []
     while source(ledger, selection).remaining(position.source, 1):
-        batches = Batches(task(ledger, position, most, selection), skip=0)
-        for data, at, count in batches.made():
+        batches = ReplayBatches(task(ledger, position, most, selection), skip=0)
+        for data, at, count in batches.build():
             decoded = decode(data, DecodeOptions(("value", "sequence"))).batch
             assert decoded.num_rows == count
             assert decoded.column("sequence")[0].as_py() == at
@@ -143,17 +143,17 @@ def test_rounds_of_any_size_make_the_same_records_in_the_same_positions(
 
 @pytest.mark.parametrize("skip", [0, 1, 99, 150, 299, 300])
 def test_rows_that_have_landed_are_not_made_again(ledger: Ledger, skip: int) -> None:
-    batches = Batches(task(ledger, Position(), 1000, Selection()), skip)
+    batches = ReplayBatches(task(ledger, Position(), 1000, Selection()), skip)
     values = [
-        v for data, _, _ in batches.made() for v in decode(data, DecodeOptions(("value",))).batch.column(0).to_pylist()
+        v for data, _, _ in batches.build() for v in decode(data, DecodeOptions(("value",))).batch.column(0).to_pylist()
     ]
     assert values == [b"v%d" % i for i in range(skip, 300)]
     assert (batches.position, batches.source) == (300, 300)
 
 
 def test_a_task_that_is_shorter_than_what_has_landed_says_only_what_it_covers(ledger: Ledger) -> None:
-    batches = Batches(task(ledger, Position(), 40, Selection()), skip=120)
-    assert list(batches.made()) == []
+    batches = ReplayBatches(task(ledger, Position(), 40, Selection()), skip=120)
+    assert list(batches.build()) == []
     assert (batches.position, batches.source) == (40, 40)
 
 

@@ -25,7 +25,8 @@ from insync.pipeline.archive.job import ArchiveOptions
 from insync.pipeline.replay import job as replay
 from insync.pipeline.replay import target as replay_target
 from insync.pipeline.replay import task as replay_task
-from insync.pipeline.replay.job import ReplayError, ReplayOptions, Selection
+from insync.pipeline.replay.job import ReplayOptions
+from insync.pipeline.replay.plan import ReplayError, Selection
 from insync.pipeline.replay.state import DIRECTORY
 from insync.testing import Cluster
 
@@ -63,7 +64,7 @@ def options(cluster: Cluster, path: Path, topic: str, **more: Any) -> ArchiveOpt
 
 @pytest.fixture
 def run(spark: SparkSession, cluster: Cluster, lake: Path, tmp_path: Path) -> Any:
-    def replayed(target: str, stop: threading.Event | None = None, **more: Any) -> replay.Summary:
+    def replayed(target: str, stop: threading.Event | None = None, **more: Any) -> replay.ReplaySummary:
         defaults = {"topics": {"orders": target}, "state": str(tmp_path / "state"), "create": True, "timeout_s": 30.0}
         chosen = ReplayOptions(**{"bootstrap": cluster.bootstrap, "lake": str(lake), **defaults, **more})
         return replay.run(spark, chosen, stop=stop)
@@ -137,8 +138,8 @@ def test_a_task_that_is_run_twice_writes_once(
     spark: SparkSession, cluster: Cluster, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As Spark does with a task whose executor is lost: and a driver that died before it wrote how far it was."""
-    twice = replay_task.execute
-    monkeypatch.setattr(replay.Replayer, "_round", _locally(lambda task: (twice(task), twice(task))[1]))
+    twice = replay_task.replay_units
+    monkeypatch.setattr(replay.Replayer, "_run_round", _locally(lambda task: (twice(task), twice(task))[1]))
     monkeypatch.setattr(replay, "ROWS_PER_ROUND", 700)
     chosen = ReplayOptions(
         bootstrap=cluster.bootstrap, lake=str(lake), topics={"orders": "twice"}, state=str(tmp_path / "s"), create=True
@@ -151,9 +152,9 @@ def test_senders_at_the_same_time_and_other_writers_double_nothing(
     spark: SparkSession, cluster: Cluster, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sender that was believed dead goes on beside the new one, and somebody else writes to the same partitions."""
-    execute, rng = replay_task.execute, random.Random(5)
+    execute, rng = replay_task.replay_units, random.Random(5)
 
-    def beside(task: replay_task.Task) -> replay_task.Answer:
+    def beside(task: replay_task.ReplayTask) -> replay_task.ReplayResult:
         others = [{"value": b"other", "partition": task.partition} for _ in range(rng.randrange(50))]
         threads = [
             threading.Thread(target=execute, args=(task,)),
@@ -166,7 +167,7 @@ def test_senders_at_the_same_time_and_other_writers_double_nothing(
             thread.join()
         return answer
 
-    monkeypatch.setattr(replay.Replayer, "_round", _locally(beside))
+    monkeypatch.setattr(replay.Replayer, "_run_round", _locally(beside))
     monkeypatch.setattr(replay, "ROWS_PER_ROUND", 500)
     monkeypatch.setattr(replay_target, "BATCH_BYTES", 4000)
     cluster.create_topic("busy", partitions=2)
@@ -278,7 +279,7 @@ def _locally(execute: Any) -> Any:
     def a_round(self: Any, tasks: Any) -> str:
         answers = {key: execute(task) for key, task in tasks.items()}
         assert not [answer.error for answer in answers.values() if answer.error]
-        self._state.progress({key: answer.position for key, answer in answers.items()})
+        self._state.record_positions({key: answer.position for key, answer in answers.items()})
         return ""
 
     return a_round

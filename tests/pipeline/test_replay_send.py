@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from insync.pipeline.replay.sender import SEQUENCES, Landed, Producer, found_in
+from insync.pipeline.replay.sender import SEQUENCES, Producer, Written, advance
 from insync.wire import batch
 
 OURS = Producer(7, 0)
@@ -28,23 +28,23 @@ def batches(*made: tuple[int, int, int, int]) -> bytes:
 
 def test_the_last_batch_of_ours_says_how_many_rows_have_landed() -> None:
     data = batches((10, 7, 0, 5), (15, 3, 40, 9), (24, 7, 5, 2), (26, 3, 49, 1))
-    assert found_in(data, OURS, Landed(0, 10)) == (Landed(7, 26), 27)
+    assert advance(Written(0, 10), data, OURS) == (Written(7, 26), 27)
 
 
 def test_batches_of_others_say_nothing() -> None:
-    assert found_in(batches((10, 3, 0, 5)), OURS, Landed(4, 10)) == (Landed(4, 10), 15)
+    assert advance(Written(4, 10), batches((10, 3, 0, 5)), OURS) == (Written(4, 10), 15)
 
 
 def test_what_is_before_the_known_place_is_not_looked_at() -> None:
     """An answer begins with the whole batch that contains the asked-for offset."""
-    assert found_in(batches((10, 7, 0, 5), (15, 3, 0, 5)), OURS, Landed(5, 15)) == (Landed(5, 15), 20)
+    assert advance(Written(5, 15), batches((10, 7, 0, 5), (15, 3, 0, 5)), OURS) == (Written(5, 15), 20)
 
 
 def test_sequences_begin_anew_after_the_largest() -> None:
     rows = SEQUENCES - 3
-    assert found_in(batches((10, 7, rows, 5)), OURS, Landed(rows, 10)) == (Landed(SEQUENCES + 2, 15), 15)
-    assert found_in(batches((10, 7, 1, 5)), OURS, Landed(3 * SEQUENCES + 1, 10)) == (Landed(3 * SEQUENCES + 6, 15), 15)
+    assert advance(Written(rows, 10), batches((10, 7, rows, 5)), OURS) == (Written(SEQUENCES + 2, 15), 15)
+    assert advance(Written(3 * SEQUENCES + 1, 10), batches((10, 7, 1, 5)), OURS) == (Written(3 * SEQUENCES + 6, 15), 15)
 
 
 def test_a_batch_that_was_counted_when_its_offset_was_not_told_counts_once() -> None:
-    assert found_in(batches((10, 7, 0, 5)), OURS, Landed(9, 10)) == (Landed(9, 15), 15)
+    assert advance(Written(9, 10), batches((10, 7, 0, 5)), OURS) == (Written(9, 15), 15)

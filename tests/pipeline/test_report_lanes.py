@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from insync.pipeline.report.svg import PIECES, SEVERITY, Bar, Mark, folded, thinned
+from insync.pipeline.report.svg import PIECES, SEVERITY, Bar, Mark, merge_short, thin_out
 
 KINDS = st.sampled_from(SEVERITY)
 CUTS = st.lists(st.floats(0, 1), min_size=1, max_size=40)
@@ -23,7 +23,7 @@ def lanes(draw: st.DrawFn) -> list[Bar]:
 
 @given(lanes())
 def test_a_folded_lane_covers_the_same_time_with_few_bars(bars: list[Bar]) -> None:
-    found = folded(bars)
+    found = merge_short(bars)
     assert (found[0].start, found[-1].end) == (0, 1)
     assert all(left.end == right.start for left, right in pairwise(found))
     assert len(found) <= 2 * PIECES + 1
@@ -34,20 +34,20 @@ def test_a_folded_lane_covers_the_same_time_with_few_bars(bars: list[Bar]) -> No
 
 @given(lanes())
 def test_what_is_bad_is_seen_where_it_was(bars: list[Bar]) -> None:
-    found = folded(bars)
+    found = merge_short(bars)
     for bar in bars:
         [over] = [each for each in found if each.start <= bar.start and bar.end <= each.end]
         assert SEVERITY.index(over.kind) <= SEVERITY.index(bar.kind)
 
 
 def test_a_fold_says_how_much_is_in_it() -> None:
-    [bar] = folded([Bar(0.5, 0.5005, "good", "well"), Bar(0.5005, 0.501, "bad", "no leader")])
+    [bar] = merge_short([Bar(0.5, 0.5005, "good", "well"), Bar(0.5005, 0.501, "bad", "no leader")])
     assert bar == Bar(0.5, 0.501, "bad", "2 changes, among them: no leader")
 
 
 @given(st.lists(st.builds(Mark, st.floats(0, 1), KINDS, st.just("x"))))
 def test_of_marks_at_one_place_the_worst_is_drawn(marks: list[Mark]) -> None:
-    found = thinned(marks)
+    found = thin_out(marks)
     assert len(found) <= PIECES + 1
     assert {int(mark.at * PIECES) for mark in found} == {int(mark.at * PIECES) for mark in marks}
     assert any(mark.kind == "bad" for mark in found) == any(mark.kind == "bad" for mark in marks)

@@ -9,7 +9,7 @@ import pytest
 from pyspark import SparkContext
 
 from insync.pipeline import session
-from insync.pipeline.session import NoSpark
+from insync.pipeline.spark_errors import SparkStartError, explain_start_failure
 
 SUBMIT = """WARNING: Using incubator modules: jdk.incubator.vector
 Using Spark's default log4j profile: org/apache/spark/log4j2-defaults.properties
@@ -42,13 +42,15 @@ JVM = "Unrecognized option: -foo\nError: Could not create the Java Virtual Machi
     ],
 )
 def test_why_spark_did_not_start_is_told_without_traces(words: str, told: str) -> None:
-    assert session.why(words) == told
+    assert explain_start_failure(words) == told
 
 
 @pytest.mark.parametrize("master", ["foo", "", "local[foo]", "local[", "spark://host", "http://host:7077", "k8s://"])
 def test_what_cannot_be_a_master_is_refused_before_spark_starts(master: str) -> None:
-    with pytest.raises(NoSpark, match=r"--master .*: Spark's masters are local, .* spark://HOST:PORT, yarn or k8s://"):
-        session.session(master)
+    with pytest.raises(
+        SparkStartError, match=r"--master .*: Spark's masters are local, .* spark://HOST:PORT, yarn or k8s://"
+    ):
+        session.open_session(master)
 
 
 @pytest.mark.parametrize(
@@ -67,11 +69,11 @@ def test_a_jvm_that_does_not_start_is_told_in_a_sentence(monkeypatch: pytest.Mon
 
     def broken(*_: object, **__: object) -> None:
         os.write(2, SUBMIT.encode())
-        raise NoSpark("Spark did not start: [JAVA_GATEWAY_EXITED] Java gateway process exited")
+        raise SparkStartError("Spark did not start: [JAVA_GATEWAY_EXITED] Java gateway process exited")
 
     monkeypatch.setattr(session, "session", broken)
-    with pytest.raises(NoSpark) as told:
-        session.quiet_session()
+    with pytest.raises(SparkStartError) as told:
+        session.open_quiet_session()
     assert str(told.value) == "Spark did not start: Master must either be yarn or start with spark"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from insync.pipeline.session import session
+from insync.pipeline.session import open_session
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -27,8 +27,8 @@ def submitted(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 def test_what_spark_submit_was_told_stays(submitted: SparkSession) -> None:
     submitted._jvm.java.lang.System.setProperty(ZONE, "Asia/Tokyo")
-    assert session().conf.get(ZONE) == "Asia/Tokyo"
+    assert open_session().conf.get(ZONE) == "Asia/Tokyo"
 
 
 def test_what_it_was_not_told_is_ours(submitted: SparkSession) -> None:
-    assert session().conf.get(ZONE) == "UTC"
+    assert open_session().conf.get(ZONE) == "UTC"

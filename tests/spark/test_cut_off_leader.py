@@ -15,8 +15,9 @@ from spark_data import numbered, produce
 
 from insync.pipeline import lake
 from insync.pipeline.archive import plan as archive_plan
-from insync.pipeline.archive.task import Task, execute
+from insync.pipeline.archive.task import ArchiveTask, archive_range
 from insync.pipeline.ledger import RANGES, Ledger
+from insync.pipeline.rounds import ClusterOptions
 from insync.spark.source_options import read_source_options
 from insync.spark.stream_offsets import StreamOffset
 from insync.spark.stream_reader import StreamReader
@@ -65,16 +66,16 @@ def test_a_stream_goes_on_with_the_successor(divided: Divided) -> None:
 
 
 def test_an_archive_goes_on_with_the_successor(divided: Divided, tmp_path: Path) -> None:
-    lake.make(tmp_path)
+    lake.make_lake(tmp_path)
     ledger = Ledger.load(tmp_path)
     plan = planned(divided.others, ledger)
-    (wanted,) = plan.ranges(most=100, tasks=1, per_file=100)
+    (wanted,) = plan.split(max_offsets=100, tasks=1, rows_per_file=100)
     assert wanted.end == RECORDS
-    task = Task(
+    task = ArchiveTask(
         range=wanted, leader_epoch=plan.epochs[wanted.key], bootstrap=divided.past, lake=str(tmp_path), round=1,
         isolation="read_committed", codec="lz4", timeout_s=60,
     )  # fmt: skip
-    answer = execute(task)
+    answer = archive_range(task)
     assert (answer.error, sum(file.rows for file in answer.files)) == ("", RECORDS)
     assert answer.epoch == task.leader_epoch
     done = replace(wanted, files=answer.files, rows=RECORDS, epoch=answer.epoch, seen=answer.seen)
@@ -83,8 +84,10 @@ def test_an_archive_goes_on_with_the_successor(divided: Divided, tmp_path: Path)
 
 
 def planned(bootstrap: str, ledger: Ledger) -> archive_plan.Plan:
-    view = archive_plan.view_of(bootstrap, ("cut",), isolation="read_committed", timeout_s=60)
+    view = archive_plan.open_view(
+        ClusterOptions(bootstrap=bootstrap, timeout_s=60), ("cut",), isolation="read_committed"
+    )
     try:
-        return archive_plan.make(view, ledger, ("cut",), allow_loss=False)
+        return archive_plan.make_plan(view, ledger, ("cut",), allow_loss=False)
     finally:
         view.close()

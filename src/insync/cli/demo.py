@@ -24,7 +24,7 @@ from insync.chaos.workload.load import Load
 from insync.chaos.workload.workload import Workload
 from insync.cli.common import console, empty_directory, table
 from insync.cli.exits import failure
-from insync.cli.pipeline import checked, need_java, open_session
+from insync.cli.pipeline import check_java, open_session, output_errors_reported
 from insync.client import admin, topics
 from insync.client.client import Client
 from insync.client.errors import raise_for_error
@@ -254,7 +254,7 @@ def _check_report(report: Path) -> None:
     from insync.pipeline import outputs
 
     if report.exists():
-        with checked():
+        with output_errors_reported():
             outputs.check_page("--report", report)
 
 
@@ -266,4 +266,4 @@ def _need_spark() -> None:
         raise failure(
             "insync demo needs Spark for its archive: pip install 'insync[spark]', or add --without-spark"
         ) from None
-    need_java()
+    check_java()

@@ -17,11 +17,11 @@ from insync.columnar import decode
 from insync.history import history_file
 from insync.pipeline import lake
 from insync.pipeline.archive import job as archive
-from insync.pipeline.archive import verify as archive_verify
 from insync.pipeline.archive.job import ArchiveError, ArchiveOptions, Progress
+from insync.pipeline.archive.verify import verify_lake
 from insync.pipeline.audit import job as audit
 from insync.pipeline.health import job as health
-from insync.pipeline.health.page import render
+from insync.pipeline.health.page import render_page
 
 INTERVAL_S = 0.5
 TIMEOUT_S = 120.0
@@ -71,7 +71,7 @@ class DemoLake:
         self._thread.join()
         self._raise_error()
         self._archive(follow=False)
-        verdict = archive_verify.verify(self._lake, self._bootstrap)
+        verdict = verify_lake(self._lake, self._bootstrap)
         self.problems += verdict.problems
         if verdict.ok:
             files = sum(partition.files for partition in verdict.partitions)
@@ -123,14 +123,14 @@ class DemoLake:
         self.missing = acknowledged.join(rows, where, "left_anti").count()
 
     def _audit_disks(self, say: Say) -> None:
-        result = audit.run(self._spark, audit.Options(logs=self._disks()))
+        result = audit.run(self._spark, audit.AuditOptions(logs=self._disks()))
         self.problems += [str(finding) for finding in result.findings]
         if result.logs is not None and not result.findings:
             say(f"{result.logs.batches:,} batches agree across replicas: offsets, epochs, checksums, indexes")
 
     def _write_report(self) -> None:
         self.report.parent.mkdir(parents=True, exist_ok=True)
-        self.report.write_text(render(health.read(self._disks())), encoding="utf-8")
+        self.report.write_text(render_page(health.read_health(self._disks())), encoding="utf-8")
 
     def _disks(self) -> tuple[str, ...]:
-        return tuple(audit.node_directories(str(self._directory / "cluster")))
+        return tuple(audit.list_log_directories(str(self._directory / "cluster")))

@@ -10,28 +10,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from insync.cli.exits import usage_error
+from insync.cli.common import reason
+from insync.cli.exits import failure, usage_error
 from insync.cli.lazy import LazyGroup
+from insync.client.errors import AddressError, ClientError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "archive": ("pipeline_archive.archive", "Topics to a lake of Parquet files, every record exactly once."),
-    "replay": ("pipeline_replay.replay", "A lake back to topics, with keys, headers, timestamps and partitions."),
-    "audit": ("pipeline_audit.audit", "Check the replicas' logs and the clients' histories against the properties."),
-    "health": ("pipeline_health.health", "The history of every ISR, from the metadata log."),
-    "campaign": ("pipeline_campaign.campaign", "Simulator seeds on Spark."),
+    "archive": ("pipeline_archive.archive", "Archive topics into a lake of Parquet files, every record exactly once."),
+    "replay": ("pipeline_replay.replay", "Write a lake back to topics, with keys, headers, timestamps and partitions."),
+    "audit": ("pipeline_audit.audit", "Check replicas' logs and clients' histories against the protocol's properties."),
+    "health": ("pipeline_health.health", "Reconstruct the history of every ISR from the metadata log."),
+    "campaign": ("pipeline_campaign.campaign", "Run simulator seeds on Spark."),
 }
 
 
-def _a_master(value: str | None) -> str | None:
-    from insync.pipeline import session
+def _check_master(value: str | None) -> str | None:
+    from insync.pipeline.session import check_master
 
-    try:
-        session.check_master(value)
-    except session.NoSpark as error:
-        raise usage_error(str(error)) from None
+    with spark_errors_reported():
+        check_master(value)
     return value
 
 
@@ -40,8 +40,8 @@ Master = Annotated[
     typer.Option(
         "--master",
         metavar="URL",
-        callback=_a_master,
-        help="Spark's master; without it, all cores of this machine.",
+        callback=_check_master,
+        help="Spark master; by default all cores of this machine.",
     ),
 ]
 
@@ -56,45 +56,43 @@ class _Pipelines(LazyGroup):
             if error.name and error.name.partition(".")[0] in ("pyspark", "pyarrow", "numba", "pandas", "numpy"):
                 raise usage_error(f"pipelines need {error.name}: pip install 'insync[spark]'") from None
             raise
-        except KeyboardInterrupt:  # what a pipeline needs takes its time to load
-            typer.echo("insync: stopped before it began", err=True)
+        except KeyboardInterrupt:  # loading takes a second or two
+            typer.echo("insync: interrupted before it started", err=True)
             raise typer.Exit(130) from None
 
 
-app = typer.Typer(
-    cls=_Pipelines, help="Whole jobs on Spark: archive, replay, audit, health, campaign.", no_args_is_help=True
-)
+app = typer.Typer(cls=_Pipelines, help="Jobs on Spark: archive, replay, audit, health, campaign.", no_args_is_help=True)
 
 
 @app.callback()
 def _main() -> None:
-    """Whole jobs on Spark: archive, replay, audit, health, campaign."""
+    """Jobs on Spark: archive, replay, audit, health, campaign."""
 
 
 @contextmanager
 def interruptible() -> Iterator[threading.Event]:
-    """Ctrl-C and SIGTERM set the event: what has begun is brought to an end. A second one ends the program.
+    """Ctrl-C and SIGTERM set the event, so that the current round is finished. A second one ends the program.
 
-    To be entered when Spark runs: a session that starts takes Ctrl-C for itself.
+    Enter it once Spark runs: a session that starts installs a handler of its own.
     """
     stop = threading.Event()
 
-    def ask(number: int, frame: object) -> None:
+    def on_signal(number: int, frame: object) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
 
-    before = {each: signal.signal(each, ask) for each in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Ctrl-C at any time, also while Spark starts, ends with a sentence: nothing is lost by it."""
+    """Turn Ctrl-C, even while Spark starts, into a message: the command can be repeated without loss."""
     try:
         yield
     except KeyboardInterrupt:
@@ -102,13 +100,13 @@ def resumable() -> Iterator[None]:
 
 
 def stopped() -> typer.Exit:
-    typer.echo("insync: stopped; the same command goes on from here", err=True)
+    typer.echo("insync: stopped; the same command continues from here", err=True)
     return typer.Exit(130)
 
 
 @contextmanager
-def checked() -> Iterator[None]:
-    """A place for results that is not one of ours: a sentence and exit code 2."""
+def output_errors_reported() -> Iterator[None]:
+    """Exit code 2 for a place that results cannot be written to."""
     from insync.pipeline.outputs import OutputError
 
     try:
@@ -117,32 +115,55 @@ def checked() -> Iterator[None]:
         raise usage_error(str(error)) from None
 
 
-def need_java() -> None:
-    """Or a sentence and exit code 2: sooner than starting Spark would tell it."""
-    from insync.pipeline import session
+@contextmanager
+def spark_errors_reported() -> Iterator[None]:
+    """Exit code 2 if Spark cannot be started."""
+    from insync.pipeline.spark_errors import SparkStartError
 
     try:
-        session.need_java()
-    except session.NoSpark as error:
-        raise usage_error(str(error)) from None
-
-
-def open_session(master: str | None, name: str, **conf: str) -> SparkSession:
-    """A Spark session, or a sentence and exit code 2."""
-    from insync.pipeline.session import NoSpark, quiet_session
-
-    try:
-        return quiet_session(master, f"insync {name}", **conf)
-    except NoSpark as error:
+        yield
+    except SparkStartError as error:
         raise usage_error(str(error)) from None
 
 
 @contextmanager
-def spark_session(master: str | None, name: str, **conf: str) -> Iterator[SparkSession]:
-    """The same, and it is stopped at the end unless it ran before."""
-    from insync.pipeline.session import runs
+def job_errors_reported(*errors: type[Exception]) -> Iterator[None]:
+    """Exit code 2 for an invalid address; 1 for errors of the cluster, the lake and the job (`errors`)."""
+    from insync.pipeline.journal import JournalError
+    from insync.pipeline.lake import LakeError
 
-    running = runs()
+    try:
+        yield
+    except AddressError as error:
+        raise usage_error(str(error)) from None
+    except Exception as error:
+        if not isinstance(error, (ClientError, LakeError, JournalError, *errors)):
+            raise
+        raise failure(reason(error)) from None
+
+
+def check_java() -> None:
+    """Exit code 2 without Java, before anything else is done."""
+    from insync.pipeline import session
+
+    with spark_errors_reported():
+        session.check_java()
+
+
+def open_session(master: str | None, name: str, **conf: str) -> SparkSession:
+    """A Spark session; exit code 2 if it cannot be started."""
+    from insync.pipeline.session import open_quiet_session
+
+    with spark_errors_reported():
+        return open_quiet_session(master, f"insync {name}", **conf)
+
+
+@contextmanager
+def spark_session(master: str | None, name: str, **conf: str) -> Iterator[SparkSession]:
+    """As `open_session`; stopped at the end unless it ran before."""
+    from insync.pipeline.session import has_session
+
+    running = has_session()
     spark = open_session(master, name, **conf)
     try:
         yield spark

@@ -1,4 +1,4 @@
-"""`insync pipeline archive`: topics to a lake of Parquet files, and whether a lake is what its ledger says."""
+"""`insync pipeline archive`: archives topics into a lake of Parquet files, and verifies a lake."""
 
 from __future__ import annotations
 
@@ -9,49 +9,59 @@ from typing import Annotated, Any
 import typer
 
 from insync.cli import client_config
-from insync.cli.common import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, console, print_json, print_table, reason, size
-from insync.cli.exits import failure, usage_error
-from insync.cli.pipeline import Master, interruptible, need_java, resumable, spark_session, stopped
-from insync.cli.pipeline_progress import bar
-from insync.client.errors import AddressError, ClientError
-from insync.pipeline import lake as lakes
-from insync.pipeline.archive import job as pipeline
-from insync.pipeline.archive import verify as archive_verify
-from insync.pipeline.archive.job import ArchiveError, ArchiveOptions, Progress, Summary
-from insync.pipeline.archive.plan import Lost
-from insync.pipeline.archive.verify import PartitionFacts, Verdict
-from insync.pipeline.journal import JournalError
-from insync.pipeline.lake import LakeError
+from insync.cli.common import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, console, print_json, print_table, size
+from insync.cli.exits import usage_error
+from insync.cli.pipeline import (
+    Master,
+    check_java,
+    interruptible,
+    job_errors_reported,
+    resumable,
+    spark_session,
+    stopped,
+)
+from insync.cli.pipeline_progress import make_bar
+from insync.pipeline.archive import job
+from insync.pipeline.archive.job import ArchiveError, ArchiveOptions, ArchiveSummary, Progress
+from insync.pipeline.archive.plan import UnarchivedLossError
+from insync.pipeline.archive.verify import LakeReport, PartitionReport, verify_lake
+from insync.pipeline.lake import LakeError, check_lake
 from insync.pipeline.lake_writer import CODECS
 from insync.pipeline.ledger import Range
-from insync.pipeline.wording import counted
+from insync.pipeline.text import pluralize
 
 
 def archive(
     topics: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics to archive.")] = None,
-    lake: Annotated[Path, typer.Option(help="The lake's directory; it is made if need be.")] = Path("lake"),
-    pattern: Annotated[str, typer.Option(metavar="REGEX", help="Instead of topics: a pattern of their names.")] = "",
+    lake: Annotated[Path, typer.Option(help="Directory of the lake; created if missing.")] = Path("lake"),
+    pattern: Annotated[
+        str, typer.Option(metavar="REGEX", help="Regular expression for topic names, instead of TOPIC.")
+    ] = "",
     follow: Annotated[
-        bool, typer.Option("--follow/--once", help="Go on until Ctrl-C; or up to what is there.")
+        bool, typer.Option("--follow/--once", help="Keep archiving until Ctrl-C, or stop at the current end.")
     ] = False,
-    interval: Annotated[float, typer.Option(min=0.1, help="Seconds to wait when all is archived.")] = 10.0,
-    verify: Annotated[bool, typer.Option("--verify", help="Archive nothing: check ledger, files and brokers.")] = False,
+    interval: Annotated[
+        float, typer.Option(min=0.1, help="With --follow: seconds to wait when nothing is new.")
+    ] = 10.0,
+    verify: Annotated[bool, typer.Option("--verify", help="Only check the ledger, the files and the brokers.")] = False,
     offline: Annotated[bool, typer.Option("--offline", help="With --verify: do not ask the brokers.")] = False,
-    allow_loss: Annotated[bool, typer.Option("--allow-loss", help="Record what is gone, and go on.")] = False,
+    allow_loss: Annotated[
+        bool, typer.Option("--allow-loss", help="Record lost offsets in the ledger and continue.")
+    ] = False,
     isolation: Annotated[str, typer.Option(help="read_committed or read_uncommitted.")] = "read_committed",
-    codec: Annotated[str, typer.Option(help=f"Of the files: {', '.join(CODECS)}.")] = "lz4",
-    rows_per_file: Annotated[int, typer.Option(min=1, help="Offsets that a file covers, at most.")] = 1_000_000,
-    timeout: Annotated[float, typer.Option(min=1.0, help="Seconds of patience with brokers.")] = 60.0,
+    codec: Annotated[str, typer.Option(help=f"Compression of the files: {', '.join(CODECS)}.")] = "lz4",
+    rows_per_file: Annotated[int, typer.Option(min=1, help="Offsets per file, at most.")] = 1_000_000,
+    timeout: Annotated[float, typer.Option(min=1.0, help="Seconds to wait for brokers.")] = 60.0,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     master: Master = None,
     as_json: AsJson = False,
 ) -> None:
-    """Topics to a lake of Parquet files, every record exactly once."""
+    """Archive topics into a lake of Parquet files, every record exactly once."""
     if verify:
         _verify(lake, "" if offline else bootstrap, timeout, as_json)
         return
     if offline:
-        raise usage_error("--offline goes with --verify: to archive, the brokers must be asked")
+        raise usage_error("--offline needs --verify: archiving needs the brokers")
     options = ArchiveOptions(
         bootstrap=bootstrap,
         lake=str(lake),
@@ -67,122 +77,113 @@ def archive(
         client=client_config.settings(),
     )
     try:
-        pipeline.check(options)
-        lakes.check(options.lake)
+        job.check_options(options)
+        check_lake(options.lake)
     except (ArchiveError, LakeError) as error:
         raise usage_error(str(error)) from None
     with resumable():
         summary = _archive(options, master, as_json)
     if as_json:
-        print_json(as_dict(summary))
+        print_json(_to_dict(summary))
     else:
         _print(summary)
     if not summary.finished:
         raise stopped()
 
 
-def _archive(options: ArchiveOptions, master: str | None, as_json: bool) -> Summary:
-    need_java()
-    try:
-        if not pipeline.check_topics(options):
-            typer.echo(f"insync: no topic fits --pattern {options.pattern} yet; waiting for one that does", err=True)
-        with spark_session(master, "archive") as spark, interruptible() as stop, bar(quiet=as_json) as progress:
-            task = progress.add_task("archive", total=None, told="offsets")
+def _archive(options: ArchiveOptions, master: str | None, as_json: bool) -> ArchiveSummary:
+    check_java()
+    with job_errors_reported(ArchiveError, UnarchivedLossError):
+        if not job.check_topics(options):
+            typer.echo(f"insync: no topic matches --pattern {options.pattern} yet; waiting for one", err=True)
+        with spark_session(master, "archive") as spark, interruptible() as stop, make_bar(quiet=as_json) as bar:
+            task = bar.add_task("archive", total=None, unit="offsets")
 
-            def told(now: Progress) -> None:
-                done = progress.tasks[task].completed + now.offsets
-                progress.update(task, completed=done, total=done + now.backlog, told=f"offsets, {now.rows:,} rows")
+            def on_progress(now: Progress) -> None:
+                done = bar.tasks[task].completed + now.offsets
+                bar.update(task, completed=done, total=done + now.backlog, unit=f"offsets, {now.rows:,} rows")
 
-            return pipeline.run(spark, options, on_progress=told, stop=stop)
-    except AddressError as error:
-        raise usage_error(str(error)) from None
-    except (ClientError, LakeError, JournalError, ArchiveError, Lost) as error:
-        raise failure(reason(error)) from None
+            return job.run(spark, options, on_progress=on_progress, stop=stop)
 
 
 def _verify(lake: Path, bootstrap: str, timeout: float, as_json: bool) -> None:
-    try:
-        with bar(quiet=as_json) as progress:
-            task = progress.add_task("verify", total=None, told="files")
-            verdict = archive_verify.verify(
-                lake,
-                bootstrap,
-                timeout_s=timeout,
-                client=client_config.settings(),
-                on_file=lambda done, total: progress.update(task, completed=done, total=total),
-            )
-    except AddressError as error:
-        raise usage_error(str(error)) from None
-    except (ClientError, LakeError, JournalError) as error:
-        raise failure(reason(error)) from None
+    with job_errors_reported(), make_bar(quiet=as_json) as bar:
+        task = bar.add_task("verify", total=None, unit="files")
+        report = verify_lake(
+            lake,
+            bootstrap,
+            timeout_s=timeout,
+            client=client_config.settings(),
+            on_file=lambda done, total: bar.update(task, completed=done, total=total),
+        )
     if as_json:
-        print_json({"ok": verdict.ok, **asdict(verdict)})
+        print_json({"ok": report.ok, **asdict(report)})
     else:
-        _print_verdict(verdict)
-    if not verdict.ok:
+        _print_report(report)
+    if not report.ok:
         raise typer.Exit(1)
 
 
-# --- telling ---------------------------------------------------------------------------------------------------------
+# --- output ----------------------------------------------------------------------------------------------------------
 
 
-def as_dict(summary: Summary) -> dict[str, Any]:
+def _to_dict(summary: ArchiveSummary) -> dict[str, Any]:
     return {
         "lake": summary.lake,
         "rows": summary.rows,
         "seconds": round(summary.seconds, 3),
         "finished": summary.finished,
         "partitions": [
-            {"topic": topic, "partition": partition, "generation": generation, **_joined(ranges)}
+            {"topic": topic, "partition": partition, "generation": generation, **_sum_ranges(ranges)}
             for (topic, partition, generation), ranges in _by_partition(summary).items()
         ],
         "lost": [{"topic": r.topic, "partition": r.partition, "from": r.start, "to": r.end} for r in summary.lost],
         "notes": summary.notes,
-        "swept": summary.swept,
+        "swept": summary.removed_orphans,
     }
 
 
-def _by_partition(summary: Summary) -> dict[tuple[str, int, int], list[Range]]:
-    found: dict[tuple[str, int, int], list[Range]] = {}
-    for each in summary.committed:
-        found.setdefault((each.topic, each.partition, each.generation), []).append(each)
-    return found
+def _by_partition(summary: ArchiveSummary) -> dict[tuple[str, int, int], list[Range]]:
+    groups: dict[tuple[str, int, int], list[Range]] = {}
+    for archived in summary.committed:
+        groups.setdefault((archived.topic, archived.partition, archived.generation), []).append(archived)
+    return groups
 
 
-def _joined(ranges: list[Range]) -> dict[str, int]:
+def _sum_ranges(ranges: list[Range]) -> dict[str, int]:
     return {
         "from": ranges[0].start,
         "to": ranges[-1].end,
-        "rows": sum(each.rows for each in ranges),
-        "files": sum(len(each.files) for each in ranges),
-        "bytes": sum(each.bytes for each in ranges),
+        "rows": sum(archived.rows for archived in ranges),
+        "files": sum(len(archived.files) for archived in ranges),
+        "bytes": sum(archived.bytes for archived in ranges),
     }
 
 
-def _print(summary: Summary) -> None:
+def _print(summary: ArchiveSummary) -> None:
     rows = [
         [
             f"{topic}-{partition}",
             generation,
-            *(f"{value:,}" for value in list(facts.values())[:4]),
-            size(facts["bytes"]),
+            *(f"{value:,}" for value in list(sums.values())[:4]),
+            size(sums["bytes"]),
         ]
         for (topic, partition, generation), ranges in _by_partition(summary).items()
-        if (facts := _joined(ranges))
+        if (sums := _sum_ranges(ranges))
     ]
     if rows:
         print_table(("partition", "generation", "from", "to", "rows", "files", "size"), rows)
         typer.echo()
     for note in summary.notes:
         console().print(note, style="yellow", markup=False)
-    if summary.swept:
-        files = counted(len(summary.swept), "file")
-        typer.echo(f"{files} of an archiver that had been killed: swept away")
+    if summary.removed_orphans:
+        files = pluralize(len(summary.removed_orphans), "file")
+        typer.echo(f"{files} of a killed archiver deleted")
     rate = summary.rows / summary.seconds if summary.seconds else 0.0
-    typer.echo(f"{counted(summary.rows, 'row')} in {summary.seconds:.1f} s ({rate:,.0f}/s) to {summary.lake}")
+    typer.echo(f"{pluralize(summary.rows, 'row')} in {summary.seconds:.1f} s ({rate:,.0f}/s) to {summary.lake}")
 
 
-def _print_verdict(verdict: Verdict) -> None:
+def _print_report(report: LakeReport) -> None:
     columns = (
         "partition",
         "generation",
@@ -196,24 +197,28 @@ def _print_verdict(verdict: Verdict) -> None:
         "log ends",
         "behind",
     )
-    print_table(columns, [_line(facts) for facts in verdict.partitions])
+    print_table(columns, [_row(partition) for partition in report.partitions])
     typer.echo()
-    for note in verdict.notes:
+    for note in report.notes:
         console().print(note, style="yellow", markup=False)
-    for problem in verdict.problems:
+    for problem in report.problems:
         console().print(problem, style="red", markup=False)
-    if verdict.ok:
-        entries = counted(verdict.entries, "ledger entry", "ledger entries")
-        console().print(f"{entries}, no gap, no overlap, all files whole", style="bold green")
+    if report.ok:
+        entries = pluralize(report.entries, "ledger entry", "ledger entries")
+        console().print(f"{entries}: no gaps, no overlaps, all files intact", style="bold green")
 
 
-def _line(facts: PartitionFacts) -> list[Any]:
-    asked = facts.latest >= 0
+def _row(partition: PartitionReport) -> list[Any]:
+    asked = partition.latest >= 0
     return [
-        f"{facts.topic}-{facts.partition}",
-        facts.generation,
-        *(f"{value:,}" for value in (facts.start, facts.end, facts.rows, facts.files)),
-        size(facts.bytes),
-        f"{facts.lost:,}",
-        *((f"{facts.earliest:,}", f"{facts.latest:,}", f"{facts.behind:,}") if asked else (None, None, None)),
+        f"{partition.topic}-{partition.partition}",
+        partition.generation,
+        *(f"{value:,}" for value in (partition.start, partition.end, partition.rows, partition.files)),
+        size(partition.bytes),
+        f"{partition.lost:,}",
+        *(
+            (f"{partition.earliest:,}", f"{partition.latest:,}", f"{partition.behind:,}")
+            if asked
+            else (None, None, None)
+        ),
     ]

@@ -1,5 +1,4 @@
-"""What a pipeline tells of its progress, as a bar per thing that is being done: on stderr, so that stdout has the
-results alone."""
+"""Progress bars of the pipelines, on stderr: stdout carries the results only."""
 
 from __future__ import annotations
 
@@ -17,15 +16,15 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-Tell = Callable[[str, int, int], None]
+OnProgress = Callable[[str, int, int], None]
 
 
-def bar(*, quiet: bool) -> Progress:
+def make_bar(*, quiet: bool) -> Progress:
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[told]}"),
+        TextColumn("{task.fields[unit]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         console=Console(stderr=True),
@@ -34,19 +33,19 @@ def bar(*, quiet: bool) -> Progress:
 
 
 @contextmanager
-def progress(*, quiet: bool) -> Iterator[Tell]:
-    """Gives a function that is told (what, done, total). Who is told nothing shows nothing, not even an empty line."""
+def progress_bars(*, quiet: bool) -> Iterator[OnProgress]:
+    """Yields a callback for (what, done, total): a bar for each `what`. Prints nothing until it is called."""
     tasks: dict[str, TaskID] = {}
-    shown = bar(quiet=quiet)
+    bars = make_bar(quiet=quiet)
 
-    def tell(what: str, done: int, total: int) -> None:
-        shown.start()
+    def on_progress(what: str, done: int, total: int) -> None:
+        bars.start()
         if what not in tasks:
-            tasks[what] = shown.add_task(what, total=total or None, told="")
-        shown.update(tasks[what], completed=done, total=total or None)
+            tasks[what] = bars.add_task(what, total=total or None, unit="")
+        bars.update(tasks[what], completed=done, total=total or None)
 
     try:
-        yield tell
+        yield on_progress
     finally:
-        if shown.live.is_started:
-            shown.stop()
+        if bars.live.is_started:
+            bars.stop()

@@ -1,4 +1,4 @@
-"""`insync pipeline replay`: a lake back to topics."""
+"""`insync pipeline replay`: writes a lake back to topics."""
 
 from __future__ import annotations
 
@@ -10,44 +10,54 @@ from typing import Annotated
 import typer
 
 from insync.cli import client_config
-from insync.cli.common import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, console, print_json, print_table, reason
-from insync.cli.exits import failure, usage_error
+from insync.cli.common import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, console, print_json, print_table
+from insync.cli.exits import usage_error
 from insync.cli.parsing import moment, numbers
-from insync.cli.pipeline import Master, checked, interruptible, need_java, resumable, spark_session, stopped
-from insync.cli.pipeline_progress import bar
-from insync.client.errors import AddressError, ClientError
+from insync.cli.pipeline import (
+    Master,
+    check_java,
+    interruptible,
+    job_errors_reported,
+    output_errors_reported,
+    resumable,
+    spark_session,
+    stopped,
+)
+from insync.cli.pipeline_progress import make_bar
 from insync.pipeline import outputs
-from insync.pipeline.journal import JournalError
-from insync.pipeline.lake import LakeError
-from insync.pipeline.replay import job as pipeline
-from insync.pipeline.replay.job import ReplayError, ReplayOptions, Selection, Summary
-from insync.pipeline.replay.plan import FOREVER
-from insync.pipeline.wording import counted
+from insync.pipeline.replay import job
+from insync.pipeline.replay.job import ReplayOptions, ReplaySummary
+from insync.pipeline.replay.plan import NO_LIMIT, ReplayError, Selection
+from insync.pipeline.text import pluralize
 from insync.wire import compression
 
 _TIME = "An ISO time, 15m (ago), or milliseconds."
 
 
 def replay(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC[=TARGET]...", help="Topics of the lake, and where to.")],
-    lake: Annotated[Path, typer.Option(help="The lake's directory.")] = Path("lake"),
-    from_offset: Annotated[int, typer.Option(min=0, help="The first offset of each partition.")] = 0,
-    to_offset: Annotated[int | None, typer.Option(min=0, help="The offset before which to end.")] = None,
-    from_time: Annotated[str, typer.Option(metavar="TIME", help=f"No records before it. {_TIME}")] = "",
-    to_time: Annotated[str, typer.Option(metavar="TIME", help=f"No records at or after it. {_TIME}")] = "",
+    topics: Annotated[
+        list[str], typer.Argument(metavar="TOPIC[=TARGET]...", help="Topics of the lake, and their targets.")
+    ],
+    lake: Annotated[Path, typer.Option(help="Directory of the lake.")] = Path("lake"),
+    from_offset: Annotated[int, typer.Option(min=0, help="First offset of each partition.")] = 0,
+    to_offset: Annotated[int | None, typer.Option(min=0, help="Stop before this offset.")] = None,
+    from_time: Annotated[str, typer.Option(metavar="TIME", help=f"Only records from this time on. {_TIME}")] = "",
+    to_time: Annotated[str, typer.Option(metavar="TIME", help=f"Only records before this time. {_TIME}")] = "",
     partitions: Annotated[str, typer.Option(metavar="P[,...]", help="Only these partitions.")] = "",
-    generation: Annotated[int | None, typer.Option(min=0, help="Of a topic that was made anew: which one.")] = None,
-    rate: Annotated[float | None, typer.Option(help="Records a second, all partitions together.")] = None,
-    create: Annotated[bool, typer.Option("--create", help="Make target topics that do not exist.")] = False,
-    codec: Annotated[str, typer.Option(help=f"Of the batches: {', '.join(compression.NAMES)}.")] = "none",
-    state: Annotated[Path | None, typer.Option(help="Where to keep how far it is; else in the lake.")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Once more, though it was done before.")] = False,
-    timeout: Annotated[float, typer.Option(min=1.0, help="Seconds of patience with brokers.")] = 60.0,
+    generation: Annotated[
+        int | None, typer.Option(min=0, help="Generation of a recreated topic; by default the newest.")
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Records per second, all partitions together.")] = None,
+    create: Annotated[bool, typer.Option("--create", help="Create missing target topics.")] = False,
+    codec: Annotated[str, typer.Option(help=f"Compression of the batches: {', '.join(compression.NAMES)}.")] = "none",
+    state: Annotated[Path | None, typer.Option(help="Directory for the state; by default in the lake.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Repeat a finished replay.")] = False,
+    timeout: Annotated[float, typer.Option(min=1.0, help="Seconds to wait for brokers.")] = 60.0,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     master: Master = None,
     as_json: AsJson = False,
 ) -> None:
-    """A lake back to topics, with keys, headers, timestamps and partitions."""
+    """Write a lake back to topics, with keys, headers, timestamps and partitions."""
     now_ms = time.time_ns() // 1_000_000
     options = ReplayOptions(
         bootstrap=bootstrap,
@@ -55,9 +65,9 @@ def replay(
         topics=_targets(topics),
         selection=Selection(
             from_offset=from_offset,
-            to_offset=FOREVER if to_offset is None else to_offset,
-            from_time=moment(from_time, now_ms) if from_time else -FOREVER,
-            to_time=moment(to_time, now_ms) if to_time else FOREVER,
+            to_offset=NO_LIMIT if to_offset is None else to_offset,
+            from_time=moment(from_time, now_ms) if from_time else -NO_LIMIT,
+            to_time=moment(to_time, now_ms) if to_time else NO_LIMIT,
         ),
         partitions=tuple(numbers(partitions, "partitions")) if partitions else (),
         generation=generation,
@@ -70,11 +80,11 @@ def replay(
         client=client_config.settings(),
     )
     try:
-        pipeline.check_options(options)
+        job.check_options(options)
     except ReplayError as error:
         raise usage_error(str(error)) from None
     if options.state:
-        with checked():
+        with output_errors_reported():
             outputs.check_directory("--state", options.state)
     with resumable():
         summary = _replay(options, master, as_json)
@@ -87,47 +97,43 @@ def replay(
 
 
 def _targets(topics: list[str]) -> dict[str, str]:
-    found = {}
+    targets = {}
     for text in topics:
         name, equals, target = text.partition("=")
         if not name or (equals and not target):
-            raise usage_error(f"'{text}' is not a topic: write TOPIC, or TOPIC=TARGET to write it to another one")
-        found[name] = target or name
-    return found
+            raise usage_error(f"'{text}' is not a topic: use TOPIC, or TOPIC=TARGET to write to another topic")
+        targets[name] = target or name
+    return targets
 
 
-def _replay(options: ReplayOptions, master: str | None, as_json: bool) -> Summary:
-    need_java()
-    try:
-        if (over := pipeline.done_before(options)) is not None:
-            return over
-        pipeline.check_targets(options)
-        with spark_session(master, "replay") as spark, interruptible() as stop, bar(quiet=as_json) as progress:
-            task = progress.add_task("replay", total=None, told="records")
+def _replay(options: ReplayOptions, master: str | None, as_json: bool) -> ReplaySummary:
+    check_java()
+    with job_errors_reported(ReplayError):
+        if (finished := job.find_finished(options)) is not None:
+            return finished
+        job.check_targets(options)
+        with spark_session(master, "replay") as spark, interruptible() as stop, make_bar(quiet=as_json) as bar:
+            task = bar.add_task("replay", total=None, unit="records")
 
-            def told(done: int, total: int) -> None:
-                progress.update(task, completed=done, total=total)
+            def on_progress(done: int, total: int) -> None:
+                bar.update(task, completed=done, total=total)
 
-            return pipeline.run(spark, options, on_progress=told, stop=stop)
-    except AddressError as error:
-        raise usage_error(str(error)) from None
-    except (ClientError, LakeError, JournalError, ReplayError) as error:
-        raise failure(reason(error)) from None
+            return job.run(spark, options, on_progress=on_progress, stop=stop)
 
 
-def _print(summary: Summary) -> None:
+def _print(summary: ReplaySummary) -> None:
     rows = [
         [
-            f"{each.topic}-{each.partition}",
-            f"{each.target}-{each.partition}",
-            *(f"{value:,}" for value in (each.rows, each.resumed, each.first, each.end)),
+            f"{replayed.topic}-{replayed.partition}",
+            f"{replayed.target}-{replayed.partition}",
+            *(f"{value:,}" for value in (replayed.rows, replayed.resumed, replayed.first, replayed.end)),
         ]
-        for each in summary.partitions
+        for replayed in summary.partitions
     ]
-    print_table(("from", "to", "records", "of them before", "target's end was", "is"), rows)
+    print_table(("from", "to", "records", "written before", "target end before", "now"), rows)
     typer.echo()
     for note in summary.notes:
         console().print(note, style="yellow", markup=False)
     rate = summary.rows / summary.seconds if summary.seconds else 0.0
-    records = counted(summary.rows, "record")
+    records = pluralize(summary.rows, "record")
     typer.echo(f"{records} in {summary.seconds:.1f} s ({rate:,.0f}/s); state in {summary.state}")

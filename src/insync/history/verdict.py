@@ -13,7 +13,7 @@ from insync.history import history_file
 from insync.history.history_file import Event
 from insync.properties import recorded
 from insync.properties.history import Acked, Failed, Fingerprint, ListedOffset, Read, Record, Sent
-from insync.properties.recorded import KEY, Finding, Judge, LogRecord
+from insync.properties.recorded import KEY, Finding, HistoryChecker, LogRecord
 
 UNREAD = "unread"
 MEANINGS = {
@@ -87,7 +87,7 @@ def check_partition(topic: str, partition: int, events: Sequence[Event], *, star
         (_log_record(event) for event in events if event.kind == history_file.LOG), key=lambda record: record.offset
     )
     epochs = {record.offset: record.leader_epoch for record in log}
-    checker = Judge(log, end=ends[-1].offset, last_epoch=ends[-1].epoch, start=start)
+    checker = HistoryChecker(log, end=ends[-1].offset, last_epoch=ends[-1].epoch, start=start)
     findings = tuple(checker.findings(_records(events, epochs)))
     return PartitionVerdict(topic, partition, counts, ends[-1].offset, findings)
 

@@ -1,1 +1,1 @@
-"""Whole jobs on Spark: archive, replay, audit, health, campaign (`insync pipeline NAME`)."""
+"""Jobs on Spark: archive, replay, audit, health, campaign (`insync pipeline NAME`)."""

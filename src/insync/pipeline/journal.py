@@ -1,7 +1,7 @@
-"""A journal: a directory of numbered JSON files, without a gap, each of which appears whole or not at all, and once.
+"""A journal: a directory of numbered JSON files without gaps. Each file appears whole or not at all, and only once.
 
-An entry is written and synced aside, then linked to its name: linking fails if the name is taken, so that of two
-writers one learns that it is not alone. Each entry carries its checksum and that of the entry before it.
+An entry is written to a temporary file, synced, and linked to its name. Linking fails if the name exists, so the slower
+of two writers finds out about the other. Each entry carries its checksum and that of the entry before it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class JournalError(Exception):
     """The text says which file is wrong, and how."""
 
 
-class Damaged(JournalError):  # noqa: N818  these names say what happened
+class JournalDamagedError(JournalError):
     """The journal contradicts itself. Nothing is added to it."""
 
 
-class Taken(JournalError):  # noqa: N818
-    """Somebody else has written the next entry."""
+class EntryTakenError(JournalError):
+    """Another process has written the next entry."""
 
 
 class Journal:
@@ -40,23 +40,23 @@ class Journal:
         return self.directory / file_name(self.length)
 
     def load(self) -> Iterator[tuple[Path, dict[str, Any]]]:
-        """Every entry, and the file that has it. `append` is for those who have read all of them."""
-        for path in _files(self.directory):
+        """Every entry, with its file. Exhaust it before calling `append`."""
+        for path in _list_files(self.directory):
             if path != self.next_path:
-                raise Damaged(f"{self.next_path} is missing: {path.name} comes after it")
-            found = _read(path)
-            if found["sequence"] != self.length:
-                raise Damaged(f"{path} says that it is entry {found['sequence']}")
-            if found["previous"] != self._last_crc:
-                raise Damaged(f"{path} does not follow the entry before it: one of the two was changed")
-            self.length, self._last_crc = self.length + 1, found["crc"]
-            yield path, found["entry"]
+                raise JournalDamagedError(f"{self.next_path} is missing: {path.name} comes after it")
+            document = _read(path)
+            if document["sequence"] != self.length:
+                raise JournalDamagedError(f"{path} says that it is entry {document['sequence']}")
+            if document["previous"] != self._last_crc:
+                raise JournalDamagedError(f"{path} does not follow the entry before it: one of the two was changed")
+            self.length, self._last_crc = self.length + 1, document["crc"]
+            yield path, document["entry"]
 
     def append(self, entry: Mapping[str, Any]) -> None:
-        """Durable when it returns; `Taken` if the number is taken, and then nothing has happened."""
-        whole = {"format": FORMAT, "sequence": self.length, "previous": self._last_crc, "entry": entry}
-        crc = _crc(whole)
-        create_exclusively(self.next_path, (json.dumps({**whole, "crc": crc}, indent=1) + "\n").encode())
+        """Durable when it returns. If it raises EntryTakenError, nothing has changed."""
+        document = {"format": FORMAT, "sequence": self.length, "previous": self._last_crc, "entry": entry}
+        crc = _crc(document)
+        create_exclusively(self.next_path, (json.dumps({**document, "crc": crc}, indent=1) + "\n").encode())
         self.length, self._last_crc = self.length + 1, crc
 
 
@@ -65,25 +65,25 @@ def file_name(sequence: int) -> str:
 
 
 def create_exclusively(path: Path, data: bytes) -> None:
-    aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        with open(aside, "xb") as file:
+        with open(temporary, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         try:
-            os.link(aside, path)
+            os.link(temporary, path)
         except FileExistsError:
-            raise Taken(f"{path} exists: somebody else works on the same, and this one stops") from None
+            raise EntryTakenError(f"{path} exists: another process is writing this journal; aborting") from None
     finally:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     sync_directory(path.parent)
 
 
-def remove_asides(directory: Path) -> None:
-    """What a killed writer left."""
-    for aside in directory.glob(".*.json.*"):
-        aside.unlink(missing_ok=True)
+def remove_temporary_files(directory: Path) -> None:
+    """Those that a killed writer left behind."""
+    for temporary in directory.glob(".*.json.*"):
+        temporary.unlink(missing_ok=True)
 
 
 def sync_directory(path: Path) -> None:
@@ -94,22 +94,22 @@ def sync_directory(path: Path) -> None:
         os.close(handle)
 
 
-def _files(directory: Path) -> list[Path]:
+def _list_files(directory: Path) -> list[Path]:
     return sorted(path for path in directory.iterdir() if path.suffix == ".json") if directory.is_dir() else []
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
-        crc = found["crc"]
-        if _crc({name: value for name, value in found.items() if name != "crc"}) != crc:
-            raise Damaged(f"{path} is damaged: its checksum is wrong")
-        if found["format"] != FORMAT:
-            raise Damaged(f"{path} has format {found['format']}, this version knows {FORMAT}")
+        document: dict[str, Any] = json.loads(path.read_bytes())
+        crc = document["crc"]
+        if _crc({name: value for name, value in document.items() if name != "crc"}) != crc:
+            raise JournalDamagedError(f"{path} is damaged: its checksum is wrong")
+        if document["format"] != FORMAT:
+            raise JournalDamagedError(f"{path} has format {document['format']}; this version reads format {FORMAT}")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Damaged(f"{path} cannot be read: {type(error).__name__}: {error}") from None
-    return found
+        raise JournalDamagedError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
+    return document
 
 
-def _crc(whole: Mapping[str, Any]) -> int:
-    return zlib.crc32(json.dumps(whole, sort_keys=True, separators=(",", ":")).encode())
+def _crc(document: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(document, sort_keys=True, separators=(",", ":")).encode())

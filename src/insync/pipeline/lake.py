@@ -3,9 +3,9 @@
     LAKE/topic=orders/date=2026-01-31/part-00003-<first offset>-<end offset>-<attempt>-<n>.parquet
     LAKE/_ledger/00000000000000000000.json
 
-A file that no ledger entry names is an orphan: what a killed archiver was busy with. Readers that ask the ledger
-(`read`) never see one, and the next archiver sweeps it away. It may do so because it first commits an entry of its
-own: an archiver that still ran would be fenced by it and could no longer commit what was swept.
+A file that no ledger entry names is an orphan, left by an archiver that was killed. Readers that use the ledger
+(`read`) never see one, and the next archiver deletes it. That is safe because it commits an entry of its own first,
+which fences an archiver that is still running: that one can no longer commit the deleted files.
 """
 
 from __future__ import annotations
@@ -16,51 +16,49 @@ import re
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from insync.pipeline.journal import remove_asides, sync_directory
+from pyspark.sql import DataFrame, SparkSession
+
+from insync.pipeline.journal import remove_temporary_files, sync_directory
 from insync.pipeline.ledger import DIRECTORY, OPEN, File, Ledger
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 LOCK = "lock"
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
-"""Where records without a sensible timestamp are; Spark reads it as null."""
-_OURS = re.compile(r"\.?part-\d{5,}-\d{20}-\d{20}-[0-9a-f]+-\d+-\d+\.parquet")
+"""The date of records without a sensible timestamp; Spark reads it as null."""
+_FILE_NAME = re.compile(r"\.?part-\d{5,}-\d{20}-\d{20}-[0-9a-f]+-\d+-\d+\.parquet")
 
 
 class LakeError(Exception):
-    """The text is meant for people."""
+    """A directory cannot be used as a lake; the text says why."""
 
 
-class Busy(LakeError):  # noqa: N818  says what happened
-    """Another archiver works on this lake."""
+class LakeLockedError(LakeError):
+    """Another process is writing to the lake."""
 
 
 class Lake:
-    """A lake that is being written: `with Lake.open(path, settings) as lake`."""
+    """A lake that is open for writing: `with Lake.open(path, settings) as lake`."""
 
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
         self.archiver = uuid.uuid4().hex[:12]
         self._lock = lock
         self.ledger = Ledger(path)
-        self.swept: list[str] = []
+        self.removed_orphans: list[str] = []
 
     @staticmethod
     def open(path: str | Path, settings: Mapping[str, str]) -> Lake:
-        """Make it if need be, verify what is there, fence whoever wrote before, sweep what they left."""
+        """Create the lake if necessary, verify it, fence its earlier writers, and remove their orphans."""
         root = local_path(path)
-        check(root)
-        make(root)
-        lake = Lake(root, locked(root / DIRECTORY, "archiver"))
+        check_lake(root)
+        make_lake(root)
+        lake = Lake(root, lock_directory(root / DIRECTORY, "archiver"))
         try:
             lake.ledger = Ledger.load(root)
-            same_settings(lake.ledger, settings)
-            present(lake.ledger)
+            _check_settings(lake.ledger, settings)
+            _check_file_sizes(lake.ledger)
             lake.ledger.commit(OPEN, lake.archiver, settings=settings)
-            lake.swept = sweep(lake.ledger)
+            lake.removed_orphans = remove_orphans(lake.ledger)
         except BaseException:
             lake.close()
             raise
@@ -76,21 +74,21 @@ class Lake:
         self.close()
 
 
-def load(path: str | Path, entries: int | None = None) -> Ledger:
-    """The ledger of a lake that exists; or what it was when it had only so many entries."""
+def load_ledger(path: str | Path, entries: int | None = None) -> Ledger:
+    """The ledger of an existing lake, or its first `entries` entries."""
     root = local_path(path)
     if not (root / DIRECTORY).is_dir():
-        raise LakeError(f"{root} is no lake: it has no directory {DIRECTORY}")
+        raise LakeError(f"{root} is not a lake: it has no directory {DIRECTORY}")
     return Ledger.load(root, entries)
 
 
 def read(spark: SparkSession, path: str | Path, topics: Iterable[str] = ()) -> DataFrame:
-    """The rows that the ledger knows, with the columns `topic` and `date` from the paths."""
-    ledger = load(path)
-    wanted = set(topics)
-    files = [f for each in ledger.ranges() if not wanted or each.topic in wanted for f in each.files]
+    """The archived rows, with the columns `topic` and `date` from the paths."""
+    ledger = load_ledger(path)
+    names = set(topics)
+    files = [file for archived in ledger.ranges() if not names or archived.topic in names for file in archived.files]
     if not files:
-        raise LakeError(f"nothing is archived in {path}" + (f" of {', '.join(sorted(wanted))}" if wanted else ""))
+        raise LakeError(f"nothing is archived in {path}" + (f" of {', '.join(sorted(names))}" if names else ""))
     paths = [str(ledger.lake / file.path) for file in files]
     return spark.read.option("basePath", str(ledger.lake)).parquet(*paths)
 
@@ -101,25 +99,26 @@ def read(spark: SparkSession, path: str | Path, topics: Iterable[str] = ()) -> D
 def local_path(path: str | Path) -> Path:
     text = str(path)
     if "://" in text and not text.startswith("file://"):
-        raise LakeError(f"{text}: a lake is a directory that driver and executors share; other stores are not known")
+        raise LakeError(f"{text}: a lake must be a directory that driver and executors share; URLs are not supported")
     return Path(text.removeprefix("file://")).absolute()
 
 
-def check(path: str | Path) -> None:
-    """Whether a lake is there or can be made. Files of a lake whose ledger is gone would be swept away as orphans."""
+def check_lake(path: str | Path) -> None:
+    """Raise unless a lake is there or can be created. Without their ledger, a lake's files would count as orphans."""
     root = local_path(path)
-    if not next(each for each in (root / DIRECTORY, *(root / DIRECTORY).parents) if os.path.lexists(each)).is_dir():
-        raise LakeError(f"{root} cannot be a lake: it, or a part of its path, is a file")
+    existing = next(part for part in (root / DIRECTORY, *(root / DIRECTORY).parents) if os.path.lexists(part))
+    if not existing.is_dir():
+        raise LakeError(f"{root} cannot be a lake: {existing} is a file")
     if any((root / DIRECTORY).glob("*.json")):
         return
-    if found := orphans(Ledger(root)):
+    if orphans := list_orphans(Ledger(root)):
         raise LakeError(
-            f"{root} has files of a lake, such as {found[0]}, and no ledger in {DIRECTORY}: they would be swept away; "
-            "name another place, or put the ledger back"
+            f"{root} has files of a lake, such as {orphans[0]}, but no ledger in {DIRECTORY}: they would be deleted; "
+            "name another directory, or restore the ledger"
         )
 
 
-def make(root: Path) -> None:
+def make_lake(root: Path) -> None:
     try:
         (root / DIRECTORY).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -127,32 +126,33 @@ def make(root: Path) -> None:
     sync_directory(root)
 
 
-def locked(directory: Path, who: str) -> int:
-    """Held until the process ends, however it ends. The journal tells those apart whom a lock does not reach."""
+def lock_directory(directory: Path, owner: str) -> int:
+    """Held until the process ends. The journal fences processes that the lock does not reach, on other machines."""
     handle = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(handle)
-        raise Busy(f"another {who} works on {directory}: stop it first, or name another place for this one") from None
+        raise LakeLockedError(f"another {owner} is using {directory}: stop it, or name another directory") from None
     return handle
 
 
-def same_settings(ledger: Ledger, settings: Mapping[str, str]) -> None:
+def _check_settings(ledger: Ledger, settings: Mapping[str, str]) -> None:
     for name, value in settings.items():
         before = ledger.settings.get(name, value)
         if before != value:
-            raise LakeError(f"{ledger.lake} was begun with {name} {before}, now it is {value}: a lake keeps to one")
+            raise LakeError(f"{ledger.lake} was created with {name} {before}; it cannot change to {value}")
 
 
-def present(ledger: Ledger) -> None:
-    """Every file is there, with its size. What is in it is for `--verify`."""
+def _check_file_sizes(ledger: Ledger) -> None:
+    """The files' contents are checked by `--verify`."""
     for file in ledger.files().values():
-        if problem := size_problem(ledger.lake, file):
+        if problem := find_size_problem(ledger.lake, file):
             raise LakeError(f"the ledger and the files of {ledger.lake} do not agree: {problem}")
 
 
-def size_problem(root: Path, file: File) -> str:
+def find_size_problem(root: Path, file: File) -> str:
+    """What is wrong with a file's size; empty if nothing is."""
     try:
         size = (root / file.path).stat().st_size
     except FileNotFoundError:
@@ -160,19 +160,16 @@ def size_problem(root: Path, file: File) -> str:
     return "" if size == file.bytes else f"{file.path} has {size} bytes instead of {file.bytes}"
 
 
-def sweep(ledger: Ledger) -> list[str]:
-    """Remove what no entry names. Only files that look like ours: a lake may have other inhabitants."""
-    found = orphans(ledger)
-    for path in found:
+def remove_orphans(ledger: Ledger) -> list[str]:
+    """Delete the files that no entry names, and return their paths. Files with other names are left alone."""
+    orphans = list_orphans(ledger)
+    for path in orphans:
         (ledger.lake / path).unlink(missing_ok=True)
-    remove_asides(ledger.directory)
-    return found
+    remove_temporary_files(ledger.directory)
+    return orphans
 
 
-def orphans(ledger: Ledger) -> list[str]:
+def list_orphans(ledger: Ledger) -> list[str]:
     known = ledger.files()
-    there = (path.relative_to(ledger.lake) for path in ledger.lake.glob("topic=*/date=*/*.parquet"))
-    return sorted(str(path) for path in there if _OURS.fullmatch(path.name) and str(path) not in known)
-
-
-__all__ = ["NO_DATE", "Busy", "Lake", "LakeError", "load", "orphans", "read", "sweep"]
+    paths = (path.relative_to(ledger.lake) for path in ledger.lake.glob("topic=*/date=*/*.parquet"))
+    return sorted(str(path) for path in paths if _FILE_NAME.fullmatch(path.name) and str(path) not in known)

@@ -1,9 +1,9 @@
-"""Columns to Parquet files, on an executor: one file for each date of a range, rows in the order of their offsets.
+"""Writes a range of offsets to Parquet files, on an executor: one file per date, rows in the order of their offsets.
 
-Files appear under their names when they are whole and synced. Numbers that grow are delta-encoded, what is nearly
-always the same is a dictionary, keys and values are plain bytes: twice as fast to write as pyarrow's defaults, and
-smaller. Row groups of a quarter of a million rows or 32 MB are read back one by one or side by side. Only offsets and
-times have statistics and page indexes: they are what readers select by.
+Files get their names once they are whole and synced. Growing numbers are delta-encoded, columns that are nearly
+constant use a dictionary, keys and values are plain bytes: twice as fast to write as pyarrow's defaults, and smaller.
+Row groups of a quarter of a million rows or 32 MB can be read back one by one or in parallel. Only offsets and times
+have statistics and page indexes: readers select by them.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ DECODED = (
 )
 SCHEMA = pa.schema([("partition", pa.int32()), *((name, TYPES[name]) for name in DECODED)])
 CODECS = {"lz4": None, "zstd": 1, "snappy": None, "none": None}
-"""By name, the level. lz4 costs least, zstd makes the smallest files."""
+"""Codec and compression level. lz4 is the cheapest, zstd makes the smallest files."""
 
 GROUP_ROWS = 1 << 18
 GROUP_BYTES = 32 << 20
-MOST_BUFFERED = 96 << 20
-MOST_OPEN = 64
-"""Dates whose files are open at a time: records that jump through the years must not use up the descriptors."""
+MAX_BUFFERED = 96 << 20
+MAX_OPEN = 64
+"""Open files, one per date: records whose dates jump must not exhaust the file descriptors."""
 _DAY_US = 86_400_000_000
 _YEAR_10000 = 2_932_897
 """Days since 1970."""
-_SELECTED_BY = ["offset", "timestamp"]
-_REPEATED = ["partition", "timestampType", "leader_epoch", "producer_id", "producer_epoch"]
-_GROWING = dict.fromkeys(("offset", "timestamp", "sequence"), "DELTA_BINARY_PACKED")
-_READ = 8 << 20
+_WITH_STATISTICS = ["offset", "timestamp"]
+_DICTIONARY = ["partition", "timestampType", "leader_epoch", "producer_id", "producer_epoch"]
+_DELTA_ENCODED = dict.fromkeys(("offset", "timestamp", "sequence"), "DELTA_BINARY_PACKED")
+_READ_BYTES = 8 << 20
 
 
 @dataclass(slots=True)
-class _Open:
-    """The file of one date while it is written."""
+class _OpenFile:
+    """The file of one date while it is being written."""
 
     path: Path
     writer: Any
@@ -64,7 +64,7 @@ class _Open:
 
 
 class RangeWriter:
-    """`add` batches, `close` for the files; `abandon` after a failure. Nothing is visible before `close`."""
+    """`add` batches, then `close`, which publishes the files; after a failure `abandon` instead."""
 
     def __init__(
         self, lake: Path, *, topic: str, partition: int, start: int, end: int, attempt: str, codec: str
@@ -74,28 +74,28 @@ class RangeWriter:
         self._partition = partition
         self._stem = f"part-{partition:05d}-{start:020d}-{end:020d}-{attempt}"
         self._codec = codec
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenFile] = {}
         self._buffered = 0
         self._count = 0
-        self._done: list[tuple[Path, _Open]] = []
+        self._done: list[tuple[Path, _OpenFile]] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        for date, part in _by_date(batch):
-            self._add(self._file(date), part)
-        if self._buffered > MOST_BUFFERED:
+        for date, part in _split_by_date(batch):
+            self._add(self._open_file(date), part)
+        if self._buffered > MAX_BUFFERED:
             for file in self._open.values():
                 self._write(file)
 
     def close(self) -> list[File]:
         for date in list(self._open):
             self._finish(date)
-        found = [self._published(*each) for each in self._done]
-        for directory in dict.fromkeys((self._lake / file.path).parent for file in found):
+        files = [self._publish(path, file) for path, file in self._done]
+        for directory in dict.fromkeys((self._lake / file.path).parent for file in files):
             sync_directory(directory)
-        if found:
+        if files:
             sync_directory(self._topic)
             sync_directory(self._lake)
-        return sorted(found, key=lambda file: file.first)
+        return sorted(files, key=lambda file: file.first)
 
     def abandon(self) -> None:
         for file in self._open.values():
@@ -107,16 +107,16 @@ class RangeWriter:
 
     # --- one file ----------------------------------------------------------------------------------------------------
 
-    def _file(self, date: str) -> _Open:
-        found = self._open.pop(date, None)
-        if found is None:
-            if len(self._open) >= MOST_OPEN:
+    def _open_file(self, date: str) -> _OpenFile:
+        file = self._open.pop(date, None)
+        if file is None:
+            if len(self._open) >= MAX_OPEN:
                 self._finish(next(iter(self._open)))
-            found = self._opened(date)
-        self._open[date] = found  # the last one used is the last to be closed
-        return found
+            file = self._create_file(date)
+        self._open[date] = file  # most recently used last
+        return file
 
-    def _opened(self, date: str) -> _Open:
+    def _create_file(self, date: str) -> _OpenFile:
         directory = self._topic / f"date={date}"
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / f".{self._stem}-{self._count}.parquet"
@@ -126,15 +126,15 @@ class RangeWriter:
             SCHEMA,
             compression=self._codec,
             compression_level=CODECS[self._codec],
-            use_dictionary=_REPEATED,
-            column_encoding=_GROWING,
-            write_statistics=_SELECTED_BY,
+            use_dictionary=_DICTIONARY,
+            column_encoding=_DELTA_ENCODED,
+            write_statistics=_WITH_STATISTICS,
             write_page_index=True,
             sorting_columns=[pq.SortingColumn(SCHEMA.get_field_index("offset"))],
         )
-        return _Open(path, writer)
+        return _OpenFile(path, writer)
 
-    def _add(self, file: _Open, batch: pa.RecordBatch) -> None:
+    def _add(self, file: _OpenFile, batch: pa.RecordBatch) -> None:
         offsets = batch.column("offset")
         times = pc.min_max(batch.column("timestamp").view(pa.int64())).as_py()
         file.first = offsets[0].as_py() if file.first < 0 else file.first
@@ -145,13 +145,13 @@ class RangeWriter:
         file.waiting.append(batch)
         file.waiting_bytes += batch.nbytes
         self._buffered += batch.nbytes
-        if sum(each.num_rows for each in file.waiting) >= GROUP_ROWS or file.waiting_bytes >= GROUP_BYTES:
+        if sum(part.num_rows for part in file.waiting) >= GROUP_ROWS or file.waiting_bytes >= GROUP_BYTES:
             self._write(file)
 
-    def _write(self, file: _Open) -> None:
+    def _write(self, file: _OpenFile) -> None:
         if not file.waiting:
             return
-        rows = sum(each.num_rows for each in file.waiting)
+        rows = sum(part.num_rows for part in file.waiting)
         partition = pa.repeat(pa.scalar(self._partition, pa.int32()), rows)
         table = pa.Table.from_batches(file.waiting).add_column(0, "partition", partition)
         file.writer.write_table(table.select(SCHEMA.names), row_group_size=rows)
@@ -164,8 +164,8 @@ class RangeWriter:
         file.writer.close()
         self._done.append((file.path, file))
 
-    def _published(self, path: Path, file: _Open) -> File:
-        size, crc = _synced(path)
+    def _publish(self, path: Path, file: _OpenFile) -> File:
+        size, crc = _sync_and_checksum(path)
         final = path.with_name(path.name.removeprefix("."))
         path.rename(final)
         return File(
@@ -183,39 +183,36 @@ class RangeWriter:
 def checksum(path: Path) -> tuple[int, int]:
     """(size, CRC-32C) of a file."""
     with open(path, "rb") as file:
-        return _of(file)
+        return _checksum_of(file)
 
 
-def _synced(path: Path) -> tuple[int, int]:
+def _sync_and_checksum(path: Path) -> tuple[int, int]:
     with open(path, "rb") as file:
         os.fsync(file.fileno())
-        return _of(file)
+        return _checksum_of(file)
 
 
-def _of(file: Any) -> tuple[int, int]:
+def _checksum_of(file: Any) -> tuple[int, int]:
     size, crc = 0, 0
-    while data := file.read(_READ):
+    while data := file.read(_READ_BYTES):
         size, crc = size + len(data), crc32c(data, crc)
     return size, crc
 
 
-def _by_date(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+def _split_by_date(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     days = batch.column("timestamp").view(pa.int64()).to_numpy() // _DAY_US
     if not len(days):
         return
     lowest, highest = int(days.min()), int(days.max())
     if lowest == highest:
-        yield _date(lowest), batch
+        yield _format_date(lowest), batch
         return
     days = np.where((days < 0) | (days >= _YEAR_10000), -1, days)
     for day in np.unique(days).tolist():
-        yield _date(day), batch.filter(pa.array(days == day))
+        yield _format_date(day), batch.filter(pa.array(days == day))
 
 
-def _date(day: int) -> str:
+def _format_date(day: int) -> str:
     if not 0 <= day < _YEAR_10000:
         return NO_DATE
     return datetime.fromtimestamp(day * 86_400, UTC).date().isoformat()
-
-
-__all__ = ["CODECS", "DECODED", "SCHEMA", "RangeWriter", "checksum"]

@@ -1,9 +1,8 @@
-"""The ledger of a lake: which offsets of which partition are in which files. Who reads the lake believes it alone.
+"""The ledger of a lake: which offsets of which partition are in which files. Only what it names is archived.
 
-`LAKE/_ledger/` is a journal: an entry for each commit. Replaying all of them gives the state: for each partition,
-generations of ranges. A generation's ranges follow each other without gap and overlap; the next generation begins when
-the topic was deleted and made anew, or when the log was cut back below what was archived, so that its offsets start to
-mean other records.
+`LAKE/_ledger/` is a journal with an entry per commit. Replaying them gives the state: for each partition, generations
+of ranges. The ranges of a generation follow each other without gap or overlap. A new generation begins when the topic
+was recreated, or the log truncated below what was archived: from then on its offsets mean other records.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from insync.pipeline.journal import Damaged, Journal
+from insync.client.model import TopicPartition
+from insync.pipeline.journal import Journal, JournalDamagedError
 
 DIRECTORY = "_ledger"
 OPEN, RANGES = "open", "ranges"
 
-Key = tuple[str, int]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """One Parquet file, by its path inside the lake."""
+    """One Parquet file."""
 
     path: str
+    """Inside the lake."""
     rows: int
     bytes: int
     crc: int
@@ -41,9 +40,9 @@ class File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """The offsets from `start` up to, not including, `end`: in `files`, or lost for a reason.
+    """The offsets from `start` up to, but not including, `end`: in `files`, or lost.
 
-    Rows may be fewer than offsets: markers of transactions, aborted records and compacted ones leave holes.
+    There may be fewer rows than offsets: transaction markers, aborted and compacted records leave holes.
     """
 
     topic: str
@@ -54,16 +53,17 @@ class Range:
     end: int
     rows: int = 0
     epoch: int = -1
-    """Leader epoch of the last batch that was seen, markers of transactions included; -1 if there was none."""
+    """Leader epoch of the last batch in the range, transaction markers included; -1 if there was none."""
     seen: int = -1
-    """One past that batch's last offset, or `end`: how far the log is known to have reached in that epoch."""
+    """One past that batch's last offset, at most `end`: how far the log reached in that epoch."""
     files: tuple[File, ...] = ()
     lost: str = ""
+    """Why the range is lost."""
     why: str = ""
-    """Of a generation's first range: why it began."""
+    """In the first range of a generation: why it began."""
 
     @property
-    def key(self) -> Key:
+    def key(self) -> TopicPartition:
         return self.topic, self.partition
 
     @property
@@ -81,23 +81,23 @@ class Entry:
 
 
 class Ledger:
-    """What the entries say together. `load` only reads; `commit` adds an entry to the files and to the state."""
+    """The state after all entries. `load` reads them; `commit` adds one, to the journal and to the state."""
 
     def __init__(self, lake: Path) -> None:
         self.lake = lake
         self.settings: dict[str, str] = {}
         self._journal = Journal(lake / DIRECTORY)
-        self._partitions: dict[Key, list[Range]] = {}
+        self._partitions: dict[TopicPartition, list[Range]] = {}
 
     @staticmethod
     def load(lake: Path, entries: int | None = None) -> Ledger:
         ledger = Ledger(lake)
         for path, body in islice(ledger._journal.load(), entries):
             try:
-                entry = _entry(body)
+                entry = _parse_entry(body)
             except (KeyError, TypeError) as error:
-                raise Damaged(f"{path} cannot be read: {type(error).__name__}: {error}") from None
-            ledger._adopt(entry, path)
+                raise JournalDamagedError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
+            ledger._apply(entry, path)
         return ledger
 
     @property
@@ -108,82 +108,85 @@ class Ledger:
     def directory(self) -> Path:
         return self._journal.directory
 
-    # --- what it says ------------------------------------------------------------------------------------------------
+    # --- queries -----------------------------------------------------------------------------------------------------
 
-    def ranges(self, key: Key | None = None, generation: int | None = None) -> list[Range]:
-        """In the order of the offsets, generation after generation."""
-        keys = sorted(self._partitions) if key is None else [key] if key in self._partitions else []
-        found = [each for one in keys for each in self._partitions[one]]
-        return found if generation is None else [each for each in found if each.generation == generation]
+    def ranges(self, key: TopicPartition | None = None, generation: int | None = None) -> list[Range]:
+        """By partition, generation and offset."""
+        keys = sorted(self._partitions) if key is None else [key]
+        return [
+            archived
+            for key in keys
+            for archived in self._partitions.get(key, ())
+            if generation is None or archived.generation == generation
+        ]
 
-    def partitions(self) -> list[Key]:
+    def partitions(self) -> list[TopicPartition]:
         return sorted(self._partitions)
 
-    def last(self, key: Key) -> Range | None:
-        found = self._partitions.get(key)
-        return found[-1] if found else None
+    def last(self, key: TopicPartition) -> Range | None:
+        ranges = self._partitions.get(key)
+        return ranges[-1] if ranges else None
 
-    def newest(self) -> list[Range]:
-        """The last one of each partition."""
-        return [found[-1] for found in self._partitions.values()]
+    def last_ranges(self) -> list[Range]:
+        """The last range of each partition."""
+        return [ranges[-1] for ranges in self._partitions.values()]
 
-    def last_seen(self, key: Key) -> tuple[int, int]:
-        """(epoch, seen) of the newest range that has them, in the generation that is being written; else (-1, -1)."""
-        found = self._partitions.get(key, [])
-        for each in reversed(found):
-            if each.generation != found[-1].generation:
+    def last_seen(self, key: TopicPartition) -> tuple[int, int]:
+        """(epoch, seen) of the last range of the current generation that has them; otherwise (-1, -1)."""
+        ranges = self._partitions.get(key, [])
+        for archived in reversed(ranges):
+            if archived.generation != ranges[-1].generation:
                 break
-            if each.epoch >= 0:
-                return each.epoch, each.seen
+            if archived.epoch >= 0:
+                return archived.epoch, archived.seen
         return -1, -1
 
     def files(self) -> dict[str, File]:
-        return {file.path: file for each in self.ranges() for file in each.files}
+        return {file.path: file for archived in self.ranges() for file in archived.files}
 
-    # --- changing it -------------------------------------------------------------------------------------------------
+    # --- changes -----------------------------------------------------------------------------------------------------
 
     def commit(
         self, kind: str, archiver: str, *, settings: Mapping[str, str] | None = None, ranges: Sequence[Range] = ()
     ) -> Entry:
-        """Durable when it returns. `Taken` if somebody else was faster: then nothing has happened."""
+        """Durable when it returns. After an EntryTakenError nothing has changed: another archiver was faster."""
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         entry = Entry(kind=kind, archiver=archiver, at=at, settings=dict(settings or {}), ranges=tuple(ranges))
         path = self._journal.next_path
-        ends = {each.key: self._partitions.get(each.key, [])[-1:] for each in ranges}
-        for each in ranges:
-            _continue(ends[each.key], each, path)
+        ends = {added.key: self._partitions.get(added.key, [])[-1:] for added in ranges}
+        for added in ranges:
+            _append_range(ends[added.key], added, path)
         self._journal.append(asdict(entry))
-        self._adopt(entry, path)
+        self._apply(entry, path)
         return entry
 
-    def _adopt(self, entry: Entry, path: Path) -> None:
-        for each in entry.ranges:
-            _continue(self._partitions.setdefault(each.key, []), each, path)
+    def _apply(self, entry: Entry, path: Path) -> None:
+        for added in entry.ranges:
+            _append_range(self._partitions.setdefault(added.key, []), added, path)
         self.settings |= entry.settings
 
 
-def _continue(before: list[Range], each: Range, path: Path) -> None:
-    """No gap, no overlap."""
-    where = f"{path}: {each.topic}-{each.partition} offsets {each.start} to {each.end}"
-    if each.end <= each.start or (each.rows and not each.files) or (each.lost and each.files):
-        raise Damaged(f"{where} make no sense")
-    if each.rows != sum(file.rows for file in each.files) or each.rows > each.end - each.start:
-        raise Damaged(f"{where}: {each.rows} rows are not what its files have, or more than its offsets")
-    last = before[-1] if before else None
-    if last is None or each.generation != last.generation:
-        if each.generation != (0 if last is None else last.generation + 1):
-            raise Damaged(f"{where}: generation {each.generation} does not come next")
-    elif each.topic_id != last.topic_id:
-        raise Damaged(f"{where}: another topic id without a new generation")
-    elif each.start != last.end:
-        what = "a gap" if each.start > last.end else "an overlap"
-        raise Damaged(f"{where}: {what}, the range before it ends at {last.end}")
-    before.append(each)
+def _append_range(ranges: list[Range], added: Range, path: Path) -> None:
+    """Append to a partition's ranges; raises if that would leave a gap or an overlap."""
+    where = f"{path}: {added.topic}-{added.partition} offsets {added.start} to {added.end}"
+    if added.end <= added.start or (added.rows and not added.files) or (added.lost and added.files):
+        raise JournalDamagedError(f"{where} are not a valid range")
+    if added.rows != sum(file.rows for file in added.files) or added.rows > added.end - added.start:
+        raise JournalDamagedError(f"{where}: {added.rows} rows do not match its files, or are more than its offsets")
+    last = ranges[-1] if ranges else None
+    if last is None or added.generation != last.generation:
+        if added.generation != (0 if last is None else last.generation + 1):
+            raise JournalDamagedError(f"{where}: generation {added.generation} is not the next one")
+    elif added.topic_id != last.topic_id:
+        raise JournalDamagedError(f"{where}: another topic id without a new generation")
+    elif added.start != last.end:
+        what = "a gap" if added.start > last.end else "an overlap"
+        raise JournalDamagedError(f"{where}: {what}, the range before it ends at {last.end}")
+    ranges.append(added)
 
 
-def _entry(body: Mapping[str, Any]) -> Entry:
-    ranges = tuple(Range(**{**each, "files": tuple(File(**file) for file in each["files"])}) for each in body["ranges"])
+def _parse_entry(body: Mapping[str, Any]) -> Entry:
+    ranges = tuple(
+        Range(**{**fields, "files": tuple(File(**file) for file in fields["files"])}) for fields in body["ranges"]
+    )
     return Entry(**{**body, "ranges": ranges})
-
-
-__all__ = ["DIRECTORY", "OPEN", "RANGES", "Entry", "File", "Ledger", "Range"]

@@ -79,7 +79,7 @@ class LogRecord:
         return self.sequence
 
 
-class Judge:
+class HistoryChecker:
     """`log` in the order of offsets, from `start` to before `end`; it was read in the leader epoch `last_epoch`."""
 
     def __init__(self, log: Sequence[LogRecord], *, end: int, last_epoch: int, start: int = 0) -> None:

@@ -13,112 +13,104 @@ from dataclasses import dataclass, field, replace
 from insync.client.errors import UnknownTopicError
 from insync.client.model import Offset, Topic, TopicPartition
 from insync.client.offsets import EARLIEST, LATEST
-from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
 from insync.pipeline.ledger import Ledger, Range
+from insync.pipeline.rounds import ClusterOptions
 from insync.spark.cluster_view import ClusterView
 from insync.spark.data_loss import Cause, Expected, Loss, recreated, removed_by_retention, truncated
 from insync.spark.planning import OffsetRange, limit_batch, split_ranges
 from insync.spark.source_options import SourceOptions
 
-SMALLEST_CUT = 50_000
-"""Offsets: a range is not divided among more cores into pieces smaller than this."""
+MIN_TASK_OFFSETS = 50_000
+"""Ranges are not split into smaller ones for the sake of more tasks."""
 
 
-class Lost(Exception):  # noqa: N818  says what happened
+class UnarchivedLossError(Exception):
     """Records are gone that were not archived yet."""
 
     def __init__(self, losses: list[Loss]) -> None:
-        told = "; ".join(str(each) for each in losses)
-        super().__init__(f"{told}. Nothing was archived of them; with --allow-loss the ledger records it and goes on")
+        super().__init__(
+            f"{'; '.join(map(str, losses))}. They were not archived; --allow-loss records the loss and continues"
+        )
         self.losses = losses
 
 
 @dataclass(slots=True)
 class Plan:
     lost: list[Range] = field(default_factory=list)
-    """For the ledger, before anything else: they come first in their partitions."""
+    """Ranges to commit as lost before the others: they come first in their partitions."""
     notes: list[str] = field(default_factory=list)
     starts: dict[TopicPartition, Range] = field(default_factory=dict)
-    """Where each partition goes on, as a range without an end."""
+    """Where each partition continues, as an empty range."""
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     epochs: dict[TopicPartition, int] = field(default_factory=dict)
-    """Of the leaders that told the ends."""
+    """Of the leaders that reported the ends."""
 
     @property
     def backlog(self) -> int:
         return sum(self.ends[key] - start.start for key, start in self.starts.items())
 
-    def ranges(self, *, most: int, tasks: int, per_file: int) -> list[Range]:
-        """About `most` offsets, cut for `tasks` cores."""
-        starts = {key: each.start for key, each in self.starts.items()}
-        ends = limit_batch(starts, self.ends, most)
+    def split(self, *, max_offsets: int, tasks: int, rows_per_file: int) -> list[Range]:
+        """Ranges of about `max_offsets` offsets in all, enough for `tasks` cores if they do not get too small."""
+        starts = {key: planned.start for key, planned in self.starts.items()}
+        ends = limit_batch(starts, self.ends, max_offsets)
         whole = [OffsetRange(*key, start, ends[key]) for key, start in starts.items()]
-        size = sum(each.size for each in whole)
-        cut = split_ranges(whole, min_partitions=min(tasks, size // SMALLEST_CUT) or None, max_records=per_file)
-        first = {(each.topic, each.partition): each.start for each in reversed(cut)}
+        size = sum(offsets.size for offsets in whole)
+        min_tasks = min(tasks, size // MIN_TASK_OFFSETS) or None
         return [
             replace(
-                self.starts[each.topic, each.partition],
-                start=each.start,
-                end=each.end,
-                why=self.starts[each.topic, each.partition].why
-                if first[each.topic, each.partition] == each.start
-                else "",
+                self.starts[part.key],
+                start=part.start,
+                end=part.end,
+                why=self.starts[part.key].why if part.start == starts[part.key] else "",
             )
-            for each in cut
+            for part in split_ranges(whole, min_partitions=min_tasks, max_records=rows_per_file)
         ]
 
 
-def view_of(
-    bootstrap: str,
-    topics: tuple[str, ...],
-    pattern: str = "",
-    *,
-    isolation: str,
-    timeout_s: float,
-    client: ClientSettings = DEFAULT_SETTINGS,
-) -> ClusterView:
+def open_view(cluster: ClusterOptions, topics: tuple[str, ...], pattern: str = "", *, isolation: str) -> ClusterView:
     return ClusterView(
         SourceOptions(
-            bootstrap=bootstrap,
-            client=client,
+            bootstrap=cluster.bootstrap,
+            client=cluster.client,
             isolation=isolation,
             topics=topics,
             pattern=pattern,
-            timeout_s=timeout_s,
+            timeout_s=cluster.timeout_s,
         )
     )
 
 
-def known_topics(view: ClusterView, names: tuple[str, ...]) -> dict[str, Topic]:
-    """Those to be archived; all that were named must be there."""
-    found = view.describe_topics(must_exist=False)
+def find_topics(view: ClusterView, names: tuple[str, ...]) -> dict[str, Topic]:
+    """The topics to archive. Raises if one of `names` does not exist."""
+    topics = view.describe_topics(must_exist=False)
     for name in names:
-        if name not in found:
+        if name not in topics:
             raise UnknownTopicError(name)
-    return found
+    return topics
 
 
-def make(view: ClusterView, ledger: Ledger, names: tuple[str, ...], *, allow_loss: bool) -> Plan:
-    view.remember_epochs((each.topic_id, each.partition, ledger.last_seen(each.key)[0]) for each in ledger.newest())
-    topics = known_topics(view, names)
+def make_plan(view: ClusterView, ledger: Ledger, names: tuple[str, ...], *, allow_loss: bool) -> Plan:
+    view.remember_epochs(
+        (last.topic_id, last.partition, ledger.last_seen(last.key)[0]) for last in ledger.last_ranges()
+    )
+    topics = find_topics(view, names)
     keys = view.list_partitions(topics)
     earliest = view.list_offsets_and_epochs(dict.fromkeys(keys, EARLIEST), topics)
     latest = view.list_offsets_and_epochs(dict.fromkeys(keys, LATEST), topics)
     plan, losses = Plan(), []
     for key in keys:
-        loss = missing(view, ledger, key, topics, earliest[key], latest[key])
+        loss = find_archive_loss(view, ledger, key, topics, earliest[key], latest[key])
         if loss is not None and loss.cause is not Cause.RECREATED:
             losses.append(loss)
-        _continue(plan, ledger, key, topics[key[0]], loss, earliest[key])
+        _plan_partition(plan, ledger, key, topics[key[0]], loss, earliest[key])
         plan.ends[key] = max(latest[key].offset, plan.starts[key].start)
         plan.epochs[key] = latest[key].leader_epoch
     if losses and not allow_loss:
-        raise Lost(losses)
+        raise UnarchivedLossError(losses)
     return plan
 
 
-def missing(
+def find_archive_loss(
     view: ClusterView,
     ledger: Ledger,
     key: TopicPartition,
@@ -126,22 +118,22 @@ def missing(
     earliest: Offset,
     latest: Offset,
 ) -> Loss | None:
-    """Why a partition cannot go on where the ledger ends, if it cannot."""
+    """Why a partition cannot continue where the ledger ends; None if it can."""
     last = ledger.last(key)
     if last is None:
         return None
     epoch, seen = ledger.last_seen(key)
     topic = topics[key[0]]
-    archived = Expected(seen if seen >= 0 else last.end, latest.offset, epoch, last.topic_id)
-    going_on = Expected(last.end, max(latest.offset, earliest.offset), epoch, last.topic_id)
+    reached = Expected(seen if seen >= 0 else last.end, latest.offset, epoch, last.topic_id)
+    following = Expected(last.end, max(latest.offset, earliest.offset), epoch, last.topic_id)
     return (
-        recreated(key, going_on, topic, earliest, latest)
-        or truncated(view, key, archived, topic, earliest, latest)
-        or removed_by_retention(key, going_on, earliest, latest)
+        recreated(key, following, topic, earliest, latest)
+        or truncated(view, key, reached, topic, earliest, latest)
+        or removed_by_retention(key, following, earliest, latest)
     )
 
 
-def _continue(
+def _plan_partition(
     plan: Plan, ledger: Ledger, key: TopicPartition, topic: Topic, loss: Loss | None, earliest: Offset
 ) -> None:
     last = ledger.last(key)
@@ -151,14 +143,14 @@ def _continue(
         plan.notes.append(str(loss))
         resume = earliest.offset if loss.resume is None else loss.resume
         if loss.cause is Cause.RETENTION:
-            plan.lost.append(_range(key, topic, generation, start, resume, lost=str(loss)))
+            plan.lost.append(_make_range(key, topic, generation, start, resume, lost=str(loss)))
         else:
             generation, why = generation + 1, str(loss)
         start = resume
-    plan.starts[key] = _range(key, topic, generation, start, start, why=why)
+    plan.starts[key] = _make_range(key, topic, generation, start, start, why=why)
 
 
-def _range(
+def _make_range(
     key: TopicPartition, topic: Topic, generation: int, start: int, end: int, *, lost: str = "", why: str = ""
 ) -> Range:
     return Range(

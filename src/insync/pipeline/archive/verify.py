@@ -1,9 +1,9 @@
-"""Whether a lake is what its ledger says, and whether the brokers agree. Needs no Spark: threads read the files.
+"""Checks a lake against its ledger and the brokers. Needs no Spark: threads read the files.
 
-The ledger itself is checked by loading it (numbers, checksums, no gap, no overlap). Then each file: it exists, with its
-size, its checksum, its number of rows, offsets that grow and lie inside their range. Then each partition, against the
-brokers: the topic has the id that the ledger knows, the log has not been cut back below what was archived, and nothing
-was deleted before it was archived.
+Loading the ledger checks the ledger itself (sequence, checksums, no gap, no overlap). Then each file is checked: its
+size, checksum and number of rows, and that its offsets increase and lie inside their range. Then each partition is
+checked against the brokers: the topic has the id in the ledger, its log was not truncated below what was archived, and
+nothing was deleted before it was archived.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from insync.client.model import TopicPartition
 from insync.client.offsets import EARLIEST, LATEST
 from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
-from insync.pipeline import lake
-from insync.pipeline.archive import plan as archive_plan
+from insync.pipeline.archive.plan import find_archive_loss, open_view
+from insync.pipeline.lake import find_size_problem, list_orphans, load_ledger
 from insync.pipeline.lake_writer import checksum
-from insync.pipeline.ledger import File, Key, Ledger, Range
-from insync.pipeline.wording import counted
+from insync.pipeline.ledger import File, Ledger, Range
+from insync.pipeline.rounds import ClusterOptions
+from insync.pipeline.text import pluralize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionFacts:
-    """How the ledger and the brokers see one partition; -1 where the brokers were not asked."""
+class PartitionReport:
+    """One generation of a partition, in the ledger and on the brokers."""
 
     topic: str
     partition: int
@@ -43,6 +45,7 @@ class PartitionFacts:
     """Offsets."""
     earliest: int = -1
     latest: int = -1
+    """Offsets on the brokers; -1 if they were not asked."""
 
     @property
     def behind(self) -> int:
@@ -50,60 +53,63 @@ class PartitionFacts:
 
 
 @dataclass(slots=True)
-class Verdict:
+class LakeReport:
     lake: str
     entries: int
-    partitions: list[PartitionFacts] = field(default_factory=list)
+    partitions: list[PartitionReport] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """True, and not wrong: orphans, losses that the ledger knows of."""
+    """Worth knowing but not wrong: orphans, losses in the ledger."""
 
     @property
     def ok(self) -> bool:
         return not self.problems
 
 
-def verify(
+def verify_lake(
     path: str | Path,
     bootstrap: str = "",
     *,
     timeout_s: float = 30.0,
     client: ClientSettings = DEFAULT_SETTINGS,
     on_file: Callable[[int, int], None] = lambda done, total: None,
-) -> Verdict:
-    """Without a bootstrap, the brokers are not asked. A ledger that contradicts itself raises `Damaged`."""
-    ledger = lake.load(path)
-    verdict = Verdict(str(ledger.lake), ledger.entries)
-    verdict.problems += _files(ledger, on_file)
-    found = lake.orphans(ledger)
-    if found:
-        files = counted(len(found), "file")
-        verdict.notes.append(f"{files} that the ledger does not know, such as {found[0]}: not archived data")
-    verdict.notes += [f"the ledger knows of a loss: {each.lost}" for each in ledger.ranges() if each.lost]
-    verdict.notes += [f"generation {each.generation}: {each.why}" for each in ledger.ranges() if each.why]
-    ends = _against_brokers(ledger, verdict, bootstrap, timeout_s, client) if bootstrap else {}
-    verdict.partitions = [
-        facts for key in ledger.partitions() for facts in _facts(ledger, key, ends.get(key, (-1, -1)))
+) -> LakeReport:
+    """Without a bootstrap, the brokers are not asked. A damaged ledger raises JournalDamagedError."""
+    ledger = load_ledger(path)
+    report = LakeReport(str(ledger.lake), ledger.entries)
+    report.problems += _check_files(ledger, on_file)
+    if orphans := list_orphans(ledger):
+        files = pluralize(len(orphans), "file")
+        report.notes.append(f"{files} not in the ledger, such as {orphans[0]}: not archived data")
+    report.notes += [f"the ledger records a loss: {archived.lost}" for archived in ledger.ranges() if archived.lost]
+    report.notes += [f"generation {first.generation}: {first.why}" for first in ledger.ranges() if first.why]
+    ends: dict[TopicPartition, tuple[int, int]] = {}
+    if bootstrap:
+        ends = _check_brokers(ledger, report, ClusterOptions(bootstrap=bootstrap, timeout_s=timeout_s, client=client))
+    report.partitions = [
+        partition
+        for key in ledger.partitions()
+        for partition in _report_generations(ledger, key, ends.get(key, (-1, -1)))
     ]
-    return verdict
+    return report
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def _files(ledger: Ledger, on_file: Callable[[int, int], None]) -> list[str]:
-    work = [(each, file) for each in ledger.ranges() for file in each.files]
+def _check_files(ledger: Ledger, on_file: Callable[[int, int], None]) -> list[str]:
+    work = [(archived, file) for archived in ledger.ranges() for file in archived.files]
     problems = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for done, problem in enumerate(pool.map(lambda pair: file_problem(ledger.lake, *pair), work), 1):
+        for done, problem in enumerate(pool.map(lambda pair: find_file_problem(ledger.lake, *pair), work), 1):
             on_file(done, len(work))
             problems += [problem] if problem else []
     return problems
 
 
-def file_problem(root: Path, within: Range, file: File) -> str:
-    """What is wrong with a file, or nothing."""
-    if problem := lake.size_problem(root, file):
+def find_file_problem(root: Path, archived: Range, file: File) -> str:
+    """What is wrong with a file; empty if nothing is."""
+    if problem := find_size_problem(root, file):
         return problem
     path = root / file.path
     _, crc = checksum(path)
@@ -115,61 +121,62 @@ def file_problem(root: Path, within: Range, file: File) -> str:
         return f"{file.path} cannot be read: {error}"
     if len(offsets) != file.rows:
         return f"{file.path} has {len(offsets)} rows instead of {file.rows}"
-    if len(offsets) and (offsets[0] < within.start or offsets[-1] >= within.end or not (np.diff(offsets) > 0).all()):
-        return f"{file.path} has offsets that do not grow, or are outside {within.start} to {within.end}"
+    if len(offsets) and (offsets[0] < archived.start or offsets[-1] >= archived.end or (np.diff(offsets) <= 0).any()):
+        return f"{file.path} has offsets that do not increase, or are outside {archived.start} to {archived.end}"
     return ""
 
 
 # --- brokers ---------------------------------------------------------------------------------------------------------
 
 
-def _against_brokers(
-    ledger: Ledger, verdict: Verdict, bootstrap: str, timeout_s: float, client: ClientSettings
-) -> dict[Key, tuple[int, int]]:
+def _check_brokers(
+    ledger: Ledger, report: LakeReport, cluster: ClusterOptions
+) -> dict[TopicPartition, tuple[int, int]]:
+    """Returns the partitions' earliest and latest offsets."""
     names = tuple(dict.fromkeys(topic for topic, _ in ledger.partitions()))
     if not names:
         return {}
     isolation = ledger.settings.get("isolation", "read_committed")
-    view = archive_plan.view_of(bootstrap, names, isolation=isolation, timeout_s=timeout_s, client=client)
+    view = open_view(cluster, names, isolation=isolation)
     try:
         topics = view.describe_topics(must_exist=False)
-        verdict.notes += [f"topic '{name}' does not exist any more" for name in names if name not in topics]
-        there = set(view.list_partitions(topics))
-        keys = [key for key in ledger.partitions() if key in there]
-        verdict.problems += [
+        report.notes += [f"topic '{name}' no longer exists" for name in names if name not in topics]
+        existing = set(view.list_partitions(topics))
+        keys = [key for key in ledger.partitions() if key in existing]
+        report.problems += [
             f"{topic}-{index} is archived, but the topic has no such partition"
             for topic, index in ledger.partitions()
-            if topic in topics and (topic, index) not in there
+            if topic in topics and (topic, index) not in existing
         ]
         earliest = view.list_offsets_and_epochs(dict.fromkeys(keys, EARLIEST), topics)
         latest = view.list_offsets_and_epochs(dict.fromkeys(keys, LATEST), topics)
         for key in keys:
-            loss = archive_plan.missing(view, ledger, key, topics, earliest[key], latest[key])
-            verdict.problems += [str(loss)] if loss is not None else []
+            loss = find_archive_loss(view, ledger, key, topics, earliest[key], latest[key])
+            report.problems += [str(loss)] if loss is not None else []
     finally:
         view.close()
     return {key: (earliest[key].offset, latest[key].offset) for key in keys}
 
 
-def _facts(ledger: Ledger, key: Key, ends: tuple[int, int]) -> list[PartitionFacts]:
+def _report_generations(ledger: Ledger, key: TopicPartition, ends: tuple[int, int]) -> list[PartitionReport]:
     newest = ledger.ranges(key)[-1].generation
-    found = []
+    generations = []
     for generation in range(newest + 1):
         ranges = ledger.ranges(key, generation)
         earliest, latest = ends if generation == newest else (-1, -1)
-        found.append(
-            PartitionFacts(
+        generations.append(
+            PartitionReport(
                 topic=key[0],
                 partition=key[1],
                 generation=generation,
                 start=ranges[0].start,
                 end=ranges[-1].end,
-                rows=sum(each.rows for each in ranges),
-                files=sum(len(each.files) for each in ranges),
-                bytes=sum(each.bytes for each in ranges),
-                lost=sum(each.end - each.start for each in ranges if each.lost),
+                rows=sum(archived.rows for archived in ranges),
+                files=sum(len(archived.files) for archived in ranges),
+                bytes=sum(archived.bytes for archived in ranges),
+                lost=sum(archived.end - archived.start for archived in ranges if archived.lost),
                 earliest=earliest,
                 latest=latest,
             )
         )
-    return found
+    return generations

@@ -1,9 +1,9 @@
-"""From where to where each replica is held against the others: from where its log begins, to its high watermark.
+"""The range in which each replica is compared with the others: from its log start to its high watermark.
 
-Both are in small files beside the logs. A log begins where its first segment does, or later if the file says so. A
-broker whose high watermarks cannot be read is no reason to look away: its replicas are compared as far as they reach
-below the lowest high watermark of the others, who know that much to be committed. One who has not written any down yet
-is compared to nothing, because what it holds may still be taken back.
+Both are in checkpoint files beside the logs. A log begins at its first segment, or later if the checkpoint says so. If
+a broker's high watermarks cannot be read, its replicas are compared as far as they reach below the lowest high
+watermark of the others, which is known to be committed. A replica without a checkpointed high watermark is not
+compared, because all it holds may still be truncated.
 """
 
 from __future__ import annotations
@@ -24,59 +24,62 @@ _CONSEQUENCES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """A replica as far as it must hold what the others hold."""
+class ComparedRange:
+    """The offsets of a replica that must equal those of the others."""
 
     broker: int
     topic: str
     partition: int
     start: int
     hwm: int
-    marked: bool
-    """Whether the high watermark is its own; else it is the others', and the log may be shorter."""
+    own_hwm: bool
+    """Whether `hwm` is the replica's own; if it is the others', the log may be shorter."""
 
 
-def damaged(replicas: Sequence[Replica]) -> list[Finding]:
-    """Checkpoint files that are there and cannot be read."""
-    roots = dict.fromkeys((each.broker, os.path.dirname(each.directory)) for each in replicas)
+def find_damaged_checkpoints(replicas: Sequence[Replica]) -> list[Finding]:
+    """Checkpoint files that exist and cannot be read."""
+    roots = dict.fromkeys((replica.broker, os.path.dirname(replica.directory)) for replica in replicas)
     return [
-        Finding(kinds.CHECKPOINT, "", broker, "", -1, -1, os.path.join(root, name), None, f"cannot be read: {told}")
+        Finding(
+            kinds.CHECKPOINT, "", broker, "", -1, -1, os.path.join(root, name), None, f"cannot be read: {consequence}"
+        )
         for broker, root in roots
-        for name, told in _CONSEQUENCES.items()
+        for name, consequence in _CONSEQUENCES.items()
         if _is_damaged(os.path.join(root, name))
     ]
 
 
-def compared(replicas: Sequence[Replica], segments: Sequence[Segment]) -> list[Compared]:
-    unreadable = {os.path.dirname(each.file) for each in damaged(replicas) if each.file.endswith(HIGH_WATERMARKS)}
-    begins: dict[tuple[int, str, int], int] = {}
+def list_compared_ranges(replicas: Sequence[Replica], segments: Sequence[Segment]) -> list[ComparedRange]:
+    damaged = [finding.file for finding in find_damaged_checkpoints(replicas)]
+    unreadable = {os.path.dirname(file) for file in damaged if file.endswith(HIGH_WATERMARKS)}
+    log_starts: dict[tuple[int, str, int], int] = {}
     for segment in segments:
-        begins.setdefault((segment.broker, segment.topic, segment.partition), segment.base)
-    marks: dict[tuple[str, int], list[int]] = {}
-    for each in replicas:
-        if each.hwm:
-            marks.setdefault((each.topic, each.partition), []).append(each.hwm)
-    found = []
-    for each in replicas:
-        lost = os.path.dirname(each.directory) in unreadable
-        others = min(marks.get((each.topic, each.partition), ()), default=0)
-        start = max(each.log_start, begins.get((each.broker, each.topic, each.partition), 0))
-        hwm = others if lost else each.hwm or 0
-        found.append(Compared(each.broker, each.topic, each.partition, start, hwm, not lost))
-    return found
+        log_starts.setdefault((segment.broker, segment.topic, segment.partition), segment.base)
+    hwms: dict[tuple[str, int], list[int]] = {}
+    for replica in replicas:
+        if replica.hwm:
+            hwms.setdefault((replica.topic, replica.partition), []).append(replica.hwm)
+    ranges = []
+    for replica in replicas:
+        where = (replica.broker, replica.topic, replica.partition)
+        own_hwm = os.path.dirname(replica.directory) not in unreadable
+        lowest = min(hwms.get((replica.topic, replica.partition), ()), default=0)
+        start = max(replica.log_start, log_starts.get(where, 0))
+        ranges.append(ComparedRange(*where, start, (replica.hwm or 0) if own_hwm else lowest, own_hwm))
+    return ranges
 
 
-def without_marks(replicas: Sequence[Replica]) -> frozenset[str]:
-    """Directories that have no file with high watermarks, or none that can be read."""
-    roots = dict.fromkeys(os.path.dirname(each.directory) for each in replicas)
-    return frozenset(root for root in roots if _offsets(os.path.join(root, HIGH_WATERMARKS)) is None)
+def list_directories_without_hwm(replicas: Sequence[Replica]) -> frozenset[str]:
+    """Directories without a readable checkpoint of high watermarks."""
+    roots = dict.fromkeys(os.path.dirname(replica.directory) for replica in replicas)
+    return frozenset(root for root in roots if _read_offsets(os.path.join(root, HIGH_WATERMARKS)) is None)
 
 
 def _is_damaged(path: str) -> bool:
-    return os.path.lexists(path) and _offsets(path) is None
+    return os.path.lexists(path) and _read_offsets(path) is None
 
 
-def _offsets(path: str) -> dict[tuple[str, int], int] | None:
+def _read_offsets(path: str) -> dict[tuple[str, int], int] | None:
     try:
         with open(path, "rb") as file:
             return decode_offsets(file.read())

@@ -1,7 +1,8 @@
-"""What an audit finds, a row each."""
+"""The findings of an audit: their kinds and what they mean."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 DIVERGED, CRC, GAP, ORDER, EPOCH, INDEX, SHORT, UNREADABLE, CHECKPOINT = (
@@ -10,18 +11,18 @@ DIVERGED, CRC, GAP, ORDER, EPOCH, INDEX, SHORT, UNREADABLE, CHECKPOINT = (
 MALFORMED, EMPTY = "malformed", "empty"
 MEANINGS = {
     DIVERGED: ("S2", "replicas hold different batches below their high watermarks"),
-    CRC: ("S2", "the bytes of a batch are not those that were written"),
+    CRC: ("S2", "a batch does not match its checksum"),
     GAP: ("S9", "offsets are missing, in a topic that is not compacted"),
     ORDER: ("S9", "a batch's offsets are not above those before it"),
-    EPOCH: ("S2", "leader epochs go back, or are not those of the epoch checkpoint"),
-    INDEX: ("", "an index does not say what is in its segment"),
+    EPOCH: ("S2", "leader epochs decrease, or differ from the epoch checkpoint"),
+    INDEX: ("", "an index does not match its segment"),
     SHORT: ("S9", "a log ends below its high watermark"),
-    UNREADABLE: ("", "what is in a file is no batch"),
-    CHECKPOINT: ("", "a file in which a broker keeps offsets of its logs cannot be read"),
-    MALFORMED: ("", "what is in a history is no event, or an answer to nothing that was sent"),
-    EMPTY: ("", "a history holds no events, so nothing can be said"),
+    UNREADABLE: ("", "a file holds something other than batches"),
+    CHECKPOINT: ("", "a checkpoint file of offsets cannot be read"),
+    MALFORMED: ("", "a history holds something other than events, or a response without a request"),
+    EMPTY: ("", "a history holds no events"),
 }
-"""By kind of finding: the property it speaks of, and what happened. Those of the judge: `testing.verdict`."""
+"""By kind: the violated property, and what it means. `insync.history.verdict` has the kinds of the history checker."""
 DDL = (
     "kind string, property string, broker int, topic string, partition int, offset bigint, file string, "
     "position bigint, detail string"
@@ -32,11 +33,11 @@ class Finding(NamedTuple):
     kind: str
     property: str
     broker: int | None
-    """None in a client's history."""
+    """None for a client's history."""
     topic: str
     partition: int
     offset: int
-    """Where, -1 if it is nowhere."""
+    """-1 if the finding has no offset."""
     file: str
     position: int | None
     detail: str
@@ -52,5 +53,15 @@ class Finding(NamedTuple):
         return " ".join(part for part in (broker, partition, offset) if part)
 
 
-def order(finding: Finding) -> tuple[Any, ...]:
+def sort_key(finding: Finding) -> tuple[Any, ...]:
     return (finding.topic, finding.partition, finding.offset, finding.broker or -1, finding.kind, finding.detail)
+
+
+@dataclass
+class AuditResult:
+    """Findings, and in subclasses how much was checked."""
+
+    findings: list[Finding] = field(default_factory=list)
+
+    def totals(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "findings"}

@@ -1,7 +1,7 @@
-"""Files of histories: whether they are there, and in which line something stands.
+"""Files of histories: whether they exist, and which line of a file holds a given text.
 
-Spark reads a file in pieces and does not count lines. So lines are looked for afterwards, by their text, where the
-driver can open the file: that costs something only where something is wrong.
+Spark reads a file in splits and does not count lines. So the driver looks line numbers up afterwards, by the lines'
+text: that costs time only if something is wrong.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-TEXT = 200
-"""Characters of a line by which it is known."""
+LINE_PREFIX = 200
+"""Characters by which a line is identified."""
 
 
-def local(name: str) -> str:
-    """A file of this machine, as people write it; other stores stay as they are."""
+def to_local_name(name: str) -> str:
+    """A file URL as a path; names in other stores stay as they are."""
     parsed = urlparse(name)
     return unquote(parsed.path) if parsed.scheme == "file" else name
 
 
-def check(path: str) -> None:
-    """Whether something fits it, as far as can be seen from here; Spark takes globs."""
-    name = local(path)
+def check_history(path: str) -> None:
+    """Raise if the file, or anything that matches the pattern, does not exist; stores are not checked."""
+    name = to_local_name(path)
     if "://" in name or os.path.exists(name) or glob.glob(name):
         return
-    what = "nothing fits this pattern" if glob.has_magic(name) else "there is no such file or directory"
-    raise ValueError(f"--history {path}: {what}")
+    problem = "nothing matches this pattern" if glob.has_magic(name) else "there is no such file or directory"
+    raise ValueError(f"--history {path}: {problem}")
 
 
-def numbers(file: str, texts: Iterable[str]) -> dict[str, list[int]]:
-    """The lines that begin with each of `texts`, or are it; none if the file cannot be read from here."""
-    found: dict[str, list[int]] = {text: [] for text in texts}
-    path = Path(local(file))
+def find_lines(file: str, texts: Iterable[str]) -> dict[str, list[int]]:
+    """By text: the numbers of the lines that start with it. Empty if the driver cannot read the file."""
+    numbers: dict[str, list[int]] = {text: [] for text in texts}
+    path = Path(to_local_name(file))
     if not path.is_file() or path.suffix in (".gz", ".bz2", ".zst", ".parquet"):
-        return found
+        return numbers
     with open(path, encoding="utf-8", errors="replace") as lines:
         for number, line in enumerate(lines, 1):
-            beginning = line.rstrip("\r\n")[:TEXT]
-            if beginning in found:
-                found[beginning].append(number)
-    return found
+            prefix = line.rstrip("\r\n")[:LINE_PREFIX]
+            if prefix in numbers:
+                numbers[prefix].append(number)
+    return numbers

@@ -1,8 +1,8 @@
-"""An audit: the replicas' logs of a cluster, and what its clients wrote down, held against the protocol's properties.
+"""Checks the replicas' logs of a cluster, and the histories of its clients, against the protocol's properties.
 
-found = run(spark, Options(logs=("/data/node-*",), histories=("history.jsonl",)))
-found.findings                     # what may not be, with broker, topic, partition, offset and file
-frame(spark, found)                # the same as a DataFrame
+audited = run(spark, AuditOptions(logs=("/data/node-*",), histories=("history.jsonl",)))
+audited.findings            # each with broker, topic, partition, offset and file
+to_frame(spark, audited)    # the same as a DataFrame
 """
 
 from __future__ import annotations
@@ -18,31 +18,28 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from insync.logdir.options import ReadOptions
-from insync.pipeline.audit import findings as audit_findings
-from insync.pipeline.audit import history as audit_history
-from insync.pipeline.audit import history_files as audit_lines
-from insync.pipeline.audit import logs as audit_logs
-from insync.pipeline.audit.findings import Finding
-from insync.pipeline.audit.history import HistoryAudit
-from insync.pipeline.audit.logs import LogAudit
-from insync.pipeline.report import progress as report_watch
-from insync.pipeline.session import submitted
-from insync.pipeline.wording import counted
+from insync.pipeline.audit.findings import DDL, Finding
+from insync.pipeline.audit.history import HistoryAudit, audit_history, load_history
+from insync.pipeline.audit.history_files import check_history
+from insync.pipeline.audit.logs import LogAudit, audit_logs, list_all_replicas
+from insync.pipeline.report.progress import OnProgress, ignore_progress
+from insync.pipeline.session import run_command
+from insync.pipeline.text import pluralize
 from insync.spark.log_options import read_log_options
 
 
 @dataclass(frozen=True)
-class Options:
+class AuditOptions:
     logs: tuple[str, ...] = ()
-    """Log directories of brokers; globs are allowed."""
+    """Log directories of brokers; may contain wildcards."""
     histories: tuple[str, ...] = ()
     """JSON lines or Parquet, files or directories."""
     topics: tuple[str, ...] = ()
-    """Of the logs; all but the metadata log, if none is named."""
+    """Of the logs; if empty, all but the metadata log."""
     brokers: tuple[int, ...] = ()
-    """Whose the directories are, where no meta.properties says."""
+    """Broker ids of the directories, if their meta.properties files are missing."""
     compacted: tuple[str, ...] = ()
-    """Topics that are compacted, beside those of which the files say so."""
+    """Compacted topics, besides those that the files tell."""
 
 
 @dataclass
@@ -53,70 +50,62 @@ class Audit:
 
     @property
     def counts(self) -> dict[str, int]:
-        return dict(Counter(each.kind for each in self.findings).most_common())
+        return dict(Counter(finding.kind for finding in self.findings).most_common())
 
     def summary(self) -> dict[str, Any]:
-        logs, history = self.logs, self.history
         return {
-            "logs": None if logs is None else {name: value for name, value in vars(logs).items() if name != "findings"},
-            "history": None
-            if history is None
-            else {name: value for name, value in vars(history).items() if name != "findings"},
+            "logs": None if self.logs is None else self.logs.totals(),
+            "history": None if self.history is None else self.history.totals(),
             "findings": self.counts,
         }
 
 
-def log_options(options: Options) -> ReadOptions:
+def _log_options(options: AuditOptions) -> ReadOptions:
     values = {"path": json.dumps(list(options.logs)), "topics": ",".join(options.topics)}
     if options.brokers:
         values["brokers"] = ",".join(map(str, options.brokers))
     return read_log_options(values)
 
 
-def check(options: Options) -> None:
-    """What can be seen without Spark: an `OptionError` or a `ValueError` that names what is wrong."""
+def check_options(options: AuditOptions) -> None:
+    """Raise `OptionError` or `ValueError` for what can be seen without Spark."""
     if options.logs:
-        _an_id_each(options)
-        audit_logs.replicas_of(log_options(options))
+        _check_broker_ids(options)
+        list_all_replicas(_log_options(options))
     for path in options.histories:
-        audit_lines.check(path)
+        check_history(path)
 
 
-def _an_id_each(options: Options) -> None:
-    directories = len(log_options(replace(options, brokers=())).paths)
+def _check_broker_ids(options: AuditOptions) -> None:
+    directories = len(_log_options(replace(options, brokers=())).paths)
     if options.brokers and len(options.brokers) != directories:
-        ids, places = counted(len(options.brokers), "id"), counted(directories, "directory", "directories")
-        raise ValueError(f"--brokers {','.join(map(str, options.brokers))}: {ids} for {places}; name one for each")
+        ids, places = pluralize(len(options.brokers), "id"), pluralize(directories, "directory", "directories")
+        raise ValueError(f"--brokers {','.join(map(str, options.brokers))}: {ids} for {places}; give one for each")
 
 
-def run(spark: SparkSession, options: Options, tell: report_watch.Tell = report_watch.silent) -> Audit:
-    found = Audit()
+def run(spark: SparkSession, options: AuditOptions, on_progress: OnProgress = ignore_progress) -> Audit:
+    audited = Audit()
     if options.logs:
-        found.logs = audit_logs.audit(spark, log_options(options), options.compacted, tell)
-        found.findings += found.logs.findings
+        audited.logs = audit_logs(spark, _log_options(options), options.compacted, on_progress)
+        audited.findings += audited.logs.findings
     for path in options.histories:
-        judged = audit_history.audit(spark, audit_history.load(spark, path), tell, name=path)
-        found.history = judged if found.history is None else _both(found.history, judged)
-        found.findings += judged.findings
-    return found
+        checked = audit_history(spark, load_history(spark, path), on_progress, name=path)
+        audited.history = checked if audited.history is None else audited.history + checked
+        audited.findings += checked.findings
+    return audited
 
 
-def frame(spark: SparkSession, found: Audit) -> DataFrame:
-    return spark.createDataFrame([tuple(each) for each in found.findings], audit_findings.DDL)
+def to_frame(spark: SparkSession, audited: Audit) -> DataFrame:
+    return spark.createDataFrame([tuple(finding) for finding in audited.findings], DDL)
 
 
-def node_directories(path: str) -> list[str]:
-    """`path` itself, or the log directories of all nodes of a cluster that `insync` or a test left in it."""
-    found = sorted(glob.glob(os.path.join(path, "node-*", "data")))
-    return found or [path]
+def list_log_directories(path: str) -> list[str]:
+    """The nodes' log directories in a cluster's directory; otherwise `path` itself."""
+    return sorted(glob.glob(os.path.join(path, "node-*", "data"))) or [path]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    submitted("audit", argv)
-
-
-def _both(one: HistoryAudit, other: HistoryAudit) -> HistoryAudit:
-    return HistoryAudit(**{name: getattr(one, name) + getattr(other, name) for name in vars(one)})
+    run_command("audit", argv)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Log Matching where digests differ: the batches of one stretch on all its replicas, by the property's own predicate.
+"""Log Matching where digests differ: compares the batches of a stretch on all replicas, with the property's predicate.
 
-What most of those hold who hold anything at an offset stands for the committed log: below a high watermark there are no
-holes (S9), so that holding nothing is no opinion. Where as many hold the one as the other, the most credible replica
-decides. Each is held against that up to its own high watermark, and each batch that differs is named, and which of its
-records do. A replica whose high watermark is lost is held to what it has.
+The batch that most replicas hold at an offset counts as the committed one. Below a high watermark there are no holes
+(S9), so a replica without a batch there has no vote. If there is a tie, the most credible replica decides. Each replica
+is compared up to its own high watermark, or if that is lost, up to its end; findings name the batches that differ, and
+the records in them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from insync.properties.history import Fingerprint
 from insync.wire import batch
 from insync.wire.errors import MalformedBatchError
 
-MOST_DIFFERENCES = 100
+MAX_DIFFERENCES = 100
 """Of one replica in one stretch."""
 
 
@@ -37,9 +37,9 @@ class Member:
     broker: int
     hwm: int
     segments: tuple[Segment, ...]
-    """Those that may hold something of it, in order."""
-    marked: bool = True
-    """Whether the high watermark is its own, so that the log must reach it."""
+    """That may overlap the stretch, in order."""
+    own_hwm: bool = True
+    """Whether `hwm` is the replica's own: then its log must reach it."""
 
 
 @dataclass(frozen=True)
@@ -49,20 +49,19 @@ class Stretch:
     start: int
     end: int
     members: tuple[Member, ...]
-    """The most credible first."""
+    """Most credible first."""
 
 
-def compare(stretch: Stretch) -> list[Finding]:
+def compare_stretch(stretch: Stretch) -> list[Finding]:
     views = [_View(member, stretch.start, stretch.end) for member in stretch.members]
-    truth = _Truth(stretch.start, views)
-    found: list[Finding] = []
-    for view in views:
-        found += islice(_differences(stretch, truth, view), MOST_DIFFERENCES)
-    return found
+    committed = _CommittedBatches(stretch.start, views)
+    return [
+        finding for view in views for finding in islice(_list_differences(stretch, committed, view), MAX_DIFFERENCES)
+    ]
 
 
 class _View:
-    """One replica's batches in a stretch, as `CommittedLog` wants to see a log."""
+    """One replica's batches in a stretch, in the form that `CommittedLog` expects of a log."""
 
     truncation_count = 0
 
@@ -74,8 +73,8 @@ class _View:
         """By base offset: file and position."""
         for segment in member.segments:
             self._read(segment, start, min(end, member.hwm))
-        self.batches.sort(key=lambda each: each.base_offset)  # a file that is out of order is a finding of its own
-        self._bases = [each.base_offset for each in self.batches]
+        self.batches.sort(key=lambda batch: batch.base_offset)  # wrong order is a finding of its own
+        self._bases = [batch.base_offset for batch in self.batches]
         self.leo = self.batches[-1].last_offset + 1 if self.batches else start
 
     def _read(self, segment: Segment, start: int, end: int) -> None:
@@ -88,19 +87,21 @@ class _View:
                 return
             headers = piece.headers.select((piece.headers.base_offset >= start) & (piece.headers.last_offset < end))
             columns = (headers.base_offset, headers.last_offset, headers.leader_epoch, headers.crc)
-            for position, *facts in zip(headers.position.tolist(), *(each.tolist() for each in columns), strict=True):
-                self.batches.append(Fingerprint(*facts))
-                self.places[facts[0]] = (segment.path, piece.position + position)
+            for position, *fields in zip(
+                headers.position.tolist(), *(column.tolist() for column in columns), strict=True
+            ):
+                self.batches.append(Fingerprint(*fields))
+                self.places[fields[0]] = (segment.path, piece.position + position)
 
     def iter_headers(self, from_offset: int, to_offset: int) -> Iterator[Fingerprint]:
-        return (each for each in self.batches if each.last_offset >= from_offset and each.base_offset < to_offset)
+        return (batch for batch in self.batches if batch.last_offset >= from_offset and batch.base_offset < to_offset)
 
     def at(self, offset: int) -> Fingerprint | None:
         place = bisect_left(self._bases, offset + 1) - 1
         return self.batches[place] if place >= 0 and self.batches[place].last_offset >= offset else None
 
     def following(self, offset: int) -> Fingerprint | None:
-        """The first batch that begins at `offset` or behind it."""
+        """The first batch that begins at or after `offset`."""
         place = bisect_left(self._bases, offset)
         return self.batches[place] if place < len(self.batches) else None
 
@@ -110,7 +111,7 @@ class _View:
             return self.places[held.base_offset]
         return (self.member.segments[-1].path if self.member.segments else ""), None
 
-    def raw(self, offset: int) -> bytes:
+    def read_batch(self, offset: int) -> bytes:
         held = self.at(offset)
         if held is None:
             return b""
@@ -121,62 +122,62 @@ class _View:
             return head + file.read(int.from_bytes(head[8:12], "big"))
 
 
-class _Truth:
-    """The committed log as the replicas themselves have it, and who has which batch of it."""
+class _CommittedBatches:
+    """The committed log that the replicas agree on, and for each batch a replica that holds it."""
 
     def __init__(self, start: int, views: Sequence[_View]) -> None:
         self.log = CommittedLog(start, keep=sum(len(view.batches) for view in views) + 1)
         self._holders: dict[int, _View] = {}
         offset = start
-        while (chosen := _chosen(views, offset)) is not None:
+        while (chosen := _choose_next(views, offset)) is not None:
             batch, self._holders[chosen[0].base_offset] = chosen
             self.log.extend(batch, 0)
             offset = batch.last_offset + 1
 
-    def holes_end(self, offset: int) -> int:
-        """Where the next batch begins, of a hole that all have."""
-        return next((each.base_offset for each in self.log.batches if each.base_offset > offset), self.log.end)
+    def find_hole_end(self, offset: int) -> int:
+        """Where the next batch begins after a hole that all replicas have."""
+        return next((batch.base_offset for batch in self.log.batches if batch.base_offset > offset), self.log.end)
 
     def at(self, offset: int) -> tuple[Fingerprint, _View] | None:
         held = self.log.at(offset)
         return None if held is None else (held, self._holders[held.base_offset])
 
 
-def _chosen(views: Sequence[_View], offset: int) -> tuple[Fingerprint, _View] | None:
-    """Of the batches that come next, the one that most hold, and the first who does."""
-    following = [(each, view) for view in views if (each := view.following(offset)) is not None]
+def _choose_next(views: Sequence[_View], offset: int) -> tuple[Fingerprint, _View] | None:
+    """The next batch that most replicas hold, and the first replica that holds it."""
+    following = [(batch, view) for view in views if (batch := view.following(offset)) is not None]
     if not following:
         return None
-    first = min(each.base_offset for each, _ in following)
-    votes = Counter(each for each, _ in following if each.base_offset == first)
+    first = min(batch.base_offset for batch, _ in following)
+    votes = Counter(batch for batch, _ in following if batch.base_offset == first)
     most = max(votes.values())
-    return next((each, view) for each, view in following if votes[each] == most)
+    return next((batch, view) for batch, view in following if votes[batch] == most)
 
 
-def _differences(stretch: Stretch, truth: _Truth, view: _View) -> Iterator[Finding]:
+def _list_differences(stretch: Stretch, committed: _CommittedBatches, view: _View) -> Iterator[Finding]:
     hwm = min(view.member.hwm, stretch.end)
-    if not view.member.marked:
+    if not view.member.own_hwm:
         hwm = min(hwm, view.leo)
     known = stretch.start
     while True:
-        known = max(known, truth.log.verified(view, known))
-        if log_matching.check(view.member.broker, known, hwm, truth.log.end) is None:
+        known = max(known, committed.log.verified(view, known))
+        if log_matching.check(view.member.broker, known, hwm, committed.log.end) is None:
             return
-        held, expected = view.at(known), truth.at(known)
+        held, expected = view.at(known), committed.at(known)
         if held is None and expected is None:
-            known = truth.holes_end(known)
+            known = committed.find_hole_end(known)
         elif held is None:
             after = view.following(known)
-            end = min(hwm, truth.log.end, NO_LIMIT if after is None else after.base_offset)
-            yield _missing(stretch, truth, view, known, end)
+            end = min(hwm, committed.log.end, NO_LIMIT if after is None else after.base_offset)
+            yield _missing(stretch, committed, view, known, end)
             known = end
         else:
-            yield _difference(stretch, truth, view, known)
-            known = max(each.last_offset for each in (held, *(expected or ())[:1])) + 1
+            yield _difference(stretch, committed, view, known)
+            known = max(batch.last_offset for batch in (held, *(expected or ())[:1])) + 1
 
 
-def _missing(stretch: Stretch, truth: _Truth, view: _View, offset: int, end: int) -> Finding:
-    expected = truth.at(offset)
+def _missing(stretch: Stretch, committed: _CommittedBatches, view: _View, offset: int, end: int) -> Finding:
+    expected = committed.at(offset)
     if expected is None:
         return _finding(stretch, view, offset, f"holds nothing up to {end - 1}")
     batch, holder = expected
@@ -184,12 +185,12 @@ def _missing(stretch: Stretch, truth: _Truth, view: _View, offset: int, end: int
     return _finding(stretch, view, offset, f"holds nothing, broker {holder.member.broker} holds {batch}{more}")
 
 
-def _difference(stretch: Stretch, truth: _Truth, view: _View, offset: int) -> Finding:
-    held, expected = view.at(offset), truth.at(offset)
+def _difference(stretch: Stretch, committed: _CommittedBatches, view: _View, offset: int) -> Finding:
+    held, expected = view.at(offset), committed.at(offset)
     if expected is None:
         return _finding(stretch, view, offset, f"holds {held}, the others hold nothing")
     batch, holder = expected
-    records = _records(holder.raw(offset), view.raw(offset))
+    records = _describe_records(holder.read_batch(offset), view.read_batch(offset))
     return _finding(stretch, view, offset, f"holds {held}, broker {holder.member.broker} holds {batch}{records}")
 
 
@@ -198,18 +199,22 @@ def _finding(stretch: Stretch, view: _View, offset: int, detail: str) -> Finding
     return Finding(kinds.DIVERGED, log_matching.PROPERTY.id, *where, detail)
 
 
-def _records(expected: bytes, held: bytes) -> str:
-    """Which offsets of the two batches have other records."""
+def _describe_records(expected: bytes, held: bytes) -> str:
+    """At which offsets the records of two batches differ."""
     try:
-        ours, theirs = ({each.offset: each for each in batch.records(raw)} if raw else {} for raw in (expected, held))
+        ours, theirs = (
+            {record.offset: record for record in batch.records(data)} if data else {} for data in (expected, held)
+        )
     except MalformedBatchError:
         return ""
-    both = sorted(ours.keys() | theirs.keys())
-    other = [at for at in both if at not in ours or at not in theirs or _told(ours[at]) != _told(theirs[at])]
-    if not other or not expected or not held:
+    offsets = sorted(ours.keys() | theirs.keys())
+    different = [
+        at for at in offsets if at not in ours or at not in theirs or _content(ours[at]) != _content(theirs[at])
+    ]
+    if not different or not expected or not held:
         return ""
-    return f"; other records at {', '.join(map(str, other[:10]))}{' ...' if len(other) > 10 else ''}"
+    return f"; different records at {', '.join(map(str, different[:10]))}{' ...' if len(different) > 10 else ''}"
 
 
-def _told(record: batch.Record) -> tuple[object, ...]:
+def _content(record: batch.Record) -> tuple[object, ...]:
     return (record.key, record.value, record.timestamp_ms, tuple(record.headers))

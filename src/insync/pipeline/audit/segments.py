@@ -1,9 +1,9 @@
-"""One segment of one replica, checked by its headers alone: what an executor does in an audit.
+"""Checks one segment of one replica by its batch headers: a task of an audit.
 
-Whole batches are never decoded. Their checksums are computed, their offsets and epochs must rise, the indexes must name
-what is there. For the comparison of replicas a segment leaves digests behind: one number for the batches of each
-*stretch* of 65,536 offsets, the same on every replica that holds the same, wherever its segments begin. A stretch ends
-also where one of the replicas begins or has its high watermark, so that each is held only to what it must hold.
+Batches are not decoded. Their checksums are verified, their offsets and epochs must increase, and the indexes must
+match. For the comparison of replicas the task returns digests: one number for the batches of each *stretch* of 65,536
+offsets. It is equal on replicas with equal batches, wherever their segments begin. A stretch also ends where a replica
+of the partition begins or has its high watermark, so that each is compared only where it must hold the batches.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from insync.storage.file_names import INDEX, TIME_INDEX
 from insync.storage.index import OFFSET_ENTRY
 
 STRETCH_BITS = 16
-MOST_FINDINGS = 1_000
-"""Of one segment: a file of noise need not be told byte by byte."""
+MAX_FINDINGS = 1_000
+"""Per segment: a file of noise would have one per batch."""
 _CRC_FROM = 21
 
 
 @dataclass(frozen=True)
-class Task:
+class SegmentTask:
     segment: Segment
     log_start: int
     hwm: int
     edges: tuple[int, ...]
-    """Where the replicas of this partition begin and have their high watermarks."""
+    """Log starts and high watermarks of the partition's replicas."""
     compacted: bool
 
 
 @dataclass
-class Facts:
-    """What is known of a segment once it was read."""
+class SegmentFacts:
+    """What a task found in a segment."""
 
     first: int = -1
     next: int = -1
@@ -59,47 +59,47 @@ class Facts:
     findings: list[Finding] = field(default_factory=list)
 
 
-def check(task: Task) -> Facts:
-    return _Check(task).run()
+def check_segment(task: SegmentTask) -> SegmentFacts:
+    return _SegmentCheck(task).run()
 
 
-class _Check:
-    def __init__(self, task: Task) -> None:
+class _SegmentCheck:
+    def __init__(self, task: SegmentTask) -> None:
         self._task = task
         self._segment = task.segment
-        self._facts = Facts(next=task.segment.base)
+        self._facts = SegmentFacts(next=task.segment.base)
         self._edges = np.array(task.edges, np.int64)
         self._epochs: Any = None
         self._newest = -1
         self._digests: dict[tuple[int, int], tuple[int, int]] = {}
 
-    def run(self) -> Facts:
+    def run(self) -> SegmentFacts:
         segment, facts = self._segment, self._facts
-        offsets = self._index(indexes.read_offset_index)
-        times = self._index(indexes.read_time_index)
-        self._epochs = self._epoch_starts()
+        offsets = self._read_index(indexes.read_offset_index)
+        times = self._read_index(indexes.read_time_index)
+        self._epochs = self._read_epoch_starts()
         try:
             facts.size = os.path.getsize(segment.path)
             for piece in read_chunks(segment.path, 0):
                 if isinstance(piece, TrailingBytes):
-                    self._rest(piece)
+                    self._report_trailing_bytes(piece)
                 else:
-                    self._chunk(piece, offsets, times)
+                    self._check_chunk(piece, offsets, times)
         except OSError as error:
-            self._find(kinds.UNREADABLE, facts.next, segment.path, None, f"cannot be read: {error.strerror}")
-        self._beyond(offsets)
+            self._add(kinds.UNREADABLE, facts.next, segment.path, None, f"cannot be read: {error.strerror}")
+        self._check_index_end(offsets)
         facts.stretches = self._digests
         return facts
 
-    def _chunk(self, chunk: Chunk, offsets: Index, times: Index) -> None:
+    def _check_chunk(self, chunk: Chunk, offsets: Index, times: Index) -> None:
         headers, facts = chunk.headers, self._facts
-        self._formats(chunk)
-        self._checksums(chunk)
-        self._offsets(chunk)
-        self._order_of_epochs(chunk)
-        self._offset_index(chunk, offsets)
-        self._time_index(chunk, times)
-        self._digest(headers)
+        self._check_formats(chunk)
+        self._check_checksums(chunk)
+        self._check_offsets(chunk)
+        self._check_epochs(chunk)
+        self._check_offset_index(chunk, offsets)
+        self._check_time_index(chunk, times)
+        self._add_digests(headers)
         if facts.first < 0:
             facts.first, facts.first_epoch = int(headers.base_offset[0]), int(headers.leader_epoch[0])
         facts.next = max(facts.next, int(headers.last_offset.max()) + 1)
@@ -109,66 +109,66 @@ class _Check:
 
     # --- batches -----------------------------------------------------------------------------------------------------
 
-    def _formats(self, chunk: Chunk) -> None:
+    def _check_formats(self, chunk: Chunk) -> None:
         for i in np.flatnonzero(chunk.headers.magic != MAGIC):
-            self._batch(kinds.UNREADABLE, chunk, i, f"format {chunk.headers.magic[i]} instead of {MAGIC}")
+            self._report(kinds.UNREADABLE, chunk, i, f"format {chunk.headers.magic[i]} instead of {MAGIC}")
 
-    def _checksums(self, chunk: Chunk) -> None:
+    def _check_checksums(self, chunk: Chunk) -> None:
         headers, data = chunk.headers, chunk.data
         places = zip(headers.position.tolist(), headers.size.tolist(), headers.crc.tolist(), strict=True)
         for i, (position, size, crc) in enumerate(places):
-            found = crc32c(data[position + _CRC_FROM : position + size])
-            if found != crc:
-                self._batch(kinds.CRC, chunk, i, f"the checksum of the batch is {found:08x}, {crc:08x} was written")
+            actual = crc32c(data[position + _CRC_FROM : position + size])
+            if actual != crc:
+                self._report(kinds.CRC, chunk, i, f"the batch has checksum {actual:08x}, its header says {crc:08x}")
 
-    def _offsets(self, chunk: Chunk) -> None:
+    def _check_offsets(self, chunk: Chunk) -> None:
         headers = chunk.headers
         base, last = headers.base_offset, headers.last_offset
         expected = np.concatenate(([self._facts.next], last[:-1] + 1))
         for i in np.flatnonzero(base < expected):
-            self._batch(kinds.ORDER, chunk, i, f"a batch at offset {base[i]} behind offset {expected[i] - 1}")
+            self._report(kinds.ORDER, chunk, i, f"a batch at offset {base[i]} follows offset {expected[i] - 1}")
         if self._task.compacted:
             return
         for i in np.flatnonzero(base > expected):
             detail = f"offsets {expected[i]} to {base[i] - 1} are missing"
-            self._find(kinds.GAP, int(expected[i]), *self._place(chunk, i), detail)
+            self._add(kinds.GAP, int(expected[i]), *self._location(chunk, i), detail)
         for i in np.flatnonzero(headers.count != headers.last_offset_delta + 1):
             detail = f"{headers.count[i]} records in a batch of offsets {base[i]} to {last[i]}"
-            self._batch(kinds.GAP, chunk, i, detail)
+            self._report(kinds.GAP, chunk, i, detail)
 
-    def _order_of_epochs(self, chunk: Chunk) -> None:
+    def _check_epochs(self, chunk: Chunk) -> None:
         headers = chunk.headers
         epochs = headers.leader_epoch
         before = np.concatenate(([max(self._facts.last_epoch, -1)], epochs[:-1]))
         for i in np.flatnonzero(epochs < before):
-            self._batch(kinds.EPOCH, chunk, i, f"epoch {epochs[i]} after epoch {before[i]}")
+            self._report(kinds.EPOCH, chunk, i, f"epoch {epochs[i]} after epoch {before[i]}")
         if self._epochs is None:
             return
         known, starts = self._epochs
         at = np.searchsorted(starts, headers.base_offset, side="right") - 1
-        told = np.where(at >= 0, known[np.clip(at, 0, None)], -1)
-        wrong = (at >= 0) & (told != epochs) & (headers.base_offset >= self._task.log_start) & (epochs >= before)
+        recorded = np.where(at >= 0, known[np.clip(at, 0, None)], -1)
+        wrong = (at >= 0) & (recorded != epochs) & (headers.base_offset >= self._task.log_start) & (epochs >= before)
         for i in np.flatnonzero(wrong):
-            detail = f"epoch {epochs[i]}, where {LEADER_EPOCHS} has {told[i]}"
-            self._batch(kinds.EPOCH, chunk, i, detail)
+            detail = f"epoch {epochs[i]}, where {LEADER_EPOCHS} has {recorded[i]}"
+            self._report(kinds.EPOCH, chunk, i, detail)
 
-    def _epoch_starts(self) -> Any:
+    def _read_epoch_starts(self) -> Any:
         path = os.path.join(os.path.dirname(self._segment.path), LEADER_EPOCHS)
         try:
             with open(path, "rb") as file:
-                found = decode_epochs(file.read())
+                entries = decode_epochs(file.read())
         except FileNotFoundError:
             return None
-        rising = found is not None and all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(found))
-        if found is None or not rising:
-            self._find(kinds.EPOCH, self._segment.base, path, None, "the epoch checkpoint is damaged or does not rise")
+        increasing = entries is not None and all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(entries))
+        if entries is None or not increasing:
+            self._add(kinds.EPOCH, self._segment.base, path, None, "the epoch checkpoint is damaged or not increasing")
             return None
-        if not found:
+        if not entries:
             return None
-        return np.array([epoch for epoch, _ in found]), np.array([start for _, start in found])
+        return np.array([epoch for epoch, _ in entries]), np.array([start for _, start in entries])
 
-    def _digest(self, headers: Headers) -> None:
-        """Of the batches that this replica must have in common with others."""
+    def _add_digests(self, headers: Headers) -> None:
+        """Of the batches that all replicas must hold."""
         base = headers.base_offset
         bound = (base >= self._task.log_start) & (headers.last_offset < self._task.hwm)
         if not bound.any():
@@ -177,7 +177,7 @@ class _Check:
         base = chosen.base_offset
         interval = np.searchsorted(self._edges, base, side="right")
         cells = (interval.astype(np.int64) << 48) | (base >> STRETCH_BITS)
-        hashes = _mixed(chosen)
+        hashes = _hash_batches(chosen)
         for cell in np.unique(cells):
             own = hashes[cells == cell]
             key = (int(cell) >> 48, int(cell) & ((1 << 48) - 1))
@@ -187,37 +187,37 @@ class _Check:
 
     # --- indexes -----------------------------------------------------------------------------------------------------
 
-    def _index(self, load: Any) -> Index:
+    def _read_index(self, load: Any) -> Index:
         try:
-            found: Index = load(self._segment.stem, self._segment.base)
+            index: Index = load(self._segment.stem, self._segment.base)
         except IndexFileError as bad:
-            self._find(kinds.INDEX, self._segment.base, bad.path, bad.position, bad.reason)
+            self._add(kinds.INDEX, self._segment.base, bad.path, bad.position, bad.reason)
             return EMPTY
         except OSError as error:
             reason = f"cannot be read: {error.strerror}"
-            self._find(kinds.INDEX, self._segment.base, str(error.filename), None, reason)
+            self._add(kinds.INDEX, self._segment.base, str(error.filename), None, reason)
             return EMPTY
-        return found
+        return index
 
-    def _offset_index(self, chunk: Chunk, offsets: Index) -> None:
-        """An entry names the beginning of a batch, and an offset that is not before it."""
+    def _check_offset_index(self, chunk: Chunk, offsets: Index) -> None:
+        """An entry points to the beginning of a batch, with an offset that is not before it."""
         first, after = np.searchsorted(offsets.values, [chunk.position, chunk.end])
         keys, places = offsets.keys[first:after], offsets.values[first:after]
         at = np.searchsorted(chunk.headers.position, places - chunk.position, side="right") - 1
         wrong = (chunk.headers.position[at] + chunk.position != places) | (chunk.headers.base_offset[at] > keys)
         file = self._segment.stem + INDEX
         for i in np.flatnonzero(wrong):
-            detail = f"offset {keys[i]} is said to be at {places[i]}, where no such batch begins"
-            self._find(kinds.INDEX, int(keys[i]), file, int(first + i) * OFFSET_ENTRY.size, detail)
+            detail = f"offset {keys[i]} points to {places[i]}, where no such batch begins"
+            self._add(kinds.INDEX, int(keys[i]), file, int(first + i) * OFFSET_ENTRY.size, detail)
 
-    def _beyond(self, offsets: Index) -> None:
+    def _check_index_end(self, offsets: Index) -> None:
         for i in np.flatnonzero(offsets.values >= max(self._facts.size, 1)):
-            detail = f"offset {offsets.keys[i]} is said to be at {offsets.values[i]}, behind the end of the segment"
+            detail = f"offset {offsets.keys[i]} points to {offsets.values[i]}, past the end of the segment"
             position = int(i) * OFFSET_ENTRY.size
-            self._find(kinds.INDEX, int(offsets.keys[i]), self._segment.stem + INDEX, position, detail)
+            self._add(kinds.INDEX, int(offsets.keys[i]), self._segment.stem + INDEX, position, detail)
 
-    def _time_index(self, chunk: Chunk, times: Index) -> None:
-        """An entry names the largest timestamp so far, and an offset of the batch that has it."""
+    def _check_time_index(self, chunk: Chunk, times: Index) -> None:
+        """An entry has the largest timestamp so far, and an offset in the batch that has it."""
         headers = chunk.headers
         base, largest = headers.base_offset, np.maximum.accumulate(headers.max_timestamp)
         so_far = np.maximum(largest, self._newest)
@@ -229,41 +229,41 @@ class _Check:
         file = self._segment.stem + TIME_INDEX
         for j in np.flatnonzero(wrong):
             detail = (
-                f"{stamps[j]} is said to be the largest timestamp up to offset {times.values[mine[j]]}, "
-                f"the segment has {so_far[at[j]]}"
+                f"the index says that {stamps[j]} is the largest timestamp up to offset {times.values[mine[j]]}, "
+                f"in the segment it is {so_far[at[j]]}"
             )
-            self._find(kinds.INDEX, int(times.values[mine[j]]), file, int(mine[j]) * 12, detail)
+            self._add(kinds.INDEX, int(times.values[mine[j]]), file, int(mine[j]) * 12, detail)
 
-    # --- telling -----------------------------------------------------------------------------------------------------
+    # --- findings ----------------------------------------------------------------------------------------------------
 
-    def _rest(self, rest: TrailingBytes) -> None:
-        """What is cut off at the end of the newest segment was about to be written, unless the HWM covers it."""
+    def _report_trailing_bytes(self, rest: TrailingBytes) -> None:
+        """A torn batch at the end of the newest segment is normal, unless the high watermark covers it."""
         facts, newest = self._facts, self._segment.required_end >= 0
         if not newest or facts.next < self._task.hwm:
-            self._find(kinds.UNREADABLE, facts.next, self._segment.path, rest.position, rest.reason)
+            self._add(kinds.UNREADABLE, facts.next, self._segment.path, rest.position, rest.reason)
 
-    def _batch(self, kind: str, chunk: Chunk, i: Any, detail: str) -> None:
-        self._find(kind, int(chunk.headers.base_offset[i]), *self._place(chunk, i), detail)
+    def _report(self, kind: str, chunk: Chunk, i: Any, detail: str) -> None:
+        self._add(kind, int(chunk.headers.base_offset[i]), *self._location(chunk, i), detail)
 
-    def _place(self, chunk: Chunk, i: Any) -> tuple[str, int]:
+    def _location(self, chunk: Chunk, i: Any) -> tuple[str, int]:
         return self._segment.path, chunk.position + int(chunk.headers.position[i])
 
-    def _find(self, kind: str, offset: int, file: str, position: int | None, detail: str) -> None:
-        if len(self._facts.findings) < MOST_FINDINGS:
+    def _add(self, kind: str, offset: int, file: str, position: int | None, detail: str) -> None:
+        if len(self._facts.findings) < MAX_FINDINGS:
             segment = self._segment
             where = (segment.broker, segment.topic, segment.partition, offset, file, position)
             self._facts.findings.append(Finding(kind, MEANINGS[kind][0], *where, detail))
 
 
-def _mixed(headers: Headers) -> Any:
-    """64 bits of each batch's place, epoch and checksum; a sum of them does not depend on the order."""
+def _hash_batches(headers: Headers) -> Any:
+    """64 bits of each batch's offsets, epoch and checksum; their sum does not depend on the order."""
     value = headers.base_offset.astype(np.uint64)
     for column in (headers.last_offset, headers.leader_epoch, headers.crc):
-        value = _scrambled(value ^ (column.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)))
+        value = _scramble(value ^ (column.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)))
     return value
 
 
-def _scrambled(value: Any) -> Any:
+def _scramble(value: Any) -> Any:
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return value ^ (value >> np.uint64(31))

@@ -1,11 +1,11 @@
-"""A campaign: the simulator's seeds on every core that Spark has.
+"""A campaign: runs simulator seeds on all cores of Spark.
 
-    frame = seeds(spark, range(0, 1000))                       # lazily, a row per seed
-    summary = run(spark, Options(range(0, 1_000_000), "campaign"))   # into files, and what is there is not run again
+    frame = seeds_frame(spark, range(0, 1000))                               # lazily, a row per seed
+    summary = run(spark, CampaignOptions(range(0, 1_000_000), "campaign"))   # into files; finished seeds are skipped
 
-Rows: seed, property and detail of the first violation (null if there is none), steps, simulated and processor seconds,
-the hash of the trace, how often each probe was reached, and the counters of the run. `violations` and `coverage` are
-made from them. A violation is replayed from its seed alone, on any machine with the same code.
+A row has the seed, property and detail of the first violation (null if there is none), steps, simulated seconds and CPU
+seconds, the trace hash, how often each probe was reached, and the run's counters. `select_violations` and
+`sum_coverage` are made from them. A violation can be replayed from its seed alone, on any machine with the same code.
 """
 
 from __future__ import annotations
@@ -18,25 +18,24 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from insync.pipeline.campaign import seeds as campaign_seeds
-from insync.pipeline.campaign.seeds import Work
-from insync.pipeline.campaign.store import Chunks, Store, chunk_size, missing, whole
-from insync.pipeline.report import progress as report_watch
-from insync.pipeline.session import submitted
+from insync.pipeline.campaign.seeds import CHUNK_DDL, DDL, RunOptions, chunk_writer, row_maker
+from insync.pipeline.campaign.store import Chunks, Store, absolute_path, choose_chunk_size, find_missing
+from insync.pipeline.report.progress import OnProgress, ignore_progress, run_with_progress
+from insync.pipeline.session import run_command
 from insync.sim.checks.probes import PROBES
 
-MOST_FAILURES = 1_000
-"""Violations that a summary names; the files have all."""
+MAX_FAILURES = 1_000
+"""Violations in a summary; the files have all."""
 
 
 @dataclass(frozen=True)
-class Options:
+class CampaignOptions:
     seeds: range
     out: str
-    """A directory, or a URI of one that driver and executors both see."""
-    work: Work = field(default_factory=Work)
+    """A directory, or the URI of one, that driver and executors share."""
+    run: RunOptions = field(default_factory=RunOptions)
     chunk: int = 0
-    """Seeds of one task and one file; 0: as is best for this many seeds and cores."""
+    """Seeds per task and file; 0: chosen by the number of seeds and cores."""
 
 
 @dataclass(frozen=True)
@@ -45,19 +44,19 @@ class Failure:
     property: str
     detail: str
     replay: str
-    """What to type to see it."""
+    """The command that reproduces it."""
 
 
 @dataclass(frozen=True)
-class Summary:
+class CampaignSummary:
     seeds: int
     ran: int
-    """Of them in this run; the others were there."""
+    """Of them in this run; the others were run before."""
     violations: int
     steps: int
     cpu_seconds: float
     probes: dict[str, int]
-    """How often each was reached; every probe is in it."""
+    """How often each was reached, for all probes."""
     seeds_per_probe: dict[str, int]
     failures: tuple[Failure, ...]
     path: str
@@ -67,59 +66,58 @@ class Summary:
         return tuple(name for name, count in self.probes.items() if not count)
 
 
-def seeds(spark: SparkSession, wanted: range, work: Work | None = None, *, chunk: int = 0) -> DataFrame:
-    """A row per seed, run when an action asks for it, and again by the next one."""
-    work = work or Work()
-    chunks = _chunks(spark, [wanted], chunk)
-    return _numbers(spark, chunks).mapInArrow(campaign_seeds.rows(chunks, work, work.build), campaign_seeds.DDL)
+def seeds_frame(spark: SparkSession, seeds: range, run: RunOptions | None = None, *, chunk: int = 0) -> DataFrame:
+    """A row per seed. Seeds run when an action needs them, and again for the next action."""
+    run = run or RunOptions()
+    chunks = _split(spark, [seeds], chunk)
+    return _number_chunks(spark, chunks).mapInArrow(row_maker(chunks, run, run.build), DDL)
 
 
-def run(spark: SparkSession, options: Options, tell: report_watch.Tell = report_watch.silent) -> Summary:
-    """Run what is not there yet, and sum up all of it."""
-    build = options.work.build
-    out = whole(options.out)
+def run(spark: SparkSession, options: CampaignOptions, on_progress: OnProgress = ignore_progress) -> CampaignSummary:
+    """Run the seeds that are not in the files yet, and summarise all."""
+    build = options.run.build
+    out = absolute_path(options.out)
     store = Store(out, build)
     store.create()
-    left = missing(options.seeds, store.parts())
-    chunks = _chunks(spark, left, options.chunk)
+    missing = find_missing(options.seeds, store.parts())
+    chunks = _split(spark, missing, options.chunk)
     if len(chunks):
-        job = campaign_seeds.files(chunks, options.work, build, out)
-        frame = _numbers(spark, chunks).mapInArrow(job, campaign_seeds.DONE)
-        report_watch.watched(spark, "chunks of seeds", frame.collect, tell)
-    return summary(stored(spark, options), options, store.path, ran=sum(map(len, left)))
+        frame = _number_chunks(spark, chunks).mapInArrow(chunk_writer(chunks, options.run, build, out), CHUNK_DDL)
+        run_with_progress(spark, "chunks of seeds", frame.collect, on_progress)
+    return summarise(read_stored(spark, options), options, store.path, ran=sum(map(len, missing)))
 
 
-def stored(spark: SparkSession, options: Options) -> DataFrame:
-    """The rows of these seeds that are there. One that was run twice, in chunks of two sizes, is there once."""
-    parts = Store(options.out, options.work.build).parts()
-    wanted = options.seeds
+def read_stored(spark: SparkSession, options: CampaignOptions) -> DataFrame:
+    """The stored rows of these seeds. A seed that was run twice, in chunks of different sizes, appears once."""
+    parts = Store(options.out, options.run.build).parts()
+    chosen = options.seeds
     scheme = options.out.partition("://")[0] + "://" if "://" in options.out else "file://"
-    paths = [scheme + path for seeds, path in parts.items() if seeds.start < wanted.stop and wanted.start < seeds.stop]
+    paths = [scheme + path for seeds, path in parts.items() if seeds.start < chosen.stop and chosen.start < seeds.stop]
     if not paths:
-        return spark.createDataFrame([], campaign_seeds.DDL)
-    frame = spark.read.schema(campaign_seeds.DDL).parquet(*paths)
-    inside = frame.where((f.col("seed") >= wanted.start) & (f.col("seed") < wanted.stop))
-    overlap = sum(map(len, parts)) > sum(map(len, _merged(parts)))
+        return spark.createDataFrame([], DDL)
+    frame = spark.read.schema(DDL).parquet(*paths)
+    inside = frame.where((f.col("seed") >= chosen.start) & (f.col("seed") < chosen.stop))
+    overlap = sum(map(len, parts)) > sum(map(len, _merge(parts)))
     return inside.dropDuplicates(["seed"]) if overlap else inside
 
 
-def violations(frame: DataFrame) -> DataFrame:
+def select_violations(frame: DataFrame) -> DataFrame:
     return frame.where(f.col("property").isNotNull()).select("seed", "property", "detail", "time_ms", "steps")
 
 
-def coverage(frame: DataFrame) -> DataFrame:
-    """Of each probe that was reached: hits in all, and in how many seeds."""
+def sum_coverage(frame: DataFrame) -> DataFrame:
+    """Each probe that was reached: hits in total, and the number of seeds."""
     hits = frame.select(f.explode("probes").alias("probe", "hits"))
     return hits.groupBy("probe").agg(f.sum("hits").alias("hits"), f.count(f.lit(1)).alias("seeds"))
 
 
-def summary(frame: DataFrame, options: Options, path: str, *, ran: int) -> Summary:
+def summarise(frame: DataFrame, options: CampaignOptions, path: str, *, ran: int) -> CampaignSummary:
     totals = frame.agg(
         f.count(f.lit(1)), f.count("property"), f.coalesce(f.sum("steps"), f.lit(0)), f.sum("cpu_seconds")
     ).first()
-    reached = {row["probe"]: (row["hits"], row["seeds"]) for row in coverage(frame).collect()}
-    worst = violations(frame).orderBy("seed").limit(MOST_FAILURES).collect()
-    return Summary(
+    reached = {row["probe"]: (row["hits"], row["seeds"]) for row in sum_coverage(frame).collect()}
+    first = select_violations(frame).orderBy("seed").limit(MAX_FAILURES).collect()
+    return CampaignSummary(
         seeds=totals[0] if totals else 0,
         ran=ran,
         violations=totals[1] if totals else 0,
@@ -127,42 +125,41 @@ def summary(frame: DataFrame, options: Options, path: str, *, ran: int) -> Summa
         cpu_seconds=(totals[3] if totals else 0.0) or 0.0,
         probes={name: reached.get(name, (0, 0))[0] for name in PROBES},
         seeds_per_probe={name: reached.get(name, (0, 0))[1] for name in PROBES},
-        failures=tuple(_failure(row, options.work) for row in worst),
+        failures=tuple(_failure(row, options.run) for row in first),
         path=path,
     )
 
 
-def replay_command(seed: int, work: Work) -> str:
-    if work.mutant:
-        return f"insync sim shrink {seed} --mutant {work.mutant}"
-    return f"insync sim run --seeds {seed} --steps {work.steps}" if work.steps else f"insync sim replay {seed}"
+def replay_command(seed: int, run: RunOptions) -> str:
+    if run.mutant:
+        return f"insync sim shrink {seed} --mutant {run.mutant}"
+    return f"insync sim run --seeds {seed} --steps {run.steps}" if run.steps else f"insync sim replay {seed}"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    submitted("campaign", argv)
+    run_command("campaign", argv)
 
 
 # --- helpers ---------------------------------------------------------------------------------------------------------
 
 
-def _failure(row: Any, work: Work) -> Failure:
-    return Failure(row["seed"], row["property"], row["detail"], replay_command(row["seed"], work))
+def _failure(row: Any, run: RunOptions) -> Failure:
+    return Failure(row["seed"], row["property"], row["detail"], replay_command(row["seed"], run))
 
 
-def _chunks(spark: SparkSession, ranges: Sequence[range], size: int) -> Chunks:
+def _split(spark: SparkSession, ranges: Sequence[range], size: int) -> Chunks:
     cores = spark.sparkContext.defaultParallelism
-    return Chunks(tuple(ranges), size or chunk_size(sum(map(len, ranges)), cores))
+    return Chunks(tuple(ranges), size or choose_chunk_size(sum(map(len, ranges)), cores))
 
 
-def _numbers(spark: SparkSession, chunks: Chunks) -> DataFrame:
+def _number_chunks(spark: SparkSession, chunks: Chunks) -> DataFrame:
     """One task per chunk."""
     return spark.range(0, len(chunks), 1, max(1, len(chunks)))
 
 
-def _merged(parts: dict[range, str]) -> list[range]:
-    ends = max((each.stop for each in parts), default=0)
-    holes = missing(range(ends), parts)
-    return missing(range(ends), holes)
+def _merge(parts: dict[range, str]) -> list[range]:
+    end = max((seeds.stop for seeds in parts), default=0)
+    return find_missing(range(end), find_missing(range(end), parts))
 
 
 if __name__ == "__main__":

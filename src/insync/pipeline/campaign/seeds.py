@@ -1,7 +1,7 @@
-"""What an executor does in a campaign: play seeds, and tell what became of each in a row.
+"""What an executor does in a campaign: runs seeds, and makes a row of each.
 
-A seed that breaks the simulator itself is a row like any other (`property` "crash"): one bad seed in a million must not
-take a job down.
+A seed that crashes the simulator itself is a row like any other (`property` "crash"): one bad seed in a million must
+not fail the job.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from insync.pipeline.campaign import store as campaign_store
-from insync.pipeline.campaign.store import Chunks, Store
+from insync.pipeline.campaign.store import Chunks, Store, digest_build
 from insync.sim.mutants.catalogue import MUTANTS, apply_mutant
 from insync.sim.run import Outcome, run_seed
 from insync.spark.worker import prepare_worker
@@ -40,33 +39,33 @@ DDL = (
     "seed bigint, property string, detail string, time_ms bigint, steps bigint, sim_seconds double, "
     "cpu_seconds double, trace_hash string, probes map<string, bigint>, stats map<string, bigint>"
 )
-DONE = "first bigint, last bigint, seeds bigint, violations bigint"
+CHUNK_DDL = "first bigint, last bigint, seeds bigint, violations bigint"
 
 
-class OtherCodeError(RuntimeError):
+class BuildMismatchError(RuntimeError):
     """An executor has another version of the package than the driver."""
 
 
 @dataclass(frozen=True)
-class Work:
-    """What every run of a campaign has in common."""
+class RunOptions:
+    """What all runs of a campaign have in common."""
 
     steps: int = 0
-    """The fault phase ends after about so many node steps; 0: when the plan says."""
+    """The fault phase ends after about so many node steps; 0: as planned."""
     mutant: str = ""
-    """A safeguard that is removed, to see that its absence is noticed."""
+    """The safeguard to remove, to see that its absence is detected."""
 
     @property
     def build(self) -> str:
-        return campaign_store.build_of(self.steps, self.mutant)
+        return digest_build(self.steps, self.mutant)
 
 
-def play(seed: int, work: Work) -> dict[str, Any]:
-    with apply_mutant(MUTANTS[work.mutant] if work.mutant else None):
-        return _row(run_seed(seed, work.steps))
+def make_row(seed: int, options: RunOptions) -> dict[str, Any]:
+    with apply_mutant(MUTANTS[options.mutant] if options.mutant else None):
+        return _to_row(run_seed(seed, options.steps))
 
 
-def _row(outcome: Outcome) -> dict[str, Any]:
+def _to_row(outcome: Outcome) -> dict[str, Any]:
     violation = outcome.violation
     return {
         "seed": outcome.seed,
@@ -85,37 +84,41 @@ def _row(outcome: Outcome) -> dict[str, Any]:
 # --- on executors ----------------------------------------------------------------------------------------------------
 
 
-def rows(chunks: Chunks, work: Work, expected: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For mapInArrow over the numbers of chunks: a row per seed, as they come."""
-
-    def run(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for seeds in _chosen(numbers, chunks, work, expected):
-            yield pa.RecordBatch.from_pylist([play(seed, work) for seed in seeds], SCHEMA)
-
-    return run
-
-
-def files(
-    chunks: Chunks, work: Work, expected: str, out: str
+def row_maker(
+    chunks: Chunks, options: RunOptions, expected_build: str
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For mapInArrow over the numbers of chunks: a file per chunk, and a row that says that it is there."""
+    """For mapInArrow over the numbers of chunks: a row per seed."""
 
     def run(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        store = Store(out, expected)
-        for seeds in _chosen(numbers, chunks, work, expected):
-            table = pa.Table.from_pylist([play(seed, work) for seed in seeds], SCHEMA)
-            store.write(seeds, _parquet(table), uuid.uuid4().hex)
-            bad = len(table) - table["property"].null_count
-            done = {"first": seeds.start, "last": seeds.stop - 1, "seeds": len(seeds), "violations": bad}
-            yield pa.RecordBatch.from_pylist([done])
+        for seeds in _select_chunks(numbers, chunks, options, expected_build):
+            yield pa.RecordBatch.from_pylist([make_row(seed, options) for seed in seeds], SCHEMA)
 
     return run
 
 
-def _chosen(numbers: Iterator[pa.RecordBatch], chunks: Chunks, work: Work, expected: str) -> Iterator[range]:
-    if work.build != expected:
-        raise OtherCodeError(
-            f"this executor has build {work.build} of insync, the driver {expected}: install the same on both"
+def chunk_writer(
+    chunks: Chunks, options: RunOptions, expected_build: str, out: str
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For mapInArrow over the numbers of chunks: writes a file per chunk, and returns a row about it."""
+
+    def run(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        store = Store(out, expected_build)
+        for seeds in _select_chunks(numbers, chunks, options, expected_build):
+            table = pa.Table.from_pylist([make_row(seed, options) for seed in seeds], SCHEMA)
+            store.write(seeds, _to_parquet(table), uuid.uuid4().hex)
+            violations = len(table) - table["property"].null_count
+            row = {"first": seeds.start, "last": seeds.stop - 1, "seeds": len(seeds), "violations": violations}
+            yield pa.RecordBatch.from_pylist([row])
+
+    return run
+
+
+def _select_chunks(
+    numbers: Iterator[pa.RecordBatch], chunks: Chunks, options: RunOptions, expected_build: str
+) -> Iterator[range]:
+    if options.build != expected_build:
+        raise BuildMismatchError(
+            f"this executor has build {options.build} of insync, the driver {expected_build}: install the same on both"
         )
     prepare_worker()
     for batch in numbers:
@@ -123,7 +126,7 @@ def _chosen(numbers: Iterator[pa.RecordBatch], chunks: Chunks, work: Work, expec
             yield chunks[number]
 
 
-def _parquet(table: pa.Table) -> bytes:
+def _to_parquet(table: pa.Table) -> bytes:
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     return buffer.getvalue()

@@ -1,10 +1,10 @@
-"""The health of a cluster's replication, from its metadata log: who was in sync when, and why not.
+"""The health of a cluster's replication, from its metadata log: when replicas were out of sync, and why.
 
-    found = read(["/var/lib/kafka/kraft-logs"])         # no Spark needed
-    found.tables.spans                                    # Arrow; `frames(spark, found)` for DataFrames
-    page(found, "health.html")
+    health = read_health(["/var/lib/kafka/kraft-logs"])   # no Spark needed
+    health.tables.spans                                   # Arrow; `to_frames(spark, health)` for DataFrames
+    render_page(health)                                   # HTML
 
-Everything is told by the log of one node, controller or broker: it is the same on all of them.
+The log of one node, controller or broker, is enough: it is the same on all of them.
 """
 
 from __future__ import annotations
@@ -15,35 +15,33 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
 
 from insync.pipeline.health import history as kinds
-from insync.pipeline.health import metadata_log as health_log
-from insync.pipeline.health.history import Replay
-from insync.pipeline.health.metadata_log import Decision
-from insync.pipeline.health.tables import FLAGS, Tables, tables
-from insync.pipeline.report import progress as report_watch
-from insync.pipeline.wording import counted, when
+from insync.pipeline.health.history import HistoryBuilder
+from insync.pipeline.health.metadata_log import Decision, MetadataLogError, find_metadata_log
+from insync.pipeline.health.tables import FLAGS, Tables, make_tables
+from insync.pipeline.report.progress import OnProgress, ignore_progress
+from insync.pipeline.session import run_command
+from insync.pipeline.text import format_time, pluralize
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-TELL_EVERY = 20_000
+PROGRESS_EVERY = 20_000
 
 
-class TooEarly(Exception):  # noqa: N818  says what happened
-    """The history should end before it begins."""
+class EmptyPeriodError(Exception):
+    """The period ends before the log begins."""
 
 
 @dataclass(frozen=True)
-class Options:
+class HealthOptions:
     paths: tuple[str, ...]
     min_isr: int | None = None
-    """What the brokers' own settings say; the metadata log knows only what was set in it. Kafka's default is 1."""
+    """min.insync.replicas in the brokers' static settings, which the metadata log does not have. The default is 1."""
     until_ms: int | None = None
-    """When the history ends, sooner or later than the last record; without it, with that."""
+    """The end of the period; None is the time of the last record."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class Health:
     skipped: int
     from_snapshot: bool
     tables: Tables
-    lasting: int
+    open_spans: int
     """How many of the last spans had no end."""
 
     @property
@@ -73,39 +71,39 @@ class Health:
         return float(pc.sum(self.tables.partitions[column]).as_py() or 0)
 
     @cached_property
-    def judged_ms(self) -> int:
-        """The end; or, where every broker was stopped at the end, just before the first of them began to."""
+    def verdict_ms(self) -> int:
+        """The end; but if all brokers were stopped at the end, just before the first of them stopped."""
         brokers = self.tables.brokers.to_pylist()
-        if any(each["state"] == kinds.UP and to_ms(each["to"]) == self.end_ms for each in brokers):
+        if any(span["state"] == kinds.UP and to_ms(span["to"]) == self.end_ms for span in brokers):
             return self.end_ms
-        last_start = max((to_ms(each["from"]) for each in brokers if each["state"] == kinds.UP), default=self.end_ms)
-        ends = [to_ms(each["to"]) for each in brokers if each["state"] == kinds.UP]
+        last_start = max((to_ms(span["from"]) for span in brokers if span["state"] == kinds.UP), default=self.end_ms)
+        ends = [to_ms(span["to"]) for span in brokers if span["state"] == kinds.UP]
         return min((end for end in ends if end >= last_start), default=self.end_ms)
 
-    def now(self, flag: str) -> int:
-        """How many partitions are so at the end."""
-        spans, at = self.tables.spans, self.judged_ms
+    def count_at_end(self, flag: str) -> int:
+        """How many partitions are in that state at the end."""
+        spans, at = self.tables.spans, self.verdict_ms
         if at == self.end_ms:
-            return int(pc.sum(spans[flag].slice(spans.num_rows - self.lasting)).as_py() or 0)
+            return int(pc.sum(spans[flag].slice(spans.num_rows - self.open_spans)).as_py() or 0)
         begun = pc.less(spans["from"].cast("int64"), at)
         lasting = pc.greater_equal(spans["to"].cast("int64"), at)
         return int(pc.sum(pc.and_(pc.and_(begun, lasting), spans[flag])).as_py() or 0)
 
     @property
-    def sound(self) -> bool:
-        """No unclean election, and nothing is wrong at the end."""
-        return not self.count(kinds.ELECTION, "unclean") and not any(map(self.now, FLAGS))
+    def is_sound(self) -> bool:
+        """No unclean election, and all partitions are well at the end."""
+        return not self.count(kinds.ELECTION, "unclean") and not any(map(self.count_at_end, FLAGS))
 
     @property
     def verdict(self) -> str:
         unclean = self.count(kinds.ELECTION, "unclean")
-        elections = counted(unclean, "unclean election")
-        wrong = [f"{elections}, which may have lost acknowledged records"] if unclean else []
-        for flag, words in zip(FLAGS, ("under-replicated", "under MinISR", "without a leader"), strict=True):
-            if self.now(flag):
-                wrong.append(f"{counted(self.now(flag), 'partition')} {words} at the end")
-        if wrong:
-            return "; ".join(wrong)
+        elections = pluralize(unclean, "unclean election")
+        problems = [f"{elections}, which may have lost acknowledged records"] if unclean else []
+        for flag, state in zip(FLAGS, ("under-replicated", "under MinISR", "without a leader"), strict=True):
+            if self.count_at_end(flag):
+                problems.append(f"{pluralize(self.count_at_end(flag), 'partition')} {state} at the end")
+        if problems:
+            return "; ".join(problems)
         return "No unclean election, and at the end every partition has a leader and all its replicas in sync."
 
     def summary(self) -> dict[str, Any]:
@@ -120,9 +118,9 @@ class Health:
             "under_replicated_s": round(self.total("under_replicated_s"), 3),
             "under_min_isr_s": round(self.total("under_min_isr_s"), 3),
             "offline_s": round(self.total("offline_s"), 3),
-            "under_replicated_now": self.now("under_replicated"),
-            "under_min_isr_now": self.now("under_min_isr"),
-            "offline_now": self.now("offline"),
+            "under_replicated_now": self.count_at_end("under_replicated"),
+            "under_min_isr_now": self.count_at_end("under_min_isr"),
+            "offline_now": self.count_at_end("offline"),
             "isr_shrinks": self.count(kinds.SHRINK),
             "isr_expands": self.count(kinds.EXPAND),
             "isr_changes_per_minute": round(changes / minutes, 3),
@@ -135,58 +133,59 @@ class Health:
         }
 
 
-def read(
+def read_health(
     paths: Sequence[str | Path],
     *,
     min_isr: int | None = None,
     until_ms: int | None = None,
-    tell: report_watch.Tell = report_watch.silent,
+    on_progress: OnProgress = ignore_progress,
 ) -> Health:
     """Replay the longest of the metadata logs in `paths`."""
-    log = health_log.find(paths)
-    replay = Replay(None if min_isr is None else {"min.insync.replicas": str(min_isr)})
-    base = log.base()
+    log = find_metadata_log(paths)
+    history = HistoryBuilder(None if min_isr is None else {"min.insync.replicas": str(min_isr)})
+    base = log.read_base()
     if base is not None:
-        _not_before(base, until_ms)
-        replay.begin(base)
-    told = 0
+        _check_period(base, until_ms)
+        history.begin(base)
+    reported = 0
     for decision in log.decisions(0 if base is None else base.offset):
-        if replay.start_ms < 0:
-            _not_before(decision, until_ms)
+        if history.start_ms < 0:
+            _check_period(decision, until_ms)
         if until_ms is not None and decision.time_ms > until_ms:
             break
-        replay.apply(decision)
-        if replay.applied >= told + TELL_EVERY:
-            told = replay.applied
-            tell("records", told, 0)
-    if replay.start_ms < 0:
-        raise health_log.NoMetadataLog(f"{log.path} holds no records")
-    replay.finish(until_ms)
-    tell("records", replay.applied, replay.applied)
+        history.apply(decision)
+        if history.applied >= reported + PROGRESS_EVERY:
+            reported = history.applied
+            on_progress("records", reported, 0)
+    if history.start_ms < 0:
+        raise MetadataLogError(f"{log.path} holds no records")
+    history.finish(until_ms)
+    on_progress("records", history.applied, history.applied)
     return Health(
         log.path,
-        replay.start_ms,
-        replay.end_ms,
-        replay.applied,
-        replay.skipped,
+        history.start_ms,
+        history.end_ms,
+        history.applied,
+        history.skipped,
         base is not None,
-        tables(replay),
-        replay.lasting,
+        make_tables(history),
+        history.open_spans,
     )
 
 
-def _not_before(first: Decision, until_ms: int | None) -> None:
+def _check_period(first: Decision, until_ms: int | None) -> None:
     if until_ms is not None and until_ms < first.time_ms:
-        raise TooEarly(f"the log begins at {when(first.time_ms)}; name a time after that")
+        raise EmptyPeriodError(f"the log begins at {format_time(first.time_ms)}; name a later time")
 
 
-def frames(spark: SparkSession, found: Health) -> dict[str, DataFrame]:
+def to_frames(spark: SparkSession, health: Health) -> dict[str, DataFrame]:
     """`events`, `spans`, `brokers`, `partitions` and `causes`, as in `Tables`."""
-    return {name: spark.createDataFrame(table) for name, table in found.tables._asdict().items()}
+    return {name: spark.createDataFrame(table) for name, table in health.tables._asdict().items()}
 
 
-def run(spark: SparkSession, options: Options, tell: report_watch.Tell = report_watch.silent) -> dict[str, DataFrame]:
-    return frames(spark, read(options.paths, min_isr=options.min_isr, until_ms=options.until_ms, tell=tell))
+def run(spark: SparkSession, options: HealthOptions, on_progress: OnProgress = ignore_progress) -> dict[str, DataFrame]:
+    health = read_health(options.paths, min_isr=options.min_isr, until_ms=options.until_ms, on_progress=on_progress)
+    return to_frames(spark, health)
 
 
 def to_ms(when: datetime) -> int:
@@ -198,9 +197,7 @@ def now_ms() -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    from insync.pipeline.session import submitted
-
-    submitted("health", argv)
+    run_command("health", argv)
 
 
 if __name__ == "__main__":

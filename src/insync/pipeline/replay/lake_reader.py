@@ -1,4 +1,4 @@
-"""Rows of a lake in the order of their offsets, a piece at a time."""
+"""Reads a lake's rows in the order of their offsets, a table at a time."""
 
 from __future__ import annotations
 
@@ -15,43 +15,42 @@ from insync.pipeline.ledger import File
 from insync.pipeline.replay.plan import Selection, Unit
 
 COLUMNS = ["offset", "timestamp", "key", "value", "headers"]
-_TIMES = pa.timestamp("us", tz="UTC")
 
 
-def pieces(lake: Path, units: Sequence[Unit], selection: Selection, source: int) -> Iterator[pa.Table]:
-    """Selected rows at offsets from `source` on."""
+def read_rows(lake: Path, units: Sequence[Unit], selection: Selection, start: int) -> Iterator[pa.Table]:
+    """The selected rows from offset `start` on."""
     for unit in units:
-        for table in _unit(lake, unit, source):
-            chosen = _chosen(table, selection, source)
-            if chosen.num_rows:
-                yield chosen
+        for table in _read_unit(lake, unit, start):
+            selected = _select(table, selection, start)
+            if selected.num_rows:
+                yield selected
 
 
-def _unit(lake: Path, unit: Unit, source: int) -> Iterator[pa.Table]:
-    files = sorted((file for file in unit.files if file.last >= source), key=lambda file: file.first)
+def _read_unit(lake: Path, unit: Unit, start: int) -> Iterator[pa.Table]:
+    files = sorted((file for file in unit.files if file.last >= start), key=lambda file: file.first)
     if any(left.last > right.first for left, right in pairwise(files)):
-        whole = pa.concat_tables([pa.concat_tables(_groups(lake, file, source)) for file in files])
+        whole = pa.concat_tables([pa.concat_tables(_read_row_groups(lake, file, start)) for file in files])
         yield whole.sort_by("offset")
         return
     for file in files:
-        yield from _groups(lake, file, source)
+        yield from _read_row_groups(lake, file, start)
 
 
-def _groups(lake: Path, file: File, source: int) -> Iterator[pa.Table]:
-    """One row group after the other, without those that end before `source`."""
-    with pq.ParquetFile(lake / file.path) as opened:
-        column = opened.schema_arrow.get_field_index("offset")
-        for i in range(opened.num_row_groups):
-            statistics = opened.metadata.row_group(i).column(column).statistics
-            if statistics is None or not statistics.has_min_max or statistics.max >= source:
-                yield opened.read_row_group(i, columns=COLUMNS)
+def _read_row_groups(lake: Path, file: File, start: int) -> Iterator[pa.Table]:
+    """Without the row groups that end before `start`."""
+    with pq.ParquetFile(lake / file.path) as parquet:
+        column = parquet.schema_arrow.get_field_index("offset")
+        for i in range(parquet.num_row_groups):
+            statistics = parquet.metadata.row_group(i).column(column).statistics
+            if statistics is None or not statistics.has_min_max or statistics.max >= start:
+                yield parquet.read_row_group(i, columns=COLUMNS)
 
 
-def _chosen(table: pa.Table, selection: Selection, source: int) -> pa.Table:
+def _select(table: pa.Table, selection: Selection, start: int) -> pa.Table:
     offsets, times = table.column("offset"), table.column("timestamp").cast(pa.int64())
     first, last = pc.min_max(offsets).as_py().values()
-    oldest, newest = (each // 1000 for each in pc.min_max(times).as_py().values())
-    low = max(source, selection.from_offset)
+    oldest, newest = (time // 1000 for time in pc.min_max(times).as_py().values())
+    low = max(start, selection.from_offset)
     if low <= first and last < selection.to_offset and selection.from_time <= oldest and newest < selection.to_time:
         return table
     mask: Any = pc.and_(pc.greater_equal(offsets, low), pc.less(offsets, selection.to_offset))

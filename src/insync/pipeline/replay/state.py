@@ -1,7 +1,7 @@
-"""The journal of a replay: what it was asked for, under which producer id it writes, and how far it is.
+"""The journal of a replay: the request, the producer id, and how far each partition is.
 
-`LAKE/_replay/<job>/`, unless another place is named. The first entry is the job. It is written before anything is sent,
-so that whoever goes on with it sends the same records under the same producer id. Each round adds an entry.
+`LAKE/_replay/<job>/`, unless another directory is named. The first entry is the job. It is written before anything is
+sent, so that a continued replay sends the same records under the same producer id. Each round adds an entry.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from insync.pipeline.journal import Damaged, Journal
-from insync.pipeline.lake import LakeError, locked
-from insync.pipeline.ledger import Key
+from insync.client.model import TopicPartition
+from insync.pipeline.journal import Journal, JournalDamagedError
+from insync.pipeline.lake import LakeError, lock_directory
 from insync.pipeline.replay.sender import Producer
 from insync.pipeline.replay.task import Position
 
@@ -25,50 +25,50 @@ JOB, PROGRESS, DONE = "job", "progress", "done"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class ReplayJob:
     asked: Mapping[str, Any]
-    """What the user wanted, to be compared when somebody goes on."""
+    """The request, compared when a replay continues."""
     ledger_entries: int
-    """As many of the lake's ledger as there were at the beginning: what came later is not part of it."""
+    """The ledger's length at the start: later entries are not part of the replay."""
     producer: Producer
     topic_ids: Mapping[str, str]
     starts: Mapping[str, int]
-    """Ends of the target partitions before anything was written, by `topic-partition` of the lake."""
+    """Ends of the target partitions before the replay, by `topic-partition` of the lake."""
 
 
-def name_of(asked: Mapping[str, Any]) -> str:
-    """The same wish has the same name, so that the same command goes on."""
+def job_name(asked: Mapping[str, Any]) -> str:
+    """The same request has the same name, so that the same command continues."""
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
 
-class State:
-    """`with State.open(directory) as state`; one process at a time."""
+class ReplayState:
+    """`with ReplayState.open(directory) as state`; one process at a time."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._journal = Journal(directory)
         self._lock = -1
-        self.job: Job | None = None
-        self.positions: dict[Key, Position] = {}
+        self.job: ReplayJob | None = None
+        self.positions: dict[TopicPartition, Position] = {}
         self.done = False
 
     @staticmethod
-    def open(directory: Path) -> State:
+    def open(directory: Path) -> ReplayState:
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise LakeError(f"{directory} cannot keep the state of a replay: {error.strerror}") from None
-        state = State(directory)
-        state._lock = locked(directory, "replay")
+            raise LakeError(f"{directory} cannot hold the state of a replay: {error.strerror}") from None
+        state = ReplayState(directory)
+        state._lock = lock_directory(directory, "replay")
         try:
             for path, entry in state._journal.load():
-                state._adopt(path, entry)
+                state._apply(path, entry)
         except BaseException:
             state.close()
             raise
         return state
 
-    def __enter__(self) -> State:
+    def __enter__(self) -> ReplayState:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -77,32 +77,34 @@ class State:
     def close(self) -> None:
         os.close(self._lock)
 
-    def begin(self, job: Job) -> Job:
+    def record_job(self, job: ReplayJob) -> ReplayJob:
         self._append({"kind": JOB, **asdict(job)})
         return job
 
-    def progress(self, positions: Mapping[Key, Position]) -> None:
-        found = [{"topic": key[0], "partition": key[1], **asdict(at)} for key, at in positions.items()]
-        self._append({"kind": PROGRESS, "positions": found})
+    def record_positions(self, positions: Mapping[TopicPartition, Position]) -> None:
+        entries = [
+            {"topic": topic, "partition": index, **asdict(position)} for (topic, index), position in positions.items()
+        ]
+        self._append({"kind": PROGRESS, "positions": entries})
 
-    def finish(self) -> None:
+    def record_done(self) -> None:
         self._append({"kind": DONE})
 
     def _append(self, entry: dict[str, Any]) -> None:
         path = self._journal.next_path
         self._journal.append(entry)
-        self._adopt(path, entry)
+        self._apply(path, entry)
 
-    def _adopt(self, path: Path, entry: Mapping[str, Any]) -> None:
+    def _apply(self, path: Path, entry: Mapping[str, Any]) -> None:
         rest = {name: value for name, value in entry.items() if name != "kind"}
         try:
             if entry["kind"] == JOB:
-                self.job = Job(**{**rest, "producer": Producer(**rest["producer"])})
+                self.job = ReplayJob(**{**rest, "producer": Producer(**rest["producer"])})
             elif entry["kind"] == PROGRESS:
-                for each in rest["positions"]:
-                    at = {name: each[name] for name in ("rows", "source", "target")}
-                    self.positions[each["topic"], each["partition"]] = Position(**at)
+                for fields in rest["positions"]:
+                    position = Position(**{name: fields[name] for name in ("rows", "source", "target")})
+                    self.positions[fields["topic"], fields["partition"]] = position
             else:
                 self.done = True
         except (KeyError, TypeError) as error:
-            raise Damaged(f"{path} cannot be read: {type(error).__name__}: {error}") from None
+            raise JournalDamagedError(f"{path} cannot be read: {type(error).__name__}: {error}") from None

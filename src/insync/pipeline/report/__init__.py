@@ -1,1 +1,1 @@
-"""HTML reports in one file, their plots, and the progress of the Spark jobs behind them."""
+"""HTML reports in one file, their plots, and the progress of Spark jobs."""

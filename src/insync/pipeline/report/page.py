@@ -1,4 +1,4 @@
-"""A report as one HTML file: no scripts, no fonts, nothing from the network; readable on a phone and in the dark."""
+"""A report as one HTML file: no scripts, fonts or network access; readable on a phone and in dark mode."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 GENERATOR = '<meta name="generator" content="insync">'
-"""By this a page is known for one of ours, and may be written anew."""
+"""Identifies a page as ours: it may be overwritten."""
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --soft: #5c6b80; --paper: #ffffff; --panel: #f3f5f8; --line: #d5dbe3;
   --good: #12805c; --warn: #b8690f; --bad: #c22f2f; --main: #2b66c4; --idle: #9aa7b8; }
@@ -60,9 +60,11 @@ def verdict(text: str, *, good: bool) -> str:
 
 
 def cards(values: Iterable[tuple[str, Any, str]]) -> str:
-    """(what, value, class) each."""
-    made = (f'<div class="card {kind}"><b>{escape(str(value))}</b>{escape(what)}</div>' for what, value, kind in values)
-    return f'<div class="cards">{"".join(made)}</div>'
+    """`values` are (label, value, class)."""
+    rendered = (
+        f'<div class="card {kind}"><b>{escape(str(value))}</b>{escape(label)}</div>' for label, value, kind in values
+    )
+    return f'<div class="cards">{"".join(rendered)}</div>'
 
 
 def row(label: str, plot: str) -> str:
@@ -75,13 +77,13 @@ def times(*labels: str) -> str:
 
 
 def keys(*entries: tuple[str, str]) -> str:
-    """A legend: (class, meaning) each."""
-    made = (f'<span class="key {kind}"></span>{escape(text)}' for kind, text in entries)
-    return f'<p class="soft">{"".join(made)}</p>'
+    """A legend of (class, meaning)."""
+    rendered = (f'<span class="key {kind}"></span>{escape(text)}' for kind, text in entries)
+    return f'<p class="soft">{"".join(rendered)}</p>'
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Numbers are set to the right."""
+    """Numbers are right-aligned."""
     body, numeric = [], [False] * len(columns)
     for cells in rows:
         numeric = [isinstance(cell, int | float) for cell in cells]
@@ -90,8 +92,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return f'<div class="wide"><table><tr>{head}</tr>{"".join(body)}</table></div>'
 
 
-def folded(what: str, inside: str) -> str:
-    return f"<details><summary>{escape(what)}</summary>{inside}</details>"
+def details(summary: str, inside: str) -> str:
+    return f"<details><summary>{escape(summary)}</summary>{inside}</details>"
 
 
 def _cell(tag: str, value: Any, numeric: bool) -> str:

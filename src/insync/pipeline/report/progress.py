@@ -1,4 +1,4 @@
-"""A Spark action that tells how far it is: it runs in a thread of its own, and Spark is asked about its tasks."""
+"""Runs a Spark action and reports its progress: the action runs in a thread, and Spark is polled for its tasks."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from pyspark.sql import SparkSession
 
 T = TypeVar("T")
 
-Tell = Callable[[str, int, int], None]
-"""Called with what is being done, how many of its tasks are done, and how many there are."""
-LOOK_EVERY_S = 0.3
+OnProgress = Callable[[str, int, int], None]
+"""Called with what is being done, the number of finished tasks, and the number of all tasks."""
+POLL_S = 0.3
 
 
-def silent(what: str, done: int, total: int) -> None:
-    """Nobody wants to know."""
+def ignore_progress(what: str, done: int, total: int) -> None:
+    """The default."""
 
 
-def watched(spark: SparkSession, what: str, action: Callable[[], T], tell: Tell = silent) -> T:
-    """What `action` returns. Ctrl-C cancels its jobs."""
-    if tell is silent:
+def run_with_progress(
+    spark: SparkSession, what: str, action: Callable[[], T], on_progress: OnProgress = ignore_progress
+) -> T:
+    """Returns what `action` returns. Ctrl-C cancels its jobs."""
+    if on_progress is ignore_progress:
         return action()
     context, group = spark.sparkContext, uuid.uuid4().hex
 
@@ -31,20 +33,20 @@ def watched(spark: SparkSession, what: str, action: Callable[[], T], tell: Tell 
         return action()
 
     with ThreadPoolExecutor(1) as pool:
-        working = pool.submit(run)
+        future = pool.submit(run)
         try:
-            while wait((working,), LOOK_EVERY_S).not_done:
-                tell(what, *_tasks(spark, group))
+            while wait((future,), POLL_S).not_done:
+                on_progress(what, *_count_tasks(spark, group))
         except KeyboardInterrupt:
             context.cancelJobGroup(group)
             raise
-        total = max(1, _tasks(spark, group)[1])
-        tell(what, total, total)
-        return working.result()
+        total = max(1, _count_tasks(spark, group)[1])
+        on_progress(what, total, total)
+        return future.result()
 
 
-def _tasks(spark: SparkSession, group: str) -> tuple[int, int]:
-    """Of all stages that are known so far: (completed, all)."""
+def _count_tasks(spark: SparkSession, group: str) -> tuple[int, int]:
+    """(completed, all) of the stages that are known so far."""
     tracker = spark.sparkContext.statusTracker()
     done = total = 0
     for job in tracker.getJobIdsForGroup(group):

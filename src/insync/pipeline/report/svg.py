@@ -1,6 +1,6 @@
-"""Plots as inline SVG: shapes only, stretched to the width of the page; words stay in HTML, so that they never shrink.
+"""Plots as inline SVG: shapes only, stretched to the width of the page. Text stays in HTML, so that it never shrinks.
 
-Every plot is WIDTH units wide. Times are fractions of a plot's width already.
+Every plot is WIDTH units wide. Times are given as fractions of the width.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 WIDTH = 1_000
 PIECES = 400
-"""That can be told apart in a lane: a plot has no more pixels than that on a phone."""
+"""That can be told apart in a lane: on a phone, a plot has no more pixels."""
 SEVERITY = ("bad", "warn", "main", "good", "idle")
-"""Kinds, from what must be seen to what may be hidden."""
+"""Kinds, most important first."""
 
 
 class Bar(NamedTuple):
-    """A piece of a lane, from and to as fractions of its width. `kind` names a class of the style sheet."""
+    """A part of a lane, in fractions of its width. `kind` is a class of the style sheet."""
 
     start: float
     end: float
@@ -31,37 +31,35 @@ class Mark(NamedTuple):
     title: str
 
 
-def folded(bars: Iterable[Bar]) -> list[Bar]:
-    """Neighbours that are too short to be seen become one that is not, of the worst kind among them: a lane tells of
-    all its time, however much happened."""
-    found: list[Bar] = []
+def merge_short(bars: Iterable[Bar]) -> list[Bar]:
+    """Merge neighbours that are too short to be seen into one bar, of the worst kind among them."""
+    merged: list[Bar] = []
     short: list[Bar] = []
     for bar in sorted(bars):
         if bar.end - bar.start >= 1 / PIECES:
-            found += [*_joined(short), bar]
+            merged += [*_merge(short), bar]
             short = []
             continue
         short.append(bar)
         if bar.end - short[0].start >= 1 / PIECES:
-            found += _joined(short)
+            merged += _merge(short)
             short = []
-    return found + _joined(short)
+    return merged + _merge(short)
 
 
-def _joined(bars: Sequence[Bar]) -> list[Bar]:
-    """As one; none of none."""
+def _merge(bars: Sequence[Bar]) -> list[Bar]:
     if len(bars) < 2:
         return list(bars)
     worst = min(bars, key=lambda bar: SEVERITY.index(bar.kind))
     return [Bar(bars[0].start, bars[-1].end, worst.kind, f"{len(bars)} changes, among them: {worst.title}")]
 
 
-def thinned(marks: Iterable[Mark]) -> list[Mark]:
-    """Of marks at one place, the worst."""
-    found: dict[int, list[Mark]] = {}
+def thin_out(marks: Iterable[Mark]) -> list[Mark]:
+    """The worst of the marks at each place."""
+    places: dict[int, list[Mark]] = {}
     for mark in marks:
-        found.setdefault(int(mark.at * PIECES), []).append(mark)
-    return [_worst(same) for same in found.values()]
+        places.setdefault(int(mark.at * PIECES), []).append(mark)
+    return [_worst(same) for same in places.values()]
 
 
 def _worst(marks: Sequence[Mark]) -> Mark:
@@ -70,7 +68,7 @@ def _worst(marks: Sequence[Mark]) -> Mark:
 
 
 def area(values: Sequence[float], kind: str, *, height: int = 60) -> str:
-    """Steps over equal buckets, filled down to zero."""
+    """A filled step curve over equal buckets."""
     most = max([*values, 1])
     step = WIDTH / max(len(values), 1)
     points = []
@@ -82,38 +80,38 @@ def area(values: Sequence[float], kind: str, *, height: int = 60) -> str:
 
 
 def mirrored(above: Sequence[float], below: Sequence[float], *, kinds: tuple[str, str], height: int = 90) -> str:
-    """Bars up and bars down from a line in the middle, on one scale."""
+    """Bars up and down from a line in the middle, on one scale."""
     most = max([*above, *below, 1])
     step = WIDTH / max(len(above), 1)
     middle = height / 2
-    found = [f'<line class="axis" x1="0" x2="{WIDTH}" y1="{middle}" y2="{middle}"/>']
+    shapes = [f'<line class="axis" x1="0" x2="{WIDTH}" y1="{middle}" y2="{middle}"/>']
     for i, (up, down) in enumerate(zip(above, below, strict=True)):
         for value, kind, direction in ((up, kinds[0], -1), (down, kinds[1], 1)):
             if value:
                 tall = max(value / most * (middle - 2), 1.5)
                 top = middle - tall if direction < 0 else middle
-                found.append(
+                shapes.append(
                     f'<rect class="{kind}" x="{i * step:.1f}" y="{top:.1f}" width="{max(step * 0.9, 1.5):.1f}"'
                     f' height="{tall:.1f}"><title>{value:.0f}</title></rect>'
                 )
-    return _svg("".join(found), height)
+    return _svg("".join(shapes), height)
 
 
 def lane(bars: Iterable[Bar], marks: Iterable[Mark] = (), *, height: int = 22) -> str:
-    found = []
-    for bar in folded(bars):
+    shapes = []
+    for bar in merge_short(bars):
         left, wide = bar.start * WIDTH, max((bar.end - bar.start) * WIDTH, 0.8)
-        found.append(
+        shapes.append(
             f'<rect class="{bar.kind}" x="{left:.1f}" y="3" width="{wide:.1f}" height="{height - 6}">'
             f"<title>{escape(bar.title)}</title></rect>"
         )
-    for mark in thinned(marks):
+    for mark in thin_out(marks):
         x = min(max(mark.at * WIDTH, 1), WIDTH - 1)
-        found.append(
+        shapes.append(
             f'<line class="mark {mark.kind}" x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{height}">'
             f"<title>{escape(mark.title)}</title></line>"
         )
-    return _svg("".join(found), height)
+    return _svg("".join(shapes), height)
 
 
 def _svg(inside: str, height: int) -> str:

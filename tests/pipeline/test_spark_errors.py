@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from insync.pipeline.executors import reason
+from insync.pipeline.spark_errors import explain_job_failure
 
 JAVA = """Job aborted due to stage failure: Task 0 in stage 0.0 failed 1 times
 \tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:3000)
@@ -25,4 +25,4 @@ PYTHON = 'Traceback (most recent call last):\n  File "x.py", line 1, in <module>
     ],
 )
 def test_the_cause_is_the_last_line_that_is_no_frame(words: str, told: str) -> None:
-    assert reason(words) == told
+    assert explain_job_failure(words) == told
