@@ -43,7 +43,7 @@ def client(cluster: Cluster) -> Iterator[SyncClient]:
 
 @pytest.fixture
 def run(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> Any:
-    def archived(topic: str, **more: Any) -> Summary:
+    def archived(topic: str, **more: Any) -> archive.ArchiveSummary:
         options = {"bootstrap": cluster.bootstrap, "lake": str(tmp_path), "topics": (topic,)} | more
         return archive.run(spark, ArchiveOptions(**options))
 
