@@ -1,4 +1,4 @@
-"""`insync pipeline archive` and `replay`, as people run them: what they print, and their exit codes."""
+"""`insync pipeline archive` and `replay`: what they print, and their exit codes."""
 
 from __future__ import annotations
 
@@ -42,113 +42,109 @@ def insync(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> Any:
     return run
 
 
-def test_archive_verify_and_replay_tell_what_they_did(insync: Any, cluster: Cluster, tmp_path: Path) -> None:
+def test_archive_verify_and_replay_report_what_they_did(insync: Any, cluster: Cluster, tmp_path: Path) -> None:
     archived = insync("archive", "orders")
     assert archived.exit_code == 0
     assert "orders-1" in archived.stdout
     assert "600 rows in" in archived.stdout
     verified = insync("archive", "--verify")
     assert verified.exit_code == 0
-    assert "2 ledger entries, no gap, no overlap, all files whole" in verified.stdout
+    assert "2 ledger entries: no gaps, no overlaps, all files intact" in verified.stdout
     replayed = insync("replay", "orders=again", "--create")
     assert replayed.exit_code == 0
     assert "600 records in" in replayed.stdout
     assert "again-0" in replayed.stdout
     done = insync("replay", "orders=again")
     assert done.exit_code == 0
-    assert "--again does it once more" in done.stdout
+    assert "--again repeats it" in done.stdout
     assert "0 records in" in done.stdout
     assert insync("archive", "again").exit_code == 0
     content = ["partition", "offset", "key", "value", "timestamp"]
     assert table(tmp_path / "lake", "again", content).equals(table(tmp_path / "lake", "orders", content))
 
 
-def test_json_is_all_that_is_printed(insync: Any) -> None:
+def test_json_is_the_only_output(insync: Any) -> None:
     archived = json.loads(insync("archive", "orders", "--json").stdout)
     assert archived["rows"] == 600
-    assert [(each["partition"], each["from"], each["to"]) for each in archived["partitions"]] == [
+    assert [(part["partition"], part["from"], part["to"]) for part in archived["partitions"]] == [
         (0, 0, 300),
         (1, 0, 300),
     ]
     verified = json.loads(insync("archive", "--verify", "--json").stdout)
     assert (verified["ok"], verified["problems"]) == (True, [])
-    assert [(each["latest"], each["end"]) for each in verified["partitions"]] == [(300, 300)] * 2
+    assert [(part["latest"], part["end"]) for part in verified["partitions"]] == [(300, 300)] * 2
     replayed = json.loads(insync("replay", "orders=jsonned", "--create", "--to-offset", "10", "--json").stdout)
-    assert [(each["partition"], each["rows"], each["end"]) for each in replayed["partitions"]] == [
+    assert [(part["partition"], part["rows"], part["end"]) for part in replayed["partitions"]] == [
         (0, 10, 10),
         (1, 10, 10),
     ]
 
 
-def test_a_pattern_that_no_topic_fits_makes_no_lake(
+def test_a_pattern_without_a_topic_creates_no_lake(
     insync: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     once = insync("archive", "--pattern", "zzz.*")
     assert (once.exit_code, once.stdout) == (1, "")
-    assert once.stderr == "insync: no topic fits --pattern zzz.*: `insync topic list` shows those there are\n"
+    assert once.stderr == "insync: no topic matches --pattern zzz.*; `insync topic list` shows the topics\n"
     assert not (tmp_path / "lake").exists()
     monkeypatch.setattr(pipeline_archive, "interruptible", _stopped)
     following = insync("archive", "--pattern", "zzz.*", "--follow")
     assert following.exit_code == 0
-    assert "no topic fits --pattern zzz.* yet; waiting for one that does" in following.stderr
+    assert "no topic matches --pattern zzz.* yet; waiting for one" in following.stderr
 
 
 @contextmanager
 def _stopped() -> Iterator[threading.Event]:
-    """As if Ctrl-C had been pressed."""
+    """The event is set, as after Ctrl-C."""
     stop = threading.Event()
     stop.set()
     yield stop
 
 
-def test_an_archive_that_is_stopped_says_that_the_same_command_goes_on(
-    insync: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_archive_says_that_the_same_command_continues(insync: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(pipeline_archive, "interruptible", _stopped)
         stopped = insync("archive", "orders", "--json")
     assert (stopped.exit_code, json.loads(stopped.stdout)["finished"]) == (130, False)
-    assert "the same command goes on from here" in stopped.stderr
+    assert "the same command continues from here" in stopped.stderr
     done = json.loads(insync("archive", "orders", "--json").stdout)
     assert (done["finished"], done["rows"]) == (True, 600)
 
 
-def test_a_replay_that_is_stopped_says_that_the_same_command_goes_on(
-    insync: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_replay_says_that_the_same_command_continues(insync: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     insync("archive", "orders")
     with monkeypatch.context() as patched:
         patched.setattr(pipeline_replay, "interruptible", _stopped)
         stopped = insync("replay", "orders=stopped", "--create", "--json")
     assert stopped.exit_code == 130
-    assert "the same command goes on from here" in stopped.stderr
+    assert "the same command continues from here" in stopped.stderr
     assert json.loads(stopped.stdout)["finished"] is False
     done = json.loads(insync("replay", "orders=stopped", "--create", "--json").stdout)
     assert (done["finished"], done["rows"]) == (True, 600)
     assert done["seconds"] == round(done["seconds"], 3)
 
 
-def test_a_target_that_is_not_there_is_told_before_spark_starts(insync: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_target_is_reported_before_spark_starts(insync: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     insync("archive", "orders")
     monkeypatch.delattr(pipeline_replay, "spark_session")
     refused = insync("replay", "orders=nowhere")
     assert (refused.exit_code, refused.stdout) == (1, "")
-    assert refused.stderr == "insync: there is no topic 'nowhere' to write to; --create makes it\n"
+    assert refused.stderr == "insync: there is no topic 'nowhere' to write to; --create creates it\n"
 
 
-def test_wrong_use_is_exit_code_2_and_one_sentence(insync: Any, tmp_path: Path) -> None:
+def test_wrong_arguments_are_exit_code_2_and_one_line(insync: Any, tmp_path: Path) -> None:
     wrong = {
-        "name topics, or a pattern": ["archive"],
-        "no codec is called 'rar'": ["archive", "orders", "--codec", "rar"],
+        "name topics, or a regular expression": ["archive"],
+        "unknown codec 'rar'": ["archive", "orders", "--codec", "rar"],
         "'soon' is not a time": ["replay", "orders", "--from-time", "soon"],
         "'orders=' is not a topic": ["replay", "orders="],
-        "would never end": ["replay", "orders", "--rate", "0"],
+        "it must be above 0": ["replay", "orders", "--rate", "0"],
         "'here' is not an address": ["archive", "orders", "--bootstrap", "here"],
     }
-    for told, arguments in wrong.items():
+    for message, arguments in wrong.items():
         result = insync(*arguments)
-        assert (result.exit_code, result.stdout) == (2, ""), told
-        assert told in result.stderr
+        assert (result.exit_code, result.stdout) == (2, ""), message
+        assert message in result.stderr
         assert len(result.stderr.splitlines()) == 1
     failed = insync("archive", "nowhere")
     assert (failed.exit_code, failed.stdout) == (1, "")
@@ -156,7 +152,7 @@ def test_wrong_use_is_exit_code_2_and_one_sentence(insync: Any, tmp_path: Path) 
     assert not (tmp_path / "lake").exists()
 
 
-def test_a_file_that_was_lost_cut_or_changed_is_named(insync: Any, tmp_path: Path) -> None:
+def test_a_missing_short_or_changed_file_is_named(insync: Any, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     insync("archive", "orders")
     first, second = (lake / name for name in Ledger.load(lake).files())
@@ -166,12 +162,12 @@ def test_a_file_that_was_lost_cut_or_changed_is_named(insync: Any, tmp_path: Pat
         f"{first.name} was changed: its checksum": lambda: first.write_bytes(data[:-9] + b"x" + data[-8:]),
         f"{first.name} is missing": first.unlink,
     }
-    for told, damage in damages.items():
+    for message, damage in damages.items():
         damage()
         for offline in ([], ["--offline"]):
             result = insync("archive", "--verify", *offline)
             assert result.exit_code == 1
-            assert told in result.stdout.replace("\n", "")
+            assert message in result.stdout.replace("\n", "")
             assert second.name not in result.stdout
     refused = insync("archive", "orders")
     assert refused.exit_code == 1
@@ -180,7 +176,7 @@ def test_a_file_that_was_lost_cut_or_changed_is_named(insync: Any, tmp_path: Pat
     assert insync("archive", "--verify").exit_code == 0
 
 
-def test_a_damaged_ledger_is_told_and_nothing_is_touched(insync: Any, tmp_path: Path) -> None:
+def test_a_damaged_ledger_is_reported_and_nothing_is_touched(insync: Any, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     insync("archive", "orders")
     entry = lake / "_ledger" / f"{1:020d}.json"
@@ -196,16 +192,16 @@ def test_a_damaged_ledger_is_told_and_nothing_is_touched(insync: Any, tmp_path: 
     assert insync("archive", "--verify").exit_code == 0
 
 
-def test_what_is_no_lake_is_told(insync: Any, tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_lake_is_reported(insync: Any, tmp_path: Path) -> None:
     (tmp_path / "lake").write_text("a file")
     assert "is a file" in insync("archive", "orders").stderr
     for arguments in (["archive", "--verify"], ["replay", "orders"]):
         result = insync(*arguments)
         assert result.exit_code == 1
-        assert "is no lake" in result.stderr
+        assert "is not a lake" in result.stderr
 
 
-def test_without_java_it_says_what_to_install(tmp_path: Path) -> None:
+def test_without_java_the_error_says_what_to_install(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": str(tmp_path)}
     code = "from insync.cli.main import app; app(['pipeline', 'archive', 'orders'])"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""What the archive does next, from what ledger and brokers say; and what of a round may be committed."""
+"""What to archive next, from the ledger and the brokers; and which results of a round can be committed."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ A, B = UUID(int=1), UUID(int=2)
 KEY = ("t", 0)
 
 
-class View:
-    """Brokers that say what a test wants them to."""
+class FakeView:
+    """A ClusterView of one partition."""
 
     def __init__(self, *, earliest: int = 0, latest: int, epoch: int = 0, topic_id: UUID = A, ends: Any = None) -> None:
         self._earliest, self._latest, self._epoch = earliest, latest, epoch
@@ -33,8 +33,8 @@ class View:
         partition = Partition(index=0, leader=1, leader_epoch=epoch, replicas=(1,), isr=(1,))
         self._topic = Topic(name="t", id=topic_id, partitions=(partition,))
 
-    def remember_epochs(self, heard: Iterable[tuple[str, int, int]]) -> None:
-        self.heard = list(heard)
+    def remember_epochs(self, epochs: Iterable[tuple[str, int, int]]) -> None:
+        self.epochs = list(epochs)
 
     def describe_topics(self, *, must_exist: bool = True) -> dict[str, Topic]:
         return {"t": self._topic}
@@ -47,8 +47,8 @@ class View:
         return {key: Offset(which.get(at, self._latest), leader_epoch=self._epoch) for key, at in wanted.items()}
 
     def find_epoch_end(self, key: Any, epoch: int) -> tuple[int, int]:
-        found: tuple[int, int] = self._ends[epoch]
-        return found
+        end: tuple[int, int] = self._ends[epoch]
+        return end
 
 
 @pytest.fixture
@@ -57,99 +57,99 @@ def ledger(tmp_path: Path) -> Ledger:
     return Ledger.load(tmp_path)
 
 
-def archived(start: int, end: int, **facts: Any) -> Range:
-    whole = {"topic": "t", "topic_id": str(A), "partition": 0, "generation": 0} | facts
-    return Range(start=start, end=end, **whole)
+def make_range(start: int, end: int, **fields: Any) -> Range:
+    defaults = {"topic": "t", "topic_id": str(A), "partition": 0, "generation": 0} | fields
+    return Range(start=start, end=end, **defaults)
 
 
-def made(view: View, ledger: Ledger, *, allow_loss: bool = False) -> Plan:
+def make_plan(view: FakeView, ledger: Ledger, *, allow_loss: bool = False) -> Plan:
     return archive_plan.make_plan(view, ledger, ("t",), allow_loss=allow_loss)  # type: ignore[arg-type]
 
 
-def test_it_goes_on_where_the_ledger_ends(ledger: Ledger) -> None:
-    assert made(View(earliest=3, latest=9), ledger).starts[KEY] == archived(3, 3)
-    ledger.commit(RANGES, "me", ranges=[archived(3, 7, epoch=0, seen=7)])
-    plan = made(View(earliest=5, latest=9), ledger)
-    assert (plan.starts[KEY], plan.ends[KEY], plan.backlog) == (archived(7, 7), 9, 2)
+def test_a_plan_starts_where_the_ledger_ends(ledger: Ledger) -> None:
+    assert make_plan(FakeView(earliest=3, latest=9), ledger).starts[KEY] == make_range(3, 3)
+    ledger.commit(RANGES, "me", ranges=[make_range(3, 7, epoch=0, seen=7)])
+    plan = make_plan(FakeView(earliest=5, latest=9), ledger)
+    assert (plan.starts[KEY], plan.ends[KEY], plan.backlog) == (make_range(7, 7), 9, 2)
 
 
-def test_a_log_that_was_cut_back_is_an_error_and_a_new_generation_if_allowed(ledger: Ledger) -> None:
-    """Even when the log has grown past the place again: the leader's epochs tell."""
-    ledger.commit(RANGES, "me", ranges=[archived(0, 10, epoch=3, seen=10)])
-    view = View(latest=50, epoch=5, ends={3: (3, 8)})
+def test_a_truncated_log_is_an_error_or_a_new_generation_if_allowed(ledger: Ledger) -> None:
+    """Even if the log has grown past the offset again: the leader epochs reveal it."""
+    ledger.commit(RANGES, "me", ranges=[make_range(0, 10, epoch=3, seen=10)])
+    view = FakeView(latest=50, epoch=5, ends={3: (3, 8)})
     with pytest.raises(UnarchivedLossError, match=r"offsets 8 to 9 missing .truncation."):
-        made(view, ledger)
-    plan = made(view, ledger, allow_loss=True)
+        make_plan(view, ledger)
+    plan = make_plan(view, ledger, allow_loss=True)
     start = plan.starts[KEY]
     assert (start.generation, start.start, plan.lost) == (1, 8, [])
     assert "cut them off" in start.why
     ranges = plan.split(max_offsets=10**6, tasks=1, rows_per_file=20)
-    assert [(each.start, each.end, bool(each.why)) for each in ranges] == [
+    assert [(part.start, part.end, bool(part.why)) for part in ranges] == [
         (8, 22, True),
         (22, 36, False),
         (36, 50, False),
     ]
-    ledger.commit(RANGES, "me", ranges=ranges)  # the ledger agrees
+    ledger.commit(RANGES, "me", ranges=ranges)  # the ledger accepts them
 
 
-def test_offsets_after_the_last_batch_of_an_epoch_are_not_taken_for_truncated(ledger: Ledger) -> None:
-    """The range ends at 10, but its last batch ended at 6: compaction took the rest, and epoch 3 did end at 6."""
-    ledger.commit(RANGES, "me", ranges=[archived(0, 10, epoch=3, seen=6)])
-    assert made(View(latest=50, epoch=5, ends={3: (3, 6)}), ledger).starts[KEY] == archived(10, 10)
+def test_offsets_after_the_last_batch_of_an_epoch_are_not_truncated(ledger: Ledger) -> None:
+    """The range ends at 10, but its last batch ended at 6: compaction removed the rest, and epoch 3 did end at 6."""
+    ledger.commit(RANGES, "me", ranges=[make_range(0, 10, epoch=3, seen=6)])
+    assert make_plan(FakeView(latest=50, epoch=5, ends={3: (3, 6)}), ledger).starts[KEY] == make_range(10, 10)
 
 
-def test_what_retention_took_is_an_error_and_a_lost_range_if_allowed(ledger: Ledger) -> None:
-    ledger.commit(RANGES, "me", ranges=[archived(0, 10, epoch=0, seen=10)])
+def test_offsets_removed_by_retention_are_an_error_or_a_lost_range_if_allowed(ledger: Ledger) -> None:
+    ledger.commit(RANGES, "me", ranges=[make_range(0, 10, epoch=0, seen=10)])
     with pytest.raises(UnarchivedLossError, match=r"offsets 10 to 29 missing .retention."):
-        made(View(earliest=30, latest=30), ledger)
-    plan = made(View(earliest=30, latest=40), ledger, allow_loss=True)
-    assert [(each.start, each.end, "retention" in each.lost) for each in plan.lost] == [(10, 30, True)]
-    assert plan.starts[KEY] == archived(30, 30)
+        make_plan(FakeView(earliest=30, latest=30), ledger)
+    plan = make_plan(FakeView(earliest=30, latest=40), ledger, allow_loss=True)
+    assert [(part.start, part.end, "retention" in part.lost) for part in plan.lost] == [(10, 30, True)]
+    assert plan.starts[KEY] == make_range(30, 30)
     ledger.commit(RANGES, "me", ranges=plan.lost)
-    assert made(View(earliest=30, latest=40), ledger).lost == []
+    assert make_plan(FakeView(earliest=30, latest=40), ledger).lost == []
 
 
-def test_a_topic_with_another_id_begins_a_generation_without_being_allowed_to(ledger: Ledger) -> None:
-    ledger.commit(RANGES, "me", ranges=[archived(0, 10, epoch=0, seen=10)])
-    plan = made(View(earliest=2, latest=4, topic_id=B), ledger)
+def test_a_recreated_topic_begins_a_new_generation(ledger: Ledger) -> None:
+    ledger.commit(RANGES, "me", ranges=[make_range(0, 10, epoch=0, seen=10)])
+    plan = make_plan(FakeView(earliest=2, latest=4, topic_id=B), ledger)
     start = plan.starts[KEY]
     assert (start.topic_id, start.generation, start.start) == (str(B), 1, 2)
     assert str(A) in start.why
     assert str(B) in plan.notes[0]
 
 
-def test_a_named_topic_must_be_there(ledger: Ledger) -> None:
+def test_a_missing_topic_is_an_error(ledger: Ledger) -> None:
     with pytest.raises(UnknownTopicError, match="'u'"):
-        archive_plan.known_topics(View(latest=0), ("t", "u"))  # type: ignore[arg-type]
+        archive_plan.find_topics(FakeView(latest=0), ("t", "u"))  # type: ignore[arg-type]
 
 
-def test_small_ranges_are_not_cut_for_more_cores() -> None:
-    plan = Plan(starts={KEY: archived(0, 0)}, ends={KEY: 90_000})
+def test_small_ranges_are_not_split_for_more_cores() -> None:
+    plan = Plan(starts={KEY: make_range(0, 0)}, ends={KEY: 90_000})
     assert len(plan.split(max_offsets=10**9, tasks=8, rows_per_file=10**6)) == 1
     plan.ends[KEY] = 400_000
     assert len(plan.split(max_offsets=10**9, tasks=8, rows_per_file=10**6)) == 8
-    assert [each.end for each in plan.split(max_offsets=50_000, tasks=1, rows_per_file=10**6)] == [50_000]
+    assert [part.end for part in plan.split(max_offsets=50_000, tasks=1, rows_per_file=10**6)] == [50_000]
 
 
-# --- what may be committed -------------------------------------------------------------------------------------------
+# --- committing ------------------------------------------------------------------------------------------------------
 
 
-def answer(rows: int) -> ArchiveResult:
+def make_result(rows: int) -> ArchiveResult:
     file = File(path="p", rows=rows, bytes=1, crc=1, first=0, last=1, oldest=0, newest=0)
     return ArchiveResult((file,) if rows else (), epoch=2, seen=9)
 
 
-def test_of_each_partition_what_comes_before_the_first_failure() -> None:
-    ranges = [archived(0, 10), archived(10, 20), archived(20, 30), archived(0, 5, partition=1)]
-    answers = [answer(10), ArchiveResult(error="the disk is full"), answer(10), answer(3)]
-    found, problem = select_committable(ranges, answers)
-    assert [(each.partition, each.start, each.end, each.rows) for each in found] == [(0, 0, 10, 10), (1, 0, 5, 3)]
-    assert problem == "the disk is full"
+def test_the_ranges_before_a_partitions_first_failure_are_committed() -> None:
+    ranges = [make_range(0, 10), make_range(10, 20), make_range(20, 30), make_range(0, 5, partition=1)]
+    results = [make_result(10), ArchiveResult(error="the disk is full"), make_result(10), make_result(3)]
+    done, error = select_committable(ranges, results)
+    assert [(part.partition, part.start, part.end, part.rows) for part in done] == [(0, 0, 10, 10), (1, 0, 5, 3)]
+    assert error == "the disk is full"
 
 
 def test_a_range_without_rows_counts_as_covered(ledger: Ledger) -> None:
-    """Markers of transactions and compaction leave offsets without records."""
-    found, problem = select_committable([archived(0, 10)], [answer(0)])
-    assert (found, problem) == ([replace(archived(0, 10), epoch=2, seen=9)], "")
-    ledger.commit(RANGES, "me", ranges=found)
-    assert Ledger.load(ledger.lake).last(KEY) == found[0]
+    """Transaction markers and compaction leave offsets without records."""
+    done, error = select_committable([make_range(0, 10)], [make_result(0)])
+    assert (done, error) == ([replace(make_range(0, 10), epoch=2, seen=9)], "")
+    ledger.commit(RANGES, "me", ranges=done)
+    assert Ledger.load(ledger.lake).last(KEY) == done[0]

@@ -1,4 +1,4 @@
-"""Topics to a lake: what is there is archived once, however often one runs it, and whatever happens to the topic."""
+"""Every record is archived once, however often the archive runs and whatever happens to the topic."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def client(cluster: Cluster) -> Iterator[SyncClient]:
 
 @pytest.fixture
 def run(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> Any:
-    def archived(topic: str, **more: Any) -> archive.ArchiveSummary:
+    def run_archive(topic: str, **more: Any) -> archive.ArchiveSummary:
         options = {"bootstrap": cluster.bootstrap, "lake": str(tmp_path), "topics": (topic,)} | more
         return archive.run(spark, ArchiveOptions(**options))
 
-    return archived
+    return run_archive
 
 
-def test_each_run_archives_what_came_since_the_last_one(run: Any, cluster: Cluster, tmp_path: Path) -> None:
+def test_each_run_archives_the_new_records(run: Any, cluster: Cluster, tmp_path: Path) -> None:
     cluster.create_topic("runs", partitions=2)
     produce(cluster.bootstrap, "runs", numbered(0, 1000, partitions=2))
     assert run("runs").rows == 1000
@@ -62,7 +62,7 @@ def test_each_run_archives_what_came_since_the_last_one(run: Any, cluster: Clust
     assert verify_lake(tmp_path, cluster.bootstrap).ok
 
 
-def test_rows_keep_all_that_a_replay_needs_and_are_by_date(
+def test_rows_are_complete_and_partitioned_by_date(
     run: Any, spark: SparkSession, cluster: Cluster, tmp_path: Path
 ) -> None:
     cluster.create_topic("dates")
@@ -77,34 +77,32 @@ def test_rows_keep_all_that_a_replay_needs_and_are_by_date(
     run("dates")
     directories = sorted(path.name for path in (tmp_path / "topic=dates").iterdir())
     assert directories == ["date=2024-10-03", "date=2024-10-04"]
-    found = table(tmp_path, "dates").to_pylist()
-    assert [(row["offset"], row["value"], row["key"]) for row in found] == [
-        (i, each["value"], each["key"]) for i, each in enumerate(records)
+    rows = table(tmp_path, "dates").to_pylist()
+    assert [(row["offset"], row["value"], row["key"]) for row in rows] == [
+        (i, record["value"], record["key"]) for i, record in enumerate(records)
     ]
-    assert [row["timestamp"].timestamp() * 1000 for row in found] == [each["timestamp"] for each in records]
-    assert found[-1]["headers"] == [{"key": name, "value": value} for name, value in headers]
-    assert {row["timestampType"] for row in found} == {0}
+    assert [row["timestamp"].timestamp() * 1000 for row in rows] == [record["timestamp"] for record in records]
+    assert rows[-1]["headers"] == [{"key": name, "value": value} for name, value in headers]
+    assert {row["timestampType"] for row in rows} == {0}
     frame = lake.read(spark, tmp_path, ["dates"])
     assert frame.groupBy("topic", "date").count().count() == 2
     assert frame.where("date = '2024-10-03'").count() == 6
 
 
-def test_a_file_covers_no_more_offsets_than_asked_for_and_its_rows_are_sorted(
-    run: Any, cluster: Cluster, tmp_path: Path
-) -> None:
+def test_files_have_at_most_the_given_rows_and_are_sorted(run: Any, cluster: Cluster, tmp_path: Path) -> None:
     cluster.create_topic("cut")
     produce(cluster.bootstrap, "cut", numbered(0, 1000))
     summary = run("cut", rows_per_file=300)
-    assert [(each.start, each.end) for each in summary.committed] == [(0, 250), (250, 500), (500, 750), (750, 1000)]
-    for each in summary.committed:
-        (file,) = each.files
+    assert [(part.start, part.end) for part in summary.committed] == [(0, 250), (250, 500), (500, 750), (750, 1000)]
+    for part in summary.committed:
+        (file,) = part.files
         offsets = pq.read_table(tmp_path / file.path, columns=["offset"], partitioning=None).column(0).to_pylist()
-        assert offsets == list(range(each.start, each.end))
-        assert (file.first, file.last, file.rows) == (each.start, each.end - 1, 250)
+        assert offsets == list(range(part.start, part.end))
+        assert (file.first, file.last, file.rows) == (part.start, part.end - 1, 250)
 
 
 @pytest.mark.parametrize("codec", ["none", "snappy", "zstd"])
-def test_files_can_be_read_by_spark_whatever_their_codec(
+def test_spark_reads_files_of_every_codec(
     run: Any, spark: SparkSession, cluster: Cluster, tmp_path: Path, codec: str
 ) -> None:
     cluster.create_topic(f"codec-{codec}")
@@ -114,7 +112,7 @@ def test_files_can_be_read_by_spark_whatever_their_codec(
     assert [bytes(row.value) for row in rows] == [b"v%06d" % i for i in range(100)]
 
 
-def test_partitions_that_are_added_later_are_archived_from_their_beginning(
+def test_new_partitions_are_archived_from_their_start(
     run: Any, cluster: Cluster, client: SyncClient, tmp_path: Path
 ) -> None:
     cluster.create_topic("grows")
@@ -127,28 +125,26 @@ def test_partitions_that_are_added_later_are_archived_from_their_beginning(
     assert Ledger.load(tmp_path).partitions() == [("grows", 0), ("grows", 1), ("grows", 2)]
 
 
-def test_a_topic_that_was_made_anew_is_a_new_generation(
-    run: Any, cluster: Cluster, client: SyncClient, tmp_path: Path
-) -> None:
+def test_a_recreated_topic_is_a_new_generation(run: Any, cluster: Cluster, client: SyncClient, tmp_path: Path) -> None:
     cluster.create_topic("anew")
     produce(cluster.bootstrap, "anew", numbered(0, 10))
     run("anew")
     client.call(lambda cluster: topics.delete(cluster, "anew"))
     cluster.create_topic("anew")
     produce(cluster.bootstrap, "anew", numbered(100, 104))
-    told = verify_lake(tmp_path, cluster.bootstrap)
-    assert not told.ok
-    assert "the topic was deleted and made anew" in told.problems[0]
+    before = verify_lake(tmp_path, cluster.bootstrap)
+    assert not before.ok
+    assert "the topic was deleted and recreated" in before.problems[0]
     summary = run("anew")
-    assert "the topic was deleted and made anew" in summary.notes[0]
+    assert "the topic was deleted and recreated" in summary.notes[0]
     assert values(tmp_path, "anew", generation=0) == [b"v%06d" % i for i in range(10)]
     assert values(tmp_path, "anew", generation=1) == [b"v%06d" % i for i in range(100, 104)]
-    verdict = verify_lake(tmp_path, cluster.bootstrap)
-    assert verdict.ok
-    assert [(each.generation, each.start, each.end) for each in verdict.partitions] == [(0, 0, 10), (1, 0, 4)]
+    report = verify_lake(tmp_path, cluster.bootstrap)
+    assert report.ok
+    assert [(part.generation, part.start, part.end) for part in report.partitions] == [(0, 0, 10), (1, 0, 4)]
 
 
-def test_what_was_deleted_before_it_was_archived_is_an_error_unless_allowed(
+def test_records_deleted_before_they_were_archived_are_an_error_unless_allowed(
     run: Any, cluster: Cluster, tmp_path: Path
 ) -> None:
     cluster.create_topic("lossy")
@@ -160,11 +156,11 @@ def test_what_was_deleted_before_it_was_archived_is_an_error_unless_allowed(
         run("lossy")
     assert not verify_lake(tmp_path, cluster.bootstrap).ok
     summary = run("lossy", allow_loss=True)
-    assert [(each.start, each.end, bool(each.lost)) for each in summary.committed] == [(10, 25, True), (25, 30, False)]
-    verdict = verify_lake(tmp_path, cluster.bootstrap)
-    assert verdict.ok
-    assert verdict.partitions[0].lost == 15
-    assert "retention" in verdict.notes[0]
+    assert [(part.start, part.end, bool(part.lost)) for part in summary.committed] == [(10, 25, True), (25, 30, False)]
+    report = verify_lake(tmp_path, cluster.bootstrap)
+    assert report.ok
+    assert report.partitions[0].lost == 15
+    assert "retention" in report.notes[0]
 
 
 def test_the_first_run_starts_where_the_log_starts(run: Any, cluster: Cluster) -> None:
@@ -172,16 +168,16 @@ def test_the_first_run_starts_where_the_log_starts(run: Any, cluster: Cluster) -
     produce(cluster.bootstrap, "middle", numbered(0, 10))
     delete_records(cluster.bootstrap, "middle", before=4)
     summary = run("middle")
-    assert [(each.start, each.end, each.lost) for each in summary.committed] == [(4, 10, "")]
+    assert [(part.start, part.end, part.lost) for part in summary.committed] == [(4, 10, "")]
 
 
-def test_following_goes_on_until_it_is_stopped(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+def test_follow_continues_until_it_is_stopped(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
     cluster.create_topic("follow")
     produce(cluster.bootstrap, "follow", numbered(0, 10))
     stop = threading.Event()
     rows: list[int] = []
 
-    def told(progress: archive.Progress) -> None:
+    def on_progress(progress: archive.Progress) -> None:
         rows.append(progress.rows)
         if progress.rows == 10:
             produce(cluster.bootstrap, "follow", numbered(10, 25))
@@ -191,11 +187,11 @@ def test_following_goes_on_until_it_is_stopped(spark: SparkSession, cluster: Clu
     options = ArchiveOptions(
         bootstrap=cluster.bootstrap, lake=str(tmp_path), topics=("follow",), follow=True, interval_s=0.1
     )
-    assert archive.run(spark, options, on_progress=told, stop=stop).rows == 25
+    assert archive.run(spark, options, on_progress=on_progress, stop=stop).rows == 25
     assert rows == [10, 25]
 
 
-def test_several_topics_by_a_pattern_share_a_lake(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+def test_topics_that_match_a_pattern_share_a_lake(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
     for name in ("shop-a", "shop-b", "other"):
         cluster.create_topic(name)
         produce(cluster.bootstrap, name, numbered(0, 5))
@@ -204,24 +200,24 @@ def test_several_topics_by_a_pattern_share_a_lake(spark: SparkSession, cluster: 
     assert [topic for topic, _ in Ledger.load(tmp_path).partitions()] == ["shop-a", "shop-b"]
 
 
-# --- what cannot work ------------------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------------------------
 
 
-def test_mistakes_are_told_before_anything_is_written(
+def test_wrong_options_are_reported_before_anything_is_written(
     run: Any, spark: SparkSession, cluster: Cluster, tmp_path: Path
 ) -> None:
     with pytest.raises(UnknownTopicError, match="there is no topic 'nowhere'"):
         run("nowhere")
-    with pytest.raises(ArchiveError, match="no codec is called 'rar'"):
+    with pytest.raises(ArchiveError, match="unknown codec 'rar'"):
         run("nowhere", codec="rar")
-    with pytest.raises(ArchiveError, match="name topics, or a pattern"):
+    with pytest.raises(ArchiveError, match="name topics, or a regular expression"):
         run("nowhere", topics=())
     with pytest.raises(ArchiveError, match="isolation is 'dirty'"):
         run("nowhere", isolation="dirty")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_brokers_that_do_not_answer_are_told(run: Any, tmp_path: Path) -> None:
+def test_brokers_that_do_not_answer_are_reported(run: Any, tmp_path: Path) -> None:
     with pytest.raises(ClientError, match=r"no connection to 127\.0\.0\.1:1"):
         run("any", bootstrap="127.0.0.1:1", timeout_s=1.0)
     assert list(tmp_path.iterdir()) == []
@@ -236,14 +232,14 @@ def test_a_lake_that_is_a_file_stays_a_file(run: Any, cluster: Cluster, tmp_path
     assert taken.read_text() == "mine"
 
 
-def test_a_round_that_fails_is_tried_again_and_then_told(
+def test_a_failing_round_is_retried_and_then_reported(
     run: Any, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archive, "PAUSE_S", 0.0)
     cluster.create_topic("full")
     produce(cluster.bootstrap, "full", numbered(0, 10))
     (tmp_path / "topic=full").write_text("in the way of the directory")
-    with pytest.raises(ArchiveError, match="The ledger has what was archived before"):
+    with pytest.raises(ArchiveError, match="What was archived before is in the ledger"):
         run("full")
     (tmp_path / "topic=full").unlink()
     assert run("full").rows == 10

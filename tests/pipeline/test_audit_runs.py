@@ -1,4 +1,4 @@
-"""Audits on Spark: replicas against each other, and histories of a million events."""
+"""Audits on Spark: comparing replicas, and checking histories of a million events."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from insync.pipeline.outputs import OutputError
 pytestmark = pytest.mark.xdist_group("spark")
 
 
-def audited(spark: SparkSession, root: Path) -> Audit:
+def audit_logs(spark: SparkSession, root: Path) -> Audit:
     return audit.run(spark, AuditOptions(logs=(str(root / "broker-*"),)))
 
 
-def test_replicas_that_differ_are_named_by_what_each_holds(spark: SparkSession, tmp_path: Path) -> None:
-    """S2: below the lower of their high watermarks; what is above, and how segments are cut, does not matter."""
+def test_the_finding_says_what_differing_replicas_hold(spark: SparkSession, tmp_path: Path) -> None:
+    """S2: only below the lower of their high watermarks, and wherever segments begin."""
     batches = ten_batches()
     other, later = list(batches), list(batches)
     other[4] = a_batch(12, word="other", epoch=0)
@@ -37,73 +37,78 @@ def test_replicas_that_differ_are_named_by_what_each_holds(spark: SparkSession, 
     write_replica(tmp_path, 1, [batches[:5], batches[5:]])
     write_replica(tmp_path, 2, [other[:2], other[2:]])
     write_replica(tmp_path, 3, [later], hwm=27)
-    found = audited(spark, tmp_path)
+    found = audit_logs(spark, tmp_path)
     [diverged] = found.findings
     assert (diverged.kind, diverged.property, diverged.broker, diverged.offset) == ("diverged", "S2", 2, 12)
     assert diverged.file == str(tmp_path / "broker-2/orders-0/00000000000000000006.log")
-    assert "other records at 12, 13, 14" in diverged.detail
+    assert "different records at 12, 13, 14" in diverged.detail
     assert found.logs is not None
     assert (found.logs.replicas, found.logs.partitions, found.logs.records) == (3, 1, 90)
     assert audit.to_frame(spark, found).first()["detail"] == diverged.detail
 
 
-def test_a_replica_of_a_compacted_topic_may_have_dropped_records_but_not_changed_them(
+def test_replicas_of_a_compacted_topic_may_drop_records_but_not_change_them(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """S2, record by record; Apache Kafka's cleaner leaves a list of what it compacts."""
+    """S2, record by record. Apache Kafka's cleaner lists what it compacts."""
     batches = ten_batches()
     changed = list(batches)
     changed[7] = a_batch(21, word="other", epoch=1)
     write_replica(tmp_path, 1, [batches])
     write_replica(tmp_path, 2, [changed[:2] + changed[4:]])
     (tmp_path / "broker-1/cleaner-offset-checkpoint").write_text("0\n1\norders 0 30\n")
-    found = audited(spark, tmp_path)
-    assert [(each.kind, each.offset) for each in found.findings] == [("diverged", at) for at in (21, 22, 23)]
+    found = audit_logs(spark, tmp_path)
+    assert [(finding.kind, finding.offset) for finding in found.findings] == [("diverged", at) for at in (21, 22, 23)]
 
 
-def test_a_history_in_json_lines_is_judged_and_bad_lines_are_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_history_in_json_lines_is_checked_and_malformed_lines_are_reported(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     events = [*a_history(50), *a_history(40, partition=1)]
-    lost = next(each for each in events if each.kind == "log" and each.partition == 1 and each.offset == 17)
-    lines = [to_line(each) for each in events if each is not lost]
+    lost = next(event for event in events if event.kind == "log" and event.partition == 1 and event.offset == 17)
+    lines = [to_line(event) for event in events if event is not lost]
     file = tmp_path / "history.jsonl"
     file.write_text("".join([*lines, '{"kind": "ack", "time": \n']))
     found = audit.run(spark, AuditOptions(histories=(str(file),)))
     assert found.history is not None
     assert (found.history.partitions, found.history.sent) == (2, 90)
     assert found.counts == {"lost": 2, "inconsistent": 1, "malformed": 1}
-    assert {(each.topic, each.partition, each.offset) for each in found.findings} == {("orders", 1, 17), ("", -1, -1)}
-    [malformed] = [each for each in found.findings if each.kind == "malformed"]
-    said = f'line {len(lines) + 1} is no event: {{"kind": "ack", "time": '
-    assert (malformed.file, malformed.detail) == (str(file), said)
+    assert {(finding.topic, finding.partition, finding.offset) for finding in found.findings} == {
+        ("orders", 1, 17),
+        ("", -1, -1),
+    }
+    [malformed] = [finding for finding in found.findings if finding.kind == "malformed"]
+    detail = f'line {len(lines) + 1} is not an event: {{"kind": "ack", "time": '
+    assert (malformed.file, malformed.detail) == (str(file), detail)
 
 
-def test_what_is_no_event_is_told_by_file_and_line(spark: SparkSession, tmp_path: Path) -> None:
-    """Of those that Spark could read as JSON, by file and content."""
+def test_malformed_lines_are_reported_with_file_and_line(spark: SparkSession, tmp_path: Path) -> None:
+    """Lines that Spark could read as JSON are reported with file and content."""
     directory = tmp_path / "more than one"
     directory.mkdir()
     good = "".join(map(to_line, a_history(20)))
     (directory / "a.jsonl").write_text(f"not json\n{good}not json\n")
     (directory / "b.jsonl").write_text('{"kind": "ack", "time": 5}\n{"kind": "x", "topic": "orders", "partition": 0}\n')
     found = audit.run(spark, AuditOptions(histories=(str(directory),))).findings
-    assert {each.kind for each in found} == {"malformed"}
-    told = sorted((Path(each.file).name, each.topic, each.detail.partition(": ")[0]) for each in found)
-    assert told == [
-        ("a.jsonl", "", "line 1 is no event"),
-        ("a.jsonl", "", f"line {len(good.splitlines()) + 2} is no event"),
+    assert {finding.kind for finding in found} == {"malformed"}
+    reported = sorted((Path(finding.file).name, finding.topic, finding.detail.partition(": ")[0]) for finding in found)
+    assert reported == [
+        ("a.jsonl", "", "line 1 is not an event"),
+        ("a.jsonl", "", f"line {len(good.splitlines()) + 2} is not an event"),
         ("b.jsonl", "", "an event without a topic or a partition"),
         ("b.jsonl", "orders", "an event of an unknown kind"),
     ]
-    assert str(found[0]).startswith("malformed: line 1 is no event: not json (")
+    assert str(found[0]).startswith("malformed: line 1 is not an event: not json (")
 
 
-def test_a_history_without_events_says_nothing_and_that_is_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_history_without_events_is_a_finding(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "empty.jsonl"
     file.touch()
     [found] = audit.run(spark, AuditOptions(histories=(str(file),))).findings
     assert str(found) == f"empty: there is no event in it ({file})"
 
 
-def test_findings_are_written_over_earlier_findings_and_over_nothing_else(spark: SparkSession, tmp_path: Path) -> None:
+def test_findings_overwrite_earlier_findings_and_nothing_else(spark: SparkSession, tmp_path: Path) -> None:
     write_replica(tmp_path, 1, [ten_batches()[:9]])
     out = tmp_path / "out put"
 
@@ -121,14 +126,14 @@ def test_findings_are_written_over_earlier_findings_and_over_nothing_else(spark:
     assert (out / "notes.txt").read_text() == "mine"
 
 
-def test_what_only_spark_can_see_is_never_overwritten(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_store_that_spark_cannot_access_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     outputs.check_store(spark, "--out", str(tmp_path / "there"))
-    with pytest.raises(OutputError, match="--out nowhere://cluster/x: Spark cannot look there: "):
+    with pytest.raises(OutputError, match="--out nowhere://cluster/x: Spark cannot access it: "):
         outputs.check_store(spark, "--out", "nowhere://cluster/x")
 
 
-def test_a_compacted_topic_is_compared_among_those_whose_high_watermarks_are_known(
+def test_compacted_replicas_are_compared_if_their_high_watermarks_are_known(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     changed = ten_batches()
@@ -137,9 +142,9 @@ def test_a_compacted_topic_is_compared_among_those_whose_high_watermarks_are_kno
         write_replica(tmp_path, broker, [batches])
     (tmp_path / "broker-3/replication-offset-checkpoint").write_text("garbage")
     found = audit.run(spark, AuditOptions(logs=(str(tmp_path / "broker-*"),), compacted=("orders",))).findings
-    assert sorted({each.kind for each in found}) == ["checkpoint", "diverged"]
-    assert {each.detail for each in found if each.kind == "diverged"} == {
-        "holds another record there than broker 1, in a compacted topic"
+    assert sorted({finding.kind for finding in found}) == ["checkpoint", "diverged"]
+    assert {finding.detail for finding in found if finding.kind == "diverged"} == {
+        "holds another record than broker 1 (compacted topic)"
     }
 
 
@@ -149,14 +154,14 @@ def test_one_loss_and_one_duplicate_in_a_million_events_are_named(spark: SparkSe
     found = audit.run(spark, AuditOptions(histories=(str(tmp_path / "history"),)))
     assert found.history is not None
     assert found.history.events == 4 * (62_500 * 4 + 1) - 1
-    told = sorted({(each.kind, each.partition, each.offset) for each in found.findings})
-    assert ("lost", 1, 40_000) in told
-    assert ("duplicated", 3, 50_001) in told
-    assert {each[1:] for each in told} == {(1, 40_000), (3, 50_001)}
+    reported = sorted({(finding.kind, finding.partition, finding.offset) for finding in found.findings})
+    assert ("lost", 1, 40_000) in reported
+    assert ("duplicated", 3, 50_001) in reported
+    assert {finding[1:] for finding in reported} == {(1, 40_000), (3, 50_001)}
 
 
 def write_large_history(directory: Path, *, partitions: int, records: int) -> None:
-    """Of partition 1 the log lacks offset 40,000; of partition 3 it has offset 3 again at 50,001."""
+    """The log of partition 1 lacks offset 40,000; that of partition 3 has offset 3 again at 50,001."""
     directory.mkdir()
     for partition in range(partitions):
         offset = np.arange(records, dtype=np.int64)
@@ -187,14 +192,14 @@ def _events(kind: str, time: np.ndarray, values: dict[str, np.ndarray], partitio
     return pa.table(columns | {"time": time} | {"epoch": np.full(rows, 1)} | values)
 
 
-def test_a_history_without_its_columns_is_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_history_without_a_required_column_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1]}), tmp_path / "x.parquet")
     with pytest.raises(ValueError, match="has no column 'kind'"):
         audit.run(spark, AuditOptions(histories=(str(tmp_path / "x.parquet"),)))
 
 
-def test_a_summary_is_plain_json(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_summary_can_be_written_as_json(spark: SparkSession, tmp_path: Path) -> None:
     write_replica(tmp_path, 1, [ten_batches()])
-    found = audited(spark, tmp_path)
+    found = audit_logs(spark, tmp_path)
     assert json.loads(json.dumps(found.summary()))["logs"]["batches"] == 10
     assert found.findings == []

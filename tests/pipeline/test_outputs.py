@@ -1,4 +1,4 @@
-"""Results go nowhere where they would cost somebody else's files."""
+"""Results never overwrite files that the command did not write."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PART = "part-00000-0b1c3a52-8f0e-4d36-9f53-6f3c6b8e9a01-c000.snappy.parquet"
 COLUMNS = ("kind", "detail")
 
 
-def an_output(path: Path, *columns: str) -> Path:
+def write_output(path: Path, *columns: str) -> Path:
     path.mkdir()
     pq.write_table(pa.table({name: ["x"] for name in columns}), path / PART)
     for name in ("_SUCCESS", "._SUCCESS.crc", f".{PART}.crc"):
@@ -27,55 +27,70 @@ def an_output(path: Path, *columns: str) -> Path:
     return path
 
 
-def test_an_earlier_output_a_new_and_an_empty_directory_may_be_written_to(tmp_path: Path) -> None:
+def test_earlier_new_and_empty_directories_are_accepted_until_something_else_is_in_them(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    own = an_output(tmp_path / "own", "detail", "kind")
-    for place in (own, tmp_path / "empty", tmp_path / "new/deeper"):
+    own = write_output(tmp_path / "own", "detail", "kind")
+    before = sorted(tmp_path.rglob("*"))
+    places = (own, tmp_path / "empty", tmp_path / "new/deeper")
+    for place in places:
         outputs.check_frame("--out", str(place), COLUMNS)
         outputs.check_frame("--out", f"file://{place}", COLUMNS)
-    outputs.check_frame("--out", "s3://bucket/found", COLUMNS)
+    assert sorted(tmp_path.rglob("*")) == before
+    for place in places:
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "notes.txt").write_text("mine")
+        with pytest.raises(OutputError, match=r"notes\.txt"):
+            outputs.check_frame("--out", f"file://{place}", COLUMNS)
 
 
-def test_a_directory_with_anything_else_in_it_is_refused_by_what_it_has(tmp_path: Path) -> None:
-    beside, other, torn = (an_output(tmp_path / name, "kind", "detail") for name in ("beside", "other", "torn"))
+def test_stores_that_only_spark_can_access_have_no_local_path(tmp_path: Path) -> None:
+    """They are checked by `check_store`, once Spark runs."""
+    assert outputs.to_local_path("s3://bucket/findings") is None
+    assert outputs.to_local_path(f"file://{tmp_path}") == outputs.to_local_path(str(tmp_path)) == tmp_path
+    outputs.check_frame("--out", "s3://bucket/findings", COLUMNS)
+
+
+def test_the_error_names_what_else_is_in_a_directory(tmp_path: Path) -> None:
+    beside, other, torn = (write_output(tmp_path / name, "kind", "detail") for name in ("beside", "other", "torn"))
     (beside / "notes.txt").write_text("mine")
     (torn / PART).write_bytes(b"PAR1")
     pq.write_table(pa.table({"kind": ["x"]}), other / PART)
-    for place, told in ((beside, "notes.txt"), (other, PART), (torn, PART)):
-        with pytest.raises(OutputError) as refused:
+    for place, name in ((beside, "notes.txt"), (other, PART), (torn, PART)):
+        with pytest.raises(OutputError) as caught:
             outputs.check_frame("--out", str(place), COLUMNS)
-        assert str(refused.value).startswith(f"--out {place}: the directory has '{told}' in it")
+        assert str(caught.value).startswith(f"--out {place}: the directory contains '{name}'")
 
 
-def test_a_file_is_no_place_for_a_directory_nor_is_anything_below_it(tmp_path: Path) -> None:
+def test_a_path_at_or_below_a_file_is_rejected(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
     for place in (file, file / "below"):
-        with pytest.raises(OutputError, match=f"--out {place}: .* is a file"):
+        with pytest.raises(OutputError, match=f"--out {place}: .*is a file"):
             outputs.check_directory("--out", str(place))
     dangling = tmp_path / "link"
     dangling.symlink_to(tmp_path / "nowhere")
-    with pytest.raises(OutputError, match="results need a directory"):
+    with pytest.raises(OutputError, match="it is a file; name a directory"):
         outputs.check_directory("--out", str(dangling))
 
 
-def test_a_page_replaces_pages_and_empty_files_only(tmp_path: Path) -> None:
+def test_a_page_replaces_only_pages_and_empty_files(tmp_path: Path) -> None:
     page, empty, foreign = (tmp_path / name for name in ("page.html", "empty.html", "foreign.html"))
     page.write_text(report_page.page("Health", []))
     empty.touch()
     foreign.write_text("<!doctype html><p>mine")
     for place in (page, empty, tmp_path / "new.html"):
         outputs.check_page("--html", place)
-    for place, told in (
+        assert not place.exists() or place.read_text() in ("", report_page.page("Health", []))
+    for place, message in (
         (foreign, "did not write"),
-        (tmp_path, "that is a directory"),
+        (tmp_path, "it is a directory"),
         (tmp_path / "none/x.html", f"there is no directory {tmp_path / 'none'}"),
     ):
-        with pytest.raises(OutputError, match=told):
+        with pytest.raises(OutputError, match=message):
             outputs.check_page("--html", place)
 
 
-def test_files_of_a_lake_whose_ledger_is_gone_are_not_swept_away(tmp_path: Path) -> None:
+def test_files_of_a_lake_without_its_ledger_are_not_deleted(tmp_path: Path) -> None:
     """Without its ledger, everything in a lake looks like an orphan."""
     file = tmp_path / f"topic=orders/date=2026-11-16/part-00000-{0:020d}-{9:020d}-abc-0-0.parquet"
     file.parent.mkdir(parents=True)
@@ -89,7 +104,7 @@ def test_files_of_a_lake_whose_ledger_is_gone_are_not_swept_away(tmp_path: Path)
         lake.check_lake(file / "below")
 
 
-def test_one_of_something_is_told_without_an_s() -> None:
+def test_numbers_and_times_in_sentences() -> None:
     assert [pluralize(number, "file") for number in (0, 1, 2, 1000)] == ["0 files", "1 file", "2 files", "1,000 files"]
     assert [pluralize(number, "entry", "entries") for number in (1, 2)] == ["1 entry", "2 entries"]
     assert (format_time(0), format_time(1 << 62)) == ("1970-01-01T00:00:00.000Z", str(1 << 62))

@@ -93,8 +93,8 @@ def test_files_without_a_wanted_row_are_not_opened(ledger: Ledger) -> None:
     assert [len(unit.files) for unit in source(ledger, Selection(to_time=FIRST_DAY + DAY_MS)).units] == [1, 1]
 
 
-def test_what_the_lake_does_not_have_is_told(ledger: Ledger) -> None:
-    with pytest.raises(ReplayError, match=r"topic 'x' is not in .*; there is t"):
+def test_topics_partitions_and_generations_that_the_lake_lacks_are_errors(ledger: Ledger) -> None:
+    with pytest.raises(ReplayError, match=r"topic 'x' is not in .*, which has t"):
         replay_plan.plan_sources(ledger, {"x": "x"}, Selection())
     with pytest.raises(ReplayError, match="no partition 4 of t"):
         replay_plan.plan_sources(ledger, {"t": "t"}, Selection(), partitions=(4,))
@@ -142,16 +142,14 @@ def test_rounds_of_any_size_make_the_same_records_in_the_same_positions(
 
 
 @pytest.mark.parametrize("skip", [0, 1, 99, 150, 299, 300])
-def test_rows_that_have_landed_are_not_made_again(ledger: Ledger, skip: int) -> None:
+def test_rows_that_are_written_are_skipped(ledger: Ledger, skip: int) -> None:
     batches = ReplayBatches(task(ledger, Position(), 1000, Selection()), skip)
-    values = [
-        v for data, _, _ in batches.build() for v in decode(data, DecodeOptions(("value",))).batch.column(0).to_pylist()
-    ]
+    values = [v for data, _, _ in batches.build() for v in decode(data, DecodeOptions(("value",))).batch.column(0).to_pylist()]
     assert values == [b"v%d" % i for i in range(skip, 300)]
     assert (batches.position, batches.source) == (300, 300)
 
 
-def test_a_task_that_is_shorter_than_what_has_landed_says_only_what_it_covers(ledger: Ledger) -> None:
+def test_a_task_reports_only_the_rows_it_covers(ledger: Ledger) -> None:
     batches = ReplayBatches(task(ledger, Position(), 40, Selection()), skip=120)
     assert list(batches.build()) == []
     assert (batches.position, batches.source) == (40, 40)

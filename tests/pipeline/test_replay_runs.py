@@ -1,4 +1,4 @@
-"""A lake back to topics: the same records in the same order, once, however often the replay is broken off."""
+"""A replay writes the same records in the same order, once, however often it is interrupted."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def lake(spark: SparkSession, cluster: Cluster, tmp_path_factory: pytest.TempPat
     cluster.create_topic("orders", partitions=2)
     headers = [("trace", b"\x00\xff"), ("none", None)]
     records = [
-        {**each, "timestamp": FIRST_MS + i * 40_000, **({"headers": headers} if i % 10 == 0 else {})}
-        for i, each in enumerate(numbered(0, ROWS, partitions=2))
+        {**record, "timestamp": FIRST_MS + i * 40_000, **({"headers": headers} if i % 10 == 0 else {})}
+        for i, record in enumerate(numbered(0, ROWS, partitions=2))
     ]
     records[17]["value"], records[18]["key"] = None, None
     produce(cluster.bootstrap, "orders", records)
@@ -64,49 +64,49 @@ def options(cluster: Cluster, path: Path, topic: str, **more: Any) -> ArchiveOpt
 
 @pytest.fixture
 def run(spark: SparkSession, cluster: Cluster, lake: Path, tmp_path: Path) -> Any:
-    def replayed(target: str, stop: threading.Event | None = None, **more: Any) -> replay.ReplaySummary:
+    def run_replay(target: str, stop: threading.Event | None = None, **more: Any) -> replay.ReplaySummary:
         defaults = {"topics": {"orders": target}, "state": str(tmp_path / "state"), "create": True, "timeout_s": 30.0}
         chosen = ReplayOptions(**{"bootstrap": cluster.bootstrap, "lake": str(lake), **defaults, **more})
         return replay.run(spark, chosen, stop=stop)
 
-    return replayed
+    return run_replay
 
 
-def rows_of(spark: SparkSession, cluster: Cluster, topic: str, tmp_path: Path) -> list[dict[str, Any]]:
-    """What is in a topic, through a lake of its own."""
+def read_topic(spark: SparkSession, cluster: Cluster, topic: str, tmp_path: Path) -> list[dict[str, Any]]:
+    """A topic's records, read through a lake of its own."""
     path = tmp_path / f"check-{topic}"
     archive.run(spark, options(cluster, path, topic))
-    found: list[dict[str, Any]] = table(path, topic).to_pylist()
-    return found
+    rows: list[dict[str, Any]] = table(path, topic).to_pylist()
+    return rows
 
 
-def test_records_come_back_as_they_were(
+def test_records_are_replayed_unchanged(
     run: Any, spark: SparkSession, cluster: Cluster, lake: Path, tmp_path: Path
 ) -> None:
     summary = run("back", codec="lz4")
     assert summary.rows == ROWS
-    assert rows_of(spark, cluster, "back", tmp_path) == table(lake, "orders").to_pylist()
+    assert read_topic(spark, cluster, "back", tmp_path) == table(lake, "orders").to_pylist()
     again = run("back")
     assert (again.rows, again.finished, again.partitions[0].resumed) == (0, True, summary.partitions[0].rows)
-    assert again.notes[0].startswith("this replay was done before")
+    assert again.notes[0].startswith("this replay was finished before")
     with pytest.raises(ReplayError, match="is the state of another replay"):
         run("elsewhere")
 
 
-def test_a_part_comes_back_by_offset_time_and_partition(
+def test_a_selection_by_offset_time_and_partition_is_replayed(
     run: Any, spark: SparkSession, cluster: Cluster, lake: Path, tmp_path: Path
 ) -> None:
-    wanted = Selection(
+    selection = Selection(
         from_offset=100, to_offset=1400, from_time=FIRST_MS + 1000 * 40_000, to_time=FIRST_MS + 2000 * 40_000
     )
-    run("part", selection=wanted, partitions=(1,))
-    found = rows_of(spark, cluster, "part", tmp_path)
-    assert [row["value"] for row in found] == [b"v%06d" % i for i in range(1001, 2000, 2)]
-    assert [row["offset"] for row in found] == list(range(500))
-    assert {row["partition"] for row in found} == {1}
+    run("part", selection=selection, partitions=(1,))
+    rows = read_topic(spark, cluster, "part", tmp_path)
+    assert [row["value"] for row in rows] == [b"v%06d" % i for i in range(1001, 2000, 2)]
+    assert [row["offset"] for row in rows] == list(range(500))
+    assert {row["partition"] for row in rows} == {1}
 
 
-def test_it_goes_on_after_being_stopped_and_what_was_archived_since_is_not_part_of_it(
+def test_a_stopped_replay_continues_where_it_was(
     run: Any, spark: SparkSession, cluster: Cluster, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replay, "ROWS_PER_ROUND", 200)
@@ -116,28 +116,28 @@ def test_it_goes_on_after_being_stopped_and_what_was_archived_since_is_not_part_
         bootstrap=cluster.bootstrap, lake=str(lake), topics={"orders": "halves"}, state=str(tmp_path / "s"), create=True
     )
 
-    def told(done: int, total: int) -> None:
+    def on_progress(done: int, total: int) -> None:
         rounds.append(done)
         if len(rounds) == 3:
             stop.set()
 
-    first = replay.run(spark, chosen, on_progress=told, stop=stop)
+    first = replay.run(spark, chosen, on_progress=on_progress, stop=stop)
     assert (first.rows, first.notes[0][:7]) == (1200, "stopped")
     second = replay.run(spark, chosen)
-    assert (second.rows, [each.resumed for each in second.partitions]) == (ROWS - 1200, [600, 600])
-    assert rows_of(spark, cluster, "halves", tmp_path) == table(lake, "orders").to_pylist()
+    assert (second.rows, [part.resumed for part in second.partitions]) == (ROWS - 1200, [600, 600])
+    assert read_topic(spark, cluster, "halves", tmp_path) == table(lake, "orders").to_pylist()
 
 
-def test_a_rate_is_kept(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rate_is_not_exceeded(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     began = time.perf_counter()
     run("slow", rate=1000.0, selection=Selection(to_offset=1000))
     assert time.perf_counter() - began >= 2.0 - 1.0  # the last round need not wait
 
 
-def test_a_task_that_is_run_twice_writes_once(
+def test_a_task_that_runs_twice_writes_once(
     spark: SparkSession, cluster: Cluster, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As Spark does with a task whose executor is lost: and a driver that died before it wrote how far it was."""
+    """Spark repeats a task whose executor is lost; so does a driver that died before it recorded the positions."""
     twice = replay_task.replay_units
     monkeypatch.setattr(replay.Replayer, "_run_round", _locally(lambda task: (twice(task), twice(task))[1]))
     monkeypatch.setattr(replay, "ROWS_PER_ROUND", 700)
@@ -145,13 +145,13 @@ def test_a_task_that_is_run_twice_writes_once(
         bootstrap=cluster.bootstrap, lake=str(lake), topics={"orders": "twice"}, state=str(tmp_path / "s"), create=True
     )
     assert replay.run(spark, chosen).rows == ROWS
-    assert rows_of(spark, cluster, "twice", tmp_path) == table(lake, "orders").to_pylist()
+    assert read_topic(spark, cluster, "twice", tmp_path) == table(lake, "orders").to_pylist()
 
 
-def test_senders_at_the_same_time_and_other_writers_double_nothing(
+def test_concurrent_senders_and_other_producers_cause_no_duplicates(
     spark: SparkSession, cluster: Cluster, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sender that was believed dead goes on beside the new one, and somebody else writes to the same partitions."""
+    """A sender that was believed dead is still running, and another producer writes to the same partitions."""
     execute, rng = replay_task.replay_units, random.Random(5)
 
     def beside(task: replay_task.ReplayTask) -> replay_task.ReplayResult:
@@ -162,10 +162,10 @@ def test_senders_at_the_same_time_and_other_writers_double_nothing(
         ]
         for thread in threads:
             thread.start()
-        answer = execute(task)
+        result = execute(task)
         for thread in threads:
             thread.join()
-        return answer
+        return result
 
     monkeypatch.setattr(replay.Replayer, "_run_round", _locally(beside))
     monkeypatch.setattr(replay, "ROWS_PER_ROUND", 500)
@@ -175,11 +175,11 @@ def test_senders_at_the_same_time_and_other_writers_double_nothing(
         bootstrap=cluster.bootstrap, lake=str(lake), topics={"orders": "busy"}, state=str(tmp_path / "s")
     )
     replay.run(spark, chosen)
-    found = [row for row in rows_of(spark, cluster, "busy", tmp_path) if row["value"] != b"other"]
-    assert [_record(row) for row in found] == [_record(row) for row in table(lake, "orders").to_pylist()]
+    rows = [row for row in read_topic(spark, cluster, "busy", tmp_path) if row["value"] != b"other"]
+    assert [_record(row) for row in rows] == [_record(row) for row in table(lake, "orders").to_pylist()]
 
 
-def test_leaders_that_are_killed_lose_and_double_nothing(
+def test_killed_leaders_cause_no_loss_and_no_duplicates(
     spark: SparkSession, cluster: Cluster, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replay_target, "BATCH_BYTES", 2000)
@@ -198,16 +198,14 @@ def test_leaders_that_are_killed_lose_and_double_nothing(
         cluster.wait_until_ready()
     replaying.join(120)
     assert not replaying.is_alive()
-    assert rows_of(spark, cluster, "killed", tmp_path) == table(lake, "orders").to_pylist()
+    assert read_topic(spark, cluster, "killed", tmp_path) == table(lake, "orders").to_pylist()
 
 
-def test_a_driver_that_is_killed_is_gone_on_with(
-    spark: SparkSession, cluster: Cluster, lake: Path, tmp_path: Path
-) -> None:
-    """The command in a process of its own, kill -9 in the middle of a round; then the same once more."""
-    cluster.create_topic("gone-on", partitions=2, replication_factor=3)
+def test_a_killed_driver_can_be_continued(spark: SparkSession, cluster: Cluster, lake: Path, tmp_path: Path) -> None:
+    """The command in its own process, killed with kill -9 in the middle of a round, and then repeated."""
+    cluster.create_topic("continued", partitions=2, replication_factor=3)
     state = tmp_path / "s"
-    command = [sys.executable, "-c", "from insync.cli.main import app; app()", "pipeline", "replay", "orders=gone-on"]
+    command = [sys.executable, "-c", "from insync.cli.main import app; app()", "pipeline", "replay", "orders=continued"]
     where = ["--bootstrap", cluster.bootstrap, "--lake", str(lake), "--state", str(state), "--rate", "300"]
     driver = subprocess.Popen(
         [*command, *where],
@@ -221,38 +219,42 @@ def test_a_driver_that_is_killed_is_gone_on_with(
     finally:
         os.killpg(driver.pid, signal.SIGKILL)
         driver.wait(60)
-    chosen = ReplayOptions(bootstrap=cluster.bootstrap, lake=str(lake), topics={"orders": "gone-on"}, state=str(state))
+    chosen = ReplayOptions(
+        bootstrap=cluster.bootstrap, lake=str(lake), topics={"orders": "continued"}, state=str(state)
+    )
     summary = replay.run(spark, chosen)
     assert 0 < summary.rows < ROWS
-    assert rows_of(spark, cluster, "gone-on", tmp_path) == table(lake, "orders").to_pylist()
+    assert read_topic(spark, cluster, "continued", tmp_path) == table(lake, "orders").to_pylist()
 
 
-# --- what cannot work ------------------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------------------------
 
 
-def test_mistakes_are_told_and_nothing_is_written(run: Any, cluster: Cluster, lake: Path, tmp_path: Path) -> None:
+def test_wrong_options_are_reported_and_nothing_is_written(
+    run: Any, cluster: Cluster, lake: Path, tmp_path: Path
+) -> None:
     cluster.create_topic("narrow", partitions=1)
     cluster.create_topic("appends", partitions=2, **{"message.timestamp.type": "LogAppendTime"})
     mistakes = {
         "topic 'nothing' is not in": {"topics": {"nothing": "x"}},
-        "there is no topic 'missing' to write to; --create makes it": {
+        "there is no topic 'missing' to write to; --create creates it": {
             "topics": {"orders": "missing"},
             "create": False,
         },
-        "topic 'narrow' has 1 partition, the lake has 2": {"topics": {"orders": "narrow"}},
+        "topic 'narrow' has 1 partition, but the replay needs 2": {"topics": {"orders": "narrow"}},
         "LogAppendTime: timestamps would be lost": {"topics": {"orders": "appends"}},
-        "no codec is called 'rar'": {"codec": "rar"},
-        "would never end": {"rate": 0.0},
+        "unknown codec 'rar'": {"codec": "rar"},
+        "it must be above 0": {"rate": 0.0},
         "their records would mix": {"topics": {"orders": "a", "others": "a"}},
     }
-    for told, wrong in mistakes.items():
-        with pytest.raises(ReplayError, match=told):
+    for message, wrong in mistakes.items():
+        with pytest.raises(ReplayError, match=message):
             run("narrow", **wrong)
     assert not (tmp_path / "state").exists()
     assert not (lake / DIRECTORY).exists()
 
 
-def test_a_target_that_was_made_anew_is_not_gone_on_with(
+def test_a_replay_does_not_continue_into_a_recreated_topic(
     run: Any, cluster: Cluster, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replay, "ROWS_PER_ROUND", 100)
@@ -263,7 +265,7 @@ def test_a_target_that_was_made_anew_is_not_gone_on_with(
     with SyncClient(cluster.bootstrap) as client:
         client.call(lambda cluster: topics.delete(cluster, "reborn"))
     cluster.create_topic("reborn", partitions=2)
-    with pytest.raises(ReplayError, match="'reborn' was made anew since this replay began"):
+    with pytest.raises(ReplayError, match="'reborn' was recreated since this replay began"):
         run("reborn")
     with pytest.raises(ReplayError, match="is the state of another replay"):
         run("reborn", partitions=(0,))
@@ -274,19 +276,19 @@ def _record(row: dict[str, Any]) -> list[Any]:
 
 
 def _locally(execute: Any) -> Any:
-    """A round whose tasks run here, one after the other."""
+    """A round whose tasks run in this process, one after the other."""
 
-    def a_round(self: Any, tasks: Any) -> str:
-        answers = {key: execute(task) for key, task in tasks.items()}
-        assert not [answer.error for answer in answers.values() if answer.error]
-        self._state.record_positions({key: answer.position for key, answer in answers.items()})
+    def run_round(self: Any, tasks: Any) -> str:
+        results = {key: execute(task) for key, task in tasks.items()}
+        assert not [result.error for result in results.values() if result.error]
+        self._state.record_positions({key: result.position for key, result in results.items()})
         return ""
 
-    return a_round
+    return run_round
 
 
 def _wait_for(condition: Any, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
+        assert time.monotonic() < deadline, "timed out"
         time.sleep(0.02)

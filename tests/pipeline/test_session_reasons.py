@@ -1,4 +1,4 @@
-"""Why Spark did not start, in a sentence; and masters that cannot be one, before anything is started."""
+"""Why Spark did not start, in one sentence; and which masters are accepted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ JVM = "Unrecognized option: -foo\nError: Could not create the Java Virtual Machi
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("output", "reason"),
     [
         (SUBMIT, "Master must either be yarn or start with spark"),
         (PY4J, "Cannot assign requested address: Service 'sparkDriver' failed"),
@@ -41,12 +41,12 @@ JVM = "Unrecognized option: -foo\nError: Could not create the Java Virtual Machi
         ("", "no reason given"),
     ],
 )
-def test_why_spark_did_not_start_is_told_without_traces(words: str, told: str) -> None:
-    assert explain_start_failure(words) == told
+def test_the_reason_for_a_failed_start_is_found_in_the_output(output: str, reason: str) -> None:
+    assert explain_start_failure(output) == reason
 
 
 @pytest.mark.parametrize("master", ["foo", "", "local[foo]", "local[", "spark://host", "http://host:7077", "k8s://"])
-def test_what_cannot_be_a_master_is_refused_before_spark_starts(master: str) -> None:
+def test_an_invalid_master_is_rejected_before_spark_starts(master: str) -> None:
     with pytest.raises(
         SparkStartError, match=r"--master .*: Spark's masters are local, .* spark://HOST:PORT, yarn or k8s://"
     ):
@@ -60,25 +60,25 @@ def test_what_cannot_be_a_master_is_refused_before_spark_starts(master: str) -> 
         *("spark://host:7077", "spark://one:7077,two:7077", "spark://[::1]:7077", "mesos://host:5050", None),
     ],
 )
-def test_every_kind_of_master_is_let_through(master: str | None) -> None:
-    session.check_master(master)
+def test_every_kind_of_master_is_accepted(master: str | None) -> None:
+    assert session.is_valid_master(master)
 
 
-def test_a_jvm_that_does_not_start_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever it wrote to standard error; the exception itself says only that it is gone."""
+def test_the_jvms_output_explains_why_it_did_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exception itself says only that the process is gone."""
 
-    def broken(*_: object, **__: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         os.write(2, SUBMIT.encode())
         raise SparkStartError("Spark did not start: [JAVA_GATEWAY_EXITED] Java gateway process exited")
 
-    monkeypatch.setattr(session, "session", broken)
-    with pytest.raises(SparkStartError) as told:
+    monkeypatch.setattr(session, "open_session", fail)
+    with pytest.raises(SparkStartError) as caught:
         session.open_quiet_session()
-    assert str(told.value) == "Spark did not start: Master must either be yarn or start with spark"
+    assert str(caught.value) == "Spark did not start: Master must either be yarn or start with spark"
 
 
-def test_ctrl_c_waits_until_the_jvm_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that comes up for nobody would stay."""
+def test_ctrl_c_is_deferred_until_the_jvm_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A JVM whose driver is gone would stay."""
     steps: list[str] = []
 
     def launch(conf: object) -> None:
@@ -86,7 +86,7 @@ def test_ctrl_c_waits_until_the_jvm_is_there(monkeypatch: pytest.MonkeyPatch) ->
         signal.raise_signal(signal.SIGINT)
         steps.append("launched")
 
-    monkeypatch.setattr(session, "runs", lambda: False)
+    monkeypatch.setattr(session, "has_session", lambda: False)
     monkeypatch.setattr(SparkContext, "_ensure_initialized", launch)
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""Of a failure of Spark, the sentence that says why is told, not a line of a trace."""
+"""The reason for a failed Spark job is the exception's message, not a line of its stack trace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PYTHON = 'Traceback (most recent call last):\n  File "x.py", line 1, in <module>
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("output", "reason"),
     [
         (JAVA, "Caused by: java.io.EOFException: the worker is gone"),
         (PYTHON, "ValueError: no such file"),
@@ -24,5 +24,5 @@ PYTHON = 'Traceback (most recent call last):\n  File "x.py", line 1, in <module>
         ("", "no reason given"),
     ],
 )
-def test_the_cause_is_the_last_line_that_is_no_frame(words: str, told: str) -> None:
-    assert explain_job_failure(words) == told
+def test_the_reason_is_the_last_line_that_is_not_a_stack_frame(output: str, reason: str) -> None:
+    assert explain_job_failure(output) == reason

@@ -45,7 +45,7 @@ def check_directory(option: str, place: str) -> None:
     existing = next(part for part in (path, *path.parents) if os.path.lexists(part))
     if not existing.is_dir():
         problem = "it is a file" if existing == path else f"{existing} is a file"
-        raise OutputError(f"{option} {place}: {problem}; name a directory for the results")
+        raise OutputError(f"{option} {place}: {problem}; name a directory")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise OutputError(f"{option} {place}: {existing} is not writable; name another directory")
 

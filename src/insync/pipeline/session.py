@@ -107,9 +107,13 @@ def open_quiet_session(master: str | None = None, app: str = "insync", **conf: s
     return spark
 
 
+def is_valid_master(master: str | None) -> bool:
+    return master is None or _MASTER.fullmatch(master) is not None
+
+
 def check_master(master: str | None) -> None:
     """Reject what is not a master URL early: Spark reports it late and at length."""
-    if master is not None and not _MASTER.fullmatch(master):
+    if not is_valid_master(master):
         raise SparkStartError(f"--master {master}: Spark's masters are {MASTERS}")
 
 

@@ -1,4 +1,4 @@
-"""The sieve in front of the judge: it lets nothing pass that the judge would not."""
+"""The prefilter in front of the history checker: it passes nothing that the checker would object to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NUMBERS = ("time", "offset", "epoch", "producer", "sequence", "crc", "started")
 
 
 def table(events: list[Event]) -> pa.Table:
-    """As Spark hands it over."""
+    """The columns that Spark passes to a task."""
     columns: dict[str, object] = {name: [getattr(event, name) for event in events] for name in NUMBERS}
     return pa.table(
         columns
@@ -38,65 +38,65 @@ def table(events: list[Event]) -> pa.Table:
     )
 
 
-def found(events: list[Event]) -> list[tuple[str, int]]:
+def list_findings(events: list[Event]) -> list[tuple[str, int]]:
     [row] = audit_history.check_partition(table(events)).to_pylist()
-    return sorted({(each["kind"], each["offset"]) for each in row["findings"]})
+    return sorted({(finding["kind"], finding["offset"]) for finding in row["findings"]})
 
 
-def one(events: list[Event], kind: str, offset: int) -> int:
+def index_of(events: list[Event], kind: str, offset: int) -> int:
     return next(i for i, event in enumerate(events) if event.kind == kind and event.offset == offset)
 
 
 def lose(events: list[Event]) -> None:
-    del events[one(events, "log", 150)]
+    del events[index_of(events, "log", 150)]
 
 
 def double(events: list[Event]) -> None:
     """Offset 150 holds again what offset 4 held."""
-    first = events[one(events, "log", 4)]
-    at = one(events, "log", 150)
+    first = events[index_of(events, "log", 4)]
+    at = index_of(events, "log", 150)
     events[at] = replace(events[at], producer=first.producer, sequence=first.sequence, crc=first.crc)
 
 
 def swap(events: list[Event]) -> None:
-    """Two records of one producer in the log, and in what readers saw, the other way round."""
+    """Two records of one producer are swapped, in the log and in what readers saw."""
     for kind in ("log", "read"):
-        a, b = one(events, kind, 150), one(events, kind, 152)
+        a, b = index_of(events, kind, 150), index_of(events, kind, 152)
         events[a], events[b] = replace(events[a], offset=152), replace(events[b], offset=150)
-    a, b = one(events, "ack", 150), one(events, "ack", 152)
+    a, b = index_of(events, "ack", 150), index_of(events, "ack", 152)
     events[a], events[b] = replace(events[a], offset=152), replace(events[b], offset=150)
 
 
 def stale(events: list[Event]) -> None:
-    at = one(events, "list", 151)
+    at = index_of(events, "list", 151)
     events[at] = replace(events[at], offset=12)
 
 
 def misread(events: list[Event]) -> None:
-    at = one(events, "read", 150)
+    at = index_of(events, "read", 150)
     events[at] = replace(events[at], crc=1)
 
 
 def skip(events: list[Event]) -> None:
-    del events[one(events, "read", 150)]
+    del events[index_of(events, "read", 150)]
 
 
 def unanswered(events: list[Event]) -> None:
-    del events[one(events, "ack", 150)]
+    del events[index_of(events, "ack", 150)]
 
 
 def nowhere(events: list[Event]) -> None:
     """Acknowledged without an offset, and not in the log."""
-    at = one(events, "ack", 299)
+    at = index_of(events, "ack", 299)
     events[at] = replace(events[at], offset=-1)
     for kind in ("log", "read"):
-        del events[one(events, kind, 299)]
-    at = one(events, "end", 300)
+        del events[index_of(events, kind, 299)]
+    at = index_of(events, "end", 300)
     events[at] = replace(events[at], offset=299)
 
 
 def unread(events: list[Event]) -> None:
-    del events[one(events, "end", 300)]
+    del events[index_of(events, "end", 300)]
 
 
 PLANTS: list[tuple[Callable[[list[Event]], None], str, int]] = [
@@ -113,11 +113,11 @@ PLANTS: list[tuple[Callable[[list[Event]], None], str, int]] = [
 
 
 @pytest.mark.parametrize(("plant", "kind", "offset"), PLANTS, ids=[plant.__name__ for plant, _, _ in PLANTS])
-@pytest.mark.parametrize("large", [False, True], ids=["all-judged", "neighbourhoods-judged"])
-def test_what_is_planted_is_named(
+@pytest.mark.parametrize("large", [False, True], ids=["all-checked", "neighbourhoods-checked"])
+def test_a_planted_violation_is_found(
     plant: Callable[[list[Event]], None], kind: str, offset: int, large: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S6, S8, S9, S11, S13 and L5, by the judge of the live checker, whether it sees all events or few."""
+    """S6, S8, S9, S11, S13 and L5: the checker finds them whether it sees all events or few."""
     events = a_history(300)
     plant(events)
     if large:
@@ -125,40 +125,40 @@ def test_what_is_planted_is_named(
         monkeypatch.setattr(audit_history, "LARGE", 1)
         monkeypatch.setattr(audit_history, "NEAR", 10)
     random.Random(1).shuffle(events)
-    assert (kind, offset) in found(events)
+    assert (kind, offset) in list_findings(events)
 
 
-def test_a_record_that_moved_further_than_a_window_is_wide_is_called_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_moved_out_of_the_window_is_called_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     events = a_history(300)
-    a, b = one(events, "log", 20), one(events, "log", 280)
+    a, b = index_of(events, "log", 20), index_of(events, "log", 280)
     events[a], events[b] = replace(events[a], offset=280), replace(events[b], offset=20)
-    whole = found(events)
+    whole = list_findings(events)
     monkeypatch.setattr(audit_history, "LARGE", 1)
     monkeypatch.setattr(audit_history, "NEAR", 10)
-    assert found(events) == whole
+    assert list_findings(events) == whole
     assert ("moved", 20) in whole
 
 
-def test_a_sound_history_is_not_handed_to_the_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sound_history_does_not_reach_the_checker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_history, "SMALL", 0)
     [row] = audit_history.check_partition(table(a_history(300))).to_pylist()
-    assert (row["rows"], row["judged"], row["sent"], row["findings"]) == (1231, 0, 300, [])
+    assert (row["rows"], row["checked"], row["sent"], row["findings"]) == (1231, 0, 300, [])
 
 
-def test_what_cannot_be_judged_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_that_cannot_be_checked_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     events = [*a_history(5), Event("ack", 7, "p", "orders", 0, offset=3, producer=9, sequence=9)]
     events.append(Event("send", 7, "p", "orders", 0))
     given = table(events)
     codes = given["code"].to_pylist()
     given = given.set_column(given.column_names.index("code"), "code", pa.array([*codes[:-1], -1], pa.int8()))
     [row] = audit_history.check_partition(given).to_pylist()
-    assert [each["kind"] for each in row["findings"]] == ["malformed", "malformed"]
-    assert "sequence 9 of producer 9 was answered and not sent before" in row["findings"][1]["detail"]
+    assert [finding["kind"] for finding in row["findings"]] == ["malformed", "malformed"]
+    assert "sequence 9 of producer 9 was answered but not sent before" in row["findings"][1]["detail"]
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_the_sieve_lets_nothing_pass_that_the_judge_objects_to(data: st.DataObject) -> None:
+def test_the_prefilter_passes_nothing_that_the_checker_objects_to(data: st.DataObject) -> None:
     events = a_history(20)
     for _ in range(data.draw(st.integers(0, 3))):
         at = data.draw(st.integers(0, len(events) - 1))
@@ -171,14 +171,14 @@ def test_the_sieve_lets_nothing_pass_that_the_judge_objects_to(data: st.DataObje
     columns, malformed = audit_history._drop_inconsistent(columns)
     if malformed:
         return
-    judged = verdict.check_history(events)
-    if not judged.ok:
+    checked = verdict.check_history(events)
+    if not checked.ok:
         assert prefilter.find_suspects(columns)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.sampled_from([0, 1, 2**31 - 1, None])), min_size=1))
-def test_partitions_that_share_a_task_are_judged_apart(keys: list[tuple[str | None, int | None]]) -> None:
-    topics, partitions = (list(each) for each in zip(*keys, strict=True))
+def test_partitions_that_share_a_task_are_checked_separately(keys: list[tuple[str | None, int | None]]) -> None:
+    topics, partitions = (list(column) for column in zip(*keys, strict=True))
     whole = pa.table({"topic": topics, "partition": pa.array(partitions, pa.int32()), "row": range(len(keys))})
     parts = [part.to_pydict() for part in audit_history.split_by_partition(whole)]
     assert [set(zip(part["topic"], part["partition"], strict=True)) for part in parts] == [
