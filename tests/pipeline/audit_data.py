@@ -1,4 +1,4 @@
-"""Logs and histories for audits, made by hand: small, and broken in one place each."""
+"""Small logs and histories for audits, for tests to damage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def records(first: int, count: int, word: str = "value") -> list[NewRecord]:
     return [NewRecord(b"k%d" % i, f"{word} {i}".encode()) for i in range(first, first + count)]
 
 
-def a_batch(first: int, count: int = 3, *, epoch: int = 0, word: str = "value", control: bool = False) -> bytearray:
+def make_batch(first: int, count: int = 3, *, epoch: int = 0, word: str = "value", control: bool = False) -> bytearray:
     chosen = [NewRecord(pack(">hh", 0, 1), b"\0" * 6)] if control else records(first, count, word)
     return batch.build(
         chosen, base_offset=first, leader_epoch=epoch, timestamp_ms=NOW + first, control=control, transactional=control
@@ -26,8 +26,8 @@ def a_batch(first: int, count: int = 3, *, epoch: int = 0, word: str = "value", 
 
 
 def ten_batches() -> list[bytearray]:
-    """Offsets 0 to 29, epochs 0 and 1, in each of which a producer wrote."""
-    return [a_batch(first, epoch=int(first >= 15)) for first in range(0, 30, 3)]
+    """Offsets 0 to 29, in epochs 0 and 1."""
+    return [make_batch(first, epoch=int(first >= 15)) for first in range(0, 30, 3)]
 
 
 def write_replica(
@@ -39,13 +39,13 @@ def write_replica(
     topic: str = "orders",
     epochs: Sequence[tuple[int, int]] = ((0, 0), (1, 15)),
 ) -> Path:
-    """A broker's log directory with one partition; returns the partition's directory."""
+    """Write a broker's log directory with one partition; returns the partition's directory."""
     home = root / f"broker-{broker}"
     directory = home / f"{topic}-0"
     directory.mkdir(parents=True)
     (home / "meta.properties").write_text(f"node.id={broker}\nversion=1\ncluster.id=x\n")
-    marks = checkpoints.encode_offsets({(topic, 0): hwm})
-    (home / checkpoints.HIGH_WATERMARKS).write_bytes(marks)
+    hwms = checkpoints.encode_offsets({(topic, 0): hwm})
+    (home / checkpoints.HIGH_WATERMARKS).write_bytes(hwms)
     (directory / checkpoints.LEADER_EPOCHS).write_bytes(checkpoints.encode_epochs(epochs))
     for batches in segments:
         write_segment(directory, batches)
@@ -53,36 +53,36 @@ def write_replica(
 
 
 def write_segment(directory: Path, batches: Sequence[bytes | bytearray]) -> None:
-    """With an index entry for every batch but the first."""
+    """Write a segment with index entries for all batches but the first."""
     base = batch.read_header(batches[0]).base_offset
     stem = directory / f"{base:020d}"
     offsets, times, position = b"", b"", 0
-    for each in batches:
-        header = batch.read_header(each)
+    for data in batches:
+        header = batch.read_header(data)
         if position:
             offsets += pack(">ii", header.last_offset - base, position)
             times += pack(">qi", header.max_timestamp, header.last_offset - base)
-        position += len(each)
+        position += len(data)
     stem.with_suffix(".log").write_bytes(b"".join(batches))
     stem.with_suffix(".index").write_bytes(offsets)
     stem.with_suffix(".timeindex").write_bytes(times)
 
 
-def a_history(count: int, topic: str = "orders", partition: int = 0) -> list[Event]:
-    """Two producers in turn: each record is sent, acknowledged and read; now and then the end is asked for."""
+def make_history(count: int, topic: str = "orders", partition: int = 0) -> list[Event]:
+    """Two producers take turns: each record is sent, acknowledged and read; some requests list the end offset."""
     events: list[Event] = []
     log: list[Event] = []
     for offset in range(count):
         producer, sequence, time = offset % 2, offset // 2, offset * 100
         crc = offset * 2_654_435_761 % 2**32
-        who = {"producer": producer, "sequence": sequence}
+        record = {"producer": producer, "sequence": sequence}
         where = (topic, partition)
         events += [
-            Event("send", time, f"p{producer}", *where, crc=crc, **who),
-            Event("ack", time + 10, f"p{producer}", *where, offset=offset, **who),
-            Event("read", time + 20, "c", *where, offset=offset, epoch=3, crc=crc, **who),
+            Event("send", time, f"p{producer}", *where, crc=crc, **record),
+            Event("ack", time + 10, f"p{producer}", *where, offset=offset, **record),
+            Event("read", time + 20, "c", *where, offset=offset, epoch=3, crc=crc, **record),
         ]
         if offset % 10 == 0:
             events.append(Event("list", time + 30, "w", *where, offset=offset + 1, epoch=3, started=time + 25))
-        log.append(Event("log", count * 100 + offset, "l", *where, offset=offset, epoch=3, crc=crc, **who))
+        log.append(Event("log", count * 100 + offset, "l", *where, offset=offset, epoch=3, crc=crc, **record))
     return [*events, *log, Event("end", count * 102, "l", topic, partition, offset=count, epoch=3)]

@@ -1,4 +1,4 @@
-"""Lakes as tables, for tests: what the ledger names, in the order of the log."""
+"""Lakes as tables, in the order of the log; and records to fill them."""
 
 from __future__ import annotations
 
@@ -14,28 +14,32 @@ from confluent_kafka.admin import AdminClient
 from insync.pipeline import lake
 
 RECORD = ["partition", "offset", "timestamp", "timestampType", "key", "value", "headers"]
-"""What a record is."""
+"""The columns that make a record."""
 
 
 def table(path: Path, topic: str, columns: Sequence[str] = RECORD, generation: int | None = None) -> pa.Table:
     ledger = lake.load_ledger(path)
-    ranges = [each for each in ledger.ranges() if each.topic == topic and generation in (None, each.generation)]
-    files = [path / file.path for each in ranges for file in each.files]
-    read = [pq.read_table(file, columns=list(columns), partitioning=None) for file in files]
-    return pa.concat_tables(read).sort_by([("partition", "ascending"), ("offset", "ascending")])
+    ranges = [
+        archived
+        for archived in ledger.ranges()
+        if archived.topic == topic and generation in (None, archived.generation)
+    ]
+    files = [path / file.path for archived in ranges for file in archived.files]
+    tables = [pq.read_table(file, columns=list(columns), partitioning=None) for file in files]
+    return pa.concat_tables(tables).sort_by([("partition", "ascending"), ("offset", "ascending")])
 
 
 def values(path: Path, topic: str, **which: Any) -> list[bytes]:
-    found: list[bytes] = table(path, topic, ["partition", "offset", "value"], **which).column("value").to_pylist()
-    return found
+    column: list[bytes] = table(path, topic, ["partition", "offset", "value"], **which).column("value").to_pylist()
+    return column
 
 
 def produce(bootstrap: str, topic: str, records: Sequence[Mapping[str, Any]], **settings: Any) -> None:
-    """All acknowledged when it returns."""
+    """Returns once all records are acknowledged."""
     failures: list[Any] = []
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True, **settings})
-    for each in records:
-        producer.produce(topic, **each, on_delivery=lambda error, _: failures.append(error) if error else None)
+    for record in records:
+        producer.produce(topic, **record, on_delivery=lambda error, _: failures.append(error) if error else None)
         producer.poll(0)
     assert producer.flush(60) == 0
     assert not failures
@@ -46,6 +50,6 @@ def numbered(first: int, end: int, *, partitions: int = 1, **more: Any) -> list[
 
 
 def delete_records(bootstrap: str, topic: str, *, before: int) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # it answers as long as it lives
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # must stay alive until the result is there
     (done,) = admin.delete_records([TopicPartition(topic, 0, before)]).values()
     done.result(30)

@@ -1,8 +1,8 @@
-"""Spark's driver, its workers and the brokers are killed at any point: lake and ledger agree, and nothing is lost.
+"""Spark's driver, its workers and the brokers are killed at random times: lake and ledger agree, and nothing is lost.
 
-The archiver is the command that people run, in a process of its own, killed with -9 after times that a seed decides. A
-stock producer writes all the while and notes what is acknowledged; leaders are killed too. In the end the lake has each
-acknowledged record exactly once. INSYNC_KILL_ROUNDS makes it longer.
+The archiver is the command line, in its own process, killed with -9 at times that a seed determines. A stock producer
+writes all the time and records what is acknowledged; leaders are killed too. In the end the lake has each acknowledged
+record exactly once. INSYNC_KILL_ROUNDS makes the test longer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SEED = int(os.environ.get("INSYNC_KILL_SEED", "4"))
 
 
 class Archiver:
-    """`insync pipeline archive --follow`, in a group of processes of its own."""
+    """`insync pipeline archive --follow`, in its own process group."""
 
     def __init__(self, bootstrap: str, lake: Path, *extra: str) -> None:
         command = [sys.executable, "-c", "from insync.cli.main import app; app()", "pipeline", "archive", "kills"]
@@ -54,10 +54,14 @@ class Archiver:
         self.process.communicate(timeout=60)
 
     def kill_worker(self) -> bool:
-        """One of the Python processes that work for the executor, if there are any."""
+        """Kill one of the executor's Python workers; false if there is none."""
         listed = subprocess.run(["ps", "-eo", "pid,sess,args"], capture_output=True, text=True, check=True).stdout
-        mine = [line.split(None, 2) for line in listed.splitlines()[1:]]
-        workers = [int(pid) for pid, of, args in mine if int(of) == self.process.pid and "pyspark.daemon" in args]
+        processes = [line.split(None, 2) for line in listed.splitlines()[1:]]
+        workers = [
+            int(pid)
+            for pid, session, args in processes
+            if int(session) == self.process.pid and "pyspark.daemon" in args
+        ]
         if len(workers) < 2:  # the first forks the others
             return False
         os.kill(max(workers), signal.SIGKILL)
@@ -70,12 +74,12 @@ class Archiver:
             self.kill()
             raise
         assert self.process.returncode == 0, err[-3000:]
-        found: dict[str, Any] = json.loads(out.splitlines()[-1])
-        return found
+        summary: dict[str, Any] = json.loads(out.splitlines()[-1])
+        return summary
 
 
 class Writer:
-    """Writes numbered records until it is stopped; `acknowledged` are those of which a broker said that it has them."""
+    """Writes numbered records until it is stopped, and remembers the acknowledged ones."""
 
     def __init__(self, bootstrap: str) -> None:
         self.acknowledged: list[bytes] = []
@@ -90,12 +94,12 @@ class Writer:
         number = 0
         while not self._stop.is_set():
             for _ in range(20):
-                self._producer.produce("kills", b"%08d" % number, partition=number % 2, on_delivery=self._told)
+                self._producer.produce("kills", b"%08d" % number, partition=number % 2, on_delivery=self._on_delivery)
                 number += 1
             self._producer.poll(0.05)
         assert self._producer.flush(120) == 0
 
-    def _told(self, error: Any, message: Any) -> None:
+    def _on_delivery(self, error: Any, message: Any) -> None:
         if error is None:
             self.acknowledged.append(message.value())
 
@@ -104,29 +108,29 @@ class Writer:
         self._thread.join(150)
 
 
-def test_whatever_is_killed_every_acknowledged_record_is_in_the_lake_once(tmp_path: Path) -> None:
+def test_every_acknowledged_record_is_in_the_lake_once_whatever_is_killed(tmp_path: Path) -> None:
     rng = random.Random(SEED)
     lake = tmp_path / "lake"
     with Cluster(brokers=3, topics={"kills": {"partitions": 2, "replication_factor": 3}}) as cluster:
         writer = Writer(cluster.bootstrap)
         try:
             for n in range(ROUNDS):
-                _a_round(rng, cluster, lake, kill_worker=n % 2 == 0)
-                _whole(lake)
+                _run_round(rng, cluster, lake, kill_worker=n % 2 == 0)
+                _check_lake(lake)
         finally:
             writer.end()
         Archiver(cluster.bootstrap, lake).finish()
-        verdict = verify_lake(lake, cluster.bootstrap)
-    assert verdict.problems == []
-    assert [each.behind for each in verdict.partitions] == [0, 0]
-    found = Counter(table(lake, "kills", ["partition", "offset", "value"]).column("value").to_pylist())
-    assert [value for value, count in found.items() if count > 1] == []
-    assert [value for value in writer.acknowledged if value not in found] == []
+        report = verify_lake(lake, cluster.bootstrap)
+    assert report.problems == []
+    assert [partition.behind for partition in report.partitions] == [0, 0]
+    values = Counter(table(lake, "kills", ["partition", "offset", "value"]).column("value").to_pylist())
+    assert [value for value, count in values.items() if count > 1] == []
+    assert [value for value in writer.acknowledged if value not in values] == []
     assert len(writer.acknowledged) > 1000
 
 
-def _a_round(rng: random.Random, cluster: Cluster, lake: Path, *, kill_worker: bool) -> None:
-    """The archiver is killed at some moment after it began to work: in a round, between two, in a commit."""
+def _run_round(rng: random.Random, cluster: Cluster, lake: Path, *, kill_worker: bool) -> None:
+    """Kill the archiver at some time after it began to work: in a round, between two, in a commit."""
     before = _entries(lake)
     archiver = Archiver(cluster.bootstrap, lake, "--follow", "--interval", "0.1", "--rows-per-file", "2000")
     try:
@@ -134,7 +138,7 @@ def _a_round(rng: random.Random, cluster: Cluster, lake: Path, *, kill_worker: b
         if kill_worker:
             _wait_for(archiver.kill_worker, archiver)
             after = _entries(lake)
-            _wait_for(lambda: _entries(lake) > after, archiver)  # it went on
+            _wait_for(lambda: _entries(lake) > after, archiver)  # it continued
         leader = cluster.leader_of("kills")
         cluster.kill(leader)
         time.sleep(rng.uniform(0.0, 2.0))
@@ -145,13 +149,13 @@ def _a_round(rng: random.Random, cluster: Cluster, lake: Path, *, kill_worker: b
     cluster.wait_until_ready()
 
 
-def _whole(lake: Path) -> None:
-    """What the ledger says is true at once, before anybody has mended or swept anything."""
+def _check_lake(lake: Path) -> None:
+    """The ledger is correct at once, before any recovery or cleanup."""
     assert verify_lake(lake).problems == []
     for key in Ledger.load(lake).partitions():
         offsets = table(lake, key[0], ["partition", "offset"]).to_pydict()
-        mine = [offset for index, offset in zip(*offsets.values(), strict=True) if index == key[1]]
-        assert len(mine) == len(set(mine))
+        own = [offset for index, offset in zip(*offsets.values(), strict=True) if index == key[1]]
+        assert len(own) == len(set(own))
 
 
 def _entries(lake: Path) -> int:
@@ -163,5 +167,5 @@ def _wait_for(condition: Any, archiver: Archiver, seconds: float = 120.0) -> Non
     while not condition():
         if archiver.process.poll() is not None:
             pytest.fail(f"the archiver ended: {archiver.process.communicate()[1][-3000:]}")
-        assert time.monotonic() < deadline, "it did not come to pass"
+        assert time.monotonic() < deadline, "timed out"
         time.sleep(0.02)

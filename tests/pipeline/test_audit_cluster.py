@@ -1,4 +1,4 @@
-"""The directories of a real cluster whose leader was killed and one of whose partitions moved: audit and health."""
+"""Audit and health on a real cluster after a leader was killed and a partition was moved."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from insync.wire import batch
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-PATIENCE_S = 60.0
-A_MOMENT = timedelta(milliseconds=2)
-"""Records of the metadata log have milliseconds: the stop must not be in the same one. All was well for longer."""
+TIMEOUT_S = 60.0
+MARGIN = timedelta(milliseconds=2)
+"""Records of the metadata log have times in ms: the first of the shutdown must not have the same."""
 
 
-class Story(NamedTuple):
+class StoppedCluster(NamedTuple):
     directory: Path
-    settled: str
-    """When all was well for the last time: those who stop, stop at once, and some are fenced on the way."""
+    healthy_until: str
+    """Just before the shutdown, during which some brokers are fenced."""
 
 
 @pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> StoppedCluster:
     directory = tmp_path_factory.mktemp("cluster")
     topics = {"orders": {"partitions": 2, "replication_factor": 3, "min.insync.replicas": 2}}
     with Cluster(brokers=4, topics=topics, directory=directory) as cluster:
@@ -45,18 +45,18 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
         cluster.start(leader)
         cluster.wait_for_isr("orders", 0, size=3)
         cluster.wait_for_isr("orders", 1, size=3)
-        asyncio.run(asyncio.wait_for(_move(cluster), PATIENCE_S))
+        asyncio.run(asyncio.wait_for(_move(cluster), TIMEOUT_S))
         _produce(cluster, b"after")
         cluster.wait_for_isr("orders", 0, size=3)
         cluster.wait_for_isr("orders", 1, size=3)
-        settled = (datetime.now(UTC) - A_MOMENT).isoformat()
-    return Story(directory, settled)
+        healthy_until = (datetime.now(UTC) - MARGIN).isoformat()
+    return StoppedCluster(directory, healthy_until)
 
 
 @pytest.fixture(scope="module")
-def remains(story: Story) -> Path:
-    """What is left on disk when everybody has stopped in an orderly way."""
-    return story.directory
+def directory(stopped: StoppedCluster) -> Path:
+    """The nodes' data after a clean shutdown."""
+    return stopped.directory
 
 
 def _produce(cluster: Cluster, word: bytes) -> None:
@@ -66,11 +66,11 @@ def _produce(cluster: Cluster, word: bytes) -> None:
     for number in range(2_000):
         producer.produce("orders", word * 10, key=str(number))
         producer.poll(0)
-    assert producer.flush(PATIENCE_S) == 0
+    assert producer.flush(TIMEOUT_S) == 0
 
 
 async def _move(cluster: Cluster) -> None:
-    async with Client.connect(cluster.bootstrap, timeout_s=PATIENCE_S) as client:
+    async with Client.connect(cluster.bootstrap, timeout_s=TIMEOUT_S) as client:
         replicas = tuple(sorted(cluster.isr_of("orders", 0)))
         spare = next(node for node in (1, 2, 3, 4) if node not in replicas)
         await admin.reassign(client, {("orders", 0): (*replicas[:2], spare)})
@@ -83,38 +83,38 @@ def insync(*arguments: str) -> tuple[int, Any]:
     return result.exit_code, json.loads(result.stdout.strip().splitlines()[-1])
 
 
-def test_replicas_of_a_cluster_that_lost_a_leader_agree(spark: SparkSession, remains: Path) -> None:
-    code, told = insync("audit", str(remains))
-    assert (code, told["found"]) == (0, [])
-    assert told["logs"]["replicas"] >= 6
-    assert told["logs"]["records"] >= 3 * 6_000
-    assert told["logs"]["policies_known"]
+def test_replicas_of_a_cluster_that_lost_a_leader_agree(spark: SparkSession, directory: Path) -> None:
+    code, output = insync("audit", str(directory))
+    assert (code, output["found"]) == (0, [])
+    assert output["logs"]["replicas"] >= 6
+    assert output["logs"]["records"] >= 3 * 6_000
+    assert output["logs"]["policies_known"]
 
 
-def test_one_byte_of_one_replica_is_found(spark: SparkSession, remains: Path, tmp_path: Path) -> None:
-    log = sorted(remains.glob("node-*/data/data/orders-1/*.log"))[0]
+def test_one_damaged_byte_of_one_replica_is_found(spark: SparkSession, directory: Path, tmp_path: Path) -> None:
+    log = sorted(directory.glob("node-*/data/data/orders-1/*.log"))[0]
     data = log.read_bytes()
     position, header = list(batch.iter_headers(data))[-1]
     log.write_bytes(data[: position + 80] + bytes([data[position + 80] ^ 1]) + data[position + 81 :])
     try:
-        code, told = insync("audit", str(remains), "--topics", "orders", "--out", str(tmp_path / "found"))
+        code, output = insync("audit", str(directory), "--topics", "orders", "--out", str(tmp_path / "found"))
     finally:
         log.write_bytes(data)
     assert code == 1
-    [found] = told["found"]
-    assert (found["kind"], found["offset"], found["file"]) == ("crc", header.base_offset, str(log))
+    [finding] = output["found"]
+    assert (finding["kind"], finding["offset"], finding["file"]) == ("crc", header.base_offset, str(log))
     assert spark.read.parquet(str(tmp_path / "found")).count() == 1
 
 
-def test_health_tells_the_kill_and_the_move(spark: SparkSession, story: Story, tmp_path: Path) -> None:
+def test_health_shows_the_kill_and_the_move(spark: SparkSession, stopped: StoppedCluster, tmp_path: Path) -> None:
     page, frames = tmp_path / "health.html", tmp_path / "frames"
-    where = (str(story.directory), "--until", story.settled)
-    code, told = insync("health", *where, "--html", str(page), "--out", str(frames))
-    assert (code, told["sound"], told["unclean_elections"]) == (0, True, 0)
-    assert told["fencings"] >= 1
-    assert told["reassignments"] == 1
-    assert told["under_replicated_s"] > 0
-    assert told["isr_expands"] >= 2
+    where = (str(stopped.directory), "--until", stopped.healthy_until)
+    code, output = insync("health", *where, "--html", str(page), "--out", str(frames))
+    assert (code, output["sound"], output["unclean_elections"]) == (0, True, 0)
+    assert output["fencings"] >= 1
+    assert output["reassignments"] == 1
+    assert output["under_replicated_s"] > 0
+    assert output["isr_expands"] >= 2
     assert "fenced" in page.read_text()
     spans = spark.read.parquet(str(frames / "spans"))
     assert spans.where("topic = 'orders' and partition = 0 and under_replicated").count() >= 1
@@ -123,22 +123,22 @@ def test_health_tells_the_kill_and_the_move(spark: SparkSession, story: Story, t
     assert any(cause.endswith(" caught up") for cause in causes)
 
 
-def test_every_node_tells_the_same_history(remains: Path) -> None:
-    """Up to where each of them came."""
-    logs = [health.read_health([each]) for each in sorted(remains.glob("node-*"))]
-    counted = [each.count("isr_shrink") for each in logs if each.end_ms == max(one.end_ms for one in logs)]
-    assert len(set(counted)) == 1
+def test_every_node_has_the_same_history(directory: Path) -> None:
+    """As far as its log reaches."""
+    logs = [health.read_health([node]) for node in sorted(directory.glob("node-*"))]
+    end_ms = max(log.end_ms for log in logs)
+    assert len({log.count("isr_shrink") for log in logs if log.end_ms == end_ms}) == 1
 
 
-def test_wrong_use_is_said_in_a_sentence(spark: SparkSession, tmp_path: Path) -> None:
-    for arguments, text in (
+def test_wrong_arguments_are_reported(spark: SparkSession, tmp_path: Path) -> None:
+    for arguments, message in (
         (["audit"], "nothing to audit"),
         (["audit", str(tmp_path / "nowhere")], "there is no such directory"),
         (["audit", str(tmp_path), "--brokers", "x"], "broker ids"),
         (["health", str(tmp_path)], "no __cluster_metadata-0"),
         (["health", str(tmp_path), "--until", "soon"], "'now', or a time"),
         (["campaign", "--seeds", "5:2"], "need 0 <= A < B"),
-        (["campaign", "--mutant", "nobody"], "no mutant is called 'nobody'"),
+        (["campaign", "--mutant", "nobody"], "unknown mutant 'nobody'"),
     ):
         result = CliRunner().invoke(app, ["pipeline", *arguments])
-        assert (result.exit_code, text in result.stderr) == (2, True), (arguments, result.output)
+        assert (result.exit_code, message in result.stderr) == (2, True), (arguments, result.output)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from audit_data import a_history
+from audit_data import make_history
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -118,7 +118,7 @@ def test_a_planted_violation_is_found(
     plant: Callable[[list[Event]], None], kind: str, offset: int, large: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S6, S8, S9, S11, S13 and L5: the checker finds them whether it sees all events or few."""
-    events = a_history(300)
+    events = make_history(300)
     plant(events)
     if large:
         monkeypatch.setattr(audit_history, "SMALL", 0)
@@ -129,7 +129,7 @@ def test_a_planted_violation_is_found(
 
 
 def test_a_record_that_moved_out_of_the_window_is_called_moved(monkeypatch: pytest.MonkeyPatch) -> None:
-    events = a_history(300)
+    events = make_history(300)
     a, b = index_of(events, "log", 20), index_of(events, "log", 280)
     events[a], events[b] = replace(events[a], offset=280), replace(events[b], offset=20)
     whole = list_findings(events)
@@ -141,12 +141,12 @@ def test_a_record_that_moved_out_of_the_window_is_called_moved(monkeypatch: pyte
 
 def test_a_sound_history_does_not_reach_the_checker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_history, "SMALL", 0)
-    [row] = audit_history.check_partition(table(a_history(300))).to_pylist()
+    [row] = audit_history.check_partition(table(make_history(300))).to_pylist()
     assert (row["rows"], row["checked"], row["sent"], row["findings"]) == (1231, 0, 300, [])
 
 
 def test_events_that_cannot_be_checked_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    events = [*a_history(5), Event("ack", 7, "p", "orders", 0, offset=3, producer=9, sequence=9)]
+    events = [*make_history(5), Event("ack", 7, "p", "orders", 0, offset=3, producer=9, sequence=9)]
     events.append(Event("send", 7, "p", "orders", 0))
     given = table(events)
     codes = given["code"].to_pylist()
@@ -159,7 +159,7 @@ def test_events_that_cannot_be_checked_are_reported(monkeypatch: pytest.MonkeyPa
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_the_prefilter_passes_nothing_that_the_checker_objects_to(data: st.DataObject) -> None:
-    events = a_history(20)
+    events = make_history(20)
     for _ in range(data.draw(st.integers(0, 3))):
         at = data.draw(st.integers(0, len(events) - 1))
         field = data.draw(st.sampled_from(["drop", "time", "offset", "crc", "epoch", "started", "sequence"]))

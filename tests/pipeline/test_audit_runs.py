@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from audit_data import a_batch, a_history, ten_batches, write_replica
+from audit_data import make_batch, make_history, ten_batches, write_replica
 from click.testing import Result
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
@@ -32,8 +32,8 @@ def test_the_finding_says_what_differing_replicas_hold(spark: SparkSession, tmp_
     """S2: only below the lower of their high watermarks, and wherever segments begin."""
     batches = ten_batches()
     other, later = list(batches), list(batches)
-    other[4] = a_batch(12, word="other", epoch=0)
-    later[9] = a_batch(27, word="other", epoch=1)
+    other[4] = make_batch(12, word="other", epoch=0)
+    later[9] = make_batch(27, word="other", epoch=1)
     write_replica(tmp_path, 1, [batches[:5], batches[5:]])
     write_replica(tmp_path, 2, [other[:2], other[2:]])
     write_replica(tmp_path, 3, [later], hwm=27)
@@ -53,7 +53,7 @@ def test_replicas_of_a_compacted_topic_may_drop_records_but_not_change_them(
     """S2, record by record. Apache Kafka's cleaner lists what it compacts."""
     batches = ten_batches()
     changed = list(batches)
-    changed[7] = a_batch(21, word="other", epoch=1)
+    changed[7] = make_batch(21, word="other", epoch=1)
     write_replica(tmp_path, 1, [batches])
     write_replica(tmp_path, 2, [changed[:2] + changed[4:]])
     (tmp_path / "broker-1/cleaner-offset-checkpoint").write_text("0\n1\norders 0 30\n")
@@ -64,7 +64,7 @@ def test_replicas_of_a_compacted_topic_may_drop_records_but_not_change_them(
 def test_a_history_in_json_lines_is_checked_and_malformed_lines_are_reported(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    events = [*a_history(50), *a_history(40, partition=1)]
+    events = [*make_history(50), *make_history(40, partition=1)]
     lost = next(event for event in events if event.kind == "log" and event.partition == 1 and event.offset == 17)
     lines = [to_line(event) for event in events if event is not lost]
     file = tmp_path / "history.jsonl"
@@ -86,7 +86,7 @@ def test_malformed_lines_are_reported_with_file_and_line(spark: SparkSession, tm
     """Lines that Spark could read as JSON are reported with file and content."""
     directory = tmp_path / "more than one"
     directory.mkdir()
-    good = "".join(map(to_line, a_history(20)))
+    good = "".join(map(to_line, make_history(20)))
     (directory / "a.jsonl").write_text(f"not json\n{good}not json\n")
     (directory / "b.jsonl").write_text('{"kind": "ack", "time": 5}\n{"kind": "x", "topic": "orders", "partition": 0}\n')
     found = audit.run(spark, AuditOptions(histories=(str(directory),))).findings
@@ -137,7 +137,7 @@ def test_compacted_replicas_are_compared_if_their_high_watermarks_are_known(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     changed = ten_batches()
-    changed[7] = a_batch(21, word="other", epoch=1)
+    changed[7] = make_batch(21, word="other", epoch=1)
     for broker, batches in ((1, ten_batches()), (2, changed), (3, ten_batches())):
         write_replica(tmp_path, broker, [batches])
     (tmp_path / "broker-3/replication-offset-checkpoint").write_text("garbage")

@@ -1,11 +1,11 @@
-"""One segment by its headers: every kind of damage is named with its file, position and offset."""
+"""Checking one segment: every kind of damage is reported with its file, position and offset."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from audit_data import a_batch, ten_batches, write_replica
+from audit_data import make_batch, ten_batches, write_replica
 
 from insync.logdir.files import list_replicas
 from insync.pipeline.audit import logs as audit_logs
@@ -18,29 +18,31 @@ from insync.wire import batch
 APACHE = Path(__file__).resolve().parent.parent / "data" / "apache-kafka-logs"
 
 
-def findings(root: Path, *, compacted: bool = False) -> list[Finding]:
+def check(root: Path, *, compacted: bool = False) -> list[Finding]:
     options = read_log_options({"path": str(root / "broker-1")})
     tasks = audit_logs.plan_tasks(options, list_replicas(options), ["orders"] if compacted else [])
     facts = [audit_segments.check_segment(task) for task in tasks]
-    return [each for one in facts for each in one.findings] + list(audit_logs.check_segment_order(tasks, facts))
+    return [finding for segment in facts for finding in segment.findings] + list(
+        audit_logs.check_segment_order(tasks, facts)
+    )
 
 
 def kinds(found: list[Finding]) -> list[tuple[str, int]]:
-    return [(each.kind, each.offset) for each in found]
+    return [(finding.kind, finding.offset) for finding in found]
 
 
-def test_a_sound_log_of_several_segments_has_no_findings(tmp_path: Path) -> None:
+def test_a_sound_log_of_several_segments_has_no_check(tmp_path: Path) -> None:
     batches = ten_batches()
     write_replica(tmp_path, 1, [batches[:4], batches[4:7], batches[7:]])
-    assert findings(tmp_path) == []
+    assert check(tmp_path) == []
 
 
 def test_a_flipped_bit_is_a_wrong_checksum_with_its_position(tmp_path: Path) -> None:
-    """S2: the bytes of a batch are those that were written."""
+    """S2: a batch matches its checksum."""
     batches = ten_batches()
     batches[4][70] ^= 1
     write_replica(tmp_path, 1, [batches])
-    [found] = findings(tmp_path)
+    [found] = check(tmp_path)
     assert (found.kind, found.broker, found.topic, found.partition, found.offset) == ("crc", 1, "orders", 0, 12)
     assert found.position == sum(map(len, batches[:4]))
     assert found.file.endswith("orders-0/00000000000000000000.log")
@@ -50,77 +52,77 @@ def test_a_missing_batch_is_a_gap_and_so_is_a_missing_segment(tmp_path: Path) ->
     """S9: offsets have no holes, unless the topic is compacted."""
     batches = ten_batches()
     write_replica(tmp_path, 1, [batches[:2] + batches[3:5], batches[7:]])
-    assert [each for each in kinds(findings(tmp_path)) if each[0] == "gap"] == [("gap", 6), ("gap", 15)]
-    assert findings(tmp_path, compacted=True) == []
+    assert [finding for finding in kinds(check(tmp_path)) if finding[0] == "gap"] == [("gap", 6), ("gap", 15)]
+    assert check(tmp_path, compacted=True) == []
 
 
-def test_a_transaction_marker_is_an_offset_in_use(tmp_path: Path) -> None:
-    batches = [a_batch(0), a_batch(3, control=True), a_batch(4)]
+def test_a_transaction_marker_is_not_a_gap(tmp_path: Path) -> None:
+    batches = [make_batch(0), make_batch(3, control=True), make_batch(4)]
     write_replica(tmp_path, 1, [batches], hwm=7, epochs=[(0, 0)])
-    assert findings(tmp_path) == []
+    assert check(tmp_path) == []
 
 
 def test_a_batch_that_lost_records_is_a_gap(tmp_path: Path) -> None:
-    thin = a_batch(3, 3)
+    thin = make_batch(3, 3)
     thin[23:27] = (5).to_bytes(4, "big")  # the last offset's delta; the checksum covers it
     thin[17:21] = batch.crc_of(thin, 0, batch.read_header(thin)).to_bytes(4, "big")
-    write_replica(tmp_path, 1, [[a_batch(0), thin]], hwm=9, epochs=[(0, 0)])
-    assert ("gap", 3) in kinds(findings(tmp_path))
+    write_replica(tmp_path, 1, [[make_batch(0), thin]], hwm=9, epochs=[(0, 0)])
+    assert ("gap", 3) in kinds(check(tmp_path))
 
 
-def test_an_epoch_that_goes_back_is_named(tmp_path: Path) -> None:
-    """S2: the leader epochs of a log never go down."""
+def test_a_decreasing_epoch_is_found(tmp_path: Path) -> None:
+    """S2: the leader epochs of a log never decrease."""
     batches = ten_batches()
     batch.stamp(batches[8], 24, 0)
     write_replica(tmp_path, 1, [batches])
-    assert ("epoch", 24) in kinds(findings(tmp_path))
+    assert ("epoch", 24) in kinds(check(tmp_path))
 
 
-def test_an_epoch_that_the_checkpoint_does_not_have_is_named(tmp_path: Path) -> None:
+def test_an_epoch_that_differs_from_the_checkpoint_is_found(tmp_path: Path) -> None:
     write_replica(tmp_path, 1, [ten_batches()], epochs=[(0, 0), (1, 21)])
-    assert kinds(findings(tmp_path)) == [("epoch", 15), ("epoch", 18)]
+    assert kinds(check(tmp_path)) == [("epoch", 15), ("epoch", 18)]
 
 
-def test_offsets_that_go_back_are_named(tmp_path: Path) -> None:
-    write_replica(tmp_path, 1, [[a_batch(0), a_batch(3), a_batch(0)]], hwm=6, epochs=[(0, 0)])
-    assert ("order", 0) in kinds(findings(tmp_path))
+def test_decreasing_offsets_are_found(tmp_path: Path) -> None:
+    write_replica(tmp_path, 1, [[make_batch(0), make_batch(3), make_batch(0)]], hwm=6, epochs=[(0, 0)])
+    assert ("order", 0) in kinds(check(tmp_path))
 
 
 @pytest.mark.parametrize(("suffix", "at"), [(".index", 7), (".timeindex", 7)])
-def test_an_index_entry_that_is_not_true_is_named_with_its_file(tmp_path: Path, suffix: str, at: int) -> None:
+def test_a_wrong_index_entry_is_found(tmp_path: Path, suffix: str, at: int) -> None:
     directory = write_replica(tmp_path, 1, [ten_batches()])
     file = directory / f"{0:020d}{suffix}"
     data = bytearray(file.read_bytes())
     data[at] ^= 1
     file.write_bytes(data)
-    [found] = findings(tmp_path)
+    [found] = check(tmp_path)
     assert (found.kind, found.file, found.position) == ("index", str(file), 0)
 
 
-def test_an_index_that_points_behind_its_segment_or_is_torn_is_named(tmp_path: Path) -> None:
+def test_an_index_that_points_past_its_segment_or_is_torn_is_found(tmp_path: Path) -> None:
     directory = write_replica(tmp_path, 1, [ten_batches()])
     file = directory / f"{0:020d}.index"
     sound = file.read_bytes()
     file.write_bytes(sound[:-4] + (1_000_000).to_bytes(4, "big"))
-    assert [(each.kind, each.position) for each in findings(tmp_path)] == [("index", len(sound) - 8)]
+    assert [(finding.kind, finding.position) for finding in check(tmp_path)] == [("index", len(sound) - 8)]
     file.write_bytes(sound[:-3])
-    assert [each.kind for each in findings(tmp_path)] == ["index"]
+    assert [finding.kind for finding in check(tmp_path)] == ["index"]
 
 
 def test_a_log_below_its_high_watermark_is_short(tmp_path: Path) -> None:
-    """S9: what is committed is held."""
+    """S9: a replica holds what is committed."""
     write_replica(tmp_path, 1, [ten_batches()[:6]], hwm=30)
-    assert kinds(findings(tmp_path)) == [("short", 18)]
+    assert kinds(check(tmp_path)) == [("short", 18)]
 
 
-def test_a_torn_batch_above_the_high_watermark_was_about_to_be_written(tmp_path: Path) -> None:
+def test_a_torn_batch_above_the_high_watermark_is_normal(tmp_path: Path) -> None:
     batches = ten_batches()
     batches[-1] = batches[-1][:40]
     directory = write_replica(tmp_path, 1, [batches[:-1]], hwm=27)
     log = directory / f"{0:020d}.log"
     log.write_bytes(log.read_bytes() + batches[-1])
-    assert findings(tmp_path) == []
-    write_replica(tmp_path, 2, [ten_batches()[:2]])  # another broker's directory changes nothing
+    assert check(tmp_path) == []
+    write_replica(tmp_path, 2, [ten_batches()[:2]])  # another broker's directory makes no difference
 
 
 def test_digests_do_not_depend_on_where_segments_begin(tmp_path: Path) -> None:
@@ -136,13 +138,13 @@ def test_digests_do_not_depend_on_where_segments_begin(tmp_path: Path) -> None:
     assert cells[0]
 
 
-def test_nothing_is_wrong_with_logs_that_apache_kafka_wrote() -> None:
+def test_logs_of_apache_kafka_have_no_findings() -> None:
     """All codecs, transaction markers, log append time, a compacted topic, two epochs; two replicas of each."""
     options = read_log_options({"path": str(APACHE / "broker-*")})
     replicas = list_replicas(options)
     tasks = audit_logs.plan_tasks(options, replicas, ["compacted"])
     facts = [audit_segments.check_segment(task) for task in tasks]
-    assert [finding for each in facts for finding in each.findings] == []
+    assert [finding for segment in facts for finding in segment.findings] == []
     assert list(audit_logs.check_segment_order(tasks, facts)) == []
     cells = audit_logs.sum_digests(tasks, facts)
     assert {cell[0] for cell in cells} == {"appended", "codecs", "epochs", "transactions"}

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 SHORT = RunOptions(steps=200)
 
 
-def test_a_campaign_goes_on_where_it_was_stopped(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_campaign_continues_where_it_was_stopped(spark: SparkSession, tmp_path: Path) -> None:
     options = CampaignOptions(range(6), str(tmp_path), SHORT, chunk=2)
     first = campaign.run(spark, options)
     assert (first.seeds, first.ran, first.violations) == (6, 6, 0)
@@ -33,12 +33,12 @@ def test_a_campaign_goes_on_where_it_was_stopped(spark: SparkSession, tmp_path: 
     assert rows[3]["trace_hash"] == make_row(3, SHORT)["trace_hash"]
 
 
-def test_a_removed_safeguard_is_found_and_how_to_look_at_it_told(spark: SparkSession, tmp_path: Path) -> None:
-    work = RunOptions(mutant="truncate-to-hwm")
-    frame = campaign.seeds_frame(spark, range(6), work).cache()
-    summary = campaign.summarise(frame, CampaignOptions(range(6), str(tmp_path), work), "", ran=6)
+def test_a_removed_safeguard_is_found_and_can_be_reproduced(spark: SparkSession, tmp_path: Path) -> None:
+    options = RunOptions(mutant="truncate-to-hwm")
+    frame = campaign.seeds_frame(spark, range(6), options).cache()
+    summary = campaign.summarise(frame, CampaignOptions(range(6), str(tmp_path), options), "", ran=6)
     assert summary.violations == len(summary.failures) > 0
     failure = summary.failures[0]
-    assert make_row(failure.seed, work)["property"] == failure.property
+    assert make_row(failure.seed, options)["property"] == failure.property
     assert failure.replay == f"insync sim shrink {failure.seed} --mutant truncate-to-hwm"
     assert campaign.select_violations(frame).orderBy("seed").first()["property"] == failure.property

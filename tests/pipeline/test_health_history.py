@@ -1,4 +1,4 @@
-"""The metadata log replayed: what happened to ISRs, for how long, and why."""
+"""Replaying the metadata log: what happened to ISRs, for how long, and why."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def change(**fields: object) -> PartitionChangeRecord:
     return PartitionChangeRecord(partition_id=0, topic_id=TOPIC, **fields)  # type: ignore[arg-type]
 
 
-BEGINNING: list[MetadataRecord] = [
+INITIAL: list[MetadataRecord] = [
     broker(1),
     broker(2),
     broker(3),
@@ -62,7 +62,7 @@ BEGINNING: list[MetadataRecord] = [
 
 
 def write_log(directory: Path, decisions: list[tuple[int, list[MetadataRecord]]], *, base: int = 0) -> Path:
-    """Each decision is one batch, at its second."""
+    """Each decision is (second, records of one batch)."""
     path = directory / health_log.DIRECTORY
     path.mkdir(parents=True, exist_ok=True)
     data, offset = bytearray(), base
@@ -72,26 +72,26 @@ def write_log(directory: Path, decisions: list[tuple[int, list[MetadataRecord]]]
         )
         offset = 1
     for second, records in decisions:
-        made = [NewRecord(None, metadata_records.encode(record)) for record in records]
-        data += batch.build(made, base_offset=offset, leader_epoch=1, timestamp_ms=START + second * 1_000)
-        offset += len(made)
+        encoded = [NewRecord(None, metadata_records.encode(record)) for record in records]
+        data += batch.build(encoded, base_offset=offset, leader_epoch=1, timestamp_ms=START + second * 1_000)
+        offset += len(encoded)
     (path / f"{base:020d}.log").write_bytes(data)
     return path
 
 
-def replayed(directory: Path, decisions: list[tuple[int, list[MetadataRecord]]]) -> Health:
-    write_log(directory, [(0, BEGINNING), *decisions])
+def replay(directory: Path, decisions: list[tuple[int, list[MetadataRecord]]]) -> Health:
+    write_log(directory, [(0, INITIAL), *decisions])
     return health.read_health([directory])
 
 
-def told(found: Health, *kinds: str) -> list[tuple[object, ...]]:
+def list_events(found: Health, *kinds: str) -> list[tuple[object, ...]]:
     columns = ("kind", "broker", "how", "cause", "by")
     return [tuple(row[name] for name in columns) for row in found.tables.events.to_pylist() if row["kind"] in kinds]
 
 
-def test_a_follower_that_fell_behind_was_dropped_and_taken_back_by_its_leader(tmp_path: Path) -> None:
-    found = replayed(tmp_path, [(10, [change(isr=(1, 2))]), (25, [change(isr=(1, 2, 3))]), (40, [change(isr=(1, 2))])])
-    assert told(found, "isr_shrink", "isr_expand") == [
+def test_a_leader_removes_a_follower_that_fell_behind_and_adds_it_again(tmp_path: Path) -> None:
+    found = replay(tmp_path, [(10, [change(isr=(1, 2))]), (25, [change(isr=(1, 2, 3))]), (40, [change(isr=(1, 2))])])
+    assert list_events(found, "isr_shrink", "isr_expand") == [
         ("isr_shrink", None, None, "broker 3 fell behind", "leader 1"),
         ("isr_expand", None, None, "broker 3 caught up", "leader 1"),
         ("isr_shrink", None, None, "broker 3 fell behind", "leader 1"),
@@ -102,10 +102,10 @@ def test_a_follower_that_fell_behind_was_dropped_and_taken_back_by_its_leader(tm
     assert found.verdict == "1 partition under-replicated at the end"
 
 
-def test_a_fenced_leader_is_the_cause_of_shrink_and_election_also_when_it_is_told_after_them(tmp_path: Path) -> None:
+def test_a_fenced_leader_causes_shrink_and_election_even_if_its_record_comes_later(tmp_path: Path) -> None:
     decision: list[MetadataRecord] = [change(isr=(2, 3), leader=2), fence(1)]
-    found = replayed(tmp_path, [(5, decision), (9, [fence(1, metadata_records.UNFENCED)])])
-    assert told(found, "isr_shrink", "election", "broker_fenced") == [
+    found = replay(tmp_path, [(5, decision), (9, [fence(1, metadata_records.UNFENCED)])])
+    assert list_events(found, "isr_shrink", "election", "broker_fenced") == [
         ("isr_shrink", None, None, "broker 1 fenced", "controller"),
         ("election", 2, "clean", "broker 1 fenced", "controller"),
         ("broker_fenced", 1, None, None, None),
@@ -114,22 +114,20 @@ def test_a_fenced_leader_is_the_cause_of_shrink_and_election_also_when_it_is_tol
     assert states.count((1, "fenced")) == 1
 
 
-def test_time_under_min_isr_counts_from_the_change_of_the_setting_too(tmp_path: Path) -> None:
+def test_a_change_of_min_isr_counts_too(tmp_path: Path) -> None:
     raised = ConfigRecord(resource_type=2, resource_name="orders", name="min.insync.replicas", value="3")
-    found = replayed(tmp_path, [(10, [change(isr=(1, 2))]), (20, [raised]), (50, [change(isr=(1, 2, 3))])])
+    found = replay(tmp_path, [(10, [change(isr=(1, 2))]), (20, [raised]), (50, [change(isr=(1, 2, 3))])])
     [partition] = found.tables.partitions.to_pylist()
     assert (partition["under_replicated_s"], partition["under_min_isr_s"], partition["offline_s"]) == (40.0, 30.0, 0.0)
 
 
-def test_an_election_outside_of_isr_and_elr_is_unclean_and_one_from_the_elr_is_not(tmp_path: Path) -> None:
+def test_an_election_from_the_elr_is_clean_and_one_from_neither_is_unclean(tmp_path: Path) -> None:
     lost = change(isr=(), leader=-1, eligible_leader_replicas=(1,))
     from_elr = change(isr=(1,), leader=1, eligible_leader_replicas=())
     gone = change(isr=(), leader=-1)
     unclean = change(isr=(3,), leader=3, leader_recovery_state=metadata_records.RECOVERING)
-    found = replayed(
-        tmp_path, [(1, [lost, fence(1)]), (2, [from_elr]), (3, [gone]), (4, [unclean]), (9, [NoOpRecord()])]
-    )
-    assert [each[:3] for each in told(found, "election", "no_leader")] == [
+    found = replay(tmp_path, [(1, [lost, fence(1)]), (2, [from_elr]), (3, [gone]), (4, [unclean]), (9, [NoOpRecord()])])
+    assert [event[:3] for event in list_events(found, "election", "no_leader")] == [
         ("no_leader", -1, "none"),
         ("election", 1, "elr"),
         ("no_leader", -1, "none"),
@@ -140,52 +138,52 @@ def test_an_election_outside_of_isr_and_elr_is_unclean_and_one_from_the_elr_is_n
     assert found.summary()["offline_s"] == 2.0
 
 
-def test_leadership_that_goes_back_to_the_first_replica_is_preferred(tmp_path: Path) -> None:
-    found = replayed(tmp_path, [(1, [change(leader=2)]), (2, [change(leader=1)]), (3, [change(isr=(1, 2, 3))])])
-    assert [each[1:3] for each in told(found, "election")] == [(2, "clean"), (1, "preferred")]
+def test_leadership_that_returns_to_the_first_replica_is_preferred(tmp_path: Path) -> None:
+    found = replay(tmp_path, [(1, [change(leader=2)]), (2, [change(leader=1)]), (3, [change(isr=(1, 2, 3))])])
+    assert [event[1:3] for event in list_events(found, "election")] == [(2, "clean"), (1, "preferred")]
 
 
-def test_replicas_being_added_are_not_missed(tmp_path: Path) -> None:
-    """A partition is under-replicated if it has fewer in sync than it had replicas before the move."""
+def test_replicas_being_added_do_not_count_as_missing(tmp_path: Path) -> None:
+    """A partition is under-replicated if its ISR is smaller than its replica set before the move."""
     moving = change(replicas=(1, 2, 3, 4), adding_replicas=(4,), removing_replicas=(3,))
     moved = change(replicas=(1, 2, 4), isr=(1, 2, 4), adding_replicas=(), removing_replicas=())
-    found = replayed(tmp_path, [(1, [broker(4), moving]), (11, [moved]), (12, [fence(2, metadata_records.UNFENCED)])])
+    found = replay(tmp_path, [(1, [broker(4), moving]), (11, [moved]), (12, [fence(2, metadata_records.UNFENCED)])])
     assert found.summary()["under_replicated_s"] == 0.0
-    assert [each[3] for each in told(found, "isr_shrink")] == ["reassigned"]
+    assert [event[3] for event in list_events(found, "isr_shrink")] == ["reassigned"]
     assert found.count("reassignment_started") == found.count("reassignment_ended") == 1
 
 
-def test_a_topic_is_watched_until_it_is_removed_and_a_broker_until_it_is_unregistered(tmp_path: Path) -> None:
+def test_a_removed_topic_and_an_unregistered_broker_end_their_spans(tmp_path: Path) -> None:
     gone = UnregisterBrokerRecord(broker_id=3, broker_epoch=3)
-    found = replayed(tmp_path, [(10, [RemoveTopicRecord(topic_id=TOPIC)]), (60, [gone])])
+    found = replay(tmp_path, [(10, [RemoveTopicRecord(topic_id=TOPIC)]), (60, [gone])])
     [partition] = found.tables.partitions.to_pylist()
     assert partition["watched_s"] == 10.0
-    assert told(found, "broker_unregistered") == [("broker_unregistered", 3, None, None, None)]
+    assert list_events(found, "broker_unregistered") == [("broker_unregistered", 3, None, None, None)]
 
 
-def test_a_cluster_that_was_stopped_is_judged_by_how_it_was_before(tmp_path: Path) -> None:
+def test_the_verdict_on_a_stopped_cluster_is_about_the_time_before(tmp_path: Path) -> None:
     stopping = [
         BrokerRegistrationChangeRecord(broker_id=number, broker_epoch=number, in_controlled_shutdown=1)
         for number in (1, 2, 3)
     ]
     offline = change(isr=(), leader=-1)
-    found = replayed(
+    found = replay(
         tmp_path, [(30, [stopping[0]]), (31, [stopping[1]]), (32, [stopping[2], offline]), (40, [NoOpRecord()])]
     )
     assert found.is_sound
     assert found.summary()["offline_now"] == 0
 
 
-def test_what_was_before_the_log_comes_from_a_snapshot(tmp_path: Path) -> None:
+def test_the_state_before_the_log_comes_from_a_snapshot(tmp_path: Path) -> None:
     path = write_log(tmp_path, [(10, [change(isr=(1, 2))]), (20, [change(isr=(1, 2, 3))])], base=50)
-    payloads = [metadata_records.encode(record) for record in BEGINNING]
-    made = snapshot_store.encode(payloads, OffsetAndEpoch(50, 1), START)
-    (path / f"{50:020d}-{1:010d}.checkpoint").write_bytes(made)
+    payloads = [metadata_records.encode(record) for record in INITIAL]
+    snapshot = snapshot_store.encode(payloads, OffsetAndEpoch(50, 1), START)
+    (path / f"{50:020d}-{1:010d}.checkpoint").write_bytes(snapshot)
     found = health.read_health([path])
     assert (found.from_snapshot, found.summary()["isr_shrinks"], found.summary()["under_replicated_s"]) == (True, 1, 10)
 
 
-def test_a_log_that_starts_late_and_has_no_snapshot_is_refused(tmp_path: Path) -> None:
+def test_a_log_that_starts_late_without_a_snapshot_is_an_error(tmp_path: Path) -> None:
     path = write_log(tmp_path, [(10, [change(isr=(1, 2))])], base=50)
     with pytest.raises(health_log.MetadataLogError, match="starts at offset 50"):
         health.read_health([path])
@@ -195,28 +193,28 @@ def test_a_log_that_starts_late_and_has_no_snapshot_is_refused(tmp_path: Path) -
         health.read_health([empty])
 
 
-def test_reading_ends_at_a_damaged_batch_and_unknown_records_are_passed_over(tmp_path: Path) -> None:
-    path = write_log(tmp_path, [(0, BEGINNING), (10, [change(isr=(1, 2))]), (20, [change(isr=(1, 2, 3))])])
+def test_reading_stops_at_a_damaged_batch_and_skips_unknown_records(tmp_path: Path) -> None:
+    path = write_log(tmp_path, [(0, INITIAL), (10, [change(isr=(1, 2))]), (20, [change(isr=(1, 2, 3))])])
     log = path / f"{0:020d}.log"
     data = bytearray(log.read_bytes())
     last = list(batch.iter_headers(data))[-1][0]
     data[last + 70] ^= 1
-    from_the_future = batch.build([NewRecord(None, b"\x01\x7f\x00")], base_offset=1, leader_epoch=1, timestamp_ms=START)
+    unknown = batch.build([NewRecord(None, b"\x01\x7f\x00")], base_offset=1, leader_epoch=1, timestamp_ms=START)
     first = batch.read_header(data).length
-    data[first:first] = from_the_future
+    data[first:first] = unknown
     log.write_bytes(data)
     found = health.read_health([tmp_path])
     assert (found.count("isr_shrink"), found.count("isr_expand"), found.skipped) == (1, 0, 1)
 
 
-def test_levels_are_the_most_at_once_in_each_part_of_the_time(tmp_path: Path) -> None:
-    found = replayed(tmp_path, [(10, [change(isr=(1, 2))]), (30, [change(isr=(1, 2, 3))]), (40, [fence(3)])])
+def test_levels_are_the_maximum_in_each_bucket(tmp_path: Path) -> None:
+    found = replay(tmp_path, [(10, [change(isr=(1, 2))]), (30, [change(isr=(1, 2, 3))]), (40, [fence(3)])])
     levels = bucket_levels(found.tables.spans, "under_replicated", found.start_ms, found.end_ms, 4)
     assert levels.tolist() == [0, 1, 1, 0] or levels.tolist() == [0, 1, 1, 1]
 
 
-def test_the_page_needs_nothing_but_itself(tmp_path: Path) -> None:
-    found = replayed(tmp_path, [(10, [change(isr=(2, 3), leader=2), fence(1)]), (20, [change(isr=(1, 2, 3))])])
+def test_the_page_is_self_contained(tmp_path: Path) -> None:
+    found = replay(tmp_path, [(10, [change(isr=(2, 3), leader=2), fence(1)]), (20, [change(isr=(1, 2, 3))])])
     page = render_page(found)
     assert "<svg" in page
     assert "prefers-color-scheme: dark" in page
@@ -225,29 +223,29 @@ def test_the_page_needs_nothing_but_itself(tmp_path: Path) -> None:
     assert not any(word in page for word in ("http:", "https:", "<script", "src=", "@import", "url("))
 
 
-def test_a_history_cannot_end_before_it_begins(tmp_path: Path) -> None:
-    write_log(tmp_path, [(0, BEGINNING), (10, [change(isr=(1, 2))])])
+def test_a_period_cannot_end_before_the_log_begins(tmp_path: Path) -> None:
+    write_log(tmp_path, [(0, INITIAL), (10, [change(isr=(1, 2))])])
     with pytest.raises(health.EmptyPeriodError, match=r"the log begins at 2023-11-14T22:14:00\.000Z"):
         health.read_health([tmp_path], until_ms=START - 1)
     assert health.read_health([tmp_path], until_ms=START).seconds == 0
 
 
-def test_a_history_that_begins_with_a_snapshot_cannot_end_before_that(tmp_path: Path) -> None:
+def test_a_period_cannot_end_before_the_snapshot(tmp_path: Path) -> None:
     path = write_log(tmp_path, [(10, [change(isr=(1, 2))])], base=50)
-    payloads = [metadata_records.encode(record) for record in BEGINNING]
-    made = snapshot_store.encode(payloads, OffsetAndEpoch(50, 1), START)
-    (path / f"{50:020d}-{1:010d}.checkpoint").write_bytes(made)
+    payloads = [metadata_records.encode(record) for record in INITIAL]
+    snapshot = snapshot_store.encode(payloads, OffsetAndEpoch(50, 1), START)
+    (path / f"{50:020d}-{1:010d}.checkpoint").write_bytes(snapshot)
     with pytest.raises(health.EmptyPeriodError, match="the log begins at"):
         health.read_health([path], until_ms=START - 1)
 
 
-def test_a_log_without_records_has_no_history(tmp_path: Path) -> None:
+def test_a_log_without_records_is_an_error(tmp_path: Path) -> None:
     (write_log(tmp_path, []) / f"{0:020d}.log").write_bytes(b"")
     with pytest.raises(health_log.MetadataLogError, match="holds no records"):
         health.read_health([tmp_path], until_ms=START)
 
 
-def test_a_metadata_log_of_apache_kafka_tells_the_kill_of_a_broker_and_the_end() -> None:
+def test_a_metadata_log_of_apache_kafka_shows_a_killed_broker() -> None:
     found = health.read_health([APACHE])
     assert found.is_sound
     totals = found.summary()

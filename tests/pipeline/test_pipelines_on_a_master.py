@@ -1,4 +1,5 @@
-"""Every pipeline where executors are other processes in other directories, as a command and through spark-submit."""
+"""Every pipeline on a standalone master, whose executors are other processes in other directories, as a command and
+through spark-submit."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 import pytest
-from audit_data import a_batch, ten_batches, write_replica
+from audit_data import make_batch, ten_batches, write_replica
 from lake_data import numbered, produce, values
 from sink_data import records
 from standalone import Standalone, finished, kill, standalone, started, until
@@ -28,12 +29,12 @@ BIN = Path(sys.executable).parent
 PIPELINES = Path(insync.pipeline.__file__).parent
 RECORDS = 30_000
 PER_FILE = 500
-"""Offsets of a file: it takes many rounds, and one of them is interrupted."""
+"""Offsets per file: so that there are many rounds, and one is interrupted."""
 
 
 class Archived(NamedTuple):
     home: Path
-    told: dict[str, Any]
+    summary: dict[str, Any]
 
     @property
     def lake(self) -> Path:
@@ -61,7 +62,7 @@ def cluster(nodes: Path) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def archived(master: Standalone, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Archived:
-    """By the command, an executor of which is killed while there are files that the ledger does not have yet."""
+    """Archived by the command, of which an executor is killed while there are uncommitted files."""
     home = tmp_path_factory.mktemp("archived")
     lake = home / "lake"
     options = ["--lake", "lake", "--rows-per-file", str(PER_FILE), "--bootstrap", cluster.bootstrap, "--json"]
@@ -71,9 +72,9 @@ def archived(master: Standalone, cluster: Cluster, tmp_path_factory: pytest.Temp
         until(lambda: _files(lake) > _committed(lake) > 0, "a round is under way", driver)
         kill(until(master.executors, "there is an executor", driver)[0])
         left = RECORDS - _committed(lake) * PER_FILE
-        told = json.loads(finished(driver, log)[-1])
+        summary = json.loads(finished(driver, log)[-1])
     assert left > 0
-    return Archived(home, told)
+    return Archived(home, summary)
 
 
 def _files(lake: Path) -> int:
@@ -84,8 +85,8 @@ def _committed(lake: Path) -> int:
     return len(Ledger.load(lake).files()) if lake.joinpath("_ledger").is_dir() else 0
 
 
-def submitted(name: str, *arguments: str, home: Path, master: str = "local[1]", code: int = 0) -> list[str]:
-    """What `spark-submit .../NAME/job.py ARGUMENTS` prints in the directory `home`. One executor is enough."""
+def submit(name: str, *arguments: str, home: Path, master: str = "local[1]", code: int = 0) -> list[str]:
+    """The output of `spark-submit .../NAME/job.py ARGUMENTS` in directory `home`, with one executor."""
     log = home / "driver.log"
     spark = ["--master", master, "--total-executor-cores", "1"]
     command = [BIN / "spark-submit", *spark, PIPELINES / name / "job.py", *arguments]
@@ -93,55 +94,49 @@ def submitted(name: str, *arguments: str, home: Path, master: str = "local[1]", 
         return finished(driver, log, code)
 
 
-def test_an_executor_lost_while_it_archives_leaves_lake_and_ledger_in_agreement(
-    archived: Archived, cluster: Cluster
-) -> None:
-    assert archived.told["rows"] == RECORDS
-    verdict = verify_lake(archived.lake, cluster.bootstrap)
-    assert (verdict.problems, [each.behind for each in verdict.partitions]) == ([], [0, 0])
-    found = Counter(values(archived.lake, "orders"))
-    assert [value for value, count in found.items() if count > 1] == []
-    assert sorted(found) == [each["value"] for each in numbered(0, RECORDS)]
+def test_lake_and_ledger_agree_after_an_executor_is_lost(archived: Archived, cluster: Cluster) -> None:
+    assert archived.summary["rows"] == RECORDS
+    report = verify_lake(archived.lake, cluster.bootstrap)
+    assert (report.problems, [partition.behind for partition in report.partitions]) == ([], [0, 0])
+    rows = Counter(values(archived.lake, "orders"))
+    assert [value for value, count in rows.items() if count > 1] == []
+    assert sorted(rows) == [record["value"] for record in numbered(0, RECORDS)]
 
 
-def test_a_lake_is_replayed_by_executors_through_spark_submit(
-    archived: Archived, cluster: Cluster, master: Standalone
-) -> None:
+def test_a_replay_runs_through_spark_submit(archived: Archived, cluster: Cluster, master: Standalone) -> None:
     options = ["orders=again", "--create", "--lake", "lake", "--bootstrap", cluster.bootstrap, "--json"]
-    lines = submitted("replay", *options, home=archived.home, master=master.address)
+    lines = submit("replay", *options, home=archived.home, master=master.address)
     assert json.loads(lines[-1])["rows"] == RECORDS
     assert records(cluster.bootstrap, "again") == records(cluster.bootstrap, "orders")
 
 
-def test_seeds_play_on_executors_as_they_do_here(master: Standalone, tmp_path: Path) -> None:
+def test_seeds_have_the_same_traces_on_executors(master: Standalone, tmp_path: Path) -> None:
     options = ["--seeds", "0:4", "--steps", "200", "--chunk", "1", "--out", "results", "--json"]
-    lines = submitted("campaign", *options, home=tmp_path, master=master.address)
+    lines = submit("campaign", *options, home=tmp_path, master=master.address)
     assert json.loads(lines[-1])["ran"] == 4
     parts = [pq.read_table(part, partitioning=None) for part in sorted(tmp_path.glob("results/build=*/*.parquet"))]
     hashes = [row["trace_hash"] for part in parts for row in part.to_pylist()]
     assert hashes == [make_row(seed, RunOptions(steps=200))["trace_hash"] for seed in range(4)]
 
 
-def test_an_audit_on_executors_names_the_replica_that_differs_and_ends_with_1(
-    master: Standalone, tmp_path: Path
-) -> None:
+def test_an_audit_on_executors_finds_the_differing_replica(master: Standalone, tmp_path: Path) -> None:
     batches = ten_batches()
     write_replica(tmp_path, 1, [batches])
-    write_replica(tmp_path, 2, [[*batches[:4], a_batch(12, word="other"), *batches[5:]]])
+    write_replica(tmp_path, 2, [[*batches[:4], make_batch(12, word="other"), *batches[5:]]])
     write_replica(tmp_path, 3, [batches[:5], batches[5:]])
     options = ["broker-*", "--out", "found", "--json"]
-    (found,) = json.loads(submitted("audit", *options, home=tmp_path, master=master.address, code=1)[-1])["found"]
-    assert (found["kind"], found["broker"], found["offset"]) == ("diverged", 2, 12)
+    (finding,) = json.loads(submit("audit", *options, home=tmp_path, master=master.address, code=1)[-1])["found"]
+    assert (finding["kind"], finding["broker"], finding["offset"]) == ("diverged", 2, 12)
     (row,) = pq.read_table(tmp_path / "found").to_pylist()
-    assert row["detail"] == found["detail"]
+    assert row["detail"] == finding["detail"]
 
 
-def test_health_through_spark_submit_is_told(cluster: Cluster, nodes: Path, tmp_path: Path) -> None:
-    told = json.loads(submitted("health", str(nodes), "--html", "page.html", "--json", home=tmp_path)[-1])
-    assert (told["sound"], told["unclean_elections"], told["partitions"] >= 2) == (True, 0, True)
+def test_health_runs_through_spark_submit(cluster: Cluster, nodes: Path, tmp_path: Path) -> None:
+    summary = json.loads(submit("health", str(nodes), "--html", "page.html", "--json", home=tmp_path)[-1])
+    assert (summary["sound"], summary["unclean_elections"], summary["partitions"] >= 2) == (True, 0, True)
     assert "</html>" in (tmp_path / "page.html").read_text()
 
 
-def test_wrong_use_through_spark_submit_ends_with_2(tmp_path: Path) -> None:
-    (line,) = submitted("campaign", "--seeds", "5:2", home=tmp_path, code=2)
+def test_wrong_arguments_through_spark_submit_are_exit_code_2(tmp_path: Path) -> None:
+    (line,) = submit("campaign", "--seeds", "5:2", home=tmp_path, code=2)
     assert line.startswith("insync: seeds 5:2: need 0 <= A < B")

@@ -1,9 +1,9 @@
-"""An archive and a stream read along while the cluster has its bad day, and a stream copies the topic to another one:
-each acknowledged record is in all three, once.
+"""An archive and a stream read a topic under faults, and another stream copies it: each acknowledged record is in all
+three, once.
 
-The faults are those of `insync chaos` that clients notice most: a leader that is cut off or asleep and does not know of
-its successor, a partition that leaves its brokers, a moment without any broker. INSYNC_FAULT_ROUNDS makes it longer,
-with all faults there are.
+The faults are those of `insync chaos` that affect clients most: a leader that is cut off or paused and does not know
+its successor, a partition that moves to other brokers, a time without any broker. INSYNC_FAULT_ROUNDS makes the test
+longer, with all faults.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from insync.testing import Cluster
 pytestmark = pytest.mark.xdist_group("spark")
 
 ROUNDS = int(os.environ.get("INSYNC_FAULT_ROUNDS", "0"))
-FEW = ("cut", "reassign", "pause", "kill-all")
+SHORT_RUN = ("cut", "reassign", "pause", "kill-all")
 TOPIC, COPY = "faults", "faults-copy"
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 WHERE = ["topic", "partition", "offset"]
 
 
-class Following:
-    """`archive --follow` in a thread; what ends it before its time is raised at the end."""
+class FollowingArchive:
+    """`archive --follow` in a thread; if it fails, the error is raised at the end."""
 
     def __init__(self, spark: SparkSession, bootstrap: str, directory: Path) -> None:
         self._spark = spark
@@ -50,13 +50,13 @@ class Following:
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Following:
+    def __enter__(self) -> FollowingArchive:
         self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._stop.set()
-        self._thread.join(PATIENCE_S)
+        self._thread.join(TIMEOUT_S)
         assert not self._thread.is_alive()
         if self._error is not None and kind is None:
             raise self._error
@@ -71,22 +71,25 @@ class Following:
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     topic = {"partitions": 3, "replication_factor": 3, "min_insync_replicas": 2}
-    with Cluster(brokers=4, topics={TOPIC: topic, COPY: topic}) as made:
-        yield made
+    with Cluster(brokers=4, topics={TOPIC: topic, COPY: topic}) as running:
+        yield running
 
 
-def test_whoever_reads_has_each_acknowledged_record_once(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+def test_each_acknowledged_record_is_read_once(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
     load = Load(bootstrap=cluster.bootstrap, topic=TOPIC, partitions=3, rate=200, producers=1, consumers=0)
     with (
         Workload(load, tmp_path / "history.jsonl") as workload,
-        Following(spark, cluster.bootstrap, tmp_path / "lake"),
+        FollowingArchive(spark, cluster.bootstrap, tmp_path / "lake"),
     ):
         context = FaultContext(cluster, workload, random.Random(ROUNDS))
         context.wait_for_recovery()
-        queries = [stored(spark, cluster.bootstrap, tmp_path), copied(spark, cluster.bootstrap, tmp_path)]
+        queries = [
+            start_archive_stream(spark, cluster.bootstrap, tmp_path),
+            start_copy_stream(spark, cluster.bootstrap, tmp_path),
+        ]
         for query in queries:
             until(lambda query=query: query.lastProgress, "the first batch")  # type: ignore[misc]
-        for fault in FEW if not ROUNDS else list(FAULTS) * ROUNDS:
+        for fault in SHORT_RUN if not ROUNDS else list(FAULTS) * ROUNDS:
             inject(fault, context)
             assert [query.exception() for query in queries] == [None, None]
         assert workload.finish().ok
@@ -95,13 +98,13 @@ def test_whoever_reads_has_each_acknowledged_record_once(spark: SparkSession, cl
         query.stop()
     archive.run(spark, ArchiveOptions(bootstrap=cluster.bootstrap, lake=str(tmp_path / "lake"), topics=(TOPIC,)))
     assert verify_lake(tmp_path / "lake", cluster.bootstrap).problems == []
-    acknowledged = acknowledgements(spark, tmp_path / "history.jsonl")
+    acknowledged = read_acknowledgements(spark, tmp_path / "history.jsonl")
     assert acknowledged.count() > 100
     for rows in (lake.read(spark, tmp_path / "lake"), spark.read.parquet(str(tmp_path / "stream"))):
-        found = rows.select(*WHERE)
-        assert found.count() == found.distinct().count()
-        assert acknowledged.join(found, WHERE, "left_anti").count() == 0
-    assert contents(spark, cluster.bootstrap, COPY) == contents(spark, cluster.bootstrap, TOPIC)
+        offsets = rows.select(*WHERE)
+        assert offsets.count() == offsets.distinct().count()
+        assert acknowledged.join(offsets, WHERE, "left_anti").count() == 0
+    assert read_topic(spark, cluster.bootstrap, COPY) == read_topic(spark, cluster.bootstrap, TOPIC)
 
 
 def read(spark: SparkSession, bootstrap: str) -> DataFrame:
@@ -109,24 +112,24 @@ def read(spark: SparkSession, bootstrap: str) -> DataFrame:
     return source.option("startingOffsets", "earliest").load()
 
 
-def stored(spark: SparkSession, bootstrap: str, directory: Path) -> StreamingQuery:
+def start_archive_stream(spark: SparkSession, bootstrap: str, directory: Path) -> StreamingQuery:
     sink = read(spark, bootstrap).writeStream.format("parquet").option("checkpointLocation", str(directory / "stored"))
     return sink.start(str(directory / "stream"))
 
 
-def copied(spark: SparkSession, bootstrap: str, directory: Path) -> StreamingQuery:
+def start_copy_stream(spark: SparkSession, bootstrap: str, directory: Path) -> StreamingQuery:
     rows = read(spark, bootstrap).select("key", "value", "partition")
     sink = rows.writeStream.format("insync").option("kafka.bootstrap.servers", bootstrap).option("topic", COPY)
     return sink.option("checkpointLocation", str(directory / "copied")).start()
 
 
-def contents(spark: SparkSession, bootstrap: str, topic: str) -> list[tuple[int, bytes]]:
-    """In the order of the log."""
+def read_topic(spark: SparkSession, bootstrap: str, topic: str) -> list[tuple[int, bytes]]:
+    """(partition, value) in the order of the log."""
     rows = spark.read.format("insync").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic).load()
     ordered = rows.select("partition", "offset", "value").orderBy("partition", "offset").collect()
     return [(row.partition, bytes(row.value)) for row in ordered]
 
 
-def acknowledgements(spark: SparkSession, path: Path) -> DataFrame:
+def read_acknowledgements(spark: SparkSession, path: Path) -> DataFrame:
     events = spark.read.schema("kind string, topic string, partition int, offset long").json(str(path))
     return events.where(f"kind = '{history_file.ACK}' and offset >= 0").select(*WHERE)

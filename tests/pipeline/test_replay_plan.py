@@ -1,4 +1,4 @@
-"""Which rows of a lake a replay reads, and that it reads them in the order of the log, across files and restarts."""
+"""A replay reads the selected rows in the order of the log, across files and restarts."""
 
 from __future__ import annotations
 
@@ -41,37 +41,37 @@ def rows(start: int, times: list[int]) -> pa.RecordBatch:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    """Three ranges of 100 rows; in the second, two days take turns."""
+    """Three ranges of 100 rows; in the second, two dates alternate."""
     lake.make_lake(tmp_path)
-    made = Ledger.load(tmp_path)
+    ledger = Ledger.load(tmp_path)
     for n in range(3):
         start, end = 100 * n, 100 * n + 100
         writer = RangeWriter(tmp_path, topic="t", partition=0, start=start, end=end, attempt="ab-1", codec="lz4")
         days = [i % 2 if n == 1 else int(n > 1) for i in range(100)]
         writer.add(rows(start, [FIRST_DAY + day * DAY_MS + start + i for i, day in enumerate(days)]))
         files = tuple(writer.close())
-        made.commit(
+        ledger.commit(
             RANGES,
             "me",
             ranges=[
                 Range(topic="t", topic_id="A", partition=0, generation=0, start=start, end=end, rows=100, files=files)
             ],
         )
-    return made
+    return ledger
 
 
 def source(ledger: Ledger, selection: Selection) -> SourcePartition:
-    (found,) = replay_plan.plan_sources(ledger, {"t": "t"}, selection)
-    return found
+    (planned,) = replay_plan.plan_sources(ledger, {"t": "t"}, selection)
+    return planned
 
 
 def read(ledger: Ledger, selection: Selection, start: int = 0) -> list[int]:
-    found = source(ledger, selection)
-    tables = list(read_rows(ledger.lake, found.remaining(start, 10**9), selection, start))
+    planned = source(ledger, selection)
+    tables = list(read_rows(ledger.lake, planned.remaining(start, 10**9), selection, start))
     return pa.concat_tables(tables).column("offset").to_pylist() if tables else []
 
 
-def test_rows_of_several_dates_come_in_the_order_of_the_log(ledger: Ledger) -> None:
+def test_rows_of_several_dates_are_read_in_the_order_of_the_log(ledger: Ledger) -> None:
     assert [len(unit.files) for unit in source(ledger, Selection()).units] == [1, 2, 1]
     assert read(ledger, Selection()) == list(range(300))
     assert read(ledger, Selection(), start=137) == list(range(137, 300))
@@ -86,7 +86,7 @@ def test_offsets_and_times_select_rows(ledger: Ledger) -> None:
     assert read(ledger, both) == [111, 113, 115, 117, 119]
 
 
-def test_files_without_a_wanted_row_are_not_opened(ledger: Ledger) -> None:
+def test_files_without_a_selected_row_are_not_opened(ledger: Ledger) -> None:
     for selection in (Selection(from_offset=200), Selection(from_time=FIRST_DAY + DAY_MS + 200)):
         units = source(ledger, selection).units
         assert [(unit.end, unit.rows) for unit in units] == [(300, 100)]
@@ -102,8 +102,8 @@ def test_topics_partitions_and_generations_that_the_lake_lacks_are_errors(ledger
         replay_plan.plan_sources(ledger, {"t": "t"}, Selection(), generation=3)
 
 
-def task(ledger: Ledger, position: Position, most: int, selection: Selection) -> ReplayTask:
-    found = source(ledger, selection)
+def task(ledger: Ledger, position: Position, max_rows: int, selection: Selection) -> ReplayTask:
+    planned = source(ledger, selection)
     return ReplayTask(
         lake=str(ledger.lake),
         bootstrap="",
@@ -111,24 +111,24 @@ def task(ledger: Ledger, position: Position, most: int, selection: Selection) ->
         topic_id="A",
         partition=0,
         producer=Producer(7, 0),
-        units=tuple(found.remaining(position.source, most)),
+        units=tuple(planned.remaining(position.source, max_rows)),
         selection=selection,
         position=position,
-        max_rows=most,
+        max_rows=max_rows,
         codec="none",
         batch_bytes=300,
         timeout_s=1.0,
     )
 
 
-@pytest.mark.parametrize("most", [1, 37, 100, 250, 1000])
+@pytest.mark.parametrize("max_rows", [1, 37, 100, 250, 1000])
 @pytest.mark.parametrize("selection", [Selection(), Selection(from_offset=30, from_time=FIRST_DAY + 50)])
-def test_rounds_of_any_size_make_the_same_records_in_the_same_positions(
-    ledger: Ledger, most: int, selection: Selection
+def test_rounds_of_any_size_give_the_same_records_the_same_positions(
+    ledger: Ledger, max_rows: int, selection: Selection
 ) -> None:
     position, values, sequences = Position(), [], []
     while source(ledger, selection).remaining(position.source, 1):
-        batches = ReplayBatches(task(ledger, position, most, selection), skip=0)
+        batches = ReplayBatches(task(ledger, position, max_rows, selection), skip=0)
         for data, at, count in batches.build():
             decoded = decode(data, DecodeOptions(("value", "sequence"))).batch
             assert decoded.num_rows == count
@@ -156,7 +156,7 @@ def test_a_task_reports_only_the_rows_it_covers(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize(
-    ("selection", "told"),
+    ("selection", "message"),
     [
         (Selection(from_offset=50, to_offset=20), "--from-offset 50 is not before --to-offset 20"),
         (Selection(from_offset=20, to_offset=20), "--from-offset 20 is not before --to-offset 20"),
@@ -166,11 +166,11 @@ def test_a_task_reports_only_the_rows_it_covers(ledger: Ledger) -> None:
         ),
     ],
 )
-def test_a_selection_that_ends_before_it_begins_is_refused(selection: Selection, told: str) -> None:
+def test_a_selection_that_ends_before_it_begins_is_refused(selection: Selection, message: str) -> None:
     replay_plan.check_selection(Selection())
     with pytest.raises(ReplayError) as refused:
         replay_plan.check_selection(selection)
-    assert str(refused.value).startswith(told)
+    assert str(refused.value).startswith(message)
 
 
 def test_a_target_has_a_name_that_a_topic_can_have() -> None:

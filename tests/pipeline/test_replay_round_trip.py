@@ -1,5 +1,5 @@
-"""A million records, byte for byte: into the log through the sink, seen by log directory, source, lake, and once more
-after a replay."""
+"""A million records, byte for byte: written by the sink, read by the source, archived, replayed, and read from the log
+directory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONTENT = ("partition", "key", "value", "headers", "timestamp")
 
 
 def records(spark: SparkSession) -> DataFrame:
-    """Keys and values of all lengths, some null or empty, bytes of all kinds, headers now and then, two dates."""
+    """Keys and values of all lengths, some null or empty, arbitrary bytes, some headers, two dates."""
     n = f.col("id")
     noise = f.unhex(f.sha2(n.cast("string"), 256))
     header = f.struct(f.lit("trace").alias("key"), noise.alias("value"))
@@ -40,13 +40,13 @@ def records(spark: SparkSession) -> DataFrame:
 
 
 def fingerprint(frame: DataFrame, *columns: str) -> Any:
-    """How many rows, and two sums over their hashes: equal for equal rows, in whatever order they come."""
+    """Number of rows, and sums over their hashes: equal for equal rows in any order."""
     hashed = frame.select(f.xxhash64(*columns).alias("hash"))
     halves = f.sum(f.col("hash").bitwiseAND(0xFFFFFFFF)), f.sum(f.shiftright("hash", 32))
     return tuple(hashed.agg(f.count("*"), *halves, f.bit_xor("hash")).first() or ())
 
 
-def test_a_million_records_come_through_byte_for_byte(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_million_records_are_unchanged_byte_for_byte(spark: SparkSession, tmp_path: Path) -> None:
     with Cluster(brokers=1, topics={"there": PARTITIONS, "back": PARTITIONS}, directory=tmp_path / "c") as cluster:
         expected = fingerprint(records(spark), *CONTENT)
         kafka = {"kafka.bootstrap.servers": cluster.bootstrap}
@@ -60,7 +60,7 @@ def test_a_million_records_come_through_byte_for_byte(spark: SparkSession, tmp_p
         assert expected[0] == RECORDS
         assert fingerprint(source("there"), *CONTENT) == expected
         archive.run(spark, ArchiveOptions(bootstrap=cluster.bootstrap, lake=str(tmp_path / "lake"), topics=("there",)))
-        placed = fingerprint(lake.read(spark, tmp_path / "lake"), "offset", *CONTENT)
+        with_offsets = fingerprint(lake.read(spark, tmp_path / "lake"), "offset", *CONTENT)
         assert fingerprint(lake.read(spark, tmp_path / "lake"), *CONTENT) == expected
         replay.run(
             spark,
@@ -68,7 +68,7 @@ def test_a_million_records_come_through_byte_for_byte(spark: SparkSession, tmp_p
                 bootstrap=cluster.bootstrap, lake=str(tmp_path / "lake"), topics={"there": "back"}, codec="lz4"
             ),
         )
-        assert fingerprint(source("back"), "offset", *CONTENT) == placed
+        assert fingerprint(source("back"), "offset", *CONTENT) == with_offsets
         cluster.stop(1)
         logs = (
             spark.read.format("insync-log")
@@ -76,4 +76,4 @@ def test_a_million_records_come_through_byte_for_byte(spark: SparkSession, tmp_p
             .option("topics", "back")
             .load()
         )
-        assert fingerprint(logs, "offset", *CONTENT) == placed
+        assert fingerprint(logs, "offset", *CONTENT) == with_offsets

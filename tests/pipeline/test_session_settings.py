@@ -1,4 +1,4 @@
-"""Whose settings count: those that `spark-submit` was told, then ours."""
+"""Settings given to `spark-submit` win over ours."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ZONE = "spark.sql.session.timeZone"
 
 @pytest.fixture
 def submitted(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
-    """As in a program of `spark-submit`, which finds its JVM by this port, and `--conf` among its JVM's properties."""
+    """As in a program of `spark-submit`, which finds its JVM by this port and `--conf` in the JVM's properties."""
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     before = spark.conf.get(ZONE)
     spark.conf.set(ZONE, "Asia/Tokyo")
@@ -25,10 +25,10 @@ def submitted(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     spark.conf.set(ZONE, before)
 
 
-def test_what_spark_submit_was_told_stays(submitted: SparkSession) -> None:
+def test_settings_of_spark_submit_are_kept(submitted: SparkSession) -> None:
     submitted._jvm.java.lang.System.setProperty(ZONE, "Asia/Tokyo")
     assert open_session().conf.get(ZONE) == "Asia/Tokyo"
 
 
-def test_what_it_was_not_told_is_ours(submitted: SparkSession) -> None:
+def test_other_settings_are_ours(submitted: SparkSession) -> None:
     assert open_session().conf.get(ZONE) == "UTC"
