@@ -144,7 +144,9 @@ def test_rounds_of_any_size_give_the_same_records_the_same_positions(
 @pytest.mark.parametrize("skip", [0, 1, 99, 150, 299, 300])
 def test_rows_that_are_written_are_skipped(ledger: Ledger, skip: int) -> None:
     batches = ReplayBatches(task(ledger, Position(), 1000, Selection()), skip)
-    values = [v for data, _, _ in batches.build() for v in decode(data, DecodeOptions(("value",))).batch.column(0).to_pylist()]
+    values = [
+        v for data, _, _ in batches.build() for v in decode(data, DecodeOptions(("value",))).batch.column(0).to_pylist()
+    ]
     assert values == [b"v%d" % i for i in range(skip, 300)]
     assert (batches.position, batches.source) == (300, 300)
 
