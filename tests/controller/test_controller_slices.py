@@ -252,6 +252,28 @@ def test_a_creation_fails_when_its_brokers_are_gone() -> None:
     assert "big" not in cluster.image.topic_ids
 
 
+def test_a_topic_whose_brokers_are_fenced_before_its_first_slice_leaves_nothing_behind() -> None:
+    """Q2: its name is free for the next request."""
+    cluster = by_slice(Cluster(max_slice_records=2).up(1, 2, 3))
+    topics = tuple(
+        create_topics.CreatableTopic(
+            name=name,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=(create_topics.CreatableReplicaAssignment(partition_index=0, broker_ids=(broker,)),),
+            configs=(),
+        )
+        for name, broker in (("a", 1), ("b", 3))
+    )
+    cluster.handle("create_topics", create_topics.CreateTopicsRequest(topics=topics))
+    rest = cluster.slices.pop()
+    cluster.by_slice = False
+    cluster.fence(3)
+    response = cluster.submit(rest, cluster.now)
+    assert [topic.error_code for topic in response.topics] == [ErrorCode.none, ErrorCode.invalid_replica_assignment]
+    assert list(cluster.image.topic_ids) == ["a"]
+
+
 def test_topics_of_one_request_do_not_all_have_the_same_leader() -> None:
     cluster = Cluster().up(1, 2, 3)
     topics = tuple(

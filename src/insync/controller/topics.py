@@ -32,6 +32,10 @@ MAX_NEW_PARTITIONS = 10_000
 """In one request; Kafka has the same limit."""
 
 _TOO_MANY = (ErrorCode.policy_violation, f"One request may create at most {MAX_NEW_PARTITIONS} partitions.")
+_NO_ACTIVE_REPLICA = (
+    ErrorCode.invalid_replica_assignment,
+    "All brokers of a partition are fenced or shutting down.",
+)
 
 Entry = TypeVar("Entry", "create_messages.CreatableTopic", "more_messages.CreatePartitionsTopic")
 Assignments = list[tuple[int, ...]]
@@ -69,6 +73,8 @@ def create(state: ControllerState, request: create_messages.CreateTopicsRequest,
             yield Decision(records=tuple(made))
             made, names = [], _TopicNames(state.image)
             outcome = _check_new_name(state, name, entries, names)
+            if outcome == OK and not all(_active_replicas(state, replicas) for replicas in assignments):
+                outcome = _NO_ACTIVE_REPLICA
         topic_id = UUID(int=state.rng.getrandbits(128), version=4)
         if outcome == OK:
             names.add(name)
@@ -96,7 +102,7 @@ def _check_still_creatable(
 ) -> Outcome:
     """Since the first slice the topic may have been deleted, or its brokers fenced."""
     if not _active_replicas(state, replicas):
-        return ErrorCode.invalid_replica_assignment, "All brokers of a partition are fenced or shutting down."
+        return _NO_ACTIVE_REPLICA
     if not in_this_slice and topic_id not in state.image.topics:
         return ErrorCode.unknown_topic_id, "The topic was deleted before all of its partitions were created."
     return OK
@@ -310,7 +316,7 @@ def _check_still_addable(state: ControllerState, topic_id: UUID, index: int, rep
     if present is None or index in present:
         return ErrorCode.invalid_request, "Another request has changed the topic in the meantime."
     if not _active_replicas(state, replicas):
-        return ErrorCode.invalid_replica_assignment, "All brokers of a partition are fenced or shutting down."
+        return _NO_ACTIVE_REPLICA
     return OK
 
 
