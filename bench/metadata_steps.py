@@ -262,6 +262,10 @@ def _by_topic(stage: Stage) -> dict[str, list[Any]]:
     return topics
 
 
+def _led_by(stage: Stage, broker: int) -> list[Any]:
+    return [partition for partition in stage.image.partitions_of(broker) if partition.leader == broker]
+
+
 def _one_topic(stage: Stage, count: int) -> None:
     stage.ask(_topics(1, count, "big"))
 
@@ -326,7 +330,7 @@ def _expand(stage: Stage, count: int) -> None:
     epochs = stage.epochs
     for leader in BROKERS[1:]:
         topics: dict[UUID, list[Any]] = {}
-        for partition in stage.image.leads(leader):
+        for partition in _led_by(stage, leader):
             members = tuple(
                 alter_partition.BrokerState(broker_id=b, broker_epoch=epochs[b])
                 for b in partition.replicas
@@ -399,7 +403,7 @@ def _register_unclean(stage: Stage, count: int) -> None:
 def _return_last(stage: Stage, count: int) -> None:
     """The partitions get a leader again."""
     stage.alive.append(BROKERS[2])
-    stage.wait(lambda: len(stage.image.leads(BROKERS[2])) >= count)
+    stage.wait(lambda: len(_led_by(stage, BROKERS[2])) >= count)
 
 
 def _unregister(stage: Stage, count: int) -> None:

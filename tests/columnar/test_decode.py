@@ -76,8 +76,8 @@ def test_column_types_are_those_that_spark_derives() -> None:
 
 def test_an_incomplete_batch_at_the_end_is_left_for_the_next_call() -> None:
     data = _batches(_plain(3, 4))
-    for cut in (1, 30, 61, 70):
-        decoded = decode(data[:-cut], DecodeOptions(("offset",)))
+    for missing in (1, 30, 61, 70):
+        decoded = decode(data[:-missing], DecodeOptions(("offset",)))
         assert decoded.rows == 8
         assert decoded.next_offset == 8
         assert decode(data[decoded.used :], DecodeOptions(("offset",))).batch.column(0).to_pylist() == [8, 9, 10, 11]

@@ -77,9 +77,9 @@ def test_a_damaged_batch_becomes_one_row_on_request(tmp_path: Path) -> None:
     root = log_directory(tmp_path)
     at = start_of(root, 3)
     change(root / "t-0" / f"{SEGMENT}.log", at + 70, b"\xff")
-    found = rows(root, corrupt=ROWS)
-    assert [row[0] for row in found if row[2]] == [*range(30), *range(40, 200)]
-    (damage,) = [row for row in found if not row[2]]
+    result = rows(root, corrupt=ROWS)
+    assert [row[0] for row in result if row[2]] == [*range(30), *range(40, 200)]
+    (damage,) = [row for row in result if not row[2]]
     assert (damage[0], damage[3]) == (30, at)
     assert damage[1].endswith(f"{SEGMENT}.log at position {at}: the checksum is wrong")
 
@@ -94,9 +94,9 @@ def test_nothing_can_be_read_after_a_wrong_length(tmp_path: Path) -> None:
     root = log_directory(tmp_path, segments=2, hwm=400)
     at = start_of(root, 5)
     change(root / "t-0" / f"{SEGMENT}.log", at + 8, bytes(4))
-    found = rows(root, corrupt=ROWS)
-    assert [row[0] for row in found if row[2]] == [*range(50), *range(200, 400)]
-    (damage,) = [row for row in found if not row[2]]
+    result = rows(root, corrupt=ROWS)
+    assert [row[0] for row in result if row[2]] == [*range(50), *range(200, 400)]
+    (damage,) = [row for row in result if not row[2]]
     assert (damage[0], damage[3]) == (50, at)
     assert "not a valid batch length" in damage[1]
 
@@ -110,11 +110,11 @@ def test_a_batch_at_the_wrong_offset_is_damage(tmp_path: Path) -> None:
         rows(root)
 
 
-@pytest.mark.parametrize("cut", [1, 30, 70])
-def test_a_torn_end_above_the_high_watermark_is_not_damage(tmp_path: Path, cut: int) -> None:
+@pytest.mark.parametrize("missing", [1, 30, 70])
+def test_a_torn_end_above_the_high_watermark_is_not_damage(tmp_path: Path, missing: int) -> None:
     root = log_directory(tmp_path, hwm=185)
     log = root / "t-0" / f"{SEGMENT}.log"
-    os.truncate(log, log.stat().st_size - cut)
+    os.truncate(log, log.stat().st_size - missing)
     assert offsets(root) == list(range(185))
     assert offsets(root, bound=END) == list(range(190))
 
@@ -141,9 +141,9 @@ def test_a_torn_end_of_a_closed_segment_is_damage(tmp_path: Path) -> None:
     root = log_directory(tmp_path, segments=2, hwm=400)
     log = root / "t-0" / f"{SEGMENT}.log"
     os.truncate(log, log.stat().st_size - 1)
-    found = rows(root, corrupt=ROWS, bound=END)
-    assert [row[0] for row in found if row[2]] == [*range(190), *range(200, 400)]
-    assert [row[0] for row in found if not row[2]] == [190]
+    result = rows(root, corrupt=ROWS, bound=END)
+    assert [row[0] for row in result if row[2]] == [*range(190), *range(200, 400)]
+    assert [row[0] for row in result if not row[2]] == [190]
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ def test_a_damaged_index_is_reported_and_not_used(tmp_path: Path, name: str, con
     (root / "t-0" / name).write_bytes(content)
     with pytest.raises(DamagedLogError, match=message):
         rows(root)
-    found = rows(root, corrupt=ROWS)
-    assert sorted(row[0] for row in found if row[2]) == list(range(200))
-    (damage,) = [row for row in found if not row[2]]
+    result = rows(root, corrupt=ROWS)
+    assert sorted(row[0] for row in result if row[2]) == list(range(200))
+    (damage,) = [row for row in result if not row[2]]
     assert damage[0] is None
     assert message in damage[1]
 
@@ -171,9 +171,9 @@ def test_an_index_with_a_wrong_position_is_not_followed(tmp_path: Path) -> None:
     root = log_directory(tmp_path)
     entry = (10).to_bytes(4, "big") + (start_of(root, 4) + 7).to_bytes(4, "big")
     (root / "t-0" / f"{SEGMENT}.index").write_bytes(entry)
-    found = rows(root, corrupt=ROWS, start_offset=15)
-    assert [row[0] for row in found if row[2]] == list(range(15, 200))
-    assert any("where no such batch starts" in row[1] for row in found if not row[2])
+    result = rows(root, corrupt=ROWS, start_offset=15)
+    assert [row[0] for row in result if row[2]] == list(range(15, 200))
+    assert any("where no such batch starts" in row[1] for row in result if not row[2])
 
 
 def test_an_unreadable_segment_is_named(tmp_path: Path) -> None:
@@ -182,9 +182,9 @@ def test_an_unreadable_segment_is_named(tmp_path: Path) -> None:
     segments = plan(root, corrupt=ROWS)
     log.unlink()
     log.mkdir()
-    found = [row for segment in segments for batch in read_segment(segment) for row in batch.to_pylist()]
-    assert [row["offset"] for row in found if row["crc_ok"]] == list(range(200, 400))
-    (damage,) = [row for row in found if not row["crc_ok"]]
+    result = [row for segment in segments for batch in read_segment(segment) for row in batch.to_pylist()]
+    assert [row["offset"] for row in result if row["crc_ok"]] == list(range(200, 400))
+    (damage,) = [row for row in result if not row["crc_ok"]]
     assert damage["error"] == f"{log} at position 0: cannot be read: Is a directory"
     assert (damage["broker"], damage["topic"], damage["partition"], damage["segment"]) == (7, "t", 0, log.name)
 

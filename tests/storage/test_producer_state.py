@@ -109,17 +109,17 @@ def test_a_damaged_snapshot_is_not_used(states: ProducerStates) -> None:
         assert decode_snapshot(bytes(data[:size])) is None
 
 
-@pytest.mark.parametrize("cut", range(0, 21, 2))
-def test_a_truncation_resets_producers_to_that_offset(cut: int) -> None:
+@pytest.mark.parametrize("offset", range(0, 21, 2))
+def test_a_truncation_resets_producers_to_that_offset(offset: int) -> None:
     """P4: truncated batches may be sent again; the others are duplicates."""
     bench = Bench(segment_bytes=400)
     for at in range(0, 20, 2):
         bench.append(2, producer_id=9, producer_epoch=0, base_sequence=at)
-    bench.log.truncate_to(cut)
-    fresh = header(cut, 2) if cut else header(0, 2)
+    bench.log.truncate_to(offset)
+    fresh = header(offset, 2)
     assert bench.log.producers.check(fresh) is None
-    if cut:
-        assert isinstance(bench.log.producers.check(header(cut - 2, 2)), Duplicate)
+    if offset:
+        assert isinstance(bench.log.producers.check(header(offset - 2, 2)), Duplicate)
 
 
 def test_followers_derive_producers_from_the_batches() -> None:

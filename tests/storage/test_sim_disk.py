@@ -19,14 +19,14 @@ def disk() -> SimDisk:
 
 
 def outcomes(prepare: Callable[[SimDisk], None], *, corrupt: bool = False) -> list[bytes | None]:
-    found: dict[bytes | None, bool] = {}
+    contents: dict[bytes | None, bool] = {}
     for seed in range(200):
         disk = SimDisk()
         disk.mkdir("d")
         prepare(disk)
         disk.lossy_crash(Random(seed), corrupt=corrupt)
-        found[disks.read_if_exists(disk, "d/f")] = True
-    return list(found)
+        contents[disks.read_if_exists(disk, "d/f")] = True
+    return list(contents)
 
 
 def test_a_process_crash_keeps_everything_but_its_handles(disk: SimDisk) -> None:
@@ -44,8 +44,8 @@ def test_synced_bytes_survive_and_unsynced_ones_survive_as_a_prefix() -> None:
         file.sync()
         file.append(b"tail")
 
-    found = outcomes(prepare)
-    assert sorted(found, key=str) == [b"safe" + b"tail"[:n] for n in range(5)]
+    contents = outcomes(prepare)
+    assert sorted(contents, key=str) == [b"safe" + b"tail"[:n] for n in range(5)]
 
 
 def test_lost_bytes_may_become_garbage() -> None:
@@ -55,9 +55,9 @@ def test_lost_bytes_may_become_garbage() -> None:
         file.sync()
         file.append(b"tail")
 
-    found = outcomes(prepare, corrupt=True)
-    assert all(data is not None and data.startswith(b"safe") and len(data) <= 8 for data in found)
-    assert any(data is not None and not b"safetail".startswith(data) for data in found)
+    contents = outcomes(prepare, corrupt=True)
+    assert all(data is not None and data.startswith(b"safe") and len(data) <= 8 for data in contents)
+    assert any(data is not None and not b"safetail".startswith(data) for data in contents)
 
 
 def test_a_cut_may_be_undone_until_it_is_synced() -> None:

@@ -150,16 +150,16 @@ class Log:
         damaged, or out of order within `records`, the result is corrupt_message. An incomplete last batch is ignored.
         Records below the end, or of an older epoch than the log's, are a broken invariant.
         """
-        found = list(batches.iter_headers(records))
-        if not found or not self._are_sound(records, found):
+        headers = list(batches.iter_headers(records))
+        if not headers or not self._are_sound(records, headers):
             return ErrorCode.corrupt_message
-        self.check_position(found[0][1])
-        at, last = found[-1]
+        self.check_position(headers[0][1])
+        at, last = headers[-1]
         size = at + last.length
         if self.truncation_pending_sync:
             self.make_truncation_durable()
         end = self.leo
-        for _, header in found:
+        for _, header in headers:
             if header.leader_epoch != self.epochs.last_epoch:
                 # D1: the epoch may have started with records that compaction took.
                 self.epochs.assign(header.leader_epoch, end)
@@ -167,17 +167,17 @@ class Log:
         config = self.config
         if self.active.is_full(size, last.last_offset, last.max_timestamp, config.segment_bytes, config.segment_ms):
             self.roll()
-        self.active.append_many(records if size == len(records) else memoryview(records)[:size], found)
+        self.active.append_many(records if size == len(records) else memoryview(records)[:size], headers)
         self.leo = last.next_offset
-        self.producers.rebuild(header for _, header in found)
+        self.producers.rebuild(header for _, header in headers)
         if self.leo - self.recovery_point >= config.flush_messages:
             self.flush()
         return ErrorCode.none
 
-    def _are_sound(self, records: Bytes, found: list[tuple[int, BatchHeader]]) -> bool:
+    def _are_sound(self, records: Bytes, headers: list[tuple[int, BatchHeader]]) -> bool:
         """Safeguard: offsets rise, epochs do not fall, and every CRC is right."""
-        expected, epoch = found[0][1].base_offset, found[0][1].leader_epoch
-        for at, header in found:
+        expected, epoch = headers[0][1].base_offset, headers[0][1].leader_epoch
+        for at, header in headers:
             if header.magic != batches.MAGIC or header.base_offset < expected or header.leader_epoch < epoch:
                 return False
             if header.last_offset_delta < 0 or not batches.crc_ok(records, at, header):

@@ -211,9 +211,9 @@ class Segment:
                 return data
         else:
             data = self._read_readable(position, min(available, max_bytes), offset)
-        cut = whole_batches(data, limit_offset)
-        if cut:
-            return data if cut == len(data) else self._take_front(data, cut, position)
+        size = whole_batches(data, limit_offset)
+        if size:
+            return data if size == len(data) else self._take_front(data, size, position)
         return self._first_batch(position, limit_offset) if min_one else b""
 
     def _read_readable(self, position: int, n: int, offset: int) -> bytes:
@@ -236,10 +236,10 @@ class Segment:
         if start < end:
             self._verified.add(start, end)
 
-    def _take_front(self, data: bytes, cut: int, position: int) -> bytes:
-        if len(data) - cut >= _START.size:
-            self._hint(_START.unpack_from(data, cut)[0], position + cut)
-        return data[:cut]
+    def _take_front(self, data: bytes, size: int, position: int) -> bytes:
+        if len(data) - size >= _START.size:
+            self._hint(_START.unpack_from(data, size)[0], position + size)
+        return data[:size]
 
     def locate(self, offset: int) -> int:
         """The position of the batch that holds `offset`."""
