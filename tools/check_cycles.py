@@ -12,7 +12,7 @@ from pathlib import Path
 
 from import_graph import SOURCE, find_cycles, module_graph, package_of
 
-KNOWN = ("server",)
+KNOWN: tuple[str, ...] = ()
 
 
 def main(root: Path = SOURCE, known: Collection[str] = KNOWN) -> int:

@@ -7,7 +7,7 @@ from struct import pack
 from typing import Any
 
 import pytest
-from connection_world import (
+from connection_harness import (
     World,
     ask_id,
     ask_records,
@@ -19,7 +19,7 @@ from connection_world import (
 )
 
 from insync.sansio import HangUp
-from insync.server.connection import MUCH
+from insync.server.connection import MAX_HELD_ANSWER_BYTES
 from insync.wire import codec
 
 ROOM = 64_000
@@ -160,7 +160,7 @@ def test_much_is_not_held_back() -> None:
     client.connection.data_received(frames(write(), ask_records()))
     world.listener.hold()
     world.answer(1, written())
-    world.answer(2, records(MUCH))
+    world.answer(2, records(MAX_HELD_ANSWER_BYTES))
     assert client.received == [1, 2]
 
 
@@ -201,7 +201,7 @@ def test_a_connection_takes_only_so_many_requests() -> None:
     assert list(world.asked) == [2, 3, 4, 5, 6]
 
 
-def test_large_requests_take_more_room() -> None:
+def test_large_requests_take_more_capacity() -> None:
     world = World(in_flight_bytes=ROOM)
     client = world.connect()
     for _ in range(9):
@@ -214,7 +214,7 @@ def test_large_requests_take_more_room() -> None:
     assert world.listener.budget_received.used == 0
 
 
-def test_answers_that_wait_for_their_turn_take_room() -> None:
+def test_answers_that_wait_for_earlier_ones_take_capacity() -> None:
     """W5: a slow first request must not let a client collect answers in the node's memory."""
     world = World(in_flight_bytes=ROOM)
     client = world.connect()
@@ -294,11 +294,11 @@ def test_what_a_connection_held_is_given_back() -> None:
 def test_a_request_is_slow_while_it_is_read_and_not_whole() -> None:
     world = World()
     client = world.connect()
-    assert client.connection.begun_ns == 0
+    assert client.connection.partial_since_ns == 0
     client.connection.data_received(b"\x00")
-    begun = client.connection.begun_ns
+    since_ns = client.connection.partial_since_ns
     client.connection.data_received(b"\x00")
-    assert client.connection.begun_ns == begun > 0, "more bytes are no excuse"
+    assert client.connection.partial_since_ns == since_ns > 0, "more bytes are no excuse"
 
 
 def test_a_request_that_the_node_does_not_read_is_not_slow() -> None:
@@ -306,15 +306,15 @@ def test_a_request_that_the_node_does_not_read_is_not_slow() -> None:
     client = world.connect()
     client.send(ask_records())
     client.connection.data_received(b"\x00")
-    assert client.connection.begun_ns == 0
+    assert client.connection.partial_since_ns == 0
     world.answer(1, records())
-    assert client.connection.begun_ns > 0
+    assert client.connection.partial_since_ns > 0
 
 
 # --- places ---
 
 
-def test_a_newcomer_takes_the_place_of_whoever_has_been_idle_longest() -> None:
+def test_a_new_connection_replaces_the_one_that_was_idle_longest() -> None:
     world = World(max_connections=3)
     busy, idle, node = world.connect(), world.connect(), world.connect()
     busy.send(ask_id())

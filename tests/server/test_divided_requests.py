@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import pack
 from typing import Any
 
-from connection_world import TOPIC_ID, Peer, World, ask_id, new_id, write, written
+from connection_harness import TOPIC_ID, Peer, World, ask_id, new_id, write, written
 
 from insync.node.handlers import PARTS
 from insync.sansio import HangUp
@@ -162,7 +162,7 @@ def test_a_large_request_is_decoded_in_a_unit_of_its_own() -> None:
     arrive(client, write_many(1, size=LARGE_BYTES))
     assert client.connection.serve(NOW)
     assert not world.asked
-    assert client.connection.received > LARGE_BYTES, "it counts while it waits"
+    assert client.connection.received_bytes > LARGE_BYTES, "it counts while it waits"
     client.connection.serve(NOW)
     assert len(world.asked) == 1
 

@@ -16,10 +16,12 @@ from insync.server.runner import Runner, now_ms
 
 def test_a_late_timer_is_excused_once() -> None:
     lateness = Lateness()
-    assert not lateness.look_first(due=1_000, now=1_000 + LATE_MS)
-    assert lateness.look_first(due=1_000, now=1_001 + LATE_MS)
-    assert not lateness.look_first(due=1_000, now=1_002 + LATE_MS), "a process that is always late acts all the same"
-    assert lateness.look_first(due=5_000, now=9_000)
+    assert not lateness.should_poll_first(due=1_000, now=1_000 + LATE_MS)
+    assert lateness.should_poll_first(due=1_000, now=1_001 + LATE_MS)
+    assert not lateness.should_poll_first(due=1_000, now=1_002 + LATE_MS), (
+        "a process that is always late acts all the same"
+    )
+    assert lateness.should_poll_first(due=5_000, now=9_000)
 
 
 WAIT_MS = 1_000

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from struct import pack, unpack
 
 from insync.sansio import Event, PeerLost, Response, Send
-from insync.server.peers import Peers, node_of
+from insync.server.peers import Peers, node_id_of_client
 from insync.wire import codec
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import broker_heartbeat
@@ -105,12 +105,12 @@ def test_a_node_says_who_it_is() -> None:
     async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
         peers.send(_send())
         header, _ = await peer.frames.get()
-        assert node_of(header.client_id) == 1
+        assert node_id_of_client(header.client_id) == 1
 
     _told(story)
-    assert [node_of(name) for name in (None, "", "rdkafka", "insync-node-", "insync-node-x", "insync-node-²")] == [
-        None
-    ] * 6
+    assert [
+        node_id_of_client(name) for name in (None, "", "rdkafka", "insync-node-", "insync-node-x", "insync-node-²")
+    ] == [None] * 6
 
 
 def test_a_request_that_is_not_answered_in_time_loses_the_others_on_its_connection() -> None:
@@ -185,8 +185,8 @@ def test_an_answer_that_makes_no_sense_resets_the_connection() -> None:
 def test_whoever_calls_itself_a_node_that_nobody_knows_is_not_looked_for() -> None:
     async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
         for stranger in range(100, 1_100):
-            peers.joined(stranger)
-            peers.dropped(stranger)
+            peers.on_connected(stranger)
+            peers.on_dropped(stranger)
         assert not peers.lost
         assert not peers._tasks
         assert not peers._open

@@ -6,10 +6,12 @@ from collections import deque
 from collections.abc import Callable
 from struct import pack
 
-from connection_world import Peer, World, ask_id, ask_records, ask_topics, new_id, records, topics, write, written
+from connection_harness import Peer, World, ask_id, ask_records, ask_topics, new_id, records, topics, write, written
 
 from insync.sansio import Client, Message
-from insync.server.listener import MAX_NODE_CONNECTIONS, Answer, Question
+from insync.server.connection import HeldRequest
+from insync.server.divided import Answer
+from insync.server.listener import MAX_NODE_CONNECTIONS
 from insync.server.turns import CLIENT_SLICE_NS, MIN_TURN_NS, NODE_SLICE_NS, ROUND_NS, Turns
 from insync.wire import codec
 from insync.wire.messages import broker_heartbeat, create_topics
@@ -336,16 +338,16 @@ def test_the_end_of_a_turn_ends_what_a_request_left_for_the_next_one() -> None:
     assert world.ended == [1]
 
 
-def test_a_question_that_was_held_back_is_asked_though_a_fetch_behind_it_takes_all_room() -> None:
-    """Answers leave in order: the fetch would wait for the question, and the question for room, for ever."""
+def test_a_held_metadata_request_is_served_although_a_fetch_behind_it_takes_all_capacity() -> None:
+    """Answers are sent in order: else the fetch would wait for that answer, and the request for capacity, forever."""
     world = World()
-    held: list[Question] = []
-    world.listener.metadata = lambda *question, again: held.append(question)  # type: ignore[method-assign]
+    held: list[HeldRequest] = []
+    world.listener.submit_metadata = lambda *request, again: held.append(request)  # type: ignore[method-assign]
     client = world.connect()
     client.send(ask_topics())
     client.send(ask_records())
     (fetch_token,) = world.asked
-    client.connection.ask_later(held.pop())
+    client.connection.submit_later(held.pop())
     world.run_turns()
     _, question_token = world.asked
     world.answer(fetch_token, records())

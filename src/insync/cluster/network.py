@@ -17,7 +17,7 @@ from typing import Any
 
 from insync.cluster.faults import Faults
 from insync.server.network import Network
-from insync.server.peers import node_of
+from insync.server.peers import node_id_of_client
 
 _CLIENT_ID_LENGTH = Struct(">h")
 _CLIENT_ID_AT = 12
@@ -87,7 +87,7 @@ class Link(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self._peer_known:
-            self._peer_known, self.peer = True, node_of(read_client_id(data))
+            self._peer_known, self.peer = True, node_id_of_client(read_client_id(data))
             self.on_faults_changed()
         if not self.is_deaf and not self._protocol_closed:
             self._protocol.data_received(data)

@@ -1,4 +1,4 @@
-"""A large request on its way through the node in parts (see `insync.node.parts`)."""
+"""A large request that the node handles in parts (see `insync.node.parts`)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from insync.node.parts import Parts
 from insync.sansio import HangUp, Message
 
 Answer = Callable[[Message | HangUp | None], None]
+"""Takes the answer to one request: None if none is due, a `HangUp` if none can be given."""
 
 
 class DividedRequest:
-    """Hands out its parts in order, and calls `answer` once: when the last part is answered, or the first fails."""
+    """Yields its parts in order, and calls `answer` once: when all parts are answered, or when one fails."""
 
-    __slots__ = ("_answer", "_answers", "_handed_out", "_open", "_parts", "_requests", "_tokens")
+    __slots__ = ("_answer", "_answers", "_open", "_parts", "_requests", "_submitted", "_tokens")
 
     def __init__(self, parts: Parts, requests: tuple[Message, ...], answer: Answer) -> None:
         self._parts = parts
@@ -21,33 +22,33 @@ class DividedRequest:
         self._answer: Answer | None = answer
         self._answers: list[Message | None] = [None] * len(requests)
         self._tokens: list[int] = []
-        self._handed_out = 0
+        self._submitted = 0
         self._open = len(requests)
 
     @property
     def has_more(self) -> bool:
-        """Whether parts have not reached the node yet."""
-        return self._handed_out < len(self._requests)
+        """Whether there are parts that have not reached the node yet."""
+        return self._submitted < len(self._requests)
 
-    def next(self) -> tuple[Message, Answer]:
-        """The next part, and what takes its answer."""
-        number = self._handed_out
-        self._handed_out += 1
-        return self._requests[number], lambda response: self._answered(number, response)
+    def next_part(self) -> tuple[Message, Answer]:
+        """The next part, and the callback for its answer."""
+        number = self._submitted
+        self._submitted += 1
+        return self._requests[number], lambda response: self._on_answer(number, response)
 
-    def asked(self, token: int) -> None:
-        """The node has taken the part that was handed out last."""
+    def on_submitted(self, token: int) -> None:
+        """The last part has reached the node."""
         self._tokens.append(token)
 
-    def under_way(self) -> list[tuple[int, Message]]:
-        """Tokens and requests of the parts that the node has, answered or not."""
+    def submitted_parts(self) -> list[tuple[int, Message]]:
+        """Tokens and requests of the parts that have reached the node, answered or not."""
         return list(zip(self._tokens, self._requests, strict=False))
 
-    def _answered(self, number: int, response: Message | HangUp | None) -> None:
+    def _on_answer(self, number: int, response: Message | HangUp | None) -> None:
         if self._answer is None:
             return
         if isinstance(response, HangUp):
-            self._handed_out = len(self._requests)  # the connection ends
+            self._submitted = len(self._requests)  # the connection is closed
             self._finish(response)
             return
         self._answers[number] = response

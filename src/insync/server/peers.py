@@ -1,12 +1,12 @@
-"""Asking other nodes: one connection per (peer, channel), requests pipelined in order.
+"""Requests to other nodes: one connection per (peer, channel), requests pipelined in order.
 
-The rules are those of the simulated network. Exactly one answer follows each `Send`. A request that is not answered in
-time resets its connection, and every other request on it is lost too. Nothing is sent twice: whoever asked decides.
+The rules are those of the simulated network. Each `Send` gets exactly one answer. A request that is not answered in
+time resets its connection, and every other request on it is lost too. Nothing is sent twice: the sender decides.
 
-A node says in the client id of its requests which node it is, so that both ends of a connection know whose it is. When
-the last connection with a peer drops and nobody listens at its address, its process has died: `PeerLost`. A connection
-that was only reset says nothing, or a node that wakes from a long pause would take all others for dead. While nobody
-listens there, the loss is told again now and then, because a controller elected meanwhile has not heard it.
+The client id of a node's requests contains its node id, so that both ends of a connection know the other. When the
+last connection with a peer drops and its address refuses connections, its process has died: `PeerLost`. A connection
+that was only reset proves nothing, or a node that wakes from a long pause would take all others for dead. While the
+address refuses connections, `PeerLost` is repeated now and then, for a controller that was elected meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from struct import Struct
 
 from insync.escaping import log_value
 from insync.sansio import Event, Message, PeerLost, Response, Send
-from insync.server.lateness import LOOK_S, Lateness
+from insync.server.lateness import SOCKET_POLL_S, Lateness
 from insync.server.network import Network
 from insync.server.runner import now_ms
 from insync.wire import codec, handwritten_fetch
@@ -36,14 +36,14 @@ CLIENT_ID_PREFIX = "insync-node-"
 MAX_RESPONSE_BYTES = 256 << 20
 PROBE_CHANNEL = "probe"
 PROBE_MS = 20
-PROBE_OFTEN = 100
-"""So many times in a row; a peer that stays away longer is looked for once a second."""
+FAST_PROBES = 100
+"""The first probes follow each other quickly; after these, there is one a second."""
 
 _LENGTH = Struct(">i")
 
 
-def node_of(client_id: str | None) -> int | None:
-    """Which node a request comes from, if it comes from one."""
+def node_id_of_client(client_id: str | None) -> int | None:
+    """The node that a request comes from; None if the client is not a node."""
     if client_id is None or not client_id.startswith(CLIENT_ID_PREFIX):
         return None
     suffix = client_id[len(CLIENT_ID_PREFIX) :]
@@ -51,7 +51,7 @@ def node_of(client_id: str | None) -> int | None:
 
 
 class Peers:
-    """All connections to other nodes, and what their loss means."""
+    """All connections to other nodes, and the detection of dead peers."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Peers:
         self._open: dict[int, int] = {}
         self._probing: dict[int, None] = {}
         self.lost: dict[int, float] = {}
-        """Peers without a connection, as long as nobody listens there or it is not known yet: since when."""
+        """Peers without a connection: since when."""
         self._tasks: set[asyncio.Task[None]] = set()
         self.closed = False
 
@@ -99,7 +99,7 @@ class Peers:
             del self._connections[key]
 
     async def drain(self, timeout_s: float) -> None:
-        """Let what was said last reach the others: EndQuorumEpoch, above all."""
+        """Wait until the last requests are answered: EndQuorumEpoch, above all."""
         deadline = self.loop.time() + timeout_s
         while any(c.outstanding for c in self._connections.values()) and self.loop.time() < deadline:
             await asyncio.sleep(0.005)
@@ -111,32 +111,32 @@ class Peers:
         for task in list(self._tasks):
             task.cancel()
 
-    # --- whose process is alive --------------------------------------------------------------------------------------
+    # --- live and dead peers -----------------------------------------------------------------------------------------
 
-    def joined(self, peer: int) -> None:
-        """A connection with this peer is open, from here or from there."""
+    def on_connected(self, peer: int) -> None:
+        """A connection with this peer was opened, by either side."""
         self.lost.pop(peer, None)
         self._open[peer] = self._open.get(peer, 0) + 1
 
-    def dropped(self, peer: int) -> None:
-        """One was closed by the other side, or broke."""
-        self.left(peer)
+    def on_dropped(self, peer: int) -> None:
+        """A connection was closed by the peer, or broke."""
+        self.on_closed_here(peer)
         if peer not in self._open and not self.closed:
             self._probe(peer)
 
-    def left(self, peer: int) -> None:
-        """One was closed from here, which says nothing about the peer."""
+    def on_closed_here(self, peer: int) -> None:
+        """A connection was closed by this node, which proves nothing about the peer."""
         self._open[peer] -= 1
         if not self._open[peer]:
             del self._open[peer]
 
-    def knows(self, peer: int) -> bool:
+    def is_known(self, peer: int) -> bool:
         """Whether the cluster has a node of this id."""
         return self.address_of(peer) is not None
 
     def _probe(self, peer: int) -> None:
-        """Anybody may call itself a node; only one that the cluster knows is looked for."""
-        if not self.knows(peer):
+        """Any client may claim to be a node; only nodes of the cluster are probed."""
+        if not self.is_known(peer):
             return
         self.lost.setdefault(peer, self.loop.time())
         if peer not in self._probing:
@@ -144,22 +144,22 @@ class Peers:
             self.spawn(self._probe_until_up(peer))
 
     async def _probe_until_up(self, peer: int) -> None:
-        times = 0
+        probes = 0
         try:
             while peer not in self._open and self.address_of(peer) is not None:
-                if await self._refuses(peer):
+                if await self._is_refused(peer):
                     self.step(PeerLost(peer))
-                times += 1
-                await asyncio.sleep((PROBE_MS if times < PROBE_OFTEN else PROBE_MS * 50) / 1_000)
+                probes += 1
+                await asyncio.sleep((PROBE_MS if probes < FAST_PROBES else PROBE_MS * 50) / 1_000)
         finally:
             self._probing.pop(peer, None)
             if self.address_of(peer) is None:
                 self.lost.pop(peer, None)
 
-    async def _refuses(self, peer: int) -> bool:
-        """True only if its machine says that nobody listens: silence may be a slow network.
+    async def _is_refused(self, peer: int) -> bool:
+        """True only if the peer's machine refuses the connection: silence may be a slow network.
 
-        A connection that comes about is kept. A dying process may still have accepted it; then its end tells.
+        An accepted connection is kept. A dying process may still have accepted it; then the connection drops.
         """
         address = self.address_of(peer)
         if address is None:
@@ -199,16 +199,16 @@ class PeerConnection(asyncio.Protocol):
 
     def send(self, send: Send) -> None:
         self._correlation = correlation = (self._correlation + 1) & 0x7FFFFFFF
-        frame = self._encoded(send, correlation)
+        frame = self._encode(send, correlation)
         deadline = now_ms() + send.timeout_ms
         self.outstanding.append((correlation, deadline, send))
-        self._watch(deadline)
+        self._arm_timer(deadline)
         if self._transport is None:
             self._unsent += (_LENGTH.pack(len(frame)), frame)
         else:
             self._transport.writelines((_LENGTH.pack(len(frame)), frame))
 
-    def _encoded(self, send: Send, correlation: int) -> bytes | bytearray:
+    def _encode(self, send: Send, correlation: int) -> bytes | bytearray:
         if send.request.__api_key__ == handwritten_fetch.KEY:
             frame = handwritten_fetch.encode_request(send.request, correlation, self._peers.client_id.encode())
             if frame is not None:
@@ -222,7 +222,7 @@ class PeerConnection(asyncio.Protocol):
             transport.abort()  # type: ignore[attr-defined]
             return
         self._transport = transport  # type: ignore[assignment]
-        self._peers.joined(self.peer)
+        self._peers.on_connected(self.peer)
         if self._unsent:
             self._transport.writelines(self._unsent)  # type: ignore[union-attr]
             self._unsent = []
@@ -231,7 +231,7 @@ class PeerConnection(asyncio.Protocol):
         self._frames.add(data)
         try:
             while not self._closed and (frame := self._frames.take()) is not None:
-                self._answered(frame)
+                self._on_answer(frame)
         except MalformedFrameError as error:
             log.warning("event=bad_answer peer=%d channel=%s error=%s", self.peer, self.channel, log_value(error))
             self.reset()
@@ -240,49 +240,49 @@ class PeerConnection(asyncio.Protocol):
         if not self._closed:
             self._transport = None
             self.reset()
-            self._peers.dropped(self.peer)
+            self._peers.on_dropped(self.peer)
 
-    def _answered(self, frame: bytes) -> None:
+    def _on_answer(self, frame: bytes) -> None:
         if not self.outstanding or codec.read_correlation_id(frame) != self.outstanding[0][0]:
-            raise MalformedFrameError("an answer out of order")
+            raise MalformedFrameError("answer out of order")
         send = self.outstanding[0][2]
-        response = self._decoded(frame, send)
+        response = self._decode(frame, send)
         self.outstanding.popleft()
         self._peers.step(Response(send, response))
 
-    def _decoded(self, frame: bytes, send: Send) -> Message:
+    def _decode(self, frame: bytes, send: Send) -> Message:
         if send.request.__api_key__ == handwritten_fetch.KEY:
             response = handwritten_fetch.decode_response(frame)
             if response is not None:
                 return response
         return codec.decode_response(frame, type(send.request))[1]
 
-    # --- giving up ---------------------------------------------------------------------------------------------------
+    # --- timeouts ----------------------------------------------------------------------------------------------------
 
-    def _watch(self, deadline: int) -> None:
+    def _arm_timer(self, deadline: int) -> None:
         if self._timer is not None and self._timer_at <= deadline:
             return
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = deadline
-        self._timer = self._peers.loop.call_later(max(0, deadline - now_ms()) / 1_000, self._late)
+        self._timer = self._peers.loop.call_later(max(0, deadline - now_ms()) / 1_000, self._on_timeout)
 
-    def _late(self) -> None:
-        """The most impatient request has waited long enough: a connection that is this slow is not trusted."""
+    def _on_timeout(self) -> None:
+        """A request has reached its deadline: reset the connection."""
         self._timer = None
         if not self.outstanding:
             return
         deadline, now = min(entry[1] for entry in self.outstanding), now_ms()
         if deadline > now:
-            self._watch(deadline)
-        elif self._lateness.look_first(self._timer_at, now):
-            self._timer = self._peers.loop.call_later(LOOK_S, self._late)
+            self._arm_timer(deadline)
+        elif self._lateness.should_poll_first(self._timer_at, now):
+            self._timer = self._peers.loop.call_later(SOCKET_POLL_S, self._on_timeout)
         else:
             log.info("event=request_timed_out peer=%d channel=%s", self.peer, self.channel)
             self.reset()
 
     def reset(self) -> None:
-        """Every request that waits here is lost."""
+        """Close the connection; every outstanding request is lost."""
         if self._closed:
             return
         self._closed = True
@@ -291,7 +291,7 @@ class PeerConnection(asyncio.Protocol):
             self._timer.cancel()
         if self._transport is not None:
             self._transport.abort()
-            self._peers.left(self.peer)
+            self._peers.on_closed_here(self.peer)
         for _, _, send in self.outstanding:
             self._peers.loop.call_soon(self._peers.step, Response(send, None))
         self.outstanding.clear()

@@ -1,9 +1,9 @@
 """Drives one node on one event loop: events in, effects out, one timer.
 
 `step` runs the node synchronously and carries out its effects at once, so that an answer leaves in the callback that
-read its request. Nothing here is entered twice: whatever an effect causes comes back through the loop. A broken
-invariant or a failing disk ends the process without the clean-shutdown file; a request that makes the node raise is a
-defect, but costs its sender the connection and nobody else anything.
+read its request. Nothing here is re-entered: whatever an effect causes comes back through the loop. A broken
+invariant or a failing disk ends the process without the clean-shutdown file. A request that makes the node raise is a
+defect, but only its sender's connection is closed.
 """
 
 from __future__ import annotations
@@ -38,14 +38,12 @@ from insync.sansio import (
     WriteFile,
 )
 from insync.server.disk import DiskThreads
-from insync.server.lateness import LOOK_S, Lateness
+from insync.server.divided import Answer
+from insync.server.lateness import SOCKET_POLL_S, Lateness
 from insync.server.loopback import Loopback
 from insync.server.turns import Turns
 
 log = logging.getLogger("insync.server")
-
-Answer = Callable[[Message | HangUp | None], None]
-"""Takes the answer to one request: None when none is due, a `HangUp` when none can be given."""
 
 
 class Peers(Protocol):
@@ -53,7 +51,7 @@ class Peers(Protocol):
 
 
 class Outgoing(Protocol):
-    """Where answers leave. Between the two, they may be held back, so as to leave together."""
+    """Between `hold` and `release`, answers may be held back so that they are sent together."""
 
     def hold(self) -> None: ...
 
@@ -64,9 +62,9 @@ class Notes(Protocol):
     def note(self, note: Note) -> None: ...
 
 
-ARM_S = 0.001
-"""Deadlines are in milliseconds, and asking every part of the node for its own costs as much as a small request: it is
-done this long after a step, once for all steps until then."""
+ARM_DELAY_S = 0.001
+"""Computing the next deadline asks every part of the node, and costs as much as a small request. So it is done this
+long after a step, once for all steps until then."""
 
 
 def now_ms() -> int:
@@ -90,8 +88,8 @@ class Runner:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0
         self._lateness = Lateness()
-        self._arming = False
-        self._carriers: dict[type, Callable[[Any], None]] = {
+        self._is_arming = False
+        self._executors: dict[type, Callable[[Any], None]] = {
             Reply: self._reply,
             HangUp: self._hang_up,
             Send: self._send,
@@ -105,79 +103,79 @@ class Runner:
     def unanswered(self) -> int:
         return len(self._answers)
 
-    def take_turns(self, turns: Turns) -> None:
-        """What the node asks itself waits for its turn among the requests of others."""
-        self._loopback = Loopback(turns, self._ask_myself)
+    def use_turns(self, turns: Turns) -> None:
+        """Requests of the node to itself wait for their turn among those of others."""
+        self._loopback = Loopback(turns, self._request_self)
 
     def start(self) -> None:
-        self._guarded(lambda: self.node.start(now_ms()))
+        self._run_guarded(lambda: self.node.start(now_ms()))
 
     def request(self, message: Message, answer: Answer, client: Client = UNKNOWN_CLIENT, more: bool = False) -> int:
-        """Hand a request to the node; `answer` is called exactly once, possibly before this returns its token.
+        """Submit a request to the node; `answer` is called exactly once, possibly before this returns its token.
 
-        `more`: another one follows at once, or `end_turn`.
+        `more`: another request follows at once, or `end_turn`.
         """
         self._next_token = token = self._next_token + 1
         self._answers[token] = answer
         try:
             effects = self.node.step(Request(token, message, client, more), now_ms())
         except InvariantError as violation:
-            self._violated(violation)
+            self._on_violation(violation)
             return token
-        except Exception:  # a defect, met by one request: that connection ends, the others are served
+        except Exception:  # a defect: the connection is closed, the others are served
             log.exception("event=request_failed api=%s", type(message).__name__)
             effects = self.node.out.drain()
             if token in self._answers:
-                effects.append(HangUp(token, "it could not be handled"))
-        self._carry_out(effects)
+                effects.append(HangUp(token, "the node failed to handle it"))
+        self._execute(effects)
         return token
 
     def end_turn(self) -> None:
-        """No more requests follow, though the last one said so."""
+        """No request follows, although the last one announced another."""
         self.step(TurnEnded())
 
     def abandon(self, token: int, message: Message) -> None:
-        """Whoever asked has gone. What was kept to answer with is let go of at once, whenever the node answers."""
+        """The client has disconnected. Its answer callback is released at once; the node answers later."""
         if token in self._answers:
-            self._answers[token] = _to_nobody
+            self._answers[token] = _discard_answer
             self.step(RequestAbandoned(token, message))
 
     def step(self, event: Event) -> None:
-        self._guarded(lambda: self.node.step(event, now_ms()))
+        self._run_guarded(lambda: self.node.step(event, now_ms()))
 
-    def _guarded(self, act: Callable[[], list[Effect]]) -> None:
+    def _run_guarded(self, action: Callable[[], list[Effect]]) -> None:
         try:
-            effects = act()
+            effects = action()
         except InvariantError as violation:
-            self._violated(violation)
+            self._on_violation(violation)
         except OSError as error:
             self._stop(Stop(False, f"disk failed: {error}", error))
         except Exception as error:
             log.exception("event=step_failed")
             self._stop(Stop(False, f"defect: {error!r}"))
         else:
-            self._carry_out(effects)
+            self._execute(effects)
 
-    def _carry_out(self, effects: list[Effect]) -> None:
-        carriers = self._carriers
+    def _execute(self, effects: list[Effect]) -> None:
+        executors = self._executors
         outgoing = self.outgoing if len(effects) > 1 else None
         if outgoing is not None:
             outgoing.hold()
         try:
             for effect in effects:
-                carriers[type(effect)](effect)
+                executors[type(effect)](effect)
         finally:
             if outgoing is not None:
                 outgoing.release()
-        if not self._arming:
-            self._arming = True
-            self.loop.call_later(ARM_S, self._arm)
+        if not self._is_arming:
+            self._is_arming = True
+            self.loop.call_later(ARM_DELAY_S, self._arm)
 
     # --- the timer ---------------------------------------------------------------------------------------------------
 
     def _arm(self) -> None:
-        """A timer no later than the next deadline. One that turns out to be early looks again."""
-        self._arming = False
+        """Set a timer no later than the next deadline. If it fires early, it is set again."""
+        self._is_arming = False
         deadline = None if self.stopped.done() else self.node.next_deadline()
         if deadline is None or (self._timer is not None and self._timer_at <= deadline):
             return
@@ -194,8 +192,8 @@ class Runner:
         deadline, now = self.node.next_deadline(), now_ms()
         if deadline is None or deadline > now:
             self._arm()
-        elif self._lateness.look_first(self._timer_at, now):
-            self._timer = self.loop.call_later(LOOK_S, self._fire)
+        elif self._lateness.should_poll_first(self._timer_at, now):
+            self._timer = self.loop.call_later(SOCKET_POLL_S, self._fire)
         else:
             self.step(Timer())
 
@@ -210,27 +208,27 @@ class Runner:
     def _send(self, effect: Send) -> None:
         if effect.peer == self.node.id:
             if self._loopback is None:
-                self.loop.call_soon(self._ask_myself, effect)
+                self.loop.call_soon(self._request_self, effect)
             else:
                 self._loopback.send(effect)
         elif self.peers is not None:
             self.peers.send(effect)
 
-    def _ask_myself(self, send: Send) -> None:
-        """Not worth a socket. The rule is the same: one answer, or None when the time is up."""
+    def _request_self(self, send: Send) -> None:
+        """Without a socket, but by the same rule: one answer, or None at the timeout."""
         open_send = [send]
 
-        def settle(response: Message | HangUp | None) -> None:
+        def complete(response: Message | HangUp | None) -> None:
             if open_send:
                 open_send.clear()
-                patience.cancel()
+                timeout.cancel()
                 self.step(Response(send, None if isinstance(response, HangUp) else response))
 
-        patience = self.loop.call_later(send.timeout_ms / 1_000, settle, None)
-        self.request(send.request, lambda response: self._soon(settle, response))
+        timeout = self.loop.call_later(send.timeout_ms / 1_000, complete, None)
+        self.request(send.request, lambda response: self._call_soon(complete, response))
 
-    def _soon(self, act: Answer, response: Message | HangUp | None) -> None:
-        self.loop.call_soon(act, response)
+    def _call_soon(self, complete: Answer, response: Message | HangUp | None) -> None:
+        self.loop.call_soon(complete, response)
 
     def _sync(self, effect: Sync) -> None:
         def done(error: OSError | None) -> None:
@@ -250,10 +248,10 @@ class Runner:
             self.node.stopped = True
             self.stopped.set_result(effect)
 
-    def _violated(self, violation: InvariantError) -> None:
-        log.critical("event=invariant_violated property=%s detail=%r", violation.name, violation.detail)
+    def _on_violation(self, violation: InvariantError) -> None:
+        log.critical("event=invariant_on_violation property=%s detail=%r", violation.name, violation.detail)
         self._stop(Stop(False, f"invariant violated: {violation}"))
 
 
-def _to_nobody(response: Message | HangUp | None) -> None:
-    """The answer to a request that was abandoned."""
+def _discard_answer(response: Message | HangUp | None) -> None:
+    """For a request that was abandoned."""

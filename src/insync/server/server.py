@@ -57,7 +57,7 @@ class Server:
         runner = Runner(node, threads, self.notes, loop)
         peers = runner.peers = Peers(node.id, self._address_of(node), runner.step, loop, network)
         turns = Turns(loop.call_soon)
-        runner.take_turns(turns)
+        runner.use_turns(turns)
         listener = runner.outgoing = Listener(
             limits=assembly.limits(self.properties),
             turns=turns,

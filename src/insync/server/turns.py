@@ -1,7 +1,7 @@
 """Turns: which connection's requests are served next, and for how long.
 
 The event loop serves everything: clients, other nodes, timers, finished disk work. libuv reads up to 8 MB from one
-socket before it looks at the next, and 8 MB of small requests take seconds. So a connection serves requests only during
+socket before it turns to the next, and 8 MB of small requests take seconds. So a connection serves requests only during
 its turn. When the turn is over and requests remain, the connection stops reading its socket and joins a queue.
 
 Connections wait in two classes, nodes before clients, and each class has its slice of every iteration of the loop:
@@ -12,12 +12,12 @@ Within a class the order is that of fq_codel (RFC 8290). A connection that was i
 ran out, so that a client that asks now and then hardly notices one that floods. A connection that had such an early
 turn waits with the others once, before it may be early again: many connections that send a little cannot starve the
 rest. Turns get shorter as more connections wait, so that a round through all of them stays short. Connections that were
-never served wait apart, and take turns with the others one by one: many that open at once delay those that are there
+never served wait apart, and alternate with the others one by one: many that open at once delay existing connections
 by one request each time, not by all of theirs.
 
-What takes longer than a turn cannot be interrupted, so it is paid back: a connection that used more than its turn is
-passed over until rounds, or the time in which it is idle, have made up for it. Connections whose requests are expensive
-therefore cannot make a round long for the others.
+A request that takes longer than a turn cannot be interrupted, so the time is paid back: a connection that overran is
+passed over until rounds, or its idle time, have made up for it. Connections with expensive requests therefore cannot
+make a round long for the others.
 
 While a class has time left in this iteration and no connection waits, requests are served at once, in the callback that
 read them: a node that is not overloaded has no queue.
@@ -33,26 +33,26 @@ from typing import Protocol
 MS = 1_000_000
 CLIENT_SLICE_NS = 5 * MS
 NODE_SLICE_NS = 10 * MS
-"""What each class may use of one iteration of the loop."""
+"""The time that each class may use in one iteration of the loop."""
 ROUND_NS = 40 * MS
-"""What a round through all waiting connections should take."""
-FORGIVEN_NS = MS
-"""A turn may end so much late: requests are served as a whole."""
+"""The target duration of a round through all waiting connections."""
+ALLOWED_OVERRUN_NS = MS
+"""A turn may overrun by this much: requests are served as a whole."""
 MIN_TURN_NS = MS // 2
-"""Turns are not shorter than this: what is written in one turn reaches followers together."""
+"""The shortest turn: records that are written in one turn reach followers together."""
 
 
-class Served(Protocol):
+class Schedulable(Protocol):
     """A connection, as the scheduler sees it."""
 
     is_queued: bool
     debt_ns: int
-    """What it used beyond its turns."""
+    """The time that it used beyond its turns."""
     served_ns: int
-    """When it was served last, 0 if it never was. All three are kept by the scheduler."""
+    """When it was last served; 0 if never. The scheduler sets all three."""
 
     def is_node(self) -> bool:
-        """Whether its turns are those of nodes."""
+        """Whether it is in the class of nodes."""
         ...
 
     def serve(self, until_ns: int) -> bool:
@@ -68,9 +68,9 @@ class TurnQueue:
     def __init__(self, slice_ns: int) -> None:
         self.slice_ns = slice_ns
         self.used_ns = 0  # in this iteration of the loop
-        self._early: deque[Served] = deque()
-        self._new: deque[Served] = deque()
-        self._late: deque[Served] = deque()
+        self._early: deque[Schedulable] = deque()
+        self._new: deque[Schedulable] = deque()
+        self._late: deque[Schedulable] = deque()
         self._new_is_next = True
 
     def __len__(self) -> int:
@@ -84,14 +84,14 @@ class TurnQueue:
     def turn_ns(self) -> int:
         return max(MIN_TURN_NS, min(self.slice_ns, ROUND_NS // (len(self) + 1)))
 
-    def add(self, connection: Served, now_ns: int) -> None:
+    def add(self, connection: Schedulable, now_ns: int) -> None:
         if connection.debt_ns and now_ns - connection.served_ns >= connection.debt_ns:
             connection.debt_ns = 0
         connection.is_queued = True
         queue = self._late if connection.debt_ns else self._early if connection.served_ns else self._new
         queue.append(connection)
 
-    def add_late(self, connection: Served) -> None:
+    def add_late(self, connection: Schedulable) -> None:
         connection.is_queued = True
         self._late.append(connection)
 
@@ -115,9 +115,9 @@ class TurnQueue:
         if has_more or (not is_late and self._late):
             self.add_late(connection)
 
-    def _next_late(self) -> tuple[Served, int]:
-        """The first that owes nothing, with the number of those that were passed over and are the last now. They pay
-        what it will use. If all owe, the one that owes least."""
+    def _next_late(self) -> tuple[Schedulable, int]:
+        """The first connection without debt, and the number of those that were passed over and now end the
+        queue; their debt is reduced by what it uses. If all are in debt, the one with the least debt."""
         late = self._late
         for passed_over in range(len(late)):
             connection = late.popleft()
@@ -128,7 +128,7 @@ class TurnQueue:
         late.remove(connection)
         return connection, 0
 
-    def serve(self, connection: Served, clock: Callable[[], int]) -> bool:
+    def serve(self, connection: Schedulable, clock: Callable[[], int]) -> bool:
         began = clock()
         turn_ns = min(self.turn_ns, self.slice_ns - self.used_ns)
         try:
@@ -137,7 +137,7 @@ class TurnQueue:
             connection.served_ns = now = clock()
             used_ns = now - began
             self.used_ns += used_ns
-            if used_ns > turn_ns + FORGIVEN_NS:
+            if used_ns > turn_ns + ALLOWED_OVERRUN_NS:
                 connection.debt_ns += used_ns - turn_ns
 
 
@@ -158,7 +158,7 @@ class Turns:
     def waiting(self) -> int:
         return len(self._nodes) + len(self._clients)
 
-    def ready(self, connection: Served) -> None:
+    def ready(self, connection: Schedulable) -> None:
         """Requests have arrived: serve them now if there is time and the queue is empty, else in a later turn."""
         if connection.is_queued:
             return
@@ -177,8 +177,8 @@ class Turns:
         if len(queue) or not queue.has_time:
             self._schedule()
 
-    def ready_later(self, connection: Served) -> None:
-        """The connection can go on, but what is under way ends first."""
+    def ready_later(self, connection: Schedulable) -> None:
+        """The connection can continue, after the current callback."""
         if not connection.is_queued:
             (self._nodes if connection.is_node() else self._clients).add(connection, self._clock())
             self._schedule()

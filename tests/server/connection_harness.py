@@ -12,8 +12,9 @@ from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest, 
 
 from insync.sansio import UNKNOWN_CLIENT, Client, HangUp, Message
 from insync.server.connection import Connection
+from insync.server.divided import Answer
 from insync.server.limits import Limits
-from insync.server.listener import Answer, Listener
+from insync.server.listener import Listener
 from insync.server.traffic import Traffic
 from insync.server.turns import Turns
 from insync.wire import codec
@@ -78,17 +79,17 @@ class Names:
 
 
 class NoPeers:
-    """Other nodes come and go without consequence."""
+    """Connections of other nodes have no effect."""
 
     def __init__(self) -> None:
         self.lost: dict[int, float] = {}
 
-    def joined(self, peer: int) -> None: ...
-    def knows(self, peer: int) -> bool:
+    def on_connected(self, peer: int) -> None: ...
+    def is_known(self, peer: int) -> bool:
         return peer < 10
 
-    def left(self, peer: int) -> None: ...
-    def dropped(self, peer: int) -> None: ...
+    def on_closed_here(self, peer: int) -> None: ...
+    def on_dropped(self, peer: int) -> None: ...
 
 
 START_NS = 1 << 62
@@ -96,7 +97,7 @@ START_NS = 1 << 62
 
 
 class World:
-    """`asked`: by token, what the node has yet to answer."""
+    """`asked`: by token, the requests that the node has not answered."""
 
     def __init__(self, **limits: int) -> None:
         self.asked: dict[int, tuple[Message, Answer]] = {}
