@@ -13,7 +13,7 @@ from insync.chaos import campaign
 from insync.chaos.campaign import Plan, Report
 from insync.cluster.cluster import ClusterError
 from insync.history.verdict import PartitionVerdict, Verdict
-from insync.properties.recorded import Finding
+from insync.properties.history_checker import Finding
 
 BAD = Verdict((PartitionVerdict("chaos", 0, Counter(send=1, ack=1), 1, (Finding("lost", "S9", 0, "gone"),)),))
 GOOD = Verdict((PartitionVerdict("chaos", 0, Counter(send=1, ack=1), 1, ()),))

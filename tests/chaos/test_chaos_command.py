@@ -17,7 +17,7 @@ from insync.chaos.resources import Growth
 from insync.cli.main import app
 from insync.history import history_file
 from insync.history.verdict import PartitionVerdict, Verdict, check_history
-from insync.properties.recorded import Finding
+from insync.properties.history_checker import Finding
 
 LOST = Finding("lost", "S9", 41, "1 records acknowledged at 41 are not committed")
 

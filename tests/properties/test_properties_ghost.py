@@ -79,10 +79,10 @@ def test_a_lossy_restart_counts_as_lost_until_the_replica_is_back_in_sync() -> N
     tracked = observed(ghost, 2, reopened, node=object())
     assert (tracked.lost, ghost.lost_count()) == (True, 1)
     reopened.append(1)
-    ghost.settle_debts(2, tracked, 1)
+    ghost.end_exemptions(2, tracked, 1)
     assert tracked.lost
     ghost.changed(partition(isr=(1, 2)), 2)
-    ghost.settle_debts(2, tracked, 1)
+    ghost.end_exemptions(2, tracked, 1)
     assert not tracked.lost
 
 
@@ -164,10 +164,10 @@ def test_a_replica_is_excused_until_it_has_cut_what_the_winner_lacks() -> None:
     winner.append(2, 2)
     lead(ghost, 2, winner, 2, hwm=4)
     tracked = observed(ghost, 1, old)
-    ghost.settle_debts(1, tracked, 2)
+    ghost.end_exemptions(1, tracked, 2)
     assert ghost.check_matching(1, tracked, 3) is None
     old.truncate(2)
-    ghost.settle_debts(1, observed(ghost, 1, old), 2)
+    ghost.end_exemptions(1, observed(ghost, 1, old), 2)
     assert not tracked.excused
     old.append(1)
     assert ghost.check_matching(1, tracked, 3)
@@ -185,11 +185,11 @@ def test_what_retention_took_from_an_old_log_is_nothing_that_it_shares_with_the_
     lead(ghost, 2, winner, 2, hwm=8)
     old.log_start = 4
     tracked = observed(ghost, 1, old)
-    ghost.settle_debts(1, tracked, 2)
+    ghost.end_exemptions(1, tracked, 2)
     assert ghost.check_matching(1, tracked, 5) is None
     copy = FakeLog([1, 1, 2, 2, 2, 2], log_start=4)
     copy.truncation_count = 1
-    ghost.settle_debts(1, observed(ghost, 1, copy), 2)
+    ghost.end_exemptions(1, observed(ghost, 1, copy), 2)
     assert not tracked.excused
 
 
@@ -205,10 +205,10 @@ def test_a_cut_may_be_undone_by_a_crash_that_loses_data_and_by_no_other(lossy: b
     winner.append(2, 2)
     lead(ghost, 2, winner, 2, hwm=4)
     old.truncate(2)
-    ghost.settle_debts(1, observed(ghost, 1, old), 2)
+    ghost.end_exemptions(1, observed(ghost, 1, old), 2)
     ghost.process_ended(1, lossy=lossy)
     revived = observed(ghost, 1, FakeLog([1, 1, 1]))
-    ghost.settle_debts(1, revived, 2)
+    ghost.end_exemptions(1, revived, 2)
     assert (ghost.check_matching(1, revived, 3) is None) == lossy
 
 

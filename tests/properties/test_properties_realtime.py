@@ -22,8 +22,8 @@ def test_a_leaders_high_watermark_does_not_go_down_in_its_term() -> None:
 
 def test_the_current_leader_tells_the_true_end_or_nothing() -> None:
     """S6: H4."""
-    assert hwm_monotonicity.check_told(1, 10, 10) is None
-    assert hwm_monotonicity.check_told(1, 9, 10)
+    assert hwm_monotonicity.check_listed(1, 10, 10) is None
+    assert hwm_monotonicity.check_listed(1, 9, 10)
 
 
 def test_listed_offsets_do_not_go_down_for_who_asks_later() -> None:

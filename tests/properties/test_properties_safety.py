@@ -196,11 +196,11 @@ def test_an_epoch_has_one_leader() -> None:
 
 def test_a_controller_leads_while_a_majority_of_voters_fetches() -> None:
     """S12: with three voters one other is enough, with five it takes two; alone there is nobody to ask."""
-    assert single_leader.check_followed(1, 1, [0, 500], 2, now=1_000, patience=600) is None
-    assert single_leader.check_followed(1, 1, [0, 400], 2, now=1_000, patience=600)
-    assert single_leader.check_followed(1, 1, [0, 500, 0, 900], 3, now=1_000, patience=600) is None
-    assert single_leader.check_followed(1, 1, [0, 300, 0, 900], 3, now=1_000, patience=600)
-    assert single_leader.check_followed(1, 1, [], 1, now=1_000, patience=600) is None
+    assert single_leader.check_followed(1, 1, [0, 500], 2, now=1_000, timeout_ms=600) is None
+    assert single_leader.check_followed(1, 1, [0, 400], 2, now=1_000, timeout_ms=600)
+    assert single_leader.check_followed(1, 1, [0, 500, 0, 900], 3, now=1_000, timeout_ms=600) is None
+    assert single_leader.check_followed(1, 1, [0, 300, 0, 900], 3, now=1_000, timeout_ms=600)
+    assert single_leader.check_followed(1, 1, [], 1, now=1_000, timeout_ms=600) is None
 
 
 def sequenced(offset: int, sequence: int, epoch: int = 0) -> FakeHeader:

@@ -75,7 +75,9 @@ class FakeNode:
         self.id = node_id
         self.config = SimpleNamespace(voters=(1, 2, 3), quorum=SimpleNamespace(check_quorum_ms=600))
         self.metadata = metadata
-        self.quorum = SimpleNamespace(hwm=0, leo=0, epoch=1, leader_id=100, is_leader=False, log=FakeLog())
+        self.quorum = SimpleNamespace(
+            hwm=0, leo=0, epoch=1, leader_id=100, is_leader=False, log=FakeLog(), is_waiting_for_disk=False
+        )
         self.quorum.read_committed = self._read_committed
         self.metadata_loader = SimpleNamespace(applied=0)
         self.image = Image()

@@ -263,6 +263,22 @@ def test_a_controller_that_nobody_follows_has_to_stop() -> None:
     assert world.found == ["S12"]
 
 
+def test_the_time_of_a_controller_starts_when_its_election_is_on_disk() -> None:
+    """S12: before that no voter can know of it."""
+    world = World()
+    quorum = world.node(1).quorum
+    quorum.epoch, quorum.leader_id, quorum.is_leader, quorum.is_waiting_for_disk = 2, 1, True, True
+    world.step(1)
+    world.engine.now += 1_000_000
+    world.step(1)
+    assert world.found == []
+    quorum.is_waiting_for_disk = False
+    world.step(1)
+    world.engine.now += 600_000
+    world.step(1)
+    assert world.found == ["S12"]
+
+
 def test_two_leaders_of_one_epoch_are_found() -> None:
     """S12: both act in epoch 1."""
     world = three_replicas()

@@ -1,4 +1,4 @@
-"""`insync sim`: run seeds, replay one, shrink a failing one, hunt mutants, play scenarios."""
+"""`insync sim`: run seeds, replay or shrink one, hunt mutants, play scenarios."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from insync.sim.plans.swarm import draw_plan
 from insync.sim.run import Outcome, run_plan, run_seed
 from insync.sim.scenario import library, player
 
-app = typer.Typer(help="The deterministic simulator: the same node code, under faults.", no_args_is_help=True)
+app = typer.Typer(help="The deterministic simulator: the code of the nodes, under faults.", no_args_is_help=True)
 app.command(name="demo")(sim_demo.demo)
 
 JOBS = os.cpu_count() or 1
@@ -34,21 +34,21 @@ JOBS = os.cpu_count() or 1
 
 @app.command()
 def run(
-    seeds: str = typer.Option("0:200", help="A:B runs seeds A up to, not including, B."),
+    seeds: str = typer.Option("0:200", help="Seeds to run: A:B runs A to B-1, N runs one."),
     steps: int = typer.Option(
-        0, help="End each run's fault phase after about this many node steps (0: the plan's own)."
+        0, help="End the fault phase of each run after about this many node steps (0: as planned)."
     ),
-    jobs: int = typer.Option(JOBS, min=1, help="Processes to use."),
+    jobs: int = typer.Option(JOBS, min=1, help="Number of processes."),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object and no progress bar."),
 ) -> None:
-    """Run many seeds with every property checked. Exit code 1 if one is violated."""
-    wanted = seed_range(seeds)
+    """Run many seeds and check every property. Exit code 1 if one is violated."""
+    seed_numbers = seed_range(seeds)
     work = partial(run_seed, max_steps=steps)
     started = time.perf_counter()
     outcomes = []
     with _progress(quiet=as_json) as progress:
-        bar = progress.add_task("seeds", total=len(wanted))
-        for outcome in over_processes(work, wanted, jobs):
+        bar = progress.add_task("seeds", total=len(seed_numbers))
+        for outcome in over_processes(work, seed_numbers, jobs):
             outcomes.append(outcome)
             progress.advance(bar)
             if outcome.violation is not None and not as_json:
@@ -58,7 +58,7 @@ def run(
     if as_json:
         typer.echo(json.dumps(summary))
     else:
-        _print_summary(summary, len(wanted))
+        _print_summary(summary)
     if summary["violations"]:
         raise typer.Exit(1)
 
@@ -85,7 +85,7 @@ def _summary(outcomes: list[Outcome], seconds: float) -> dict[str, Any]:
     }
 
 
-def _print_summary(summary: dict[str, Any], seeds: int) -> None:
+def _print_summary(summary: dict[str, Any]) -> None:
     console = Console()
     console.print(
         f"{summary['seeds']} seeds, {summary['steps']:,} node steps in {summary['seconds']} s: "
@@ -95,13 +95,13 @@ def _print_summary(summary: dict[str, Any], seeds: int) -> None:
     console.print(f"{len(reached)} of {len(PROBES)} probes reached")
     never = [name for name in PROBES if name not in reached]
     if never:
-        table = Table("never reached", "what it would be")
+        table = Table("never reached", "meaning")
         for name in never:
             table.add_row(name, PROBES[name])
         console.print(table)
     for failure in summary["failures"]:
         console.print(f"VIOLATION seed {failure['seed']}  {failure['property']}: {failure['detail']}", style="bold red")
-        console.print(f"  look at it:  insync sim shrink {failure['seed']}")
+        console.print(f"  to make it readable:  insync sim shrink {failure['seed']}")
     if not summary["failures"]:
         console.print("no violation", style="bold green")
 
@@ -109,10 +109,10 @@ def _print_summary(summary: dict[str, Any], seeds: int) -> None:
 @app.command()
 def replay(
     seed: str = typer.Argument(help="The seed to run again."),
-    verbose: bool = typer.Option(False, "--verbose", "-v", help="Tell every event, not only the notable ones."),
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Print every event, not only the notable ones."),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object with the trace hash."),
 ) -> None:
-    """Run one seed again and tell what happened."""
+    """Run one seed again and print what happens."""
     number = one_seed(seed)
     story = None if as_json else TextNarrator(typer.echo, verbose=verbose)
     outcome = run_plan(draw_plan(number), narrator=story)
@@ -140,10 +140,10 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
 @app.command()
 def shrink(
     seed: str = typer.Argument(help="A seed that fails."),
-    mutant: str = typer.Option("", help="Shrink it with this safeguard removed."),
-    seconds: int = typer.Option(120, min=1, help="Stop looking for something smaller after this time."),
+    mutant: str = typer.Option("", help="Remove this safeguard first."),
+    seconds: int = typer.Option(120, min=1, help="Stop shrinking after this time."),
 ) -> None:
-    """Make a failing seed small enough to read, and tell it as a story."""
+    """Shrink the plan of a failing seed, and print what happens in the smaller run."""
     number = one_seed(seed)
     chosen = _mutants([mutant])[0] if mutant else None
     with apply_mutant(chosen):
@@ -151,31 +151,31 @@ def shrink(
         first = run_plan(plan)
         if first.violation is None:
             raise complain(
-                f"seed {number} does not fail{f' with {mutant} removed' if mutant else ''}: nothing to shrink"
+                f"seed {number} does not fail{f' with {mutant} removed' if mutant else ''}: there is nothing to shrink"
             )
         typer.echo(f"seed {number} fails: {first.violation}")
         shrinker = shrinking.Shrinker(first.violation.property, time.monotonic() + seconds, time.monotonic)
         small = shrinker.shrink(plan)
-        typer.echo(shrinking.describe(plan, small))
+        typer.echo(shrinking.describe_shrunk_plan(plan, small))
         run_plan(small, narrator=TextNarrator(typer.echo, numbered=True))
     raise typer.Exit(1)
 
 
 @app.command()
 def mutants(
-    names: Annotated[list[str] | None, typer.Argument(help="Only these; all if none is named.")] = None,
-    seeds: str = typer.Option("0:2000", help="The seeds to try on each, in order."),
-    jobs: int = typer.Option(JOBS, min=1),
-    as_json: bool = typer.Option(False, "--json"),
-    markdown: bool = typer.Option(False, help="Print the table for the documentation."),
+    names: Annotated[list[str] | None, typer.Argument(help="Names of mutants (default: all).")] = None,
+    seeds: str = typer.Option("0:2000", help="Seeds to try on each mutant, in order."),
+    jobs: int = typer.Option(JOBS, min=1, help="Number of processes."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object and no progress bar."),
+    markdown: bool = typer.Option(False, help="Print the table of docs/mutants.md."),
 ) -> None:
-    """Remove one safeguard at a time: each must be caught by a property. Exit code 1 if one is not."""
+    """Remove one safeguard at a time and run seeds until a property fails. Exit code 1 if none fails."""
     chosen = _mutants(names or [])
-    wanted = seed_range(seeds)
+    seed_numbers = seed_range(seeds)
     rows = []
     with _progress(quiet=as_json or markdown) as progress:
         bar = progress.add_task("mutants", total=len(chosen))
-        for caught in hunt_mutants(chosen, wanted, jobs):
+        for caught in hunt_mutants(chosen, seed_numbers, jobs):
             rows.append(caught)
             progress.advance(bar)
     rows.sort(key=lambda row: [m.name for m in chosen].index(row.name))
@@ -193,7 +193,7 @@ def _mutants(names: list[str]) -> list[Mutant]:
     for name in names:
         if name not in MUTANTS:
             known = ", ".join(MUTANTS)
-            raise complain(f"no mutant is called '{name}'. Known: {known}")
+            raise complain(f"there is no mutant '{name}'. Known: {known}")
     return [MUTANTS[name] for name in names or MUTANTS]
 
 

@@ -11,19 +11,22 @@ from dataclasses import dataclass
 
 from insync.history import history_file
 from insync.history.history_file import Event
-from insync.properties import recorded
+from insync.properties import history_checker
 from insync.properties.history import Acked, Failed, Fingerprint, ListedOffset, Read, Record, Sent
-from insync.properties.recorded import KEY, Finding, HistoryChecker, LogRecord
+from insync.properties.history_checker import KEY, Finding, HistoryChecker, LogRecord
 
 UNREAD = "unread"
 MEANINGS = {
-    recorded.LOST: ("S9", "an acknowledged record is not in the log, or the log has a hole"),
-    recorded.MOVED: ("S9", "an acknowledged record is in the log at another offset"),
-    recorded.DUPLICATED: ("S13", "a record is in the log twice"),
-    recorded.REORDERED: ("S11 S13", "records are not in the order in which they were sent"),
-    recorded.INCONSISTENT: ("S8", "a consumer read a record that is not in the log at this offset, or missed one"),
-    recorded.STALE: ("S6 S11", "a later ListOffsets answer was lower than an earlier one"),
-    recorded.UNANSWERED: ("L5", "a record was neither acknowledged nor refused"),
+    history_checker.LOST: ("S9", "an acknowledged record is not in the log, or the log has a hole"),
+    history_checker.MOVED: ("S9", "an acknowledged record is in the log at another offset"),
+    history_checker.DUPLICATED: ("S13", "a record is in the log twice"),
+    history_checker.REORDERED: ("S11 S13", "records are not in the order in which they were sent"),
+    history_checker.INCONSISTENT: (
+        "S8",
+        "a consumer read a record that is not in the log at this offset, or missed one",
+    ),
+    history_checker.STALE: ("S6 S11", "a later ListOffsets answer was lower than an earlier one"),
+    history_checker.UNANSWERED: ("L5", "a record was neither acknowledged nor refused"),
     UNREAD: ("", "the partition was not read to its end"),
 }
 """Kinds of findings: the properties they violate, and what happened."""

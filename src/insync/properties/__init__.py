@@ -1,6 +1,6 @@
-"""The protocol's named properties, each once, on plain data: for the simulator, for live clusters, for Spark.
+"""The protocol's named properties, each defined once, on plain data: the simulator, live clusters and Spark use them.
 
-A check returns None when the property holds, else a sentence about what is wrong. `ALL` lists every property by id.
+A check returns None if the property holds, else a sentence that says what is wrong. `ALL` has every property by id.
 """
 
 from __future__ import annotations
@@ -40,6 +40,6 @@ SAFETY: tuple[Property, ...] = (
 )
 LIVENESS: tuple[Property, ...] = liveness.PROPERTIES
 
-ALL: dict[str, Property] = {each.id: each for each in (*SAFETY, *LIVENESS)}
+ALL: dict[str, Property] = {prop.id: prop for prop in (*SAFETY, *LIVENESS)}
 
 __all__ = ["ALL", "LIVENESS", "SAFETY", "Property", "Violation"]

@@ -1,7 +1,7 @@
-"""S3: everyone who may be elected without asking anybody is complete.
+"""S3: every replica that may be elected without a recovery is complete.
 
-It is asked of brokers that run under the broker epoch the controller knows. A member that died and lost data is still
-listed until the controller notices; Unclean Exclusion (S5) sees to it that it is struck off before it can come back.
+It is checked for brokers that run under the broker epoch that the controller knows. A member that died and lost data
+stays in ISR or ELR until the controller notices; by Unclean Exclusion (S5) it is removed before it comes back.
 """
 
 from __future__ import annotations

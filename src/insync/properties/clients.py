@@ -1,7 +1,7 @@
-"""Holds what clients saw against what is committed: S6, S8, S9 and S11 on a history.
+"""Checks what clients saw against what is committed: S6, S8, S9 and S11 on a history.
 
-Only acks=all promises anything: records sent with acks 0 or 1 may vanish, and until they are committed nobody has seen
-them. Partitions that were deleted bind nobody.
+Only acks=all is a promise: records sent with acks 0 or 1 may be lost, and no reader sees them before they are
+committed. Deleted partitions are not checked.
 """
 
 from __future__ import annotations
@@ -15,21 +15,23 @@ from insync.properties.history import UNKNOWN_OFFSET, Acked, Failed, History, Li
 
 ACKS_ALL = -1
 
-Found = Callable[[str, str, str], None]
-"""Called with property id, what is wrong, and the partition's name."""
+ReportViolation = Callable[[str, str, str], None]
+"""Called with the property id, what is wrong, and the partition's name."""
 
 
 class ClientChecks:
-    __slots__ = ("_found", "_ghosts", "_open", "history")
+    __slots__ = ("_ghosts", "_open", "_report_violation", "history")
 
-    def __init__(self, history: History, ghosts: Mapping[PartitionKey, PartitionGhost], found: Found) -> None:
+    def __init__(
+        self, history: History, ghosts: Mapping[PartitionKey, PartitionGhost], report_violation: ReportViolation
+    ) -> None:
         self.history = history
         self._ghosts = ghosts
-        self._found = found
+        self._report_violation = report_violation
         self._open: dict[int, Sent] = {}
 
     def waiting(self) -> list[int]:
-        """L5: the operations that have no answer yet."""
+        """L5: the operations without a response."""
         return [op for op, sent in self._open.items() if sent.acks != 0]
 
     def check(self) -> None:
@@ -83,7 +85,7 @@ class ClientChecks:
             self._report(ghost, "S11", ghost.writes.read(read))
 
     def _listed(self, listed: ListedOffset) -> None:
-        """An answer from before an unclean election binds nobody."""
+        """A response from before an unclean election is not checked."""
         ghost = self._ghosts.get(listed.partition)
         if ghost is None or listed.leader_epoch < max(0, ghost.forgive_epoch):
             return
@@ -94,4 +96,4 @@ class ClientChecks:
 
     def _report(self, ghost: PartitionGhost, property_id: str, wrong: str | None) -> None:
         if wrong:
-            self._found(property_id, wrong, ghost.partition.name)
+            self._report_violation(property_id, wrong, ghost.partition.name)

@@ -1,10 +1,10 @@
-"""What is committed in one partition, as an omniscient observer knows it: nobody in the cluster stores this.
+"""What is committed in one partition, as an omniscient observer knows it: no node of the cluster stores this.
 
-It grows when a leader's high watermark advances, by the batches that the leader then holds below it: that is the moment
-in which clients may learn of them. Every replica's log is held against it. `verified` answers how far a log agrees;
-a caller remembers the answer and asks only about the rest, so a batch is compared once per replica.
+It grows when a leader's high watermark advances, by the batches that the leader then holds below it: from then on
+clients may see them. Every replica's log is compared with it. `verified` returns how far a log agrees; the caller keeps
+the result and asks only about the rest, so that a batch is compared once per replica.
 
-The oldest half is forgotten from time to time, so that a long run needs bounded memory; `keep` says how much is not.
+From time to time the oldest half is dropped, so that a long run needs bounded memory; `keep` is the number of batches.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KEEP_BATCHES = 16_384
 
 
 class Header(Protocol):
-    """What a batch header tells (`wire.batch.BatchHeader` does)."""
+    """What identifies a batch; `wire.batch.BatchHeader` has it."""
 
     @property
     def base_offset(self) -> int: ...
@@ -41,7 +41,7 @@ class LogView(Protocol):
     def log_start(self) -> int: ...
     @property
     def truncation_count(self) -> int:
-        """How often its end was cut since it was opened."""
+        """How often it was truncated since it was opened."""
 
     def iter_headers(self, from_offset: int, to_offset: int) -> Iterator[Header]: ...
 
@@ -52,7 +52,7 @@ _leader_epoch = attrgetter("leader_epoch")
 
 
 class CommittedLog:
-    """`start` is the oldest offset still remembered, `end` the true high watermark."""
+    """`start` is the oldest offset that is still known, `end` the true high watermark."""
 
     __slots__ = ("batches", "committed_in", "end", "keep", "start")
 
@@ -71,7 +71,7 @@ class CommittedLog:
         self.committed_in.append(epoch)
         self.end = batch.last_offset + 1
         if len(self.batches) > self.keep:
-            self._forget(self.keep // 2)
+            self._drop_oldest(self.keep // 2)
 
     def position(self, offset: int) -> int:
         """The index of the batch that holds `offset`; -1 below `start`."""
@@ -94,7 +94,7 @@ class CommittedLog:
         return self.committed_in[position] if position >= 0 else -1
 
     def verified(self, log: LogView, known: int) -> int:
-        """The offset below which `log` agrees; below `known` it is known to. What retention deleted counts as held."""
+        """The offset below which `log` agrees; below `known` it is known to agree. Deleted records count as held."""
         offset = max(known, log.log_start, self.start)
         limit = min(log.leo, self.end)
         if offset >= limit:
@@ -108,7 +108,7 @@ class CommittedLog:
         return min(offset, limit)
 
     def rewind(self, offset: int) -> list[Fingerprint]:
-        """Forget everything from `offset` on, and return it. Only a permitted unclean election may ask for it."""
+        """Remove and return everything from `offset` on; only for a permitted unclean election."""
         position = self.position(offset - 1) + 1
         gone = self.batches[position:]
         del self.batches[position:], self.committed_in[position:]
@@ -116,17 +116,17 @@ class CommittedLog:
         return gone
 
     def restart(self, offset: int) -> None:
-        """The truth begins at `offset`: the winner of an unclean election holds nothing from before."""
+        """Start over at `offset`: the winner of an unclean election has no older records."""
         self.rewind(self.start)
         self.start = self.end = offset
 
-    def _forget(self, count: int) -> None:
+    def _drop_oldest(self, count: int) -> None:
         del self.batches[:count], self.committed_in[:count]
         self.start = self.batches[0].base_offset
 
 
 class RememberedLog:
-    """The end of a log as its process saw it last: what of it becomes committed later was held all along."""
+    """The end of a log when its process ended: what of it is committed later, the replica had."""
 
     __slots__ = ("_tail", "leo", "log_start", "truncation_count")
 
@@ -139,7 +139,7 @@ class RememberedLog:
 
 
 class Forgiven:
-    """Batches that were committed, or claimed to be, and that a permitted unclean election took back."""
+    """Batches that were committed, or claimed to be, and that a permitted unclean election removed."""
 
     __slots__ = ("_at",)
 
@@ -154,7 +154,7 @@ class Forgiven:
         return isinstance(batch, Fingerprint) and batch in self._at.get(batch.base_offset, ())
 
     def has(self, base_offset: int, crc: int) -> bool:
-        """Whether what was acknowledged at `base_offset` is among them; -1 stands for any CRC."""
+        """Whether the batch that was acknowledged at `base_offset` is among them; -1 stands for any CRC."""
         return any(crc < 0 or batch.crc == crc for batch in self._at.get(base_offset, ()))
 
 

@@ -1,13 +1,13 @@
-"""One partition as an omniscient observer sees it: what is committed, who holds how much of it, what was forgiven.
+"""One partition as an omniscient observer sees it: what is committed, which replicas hold it, what was forgiven.
 
-A leader's high watermark is a claim: everything below it is committed, and clients are told so. The claim of any leader
-counts, also of one that was replaced and does not know it yet: whoever was in its maximal ISR held the records, and
-the next leader came from among them. The exception is an *unclean* election in epoch u, from outside ISR and ELR. It
-makes the log of its winner the truth, from the moment in which the winner takes up the role. Until then nothing is
-asked of candidates, and claims of leaders before u are remembered only so that who believed them is forgiven.
+A leader's high watermark is a claim: everything below it is committed, and clients may see it. The claim of any leader
+counts, also of one that was replaced and does not know it yet: the members of its maximal ISR held the records, and the
+next leader was one of them. The exception is an *unclean* election in epoch u, from outside ISR and ELR. It makes the
+log of its winner the truth, from the moment in which the winner becomes leader. Until then candidates are not checked,
+and claims of leaders before u are kept only to forgive the clients that relied on them.
 
-A replica is *lost* from a crash that took bytes of its log until it is in the ISR again and complete. It is *excused*
-from matching after an unclean election, until it has heard of it and has cut what the winner does not have.
+A replica is *lost* from a crash that lost bytes of its log until it is in the ISR again and complete. It is *excused*
+from matching after an unclean election, until it knows of it and has truncated what the winner does not have.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Finding = tuple[str, str]
 
 
 class LeaderView(Protocol):
-    """What a replica that leads knows of its term (`replication.leader.Leader`)."""
+    """What the checks need of a leader (`replication.leader.Leader`)."""
 
     @property
     def epoch(self) -> int: ...
@@ -41,7 +41,7 @@ class LeaderView(Protocol):
 
 
 class Tracked:
-    """What is known of one broker's replica; it outlives the process, so that the next one can be compared."""
+    """What is known of one broker's replica; it outlives the process, to compare it with the next one."""
 
     __slots__ = (
         "excused",
@@ -68,14 +68,14 @@ class Tracked:
         """The epoch in which it acts as leader, else -1."""
         self.state: object = None
         self.lossy = False
-        """A crash since it was last open could take bytes with it."""
+        """A crash since it was last open may have lost bytes."""
         self.lost = False
         self.excused = False
 
 
 @dataclass(slots=True)
 class Unclean:
-    """An election outside ISR and ELR that its winner has not taken up yet."""
+    """An election from outside ISR and ELR whose winner does not lead yet."""
 
     epoch: int
     permitted: bool
@@ -110,7 +110,7 @@ class PartitionGhost:
         self.writes = linearizable.PartitionHistory()
         self.tracked: dict[int, Tracked] = {}
         self.suspects: dict[int, int] = {}
-        """Brokers that came back unclean, with the broker epoch they came back under."""
+        """Brokers that registered unclean, with the broker epoch of that registration."""
         self.unclean: Unclean | None = None
         self.forgive_epoch = -1
         self.forgiven = Forgiven()
@@ -127,11 +127,11 @@ class PartitionGhost:
             del self.tracked[broker]
 
     def weaken(self, min_isr: int) -> None:
-        """For a moment, so few replicas were enough."""
+        """MinISR was as low as this for a moment."""
         self.weakest = min(self.weakest, min_isr)
 
     def elected_uncleanly(self, epoch: int, *, permitted: bool, best: int) -> None:
-        """An earlier one that nobody took up yet still excuses what it was permitted to lose."""
+        """An earlier unclean election whose winner never led still excuses what it was permitted to lose."""
         if self.unclean is not None:
             permitted, best = permitted or self.unclean.permitted, min(best, self.unclean.best)
         self.unclean = Unclean(epoch, permitted, best)
@@ -153,7 +153,7 @@ class PartitionGhost:
         elif tracked.node is not node or tracked.log is not log:
             self._reopened(tracked, node, log)
         if log.truncation_count != tracked.truncation_count:
-            # What was cut may have been written again, all in one step.
+            # Truncated records may have been written again in the same step.
             tracked.truncation_count = log.truncation_count
             tracked.verified = self.committed.verified(log, 0)
         elif log.leo < tracked.verified:
@@ -166,13 +166,13 @@ class PartitionGhost:
         if tracked.lossy and (tracked.verified < before or log.leo < tracked.leo):
             tracked.lost = True
         if tracked.lossy and self.rewound_to >= 0:
-            tracked.excused = True  # the crash may have undone the cut by which it had followed suit
+            tracked.excused = True  # the crash may have undone its truncation to the winner's log
         tracked.lossy = False
         tracked.node, tracked.log, tracked.truncation_count = node, log, log.truncation_count
         tracked.leader_epoch, tracked.state = -1, None
 
     def process_ends(self, broker: int, log: LogView) -> None:
-        """A fetch of it that is under way may still commit what it holds now: that is remembered."""
+        """Remember its log: a fetch of it that is in flight may still commit what it holds now."""
         tracked = self.tracked.get(broker)
         if tracked is not None and tracked.log is log:
             tracked.log = RememberedLog(log, self.verify(tracked))
@@ -190,19 +190,19 @@ class PartitionGhost:
             tracked.verified = self.committed.verified(tracked.log, tracked.verified)
         return tracked.verified
 
-    def settle_debts(self, broker: int, tracked: Tracked, epoch: int) -> None:
-        """A lost replica that is back in the ISR, or an excused one that has followed suit, is like any other."""
+    def end_exemptions(self, broker: int, tracked: Tracked, epoch: int) -> None:
+        """End `lost` once the replica is in the ISR and complete, and `excused` once it follows the winner's log."""
         if tracked.lost and broker in self.partition.isr and self.verify(tracked) >= self.committed.end:
             tracked.lost = False
         if tracked.excused and epoch >= self.forgive_epoch:
-            tracked.excused = not self._followed_suit(tracked)
+            tracked.excused = not self._follows_winner(tracked)
 
-    def _followed_suit(self, tracked: Tracked) -> bool:
-        """It has nothing left of what the winner lacks, or shares something written since.
+    def _follows_winner(self, tracked: Tracked) -> bool:
+        """It has nothing that the winner lacks, or shares a record that was written since the election.
 
-        To share more than was kept is not enough: both may have it from before an earlier unclean election. Nor do
-        offsets count that retention has taken from its log, as it may be the old one, of a leader that did not know
-        that it was replaced, and whose log has moved on above everything that was kept.
+        Sharing more than was kept is not enough: both may have it from before an earlier unclean election. Offsets that
+        retention deleted do not count either: the log may be the old one, of a leader that did not know that it was
+        replaced, and that went on above everything that was kept.
         """
         log = tracked.log
         if log is None or log.log_start > self.committed.end:
@@ -219,11 +219,11 @@ class PartitionGhost:
     # --- the leader's side ---------------------------------------------------------------------------------------
 
     def leader_claims(self, broker: int, tracked: Tracked, log: Any, leader: LeaderView) -> list[Finding]:
-        """The leader holds everything below its high watermark for committed."""
+        """The leader considers everything below its high watermark committed."""
         epoch = leader.epoch
         findings: list[Finding] = []
         if self.unclean is not None and epoch >= self.unclean.epoch:
-            findings += self._take_up(broker, tracked)
+            findings += self._winner_leads(broker, tracked)
         if epoch < self.forgive_epoch:
             if log.hwm > tracked.hwm:
                 self.forgiven.add(fingerprints(log.iter_headers(tracked.hwm, log.hwm)))
@@ -249,8 +249,8 @@ class PartitionGhost:
                 self.verify(other)
         return findings
 
-    def _take_up(self, winner: int, tracked: Tracked) -> list[Finding]:
-        """The winner of an unclean election leads: from now on its log is the truth."""
+    def _winner_leads(self, winner: int, tracked: Tracked) -> list[Finding]:
+        """The winner of an unclean election leads now, and its log is the truth."""
         unclean, self.unclean = self.unclean, None
         if unclean is None:
             return []

@@ -1,12 +1,12 @@
-"""What clients saw, written down as it happened: the evidence for every property that clients can observe.
+"""What clients saw, in the order of real time: the input of every property that clients can observe.
 
-A client appends one record per thing that happened to it, in the order of real time. One *operation* (`op`) is one
-batch sent to one partition, retries included: `Sent` when its first attempt leaves, then exactly one of `Acked` or
-`Failed` once the client gives up or has its answer. A failed operation may still take effect.
+One *operation* (`op`) is one batch sent to one partition, retries included: `Sent` when its first attempt leaves, then
+exactly one of `Acked` or `Failed` when the client has its response or gives up. A failed operation may still take
+effect.
 
-A batch is known by its `Fingerprint`, which broker and client compute alike from its header. The CRC does not cover
-the offset and the leader epoch that the broker stamps, so a sender knows it beforehand; -1 says that it cannot
-(the topic stamps the append time).
+A batch is identified by its `Fingerprint`, which broker and client compute from its header. The CRC does not cover the
+offset and the leader epoch that the broker stamps, so the sender knows it; it is -1 if the broker stamps the append
+time too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNKNOWN_OFFSET = -1
 
 
 class Fingerprint(NamedTuple):
-    """One batch of a log: where it is, who wrote it, and what it says."""
+    """One batch of a log: its offsets, the leader epoch in which it was written, and its CRC."""
 
     base_offset: int
     last_offset: int
@@ -35,7 +35,7 @@ class Fingerprint(NamedTuple):
 
 @dataclass(slots=True)
 class Sent:
-    """The first attempt of `op` left the client. `count` records in one batch with that CRC."""
+    """The client sent `op` for the first time: `count` records in one batch with that CRC."""
 
     op: int
     time: int
@@ -48,7 +48,7 @@ class Sent:
 
 @dataclass(slots=True)
 class Acked:
-    """The client was told that `op` is written, its first record at `base_offset` (unknown for some duplicates)."""
+    """`op` was acknowledged, its first record at `base_offset` (unknown for some duplicates)."""
 
     op: int
     time: int
@@ -57,7 +57,7 @@ class Acked:
 
 @dataclass(slots=True)
 class Failed:
-    """The client gave `op` up: a refusal, a timeout, or no answer at all."""
+    """The client gave up `op`: an error, a timeout, or no response."""
 
     op: int
     time: int
@@ -66,9 +66,9 @@ class Failed:
 
 @dataclass(slots=True)
 class Read:
-    """A consumer's fetch at `offset` was answered. `started` is when it was asked.
+    """A consumer's fetch at `offset` got a response; `started` is when it was sent.
 
-    `leader_epoch` is the epoch that the fetch named, so the leader that answered led in it; -1 when it named none.
+    `leader_epoch` is the epoch that the fetch named, in which the leader that answered led; -1 if it named none.
     """
 
     started: int
@@ -83,7 +83,7 @@ class Read:
 
 @dataclass(slots=True)
 class ListedOffset:
-    """A ListOffsets request for the latest offset was answered with `offset`."""
+    """A ListOffsets request for the latest offset returned `offset`."""
 
     started: int
     time: int
@@ -97,7 +97,7 @@ Record = Sent | Acked | Failed | Read | ListedOffset
 
 
 class History:
-    """The records in real-time order. `kept` holds what was taken too, for those who want to look at it again."""
+    """The records in real-time order. `kept` also holds those that were taken, if `keep` is set."""
 
     __slots__ = ("keep", "kept", "pending")
 

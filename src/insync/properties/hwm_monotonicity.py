@@ -1,7 +1,7 @@
-"""S6: whatever is done on the strength of a high watermark never has to be taken back.
+"""S6: what was done because of a high watermark never has to be undone.
 
 A follower's high watermark may go down, and a new leader's may lag. A leader's does not go down within its term, and
-what ListOffsets tells clients does not go down in real time.
+the end offset that ListOffsets returns does not go down in real time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from insync.properties.violation import Property
 PROPERTY = Property(
     "S6",
     "Applied HWM Monotonicity",
-    "A leader's high watermark never goes down within its term, nor does the end offset that clients are told.",
+    "A leader's high watermark never goes down within its term, nor does the end offset that clients get.",
 )
 
 
@@ -24,15 +24,15 @@ def check_term(leader: int, epoch: int, before: int, after: int) -> str | None:
     return f"leader {leader} took its high watermark from {before} down to {after} in epoch {epoch}"
 
 
-def check_told(leader: int, told: int, committed_end: int) -> str | None:
-    """H4: the current leader tells the true high watermark, or that it does not know it."""
-    if told >= committed_end:
+def check_listed(leader: int, listed: int, committed_end: int) -> str | None:
+    """H4: the current leader lists the true high watermark, or refuses because it does not know it yet."""
+    if listed >= committed_end:
         return None
-    return f"leader {leader} told the end offset {told} before it knew that {committed_end} is committed"
+    return f"leader {leader} listed the end offset {listed} before it knew that {committed_end} is committed"
 
 
 class ListedOffsets:
-    """The end offsets of one partition that clients were told."""
+    """The end offsets of one partition that clients got."""
 
     __slots__ = ("_floor",)
 
@@ -47,5 +47,5 @@ class ListedOffsets:
         return f"end offset {listed.offset} listed in epoch {listed.leader_epoch}, {known} was listed earlier"
 
     def forgive(self, epoch: int) -> None:
-        """An unclean election in `epoch` may take back what earlier leaders said."""
+        """An unclean election in `epoch` may undo what earlier leaders listed."""
         self._floor.forget_below(epoch)

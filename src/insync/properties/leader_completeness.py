@@ -1,4 +1,4 @@
-"""S1: whoever the cluster holds for the leader has everything that was committed."""
+"""S1: the current leader has everything that was committed."""
 
 from __future__ import annotations
 

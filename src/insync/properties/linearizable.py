@@ -1,8 +1,8 @@
 """S11: a partition behaves as one log that operations enter one after the other, in real time.
 
-For writes: acknowledged before another is sent means a lower offset. For reads: what was acknowledged is visible to who
-asks later, as far as leaders without leases can promise: ListOffsets in the epoch of the commit or a later one (H4), a
-fetch in the very epoch of the commit (a later leader's high watermark may still lag).
+For writes: a write that is acknowledged before another is sent has a lower offset. For reads: what was acknowledged is
+visible to later requests, as far as leaders without leases can promise: ListOffsets in the epoch of the commit or a
+later one (H4), a fetch in the epoch of the commit itself (the high watermark of a later leader may still lag).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from insync.properties.violation import Property
 PROPERTY = Property(
     "S11",
     "Linearizable Log",
-    "A write acknowledged before another is sent has the lower offset, and whoever reads later sees it.",
+    "A write acknowledged before another is sent has the lower offset, and later reads see it.",
 )
 
 
 class PartitionHistory:
-    """The acks=all writes of one partition, and what readers were shown."""
+    """The acks=all writes of one partition, and what readers saw."""
 
     __slots__ = ("_floors", "_visible", "acked_end")
 
@@ -54,10 +54,10 @@ class PartitionHistory:
         known = self._visible.within(time=read.started, epoch=read.leader_epoch)
         if read.hwm >= known:
             return None
-        return f"{read.reader} was shown the log to {read.hwm} in epoch {read.leader_epoch}, {known} was acknowledged"
+        return f"{read.reader} saw the log to {read.hwm} in epoch {read.leader_epoch}, {known} was acknowledged"
 
     def forgive(self, offset: int, epoch: int) -> None:
-        """A permitted unclean election in `epoch` took back everything from `offset` on."""
+        """A permitted unclean election in `epoch` removed everything from `offset` on."""
         self.acked_end = min(self.acked_end, offset)
         self._floors = {op: min(floor, offset) for op, floor in self._floors.items()}
         self._visible.forget_below(epoch)

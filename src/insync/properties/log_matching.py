@@ -1,4 +1,4 @@
-"""S2: below their high watermarks all replicas hold the same.
+"""S2: below their high watermarks all replicas hold the same records.
 
 Comparing every log with the committed one, up to the log's own high watermark, implies that each pair agrees up to
 the lower of the two.
@@ -22,8 +22,8 @@ def check(replica: int, verified_to: int, hwm: int, committed_end: int) -> str |
 
 
 def check_bytes(replica: int, records: bytes, committed_end: int) -> str | None:
-    """Logs are compared by what their headers say; this holds the bytes of a log just opened against its headers."""
+    """Logs are compared by their headers; this compares the bytes of a log that was just opened with its headers."""
     for position, header in batch.iter_headers(records):
         if header.base_offset < committed_end and batch.crc_of(records, position, header) != header.crc:
-            return f"replica {replica} holds other bytes than were committed at {header.base_offset}"
+            return f"replica {replica} does not hold the committed bytes at {header.base_offset}"
     return None

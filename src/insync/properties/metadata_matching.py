@@ -9,25 +9,25 @@ from insync.properties.violation import Property
 PROPERTY = Property(
     "S7",
     "Metadata Log Matching",
-    "What one node holds committed in the metadata log, every other node holds at the same offset or not yet.",
+    "What one node considers committed in the metadata log, every other node has at the same offset, or lacks so far.",
 )
 
 
 def check(node: int, batch: Fingerprint, committed: CommittedLog) -> str | None:
-    """`node` holds `batch` committed; is that what was committed there?"""
+    """`node` considers `batch` committed; it has to be what was committed at its offset."""
     if batch.base_offset < committed.start or batch.base_offset >= committed.end:
         return None
     expected = committed.at(batch.base_offset)
     if expected == batch:
         return None
-    return f"node {node} holds {batch} committed, the cluster committed {expected}"
+    return f"node {node} considers {batch} committed, the cluster committed {expected}"
 
 
 def check_truncation(node: int, leo: int, committed_before: int) -> str | None:
-    """A running node never cuts what it has seen committed."""
+    """A running node never truncates what it considered committed."""
     if leo >= committed_before:
         return None
-    return f"node {node} cut its metadata log to {leo}, it had {committed_before} committed"
+    return f"node {node} truncated its metadata log to {leo}, although {committed_before} was committed"
 
 
 def check_leader(node: int, epoch: int, leo: int, committed: CommittedLog) -> str | None:

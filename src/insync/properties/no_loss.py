@@ -1,8 +1,8 @@
 """S9: as long as fewer than MinISR replicas lose data, the cluster loses nothing.
 
-Whoever asks for availability first may lose more: an election outside ISR and ELR is permitted to by the topic's
-settings, by an operator, or because too many replicas lost data. `may_lose` says which elections those are. A balanced
-recovery has to find a complete log if there is one among those it asks.
+With availability first more may be lost: an election from outside ISR and ELR may lose records if the topic's configs
+or an operator permit it, or if too many replicas lost data (`may_lose`). A balanced recovery has to find a complete log
+if one of the replicas that it asks has it.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def check(
 
 
 def check_member(leader: int, member: int, verified_to: int, committed_end: int) -> str | None:
-    """`member` of the current leader's maximal ISR runs in the uptime in which it joined."""
+    """`member` of the current leader's maximal ISR runs in the incarnation in which it joined."""
     if verified_to >= committed_end:
         return None
     return f"{member} of leader {leader}'s maximal ISR holds only {verified_to} of {committed_end} committed"

@@ -1,4 +1,4 @@
-"""S8: what a consumer has read stays true: for the next reader, and in the log."""
+"""S8: what a consumer has read stays true for other readers and in the log."""
 
 from __future__ import annotations
 
@@ -34,4 +34,4 @@ def check_next(read: Read, expected: int) -> str | None:
     """A consumer that reads on misses nothing; `expected` is one past what it has read so far, 0 at first."""
     if read.offset <= expected:
         return None
-    return f"{read.reader} was given {read.offset} after {expected - 1}: what is between was passed over"
+    return f"{read.reader} got {read.offset} after {expected - 1}: it missed what is between"

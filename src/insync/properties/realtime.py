@@ -1,14 +1,14 @@
-"""A lower bound that rises over time, by leader epoch: who asks later may not be told less.
+"""A lower bound that rises over time, by leader epoch: a later response must not have a lower value.
 
-Kafka's leaders hold no lease. A leader that was replaced, and does not know it yet, may answer with an old value, but
-only to those who ask in its own epoch. Hence an answer binds later answers of the same and of higher epochs.
+Kafka's leaders hold no lease. A leader that was replaced and does not know it yet may return an old value, but only to
+requests in its own epoch. Hence a response bounds later responses of the same and of higher epochs.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 
-KEEP = 512
+MAX_KEPT = 512
 
 
 class Floor:
@@ -23,8 +23,8 @@ class Floor:
             return
         times.append(time)
         values.append(value)
-        if len(times) > KEEP:
-            del times[: KEEP // 2], values[: KEEP // 2]
+        if len(times) > MAX_KEPT:
+            del times[: MAX_KEPT // 2], values[: MAX_KEPT // 2]
 
     def before(self, *, time: int, epoch: int) -> int:
         """The highest value that was known strictly before `time` in `epoch` or an earlier one; -1 if none was."""
@@ -37,5 +37,5 @@ class Floor:
         return values[step] if step >= 0 else -1
 
     def forget_below(self, epoch: int) -> None:
-        """An unclean election in `epoch`: what was promised before it binds nobody."""
+        """An unclean election in `epoch`: bounds of earlier epochs no longer hold."""
         self._steps = {e: steps for e, steps in self._steps.items() if e >= epoch}

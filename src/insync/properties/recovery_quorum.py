@@ -1,8 +1,8 @@
-"""S10: when nobody can be elected any more, enough former candidates are remembered to find a complete log among them.
+"""S10: when no candidate is left, the last-known ELR has enough members to contain a complete log.
 
-Those who left the ELR by an unclean restart are remembered as last-known ELR. There are at least as many as replicas
-must have lost data for a record to be lost: MinISR, as it was when records were last committed. There may be more: one
-change that takes several members out of the ISR moves them all to the ELR.
+Replicas that left the ELR by an unclean restart are in the last-known ELR. It has at least as many members as have to
+lose data for a record to be lost: MinISR, as it was when records were last committed. It may have more: a change that
+removes several members from the ISR moves all of them to the ELR.
 """
 
 from __future__ import annotations

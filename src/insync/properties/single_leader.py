@@ -1,7 +1,7 @@
-"""S12: an epoch has one leader, and a controller that a majority of voters has left does not stay active.
+"""S12: an epoch has one leader, and a controller without a majority of voters does not stay active.
 
-The second half bounds the life of a deposed controller: it answers heartbeats and serves its old log, so brokers that
-reach it stay with it, and miss everything that its successor decides.
+The second half limits how long a deposed controller lives: it answers heartbeats and serves its old log, so brokers
+that reach it stay with it, and miss what its successor decides.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PROPERTY = Property(
 
 
 class Leaders:
-    """Who acted as leader of what, in which epoch."""
+    """Which node led what, in which epoch."""
 
     __slots__ = ("_by_epoch",)
 
@@ -34,11 +34,13 @@ class Leaders:
         return f"{first} and {leader} both lead in epoch {epoch}"
 
 
-def check_followed(leader: int, epoch: int, heard: Sequence[int], majority: int, now: int, patience: int) -> str | None:
-    """`heard`: when each other voter last fetched from `leader`, which has just looked at its clock."""
+def check_followed(
+    leader: int, epoch: int, heard: Sequence[int], majority: int, now: int, timeout_ms: int
+) -> str | None:
+    """`heard`: when each other voter last fetched from `leader`; `now` is the leader's own time."""
     if majority == 1:
         return None
     since = sorted(heard, reverse=True)[majority - 2]
-    if now < since + patience:
+    if now < since + timeout_ms:
         return None
     return f"controller {leader} of epoch {epoch} has not heard from a majority for {now - since} ms and still leads"

@@ -1,7 +1,7 @@
-"""S5: a broker that may have lost data has to prove itself before it counts again.
+"""S5: a broker that may have lost data has to catch up before it counts again.
 
-Fencing comes first: a broker is taken out of leadership and ISRs while it is away, so that nothing rests on what it
-held when it comes back.
+Fencing comes first: a broker loses leadership and ISR membership while it is away, so that nothing depends on the data
+with which it comes back.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def check(
 
 
 def check_fenced(broker: int, *, leader: int, isr: Sequence[int]) -> str | None:
-    """B4: `broker` is fenced, or not registered at all: it may be about to come back without its data."""
+    """B4: `broker` is fenced or not registered: it may come back without its data."""
     if broker == leader:
         return f"broker {broker} is fenced and is leader"
     return f"broker {broker} is fenced and is in the ISR {sorted(isr)}" if broker in isr else None

@@ -1,4 +1,4 @@
-"""A named property of the protocol, and a witness that it does not hold."""
+"""A named property of the protocol, and a violation of it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
+    """A property that does not hold: its id, what is wrong, the partition if it is about one, and when (ms)."""
+
     property: str
     detail: str
     partition: str

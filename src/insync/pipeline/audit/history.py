@@ -1,7 +1,7 @@
 """Checks clients' histories: what was sent, acknowledged, read and listed, against the log at the end.
 
 Spark divides a history of any size by partition. A task that has all events of one filters its columns (`prefilter`)
-and passes the rest to the checker (`history.verdict`, on `properties.recorded`). A small partition goes to the checker
+and passes the rest to the checker (`history.verdict`, on `properties.history_checker`). A small partition goes to the checker
 whole; of a large one the checker gets the neighbourhood of each suspect.
 
 Tasks get their events unsorted: numpy sorts whole columns faster than Spark sorts rows.
@@ -38,7 +38,7 @@ from insync.pipeline.audit.prefilter import (
     number_records,
 )
 from insync.pipeline.report.progress import OnProgress, ignore_progress, run_with_progress
-from insync.properties import recorded
+from insync.properties import history_checker
 from insync.spark.worker import prepare_worker
 
 DDL = (
@@ -263,16 +263,16 @@ def _check_events(topic: str, partition: int, events: Events, names: list[str]) 
         for finding in verdict.check_partition(topic, partition, given, start=part.start).findings:
             nameless = finding.offset < 0 and finding.property in ("S9", "L5")
             if not nameless and (finding.property in part.rules or not part.rules):
-                kind = recorded.MOVED if part.rules and _was_moved(events, finding) else finding.kind
+                kind = history_checker.MOVED if part.rules and _was_moved(events, finding) else finding.kind
                 findings.append((kind, finding.property, finding.offset, finding.detail))
     if suspects.ids:
         findings += _list_lost_records(events, suspects)
     return checked, list(dict.fromkeys(findings))[:MAX_FINDINGS]
 
 
-def _was_moved(events: Events, finding: recorded.Finding) -> bool:
+def _was_moved(events: Events, finding: history_checker.Finding) -> bool:
     """Whether the record lost at an offset is at another one, outside the window."""
-    if finding.kind != recorded.LOST:
+    if finding.kind != history_checker.LOST:
         return False
     acked = events.id[(events.kind == ACK) & (events.offset == finding.offset)]
     values = events.crc[(events.kind == SEND) & np.isin(events.id, acked)]
@@ -305,7 +305,7 @@ def _list_lost_records(events: Events, suspects: Suspects) -> Iterator[tuple[str
     chosen = events.select(np.isin(events.id, list(suspects.ids)) & (events.kind == SEND))
     acked = np.isin(chosen.id, events.of_kind(ACK).id)
     for (producer, sequence), answered in zip(_list_ids(chosen), acked.tolist(), strict=True):
-        kind, rule = (recorded.LOST, "S9") if answered else (recorded.UNANSWERED, "L5")
+        kind, rule = (history_checker.LOST, "S9") if answered else (history_checker.UNANSWERED, "L5")
         problem = "was acknowledged and is nowhere in the log" if answered else "was neither acknowledged nor refused"
         yield (kind, rule, -1, f"sequence {sequence} of producer {producer} {problem}")
 

@@ -1,6 +1,6 @@
 """Finds where in one partition's history something may be wrong, on whole columns at once.
 
-It decides nothing: `properties.recorded.HistoryChecker` does, which needs a Python object per event. What passes the
+It decides nothing: `properties.history_checker.HistoryChecker` does, which needs a Python object per event. What passes the
 prefilter would pass the checker. Each check below corresponds to one of the checker's; at worst it makes the checker
 look at events that are correct.
 """

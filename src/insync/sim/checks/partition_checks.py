@@ -179,7 +179,7 @@ class PartitionChecks:
         """S6: a replaced leader may be behind, the current one may not."""
         tracked = ghost.tracked.get(broker)
         if tracked is not None and tracked.leader_epoch == ghost.partition.leader_epoch and ghost.unclean is None:
-            self._report(ghost, "S6", hwm_monotonicity.check_told(broker, offset, ghost.committed.end))
+            self._report(ghost, "S6", hwm_monotonicity.check_listed(broker, offset, ghost.committed.end))
 
     # --- a replica changed ---------------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class PartitionChecks:
             if same and log.hwm < tracked.hwm:
                 self._hit("hwm_went_down")
         if tracked.lost or tracked.excused:
-            ghost.settle_debts(broker, tracked, replica.partition.leader_epoch)
+            ghost.end_exemptions(broker, tracked, replica.partition.leader_epoch)
         self._report(ghost, "S2", ghost.check_matching(broker, tracked, log.hwm))
         if tracked.verified < known:
             self._check_held(ghost)

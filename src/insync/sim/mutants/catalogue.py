@@ -1,6 +1,8 @@
-"""The safeguards that can be taken out, one by one, and what is left when they are.
+"""The mutants: each removes one safeguard of the protocol, to prove that the simulator notices.
 
-A patch is the place of one attribute, `package.module:name`, and a function from the original to what replaces it.
+A safeguard is a small function or method that is looked up by name when it is called. A mutant replaces that attribute
+while it is applied; production code does not know of it. A patch is the path of the attribute, `package.module:name`,
+and a function from the original to its replacement.
 """
 
 from __future__ import annotations
@@ -343,7 +345,7 @@ MUTANTS: dict[str, Mutant] = {mutant.name: mutant for mutant in CATALOGUE}
 
 @contextmanager
 def apply_mutant(mutant: Mutant | None) -> Iterator[None]:
-    """The safeguard is gone inside the block, and back after it."""
+    """Remove the safeguard inside the block."""
     undo: list[tuple[Any, str, Any]] = []
     try:
         for path, make in mutant.patches if mutant else ():
@@ -358,10 +360,10 @@ def apply_mutant(mutant: Mutant | None) -> Iterator[None]:
 
 
 def _resolve(path: str) -> tuple[Any, str]:
-    """`package.module:name` or `package.module:Class.name` as the thing that holds the name, and the name."""
+    """The owner of an attribute and its name, from `package.module:name` or `package.module:Class.name`."""
     module, _, rest = path.partition(":")
     *owners, name = rest.split(".")
     owner: Any = importlib.import_module(f"insync.{module}")
-    for each in owners:
-        owner = getattr(owner, each)
+    for attribute in owners:
+        owner = getattr(owner, attribute)
     return owner, name

@@ -1,8 +1,6 @@
-"""Mutants: the protocol with one safeguard taken out, to prove that the simulator would notice.
+"""Hunts mutants: runs seeds with one safeguard removed until a property fails.
 
-A safeguard is a small function or method of its own, found by its name when it is called. A mutant replaces that one
-attribute for as long as it is applied; the production code knows nothing of it. A mutant is caught when a property
-fails on some seed. One that nobody can catch means that a fault or a checker is missing.
+A mutant that no seed catches shows that a fault pattern or a check is missing.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from insync.sim.run import run_plan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HuntResult:
-    """What a hunt found out about one mutant; `seed` is the smallest of those tried that catches it."""
+    """The result for one mutant; `seed` is the smallest of those tried that catches it."""
 
     name: str
     removes: str
@@ -39,7 +37,7 @@ class HuntResult:
 
 
 def try_seed(mutant: Mutant, seed: int) -> HuntResult | None:
-    """One run without the safeguard; None if nothing was noticed."""
+    """One run without the safeguard; None if every property held."""
     with apply_mutant(mutant):
         violation = run_plan(draw_plan(seed)).violation
     if violation is None:
@@ -57,14 +55,14 @@ def try_seed(mutant: Mutant, seed: int) -> HuntResult | None:
 def find_catching_seed(mutant: Mutant, seeds: Sequence[int]) -> HuntResult:
     """The first seed that catches it."""
     for seed in seeds:
-        found = try_seed(mutant, seed)
-        if found is not None:
-            return found
+        result = try_seed(mutant, seed)
+        if result is not None:
+            return result
     return HuntResult(name=mutant.name, removes=mutant.removes, caught=False)
 
 
 def hunt_mutants(mutants: Sequence[Mutant], seeds: Sequence[int], jobs: int) -> Iterator[HuntResult]:
-    """One mutant per process at a time, in the order in which they are done."""
+    """One mutant per process at a time; results come in the order in which they are done."""
     work = _Hunt(seeds)
     if jobs <= 1:
         yield from map(work, [mutant.name for mutant in mutants])
@@ -86,7 +84,7 @@ class _Hunt:
 def markdown_table(rows: Sequence[HuntResult]) -> str:
     lines = ["| mutant | rule | safeguard removed | caught by | smallest seed |", "|---|---|---|---|---|"]
     lines += [
-        f"| `{row.name}` | {MUTANTS[row.name].rule} | {row.removes} | {row.property or 'nobody'} | {row.seed} |"
+        f"| `{row.name}` | {MUTANTS[row.name].rule} | {row.removes} | {row.property or 'none'} | {row.seed} |"
         for row in rows
     ]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""What stands in for a safeguard that is taken out: each is a function from the original to its replacement."""
+"""Replacements for removed safeguards: each function maps the original to its replacement."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def always(value: Any) -> Callable[[Any], Any]:
-    """Whatever is asked, the answer is `value`."""
+    """A function that returns `value` for any arguments."""
     return lambda _original: lambda *_args, **_kwargs: value
 
 

@@ -1,12 +1,12 @@
-"""One partition judged after the fact: what its clients wrote down, held against the log that they left behind.
+"""Checks one partition after the fact: the history of its clients against the log that they left behind.
 
-The simulator watches a partition while it lives. Here only two things are known: the log as somebody read it from start
-to end once everybody had finished, and the history. The log is taken for what is committed, record by record, and the
-history is played against it in the order of time, through the very checks that the simulator uses. This is a pure
-function of one partition's records, so any number of partitions can be judged side by side.
+The simulator observes a partition while it runs. Here only the history is known, and the log, read from start to end
+after all clients had finished. The log counts as committed, record by record, and the history is replayed against it in
+the order of time, through the checks that the simulator uses. This is a pure function of one partition's records, so
+partitions can be checked in parallel.
 
-In which epoch a record became committed, nobody wrote down. It was the last one at the latest, so what was acknowledged
-binds readers of the last epoch; what was listed in an epoch binds those who ask later in it and in higher ones.
+The epoch in which a record became committed is not known. It was at latest the last one, so acknowledged records bound
+readers of the last epoch; what was listed in an epoch bounds later requests in it and in higher ones.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ LOST, MOVED, DUPLICATED, REORDERED = "lost", "moved", "duplicated", "reordered"
 INCONSISTENT, STALE, UNANSWERED = "inconsistent", "stale", "unanswered"
 
 KEY: PartitionKey = (UUID(int=0), 0)
-"""The one partition of a judgement, in the records that are judged."""
+"""The partition of every record of a history that is checked."""
 
 
 class Finding(NamedTuple):
-    """Something that may not be. `offset` is where, -1 if it is nowhere."""
+    """A violation; `offset` is -1 if it has none."""
 
     kind: str
     property: str
@@ -54,7 +54,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One record of the log; `crc` is that of its value, `sequence` counts what its producer sent to the partition."""
+    """One record of the log; `crc` is that of its value, `sequence` numbers what its producer sent to the partition."""
 
     offset: int
     leader_epoch: int
@@ -80,7 +80,7 @@ class LogRecord:
 
 
 class HistoryChecker:
-    """`log` in the order of offsets, from `start` to before `end`; it was read in the leader epoch `last_epoch`."""
+    """`log` is in the order of offsets, from `start` up to `end`, read in the leader epoch `last_epoch`."""
 
     def __init__(self, log: Sequence[LogRecord], *, end: int, last_epoch: int, start: int = 0) -> None:
         self._log = log
@@ -89,71 +89,69 @@ class HistoryChecker:
         self._last_epoch = last_epoch
         self._ghost = PartitionGhost(_partition(last_epoch), 1)
         self._ghost.committed = CommittedLog(keep=len(log) + 1)
-        self._found: list[tuple[str, str]] = []
+        self._violations: list[tuple[str, str]] = []
         self._sent: dict[int, int] = {}
         self._next: dict[str, int] = {}
 
     def findings(self, history: Iterable[Record]) -> Iterator[Finding]:
-        """`history` in the order of time, all of it about `KEY`."""
+        """`history` is in the order of time, all of it about `KEY`."""
         yield from self._walk_log()
-        yield from self._play(history)
+        yield from self._replay(history)
 
     # --- the log by itself -------------------------------------------------------------------------------------------
 
     def _walk_log(self) -> Iterator[Finding]:
-        """S9: offsets have no holes. S13: every producer's records are in it once, in the order of sending."""
+        """S9: offsets have no gaps. S13: every producer's records are in it once, in the order of sending."""
         committed = self._ghost.committed
         for record in self._log:
             end = committed.end if committed.batches else self._start
             if record.offset != end:
-                yield Finding(LOST, "S9", end, f"the log goes on at {record.offset} after {end - 1}")
+                yield Finding(LOST, "S9", end, f"the log continues at {record.offset} after {end - 1}")
             wrong = self._ghost.sequences.committed(record)
             if wrong:
-                yield Finding(self._again(record), "S13", record.offset, wrong)
+                yield Finding(self._classify_repeat(record), "S13", record.offset, wrong)
             batch = Fingerprint(record.offset, record.offset, record.leader_epoch, record.crc)
             committed.extend(batch, self._last_epoch)
         if committed.end < self._end:
-            yield Finding(LOST, "S9", committed.end, f"the log ends at {committed.end}, {self._end} was told")
+            yield Finding(LOST, "S9", committed.end, f"the log ends at {committed.end}, but {self._end} was listed")
         committed.start = self._start
 
-    def _again(self, record: LogRecord) -> str:
+    def _classify_repeat(self, record: LogRecord) -> str:
         first = self._first_of[record.producer, record.sequence]
         return DUPLICATED if first < record.offset else REORDERED
 
     @cached_property
     def _first_of(self) -> dict[tuple[int, int], int]:
-        """Where each record is for the first time; made only when something is wrong."""
-        return {(each.producer, each.sequence): each.offset for each in reversed(self._log)}
+        """The first offset of each record; built only if something is wrong."""
+        return {(record.producer, record.sequence): record.offset for record in reversed(self._log)}
 
     # --- the clients against the log ---------------------------------------------------------------------------------
 
-    def _play(self, history: Iterable[Record]) -> Iterator[Finding]:
-        """S6, S8, S9, S11 one record at a time, so that it is known whom a complaint is about. L5 at the end."""
+    def _replay(self, history: Iterable[Record]) -> Iterator[Finding]:
+        """S6, S8, S9 and S11, one record at a time, so that each violation belongs to a record; L5 at the end."""
         seen = History()
-        checks = ClientChecks(seen, {KEY: self._ghost}, lambda rule, wrong, _: self._found.append((rule, wrong)))
+        checks = ClientChecks(seen, {KEY: self._ghost}, lambda rule, wrong, _: self._violations.append((rule, wrong)))
         for record in history:
             value = self._value_of(record)
             if isinstance(record, Acked) and record.base_offset == UNKNOWN_OFFSET and value not in self._values:
-                yield Finding(
-                    LOST, "S9", UNKNOWN_OFFSET, f"write {record.op} was acknowledged and is nowhere in the log"
-                )
+                yield Finding(LOST, "S9", UNKNOWN_OFFSET, f"write {record.op} was acknowledged and is not in the log")
             if isinstance(record, Read):
                 self._check_next(record)
             seen.append(record)
             checks.check()
-            for rule, wrong in self._found:
+            for rule, wrong in self._violations:
                 yield self._finding(record, value, rule, wrong)
-            self._found.clear()
+            self._violations.clear()
         unanswered = check_answered(checks.waiting())
         if unanswered:
             yield Finding(UNANSWERED, "L5", -1, unanswered)
 
     def _check_next(self, read: Read) -> None:
-        """S8, for logs without holes."""
+        """S8, for logs without gaps."""
         expected = self._next.get(read.reader, self._start)
         wrong = read_consistency.check_next(read, expected)
         if wrong:
-            self._found.append(("S8", wrong))
+            self._violations.append(("S8", wrong))
         self._next[read.reader] = max(expected, *(batch.last_offset + 1 for batch in read.batches))
 
     def _value_of(self, record: Record) -> int:
@@ -174,7 +172,7 @@ class HistoryChecker:
 
     @cached_property
     def _values(self) -> dict[int, int]:
-        return {each.crc: each.offset for each in self._log}
+        return {record.crc: record.offset for record in self._log}
 
 
 def _partition(leader_epoch: int) -> Partition:
