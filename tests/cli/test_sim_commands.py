@@ -1,4 +1,4 @@
-"""`insync sim`: what people type, what scripts read, and what wrong input gets."""
+"""`insync sim`: its commands, their JSON, and what wrong input gets."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ def test_run_prints_one_json_object_that_counts_everything() -> None:
     assert set(summary["probes"]) == set(PROBES)
 
 
-def test_run_for_people_names_the_probes_that_were_not_reached() -> None:
+def test_run_names_the_probes_that_were_not_reached() -> None:
     result = run(app, ["sim", "run", "--seeds", "0:2", "--jobs", "2"])
     assert result.exit_code == 0, result.output
     assert "probes reached" in result.stdout
@@ -42,7 +42,7 @@ def test_fewer_steps_make_a_shorter_run() -> None:
 
 def test_a_seed_that_crashes_the_code_is_reported_like_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     def crash(*_args: object, **_fields: object) -> None:
-        raise KeyError("nobody expected this")
+        raise KeyError("unexpected")
 
     monkeypatch.setattr("insync.replication.high_watermark.advance", crash)
     result = run(app, ["sim", "run", "--seeds", "1:3", "--jobs", "1", "--json"])
@@ -50,7 +50,7 @@ def test_a_seed_that_crashes_the_code_is_reported_like_a_violation(monkeypatch: 
     failures = json.loads(result.stdout)["failures"]
     assert [failure["seed"] for failure in failures] == [1, 2]
     assert failures[0]["property"] == "crash"
-    assert "nobody expected this" in failures[0]["detail"]
+    assert "unexpected" in failures[0]["detail"]
 
 
 def test_replay_gives_the_same_trace_hash_every_time() -> None:
@@ -59,7 +59,7 @@ def test_replay_gives_the_same_trace_hash_every_time() -> None:
     assert first["violation"] is None
 
 
-def test_replay_tells_a_story() -> None:
+def test_replay_prints_what_happens() -> None:
     result = run(app, ["sim", "replay", "4"])
     assert result.exit_code == 0
     assert "became leader" in result.stdout
@@ -76,21 +76,21 @@ def test_a_mutant_is_hunted_and_reported() -> None:
     assert isinstance(row["seed"], int)
 
 
-def test_a_mutant_that_nobody_notices_makes_the_command_fail() -> None:
+def test_a_mutant_that_is_not_caught_makes_the_command_fail() -> None:
     """Two seeds are too few for this one."""
     result = run(app, ["sim", "mutants", "old-epochs-counted", "--seeds", "0:2", "--jobs", "1"])
     assert result.exit_code == 1
     assert "NOT CAUGHT" in result.stdout
 
 
-def test_shrink_tells_a_numbered_story_of_a_failing_seed() -> None:
+def test_shrink_prints_numbered_lines_of_the_smaller_run() -> None:
     result = run(app, ["sim", "shrink", "0", "--mutant", "read-past-hwm", "--seconds", "5"])
     assert result.exit_code == 1
     assert "shrunk:" in result.stdout
     assert "   1." in result.stdout
 
 
-def test_scenarios_are_played(tmp_path: Path) -> None:
+def test_scenario_files_are_played(tmp_path: Path) -> None:
     file = tmp_path / "one.scenario"
     file.write_text("cluster brokers=1 controllers=1\ntopic t replicas=1\nproduce t-0 A\nexpect t-0 leader=1\n")
     result = run(app, ["sim", "scenario", str(file)])
@@ -112,7 +112,7 @@ def test_the_scenarios_of_the_library_are_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         (["run", "--seeds", "many"], "not a range of seeds"),
         (["run", "--seeds", "5:5"], "need 0 <= A < B"),
@@ -126,10 +126,10 @@ def test_the_scenarios_of_the_library_are_listed() -> None:
         (["scenario"], "no scenario given"),
     ],
 )
-def test_wrong_input_gets_a_clear_complaint_and_exit_code_2(arguments: list[str], complaint: str) -> None:
+def test_wrong_input_gets_a_clear_message_and_exit_code_2(arguments: list[str], message: str) -> None:
     result = run(app, ["sim", *arguments])
     assert result.exit_code == 2
-    assert complaint in result.stderr
+    assert message in result.stderr
 
 
 def test_a_scenario_with_a_wrong_step_says_where(tmp_path: Path) -> None:

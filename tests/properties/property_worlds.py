@@ -1,4 +1,4 @@
-"""Small logs for tests of properties: a log is written as the epochs of its batches, one record each."""
+"""Small logs for tests of properties: a log is given by the epochs of its batches, one record each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FakeHeader:
 
 
 class FakeLog:
-    """`epochs[i]` is the leader epoch of the batch at offset i; its CRC tells epoch and offset."""
+    """`epochs[i]` is the leader epoch of the batch at offset i; its CRC stands for epoch and offset."""
 
     def __init__(self, epochs: Sequence[int], hwm: int = 0, log_start: int = 0) -> None:
         self.headers = [FakeHeader(i, i, epoch, 1000 * epoch + i) for i, epoch in enumerate(epochs)]

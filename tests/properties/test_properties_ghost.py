@@ -1,4 +1,4 @@
-"""The omniscient observer of one partition: what it holds for committed, lost and forgiven."""
+"""The omniscient observer of one partition: what is committed, lost and forgiven."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_a_replica_is_excused_until_it_has_cut_what_the_winner_lacks() -> None:
 
 
 def test_what_retention_took_from_an_old_log_is_nothing_that_it_shares_with_the_winner() -> None:
-    """S2: a replaced leader went on without knowing, and deleted the records in which it still agreed."""
+    """S2: a replaced leader continued without knowing, and deleted the records in which it still agreed."""
     ghost = PartitionGhost(partition(), 2)
     old = FakeLog([1, 1, 1, 1, 1, 1])
     lead(ghost, 1, old, 1, hwm=5)
@@ -194,8 +194,8 @@ def test_what_retention_took_from_an_old_log_is_nothing_that_it_shares_with_the_
 
 
 @pytest.mark.parametrize("lossy", [True, False])
-def test_a_cut_may_be_undone_by_a_crash_that_loses_data_and_by_no_other(lossy: bool) -> None:
-    """S2: what a replica had cut after an unclean election is back, and has to be cut again."""
+def test_a_truncation_may_be_undone_by_a_power_loss_only(lossy: bool) -> None:
+    """S2: what a replica had truncated after an unclean election is back, and has to be truncated again."""
     ghost = PartitionGhost(partition(), 2)
     old = FakeLog([1, 1, 1])
     lead(ghost, 1, old, 1, hwm=3)
@@ -213,7 +213,7 @@ def test_a_cut_may_be_undone_by_a_crash_that_loses_data_and_by_no_other(lossy: b
 
 
 def test_min_isr_is_as_weak_as_it_was_when_records_were_last_committed() -> None:
-    """S9, S10: raising it protects what is committed afterwards, lowering it gives up at once."""
+    """S9, S10: raising it protects what is committed afterwards, lowering it counts at once."""
     ghost = PartitionGhost(partition(), 1)
     log = FakeLog([1, 1])
     lead(ghost, 1, log, 1, hwm=1)
@@ -225,7 +225,7 @@ def test_min_isr_is_as_weak_as_it_was_when_records_were_last_committed() -> None
     assert ghost.weakest == 1
 
 
-def test_a_log_is_compared_only_where_it_was_not_before() -> None:
+def test_a_log_is_compared_only_where_it_is_new() -> None:
     """S2: an agreeing prefix is not read again."""
     truth, log = committed(1, 1, 1), FakeLog([1, 1, 1])
     log.headers[0].crc = 0
@@ -238,7 +238,7 @@ def test_what_retention_deleted_counts_as_held() -> None:
     assert committed(1, 1, 1).verified(FakeLog([1, 1, 1], log_start=2), 0) == 3
 
 
-def test_a_long_committed_log_forgets_its_oldest_half() -> None:
+def test_a_long_committed_log_drops_its_oldest_half() -> None:
     """S2: memory stays bounded, the newer half is still compared."""
     truth = committed(*[1] * 20_000)
     assert len(truth.batches) <= 16_384
@@ -248,7 +248,7 @@ def test_a_long_committed_log_forgets_its_oldest_half() -> None:
 
 
 class World:
-    """A ghost with five committed records of epoch 1, and clients that tell what they saw."""
+    """A ghost with five committed records of epoch 1, and a history of clients."""
 
     def __init__(self) -> None:
         self.ghost = PartitionGhost(partition(), 2)
@@ -266,8 +266,8 @@ class World:
         return found
 
 
-def test_an_acknowledgement_has_to_be_true() -> None:
-    """S9: committed, there, and that batch."""
+def test_an_acknowledged_batch_has_to_be_committed() -> None:
+    """S9: at that offset, and that batch."""
     world = World()
     assert world.saw(Sent(1, 0, KEY, -1, 1, crc=1003), Acked(1, 1, 3)) == []
     assert world.saw(Sent(2, 0, KEY, -1, 1, crc=1006), Acked(2, 1, 6)) == ["S9"]
@@ -275,7 +275,7 @@ def test_an_acknowledgement_has_to_be_true() -> None:
     assert world.saw(Sent(4, 0, KEY, 1, 1, crc=1006), Acked(4, 1, 6)) == []
 
 
-def test_an_acknowledgement_that_was_taken_back_is_forgiven() -> None:
+def test_an_acknowledgement_that_an_unclean_election_undid_is_forgiven() -> None:
     """S9: it may reach the client after the unclean election."""
     world = World()
     world.saw(Sent(1, 0, KEY, -1, 1, crc=1004), Sent(2, 0, KEY, -1, 1, crc=99))
@@ -285,8 +285,8 @@ def test_an_acknowledgement_that_was_taken_back_is_forgiven() -> None:
     assert world.saw(Acked(2, 9, 4)) == ["S9"]
 
 
-def test_reads_and_listed_offsets_are_held_against_the_committed_log() -> None:
-    """S6, S8: nothing beyond what is committed, nothing else than that."""
+def test_reads_and_listed_offsets_are_checked_against_the_committed_log() -> None:
+    """S6, S8: only what is committed."""
     world = World()
     assert world.saw(Read(0, 1, KEY, 4, 5, (batch(4),), leader_epoch=1)) == []
     assert world.saw(Read(0, 1, KEY, 5, 6, (batch(5),), leader_epoch=1)) == ["S8"]
@@ -303,7 +303,7 @@ def test_unordered_writes_and_missing_acknowledged_writes_are_found() -> None:
 
 
 def test_operations_wait_until_they_are_answered() -> None:
-    """L5: acks=0 expects no answer."""
+    """L5: acks=0 expects no response."""
     world = World()
     world.saw(Sent(1, 0, KEY, -1, 1), Sent(2, 0, KEY, 1, 1), Sent(3, 0, KEY, 0, 1))
     assert world.clients.waiting() == [1, 2]

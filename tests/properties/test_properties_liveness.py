@@ -1,4 +1,4 @@
-"""L1-L7 tell a cluster at rest from one that is not."""
+"""L1-L7 distinguish a converged cluster from one that is not."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ def test_every_replica_has_everything_and_is_in_sync() -> None:
     assert liveness.check_replicated(partition(leader_epoch=2), states(5, 5, 5))
 
 
-def test_reassignments_come_to_an_end() -> None:
+def test_reassignments_complete() -> None:
     """L7"""
     assert liveness.check_reassigned(partition()) is None
     assert liveness.check_reassigned(partition(adding=(4,)))
     assert liveness.check_reassigned(partition(removing=(3,)))
 
 
-def test_only_a_manual_topic_without_candidates_waits_for_a_person() -> None:
-    """L6, E6: the precise exception."""
+def test_only_a_manual_topic_without_candidates_waits_for_an_operator() -> None:
+    """L6, E6: the only exception."""
     lost = partition(leader=-1, isr=(), elr=())
     assert liveness.waits_for_operator(lost, strategy="manual", unclean_enabled=False)
     assert not liveness.waits_for_operator(lost, strategy="balanced", unclean_enabled=False)

@@ -1,4 +1,4 @@
-"""Properties about what clients are told, and in which order."""
+"""Properties about what clients see, and in which order."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def test_a_leaders_high_watermark_does_not_go_down_in_its_term() -> None:
     assert hwm_monotonicity.check_term(1, 4, 10, 9)
 
 
-def test_the_current_leader_tells_the_true_end_or_nothing() -> None:
+def test_the_current_leader_lists_the_true_end() -> None:
     """S6: H4."""
     assert hwm_monotonicity.check_listed(1, 10, 10) is None
     assert hwm_monotonicity.check_listed(1, 9, 10)
 
 
-def test_listed_offsets_do_not_go_down_for_who_asks_later() -> None:
+def test_listed_offsets_do_not_go_down_for_later_requests() -> None:
     """S6: overlapping requests may be answered in any order."""
     offsets = hwm_monotonicity.ListedOffsets()
     assert offsets.observe(listed(10, started=1, time=5)) is None
@@ -36,15 +36,15 @@ def test_listed_offsets_do_not_go_down_for_who_asks_later() -> None:
 
 
 def test_a_replaced_leader_may_be_behind_but_its_successor_may_not() -> None:
-    """S6: an answer binds its own and higher epochs."""
+    """S6: a response bounds its own and higher epochs."""
     offsets = hwm_monotonicity.ListedOffsets()
     offsets.observe(listed(10, started=1, time=2, epoch=2))
     assert offsets.observe(listed(8, started=3, time=4, epoch=1)) is None
     assert offsets.observe(listed(9, started=5, time=6, epoch=3))
 
 
-def test_an_unclean_election_takes_back_what_was_listed() -> None:
-    """S6: only what earlier epochs said."""
+def test_an_unclean_election_undoes_what_was_listed() -> None:
+    """S6: only what earlier epochs listed."""
     offsets = hwm_monotonicity.ListedOffsets()
     offsets.observe(listed(10, started=1, time=2, epoch=2))
     offsets.forgive(3)
@@ -52,7 +52,7 @@ def test_an_unclean_election_takes_back_what_was_listed() -> None:
     assert offsets.observe(listed(6, started=5, time=6, epoch=3))
 
 
-def test_a_write_sent_after_an_acknowledgement_comes_behind_it() -> None:
+def test_a_write_sent_after_an_acknowledgement_has_a_higher_offset() -> None:
     """S11: real-time order of writes."""
     writes = PartitionHistory()
     writes.sent(1)
@@ -84,8 +84,8 @@ def test_an_acknowledged_write_is_visible_to_a_fetch_in_the_same_epoch() -> None
     assert writes.read(Read(6, 7, KEY, 0, hwm=4, leader_epoch=2))
 
 
-def test_an_unclean_election_lets_offsets_be_used_again() -> None:
-    """S11: what was acknowledged from the rewound offset on orders nothing any more."""
+def test_after_an_unclean_election_offsets_may_be_reused() -> None:
+    """S11: acknowledged writes from the kept offset on no longer count."""
     writes = PartitionHistory()
     writes.sent(1)
     writes.acked(1, 9, 1, time=5, epoch=1)
@@ -95,8 +95,8 @@ def test_an_unclean_election_lets_offsets_be_used_again() -> None:
     assert writes.listed(listed(5, started=8, time=9, epoch=2)) is None
 
 
-def test_a_floor_knows_what_was_known_before_a_moment() -> None:
-    """S6, S11: strictly before, and forgets only the oldest."""
+def test_a_floor_returns_the_highest_value_before_a_time() -> None:
+    """S6, S11: strictly before; only the oldest values are dropped."""
     floor = Floor()
     for time in range(2000):
         floor.raise_to(time, time=time, epoch=1)

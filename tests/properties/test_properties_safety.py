@@ -1,4 +1,4 @@
-"""Every safety property fails on a bad world and holds on a good one."""
+"""Every safety property fails on a bad state and holds on a good one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from insync.wire import batch as wire_batch
 
 
 def test_every_property_is_listed_once_with_a_statement() -> None:
-    """S1-S13, L1-L7: the registry is the list of what is promised."""
+    """S1-S13, L1-L7."""
     assert list(ALL) == [f"S{i}" for i in range(1, 14)] + [f"L{i}" for i in range(1, 8)]
     assert all(each.statement.endswith(".") for each in ALL.values())
 
@@ -45,8 +45,8 @@ def test_replicas_may_differ_above_their_high_watermark_only() -> None:
     assert log_matching.check(2, truth.verified(stray, 0), 3, truth.end)
 
 
-def test_a_batch_with_other_bytes_under_its_old_header_does_not_match() -> None:
-    """S2: nothing is asked of what is not committed."""
+def test_a_batch_with_changed_bytes_under_its_old_header_does_not_match() -> None:
+    """S2: uncommitted batches are not checked."""
     data = wire_batch.build([wire_batch.NewRecord(None, b"value")], base_offset=3, timestamp_ms=0)
     assert log_matching.check_bytes(2, bytes(data), committed_end=4) is None
     data[-2] ^= 1
@@ -60,7 +60,7 @@ def test_every_candidate_holds_everything() -> None:
     assert candidate_completeness.check(2, "ELR", 2, 3)
 
 
-def test_the_leader_commits_with_everyone_who_may_be_elected() -> None:
+def test_the_leader_commits_with_every_replica_that_may_be_elected() -> None:
     """S4: holds below MinISR, where nothing is committed, and fails at MinISR without an electable member."""
     assert quorum_superset.check(1, (1, 2), (1, 2, 3), 2, (1, 2, 3), ()) is None
     assert quorum_superset.check(1, (1,), (1, 3), 2, (1,), (2,)) is None
@@ -96,14 +96,14 @@ def test_members_of_the_maximal_isr_hold_what_is_committed() -> None:
 
 
 def test_a_node_with_another_committed_metadata_batch_is_found() -> None:
-    """S7: two nodes hold different batches committed at one offset."""
+    """S7: two nodes consider different batches committed at one offset."""
     truth = committed(1, 1)
     assert metadata_matching.check(3, batch(1), truth) is None
     assert metadata_matching.check(3, batch(2), truth) is None
     assert metadata_matching.check(3, batch(1, epoch=2), truth)
 
 
-def test_a_node_never_cuts_committed_metadata() -> None:
+def test_a_node_never_truncates_committed_metadata() -> None:
     """S7: a running node's log never ends below what it had committed."""
     assert metadata_matching.check_truncation(3, 5, 5) is None
     assert metadata_matching.check_truncation(3, 4, 5)
@@ -122,15 +122,15 @@ def read(*batches: object) -> Read:
 
 
 def test_readers_see_committed_batches_only() -> None:
-    """S8: neither uncommitted ones nor others than those that stay there."""
+    """S8: neither uncommitted batches nor ones that are replaced."""
     truth = committed(1, 1)
     assert read_consistency.check(read(batch(0), batch(1)), truth) is None
     assert read_consistency.check(read(batch(2)), truth)
     assert read_consistency.check(read(batch(1, epoch=2)), truth)
 
 
-def test_what_an_unclean_election_took_back_may_have_been_read() -> None:
-    """S8: exactly the batches that were taken back are forgiven."""
+def test_what_an_unclean_election_removed_may_have_been_read() -> None:
+    """S8: exactly the removed batches are forgiven."""
     truth, forgiven = committed(1, 1), Forgiven()
     forgiven.add(truth.rewind(1))
     assert read_consistency.check(read(batch(1)), truth, forgiven) is None
@@ -138,14 +138,14 @@ def test_what_an_unclean_election_took_back_may_have_been_read() -> None:
 
 
 def test_some_replica_holds_everything_unless_min_isr_of_them_lost_data() -> None:
-    """S9: MinISR - 1 losses are borne."""
+    """S9: MinISR - 1 losses are tolerated."""
     assert no_loss.check({1: 2, 2: 5}, 5, lost=1, min_isr=2) is None
     assert no_loss.check({1: 2, 2: 4}, 5, lost=2, min_isr=2) is None
     assert no_loss.check({1: 2, 2: 4}, 5, lost=1, min_isr=2)
 
 
 def test_an_acknowledged_batch_is_committed_where_it_was_acknowledged() -> None:
-    """S9: an acknowledgement of something else, or of nothing, is a loss."""
+    """S9: an acknowledgement of another batch, or of none, is a loss."""
     truth = committed(1, 1)
     assert no_loss.check_acked(1, 1, 1001, truth) is None
     assert no_loss.check_acked(1, 1, -1, truth) is None
@@ -161,7 +161,7 @@ def test_balanced_recovery_finds_the_most_complete_log_it_asked() -> None:
     assert no_loss.check_recovery(2, 4, best=4, committed_end=5, permitted=False)
 
 
-def test_who_may_lose_records() -> None:
+def test_which_elections_may_lose_records() -> None:
     """S9, E6: a setting, an operator, or MinISR losses."""
 
     def may(**why: object) -> bool:
@@ -176,8 +176,8 @@ def test_who_may_lose_records() -> None:
     assert may(lost=2)
 
 
-def test_enough_former_candidates_are_remembered() -> None:
-    """S10: asked only once ISR and ELR are empty and something was committed."""
+def test_the_last_known_elr_has_enough_members() -> None:
+    """S10: checked only once ISR and ELR are empty and something was committed."""
     assert recovery_quorum.check((), (), (1, 2), 2, 5) is None
     assert recovery_quorum.check((), (3,), (1,), 2, 5) is None
     assert recovery_quorum.check((), (), (1,), 2, 0) is None
@@ -195,7 +195,7 @@ def test_an_epoch_has_one_leader() -> None:
 
 
 def test_a_controller_leads_while_a_majority_of_voters_fetches() -> None:
-    """S12: with three voters one other is enough, with five it takes two; alone there is nobody to ask."""
+    """S12: with three voters one other is enough, with five it takes two; a single voter needs none."""
     assert single_leader.check_followed(1, 1, [0, 500], 2, now=1_000, timeout_ms=600) is None
     assert single_leader.check_followed(1, 1, [0, 400], 2, now=1_000, timeout_ms=600)
     assert single_leader.check_followed(1, 1, [0, 500, 0, 900], 3, now=1_000, timeout_ms=600) is None
@@ -208,7 +208,7 @@ def sequenced(offset: int, sequence: int, epoch: int = 0) -> FakeHeader:
 
 
 def test_a_sequence_is_committed_once() -> None:
-    """S13: the same or an earlier sequence again is a duplicate; a new producer epoch starts afresh."""
+    """S13: the same or an earlier sequence is a duplicate; a new producer epoch starts at 0."""
     sequences = idempotence.Sequences()
     assert sequences.committed(sequenced(0, 0)) is None
     assert sequences.committed(sequenced(1, 5)) is None
@@ -217,13 +217,13 @@ def test_a_sequence_is_committed_once() -> None:
 
 
 def test_sequences_start_again_at_zero_after_the_last() -> None:
-    """S13: going over the top is no repetition."""
+    """S13: wrapping around is no duplicate."""
     sequences = idempotence.Sequences()
     assert sequences.committed(sequenced(0, 2**31 - 3)) is None
     assert sequences.committed(sequenced(1, 0)) is None
 
 
-def test_what_was_taken_back_may_be_committed_again() -> None:
+def test_what_an_unclean_election_lost_may_be_committed_again() -> None:
     """S13: an unclean election lost the batch, the producer sends it again."""
     sequences = idempotence.Sequences()
     sequences.committed(sequenced(0, 0))
@@ -234,7 +234,7 @@ def test_what_was_taken_back_may_be_committed_again() -> None:
 
 
 def test_a_history_hands_out_each_record_once() -> None:
-    """S11: what happened is in the order in which it happened."""
+    """S11: in the order in which they were appended."""
     history = History(keep=True)
     history.append(Sent(1, 10, KEY, -1, 1))
     assert [type(r) for r in history.take()] == [Sent]

@@ -1,4 +1,4 @@
-"""A cluster made by hand for tests of the checker: nodes are plain objects, the metadata log is a list of records."""
+"""A hand-made cluster for tests of the checker: nodes are plain objects, the metadata log is a list of records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEY = (TOPIC, 0)
 
 
 class Header(SimpleNamespace):
-    """One record per batch; the CRC tells what it says."""
+    """One record per batch; the CRC stands for its content."""
 
 
 class FakeLog:
@@ -93,7 +93,7 @@ class FakeNode:
 
 
 class World:
-    """Brokers 1, 2 and 3 with one partition of MinISR 2; `commit` writes metadata, `step` lets the checker look."""
+    """Brokers 1, 2 and 3 with one partition of MinISR 2; `commit` writes metadata, `step` runs the checker."""
 
     def __init__(self) -> None:
         self.metadata: list[Any] = []

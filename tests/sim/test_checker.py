@@ -1,4 +1,4 @@
-"""The checker finds each safety property broken in a world made by hand, and nothing in a good one."""
+"""The checker reports each violated safety property of a hand-made cluster, and nothing for a correct one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_good_run_has_no_violation() -> None:
 
 
 def test_with_stop_the_first_violation_ends_the_run() -> None:
-    """S3: whoever drives the cluster hears of it as a broken invariant."""
+    """S3: it is raised as a broken invariant."""
     world = three_replicas()
     world.checker._stop = True
     world.replicate(1, 1)
@@ -59,7 +59,7 @@ def test_an_elected_leader_without_a_committed_record_is_found() -> None:
     assert world.found == ["S9"]
 
 
-def test_an_isr_member_that_cuts_committed_records_is_found() -> None:
+def test_an_isr_member_that_truncates_committed_records_is_found() -> None:
     """S3, D4: as truncation to the high watermark would do."""
     world = three_replicas()
     world.replica(2).log.truncate(4)
@@ -67,8 +67,8 @@ def test_an_isr_member_that_cuts_committed_records_is_found() -> None:
     assert world.found == ["S3"]
 
 
-def test_a_leader_that_cuts_committed_records_is_found() -> None:
-    """S1: the present leader is asked too."""
+def test_a_leader_that_truncates_committed_records_is_found() -> None:
+    """S1: the current leader is checked too."""
     world = three_replicas()
     world.replica(1).log.truncate(4)
     world.changed(1)
@@ -99,7 +99,7 @@ def test_records_committed_below_min_isr_are_found() -> None:
 
 
 def test_a_leader_that_commits_without_an_electable_replica_is_found() -> None:
-    """S4: the controller has 3 in the ISR, the leader does not ask it."""
+    """S4: the controller has 3 in the ISR, the leader does not wait for it."""
     world = three_replicas()
     world.replica(1).lead(1, (1, 2))
     world.changed(1)
@@ -107,7 +107,7 @@ def test_a_leader_that_commits_without_an_electable_replica_is_found() -> None:
 
 
 def test_a_leader_that_proposes_an_incomplete_replica_is_found() -> None:
-    """S4: before the controller has even heard of it."""
+    """S4: even before the controller knows of it."""
     world = three_replicas()
     world.change(isr=(1, 2))
     world.replica(1).lead(1, (1, 2))
@@ -143,7 +143,7 @@ def test_a_replica_that_joins_the_isr_before_it_caught_up_is_found() -> None:
 
 
 def test_a_replica_that_caught_up_may_join_again() -> None:
-    """S5: that is the way back."""
+    """S5: a replica that has caught up counts again."""
     world = three_replicas()
     world.crash(2, lost={})
     world.change(isr=(1, 3))
@@ -206,8 +206,8 @@ def listing(offset: int, timestamp: int) -> tuple[Request, list[Reply]]:
 @pytest.mark.parametrize(
     ("offset", "timestamp", "found"), [(5, -1, []), (4, -1, ["S6"]), (0, -2, [])], ids=["true", "stale", "earliest"]
 )
-def test_a_leader_that_tells_a_stale_end_offset_is_found(offset: int, timestamp: int, found: list[str]) -> None:
-    """S6, H4: the current leader tells the true end or nothing; the start of the log is another question."""
+def test_a_leader_that_lists_a_stale_end_offset_is_found(offset: int, timestamp: int, found: list[str]) -> None:
+    """S6, H4: the current leader lists the true end or refuses; the start of the log is not checked."""
     world = three_replicas()
     event, effects = listing(offset, timestamp)
     world.step(1, event, effects)  # type: ignore[arg-type]
@@ -215,7 +215,7 @@ def test_a_leader_that_tells_a_stale_end_offset_is_found(offset: int, timestamp:
 
 
 def test_different_committed_metadata_is_found() -> None:
-    """S7: broker 2 holds another batch committed at the end."""
+    """S7: broker 2 considers another batch committed at the end."""
     world = three_replicas()
     node = world._nodes[2]
     world.metadata.append(records.NoOpRecord())
@@ -228,8 +228,8 @@ def test_different_committed_metadata_is_found() -> None:
     assert world.found == ["S7"]
 
 
-def test_metadata_cut_below_what_was_committed_is_found() -> None:
-    """S7: a running node goes back on what it applied."""
+def test_metadata_truncated_below_what_was_committed_is_found() -> None:
+    """S7: a running node truncates what it applied."""
     world = three_replicas()
     world._nodes[3].quorum.leo = 2
     world.step(3)
@@ -246,8 +246,8 @@ def test_two_quorum_leaders_of_one_epoch_are_found() -> None:
     assert world.found == ["S12"]
 
 
-def test_a_controller_that_nobody_follows_has_to_stop() -> None:
-    """S12: who fetches in its epoch follows it; two of three are a majority."""
+def test_a_controller_without_followers_has_to_stop() -> None:
+    """S12: a voter that fetches in its epoch follows it; two of three are a majority."""
     world = World()
     quorum = world.node(1).quorum
     quorum.epoch, quorum.leader_id, quorum.is_leader = 2, 1, True
@@ -287,8 +287,8 @@ def test_two_leaders_of_one_epoch_are_found() -> None:
     assert world.found == ["S12"]
 
 
-def test_clients_are_held_against_the_committed_log() -> None:
-    """S6, S8, S9, S11: one of each, by way of the history."""
+def test_clients_are_checked_against_the_committed_log() -> None:
+    """S6, S8, S9, S11: one violation of each, through the history."""
     world = three_replicas()
     for record in (
         Sent(1, 1, KEY, -1, 1, crc=1004),
@@ -305,7 +305,7 @@ def test_clients_are_held_against_the_committed_log() -> None:
 
 
 def test_deleting_records_that_are_not_committed_is_found() -> None:
-    """S9: retention never goes past the high watermark."""
+    """S9: retention never deletes above the high watermark."""
     world = three_replicas()
     world.replica(2).log.append(1, 3)
     world.replica(2).log.log_start = 7
@@ -314,7 +314,7 @@ def test_deleting_records_that_are_not_committed_is_found() -> None:
 
 
 def test_a_recovery_quorum_that_is_too_small_is_found() -> None:
-    """S10: only one former candidate is remembered, MinISR is 2."""
+    """S10: the last-known ELR has one member, MinISR is 2."""
     world = three_replicas()
     world.change(leader=-1, isr=(), eligible_leader_replicas=(2,), last_known_elr=(1,))
     assert world.found == []

@@ -1,4 +1,4 @@
-"""The checker tells losses that are permitted from others: unclean elections, lossy crashes, removed replicas."""
+"""The checker distinguishes permitted losses from others: unclean elections, power losses, removed replicas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from insync.wire.types import ms
 
 
 def without_candidates(strategy: str = "balanced") -> World:
-    """All three lost candidates: 1 and 2 are remembered, 3 had been out of sync before record 5."""
+    """No candidate is left: 1 and 2 are in the last-known ELR, 3 was out of sync before record 5."""
     world = three_replicas()
     world.commit(
         records.ConfigRecord(resource_type=2, resource_name="t", name="unclean.recovery.strategy", value=strategy)
@@ -44,7 +44,7 @@ def elect(world: World, leader: int) -> None:
 
 
 def committed_by_a_late_fetch() -> World:
-    """Broker 3 is out of sync. Broker 2 dies with offset 5 in its log and a fetch under way that commits it."""
+    """Broker 3 is out of sync. Broker 2 dies with offset 5 in its log and a fetch in flight that commits it."""
     world = three_replicas()
     world.change(isr=(1, 2))
     world.replica(1).lead(1, (1, 2))
@@ -62,7 +62,7 @@ def reopen(world: World, broker: int, length: int) -> None:
 
 
 def test_what_a_dead_replica_held_when_its_last_fetch_left_is_not_lost() -> None:
-    """S9: the leader loses it, broker 2 has it all along."""
+    """S9: the leader loses it, broker 2 has it."""
     world = committed_by_a_late_fetch()
     world.crash(1, {"data/t-0/0.log": (6, 3)})
     world.change(leader=-1, isr=(), last_known_elr=(1, 2))
@@ -73,7 +73,7 @@ def test_what_a_dead_replica_held_when_its_last_fetch_left_is_not_lost() -> None
 
 
 def test_a_record_of_a_late_fetch_that_is_gone_without_a_lossy_crash_is_found() -> None:
-    """S9: broker 2 held it, lost it without an excuse, and was the last to have it."""
+    """S9: broker 2 held it, lost it without a power loss, and was the last to have it."""
     world = committed_by_a_late_fetch()
     world.crash(1, {"data/t-0/0.log": (6, 3)})
     world.change(leader=-1, isr=(), last_known_elr=(1, 2))
@@ -83,7 +83,7 @@ def test_a_record_of_a_late_fetch_that_is_gone_without_a_lossy_crash_is_found() 
     assert world.found == ["S9"]
 
 
-def test_balanced_recovery_that_takes_the_longer_log_is_in_order() -> None:
+def test_balanced_recovery_that_chooses_the_longer_log_is_correct() -> None:
     """S9, E6: one of MinISR replicas lost data."""
     world = without_candidates()
     come_back(world, 1, 3)
@@ -95,7 +95,7 @@ def test_balanced_recovery_that_takes_the_longer_log_is_in_order() -> None:
     assert world.checker.probes.seen["unclean_election_lost_nothing"] == 1
 
 
-def test_balanced_recovery_that_passes_over_a_complete_log_is_found() -> None:
+def test_balanced_recovery_that_ignores_a_complete_log_is_found() -> None:
     """S9, E6: the other one had everything."""
     world = without_candidates()
     come_back(world, 1, 3)
@@ -105,7 +105,7 @@ def test_balanced_recovery_that_passes_over_a_complete_log_is_found() -> None:
 
 
 def test_balanced_recovery_may_lose_what_min_isr_replicas_lost() -> None:
-    """S9: then the cluster goes on with what there is, and offsets are used again."""
+    """S9: the cluster continues with what is left, and offsets are reused."""
     world = without_candidates()
     come_back(world, 1, 3)
     come_back(world, 2, 4)
@@ -120,7 +120,7 @@ def test_balanced_recovery_may_lose_what_min_isr_replicas_lost() -> None:
 
 
 def test_proactive_recovery_may_lose_records() -> None:
-    """S9, E6: the topic's choice."""
+    """S9, E6: the topic's configs permit it."""
     world = without_candidates("proactive")
     elect(world, 3)
     assert world.found == []
@@ -128,7 +128,7 @@ def test_proactive_recovery_may_lose_records() -> None:
 
 
 def test_manual_recovery_may_not_lose_records_by_itself() -> None:
-    """S9, E6: nobody asked for it."""
+    """S9, E6: neither the topic nor an operator permits it."""
     world = without_candidates("manual")
     assert world.checker.probes.seen["manual_recovery_waits"] == 1
     elect(world, 3)
@@ -151,7 +151,7 @@ def test_an_operator_may_lose_records(forwarded: bool) -> None:
     assert world.checker.probes.seen["unclean_election_by_operator"] == 1
 
 
-def test_a_removed_replicas_log_is_forgotten() -> None:
+def test_the_log_of_a_removed_replica_no_longer_counts() -> None:
     """S9, T7: broker 3 left the replica set and deleted its log."""
     world = three_replicas()
     world.change(replicas=(1, 2), isr=(1, 2), leader=1)
@@ -163,7 +163,7 @@ def test_a_removed_replicas_log_is_forgotten() -> None:
 
 
 def test_a_removal_and_return_seen_as_one_is_a_probe() -> None:
-    """Q7: broker 2 hears of both at once."""
+    """Q7: broker 2 applies both changes at once."""
     world = three_replicas()
     slow = world._nodes.pop(2)
     world.change(replicas=(1, 2), isr=(1, 2), leader=1)
@@ -174,8 +174,8 @@ def test_a_removal_and_return_seen_as_one_is_a_probe() -> None:
     assert world.checker.probes.seen["merged_remove_and_add"] == 1
 
 
-def test_a_deleted_topic_binds_nobody() -> None:
-    """S9: what was acknowledged there is gone for good."""
+def test_a_deleted_topic_is_not_checked() -> None:
+    """S9: its acknowledged records are gone, and that is correct."""
     world = three_replicas()
     world.history.append(Sent(1, 1, KEY, -1, 1, crc=1004))
     world.commit(records.RemoveTopicRecord(topic_id=KEY[0]))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from insync.sim.engine.engine import Engine, NodeClock
 
 
-def test_things_happen_in_order_of_time_and_then_of_asking() -> None:
+def test_calls_run_in_the_order_of_time_and_then_of_scheduling() -> None:
     engine = Engine()
     seen: list[str] = []
     engine.call_at(20, seen.append, "third")
@@ -19,7 +19,7 @@ def test_things_happen_in_order_of_time_and_then_of_asking() -> None:
     assert engine.now == 30
 
 
-def test_what_is_asked_for_the_past_happens_now() -> None:
+def test_a_call_for_the_past_runs_now() -> None:
     engine = Engine()
     times: list[int] = []
     engine.call_at(50, lambda: engine.call_at(10, lambda: times.append(engine.now)))
@@ -27,7 +27,7 @@ def test_what_is_asked_for_the_past_happens_now() -> None:
     assert times == [50]
 
 
-def test_a_stopped_engine_leaves_the_rest_undone() -> None:
+def test_a_stopped_engine_runs_no_further_calls() -> None:
     engine = Engine()
     seen: list[str] = []
     engine.call_at(1, seen.append, "before")
@@ -38,7 +38,7 @@ def test_a_stopped_engine_leaves_the_rest_undone() -> None:
     assert engine.now == 2
 
 
-def test_later_events_stay_for_later() -> None:
+def test_later_calls_stay_scheduled() -> None:
     engine = Engine()
     seen: list[int] = []
     engine.call_at(5, seen.append, 5)

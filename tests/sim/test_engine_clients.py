@@ -1,4 +1,4 @@
-"""Simulated clients: they retry as Kafka's do and write down exactly what they were told."""
+"""Simulated clients: they retry as Kafka's do and record exactly what they got."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOPIC_ID = UUID(int=99)
 
 
 class Broker:
-    """Leads one partition, keeps every produce request, and answers by `say`."""
+    """Leads one partition, keeps every produce request, and answers with what `say` returns."""
 
     def __init__(self, network: Network) -> None:
         self.id = 1
@@ -127,7 +127,7 @@ class World:
         return [record for record in self.history if isinstance(record, kind)]
 
 
-def test_an_acknowledged_batch_is_written_down_with_its_offset() -> None:
+def test_an_acknowledged_batch_is_recorded_with_its_offset() -> None:
     world = World()
     world.producer()
     world.run(500)
@@ -140,7 +140,7 @@ def test_an_acknowledged_batch_is_written_down_with_its_offset() -> None:
 
 
 def test_a_refused_batch_is_sent_again_with_the_same_sequence() -> None:
-    """P4: what is sent again is the same batch, so that the broker can tell."""
+    """P4: a retry is the same batch, so that the broker recognises it."""
     world = World()
     world.broker.say = lambda n, _h: ErrorCode.not_leader_or_follower if n == 1 else ErrorCode.none
     world.producer(idempotent=True)
@@ -151,7 +151,7 @@ def test_a_refused_batch_is_sent_again_with_the_same_sequence() -> None:
     assert len(world.seen(Sent)) == len(world.seen(Acked))
 
 
-def test_a_batch_without_an_answer_is_sent_again_over_a_new_connection() -> None:
+def test_a_batch_without_a_response_is_sent_again_over_a_new_connection() -> None:
     world = World()
     world.broker.say = lambda n, _h: None if n == 1 else ErrorCode.none
     world.producer(idempotent=True)
@@ -177,8 +177,8 @@ def test_a_pipeline_is_sent_again_in_order_after_a_failure() -> None:
     assert len(world.seen(Acked)) > 5
 
 
-def test_a_producer_that_gives_a_batch_up_numbers_anew() -> None:
-    """P4: a hole in the sequence would make every later batch out of order."""
+def test_a_producer_whose_batch_failed_gets_a_new_producer_id() -> None:
+    """P4: a gap in the sequence would make every later batch out of order."""
     world = World()
     world.broker.say = lambda n, _h: ErrorCode.out_of_order_sequence_number if n == 1 else ErrorCode.none
     world.producer(idempotent=True)
@@ -188,7 +188,7 @@ def test_a_producer_that_gives_a_batch_up_numbers_anew() -> None:
     assert (world.broker.produced[1].producer_id, world.broker.produced[1].base_sequence) == (2, 0)
 
 
-def test_a_batch_is_given_up_after_its_delivery_time() -> None:
+def test_a_batch_fails_after_its_delivery_timeout() -> None:
     world = World()
     world.broker.say = lambda _n, _h: ErrorCode.not_enough_replicas
     producer = world.producer()
@@ -199,8 +199,8 @@ def test_a_batch_is_given_up_after_its_delivery_time() -> None:
     assert len(world.seen(Failed)) == len(world.seen(Sent)) == 1
 
 
-def test_acks_0_counts_as_told_when_it_leaves() -> None:
-    """P1: nobody answers acks=0."""
+def test_acks_0_counts_as_acknowledged_when_it_is_sent() -> None:
+    """P1: acks=0 gets no response."""
     world = World()
     world.producer(acks=0)
     world.run(300)
@@ -217,7 +217,7 @@ def test_every_value_is_unique() -> None:
     assert len({header.crc for header in world.broker.produced}) == len(world.broker.produced)
 
 
-def test_a_consumer_below_the_log_start_goes_on_from_the_earliest_offset() -> None:
+def test_a_consumer_below_the_log_start_continues_at_the_earliest_offset() -> None:
     world = World()
     records = [batch.NewRecord(None, b"v%d" % i) for i in range(3)]
     world.broker.log = bytes(batch.build(records, base_offset=5, leader_epoch=4, timestamp_ms=1))
@@ -233,7 +233,7 @@ def test_a_consumer_below_the_log_start_goes_on_from_the_earliest_offset() -> No
     assert 8 in world.broker.fetches
 
 
-def test_a_lister_writes_down_the_latest_offset() -> None:
+def test_a_lister_records_the_latest_offset() -> None:
     world = World()
     plan = ClientPlan(client_id=-2, kind="lister", every_ms=50)
     Lister(world.client, plan, world.history, ("t0",)).start()

@@ -1,4 +1,4 @@
-"""Running nodes on simulated time: what a driver owes a node, and what a crash takes from it."""
+"""Nodes on simulated time: timers, requests, syncs, pauses and crashes."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_a_crash_with_the_page_cache_kept_loses_no_byte() -> None:
     assert witness.seen[-3:] == [("ends", 2), ("crashed", 2), ("started", 2)]
 
 
-def test_a_lossy_crash_before_the_sync_is_done_may_lose_the_write_and_never_answers() -> None:
+def test_a_power_loss_before_the_sync_is_done_may_lose_the_write_and_never_answers() -> None:
     sizes = []
     for seed in range(30):
         engine, made, _ = cluster(seed, request="write", every=100)
@@ -162,7 +162,7 @@ def test_a_lossy_crash_before_the_sync_is_done_may_lose_the_write_and_never_answ
     assert min(sizes) < 8
 
 
-def test_a_synced_write_survives_a_lossy_crash() -> None:
+def test_a_synced_write_survives_a_power_loss() -> None:
     for seed in range(20):
         engine, made, _ = cluster(seed, request="write", every=400)
         engine.run_until(450_000)
@@ -171,7 +171,7 @@ def test_a_synced_write_survives_a_lossy_crash() -> None:
         assert made.hosts[2].disk.open("f").size == 8
 
 
-def test_a_paused_node_handles_late_what_came_meanwhile() -> None:
+def test_a_paused_node_handles_its_backlog_when_it_resumes() -> None:
     engine, made, _ = cluster()
     engine.run_until(150_000)
     made.pause(2)
@@ -183,7 +183,7 @@ def test_a_paused_node_handles_late_what_came_meanwhile() -> None:
     assert [at for at, text in made.node(2).log if text == "asked ping"][1:] == [450, 450, 450]
 
 
-def test_a_paused_node_misses_its_timers_and_wakes_to_them() -> None:
+def test_a_paused_node_fires_its_timers_when_it_resumes() -> None:
     engine, made, _ = cluster()
     engine.run_until(150_000)
     made.pause(1)
@@ -194,7 +194,7 @@ def test_a_paused_node_misses_its_timers_and_wakes_to_them() -> None:
     assert words(made, 1).count("timer") == 2
 
 
-def test_a_request_that_waited_in_the_socket_of_a_paused_node_is_carried_out_after_its_sender_gave_up() -> None:
+def test_a_request_in_the_socket_of_a_paused_node_is_carried_out_after_its_sender_timed_out() -> None:
     engine, made, _ = cluster(every=600)
     made.pause(2)
     engine.run_until(1_150_000)
@@ -203,7 +203,7 @@ def test_a_request_that_waited_in_the_socket_of_a_paused_node_is_carried_out_aft
     assert "asked ping" in words(made, 2)
 
 
-def test_a_full_disk_ends_the_process_and_it_is_started_again() -> None:
+def test_a_full_disk_ends_the_process_and_it_is_restarted() -> None:
     engine, made, _ = cluster(request="write")
     made.hosts[2].disk.full = True
     engine.run_until(150_000)
@@ -214,7 +214,7 @@ def test_a_full_disk_ends_the_process_and_it_is_started_again() -> None:
     assert made.stats["disk_failed"] >= 1
 
 
-def test_a_sync_that_fails_is_told_as_a_failed_disk() -> None:
+def test_a_failed_sync_reaches_the_node_as_a_failed_disk() -> None:
     engine, made, witness = cluster(request="write", every=10_000)
     made.hosts[2].disk.failing = True
     engine.run_until(10_200_000)
@@ -250,7 +250,7 @@ def test_a_controlled_shutdown_ends_clean_and_stays_down() -> None:
     assert made.stats["clean_stop"] == 1
 
 
-def test_a_small_file_is_replaced_as_a_whole_and_the_newest_version_wins() -> None:
+def test_a_small_file_is_replaced_atomically_and_the_newest_version_wins() -> None:
     engine, made, _ = cluster(request="checkpoint", every=1)
     engine.run_until(300_000)
     made.crash(1)

@@ -1,4 +1,4 @@
-"""Carrying out a plan's actions: each does its harm, ends by itself, and means who it names at that moment."""
+"""The actions of a plan: each has its effect, ends by itself, and resolves its target when it happens."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PARTITION = Partition(
 
 
 class View:
-    """As much of an image and a quorum as targets are resolved by."""
+    """What targets are resolved by: an image and a quorum."""
 
     def __init__(self) -> None:
         self.partition = PARTITION
@@ -43,7 +43,7 @@ class View:
 
 
 class Still:
-    """A node that asks its neighbour now and then, and remembers when it was asked."""
+    """A node that sends requests to its neighbour and records those that it gets."""
 
     def __init__(self, config: dict[str, Any], disk: SimDisk, rng: random.Random, now: int) -> None:
         self.id = config["id"]
@@ -100,7 +100,7 @@ def test_a_crashed_node_is_back_when_its_time_is_over(world: World, kind: str) -
     assert world.alive() == [1, 2, 3]
 
 
-def test_a_node_that_somebody_else_started_is_not_started_twice(world: World) -> None:
+def test_a_node_that_another_action_started_is_not_started_twice(world: World) -> None:
     world.do("crash", "1", 100)
     world.cluster.start(1)
     world.do("crash", "1", 1_000)
@@ -116,7 +116,7 @@ def test_power_may_fail_on_a_machine_whose_process_has_stopped(world: World) -> 
     assert world.alive() == [1, 2, 3]
 
 
-def test_power_loss_takes_everyone(world: World) -> None:
+def test_a_power_loss_ends_every_node(world: World) -> None:
     world.do("power_loss", "", 100, 50)
     assert world.alive() == []
     assert world.cluster.stats["lossy_crash"] == 3
@@ -133,7 +133,7 @@ def test_a_pause_ends(world: World) -> None:
     assert not world.cluster.hosts[3].paused
 
 
-def test_an_isolated_node_reaches_nobody_until_it_is_over(world: World) -> None:
+def test_an_isolated_node_reaches_no_other_node_until_the_isolation_ends(world: World) -> None:
     world.do("isolate", "2", 100, "both")
     assert world.blocked(2, 1)
     assert world.blocked(1, 2)
@@ -148,7 +148,7 @@ def test_one_way_isolation_has_a_direction(world: World) -> None:
     assert not world.blocked(1, 2)
 
 
-def test_isolation_from_the_controllers_leaves_replication_alone(world: World) -> None:
+def test_isolation_from_the_controllers_does_not_affect_replication(world: World) -> None:
     world.do("isolate_from_controllers", "2", 100, "both")
     assert world.blocked(2, 1, "heartbeat")
     assert world.blocked(2, 1, "metadata")
@@ -171,7 +171,7 @@ def test_a_node_with_stale_metadata_still_reaches_the_controller(world: World) -
     assert not world.blocked(3, 1, "metadata")
 
 
-def test_a_held_channel_is_one_way_and_leaves_the_others_alone(world: World) -> None:
+def test_a_held_channel_is_one_way_and_does_not_affect_other_channels(world: World) -> None:
     world.do("hold", "3", 100, "leader:t0-0", "fetch", "out")
     assert world.blocked(3, 2, "fetch")
     assert not world.blocked(2, 3, "fetch")
@@ -181,14 +181,14 @@ def test_a_held_channel_is_one_way_and_leaves_the_others_alone(world: World) -> 
     assert not world.blocked(2, 1, "controller")
 
 
-def test_actions_that_are_left_after_healing_are_not_carried_out(world: World) -> None:
+def test_actions_after_the_healing_are_not_carried_out(world: World) -> None:
     world.faults.schedule([Action(at_ms=50, kind="crash", target="1", duration_ms=1_000)], from_ms=0)
     world.faults.heal()
     world.pass_ms(100)
     assert world.alive() == [1, 2, 3]
 
 
-def test_a_cut_is_between_two(world: World) -> None:
+def test_a_cut_affects_two_nodes(world: World) -> None:
     world.do("cut", "follower:t0-0:1", 100, "leader:t0-0", "in")
     assert world.blocked(2, 3)
     assert not world.blocked(3, 2)
@@ -212,7 +212,7 @@ def test_disks_fill_and_have_room_again(world: World) -> None:
     assert host.disk_delay_us == 0
 
 
-def test_a_failing_disk_syncs_nothing_until_it_is_mended(world: World) -> None:
+def test_a_failing_disk_syncs_nothing_until_it_is_repaired(world: World) -> None:
     world.do("failing_disk", "1", 100)
     file = world.cluster.hosts[1].disk.open("f")
     with pytest.raises(OSError, match="Input/output"):
@@ -249,7 +249,7 @@ def test_healing_undoes_everything(world: World) -> None:
     assert world.cluster.hosts[3].disk_delay_us == 0
 
 
-def test_the_leader_is_who_the_newest_metadata_says(world: World) -> None:
+def test_the_leader_is_that_of_the_newest_metadata(world: World) -> None:
     assert world.faults.resolve("leader:t0-0") == 2
     world.views[3].partition = replace(PARTITION, leader=3, partition_epoch=1)
     assert world.faults.resolve("leader:t0-0") == 3
@@ -264,7 +264,7 @@ def test_the_active_controller_is_the_one_of_the_highest_epoch(world: World) -> 
     assert world.faults.resolve("active-controller") == 3
 
 
-def test_a_name_stays_with_the_node_that_it_was_given_to(world: World) -> None:
+def test_a_name_stays_bound_to_its_node(world: World) -> None:
     world.views[2].is_leader = True
     world.do("name", "active-controller", 0, "A")
     world.do("name", "other-voter:A", 0, "B")

@@ -16,8 +16,8 @@ from insync.sim.plans.swarm import draw_plan
 from insync.sim.run import World, run_plan
 
 
-class Lookout:
-    """Sees to it that brokers run in the end, and checks nothing else."""
+class RunningChecker:
+    """Checks only that brokers run in the end."""
 
     def __init__(self, cluster: Cluster, history: History) -> None:
         self.cluster = cluster
@@ -44,7 +44,7 @@ class Lookout:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_run_comes_to_rest_and_acknowledges_records(seed: int) -> None:
+def test_a_run_converges_and_acknowledges_records(seed: int) -> None:
     outcome = run_plan(draw_plan(seed))
     assert outcome.violation is None
     assert outcome.steps > 300
@@ -71,16 +71,16 @@ def test_one_seed_is_one_run_under_any_hash_seed() -> None:
 def test_checkers_and_sinks_do_not_change_the_run() -> None:
     plan = draw_plan(4)
     lines: list[str] = []
-    plain = run_plan(plan, checker_factory=Lookout)
-    watched = run_plan(plan, checker_factory=Lookout, trace_sink=lambda _t, line: lines.append(line))
+    plain = run_plan(plan, checker_factory=RunningChecker)
+    watched = run_plan(plan, checker_factory=RunningChecker, trace_sink=lambda _t, line: lines.append(line))
     assert plain.trace_hash == watched.trace_hash
     assert any("ProduceRequest" in line for line in lines)
 
 
-def test_a_run_can_be_cut_short() -> None:
+def test_a_plan_with_a_step_limit_runs_fewer_steps() -> None:
     plan = draw_plan(1)
-    whole = run_plan(plan, checker_factory=Lookout)
-    short = run_plan(plan.with_step_limit(500), checker_factory=Lookout)
+    whole = run_plan(plan, checker_factory=RunningChecker)
+    short = run_plan(plan.with_step_limit(500), checker_factory=RunningChecker)
     assert short.steps < whole.steps
     assert short.sim_seconds < whole.sim_seconds
 
@@ -91,7 +91,7 @@ def test_the_actions_of_a_plan_are_carried_out() -> None:
         Action(at_ms=900, kind="lossy_crash", target="2", duration_ms=300),
         Action(at_ms=1_500, kind="restart", target="3", duration_ms=50),
     )
-    world = World(draw_plan(1, actions=actions), checker_factory=Lookout)
+    world = World(draw_plan(1, actions=actions), checker_factory=RunningChecker)
     world.start()
     world.faults.schedule(world.plan.actions, world.plan.setup_ms)
     world.advance(5_000)
@@ -110,7 +110,7 @@ def test_operators_change_the_cluster() -> None:
         Action(at_ms=700, kind="reassign", target="n1-0", value=(2,)),
         Action(at_ms=1_300, kind="reassign", target="n1-0", value=(3,)),
     )
-    world = World(draw_plan(1, actions=actions), checker_factory=Lookout)
+    world = World(draw_plan(1, actions=actions), checker_factory=RunningChecker)
     world.start()
     world.faults.schedule(world.plan.actions, world.plan.setup_ms)
     world.advance(4_000)
@@ -123,8 +123,8 @@ def test_operators_change_the_cluster() -> None:
     assert "n1" not in world.cluster.nodes()[0].image.topic_ids
 
 
-def test_a_cluster_that_does_not_come_to_rest_is_a_violation() -> None:
-    class Never(Lookout):
+def test_a_cluster_that_does_not_converge_is_a_violation() -> None:
+    class Never(RunningChecker):
         def why_not_converged(self) -> str | None:
             return "L4: never content"
 

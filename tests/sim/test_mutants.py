@@ -1,4 +1,4 @@
-"""The simulator notices when a safeguard is gone; `make mutants` hunts them all, these are the ones found quickly."""
+"""The simulator notices a removed safeguard. These mutants are caught quickly; `make mutants` hunts all."""
 
 import pytest
 
@@ -24,20 +24,20 @@ QUICK = {
     "elr-not-filled": ("S10", "S9"),
     "duplicates-appended": ("S13",),
 }
-"""Mutants that few seeds are needed for, and the properties that fit."""
+"""Mutants that need few seeds, and the properties that may fail."""
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_a_removed_safeguard_is_noticed_by_a_property_that_fits(name: str) -> None:
-    found = find_catching_seed(MUTANTS[name], range(60))
-    assert found.caught, f"{name}: nobody noticed"
-    assert found.property in QUICK[name], (found.property, found.detail)
+def test_a_removed_safeguard_violates_a_property_that_fits(name: str) -> None:
+    result = find_catching_seed(MUTANTS[name], range(60))
+    assert result.caught, f"{name}: no property failed"
+    assert result.property in QUICK[name], (result.property, result.detail)
 
 
-def test_a_stale_epoch_table_is_noticed_by_the_race_that_looks_for_it() -> None:
-    """D1: chance alone took more than a thousand seeds."""
-    found = find_catching_seed(MUTANTS["epoch-checkpoint-kept-stale"], range(12, 150, 16))
-    assert found.property == "S3", found
+def test_a_stale_epoch_table_is_found_by_its_directed_race() -> None:
+    """D1: without it more than a thousand seeds were needed."""
+    result = find_catching_seed(MUTANTS["epoch-checkpoint-kept-stale"], range(12, 150, 16))
+    assert result.property == "S3", result
 
 
 def test_a_mutant_is_gone_when_its_block_ends() -> None:
@@ -64,5 +64,5 @@ def test_there_are_enough_mutants_and_their_names_are_unique() -> None:
 
 
 def test_without_a_mutant_the_same_seeds_hold() -> None:
-    """What the hunt finds is the mutant's doing."""
+    """So a violation in the hunt is caused by the mutant."""
     assert all(run_plan(draw_plan(seed)).violation is None for seed in range(3))

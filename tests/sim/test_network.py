@@ -1,4 +1,4 @@
-"""The simulated network: what TCP promises, and nothing more."""
+"""The simulated network: it guarantees what TCP guarantees, and nothing more."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from insync.sim.plans.plan import Latency
 
 
 class Box:
-    """A process that keeps what it gets, and answers at once if told to."""
+    """A process that keeps what it receives, and with `answers` responds at once."""
 
     def __init__(self, network: Network, box_id: int, *, answers: bool = True) -> None:
         self.id = box_id
@@ -97,7 +97,7 @@ def test_a_blocked_link_holds_bytes_back_and_delivers_them_in_order_when_it_open
     assert [request for request, _ in a.responses] == ["one", "two", "three"]
 
 
-def test_a_one_way_partition_lets_the_request_through_and_loses_the_answer() -> None:
+def test_a_one_way_partition_delivers_the_request_and_loses_the_response() -> None:
     engine, network, a, b = world()
     network.block(1, [(2, 1)])
     a.ask(2, "hello", timeout_ms=500)
@@ -106,7 +106,7 @@ def test_a_one_way_partition_lets_the_request_through_and_loses_the_answer() -> 
     assert a.responses == [("hello", None)]
 
 
-def test_a_partition_of_one_channel_leaves_the_others_alone() -> None:
+def test_a_partition_of_one_channel_does_not_affect_the_others() -> None:
     engine, network, a, b = world()
     network.block(1, [(1, 2, "quorum")])
     a.ask(2, "vote", 200, channel="quorum")
@@ -128,7 +128,7 @@ def test_a_link_stays_blocked_until_the_last_rule_is_lifted() -> None:
     assert b.requests == ["hello"]
 
 
-def test_a_request_that_is_not_answered_in_time_resets_its_connection_for_all() -> None:
+def test_a_request_that_times_out_resets_its_connection() -> None:
     engine, network, a, _ = world(answers=False)
     a.ask(2, "patient", timeout_ms=10_000)
     a.ask(2, "impatient", timeout_ms=100)
@@ -137,7 +137,7 @@ def test_a_request_that_is_not_answered_in_time_resets_its_connection_for_all() 
     assert network.stats["request_timeout"] == 1
 
 
-def test_an_answer_after_the_reset_is_lost() -> None:
+def test_a_response_after_the_reset_is_lost() -> None:
     engine, network, a, b = world(answers=False)
     a.ask(2, "hello", timeout_ms=100)
     engine.run_until(1_000_000)
@@ -148,7 +148,7 @@ def test_an_answer_after_the_reset_is_lost() -> None:
     assert network.stats["reply_lost"] == 1
 
 
-def test_bytes_in_the_receivers_socket_may_outlive_the_reset_but_their_answer_does_not() -> None:
+def test_a_request_in_the_receivers_socket_may_outlive_the_reset_but_its_response_does_not() -> None:
     processed = []
     for seed in range(40):
         engine, network, a, b = world(seed, latency=Latency(base_us=10_000, jitter_us=0, spike_every=0))
@@ -165,7 +165,7 @@ def test_bytes_in_the_receivers_socket_may_outlive_the_reset_but_their_answer_do
     assert set(processed) == {("new copy",), ("old copy", "new copy"), ("new copy", "old copy")}
 
 
-def test_bytes_of_a_dead_process_wait_in_its_kernel_until_the_link_opens() -> None:
+def test_requests_of_a_dead_process_wait_in_its_kernel_until_the_link_opens() -> None:
     arrivals = []
     for seed in range(40):
         engine, network, a, b = world(seed)
@@ -185,7 +185,7 @@ def test_bytes_of_a_dead_process_wait_in_its_kernel_until_the_link_opens() -> No
     assert set(arrivals) >= {("new uptime",), ("new uptime", "old uptime")}
 
 
-def test_a_dead_process_refuses_at_once() -> None:
+def test_a_dead_process_refuses_connections_at_once() -> None:
     engine, _, a, b = world()
     b.alive = False
     a.ask(2, "hello", timeout_ms=60_000)
@@ -216,7 +216,7 @@ def test_a_restarted_process_does_not_know_old_connections() -> None:
     assert a.responses == [("before", None), ("after", None)]
 
 
-def test_the_death_of_a_process_ends_its_connections_and_some_peers_are_told() -> None:
+def test_the_death_of_a_process_closes_its_connections_and_some_peers_learn_of_it() -> None:
     told = []
     for seed in range(20):
         engine, network, a, b = world(seed, answers=False)
@@ -230,7 +230,7 @@ def test_the_death_of_a_process_ends_its_connections_and_some_peers_are_told() -
     assert set(told) == {True, False}
 
 
-def test_a_dead_source_hears_nothing() -> None:
+def test_a_dead_source_gets_no_response() -> None:
     engine, network, a, b = world(answers=False)
     a.ask(2, "hello")
     engine.run_until(100_000)
@@ -242,7 +242,7 @@ def test_a_dead_source_hears_nothing() -> None:
     assert a.responses == []
 
 
-def test_a_one_way_request_waits_for_nothing() -> None:
+def test_a_one_way_request_expects_no_response() -> None:
     engine, network, a, b = world(answers=False)
     a.ask(2, "acks=0", timeout_ms=100, one_way=True)
     engine.run_until(1_000_000)
@@ -264,7 +264,7 @@ def test_a_server_that_will_not_answer_closes_the_connection() -> None:
     assert a.responses == [("what?", None)]
 
 
-def test_a_node_talks_to_itself_over_a_connection_too() -> None:
+def test_a_node_sends_to_itself_over_a_connection_too() -> None:
     engine, _, a, _ = world()
     a.ask(1, "me")
     engine.run_until(10_000)
@@ -272,14 +272,14 @@ def test_a_node_talks_to_itself_over_a_connection_too() -> None:
     assert a.responses == [("me", "re me")]
 
 
-def test_an_unknown_peer_is_no_answer() -> None:
+def test_a_request_to_an_unknown_peer_gets_no_response() -> None:
     engine, _, a, _ = world()
     a.ask(-1, "anyone?")
     engine.run_until(10_000)
     assert a.responses == [("anyone?", None)]
 
 
-def test_a_slow_link_adds_its_delay_both_while_and_not_after_it_is_slow() -> None:
+def test_a_slow_link_adds_its_delay_only_while_it_is_slow() -> None:
     engine, network, a, b = world()
     network.slow(1, [(1, 2)], 400_000)
     a.ask(2, "slow", 5_000)

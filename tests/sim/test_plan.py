@@ -1,4 +1,4 @@
-"""Plans: one seed gives everything, and nothing but data."""
+"""Plans: a seed determines all of it, and it is plain data."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def test_one_seed_is_one_plan(plans: list[Plan]) -> None:
     assert len({plan.to_json() for plan in plans}) == len(plans)
 
 
-def test_a_plan_survives_json(plans: list[Plan]) -> None:
+def test_a_plan_converts_to_json_and_back(plans: list[Plan]) -> None:
     for plan in plans[:50]:
         assert Plan.from_json(plan.to_json()) == plan
 
 
-def test_overrides_replace_what_the_seed_gave() -> None:
+def test_overrides_replace_what_was_drawn() -> None:
     assert draw_plan(3, actions=(), fault_ms=1).fault_ms == 1
 
 
-def test_the_hash_seed_has_no_say() -> None:
+def test_a_plan_does_not_depend_on_the_hash_seed() -> None:
     code = "from insync.sim.plans.swarm import draw_plan; print([draw_plan(s).to_json() for s in range(5)])"
     outputs = [
         subprocess.run(
@@ -69,7 +69,7 @@ def test_topics_fit_their_cluster(plans: list[Plan]) -> None:
             assert int(dict(topic.configs)["min.insync.replicas"]) <= topic.replication_factor
 
 
-def test_the_swarm_draws_every_kind_of_action_and_some_calm_runs(plans: list[Plan]) -> None:
+def test_the_swarm_draws_every_kind_of_action_and_some_runs_without_any(plans: list[Plan]) -> None:
     kinds = {action.kind for plan in plans for action in plan.actions}
     assert kinds >= {
         "crash",
@@ -115,7 +115,7 @@ def test_actions_are_in_order_and_inside_the_fault_phase(plans: list[Plan]) -> N
         assert all(0 <= at <= plan.fault_ms for at in times)
 
 
-def test_every_motif_has_a_weight() -> None:
+def test_every_pattern_has_a_weight() -> None:
     for pattern, weight in [*fault_patterns.FAULT_PATTERNS.values(), *operations.OPERATION_PATTERNS.values()]:
         assert callable(pattern)
         assert weight > 0

@@ -1,4 +1,4 @@
-"""Probes are hit by what nodes note and answer, and by what only the checker can know."""
+"""Probes are hit by notes and responses of nodes, and by what only the checker knows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def note(kind: str, **fields: Any) -> Note:
 
 
 def test_there_are_many_probes_and_each_is_described() -> None:
-    """S1-S13: what was never reached is proved by nobody."""
+    """S1-S13: a run proves nothing about what it never reached."""
     assert len(PROBES) >= 45
     assert all(PROBES.values())
 
@@ -69,7 +69,7 @@ def test_a_note_hits_its_probe(effect: Effect, name: str) -> None:
     ],
 )
 def test_other_notes_hit_nothing(effect: Effect) -> None:
-    """I4: a refusal for another reason is not what was looked for."""
+    """I4: a refusal for another reason does not count."""
     assert seen([effect]) == {}
 
 
@@ -78,7 +78,7 @@ def truncation(**fields: Any) -> Note:
     return Note("truncated", {**values, **fields})
 
 
-def test_truncations_are_told_apart() -> None:
+def test_truncations_are_distinguished() -> None:
     """D5, F7: by case and by cause."""
     assert seen([truncation()]) == {"divergence_c": 1}
     assert seen([truncation(hwm=6)]) == {"divergence_c": 1, "truncated_below_hwm": 1}
@@ -86,8 +86,8 @@ def test_truncations_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize(("leader_leo", "name"), [(5, "divergence_d"), (7, "divergence_e")])
-def test_cases_d_and_e_differ_by_whether_the_leader_went_on(leader_leo: int, name: str) -> None:
-    """D5: the follower cannot tell, the simulator can."""
+def test_cases_d_and_e_differ_by_whether_the_leader_has_newer_records(leader_leo: int, name: str) -> None:
+    """D5: the follower does not know, the simulator does."""
     partition = SimpleNamespace(leader=2, key="p")
     replica = SimpleNamespace(log=SimpleNamespace(leo=leader_leo))
     leader = SimpleNamespace(replicas=SimpleNamespace(replicas={"p": replica}))
@@ -97,7 +97,7 @@ def test_cases_d_and_e_differ_by_whether_the_leader_went_on(leader_leo: int, nam
 
 
 @pytest.mark.parametrize(("known", "hit"), [(4, True), (5, False)])
-def test_an_answer_that_is_ahead_of_the_log_is_recognised(known: int, hit: bool) -> None:
+def test_a_response_that_is_ahead_of_the_log_is_recognised(known: int, hit: bool) -> None:
     """M3: by the partition epoch that the node's image has."""
     partition = SimpleNamespace(partition_epoch=known)
     node = SimpleNamespace(id=1, image=SimpleNamespace(find=lambda topic, index: partition))
@@ -106,7 +106,7 @@ def test_an_answer_that_is_ahead_of_the_log_is_recognised(known: int, hit: bool)
 
 
 def test_a_follower_joins_right_after_an_expansion() -> None:
-    """I3: one in flight at a time, the next follows at once."""
+    """I3: one is in flight at a time, the next follows at once."""
     node = SimpleNamespace(id=1, image=SimpleNamespace(find=lambda topic, index: None))
     notes: list[Effect] = [
         note("isr_committed", partition="t-0", partition_epoch=5),
@@ -122,7 +122,7 @@ def test_an_unclean_registration_that_empties_an_elr_is_recognised() -> None:
     assert seen([note("broker_registered", clean=True), gone]) == {}
 
 
-def test_a_reassignment_completed_in_its_request_is_told_apart() -> None:
+def test_a_reassignment_completed_in_its_request_is_distinguished() -> None:
     """R3: nothing to wait for."""
     done: list[Effect] = [note("reassignment_completed")]
     request = alter_partition_reassignments.AlterPartitionReassignmentsRequest(timeout=ms(0), topics=())
@@ -131,7 +131,7 @@ def test_a_reassignment_completed_in_its_request_is_told_apart() -> None:
 
 
 def test_a_failover_is_another_active_controller() -> None:
-    """Q1: the same one again is none."""
+    """Q1: the same controller again is no failover."""
     probes = Probes(None)
     for node_id in (100, 100, 101):
         probes.after_step(SimpleNamespace(id=node_id), Timer(), None, [note("controller_active", epoch=1)])
@@ -145,8 +145,8 @@ def answer(kind: Any, **fields: Any) -> Reply:
     return Reply(1, response)
 
 
-def test_answers_hit_probes_by_their_errors() -> None:
-    """B2, F1, P2, I4: refusals that leave no note."""
+def test_responses_hit_probes_by_their_errors() -> None:
+    """B2, F1, P2, I4: refusals without a note."""
     refused = SimpleNamespace(error_code=ErrorCode.not_enough_replicas)
     topic = SimpleNamespace(partition_responses=(refused,))
     assert seen([answer(produce.ProduceResponse, responses=(topic,))]) == {"not_enough_replicas": 1}
@@ -164,14 +164,14 @@ def alter_partition_answer(response: Any) -> Response:
 
 
 def test_lost_and_refused_alter_partitions_are_recognised() -> None:
-    """I3: no answer at all, or one from a controller that is none any more."""
+    """I3: no response, or one from a former controller."""
     assert seen([], alter_partition_answer(None)) == {"alter_partition_answer_lost": 1}
     deposed = SimpleNamespace(error_code=ErrorCode.not_controller)
     assert seen([], alter_partition_answer(deposed)) == {"alter_partition_met_failover": 1}
 
 
 def test_the_checker_adds_what_it_alone_knows() -> None:
-    """H1, F5: a zombie's append, a high watermark that went down, a log whose end was cut at start."""
+    """H1, F5: an append of a replaced leader, a high watermark that went down, a log truncated at start."""
     world = three_replicas()
     world.replica(3).log.hwm = 4
     world.changed(3)

@@ -1,4 +1,4 @@
-"""Every scenario comes out as its golden output says; and the player tells people what is wrong with a text."""
+"""Every scenario gives its golden output, and a wrong step is reported with its line and what would be right."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ START = "cluster brokers=3 controllers=1\ntopic t replicas=1,2,3 min.insync.repl
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_scenario_goes_as_its_golden_output_says(file: Path, request: pytest.FixtureRequest) -> None:
+def test_a_scenario_gives_its_golden_output(file: Path, request: pytest.FixtureRequest) -> None:
     played = play(file.read_text(), name=file.name)
     golden = file.with_suffix(".golden")
     if request.config.getoption("--rewrite-golden"):
@@ -30,13 +30,13 @@ def test_a_scenario_goes_as_its_golden_output_says(file: Path, request: pytest.F
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_scenario_says_what_it_shows_and_what_it_expects(file: Path) -> None:
+def test_a_scenario_has_a_title_and_expectations(file: Path) -> None:
     lines = file.read_text().splitlines()
     assert lines[0].startswith("# ")
     assert any(line.startswith("expect ") for line in lines)
 
 
-def test_no_golden_output_is_left_over() -> None:
+def test_every_golden_output_has_a_scenario() -> None:
     directory = FILES[0].parent
     assert sorted(directory.glob("*.golden")) == [file.with_suffix(".golden") for file in FILES]
 
@@ -57,7 +57,7 @@ def test_the_text_is_the_same_under_any_hash_seed() -> None:
     assert texts[0] == texts[1] == file.with_suffix(".golden").read_text()
 
 
-def test_the_example_of_the_guide_is_true() -> None:
+def test_the_example_of_the_guide_plays() -> None:
     guide = Path(__file__).parents[2] / "docs" / "guides" / "break-it.md"
     example = next(block for block in guide.read_text().split("```") if block.startswith("\n# P2:"))
     played = play(example)
@@ -68,7 +68,7 @@ def test_the_example_of_the_guide_is_true() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "told"),
+    ("steps", "message"),
     [
         ("expect t-0 leader=2", "EXPECTED t-0 leader=2, found leader=1"),
         ("produce t-0 A\nexpect t-0 log.2=A@1", "EXPECTED t-0 log.2=A@1, found log.2=A@0"),
@@ -81,28 +81,28 @@ def test_the_example_of_the_guide_is_true() -> None:
         ("until t-0 leader=3", "NEVER CAME TRUE: t-0 leader=3"),
     ],
 )
-def test_a_wrong_expectation_fails_and_ends_the_scenario(steps: str, told: str) -> None:
+def test_a_wrong_expectation_fails_and_ends_the_scenario(steps: str, message: str) -> None:
     played = play(f"{START}{steps}\nshow t-0\n")
     assert not played.ok
-    assert f"    {told}" in played.text.splitlines()
+    assert f"    {message}" in played.text.splitlines()
     assert played.text.endswith("FAILED")
     assert "> show t-0" not in played.text
 
 
 @pytest.mark.parametrize(
-    ("after", "told"),
+    ("after", "message"),
     [
         ("", "VIOLATION S3"),
         ("expect violation S2", "EXPECTED violation S2, found S3"),
         ("run 10\nexpect violation S3", "the run has ended, because S3 is violated"),
     ],
 )
-def test_a_violation_that_was_not_expected_next_fails(after: str, told: str) -> None:
+def test_a_violation_that_was_not_expected_next_fails(after: str, message: str) -> None:
     file = next(file for file in FILES if file.stem == "maximal_isr_without_it")
     until_then = file.read_text().partition("expect violation")[0]
     played = play(until_then + after)
     assert not played.ok
-    assert told in played.text
+    assert message in played.text
 
 
 def test_a_removed_safeguard_is_back_after_the_scenario() -> None:
@@ -111,11 +111,11 @@ def test_a_removed_safeguard_is_back_after_the_scenario() -> None:
     assert vars(high_watermark) == before
 
 
-# --- what a person is told who wrote something wrong ------------------------------------------------------------------
+# --- wrong steps -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("step", "told"),
+    ("step", "message"),
     [
         ("jump 3", "there is no step 'jump'. Known: cancel, cluster, config,"),
         ("crash", "too few words. Write: crash NODE [lossy]"),
@@ -145,20 +145,20 @@ def test_a_removed_safeguard_is_back_after_the_scenario() -> None:
         ("cluster brokers=3", "there is a cluster already"),
     ],
 )
-def test_a_wrong_step_is_told_with_its_line_and_what_would_be_right(step: str, told: str) -> None:
+def test_a_wrong_step_is_reported_with_its_line_and_what_would_be_right(step: str, message: str) -> None:
     with pytest.raises(ScenarioError) as error:
         play(f"# a comment\n{START}{step}\n", name="mine.scenario")
     assert str(error.value).startswith(f"mine.scenario, line 4: '{step}': ")
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize("step", ["crash 1", "stop 1", "pause 1", "resume 1"])
-def test_a_node_that_is_down_cannot_be_hurt_further(step: str) -> None:
+def test_a_node_that_is_down_cannot_be_stopped_or_paused(step: str) -> None:
     with pytest.raises(ScenarioError, match=r"line 4: .*: node 1 is down"):
         play(f"{START}crash 1\n{step}")
 
 
-def test_what_is_held_cannot_be_held_again_in_the_same_words() -> None:
+def test_a_link_cannot_be_held_twice_in_the_same_words() -> None:
     with pytest.raises(ScenarioError, match=r"line 4: .*: '1->2 fetch' is held already"):
         play(f"{START}hold 1->2 fetch\nhold 1->2 fetch")
 
@@ -168,13 +168,13 @@ def test_a_scenario_begins_with_its_cluster() -> None:
         play("show t-0")
 
 
-def test_every_step_says_how_it_is_written() -> None:
+def test_every_step_has_a_usage_line() -> None:
     for name, step in STEPS.items():
         assert step.usage.split()[0] == name
         assert step.run.__module__.startswith("insync.sim.scenario.")
 
 
-def test_the_safeguards_that_scenarios_do_without_exist() -> None:
+def test_the_safeguards_that_scenarios_remove_exist() -> None:
     removed = [line.split()[1] for file in FILES for line in file.read_text().splitlines() if line[:8] == "without "]
     assert removed
     assert all(name in MUTANTS for name in removed)

@@ -1,4 +1,4 @@
-"""A failing run shrinks to a smaller one that fails in the same way."""
+"""A failing plan shrinks to a smaller one that violates the same property."""
 
 import itertools
 
@@ -20,14 +20,14 @@ def test_a_failing_plan_shrinks_to_fewer_actions_that_break_the_same_property() 
         assert broken is not None
         small = shrinking.Shrinker(broken.property, 400, lambda: next(ticks)).shrink(plan)
         again = run_plan(small).violation
-        told: list[str] = []
-        run_plan(small, narrator=TextNarrator(told.append, numbered=True))
+        lines: list[str] = []
+        run_plan(small, narrator=TextNarrator(lines.append, numbered=True))
     assert again is not None
     assert again.property == broken.property
     assert len(small.actions) < len(plan.actions) or len(plan.actions) <= 1
     assert len(small.clients) <= len(plan.clients)
-    assert told[0].lstrip().startswith("1.")
-    assert any("LEO" in line and "HWM" in line for line in told), "the story shows where the replicas stand"
+    assert lines[0].lstrip().startswith("1.")
+    assert any("LEO" in line and "HWM" in line for line in lines), "the story shows where the replicas stand"
     assert "actions:" in shrinking.describe_shrunk_plan(plan, small)
 
 

@@ -19,7 +19,7 @@ CLIENT = "round-trip"
 
 
 class ByteNetwork(Network):
-    """A network that carries frames: what arrives was read from the bytes that were sent."""
+    """A network that carries frames: every message is encoded and decoded."""
 
     carried: ClassVar[Counter[str]] = Counter()
 

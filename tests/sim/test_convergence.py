@@ -1,4 +1,4 @@
-"""L1-L7 on a cluster made by hand: each thing that is not at rest is named, in order."""
+"""L1-L7 on a hand-made cluster: the first unmet property is named."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from insync.properties.history import Acked, Sent
 from insync.wire import metadata_records as records
 
 
-def at_rest() -> World:
+def converged_world() -> World:
     world = three_replicas()
     for node in world.nodes():
         node.image = world.checker.truth.image
@@ -22,14 +22,14 @@ def adopt(world: World) -> None:
         node.replicas.replicas[KEY].partition = world.ghost.partition
 
 
-def test_a_cluster_at_rest_is_settled() -> None:
+def test_a_converged_cluster_has_no_unmet_property() -> None:
     """L1-L7"""
-    assert at_rest().checker.why_not_converged() is None
+    assert converged_world().checker.why_not_converged() is None
 
 
 def test_a_broker_that_is_down_or_starting_is_named() -> None:
     """L1"""
-    world = at_rest()
+    world = converged_world()
     world._nodes[2].lifecycle.state = "recovery"
     assert str(world.checker.why_not_converged()).startswith("L1")
     del world._nodes[2]
@@ -38,24 +38,24 @@ def test_a_broker_that_is_down_or_starting_is_named() -> None:
 
 def test_a_fenced_broker_is_named() -> None:
     """L2"""
-    world = at_rest()
+    world = converged_world()
     world.commit(records.BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=1, fenced=records.FENCED))
     assert str(world.checker.why_not_converged()).startswith("L2")
 
 
 def test_a_pending_isr_change_is_named() -> None:
     """L3"""
-    world = at_rest()
+    world = converged_world()
     world.replica(1).lead(1, (1, 2, 3), (1, 2, 3, 4))
     assert str(world.checker.why_not_converged()).startswith("L3")
 
 
 def test_a_node_behind_in_the_metadata_log_is_named() -> None:
     """L4: by offset, and by content at the same offset."""
-    world = at_rest()
+    world = converged_world()
     world._nodes[3].metadata_loader.applied -= 1
     assert str(world.checker.why_not_converged()).startswith("L4")
-    world = at_rest()
+    world = converged_world()
     world._nodes[3].image = world.checker.truth.image.copy()
     assert world.checker.why_not_converged() is None
     world._nodes[3].image.brokers.pop(1)
@@ -64,7 +64,7 @@ def test_a_node_behind_in_the_metadata_log_is_named() -> None:
 
 def test_an_unanswered_produce_is_named() -> None:
     """L5"""
-    world = at_rest()
+    world = converged_world()
     world.history.append(Sent(1, 1, KEY, -1, 1))
     assert str(world.checker.why_not_converged()).startswith("L5")
     world.history.append(Acked(1, 2, 4))
@@ -73,10 +73,10 @@ def test_an_unanswered_produce_is_named() -> None:
 
 def test_a_replica_behind_or_out_of_sync_is_named() -> None:
     """L6"""
-    world = at_rest()
+    world = converged_world()
     world.replica(3).log.hwm = 4
     assert str(world.checker.why_not_converged()).startswith("L6")
-    world = at_rest()
+    world = converged_world()
     world.change(isr=(1, 2))
     adopt(world)
     assert str(world.checker.why_not_converged()).startswith("L6")
@@ -84,7 +84,7 @@ def test_a_replica_behind_or_out_of_sync_is_named() -> None:
 
 def test_a_running_reassignment_is_named() -> None:
     """L7"""
-    world = at_rest()
+    world = converged_world()
     world.change(adding_replicas=(3,))
     adopt(world)
     assert str(world.checker.why_not_converged()).startswith("L7")
@@ -92,7 +92,7 @@ def test_a_running_reassignment_is_named() -> None:
 
 def test_a_partition_that_waits_for_an_operator_is_left_out() -> None:
     """L6, E6: with the manual strategy, and only then."""
-    world = at_rest()
+    world = converged_world()
     world.change(leader=-1, isr=(), last_known_elr=(1, 2))
     assert str(world.checker.why_not_converged()).startswith("L6")
     world.commit(
