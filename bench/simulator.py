@@ -1,10 +1,10 @@
-"""How fast the simulator steps with every safety check on, where its time goes, and whether its memory stays flat.
+"""How fast the simulator steps with every safety check on, where its time goes, and whether its memory stays bounded.
 
 python bench/simulator.py [seeds]
 
-The aim is 5,000 node steps per second and core. Speed and memory come from one pass over the seeds in one process, the
-split from a second, shorter pass with stopwatches around `Node` and the checker. In one long run of a cluster whose
-topics have retention, all that may grow is what the checker keeps: a fingerprint of every committed batch.
+The target is 5,000 node steps per second and core. Speed and memory are measured in one pass over the seeds in one
+process, the split in a second, shorter pass with timers around `Node` and the checker. In one long run of a cluster
+whose topics have retention, only what the checker keeps may grow: a fingerprint of every committed batch.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from insync.sim.plans.plan import ClientPlan, NodePlan, Plan, TopicPlan
 from insync.sim.plans.swarm import draw_plan
 from insync.sim.run import World, run_plan
 
-AIM = 5_000
+TARGET_STEPS_PER_S = 5_000
 SEEDS = 120
-SPLIT_SEEDS = 12
-LONG_RUN_S = (3, 6, 12)
+SEEDS_FOR_SPLIT = 12
+LONG_RUN_CHECKPOINTS_S = (3, 6, 12)
 
 
 def main() -> None:
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS
-    speed_and_memory(seeds)
-    split(min(seeds, SPLIT_SEEDS))
-    long_run()
+    measure_speed_and_memory(seeds)
+    measure_split(min(seeds, SEEDS_FOR_SPLIT))
+    measure_long_run()
 
 
-def speed_and_memory(seeds: int) -> None:
-    marks = [max(1, seeds // 4), seeds]
+def measure_speed_and_memory(seeds: int) -> None:
+    checkpoints = [max(1, seeds // 4), seeds]
     rows: list[tuple[int, int, float, float, int]] = []
     steps, spent = 0, 0.0
     for seed in range(seeds):
         outcome = run_plan(draw_plan(seed))
-        if outcome.violation is not None:  # worth knowing, but not what is measured here
+        if outcome.violation is not None:  # reported, but not what is measured here
             print(f"seed {seed}: {outcome.violation}")
         steps += outcome.steps
         spent += outcome.cpu_seconds
-        if seed + 1 in marks:
+        if seed + 1 in checkpoints:
             rows.append((seed + 1, steps, steps / spent, resident_mb(), len(gc.get_objects())))
     table(
         "simulated clusters in one process, all checks on",
@@ -58,21 +58,30 @@ def speed_and_memory(seeds: int) -> None:
             "after seeds",
             "node steps",
             "steps/s, core",
-            f"of {AIM:,}",
+            f"of {TARGET_STEPS_PER_S:,}",
             "resident MB",
             "ratio",
             "live objects",
             "ratio",
         ),
         [
-            (done, total, round(rate), rate / AIM, held, held / rows[0][3], objects, objects / rows[0][4])
+            (
+                done,
+                total,
+                round(rate),
+                rate / TARGET_STEPS_PER_S,
+                held,
+                held / rows[0][3],
+                objects,
+                objects / rows[0][4],
+            )
             for done, total, rate, held, objects in rows
         ],
     )
 
 
 def resident_mb() -> float:
-    """What this process holds now; where the system does not tell, what it held at most."""
+    """The resident memory of this process; on systems without /proc its maximum."""
     gc.collect()
     statm = Path("/proc/self/statm")
     if statm.exists():
@@ -80,7 +89,7 @@ def resident_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-class Stopwatch:
+class Timings:
     node = 0.0
     checker = 0.0
     steps = 0
@@ -92,13 +101,13 @@ class TimedNode(Node):
         try:
             return super().step(event, now)
         finally:
-            Stopwatch.node += time.perf_counter() - began
-            Stopwatch.steps += 1
+            Timings.node += time.perf_counter() - began
+            Timings.steps += 1
 
     def next_deadline(self) -> int | None:
         began = time.perf_counter()
         deadline = super().next_deadline()
-        Stopwatch.node += time.perf_counter() - began
+        Timings.node += time.perf_counter() - began
         return deadline
 
 
@@ -109,20 +118,20 @@ class TimedChecker(Checker):
     def after_step(self, node_id: int, event: Event, effects: list[Effect]) -> None:
         began = time.perf_counter()
         super().after_step(node_id, event, effects)
-        Stopwatch.checker += time.perf_counter() - began
+        Timings.checker += time.perf_counter() - began
 
 
-def split(seeds: int) -> None:
+def measure_split(seeds: int) -> None:
     began = time.perf_counter()
     for seed in range(seeds):
-        run_plan(draw_plan(seed), checker_factory=_checker, node_factory=TimedNode)
+        run_plan(draw_plan(seed), checker_factory=_timed_checker, node_factory=TimedNode)
     total = time.perf_counter() - began
-    rest = total - Stopwatch.node - Stopwatch.checker
+    rest = total - Timings.node - Timings.checker
     rows = [
-        (what, seconds / Stopwatch.steps * 1e6, seconds / total)
+        (what, seconds / Timings.steps * 1e6, seconds / total)
         for what, seconds in (
-            ("the node itself (step, next_deadline)", Stopwatch.node),
-            ("properties and probes", Stopwatch.checker),
+            ("the node itself (step, next_deadline)", Timings.node),
+            ("properties and probes", Timings.checker),
             ("engine, network, clients, trace", rest),
             ("together", total),
         )
@@ -130,16 +139,16 @@ def split(seeds: int) -> None:
     table(f"where a step's time goes, over {seeds} seeds", ("", "us per step", "share"), rows)
 
 
-def long_run() -> None:
-    world = World(_long_plan())
+def measure_long_run() -> None:
+    world = World(_plan_long_run())
     world.start()
     rows: list[tuple[object, ...]] = []
     first = 0
-    for seconds in LONG_RUN_S:
+    for seconds in LONG_RUN_CHECKPOINTS_S:
         world.advance(seconds * 1_000)
         held = resident_mb()
         objects = gc.get_objects()
-        kept = sum(1 for each in objects if type(each) is Fingerprint)
+        kept = sum(1 for item in objects if type(item) is Fingerprint)
         first = first or len(objects) - kept
         rows.append((seconds, world.trace.steps, held, kept, len(objects) - kept, (len(objects) - kept) / first))
     if world.violation is not None:
@@ -151,7 +160,7 @@ def long_run() -> None:
     )
 
 
-def _long_plan() -> Plan:
+def _plan_long_run() -> Plan:
     return Plan(
         seed=1,
         nodes=(
@@ -173,7 +182,7 @@ def _long_plan() -> Plan:
     )
 
 
-def _checker(cluster: Cluster, history: History) -> Any:
+def _timed_checker(cluster: Cluster, history: History) -> Any:
     return TimedChecker(cluster, history)
 
 
