@@ -1,8 +1,8 @@
 """Checks clients' histories: what was sent, acknowledged, read and listed, against the log at the end.
 
 Spark divides a history of any size by partition. A task that has all events of one filters its columns (`prefilter`)
-and passes the rest to the checker (`history.verdict`, on `properties.history_checker`). A small partition goes to the checker
-whole; of a large one the checker gets the neighbourhood of each suspect.
+and passes the rest to the checker (`history.verdict`, on `properties.history_checker`). A small partition goes to the
+checker whole; of a large one it gets the neighbourhood of each suspect.
 
 Tasks get their events unsorted: numpy sorts whole columns faster than Spark sorts rows.
 """

@@ -1,8 +1,8 @@
 """Finds where in one partition's history something may be wrong, on whole columns at once.
 
-It decides nothing: `properties.history_checker.HistoryChecker` does, which needs a Python object per event. What passes the
-prefilter would pass the checker. Each check below corresponds to one of the checker's; at worst it makes the checker
-look at events that are correct.
+It decides nothing: `properties.history_checker.HistoryChecker` does, which needs a Python object per event. What
+passes the prefilter would pass the checker. Each check below corresponds to one of the checker's; at worst it makes the
+checker look at events that are correct.
 """
 
 from __future__ import annotations
