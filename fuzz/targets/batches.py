@@ -58,12 +58,12 @@ def _records(data: bytes, pos: int) -> None:
 
 def _compaction(data: bytes, pos: int, header: batch.BatchHeader) -> None:
     try:
-        kept = batch_filter.filtered(data, pos, header, lambda record: record.offset % 2 == 0, 1_000)
+        kept = batch_filter.filter_batch(data, pos, header, lambda record: record.offset % 2 == 0, 1_000)
     except MalformedBatchError:
         return
     if kept is not None:
         list(batch_filter.raw_records(kept, 0, batch.read_header(kept)))
-    batch.read_header(batch_filter.emptied(header))
+    batch.read_header(batch_filter.make_empty_batch(header))
 
 
 def seeds() -> list[bytes]:

@@ -93,7 +93,7 @@ def test_an_impossible_length_closes_the_connection_at_once(node: LocalNode, len
     with Wire(node) as wire:
         wire.send_raw(pack(">i", length))
         assert wire.is_closed()
-    _logged(node, f"a frame of {length} bytes")
+    _logged(node, f"frame length {length} is not between")
 
 
 def test_a_web_browser_is_sent_away(node: LocalNode) -> None:

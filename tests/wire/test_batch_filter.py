@@ -36,7 +36,7 @@ def test_what_is_kept_reads_as_before_and_the_header_stays(
         return bool(chosen >> (record.offset - 70) & 1)
 
     expected = [record for record in batch.records(data) if chosen >> (record.offset - 70) & 1]
-    after = batch_filter.filtered(b"pad" + data, 3, before, keep, horizon)
+    after = batch_filter.filter_batch(b"pad" + data, 3, before, keep, horizon)
     assert (after is None) == (not expected)
     if after is None:
         return
@@ -57,7 +57,7 @@ def test_an_emptied_batch_still_tells_offsets_epoch_and_producer() -> None:
         [batch.NewRecord(b"k", b"v")] * 3, base_offset=5, leader_epoch=2, timestamp_ms=8, compression="zstd",
         producer_id=9, producer_epoch=1, base_sequence=40,
     )  # fmt: skip
-    empty = batch_filter.emptied(batch.read_header(data))
+    empty = batch_filter.make_empty_batch(batch.read_header(data))
     header = batch.read_header(empty)
     assert (header.base_offset, header.last_offset, header.leader_epoch, header.count) == (5, 7, 2, 0)
     assert (header.producer_id, header.producer_epoch, header.last_sequence, header.max_timestamp) == (9, 1, 42, 8)

@@ -276,11 +276,11 @@ class RecordFilter:
         if header.base_offset >= self._offset_map.end or header.is_control:
             return buffer[at : at + header.length]
         try:
-            kept = batch_filter.filtered(buffer, at, header, self._make_predicate(header), self._horizon)
+            kept = batch_filter.filter_batch(buffer, at, header, self._make_predicate(header), self._horizon)
         except MalformedBatchError:
             return buffer[at : at + header.length]
         if kept is None and self.is_last_of_producer(header):
-            return batch_filter.emptied(header)
+            return batch_filter.make_empty_batch(header)
         return kept
 
     def is_last_of_producer(self, header: BatchHeader) -> bool:
@@ -325,7 +325,7 @@ class CleanedSegment:
     def finish(self, last: BatchHeader) -> None:
         """Safeguard: a segment ends where the next one starts; a gap there would be taken for lost records."""
         if self._skipped is not None:
-            empty = batch_filter.emptied(last)
+            empty = batch_filter.make_empty_batch(last)
             self.changed = self.changed or empty != self._skipped
             self._write(last, empty)
         self._flush()

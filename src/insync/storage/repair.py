@@ -80,7 +80,7 @@ class Replacement:
         replacement = list(self._batches)
         end = self.damaged.end_offset
         if ends_segment and (not replacement or replacement[-1][1].next_offset < end):
-            data = batch_filter.emptied(_placeholder(end - 1, self._log.epochs.epoch_at(end - 1)))
+            data = batch_filter.make_empty_batch(_placeholder(end - 1, self._log.epochs.epoch_at(end - 1)))
             replacement.append((data, batches.read_header(data)))
         return replacement
 

@@ -1,1 +1,1 @@
-"""Bytes to messages and back, as Apache Kafka writes them: frames, record batches, metadata records, error codes."""
+"""Apache Kafka's bytes and messages: frames, requests and responses, record batches, metadata records, error codes."""

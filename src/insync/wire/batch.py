@@ -1,11 +1,12 @@
-"""Record batches of format 2, as bytes: the 61-byte header and the CRC. What is inside is checked by `record_check`.
+"""Record batches of format 2, as bytes: the 61-byte header and the CRC. `record_check` checks the records inside.
 
     0 base offset (8)     8 batch length (4)   12 leader epoch (4)   16 magic (1)         17 crc (4)
     21 attributes (2)    23 last offset delta  27 base timestamp     35 max timestamp     43 producer id (8)
     51 producer epoch    53 base sequence (4)  57 record count (4)   61 records, compressed as a whole
 
 The batch length counts from byte 12. CRC-32C covers byte 21 to the end, so that a broker can set the base offset and
-the leader epoch in place without touching it. Attributes: bits 0-2 codec, 3 LogAppendTime, 4 transactional, 5 control.
+the leader epoch in place without a new CRC (W13). Attributes: bits 0-2 codec, 3 LogAppendTime, 4 transactional, 5
+control.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ Bytes = bytes | bytearray | memoryview
 HEADER_SIZE = 61
 MAGIC = 2
 MOST_RECOMPRESSED = 1 << 24
-"""A batch of more uncompressed bytes than this is not recompressed: the event loop waits meanwhile."""
+"""A batch with more uncompressed bytes is not recompressed: the event loop would wait for it."""
 
 _LENGTH_FROM = 12
 _CRC_AT = 17
@@ -64,7 +65,7 @@ _I16 = Struct(">h")
 
 
 class BatchHeader:
-    """One batch's header. Plain and mutable: whoever stamps a batch sets `base_offset` and `leader_epoch` here too."""
+    """One batch's header. Mutable: code that stamps a batch sets `base_offset` and `leader_epoch` here too."""
 
     __slots__ = (
         "attributes",
@@ -156,7 +157,7 @@ def read_header(buf: Bytes, pos: int = 0) -> BatchHeader:
 
 
 def iter_headers(buf: Bytes) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each whole batch; ends before a last one that is cut off or has an impossible length."""
+    """(position, header) of each whole batch; stops at one that is cut off or has an impossible length."""
     pos, end = 0, len(buf)
     while pos + HEADER_SIZE <= end:
         header = BatchHeader(*_HEADER.unpack_from(buf, pos))
@@ -173,19 +174,19 @@ def crc_ok(buf: Bytes, pos: int, header: BatchHeader) -> bool:
 
 
 def crc_of(buf: Bytes, pos: int, header: BatchHeader) -> int:
-    """The CRC of the bytes as they are now, whatever the header says."""
+    """The CRC of the current bytes; the header's may differ."""
     crc: int = crc32c(memoryview(buf)[pos + _CRC_FROM : pos + header.length])
     return crc
 
 
 def stamp(buf: bytearray, base_offset: int, leader_epoch: int, pos: int = 0) -> None:
-    """The leader's part of a batch, in place; both fields lie outside the CRC."""
+    """Set the leader's fields of a batch in place; both are outside the CRC."""
     _I64.pack_into(buf, pos, base_offset)
     _I32.pack_into(buf, pos + 12, leader_epoch)
 
 
 def set_log_append_time(buf: bytearray, now_ms: int, pos: int = 0) -> None:
-    """message.timestamp.type=LogAppendTime: the whole batch gets the broker's time, and so a new CRC."""
+    """message.timestamp.type=LogAppendTime: the batch gets the broker's time, and a new CRC."""
     (attributes,) = _I16.unpack_from(buf, pos + _CRC_FROM)
     (batch_length,) = _I32.unpack_from(buf, pos + 8)
     _I16.pack_into(buf, pos + _CRC_FROM, attributes | _LOG_APPEND_TIME)
@@ -194,14 +195,14 @@ def set_log_append_time(buf: bytearray, now_ms: int, pos: int = 0) -> None:
 
 
 def set_max_timestamp(buf: bytearray, max_timestamp: int, pos: int = 0) -> None:
-    """Correct the header of a batch whose producer got it wrong, as Apache Kafka does; the CRC changes with it."""
+    """Correct a wrong maximum in the header, as Apache Kafka does; the CRC changes with it."""
     (batch_length,) = _I32.unpack_from(buf, pos + 8)
     _I64.pack_into(buf, pos + _MAX_TIMESTAMP_AT, max_timestamp)
     _U32.pack_into(buf, pos + _CRC_AT, crc32c(memoryview(buf)[pos + _CRC_FROM : pos + _LENGTH_FROM + batch_length]))
 
 
 def recompressed(buf: Bytes, header: BatchHeader, payload: bytes, codec: int, max_bytes: int) -> bytearray | Refusal:
-    """compression.type: the batch in another codec, and so with another length and CRC, or why not.
+    """compression.type: the batch in another codec, with its new length and CRC, or why it is refused.
 
     `payload`: its records, uncompressed.
     """
@@ -220,7 +221,7 @@ def recompressed(buf: Bytes, header: BatchHeader, payload: bytes, codec: int, ma
 
 
 def validate_produce(buf: Bytes, max_bytes: int) -> BatchHeader | Refusal:
-    """P5: exactly one batch that a client may write, judged by its header and CRC alone, or why not."""
+    """P5: the header, if header and CRC are those of exactly one batch that a client may write; else why not."""
     size = len(buf)
     if size < HEADER_SIZE:
         return _too_short(buf)
@@ -233,7 +234,7 @@ def validate_produce(buf: Bytes, max_bytes: int) -> BatchHeader | Refusal:
         return _too_large(size, max_bytes)
     if not crc_ok(buf, 0, header):
         return Refusal(
-            ErrorCode.corrupt_message, f"The CRC of the record batch is not {header.crc}, as its header says."
+            ErrorCode.corrupt_message, f"The CRC of the record batch is not {header.crc}, the value in its header."
         )
     if not client_may_write(header):
         return Refusal(ErrorCode.invalid_record, _why_clients_may_not_write(header))
@@ -243,7 +244,7 @@ def validate_produce(buf: Bytes, max_bytes: int) -> BatchHeader | Refusal:
 def client_may_write(header: BatchHeader) -> bool:
     """P5: offsets 0 to count - 1 without gaps, a known codec, and a sequence if the producer has an identity.
 
-    Control batches and append-time stamps are a broker's to write.
+    Only brokers write control batches and append times.
     """
     count = header.count
     attributes = header.attributes
@@ -288,14 +289,14 @@ def _too_short(buf: Bytes) -> Refusal:
 
 def _wrong_magic(magic: int) -> Refusal:
     error = ErrorCode.unsupported_for_message_format if magic in (0, 1) else ErrorCode.corrupt_message
-    return Refusal(error, f"The record batch has magic {magic}; {MAGIC} is the only format that is served.")
+    return Refusal(error, f"The record batch has magic {magic}; only format {MAGIC} is supported.")
 
 
 def _wrong_length(length: int, size: int) -> Refusal:
-    """Bytes after a whole batch are a second batch, which no client may send; anything else is damage."""
+    """Bytes after a whole batch are a second batch, which clients may not send; anything else is damage."""
     if HEADER_SIZE <= length < size:
         return Refusal(ErrorCode.invalid_record, "A produce request has exactly one record batch per partition.")
-    return Refusal(ErrorCode.corrupt_message, f"The record batch says that it has {length} bytes; it has {size}.")
+    return Refusal(ErrorCode.corrupt_message, f"The record batch has {size} bytes; its header says {length}.")
 
 
 def build(
@@ -313,7 +314,7 @@ def build(
 ) -> bytearray:
     """A whole batch. Records without a timestamp get `timestamp_ms`."""
     if not records:
-        raise ValueError("a batch holds at least one record")
+        raise ValueError("a batch has at least one record")
     codec = codecs.NAMES.index(compression)
     stamps = [timestamp_ms if record.timestamp_ms is None else record.timestamp_ms for record in records]
     attributes = codec | (_TRANSACTIONAL if transactional else 0) | (_CONTROL if control else 0)
@@ -334,7 +335,7 @@ def records(buf: Bytes, pos: int = 0) -> Iterator[Record]:
     """The records of the batch at `pos`; MalformedBatchError if they cannot be decoded. The caller checks the CRC."""
     header = read_header(buf, pos)
     if not HEADER_SIZE <= header.length <= len(buf) - pos:
-        raise MalformedBatchError(f"a batch of {header.length} bytes in {len(buf) - pos}")
+        raise MalformedBatchError(f"batch of {header.length} bytes in {len(buf) - pos} bytes")
     payload = codecs.decompress(
         header.attributes & _CODEC_MASK, bytes(memoryview(buf)[pos + HEADER_SIZE : pos + header.length])
     )

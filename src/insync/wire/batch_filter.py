@@ -1,9 +1,9 @@
-"""Looking into a batch for its keys, and taking records out of it: what log compaction does.
+"""Reads the keys of a batch and removes records from it, for log compaction.
 
-A record that is taken out leaves its offset unused. The batch keeps its base offset, last offset, epoch and producer,
-so that offsets, sequences and epochs stay what they were. Records that stay are copied as the bytes they are, unless
-the batch gets a delete horizon: then bit 6 of the attributes says that the base timestamp is the time from which
-tombstones may go, and the records' timestamps are written relative to it. Readers need not know.
+The offset of a removed record stays unused. The batch keeps its base offset, last offset, epoch and producer, so that
+offsets, sequences and epochs do not change. The remaining records are copied unchanged, unless the batch gets a delete
+horizon: then bit 6 of the attributes marks the base timestamp as the time from which tombstones may be removed, and
+the timestamps of the records are relative to it. Readers need not know.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from insync.wire.record import append_varint, read_varint
 DELETE_HORIZON = 0x40
 NO_TIMESTAMP = -1
 MOST_RECORDS = 1 << 20
-"""A broker looks into no batch that says it has more: compressed, a megabyte can hold twenty million empty records,
-and nobody else is served meanwhile."""
+"""A batch with more is not examined: a compressed megabyte can hold twenty million empty records, and the node would
+serve no other client meanwhile."""
 
 _CODEC_MASK = 0x07
 _START = Struct(">qiibI")
@@ -33,7 +33,7 @@ _LENGTH_FROM = 12
 
 
 class RawRecord:
-    """A record by its place in the payload: from `start`, its length included, to `end`."""
+    """A record by its position in the payload: from `start`, including its length, to `end`."""
 
     __slots__ = ("end", "key", "offset", "stamped", "start", "timestamp_delta", "tombstone")
 
@@ -53,7 +53,7 @@ Keep = Callable[[RawRecord], bool]
 
 
 def delete_horizon(header: BatchHeader) -> int | None:
-    """The time from which the batch's tombstones may go; None if it has not been set."""
+    """The time from which the batch's tombstones may be removed; None if not set."""
     return header.base_timestamp if header.attributes & DELETE_HORIZON else None
 
 
@@ -63,25 +63,25 @@ def raw_records(buf: Bytes, pos: int, header: BatchHeader) -> Iterator[RawRecord
 
 
 def all_have_keys(buf: Bytes, pos: int, header: BatchHeader) -> bool:
-    """Can compaction tell what supersedes what? A record without a key, or one that cannot be read, says no."""
+    """True if compaction can process the batch: every record is readable and has a key."""
     try:
         return all(record.key is not None for record in raw_records(buf, pos, header))
     except MalformedBatchError:
         return False
 
 
-def filtered(buf: Bytes, pos: int, header: BatchHeader, keep: Keep, horizon: int) -> bytes | None:
-    """The batch with only the records that `keep` accepts: unchanged if these are all, None if there are none.
+def filter_batch(buf: Bytes, pos: int, header: BatchHeader, keep: Keep, horizon: int) -> bytes | None:
+    """The batch with only the records that `keep` accepts: unchanged if it accepts all, None if it accepts none.
 
     A batch that keeps a tombstone and has no delete horizon yet gets `horizon`.
     """
     payload = _payload(buf, pos, header)
-    found = list(_walk(payload, header))
-    kept = [record for record in found if keep(record)]
+    records = list(_walk(payload, header))
+    kept = [record for record in records if keep(record)]
     if not kept:
         return None
     new_horizon = delete_horizon(header) is None and any(record.tombstone for record in kept)
-    if len(kept) == len(found) and not new_horizon:
+    if len(kept) == len(records) and not new_horizon:
         return bytes(memoryview(buf)[pos : pos + header.length])
     attributes, base_timestamp = header.attributes, header.base_timestamp
     if new_horizon:
@@ -96,8 +96,8 @@ def filtered(buf: Bytes, pos: int, header: BatchHeader, keep: Keep, horizon: int
     )
 
 
-def emptied(header: BatchHeader) -> bytes:
-    """A batch of no records that stands for `header`'s: its offsets, epoch and producer are still known."""
+def make_empty_batch(header: BatchHeader) -> bytes:
+    """A batch without records in place of `header`'s: it keeps the offsets, epoch and producer."""
     attributes = header.attributes & ~(_CODEC_MASK | DELETE_HORIZON)
     return _batch(header, attributes, NO_TIMESTAMP, header.max_timestamp, 0, b"")
 
@@ -110,18 +110,18 @@ def _payload(buf: Bytes, pos: int, header: BatchHeader) -> bytes:
 def _walk(payload: bytes, header: BatchHeader) -> Iterator[RawRecord]:
     pos, base, last = 0, header.base_offset, header.last_offset
     if header.count > MOST_RECORDS:
-        raise MalformedBatchError(f"a batch of {header.count} records")
+        raise MalformedBatchError(f"batch of {header.count} records")
     try:
         for _ in range(header.count):
             record = _read(payload, pos, base)
             if record.end > len(payload) or not base <= record.offset <= last:
-                raise MalformedBatchError(f"a record at {pos} reaches past the end of its batch")
+                raise MalformedBatchError(f"record at {pos} reaches past the end of its batch")
             yield record
             pos = record.end
     except IndexError as error:
-        raise MalformedBatchError("a record ends early") from error
+        raise MalformedBatchError("record ends early") from error
     if pos != len(payload):
-        raise MalformedBatchError(f"{len(payload) - pos} bytes after the last of {header.count} records")
+        raise MalformedBatchError(f"{len(payload) - pos} bytes follow the last of {header.count} records")
 
 
 def _read(payload: bytes, start: int, base: int) -> RawRecord:
@@ -133,12 +133,12 @@ def _read(payload: bytes, start: int, base: int) -> RawRecord:
     key = None if size < 0 else payload[pos : pos + size]
     value_size, at = read_varint(payload, pos + max(size, 0))
     if length < 0 or at + max(value_size, 0) > end:
-        raise MalformedBatchError(f"a record at {start} whose fields reach past its length")
+        raise MalformedBatchError(f"record at {start} has fields that reach past its length")
     return RawRecord(start, end, stamped, timestamp_delta, base + offset_delta, key, value_size < 0)
 
 
 def _record_bytes(payload: bytes, record: RawRecord, moved: int) -> bytes:
-    """The record, with its timestamp relative to a base that lies `moved` ms earlier than the old one."""
+    """The record, with its timestamp relative to a base that is `moved` ms earlier than the old one."""
     if not moved:
         return payload[record.start : record.end]
     body = bytearray(1)

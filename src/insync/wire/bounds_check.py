@@ -1,11 +1,11 @@
-"""Walks the bytes of a message by its schema, builds nothing, and makes sure that every length stays inside them.
+"""Checks that every length in a message stays inside its bytes, by walking its schema without building anything.
 
-kio's native reader believes the lengths it reads: an array that claims two billion entries makes it allocate for them
-and, when that fails, abort the whole process. So whatever came from outside is skimmed first. A schema is compiled once
+kio's native reader trusts the lengths that it reads: an array that claims two billion entries makes it allocate memory
+for them and, if that fails, abort the process. So all bytes from outside are checked first. A schema is compiled once
 into a tuple of steps; runs of fixed-size fields become a single step, so that a request costs a few microseconds.
 
-A few bytes of an entry become objects of several hundred, and work for the whole node. So the entries of a request are
-counted, over all its arrays. Those of an answer are not: it comes from somebody who was asked.
+An entry of a few bytes becomes objects of several hundred, and work for the node. So the entries of a request are
+limited, over all its arrays. Those of a response are not: it comes from a peer that this node asked.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ MAX_ENTRIES = 100_000
 
 _UNLIMITED = 1 << 62
 _entries_left = [_UNLIMITED]
-"""Of the message that is being skimmed. Steps are plain functions of (data, position), and this is what they share."""
+"""Of the message that is being checked. Steps are plain functions of (data, position); this is their shared state."""
 
 _I16 = Struct(">h")
 _I32 = Struct(">i")
 
 
 def check_bounds(entity_type: Any, data: bytes, pos: int) -> int:
-    """Where the entity that begins at `pos` ends; MalformedFrameError if any part of it reaches past the data.
+    """The end of the entity at `pos`; MalformedFrameError if any part of it reaches past the data.
 
     Positions only grow, so most steps leave the check to the next read (an IndexError) or to the last line here.
     """
@@ -94,7 +94,7 @@ def _steps(entity_type: Any) -> tuple[Step, ...]:
 
 
 def _fixed_size(field: Field[Any]) -> int:
-    """The size of a field that always has the same, else 0."""
+    """The size of a field of fixed size, else 0."""
     if classify_field(field).is_array:
         return 0
     return _SIZES.get(field.metadata.get("kafka_type", ""), 0)
@@ -155,7 +155,7 @@ def _fixed_array(size: int, read_count: ReadLength) -> Step:
     def step(data: bytes, pos: int) -> int:
         count, pos = read_count(data, pos)
         _count(count)
-        return _checked(data, pos, count * size)  # kio makes room for the count before it reads
+        return _checked(data, pos, count * size)  # kio allocates for the count before it reads
 
     return step
 
@@ -173,7 +173,7 @@ def _array(item: Step, read_count: ReadLength) -> Step:
 
 
 def _count_reader(field: Field[Any], flexible: bool) -> ReadLength:
-    """kio reads a null array as None even where the schema allows no null, and whoever iterates it would fall over."""
+    """kio reads a null array as None even where the schema forbids null, and code that iterates it would fail."""
     read = _read_compact if flexible else _read_i32
     nullable = get_origin(field.type) is not tuple
 
@@ -201,7 +201,7 @@ def _tags(entity_type: Any) -> Step:
             length, pos = read_uvarint(data, pos)
             end = _checked(data, pos, length)
             if tag in known and known[tag](data, pos) != end:
-                raise MalformedFrameError(f"tag {tag} does not fill its {length} bytes")
+                raise MalformedFrameError(f"tag {tag} has another size than its {length} bytes")
             pos = end
         return pos
 
@@ -222,7 +222,7 @@ def _checked(data: bytes, pos: int, length: int) -> int:
 
 
 def _read_compact(data: bytes, pos: int) -> tuple[int, int]:
-    """A length or count, -1 for null: on the wire one more."""
+    """A length or count, -1 for null; the wire has it plus one."""
     value, pos = read_uvarint(data, pos)
     return value - 1, pos
 
@@ -239,5 +239,5 @@ def _read_i32(data: bytes, pos: int) -> tuple[int, int]:
 
 def _at_least_null(length: int) -> int:
     if length < -1:
-        raise MalformedFrameError(f"a length of {length}")
+        raise MalformedFrameError(f"negative length {length}")
     return length

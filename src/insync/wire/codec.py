@@ -1,8 +1,8 @@
-"""Requests and responses to frames and back: a header, then the body in the version that the message's class carries.
+"""Encodes requests and responses to frames and decodes them: a header, then the body in the version of its class.
 
-A frame here is what lies between two length prefixes of a connection. A request names its API key and version; a
-response names only the correlation id, so its reader must remember what was asked. Headers are read and written by
-hand: they are the same few bytes on every frame.
+A frame here is the content between two length prefixes of a connection. A request has its API key and version; a
+response has only the correlation id, so its reader must know the request. Headers are encoded without a schema: they
+are the same few bytes on every frame.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _REQUEST = Struct(">hhih")
 _I32 = Struct(">i")
 
 MAX_HEADER_TAGS = 100
-"""No header has any yet."""
+"""Kafka's headers have none so far."""
 
 _OWN_REQUESTS = {(get_replica_log_info.API_KEY, 0): get_replica_log_info.GetReplicaLogInfoRequest}
 _OWN_RESPONSES = {(get_replica_log_info.API_KEY, 0): get_replica_log_info.GetReplicaLogInfoResponse}
@@ -40,7 +40,7 @@ class RequestHeader:
 
 @cache
 def request_type(api_key: int, version: int) -> Any:
-    """The class of a request; UnknownApiError if there is none."""
+    """The class of a request; UnknownApiError if there is no schema for it."""
     return _schema(_OWN_REQUESTS, load_request_schema, api_key, version)
 
 
@@ -53,12 +53,12 @@ def pinned_request_type(api_key: int) -> Any | None:
 
 @cache
 def response_type(api_key: int, version: int) -> Any:
-    """The class of the answer to a request; UnknownApiError if there is none."""
+    """The class of a response; UnknownApiError if there is no schema for it."""
     return _schema(_OWN_RESPONSES, load_response_schema, api_key, version)
 
 
 def response_type_of(request: Any) -> Any:
-    """The class of the answer to a request or to a class of requests."""
+    """The class of the response to a request, or to a class of requests."""
     return response_type(request.__api_key__, request.__version__)
 
 
@@ -70,19 +70,19 @@ def encode_request(msg: Any, correlation_id: int, client_id: str | None) -> byte
 
 
 def read_request_header(frame: bytes) -> tuple[RequestHeader, int]:
-    """The header's part that every version has, and the position after it.
+    """The part of the header that every version has, and the position after it.
 
-    Enough to answer a version that is not known, as ApiVersions must.
+    Enough to answer an unknown version of ApiVersions.
     """
     if len(frame) < _REQUEST.size:
-        raise MalformedFrameError(f"a request of {len(frame)} bytes")
+        raise MalformedFrameError(f"request of {len(frame)} bytes is shorter than its header")
     api_key, version, correlation_id, length = _REQUEST.unpack_from(frame)
     if length < 0:
         return RequestHeader(api_key, version, correlation_id, None), _REQUEST.size
     end = _REQUEST.size + length
     if end > len(frame):
-        raise MalformedFrameError("a client id reaches past the end")
-    # A name for logs and quotas: not worth losing a request over.
+        raise MalformedFrameError("client id reaches past the end of the request")
+    # For logs and quotas only: a bad name is no reason to refuse the request.
     client_id = bytes(frame[_REQUEST.size : end]).decode(errors="replace")
     return RequestHeader(api_key, version, correlation_id, client_id), end
 
@@ -95,13 +95,13 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
 
 
 def request_body(frame: bytes, header: RequestHeader, pos: int) -> tuple[Any, int]:
-    """The class of a request's body, and where it begins: after what only some versions have in their headers."""
+    """The class of a request's body, and its position: after the header fields that only some versions have."""
     cls = request_type(header.api_key, header.api_version)
     return cls, _skip_tags(frame, pos) if cls.__header_schema__.__flexible__ else pos
 
 
 def encode_response(msg: Any, correlation_id: int, target: Any = None) -> bytes:
-    """In the version of class `target`, by default the message's own."""
+    """In the version of the class `target`, by default the message's own."""
     cls = target or type(msg)
     head = _I32.pack(correlation_id)
     return head + (b"\x00" if cls.__header_schema__.__flexible__ else b"") + encode_as(msg, cls)
@@ -109,13 +109,13 @@ def encode_response(msg: Any, correlation_id: int, target: Any = None) -> bytes:
 
 def read_correlation_id(frame: bytes) -> int:
     if len(frame) < 4:
-        raise MalformedFrameError(f"a response of {len(frame)} bytes")
+        raise MalformedFrameError(f"response of {len(frame)} bytes is shorter than its header")
     correlation_id: int = _I32.unpack_from(frame)[0]
     return correlation_id
 
 
 def decode_response(frame: bytes, request_type: Any) -> tuple[int, Any]:
-    """(correlation id, response) of the answer to a request of class `request_type`."""
+    """(correlation id, response) for a request of the class `request_type`."""
     correlation_id = read_correlation_id(frame)
     cls = response_type_of(request_type)
     pos = _skip_tags(frame, 4) if cls.__header_schema__.__flexible__ else 4
@@ -132,15 +132,15 @@ def _schema(own: Any, load: Any, api_key: int, version: int) -> Any:
 
 
 def _skip_tags(frame: bytes, pos: int) -> int:
-    """Headers have no tagged fields yet; what follows checks that the position is inside the frame."""
+    """The caller checks that the position is inside the frame."""
     try:
         count, pos = read_uvarint(frame, pos)
         if count > MAX_HEADER_TAGS:
-            raise MalformedFrameError(f"a header with {count} tags")
+            raise MalformedFrameError(f"header with {count} tags")
         for _ in range(count):
             _, pos = read_uvarint(frame, pos)
             length, pos = read_uvarint(frame, pos)
             pos += length
     except IndexError as error:
-        raise MalformedFrameError("a header's tags are cut off") from error
+        raise MalformedFrameError("header tags are cut off") from error
     return pos

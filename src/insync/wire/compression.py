@@ -1,11 +1,10 @@
 """The five codecs of record batches, in Kafka's own framings.
 
-gzip and zstd are the plain streams. Snappy comes in xerial's framing: a magic, two version numbers, then raw snappy
-blocks with big-endian lengths; some clients send one raw block instead, which is read too. LZ4 is the standard frame
-with independent blocks, the only kind that Kafka's Java readers take.
+gzip and zstd are the plain streams. Snappy is in xerial's framing: a magic, two version numbers, then raw snappy blocks
+with big-endian lengths; some clients send one raw block instead, which is accepted too. LZ4 is the standard frame with
+independent blocks, the only kind that Kafka's Java readers accept.
 
-A few kilobytes can stand for gigabytes. What does not fit into the limit that the caller gives, at most `MAX_UNPACKED`,
-is not unpacked.
+A few kilobytes can expand to gigabytes. Data above the caller's limit, at most `MAX_UNPACKED`, is refused.
 """
 
 from __future__ import annotations
@@ -124,7 +123,7 @@ def _unlz4(data: bytes, limit: int) -> bytes:
 
 
 def _bounded(decompress_into: Callable[[bytes, bytearray], int], data: bytes, limit: int) -> bytes:
-    """Into a buffer of a likely size, then into larger ones, as long as that is what is wrong."""
+    """Into a buffer of a likely size, then into larger ones while the buffer is too small."""
     size = min(max(_FIRST_BUFFER, _LIKELY_RATIO * len(data)), limit)
     while True:
         buffer = bytearray(size)

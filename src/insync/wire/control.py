@@ -1,8 +1,8 @@
-"""Control records: what brokers and quorum leaders write into a log for each other, one record in a batch of its own.
+"""Control records, which brokers and quorum leaders write into a log for each other, one record per batch.
 
-The key says what it is: a version (0) and a type, both 16 bits. The value of the quorum's types is a Kafka message.
-A snapshot file is framed by a header and a footer record (KIP-630); a quorum leader's first act in its epoch is a
-leader-change record (Q5).
+The key is a version (0) and a type, both 16 bits. The value of the quorum's types is a Kafka message. A snapshot file
+begins with a header record and ends with a footer record (KIP-630); the first record of a quorum leader in its epoch is
+a leader-change record (Q5).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def leader_change_batch(
 ) -> bytearray:
     """Q5: the first batch of a new quorum leader; committing it commits everything before it.
 
-    Version 0: Kafka's readers take every leader change for one, whatever the version in it says.
+    Version 0: Kafka's readers assume it, whatever version the message has.
     """
     message = LeaderChangeMessage(
         version=LeaderChangeMessage.__version__,
@@ -59,7 +59,7 @@ def leader_change_batch(
 def snapshot_header_batch(
     *, last_contained_timestamp_ms: int, leader_epoch: int, timestamp_ms: int, base_offset: int = 0
 ) -> bytearray:
-    """The first batch of a snapshot file, with the time of the last record that the snapshot stands for."""
+    """The first batch of a snapshot file, with the time of the last record that the snapshot contains."""
     message = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_timestamp_ms)
     return control_batch(
         SNAPSHOT_HEADER, message, base_offset=base_offset, leader_epoch=leader_epoch, timestamp_ms=timestamp_ms
@@ -82,15 +82,15 @@ def control_batch(kind: int, message: Any, *, base_offset: int, leader_epoch: in
 
 
 def control_type(record: batch.Record) -> int:
-    """The type of a record that was read from a control batch; unknown types are to be passed over."""
+    """The type of a record in a control batch; readers skip unknown types."""
     if record.key is None or len(record.key) < _KEY.size:
-        raise MalformedBatchError("a control record without a type")
+        raise MalformedBatchError("control record without a type")
     kind: int = _KEY.unpack_from(record.key)[1]
     return kind
 
 
 def control_message(record: batch.Record) -> Any | None:
-    """The message in a control record of the quorum's types, None for the others."""
+    """The message in a control record of the quorum's types, None for other types."""
     schema = _SCHEMAS.get(control_type(record))
     if schema is None or record.value is None:
         return None

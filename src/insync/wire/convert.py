@@ -1,9 +1,9 @@
-"""One version of a message into another, field by field: what both have is carried over, what only the source has is
-dropped, what only the target has gets the schema's default.
+"""Converts a message to another version, field by field: fields of both are copied, fields of the source alone are
+dropped, fields of the target alone get the schema's default.
 
-A pair of classes is compared once and becomes a converter. Two things a schema may change besides adding and removing
-fields: a null that the target does not know becomes the empty value, and nested classes are converted in their turn.
-Renamed and regrouped fields are the business of the API's own module, which passes them as `replaced`.
+A pair of classes is compared once and gives a converter. A null where the target has no null becomes the empty value,
+and nested classes are converted too. Renamed and regrouped fields are up to the caller, which passes them as
+`replaced`.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ def _values(source: Any, target: Any, left_out: tuple[str, ...]) -> Callable[[An
 
 
 def _taker(names: list[str]) -> Callable[[Any], dict[str, Any]]:
-    if len(names) < 2:  # attrgetter gives a tuple from two names on
+    if len(names) < 2:  # attrgetter returns a tuple for two names or more
         return lambda entity: {name: getattr(entity, name) for name in names}
     get = attrgetter(*names)
     return lambda entity: dict(zip(names, get(entity), strict=True))
 
 
 def _change(have: Field[Any], want: Field[Any]) -> Convert | None:
-    """What to do with a value on its way; None if it goes as it is."""
+    """The conversion of a value; None if it stays unchanged."""
     source, target = classify_field(have), classify_field(want)
     if isinstance(target, EntityTupleField):
         return _array(converter(source.type_, target.type_), None if nullable(want) else ())
@@ -102,12 +102,12 @@ def _array(item: Convert, null: tuple[()] | None) -> Convert:
 
 
 def nullable(field: Field[Any]) -> bool:
-    """kio's own test looks inside an array's items; the array itself is null where its type is a union."""
+    """kio's own test also looks at the items of an array; the array itself may be null if its type is a union."""
     return get_origin(field.type) is not tuple and is_optional(field)
 
 
 def default_of(field: Field[Any]) -> Any:
-    """What a field that was not sent means: the schema's default, else null where allowed, else the empty value."""
+    """The value of an absent field: the schema's default, else null where allowed, else the empty value."""
     if field.default is not MISSING:
         return field.default
     return None if nullable(field) else empty_of(field)

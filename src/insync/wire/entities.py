@@ -1,7 +1,7 @@
-"""Entities of any schema to bytes and back: `writing` writes, kio reads, and this makes it safe and tolerant.
+"""Encodes and decodes entities of any schema: `writer` encodes, kio decodes.
 
-Bytes are skimmed first (see `skim`). kio's reader knows no mercy for tagged fields that it has never heard of, though
-the protocol wants them skipped; such an entity, seldom seen, is read again field by field in Python.
+The lengths in the bytes are checked first (see `bounds_check`). kio's reader fails on unknown tagged fields, which the
+protocol says to skip; such an entity is rare, and is decoded again field by field in Python.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ def encode(entity: Any) -> bytes:
 
 
 def decode(entity_type: Any, data: bytes, pos: int = 0, *, fills: bool = True) -> Any:
-    """The entity that fills `data` from `pos` on; MalformedFrameError if the bytes do not follow its schema.
+    """The entity in `data` from `pos` to the end; MalformedFrameError if the bytes do not follow its schema.
 
-    With `fills` false, whatever comes after the entity is ignored.
+    With `fills` false, bytes after the entity are ignored.
     """
     end = check_bounds(entity_type, data, pos)
     if fills and end != len(data):
-        raise MalformedFrameError(f"{len(data) - end} bytes after {entity_type.__name__}")
+        raise MalformedFrameError(f"{len(data) - end} bytes follow {entity_type.__name__}")
     try:
         return _read(entity_type, data, pos)
     except (SerialError, ValueError, OverflowError) as error:
-        raise MalformedFrameError(f"bad {entity_type.__name__}: {error}") from error
+        raise MalformedFrameError(f"malformed {entity_type.__name__}: {error}") from error
 
 
 def _read(entity_type: Any, data: bytes, pos: int) -> Any:
     try:
         return entity_reader(entity_type)(data, pos)[0]
-    except KeyError:  # an unknown tag: the only lookup that kio's reader does
+    except KeyError:  # an unknown tag: the only lookup in kio's reader
         return _tolerant(entity_type)(data, pos)[0]
 
 
@@ -97,7 +97,7 @@ def _field_reader(entity_type: Any, field: Field[Any], flexible: bool) -> Read:
 
 
 def _positioned(native: Any) -> Read:
-    """kio's readers tell how much they took, ours where they stopped."""
+    """kio's readers return the size of the value, ours the position after it."""
 
     def read(data: bytes, pos: int) -> tuple[Any, int]:
         value, size = native(data, pos)

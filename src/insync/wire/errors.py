@@ -1,7 +1,7 @@
-"""Kafka's error codes, and the exceptions for bytes that make no sense.
+"""Kafka's error codes, and the exceptions for malformed bytes.
 
-An `ErrorCode` is how an expected failure is told, inside the node as on the wire. The exceptions are for readers that
-have no answer to give: whoever holds the connection or the file decides what becomes of it.
+An expected failure is an `ErrorCode`, inside the node as on the wire. Readers of bytes raise the exceptions; the owner
+of the connection or the file decides what to do about it.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Refusal:
     error: ErrorCode
     message: str
     records: tuple[tuple[int, str], ...] = ()
-    """The records that are at fault, by their place in the batch."""
+    """The rejected records, by their index in the batch, and why."""
 
 
 class MalformedBatchError(ValueError):

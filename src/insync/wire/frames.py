@@ -1,7 +1,7 @@
 """Frames on a connection: four bytes of length, then as many bytes.
 
-A length is believed only up to a limit, and no room is made for bytes that have not come: a peer that claims much and
-sends little costs little. What has been taken out is let go of at once, so that an idle connection holds nothing.
+Lengths above a limit are refused, and no memory is allocated for bytes that have not arrived: a peer that claims much
+and sends little costs little. Frames that were taken are released at once, so that an idle connection holds no memory.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from insync.wire.errors import MalformedFrameError
 _LENGTH = Struct(">i")
 _length = _LENGTH.unpack_from
 
-_LET_GO = 1 << 16
-"""So many bytes that were taken out are kept at most in front of those that were not."""
+_RELEASE_BYTES = 1 << 16
+"""More taken bytes than this are not kept in front of the others."""
 
 
 def framed(content: bytes) -> list[bytes | bytearray]:
-    """The pieces of one frame: its length, and what it holds."""
+    """The pieces of one frame: its length and its content."""
     return [_LENGTH.pack(len(content)), content]
 
 
 class FrameBuffer:
-    """Takes in what a socket gave, gives out whole frames."""
+    """Collects bytes from a socket and returns whole frames."""
 
     __slots__ = ("_data", "_max", "_position")
 
@@ -33,12 +33,12 @@ class FrameBuffer:
         self._position = 0
 
     def __len__(self) -> int:
-        """Bytes that came and were not taken."""
+        """Bytes that arrived and were not taken."""
         return len(self._data) - self._position
 
     @property
     def has_whole(self) -> bool:
-        """Whether the next frame is here; a length that `take` refuses is as good as one."""
+        """True if `take` has something to return, or to refuse."""
         data, start = self._data, self._position + 4
         if start > len(data):
             return False
@@ -46,7 +46,7 @@ class FrameBuffer:
         return start + length <= len(data) or length > self._max
 
     def add(self, data: bytes) -> None:
-        """Most of the time that is whole frames, and is kept as it is."""
+        """Usually `data` is whole frames and is kept without a copy."""
         if self._position == len(self._data):
             self._data, self._position = data, 0
             return
@@ -58,20 +58,20 @@ class FrameBuffer:
         self._data += data
 
     def take(self) -> bytes | None:
-        """The next whole frame, if it is here; MalformedFrameError if its length is negative or above the limit."""
+        """The next whole frame if it has arrived; MalformedFrameError if its length is negative or above the limit."""
         data, start = self._data, self._position + 4
         if start > len(data):
             return None
         length = _length(data, start - 4)[0]
         if not 0 <= length <= self._max:
-            raise MalformedFrameError(f"a frame of {length} bytes")
+            raise MalformedFrameError(f"frame length {length} is not between 0 and {self._max}")
         end = start + length
         if end > len(data):
             return None
         frame = data[start:end] if type(data) is bytes else bytes(memoryview(data)[start:end])
         if end == len(data):
             self._data, self._position = b"", 0
-        elif end > _LET_GO and type(data) is bytearray:
+        elif end > _RELEASE_BYTES and type(data) is bytearray:
             del data[:end]
             self._position = 0
         else:

@@ -1,6 +1,6 @@
 """GetReplicaLogInfo v0 (KIP-966): the controller asks a replica how far its log goes, to choose after data loss (E6).
 
-kio does not carry this API, so its schema is written here in kio's style, for kio's readers and writers.
+kio lacks this API, so its schema is defined here in kio's style, for kio's readers and writers.
 (No `from __future__ import annotations`: kio reads the field types.)
 """
 
@@ -16,7 +16,7 @@ from kio.static.primitive import i16, i32, i32Timedelta, i64
 
 API_KEY = 93
 MAX_PARTITIONS = 1000
-"""An answer lists no more partitions than this and sets `truncated` when more were asked for."""
+"""In one response, which sets `truncated` if the request has more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class PartitionLogInfo:
     last_written_leader_epoch: i32 = field(metadata={"kafka_type": "int32"})
     """The epoch of the log's last batch."""
     current_leader_epoch: i32 = field(metadata={"kafka_type": "int32"})
-    """The newest leader epoch of the partition that this broker has heard of."""
+    """The newest leader epoch of the partition that this broker knows."""
     log_end_offset: i64 = field(metadata={"kafka_type": "int64"})
     error_code: ErrorCode = field(metadata={"kafka_type": "error_code"})
 

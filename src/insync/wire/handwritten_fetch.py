@@ -1,7 +1,7 @@
-"""What a follower sends and hears all the time, written and read by hand: the Fetch request and its answer.
+"""Hand-written encoder and decoder for a follower's Fetch requests and their responses.
 
-Bytes and values are those of the general way. Only the node's own version is known here. A request that says more than
-followers do, and an answer that says more than "here are records", is declined with None, and so are damaged bytes.
+Bytes and values are those of the generic encoder and decoder. Only the nodes' own version is supported. A request or
+response with unusual fields is declined with None, and so are malformed bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _REPLICA = Struct(">bbiqb")
 _I32 = Struct(">i")
 _REPLICA_SIZE = 13
 _NO_DIRECTORY = (None, ZERO_UUID)
-_NOBODY = fetch.ReplicaState()
+_CONSUMER = fetch.ReplicaState()
 
 
 def encode_request(request: Any, correlation_id: int, client_id: bytes) -> bytearray | None:
@@ -82,15 +82,15 @@ def _forgotten(out: bytearray, topics: Any) -> None:
 
 
 def _state(out: bytearray, state: Any) -> None:
-    """The request's tagged fields: who fetches, if it is a replica."""
-    if state == _NOBODY:
+    """The request's tagged fields: the replica that fetches; a consumer has none."""
+    if state == _CONSUMER:
         out += b"\x00"
     else:
         out += b"\x01"
         out += _REPLICA.pack(1, _REPLICA_SIZE, state.replica_id, state.replica_epoch, 0)
 
 
-# --- the answer ---
+# --- the response ---
 
 _RESPONSE = Struct(">ibihi")
 _LINE = Struct(">ihqqqbi")

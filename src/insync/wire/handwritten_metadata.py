@@ -1,7 +1,7 @@
-"""The answer to Metadata, written by hand: all clients ask at once after a failover, and a topic may be large.
+"""Hand-written encoder of the response to Metadata: after a failover all clients ask at once, and a topic may be large.
 
-The general way takes 12 us a partition, in which a node with thousands of partitions does nothing else; this takes one.
-What comes out is byte for byte the same. Versions before 11, which few clients speak, are declined with None.
+The generic encoder takes 12 us per partition, during which the node does nothing else; this one takes 1 us. The bytes
+are the same. Versions before 11, which few clients speak, are declined with None.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LOWEST = 11
 NULLABLE_NAMES = 12
 ERROR_AT_THE_END = 13
 FEW = 100
-"""Up to so many replicas, a count is one byte."""
+"""Up to this many replicas, the count takes one byte."""
 
 _HEAD = Struct(">iibi")  # length, correlation id, no tags; throttle time
 _I16 = Struct(">h")
@@ -55,7 +55,7 @@ def _broker(out: bytearray, broker: Any) -> None:
 
 
 def _topic(out: bytearray, topic: Any) -> bool:
-    """False if a partition has more replicas than anybody would give it."""
+    """False if a partition has more replicas than FEW."""
     out += _I16.pack(topic.error_code)
     _string(out, topic.name)
     out += (topic.topic_id or ZERO_UUID).bytes
@@ -75,7 +75,7 @@ def _topic(out: bytearray, topic: Any) -> bool:
 
 @cache
 def _line(replicas: int, isr: int, offline: int) -> Any:
-    """Packs a partition with so many of each."""
+    """Packs a partition with these numbers of replicas."""
     return Struct(f">hiiiB{replicas}iB{isr}iB{offline}ib").pack
 
 

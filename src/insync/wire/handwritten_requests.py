@@ -1,8 +1,8 @@
-"""Produce requests, and Fetch requests by topic id, read by hand: straight from bytes to the node's own version.
+"""Hand-written decoders of Produce requests, and of Fetch requests by topic id, to the nodes' own version.
 
-They are most of what a broker hears, and the general way (skim, then kio's reader, then a conversion) takes four times
-as long. What comes out is equal to what the general way gives. Everything out of the ordinary is declined with None,
-damaged bytes too: the general way reads it, or says what is wrong with it.
+These are most of a broker's requests, and the generic decoder (bounds check, kio's reader, conversion) takes four times
+as long. The result is equal. A request with unusual fields is declined with None, and so are malformed bytes: the
+generic decoder handles them, or reports what is wrong.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from insync.wire.types import ms, uuid_from
 from insync.wire.varint import read_uvarint
 
 IdOf = Callable[[str], UUID | None]
-"""A topic's id, for versions that name topics."""
+"""A topic's id, for versions with topic names."""
 
 PRODUCE_ZSTD = 7
-"""Older ones may not send it, which is for the general way to see."""
+"""Older versions may not send it; the generic decoder checks that."""
 PRODUCE_FLEXIBLE = 9
 PRODUCE_BY_ID = 13
 FETCH_BY_STATE = 15
-"""The first that tells a follower by its tags."""
+"""The first version that identifies a follower by tagged fields."""
 
 _DECLINED = (IndexError, StructError, UnicodeDecodeError, MalformedFrameError)
 _PRODUCE = Struct(">hhii")
@@ -39,11 +39,11 @@ _UUID_SIZE = 16
 
 
 class _UnusualError(MalformedFrameError):
-    """Not for reading by hand."""
+    """The request is left to the generic decoder."""
 
 
 def decode_produce(frame: bytes, pos: int, version: int, id_of: IdOf) -> produce.ProduceRequest | None:
-    """`pos`: where the header's client id ends."""
+    """`pos`: the end of the header's client id."""
     if version < PRODUCE_ZSTD:
         return None
     read = _flexible_produce if version >= PRODUCE_FLEXIBLE else _plain_produce
@@ -79,7 +79,7 @@ def _plain_produce(frame: bytes, pos: int, version: int, id_of: IdOf) -> produce
 
 
 def _flexible_produce(frame: bytes, pos: int, version: int, id_of: IdOf) -> produce.ProduceRequest:
-    """Counts and names have lengths of one byte, as good as always; see `_short`."""
+    """Counts and names have lengths of one byte in practice; see `_short`."""
     tags, transactional, acks, timeout, count = _FLEXIBLE_PRODUCE.unpack_from(frame, pos)
     if tags or transactional:
         raise _UnusualError
@@ -98,7 +98,7 @@ def _flexible_produce(frame: bytes, pos: int, version: int, id_of: IdOf) -> prod
             (index,) = _I32.unpack_from(frame, pos)
             size, pos = read_uvarint(frame, pos + 4)
             end = pos + size - 1
-            if size == 0 or frame[end]:  # the latter is the byte of the line's tags
+            if size == 0 or frame[end]:  # the latter is the count of the entry's tags
                 raise _UnusualError
             lines.append(produce.PartitionProduceData(index=index, records=frame[pos:end]))
             pos = end + 1
@@ -123,13 +123,13 @@ _FETCH = Struct(">biiibiiB")
 _PARTITION = Struct(">iiqiqib")
 _REPLICA = Struct(">bbbiqb")
 _NOTHING_MORE = b"\x01\x01"
-"""No topic is forgotten, and no rack is named."""
+"""No forgotten topics, no rack."""
 _REPLICA_TAG = (1, 1, 13)
-"""One tag, the second, with so many bytes."""
+"""One tagged field, with tag 1, of 13 bytes."""
 
 
 def decode_fetch(frame: bytes, pos: int, version: int, id_of: IdOf) -> fetch.FetchRequest | None:
-    """`pos`: where the header's client id ends."""
+    """`pos`: the end of the header's client id."""
     if version < FETCH_BY_STATE:
         return None
     try:
@@ -189,7 +189,7 @@ def _fetch_topic(frame: bytes, pos: int) -> tuple[fetch.FetchTopic, int]:
 
 
 def _fetcher(frame: bytes, pos: int) -> fetch.ReplicaState:
-    """Who asks, from the tags at the very end: a consumer has none."""
+    """The replica that fetches, from the tagged fields at the end: a consumer has none."""
     if frame[pos:] == b"\x00":
         return _replica_state(-1, -1)
     *tag, replica_id, replica_epoch, tags = _REPLICA.unpack_from(frame, pos)
@@ -207,7 +207,7 @@ def _replica_state(replica_id: int, replica_epoch: int) -> fetch.ReplicaState:
 
 
 def _short(encoded: int) -> int:
-    """A length or a count from the only byte that it has; null, and what takes more bytes, is not for here."""
+    """A length or count of one byte; null and longer ones are left to the generic decoder."""
     if not 0 < encoded < 0x80:
         raise _UnusualError
     return encoded - 1

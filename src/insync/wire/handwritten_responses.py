@@ -1,11 +1,11 @@
-"""The answers to Produce and Fetch, written by hand: straight from the node's objects to any version's bytes.
+"""Hand-written encoders of the responses to Produce and Fetch: from the node's objects to the bytes of any version.
 
-They are most of what a broker says, and the general way (convert to the asked version, then kio's writer) takes 20 us
-a partition. What comes out is byte for byte what the general way gives. The rare answer that has more to say than
-usual is declined with None, and the caller goes the general way.
+These are most of a broker's responses, and the generic encoder (convert to the client's version, then kio's writer)
+takes 20 us per partition. The bytes are those of the generic encoder. A response with unusual fields is declined with
+None, and the caller uses the generic encoder.
 
-A frame is a list of pieces, its length first. Records are a piece of their own, never copied here, unless they are so
-few that a copy costs less than a piece.
+A frame is a list of pieces, its length first. Records are a piece of their own and are not copied here, unless they are
+so few that a copy costs less than another piece.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from insync.wire.types import ZERO_UUID, instant_millis, millis
 from insync.wire.varint import append_uvarint
 
 NameOf = Callable[[UUID | None], str]
-"""The name of a topic, for versions that have no ids."""
+"""The name of a topic, for versions without topic ids."""
 
 Pieces = list[bytes | bytearray]
 
@@ -38,7 +38,7 @@ _I32 = Struct(">i")
 _FRAME = Struct(">ii")
 _FLEXIBLE_FRAME = Struct(">iib")
 _ABOUT_IDS = (ErrorCode.unknown_topic_id, ErrorCode.inconsistent_topic_id)
-"""What clients without topic ids are told in other words."""
+"""Errors that clients without topic ids get as another error."""
 
 _PRODUCE_LINES = {
     **dict.fromkeys((3, 4), Struct(">ihqq")),
@@ -90,7 +90,7 @@ def encode_produce(response: Any, version: int, correlation_id: int, name_of: Na
 
 
 def _record_errors(out: bytearray, line: Any, flexible: bool) -> None:
-    """KIP-467: the records at fault, then what is wrong with the batch. Older versions have room for neither."""
+    """KIP-467: the rejected records, then the error of the batch. Older versions have neither."""
     _count(out, len(line.record_errors), flexible)
     for record in line.record_errors:
         out += _I32.pack(record.batch_index)
@@ -126,7 +126,7 @@ _FETCH_LINES = {
     11: Struct(">ihqqqii"),
     **dict.fromkeys(range(FETCH_FLEXIBLE, 19), Struct(">ihqqqbi")),
 }
-"""Up to the records: partition, error, three offsets, the number of aborted transactions, the preferred replica."""
+"""Up to the records: partition, error, three offsets, count of aborted transactions, preferred replica."""
 _OFFSETS = ("partition_index", "error_code", "high_watermark", "last_stable_offset")
 _FETCH_FIELDS = {False: attrgetter(*_OFFSETS), True: attrgetter(*_OFFSETS, "log_start_offset")}
 _FETCH_HEAD = Struct(">ihi")
@@ -158,7 +158,7 @@ def encode_fetch(response: Any, version: int, correlation_id: int, name_of: Name
             aborted = line.aborted_transactions
             if aborted or (version < BY_ID and _unusual(line, records, version)):
                 return None
-            nothing = null if aborted is None else null + 1  # W19: nothing is an empty array or null
+            nothing = null if aborted is None else null + 1  # W19: none is an empty array or null
             if version >= 11:
                 out += pack(*get(line), nothing, line.preferred_read_replica)
             else:
@@ -182,7 +182,7 @@ def encode_fetch(response: Any, version: int, correlation_id: int, name_of: Name
 
 
 def _unusual(line: Any, records: Any, version: int) -> bool:
-    """What is told in other words to clients that know no topic ids, or no zstd."""
+    """True if the client's version lacks topic ids or zstd and the generic encoder must translate the line."""
     zstd = version < FETCH_ZSTD and records is not None and len(records) > 22 and records[22] & 7 == 4
     return zstd or line.error_code in _ABOUT_IDS
 

@@ -1,10 +1,10 @@
-"""The records of the metadata log (KIP-631), byte for byte Kafka's.
+"""The records of the metadata log (KIP-631), in Kafka's bytes.
 
 A record's value is a frame: uvarint 1 (the frame's version), uvarint type, uvarint version of the type, then the body
 in Kafka's flexible encoding. `encode` writes the newest version of each type, `decode` reads every version up to it:
-fields that an older version lacks take their defaults. Names and fields are Kafka's in snake case.
+fields that an older version lacks get their defaults. Names and fields are Kafka's in snake case.
 
-In a change record None, -2 or 0 (as each field says) means "as before"; () means "now empty".
+In a change record None, -2 or 0 (depending on the field) means "unchanged"; () means "now empty".
 """
 
 from dataclasses import fields
@@ -143,7 +143,7 @@ class ProducerIdsRecord:
 
 @entity(api_key=17, version=2)
 class BrokerRegistrationChangeRecord:
-    """`fenced`: -1 unfenced, 0 as before, 1 fenced. `in_controlled_shutdown`: 0 as before, 1 now shutting down."""
+    """`fenced`: -1 unfenced, 0 unchanged, 1 fenced. `in_controlled_shutdown`: 0 unchanged, 1 now shutting down."""
 
     broker_id: int = kafka("int32")
     broker_epoch: int = kafka("int64")
@@ -234,15 +234,15 @@ def encode(record: MetadataRecord) -> bytes:
 
 @lru_cache(maxsize=4096)  # records are frozen, and a broker that is also a controller reads each of them twice
 def decode(value: bytes) -> MetadataRecord:
-    """MalformedFrameError for bytes that are no record; UnknownApiError for a type or version from the future."""
+    """MalformedFrameError for bytes that are not a record; UnknownApiError for an unknown type or version."""
     try:
         frame_version, pos = read_uvarint(value, 0)
         key, pos = read_uvarint(value, pos)
         version, pos = read_uvarint(value, pos)
     except IndexError as error:
-        raise MalformedFrameError("a metadata record without its head") from error
+        raise MalformedFrameError("metadata record ends in its frame header") from error
     if frame_version != FRAME_VERSION:
-        raise MalformedFrameError(f"metadata frame version {frame_version}")
+        raise MalformedFrameError(f"metadata frame version {frame_version} is not supported")
     newest = TYPES.get(key)
     if newest is None or version > newest.__version__:
         raise UnknownApiError("metadata record", key, version)

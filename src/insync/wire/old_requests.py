@@ -1,6 +1,6 @@
-"""What only old versions of a request can say, kept for the node beside what all of them can.
+"""Requests with fields that only old versions have, passed to the node in addition to the fields of the pinned version.
 
-As a tagged field, which the newest version of any message may have: whoever does not know it skips it.
+Such a field is a tagged field, which a reader that does not know it skips.
 """
 
 from dataclasses import dataclass, field
@@ -15,4 +15,4 @@ class OldOffsetCommitRequest(offset_commit.OffsetCommitRequest):
     """OffsetCommit of versions 2 to 4."""
 
     retention_ms: i64 = field(metadata={"kafka_type": "int64", "tag": 10_000}, default=i64(-1))
-    """How long to keep the offsets; -1: as long as the broker keeps others."""
+    """How long to keep the offsets; -1: as long as other offsets."""

@@ -1,6 +1,6 @@
-"""What a client may do with a thing, as the bit fields in which Kafka tells it to whoever asks.
+"""The operations that a client may perform on a resource, as Kafka's bit fields.
 
-Nobody's rights are checked here, so everybody may do all that can be done: what Kafka says without an authorizer.
+There is no authorizer, so every client may do everything, which is what Kafka reports in that case.
 """
 
 from __future__ import annotations

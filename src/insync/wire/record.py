@@ -1,8 +1,8 @@
-"""Single records inside a v2 batch: zigzag varints all the way.
+"""Single records inside a v2 batch, in zigzag varints.
 
-A record is its own length, then attributes (unused), timestamp and offset as deltas to the batch's, key, value and
-headers, each with its length, -1 for null. Brokers never come here, they move whole batches; clients, tests and the
-metadata log do.
+A record is its length, then attributes (unused), timestamp and offset as deltas to the batch's, key, value and headers,
+each with its length, -1 for null. Brokers move whole batches and do not use this; clients, tests and the metadata log
+do.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ def read_records(payload: bytes, count: int) -> Iterator[tuple[int, int, NewReco
             length, pos = read_varint(payload, pos)
             end = pos + length
             if length < 0 or end > len(payload):
-                raise MalformedBatchError(f"a record of {length} bytes at {pos} reaches past the end")
+                raise MalformedBatchError(f"record of {length} bytes at {pos} reaches past the end")
             yield _read_record(payload, pos, end)
             pos = end
     except (IndexError, UnicodeDecodeError) as error:
-        raise MalformedBatchError("a record ends early or has a header name that is not text") from error
+        raise MalformedBatchError("record ends early or has a header name that is not UTF-8") from error
     if pos != len(payload):
-        raise MalformedBatchError(f"{len(payload) - pos} bytes after the last of {count} records")
+        raise MalformedBatchError(f"{len(payload) - pos} bytes follow the last of {count} records")
 
 
 def _read_record(payload: bytes, pos: int, end: int) -> tuple[int, int, NewRecord]:
@@ -74,20 +74,20 @@ def _read_record(payload: bytes, pos: int, end: int) -> tuple[int, int, NewRecor
     value, pos = _read_bytes(payload, pos, end)
     headers, pos = _read_headers(payload, pos, end)
     if pos != end:
-        raise MalformedBatchError(f"a record's fields end at {pos}, its length says {end}")
+        raise MalformedBatchError(f"fields of a record end at {pos}, its length says {end}")
     return offset_delta, timestamp_delta, NewRecord(key, value, headers)
 
 
 def _read_headers(payload: bytes, pos: int, end: int) -> tuple[Headers, int]:
     count, pos = read_varint(payload, pos)
     if not 0 <= count <= end - pos:
-        raise MalformedBatchError(f"a record with {count} headers")
+        raise MalformedBatchError(f"record with {count} headers")
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         name, pos = _read_bytes(payload, pos, end)
         value, pos = _read_bytes(payload, pos, end)
         if name is None:
-            raise MalformedBatchError("a header without a name")
+            raise MalformedBatchError("header without a name")
         headers.append((name.decode(), value))
     return tuple(headers), pos
 
@@ -106,12 +106,12 @@ def _read_bytes(payload: bytes, pos: int, end: int) -> tuple[bytes | None, int]:
         return None, pos
     stop = pos + length
     if stop > end:
-        raise MalformedBatchError(f"a field of {length} bytes at {pos} reaches past its record")
+        raise MalformedBatchError(f"field of {length} bytes at {pos} reaches past its record")
     return payload[pos:stop], stop
 
 
 def append_varint(out: bytearray, value: int) -> None:
-    """Zigzag, seven bits a byte, lowest first; up to 64 bits."""
+    """Zigzag, seven bits per byte, lowest first; up to 64 bits."""
     value = (value << 1) ^ (value >> 63)
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -127,7 +127,7 @@ def read_varint(payload: bytes, pos: int) -> tuple[int, int]:
     shift = 7
     while byte & 0x80:
         if shift > 63:
-            raise MalformedBatchError("a varint of more than ten bytes")
+            raise MalformedBatchError("varint of more than ten bytes")
         byte = payload[pos]
         pos += 1
         value |= (byte & 0x7F) << shift

@@ -1,8 +1,8 @@
-"""P5: are the records of a produced batch ones that every client can read, and that their topic accepts?
+"""P5: checks that every client can read the records of a produced batch, and that their topic accepts them.
 
-A good CRC says only that the bytes are those that the producer sent. A batch is decompressed, within bounds, and each
-of its records is looked at by a compiled walk (`record_walk`), as Apache Kafka does. Where it would repair a batch
-(offset deltas out of order) or store it as it is (bytes that are no UTF-8 in a header key), this refuses it.
+A correct CRC only shows that the bytes are those that the producer sent. A batch is decompressed, within bounds, and
+compiled code (`record_walk`) checks each of its records, as Apache Kafka does. Where Kafka would repair a batch (offset
+deltas out of order) or store it unchanged (a header key that is not UTF-8), this refuses it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from insync.wire.errors import BatchTooLargeError, ErrorCode, MalformedBatchErro
 __all__ = ["CheckedRecords", "DecompressionBudget", "RecordRules", "check_records", "max_uncompressed"]
 
 SMALLEST_RECORD = 7
-"""Bytes of a record with nothing in it."""
+"""Bytes of an empty record."""
 MAX_RECORDS = 1 << 20
-"""Of one batch. What a megabyte can decompress to is more, if its records are empty; nothing else is served while a
-broker looks at them."""
+"""Per batch. A megabyte can decompress to more empty records; a broker serves no other client while it checks them."""
 LEAST_UNCOMPRESSED = 1 << 24
 LEAST_OF_REQUEST = 1 << 26
 MOST_EXPANSION = 16
 SHOWN = 3
-"""Records that an error message names; all of them are in its `records`."""
+"""Records that an error message lists; its `records` has all of them."""
 
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _FAR = 1 << 52
@@ -32,16 +31,16 @@ NO_TIMESTAMP = -1
 
 
 def max_uncompressed(max_message_bytes: int) -> int:
-    """Bytes to which a batch may expand: 16 times what the topic takes, at least 16 MiB, at most 128 MiB.
+    """Bytes to which a batch may expand: 16 times the topic's limit, at least 16 MiB, at most 128 MiB.
 
-    Producers bound their batches before they compress them, so that real ones stay far below.
+    Producers limit their batches before they compress them, so real batches stay far below.
     """
     return min(max(LEAST_UNCOMPRESSED, MOST_EXPANSION * max_message_bytes), compression.MAX_UNPACKED)
 
 
 class DecompressionBudget:
-    """What the batches of one request may expand to together: one request with many of them must not block a node for
-    longer than a request of its size may."""
+    """Bytes to which all batches of one request may expand together, so that one request with many batches does not
+    block a node."""
 
     __slots__ = ("left",)
 
@@ -50,28 +49,28 @@ class DecompressionBudget:
 
 
 class RecordRules(NamedTuple):
-    """What a topic's configuration demands of each record."""
+    """What a topic's configuration requires of each record."""
 
     max_uncompressed: int = LEAST_UNCOMPRESSED
     max_records: int = MAX_RECORDS
     earliest: int = _INT64_MIN
     latest: int = _INT64_MAX
-    """The timestamps that are accepted; -1, "no timestamp", always is."""
+    """The accepted timestamps; -1, "no timestamp", is always accepted."""
     keys: bool = False
-    """Compacted: every record has a key."""
+    """Compacted: every record needs a key (W15)."""
 
 
 class CheckedRecords(NamedTuple):
     payload: bytes | None
     """The records uncompressed; None if the batch is not compressed."""
     max_timestamp: int
-    """Of the records, whatever the header says; -1 if none of them has one."""
+    """Of the records; the header's may be wrong. -1 if no record has one."""
 
 
 def check_records(
     batch: Bytes, header: BatchHeader, rules: RecordRules, budget: DecompressionBudget
 ) -> CheckedRecords | Refusal:
-    """Look at every record of `batch`, whose header and CRC are known to be good."""
+    """Check every record of `batch`, whose header and CRC are correct."""
     if header.count > rules.max_records:
         return _too_many(header, rules)
     data, start, payload = bytes(batch), HEADER_SIZE, None
@@ -110,22 +109,22 @@ def check_records(
 
 
 def _too_many(header: BatchHeader, rules: RecordRules) -> Refusal:
-    """A count that not even an uncompressed batch could have is a lie; producers split a batch that is too large."""
+    """A count that cannot fit is invalid; with MESSAGE_TOO_LARGE, producers split the batch."""
     if not header.codec and header.count * SMALLEST_RECORD > header.length:
         return Refusal(ErrorCode.invalid_record, f"{header.count} records do not fit into {header.length} bytes.")
-    text = f"The record batch has {header.count} records, more than the {rules.max_records} that are looked at at once."
+    text = f"The record batch has {header.count} records, more than the limit of {rules.max_records}."
     return Refusal(ErrorCode.message_too_large, text)
 
 
 def _near(delta: int) -> float:
-    """Beyond every delta that the walk accepts is far enough, and a double holds it."""
+    """Clamped to a double; no delta that the walk accepts is beyond the limits."""
     return float(max(-_FAR, min(delta, _FAR)))
 
 
 def _unwanted(unwanted: record_walk.Unwanted, rules: RecordRules) -> Refusal:
-    """In Apache Kafka's order: one bad timestamp makes it an INVALID_TIMESTAMP."""
+    """As in Apache Kafka, one bad timestamp makes the error INVALID_TIMESTAMP."""
     bad_timestamp = f"Timestamp is out of range: it should be within [{rules.earliest}, {rules.latest}]."
-    no_key = "A compacted topic takes no record without a key."
+    no_key = "A compacted topic does not accept a record without a key."
     records = tuple([(index, bad_timestamp if is_timestamp else no_key) for index, is_timestamp in unwanted])
     if any(is_timestamp for _, is_timestamp in unwanted):
         return Refusal(

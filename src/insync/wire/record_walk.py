@@ -1,12 +1,12 @@
-"""The walk over the records of one batch, compiled: every record is looked at, and no Python object is made for it.
+"""Compiled check of the records of one batch: every record is checked, without a Python object for it.
 
-A broker has no numba (100 MB and seconds at the start), and in Python a record costs 0.5 us, more than all that the
-broker does with it otherwise. LuaJIT costs 2 MB and 10 ms, and walks a record in 20 to 50 ns (ADR 17). The Lua source
-below reads strings by index, never memory, so that no input can make it read past the end. Where the platform has no
-LuaJIT, `walk_in_python` does the same, more slowly.
+A broker does without numba (100 MB and seconds at the start), and in Python a record costs 0.5 us, more than the rest
+of its handling. LuaJIT costs 2 MB and 10 ms, and takes 20 to 50 ns per record (ADR 17). The Lua source below reads
+strings by index, never memory, so that no input can make it read past the end. Where LuaJIT is not available,
+`walk_in_python` does the same, more slowly.
 
-The rules are the format's: `count` records fill the payload exactly, their offset deltas are 0, 1, 2, ..., fields end
-where their record ends, only keys, values and header values may be null, header keys are UTF-8.
+The rules are those of the format: `count` records fill the payload exactly, their offset deltas are 0, 1, 2, ..., the
+fields of a record end at its end, only keys, values and header values may be null, header keys are UTF-8.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from insync.wire.record import NewRecord, append_record
 __all__ = ["COMPILED", "MAX_LISTED", "REASONS", "Walk", "walk", "walk_in_python"]
 
 MAX_LISTED = 1_000
-"""Records that are sound but not wanted are named up to this number."""
+"""Well-formed records that the topic rejects are listed up to this number."""
 MAX_TIMESTAMP_BYTES = 7
-"""Of a timestamp delta: 2**48 ms are 8,900 years. More than that is refused, so that a double holds every delta."""
+"""Of a timestamp delta: 2**48 ms are 8,900 years. Longer ones are refused, so that a double holds every delta."""
 
 (
     SOUND,
@@ -49,15 +49,15 @@ REASONS = (
     "bytes follow the last record",
     "its fields do not add up to its length",
     "a header key is not UTF-8",
-    "its attributes are more than seven bits, which some clients take for a longer number",
+    "its attributes have more than seven bits, which some clients read as a longer number",
 )
-"""What is wrong with a record, by status."""
+"""Why a record is refused, by status."""
 
 Unwanted = tuple[tuple[int, bool], ...]
-"""(place in the batch, True if its timestamp is out of range, False if it has no key)."""
+"""(index in the batch, True if its timestamp is out of range, False if it has no key)."""
 Walk = Callable[[bytes, int, int, float, float, float, bool], tuple[int, int, int, Unwanted]]
 """(data, start, count, earliest delta, latest delta, exempt delta, keys required) to (status, index of the bad record,
-latest timestamp delta, unwanted records). `data` may begin with other bytes, up to `start`."""
+latest timestamp delta, rejected records). `data` may have other bytes before `start`."""
 
 _LUA = rb"""
 local byte, sub = string.byte, string.sub
@@ -211,7 +211,7 @@ def _compiled() -> Walk | None:
     except ImportError:
         return None
     lua = LuaRuntime(unpack_returned_tuples=True, encoding=None, register_eval=False, register_builtins=False)
-    lua.execute(b"collectgarbage('setpause', 110)")  # what was walked is let go of soon
+    lua.execute(b"collectgarbage('setpause', 110)")  # frees checked batches soon
     check: Any = lua.execute(_LUA, MAX_LISTED)
 
     def walk(
@@ -227,10 +227,10 @@ def _compiled() -> Walk | None:
 
 
 def _warm_up(walk: Walk) -> None:
-    """Have the loops compiled now, on many records of the usual shapes.
+    """Run the loops on many typical records, so that LuaJIT compiles them now.
 
-    LuaJIT gives up for good on a loop that it has tried to compile a few times while it ran only once: a producer of
-    single records would make it walk all batches uncompiled.
+    LuaJIT stops trying to compile a loop after a few attempts in which it ran only once: a producer of single records
+    would leave the walk uncompiled forever.
     """
     for value, headers in ((20, ()), (100, ()), (9_000, ()), (100, (("trace", b"id"), ("n", None)))):
         payload = bytearray()
@@ -240,7 +240,7 @@ def _warm_up(walk: Walk) -> None:
         walk(bytes(payload), 0, _WARM_UP, -1.0, 1e12, -5.0, False)
 
 
-class _Bad(Exception):  # noqa: N818  a status on its way out
+class _BadRecordError(Exception):
     def __init__(self, status: int) -> None:
         self.status = status
 
@@ -248,7 +248,7 @@ class _Bad(Exception):  # noqa: N818  a status on its way out
 def walk_in_python(
     data: bytes, start: int, count: int, earliest: float, latest: float, exempt: float, keys: bool
 ) -> tuple[int, int, int, Unwanted]:
-    """What the Lua source does, line for line."""
+    """The same as the Lua source."""
     pos, last, index = start, -(1 << 52), 0
     unwanted: list[tuple[int, bool]] = []
     try:
@@ -256,33 +256,33 @@ def walk_in_python(
             n, at = _varint(data, pos, 5)
             stop = at + (n >> 1)
             if n & 1 or stop > len(data):
-                raise _Bad(BAD_LENGTH)
+                raise _BadRecordError(BAD_LENGTH)
             if at >= len(data):
-                raise _Bad(TRUNCATED)
+                raise _BadRecordError(TRUNCATED)
             if data[at] > 0x7F:
-                raise _Bad(BAD_ATTRIBUTES)
+                raise _BadRecordError(BAD_ATTRIBUTES)
             t, at = _varint(data, at + 1, MAX_TIMESTAMP_BYTES)
             t = (t >> 1) ^ -(t & 1)
             n, at = _varint(data, at, 5)
             if n != 2 * index:
-                raise _Bad(BAD_DELTA)
+                raise _BadRecordError(BAD_DELTA)
             key, at = _varint(data, at, 5)
             at = _skip(key, at, stop)
             n, at = _varint(data, at, 5)
             at = _skip(n, at, stop)
             n, at = _varint(data, at, 5)
             if n & 1 or n >> 1 > stop - at:
-                raise _Bad(BAD_HEADERS)
+                raise _BadRecordError(BAD_HEADERS)
             at = _skip_headers(data, at, stop, n >> 1)
             if at != stop:
-                raise _Bad(BAD_SIZE)
+                raise _BadRecordError(BAD_SIZE)
             pos = stop
             last = max(last, t)
             out_of_range = (t < earliest or t > latest) and t != exempt
             keyless = keys and key == 1
             if (out_of_range or keyless) and len(unwanted) < MAX_LISTED:
                 unwanted.append((index, not keyless))
-    except _Bad as bad:
+    except _BadRecordError as bad:
         return bad.status, index, 0, ()
     if pos != len(data):
         return TRAILING, count - 1, 0, ()
@@ -299,21 +299,21 @@ def _varint(data: bytes, pos: int, most: int) -> tuple[int, int]:
             pos += 1
             byte = data[pos]
             if pos >= end:
-                raise _Bad(BAD_NUMBER)
+                raise _BadRecordError(BAD_NUMBER)
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value, pos + 1
             shift += 7
     except IndexError:
-        raise _Bad(TRUNCATED) from None
+        raise _BadRecordError(TRUNCATED) from None
 
 
 def _skip(length: int, at: int, stop: int) -> int:
-    """Past a key or value; its length still has the zigzag, 1 is a null."""
+    """The position after a key or value; `length` is still zigzag-encoded, 1 is null."""
     if length == 1:
         return at
     if length & 1 or at + (length >> 1) > stop:
-        raise _Bad(BAD_FIELD)
+        raise _BadRecordError(BAD_FIELD)
     return at + (length >> 1)
 
 
@@ -322,11 +322,11 @@ def _skip_headers(data: bytes, pos: int, stop: int, count: int) -> int:
         n, at = _varint(data, pos, 5)
         pos = at + (n >> 1)
         if n & 1 or pos > stop:
-            raise _Bad(BAD_HEADERS)
+            raise _BadRecordError(BAD_HEADERS)
         try:
             data[at:pos].decode()
         except UnicodeDecodeError:
-            raise _Bad(BAD_NAME) from None
+            raise _BadRecordError(BAD_NAME) from None
         n, at = _varint(data, pos, 5)
         pos = _skip(n, at, stop)
     return pos

@@ -1,12 +1,12 @@
-"""Schemas in kio's style without its boilerplate: one decorator per class, one call per field.
+"""Schemas in kio's style with less boilerplate: one decorator per class, one call per field.
 
     @entity(api_key=9, version=0)
     class RemoveTopicRecord:
         topic_id: UUID = kafka("uuid")
 
-kio's readers and writers take such a class as one of their own. `since` says in which version a field appeared;
-`as_of` derives the schema of an older version from it. Fields with tags stand in the order of their tags, which is the
-order kio writes them in. (Modules with schemas have no `from __future__ import annotations`: kio reads field types.)
+kio's readers and writers accept such a class. `since` is the version that introduced a field; `as_of` derives the
+schema of an older version from it. Fields with tags are in the order of their tags, in which kio writes them. (Modules
+with schemas have no `from __future__ import annotations`: kio reads the field types.)
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def kafka(kind: str | None = None, *, default: Any = MISSING, since: int = 0, ta
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(kafka,))
 def entity(*, version: int, api_key: int | None = None) -> Callable[[type[T]], type[T]]:
-    """A frozen, slotted, keyword-only dataclass with what kio wants to know of it; always of a flexible version."""
+    """A frozen, slotted, keyword-only dataclass with the attributes that kio needs; always a flexible version."""
 
     def decorate(cls: type[T]) -> type[T]:
         made = dataclass(frozen=True, slots=True, kw_only=True)(cls)
@@ -42,7 +42,7 @@ def entity(*, version: int, api_key: int | None = None) -> Callable[[type[T]], t
 
 
 def as_of(cls: type[T], version: int) -> type[Any]:
-    """The schema of `cls` as it was in an older version: without the fields that came later."""
+    """The schema of `cls` in an older version: without the fields of later versions."""
     kept = [
         (f.name, f.type, field(default=f.default, metadata=dict(f.metadata)))
         for f in fields(cls)  # type: ignore[arg-type]

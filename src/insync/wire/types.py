@@ -1,8 +1,8 @@
-"""The few fields that kio does not leave as plain ints: durations, instants and uuids.
+"""Conversion of the fields that kio does not leave as plain ints: durations, instants and uuids.
 
 kio reads `*_ms` durations as timedelta (and drops the suffix from the field's name), produce's `log_append_time` as an
-aware datetime or None for -1, and the all-zero uuid as None. The node itself counts in whole milliseconds and names
-topics by UUID.
+aware datetime or None for -1, and the all-zero uuid as None. Nodes count in whole milliseconds and identify topics by
+UUID.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import lru_cache
 from uuid import UUID
 
 ZERO_UUID = UUID(int=0)
-"""What the wire calls "no uuid"; kio reads it as None and writes None as it."""
+"""No uuid, on the wire; kio reads it as None and writes None as it."""
 
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = UUID(int=1)
@@ -48,13 +48,13 @@ def instant_millis(moment: datetime | None) -> int:
 
 @lru_cache(maxsize=1 << 14)
 def uuid_from(raw: bytes) -> UUID | None:
-    """As kio reads it: None for the zero one. The same object each time, so that finding it in a dict needs no
-    comparison, which takes as long as making one."""
+    """As kio reads it: None for the zero uuid. Equal bytes give the same object, so that a lookup in a dict needs no
+    comparison, which costs as much as creating a UUID."""
     return UUID(bytes=raw) if len(raw) == len(ZERO_UUID.bytes) and any(raw) else None
 
 
 def one_uuid(value: UUID) -> UUID:
-    """The object that `uuid_from` gives for an equal one."""
+    """The object that `uuid_from` returns for an equal uuid."""
     return uuid_from(value.bytes) or value
 
 

@@ -1,4 +1,4 @@
-"""Unsigned varints: seven bits a byte, lowest first. Lengths, counts and tags of Kafka's flexible encodings."""
+"""Unsigned varints: seven bits per byte, lowest first. Lengths, counts and tags of Kafka's flexible versions."""
 
 from __future__ import annotations
 
@@ -25,4 +25,4 @@ def read_uvarint(data: bytes, pos: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, pos
-    raise MalformedFrameError("a varint of more than five bytes")
+    raise MalformedFrameError("varint of more than five bytes")

@@ -1,13 +1,13 @@
-"""Messages to bytes, in their own version or straight in another one.
+"""Encodes messages, in their own version or directly in another one.
 
-kio's writer makes several calls and objects per field. Here a schema is compiled once: fields of fixed size that follow
-one another become a single `struct`, and everything else one function. That takes a quarter of the time, and an answer
-with ten thousand lines does not hold up a node.
+kio's writer makes several calls and objects per field. Here a schema is compiled once: consecutive fields of fixed size
+become a single `struct`, everything else one function. That takes a quarter of the time, so that a response with ten
+thousand entries does not block a node.
 
-`encode_as` writes an entity as if it had been converted to another version's class first (see `edge.convert`): fields
-that only the target has get its defaults, those that only the source has are left out.
+`encode_as` encodes an entity as if it had been converted to the class of another version first (see `convert`): fields
+of the target alone get its defaults, fields of the source alone are left out.
 
-Answers about many topics often have the very same tuple of configs for all of them: it is written once and copied.
+Responses about many topics often hold the same tuple of configs for all of them: it is encoded once and copied.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _FORMATS = {
     "uint64": "Q",
     "float64": "d",
 }
-"""Written as they are; durations, instants and uuids are not."""
+"""Types that `struct` packs directly; durations, instants and uuids are converted first."""
 _I16 = Struct(">h")
 _I32 = Struct(">i")
 _I64 = Struct(">q")
 _NULL, _NOT_NULL = b"\xff", b"\x01"
 _SHARED = ("CreatableTopicResult", "DescribeConfigsResult")
-"""Whose `configs` are likely to be shared."""
+"""Classes whose `configs` are often shared."""
 _RECENT = 8
 _PADDING = "x"
 """One zero byte: no tagged fields."""
@@ -64,7 +64,7 @@ def encode_as(entity: Any, target: Any) -> bytes:
 
 @cache
 def writer(target: Any, source: Any) -> Write:
-    """Of entities of class `source`, in the schema of class `target`."""
+    """Encodes entities of the class `source` in the schema of the class `target`."""
     have = {field.name: field for field in fields(source)}
     steps = _Steps()
     tagged = []
@@ -84,7 +84,7 @@ def writer(target: Any, source: Any) -> Write:
 
 
 class _Steps:
-    """What is written one after the other; neighbours of fixed size are put together."""
+    """The steps of a writer; consecutive fields of fixed size become one step."""
 
     def __init__(self) -> None:
         self._steps: list[Write] = []
@@ -159,7 +159,7 @@ def _add(steps: _Steps, want: Field[Any], have: Field[Any] | None, flexible: boo
 
 
 def _copied(write_value: Write) -> Write:
-    """A tuple that was written a moment ago is not written again, but copied."""
+    """Copies the bytes of a tuple that was encoded recently."""
     recent: deque[tuple[Any, bytes]] = deque(maxlen=_RECENT)
 
     def write(out: bytearray, value: Any) -> None:
@@ -191,7 +191,7 @@ def _field(name: str, write_value: Write) -> Write:
 
 
 def _value_writer(want: Field[Any], have: Field[Any], flexible: bool) -> Write:
-    """How the value of a field is written; a null that the target does not know becomes the empty value."""
+    """The writer of a field's value; a null where the target has no null becomes the empty value."""
     kind = classify_field(want)
     if kind.is_array:
         return _array(_item_writer(want, have, flexible), flexible, has_null=nullable(want) or not nullable(have))
@@ -328,7 +328,7 @@ _OTHERS: dict[str, Write] = {
 
 
 def _tags(tagged: list[Field[Any]], have: dict[str, Field[Any]]) -> Write:
-    """Those that differ from their defaults, in the order of their tags."""
+    """Fields that differ from their defaults, in the order of their tags."""
     known = tuple(
         (attrgetter(field.name), _convert(field, have[field.name]), _default(field), _tag(field))
         for field in sorted(tagged, key=lambda field: field.metadata["tag"])
@@ -355,7 +355,7 @@ def _default(field: Field[Any]) -> Any:
 
 
 def _convert(want: Field[Any], have: Field[Any]) -> Callable[[Any], Any]:
-    """A default can be compared with values of its own class only."""
+    """A value must have the class of the default to be compared with it."""
     target, source = classify_field(want), classify_field(have)
     if isinstance(target, EntityTupleField):
         item = converter(source.type_, target.type_)
