@@ -1,9 +1,10 @@
-"""A cluster of three real nodes, and Apache Kafka's beside it: start, memory, throughput, latency, failover, size.
+"""Compares a cluster of three nodes with one of Apache Kafka: start, memory, throughput, latency, failover, size.
 
 python bench/cluster.py [--quick] [--without-kafka] [--json FILE] [group...]
 
-Both sides are measured in turns, round after round, each with only its own processes running, by the same client on the
-same machine. Medians count. Groups: startup, load, tail, cpu, failover, partitions; see docs/guides/benchmarks.md.
+Both sides are measured alternately, in rounds, each with only its own processes running, by the same client on the
+same machine. The results are medians. Groups: startup, load, tail, cpu, failover, partitions; see
+docs/guides/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="cluster")
     parser.add_argument("groups", nargs="*", choices=(*GROUPS, []), metavar="group", help=", ".join(GROUPS))
     parser.add_argument("--quick", action="store_true", help="one round, shorter, up to 1,000 partitions")
-    parser.add_argument("--without-kafka", action="store_true", help="measure ours only")
+    parser.add_argument("--without-kafka", action="store_true", help="measure insync only")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample to this file")
     return parser.parse_args()
 
@@ -83,7 +84,7 @@ def _sides(results: Results) -> tuple[str, ...]:
 
 
 def _visit(name: str, groups: tuple[str, ...], effort: Effort, results: Results, first: bool) -> None:
-    """One uptime of one side, with everything that wants no cluster of its own. Killing nodes comes last."""
+    """One run of one side, with all groups that need no cluster of their own. Nodes are killed last."""
     with cluster_of(name) as side:
         print(f"  {name}", flush=True)
         cluster_startup.start(side, results)

@@ -1,7 +1,7 @@
-"""What a stock client does: confluent-kafka (librdkafka) with its defaults, which are acks=all and 5 ms of linger.
+"""The work of a stock client: confluent-kafka (librdkafka) with its defaults, acks=all and 5 ms of linger.
 
-Some settings differ: a client that finds nobody at home tries again soon rather than after seconds, because start-up is
-measured; successes are not reported one by one to Python where only their number counts; consumers do not rest.
+Some settings differ: a client reconnects after milliseconds rather than seconds, because start-up is measured;
+successes are not reported to Python one by one where only their number counts; consumers do not pause.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ TIMEOUT_S = 180.0
 _NOT_YET_S = 0.01
 
 STILL_FASTER = 1.1
-"""A second that is better than the best one by this much shows that the warm-up is not over."""
+"""The warm-up continues while a second is better than the best so far by this factor."""
 
 Place = tuple[str, int]
 """A topic and one of its partitions."""
 AT_ONCE = 20
-"""Records for one partition before the next has its turn: single ones would be sent as single ones."""
+"""Consecutive records for one partition: single records would be sent as batches of one."""
 ANY = -1
 """The client's own choice of partition."""
 
 
 class BenchError(Exception):
-    """The cluster did not do what was to be measured."""
+    """The cluster failed during a measurement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,13 @@ def settings(bootstrap: str, more: dict[str, Any] | None = None) -> dict[str, An
         "reconnect.backoff.ms": 20,
         "reconnect.backoff.max.ms": 200,
         "log_level": 0,
-        "error_cb": lambda _: None,  # "nobody there yet" is no news
+        "error_cb": lambda _: None,  # connection errors during start-up are expected
         **(more or {}),
     }
 
 
 def create_topic(bootstrap: str, name: str, partitions: int) -> None:
-    """Ask until it is there: the brokers may still be on their way."""
+    """Try until the topic exists: the brokers may still be starting."""
     admin = AdminClient(settings(bootstrap))
     topic = NewTopic(name, num_partitions=partitions, replication_factor=REPLICATION)
     deadline = time.monotonic() + TIMEOUT_S
@@ -65,15 +65,15 @@ def create_topic(bootstrap: str, name: str, partitions: int) -> None:
             return
         except KafkaException as error:
             if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
-                return  # an attempt whose answer was lost
+                return  # created by an attempt whose answer was lost
             if time.monotonic() > deadline:
                 raise BenchError(f"cannot create {name}: {error}") from error
             time.sleep(_NOT_YET_S)
 
 
 def leader_and_isr(bootstrap: str, topic: str, partition: int = 0) -> tuple[int, list[int]]:
-    found = AdminClient(settings(bootstrap)).list_topics(topic, timeout=30).topics[topic].partitions[partition]
-    return found.leader, found.isrs
+    metadata = AdminClient(settings(bootstrap)).list_topics(topic, timeout=30).topics[topic].partitions[partition]
+    return metadata.leader, metadata.isrs
 
 
 def write_to_each(bootstrap: str, places: Iterable[Place]) -> float:
@@ -94,7 +94,7 @@ def write_to_each(bootstrap: str, places: Iterable[Place]) -> float:
 
 
 def produce_for(bootstrap: str, places: list[Place], size: int, seconds: float) -> Rate:
-    """As fast as the cluster takes it, evenly over the places; counted is what was acknowledged."""
+    """Produce as fast as the cluster accepts it, evenly over the partitions; returns what was acknowledged."""
     failures: list[KafkaError] = []
     quiet = {"delivery.report.only.error": True, "on_delivery": lambda error, _: failures.append(error)}
     producer = Producer(settings(bootstrap, quiet))
@@ -110,7 +110,7 @@ def produce_for(bootstrap: str, places: list[Place], size: int, seconds: float) 
 
 
 def warm_up(bootstrap: str, places: list[Place], size: int, least_s: float) -> None:
-    """At least so long, and until it gets no faster: a JVM compiles on the way."""
+    """Produce for at least this long, and until it gets no faster: a JVM compiles meanwhile."""
     best, worse, began = 0.0, 0, time.monotonic()
     while worse < 2 or time.monotonic() - began < least_s:
         rate = produce_for(bootstrap, places, size, 1.0).per_second
@@ -128,7 +128,7 @@ def _burst(producer: Producer, topic: str, value: bytes, partition: int, count: 
 
 
 def consume_all(bootstrap: str, topic: str, partitions: int) -> Rate:
-    """Everything from the beginning of every partition, timed from the first message on.
+    """Consume every partition from its beginning, timed from the first message on.
 
     By default librdkafka rests for a second whenever 100,000 messages wait in its queue, which would be measured here.
     """
@@ -154,13 +154,13 @@ def _next(consumer: Consumer, most: int) -> list[Message]:
 
 
 def latencies_ms(bootstrap: str, topic: str, size: int, per_second: float, seconds: float) -> list[float]:
-    """From produce() to the acknowledgement, of records sent at an even rate; every tenth is looked at."""
-    found: list[float] = []
+    """From produce() to the acknowledgement, for records sent at an even rate; every tenth is measured."""
+    latencies: list[float] = []
 
     def delivered(error: KafkaError | None, message: Message) -> None:
         if error is not None:
             raise BenchError(str(error))
-        found.append((message.latency() or 0.0) * 1_000)
+        latencies.append((message.latency() or 0.0) * 1_000)
 
     producer = Producer(settings(bootstrap))
     value, sent = b"x" * size, 0
@@ -171,4 +171,4 @@ def latencies_ms(bootstrap: str, topic: str, size: int, per_second: float, secon
             sent += 1
         producer.poll(0.001)
     producer.flush(TIMEOUT_S)
-    return found
+    return latencies

@@ -1,4 +1,4 @@
-"""What one produce request of 16 KB costs, acks=all: CPU time of the leader's process, and of each follower's."""
+"""The cost of one produce request of 16 KB with acks=all: CPU time of the leader's process, and of each follower's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def measure(side: Side, results: Results, requests: int) -> None:
 
 
 def _warm_up(side: Side, producer: RawProducer, leader: int, requests: int) -> None:
-    """Until it gets no cheaper: a JVM compiles on the way."""
+    """Repeat until it gets no cheaper: a JVM compiles meanwhile."""
     best, worse, began = float("inf"), 0, time.monotonic()
     while worse < 2 and time.monotonic() - began < WARM_UP_S:
         spent = _spent_us(side, producer, requests)[leader]
@@ -40,7 +40,7 @@ def _warm_up(side: Side, producer: RawProducer, leader: int, requests: int) -> N
 
 
 def _spent_us(side: Side, producer: RawProducer, requests: int) -> dict[int, float]:
-    """By node, per request."""
+    """CPU time by node, per request."""
     before = side.cpu_us()
     producer.produce(requests)
     return {node: (used - before[node]) / requests for node, used in side.cpu_us().items()}

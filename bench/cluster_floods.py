@@ -1,7 +1,7 @@
-"""Floods: what a client may send, as fast as the node takes it, over several connections at once.
+"""Floods: requests that a client sends as fast as the node accepts them, over several connections at once.
 
-A flood is a list of frames that are sent in turn without waiting for answers; answers are read and thrown away. It runs
-in a process of its own, which counts what was answered.
+A flood is a list of frames that are sent in turn without waiting for answers; answers are read and discarded. It runs
+in a separate process, which counts the answers.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def api_versions_request() -> Any:
 
 
 class FloodProcess:
-    """Runs `work(stop)` in a process of its own until `finish`, which returns what it counted."""
+    """Runs `work(stop)` in a separate process until `finish`, which returns its count."""
 
     def __init__(self, work: Callable[[Event], int]) -> None:
         context = multiprocessing.get_context("fork")
@@ -182,7 +182,7 @@ def _run(work: Callable[[Event], int], stop: Event, results: Any) -> None:
 
 
 def pipelined(address: Address, frames: list[bytes], connections: int = CONNECTIONS) -> Callable[[Event], int]:
-    """Send without waiting for answers, on several connections; one that the node closes is opened again."""
+    """Send without waiting for answers, on several connections; a connection that the node closes is reopened."""
 
     def work(stop: Event) -> int:
         answered, selector = 0, selectors.DefaultSelector()
@@ -207,7 +207,7 @@ def _open(selector: selectors.BaseSelector, address: Address, load: bytes) -> No
 def _exchange(
     selector: selectors.BaseSelector, key: selectors.SelectorKey, events: int, address: Address, load: bytes
 ) -> int:
-    """Bytes of answers read."""
+    """Read answers; returns the number of bytes."""
     sock: socket.socket = key.fileobj  # type: ignore[assignment]
     received = 0
     try:
@@ -228,7 +228,7 @@ def _exchange(
 
 
 def reconnecting(address: Address, frame: bytes) -> Callable[[Event], int]:
-    """Open a connection, send one request, leave without reading the answer."""
+    """Open a connection, send one request, and close it without reading the answer."""
 
     def work(stop: Event) -> int:
         count = 0
@@ -243,7 +243,7 @@ def reconnecting(address: Address, frame: bytes) -> Callable[[Event], int]:
 
 
 def librdkafka(bootstrap: str, topic: str) -> Callable[[Event], int]:
-    """A stock producer: acks=1, one record a batch, as many requests under way as it may."""
+    """A stock producer: acks=1, one record per batch, as many requests in flight as allowed."""
 
     def work(stop: Event) -> int:
         from confluent_kafka import Producer

@@ -1,6 +1,6 @@
 """Throughput, latency and memory under load, with a stock client: one topic, six partitions, three replicas.
 
-Before anything counts, the side is warmed up with the same traffic: a JVM compiles on the way.
+Before the measurement, the side is warmed up with the same traffic: a JVM compiles meanwhile.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ LOADED = Row("memory.loaded", "memory loaded, whole cluster", "MB")
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How long everything takes; the warm-up, before the first of it, at least."""
+    """How long each measurement takes; for the warm-up, at least."""
 
     warm_up_s: float = 12.0
     produce_s: float = 5.0
     latency_s: float = 6.0
     tail_s: float = 40.0
-    """Longer than the kernel keeps writes to itself (30 s): the stalls come when it sends them to the disk."""
+    """Longer than the kernel keeps dirty pages (30 s): the stalls come when it writes them to disk."""
 
 
 def throughput(side: Side, results: Results, load: Load) -> dict[int, float]:
-    """Produce, then consume what was produced; returns records per second by size."""
+    """Produce, then consume the same records; returns records per second by size."""
     rates = {}
     for size, warm_up_s in ((SMALL, load.warm_up_s), (LARGE, 1.0)):
         topic = f"load-{size}"
@@ -67,27 +67,27 @@ def throughput(side: Side, results: Results, load: Load) -> dict[int, float]:
 
 
 def latency(side: Side, results: Results, load: Load, rate: float) -> None:
-    """At half of what was measured just before."""
+    """Latency at half of the throughput measured before."""
     topic = "latency"
     clients.create_topic(side.bootstrap, topic, PARTITIONS)
     clients.produce_for(side.bootstrap, [(topic, clients.ANY)], LARGE, 1.0)
     half = rate / 2
-    found = clients.latencies_ms(side.bootstrap, topic, LARGE, half, load.latency_s)
-    cuts = statistics.quantiles(found, n=1_000)
+    latencies = clients.latencies_ms(side.bootstrap, topic, LARGE, half, load.latency_s)
+    quantiles = statistics.quantiles(latencies, n=1_000)
     results.add(LATENCY_RATE, side.name, half)
     for name, at in (("p50", 500), ("p99", 990), ("p99.9", 999)):
-        results.add(LATENCY[name], side.name, cuts[at - 1])
+        results.add(LATENCY[name], side.name, quantiles[at - 1])
 
 
 def tail(side: Side, results: Results, load: Load) -> None:
-    """At steady rates, with what happens rarely."""
+    """Tail latency at steady rates."""
     topic = "tail"
     clients.create_topic(side.bootstrap, topic, PARTITIONS)
     clients.warm_up(side.bootstrap, [(topic, clients.ANY)], LARGE, load.warm_up_s)
     for rate in TAIL_MB_PER_SECOND:
-        found = sorted(clients.latencies_ms(side.bootstrap, topic, LARGE, rate * 1_000_000 / LARGE, load.tail_s))
+        latencies = sorted(clients.latencies_ms(side.bootstrap, topic, LARGE, rate * 1_000_000 / LARGE, load.tail_s))
         for name, share in TAIL_CUTS.items():
-            results.add(TAIL[rate, name], side.name, found[min(int(len(found) * share), len(found) - 1)])
+            results.add(TAIL[rate, name], side.name, latencies[min(int(len(latencies) * share), len(latencies) - 1)])
 
 
 def memory(side: Side, results: Results) -> None:

@@ -1,8 +1,8 @@
 """The same cluster with 1, 100, 1,000 and 5,000 partitions, three replicas each.
 
-Topics are added until there are so many. Creating ends when a record is acknowledged on every new partition; restarting
-begins with the processes, after an orderly stop of the whole cluster, and ends when one is acknowledged on every
-partition. Records of the throughput go to all partitions in turn, which is the worst case for batching.
+Topics are added up to each number. Creating ends when a record is acknowledged on every new partition; restarting
+begins with the processes, after a clean stop of the whole cluster, and ends when a record is acknowledged on every
+partition. For the throughput, records go to all partitions in turn, which is the worst case for batching.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import time
 import cluster_clients as clients
 from cluster_clients import Place
 from cluster_results import Results, Row
-from cluster_sides import Side, settle
+from cluster_sides import Side, wait_for_background_work
 
 COUNTS = (1, 100, 1_000, 5_000)
 SIZE = 100
-SETTLE_S = 1.0
+BACKGROUND_WORK_S = 1.0
 
 
 def measure(side: Side, results: Results, counts: tuple[int, ...], seconds: float) -> None:
@@ -26,7 +26,7 @@ def measure(side: Side, results: Results, counts: tuple[int, ...], seconds: floa
         results.add(rows["create"], side.name, _grow(side, places, count))
         clients.produce_for(side.bootstrap, places, SIZE, seconds / 2)
         results.add(rows["produce"], side.name, clients.produce_for(side.bootstrap, places, SIZE, seconds).per_second)
-        settle(SETTLE_S)
+        wait_for_background_work(BACKGROUND_WORK_S)
         results.add(rows["memory"], side.name, max(side.resident_mb()))
         results.add(rows["restart"], side.name, _restart(side, places))
 

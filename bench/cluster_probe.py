@@ -1,7 +1,7 @@
 """A quiet client beside a flood: one request at a time on each of three connections, and how long each answer took.
 
-It runs in a process of its own, so that a flood in the same interpreter does not slow it down. The heartbeat is one
-that the controller refuses (its broker epoch is none), sent under a broker's name: it waits as a broker's own does, and
+It runs in a separate process, so that a flood in the same interpreter does not slow it down. The heartbeat is one
+that the controller refuses (its broker epoch is unknown), sent with a broker's client id: it waits like a real one, and
 changes nothing.
 """
 
@@ -25,7 +25,7 @@ _LENGTH = Struct(">i")
 
 @dataclass(slots=True)
 class Waits:
-    """Milliseconds, by what was asked."""
+    """Milliseconds, by kind of request."""
 
     by_name: dict[str, list[float]] = field(default_factory=dict)
 
@@ -38,7 +38,7 @@ class Waits:
 
 
 class Probe:
-    """`frames`: by name, the address to ask and the frame to send again and again."""
+    """`frames`: by name, the address and the frame to send repeatedly."""
 
     def __init__(self, frames: dict[str, tuple[Address, bytes]]) -> None:
         context = multiprocessing.get_context("fork")
@@ -46,7 +46,7 @@ class Probe:
         self._ours, theirs = context.Pipe()
         self._process = context.Process(target=_probe, args=(frames, self._stop, theirs), daemon=True)
         self._process.start()
-        self._ours.recv()  # connected, and every kind of request answered once
+        self._ours.recv()  # the probe is connected, and every kind of request was answered once
 
     def finish(self) -> Waits:
         self._stop.set()
@@ -70,7 +70,7 @@ def _probe(frames: dict[str, tuple[Address, bytes]], stop: Event, results: Any) 
         for key, _ in selector.select(PERIOD_S / 2):
             try:
                 key.data.receive()
-            except OSError:  # a node that ended, or dropped the connection, is the worst wait of all
+            except OSError:  # a node that stopped, or dropped the connection, counts as the longest wait
                 key.data.waits.append(float("inf"))
                 selector.unregister(key.fileobj)
                 del channels[key.data.name]

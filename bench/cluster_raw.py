@@ -1,7 +1,7 @@
-"""Produce requests of 16 KB, as fast as one connection takes them, without a client's own work in between.
+"""Produce requests of 16 KB as fast as one connection accepts them, without the work of a client library.
 
-One frame, built once, is sent again and again: the producer is not idempotent, so the same bytes are new records each
-time. `DEPTH` requests are under way at any moment.
+One frame, built once, is sent repeatedly: the producer is not idempotent, so the same bytes are new records each
+time. `DEPTH` requests are in flight at any moment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LENGTH = Struct(">i")
 
 
 class RawProducer:
-    """To partition 0 of one topic, on a connection to its leader."""
+    """Sends to partition 0 of one topic, on a connection to its leader."""
 
     def __init__(self, leader: tuple[str, int], topic: str) -> None:
         self._socket = socket.create_connection(leader, timeout=60)
@@ -35,7 +35,7 @@ class RawProducer:
         self._frame = _LENGTH.pack(len(frame)) + frame
 
     def produce(self, count: int) -> None:
-        """Returns when all are acknowledged by the whole ISR."""
+        """Return when all requests are acknowledged by the whole ISR."""
         asked = min(DEPTH, count)
         self._socket.sendall(self._frame * asked)
         for _ in range(count):

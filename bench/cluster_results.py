@@ -1,6 +1,6 @@
-"""What was measured, of whom, and what was aimed at: samples by row and side, medians, ratios, the table, JSON.
+"""Results and aims: samples by row and side, medians, ratios, the table, JSON.
 
-A ratio says how many times better than Kafka's our figure is, whichever direction is better for that row.
+A ratio is how many times better than Kafka's insync's figure is, whichever direction is better for that row.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INSYNC = "insync"
 KAFKA = "kafka"
 
 Met = Callable[[float, float | None], bool | None]
-"""Is the aim reached, given our figure and its ratio to Kafka's? None: that cannot be said without Kafka's."""
+"""Whether the aim is reached, given insync's figure and its ratio to Kafka's; None if it needs Kafka's."""
 
 
 @dataclass(frozen=True, slots=True)

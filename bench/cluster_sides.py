@@ -1,4 +1,4 @@
-"""The two clusters that are compared, behind one face: three nodes, broker and controller each, on this machine.
+"""The two clusters to compare, with one interface: three nodes, each broker and controller, on this machine.
 
 Storage is formatted before the clock starts. Only one side's processes run at a time.
 """
@@ -29,7 +29,7 @@ STOP_TIMEOUT_S = 60.0
 
 
 class Side:
-    """One cluster; `name` says whose figures it yields."""
+    """One cluster; `name` is the column of its figures."""
 
     def __init__(self, name: str, cluster: LocalCluster | ApacheCluster) -> None:
         self.name = name
@@ -50,7 +50,7 @@ class Side:
         self.cluster.wait_until_ready(timeout_s=180)
 
     def shut_down(self) -> None:
-        """All at once, cleanly as far as a cluster that loses its quorum on the way can."""
+        """Stop all nodes at once, as cleanly as is possible while the quorum loses its majority."""
         self.cluster.stop(timeout_s=STOP_TIMEOUT_S)
 
     def kill(self, node_id: int) -> None:
@@ -66,17 +66,17 @@ class Side:
         return self.cluster.nodes[node_id].address
 
     def resident_mb(self) -> list[float]:
-        """Per node, as `top` shows it."""
+        """Resident memory per node."""
         return [_resident_mb(node.pid) for node in self.cluster.nodes.values()]
 
     def cpu_us(self) -> dict[int, float]:
-        """What each node has used since its start, in user and kernel mode."""
+        """CPU time of each node since its start, in user and kernel mode."""
         return {node.id: _cpu_us(node.pid) for node in self.cluster.nodes.values()}
 
 
 @contextmanager
 def cluster_of(name: str, profile: str = "fast") -> Iterator[Side]:
-    """A formatted cluster that is not running yet; whatever runs at the end is killed, and its directory removed."""
+    """A formatted cluster that is not running yet. At the end its processes are killed and its directory is removed."""
     directory = tempfile.mkdtemp(prefix=f"bench-{name}-")
     side: Side | None = None
     try:
@@ -94,14 +94,14 @@ def cluster_of(name: str, profile: str = "fast") -> Iterator[Side]:
 
 
 def kafka_says() -> tuple[bool, str]:
-    """Whether Kafka can be measured, and the head of its column."""
+    """Whether Kafka can be measured, and the heading of its column."""
     if apache_kafka.available():
         return True, f"Kafka {apache_kafka.version()}"
     return False, "Kafka: not available (make apache-kafka)"
 
 
-def settle(seconds: float) -> None:
-    """Let background work end before something is looked at; nothing waits for this."""
+def wait_for_background_work(seconds: float) -> None:
+    """Give background work time to end before memory is measured."""
     time.sleep(seconds)
 
 

@@ -1,4 +1,4 @@
-"""How long a quiet client and a broker's heartbeat wait while one client floods a node, by what it floods it with.
+"""How long a quiet client and a broker's heartbeat wait while one client floods a node, by kind of flood.
 
 python bench/cluster_worst_wait.py [--quick] [--topics N] [--json FILE] [name...]
 
@@ -41,7 +41,7 @@ METADATA_TOPIC = "__cluster_metadata"
 
 @dataclass(slots=True)
 class Stage:
-    """Where everything is sent: `node` leads the topics of the probe and of the floods, and is the controller."""
+    """The target: `node` leads the topics of the probe and of the floods, and is the controller."""
 
     side: Side
     node: int
@@ -153,8 +153,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="cluster_worst_wait", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name", help="parts of rows' names; all by default")
     parser.add_argument("--quick", action="store_true", help="a second and a half per flood")
-    parser.add_argument("--without-kafka", action="store_true", help="(ours is measured alone in any case)")
-    parser.add_argument("--topics", type=int, default=1_000, help="besides one of 1,000 partitions")
+    parser.add_argument("--without-kafka", action="store_true", help="no effect: Kafka is never measured here")
+    parser.add_argument("--topics", type=int, default=1_000, help="number of topics, besides one with 1,000 partitions")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample to this file")
     return parser.parse_args()
 
@@ -198,7 +198,7 @@ def _asked(stage: Stage) -> dict[str, tuple[floods.Address, bytes]]:
 
 
 def _wait_until_quiet(stage: Stage) -> None:
-    """What the flood left in the node is done when a request of everybody else is answered quickly again."""
+    """The node has worked off the flood when requests of other clients are answered quickly again."""
     deadline = time.monotonic() + 60
     frame, quick = frame_of(floods.produce_request(PROBE, -1, 1, 20), "probe"), 0
     with socket.create_connection(stage.address, timeout=60) as opened:
@@ -233,7 +233,7 @@ def _once(stage: Stage, name: str, request: Any) -> tuple[object, ...]:
     return row
 
 
-# --- the stage -------------------------------------------------------------------------------------------------------
+# --- the target ------------------------------------------------------------------------------------------------------
 
 
 def _stage(side: Side, topics: int) -> Stage:
@@ -253,8 +253,8 @@ def _stage(side: Side, topics: int) -> Stage:
             future.result()
     with socket.create_connection(stage.address, timeout=60) as opened:
         _, answer = _ask(opened, frame_of(floods.metadata_of(MANY)))
-        found = codec.decode_response(answer, metadata.MetadataRequest)[1].topics[0]
-        stage.many_id = found.topic_id
+        topic = codec.decode_response(answer, metadata.MetadataRequest)[1].topics[0]
+        stage.many_id = topic.topic_id
         _ask(opened, frame_of(floods.find_coordinator_of("group")))
     _wait_until_quiet(stage)
     return stage
