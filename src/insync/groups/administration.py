@@ -11,7 +11,7 @@ from dataclasses import replace
 from insync.groups import offsets, records
 from insync.groups.group import DEAD, EMPTY, STABLE, Group, TopicPartition
 from insync.groups.shard import OnStored, Shard
-from insync.sansio import Client, Message
+from insync.sansio import Client
 from insync.wire import operations
 from insync.wire.batch import NewRecord
 from insync.wire.errors import ErrorCode
@@ -22,13 +22,13 @@ GROUP_ID_NOT_FOUND_FROM = 6
 """The first DescribeGroups version with this error."""
 
 
-def list_group(group: Group) -> Message:
+def list_group(group: Group) -> list_groups.ListedGroup:
     return list_groups.ListedGroup(
         group_id=group.id, protocol_type=group.protocol_type or "", group_state=group.state, group_type=CLASSIC
     )
 
 
-def make_filter(request: Message) -> Callable[[Group], bool]:
+def make_filter(request: list_groups.ListGroupsRequest) -> Callable[[Group], bool]:
     """A predicate for the groups that a ListGroups request asks for."""
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
@@ -36,7 +36,7 @@ def make_filter(request: Message) -> Callable[[Group], bool]:
     return lambda group: has_type and (not states or group.state.lower() in states)
 
 
-def describe_missing_group(group_id: str, client: Client) -> Message:
+def describe_missing_group(group_id: str, client: Client) -> describe_groups.DescribedGroup:
     """A group that does not exist is described as Dead, and since version 6 with an error."""
     if 0 <= client.version < GROUP_ID_NOT_FOUND_FROM:
         return describe_group(None, group_id)
@@ -44,7 +44,9 @@ def describe_missing_group(group_id: str, client: Client) -> Message:
     return replace(description, group_state=DEAD, error_message=f"Group {group_id} not found.")
 
 
-def describe_group(group: Group | None, group_id: str, error: ErrorCode = ErrorCode.none) -> Message:
+def describe_group(
+    group: Group | None, group_id: str, error: ErrorCode = ErrorCode.none
+) -> describe_groups.DescribedGroup:
     """The metadata of members is included in a stable group only."""
     stable = group is not None and group.state == STABLE
     return describe_groups.DescribedGroup(
@@ -58,13 +60,13 @@ def describe_group(group: Group | None, group_id: str, error: ErrorCode = ErrorC
     )
 
 
-def with_operations(description: Message, include: bool) -> Message:
+def with_operations(description: describe_groups.DescribedGroup, include: bool) -> describe_groups.DescribedGroup:
     if not include or description.error_code is not ErrorCode.none:
         return description
     return replace(description, authorized_operations=operations.ON_GROUP)
 
 
-def _members(group: Group, stable: bool) -> tuple[Message, ...]:
+def _members(group: Group, stable: bool) -> tuple[describe_groups.DescribedGroupMember, ...]:
     return tuple(
         describe_groups.DescribedGroupMember(
             member_id=member.id,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from insync.groups.group import NO_GENERATION, Group
 from insync.groups.member import Member
-from insync.sansio import Message, Outbox
+from insync.sansio import Outbox
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import join_group, sync_group
 from insync.wire.types import NO_DURATION
 
 
-def join_response(group: Group, member: Member, *, skip_assignment: bool = False) -> Message:
+def join_response(group: Group, member: Member, *, skip_assignment: bool = False) -> join_group.JoinGroupResponse:
     """The generation as `member` sees it: only the leader, which assigns, sees the others."""
     is_leader = group.leader == member.id
     return join_group.JoinGroupResponse(
@@ -26,7 +26,7 @@ def join_response(group: Group, member: Member, *, skip_assignment: bool = False
     )
 
 
-def join_response_as_follower(group: Group, member: Member, leader: str) -> Message:
+def join_response_as_follower(group: Group, member: Member, leader: str) -> join_group.JoinGroupResponse:
     """For a leader whose client cannot be told to keep the assignment: the answer names another leader."""
     return join_group.JoinGroupResponse(
         throttle_time=NO_DURATION,
@@ -40,7 +40,7 @@ def join_response_as_follower(group: Group, member: Member, leader: str) -> Mess
     )
 
 
-def _members(group: Group) -> tuple[Message, ...]:
+def _members(group: Group) -> tuple[join_group.JoinGroupResponseMember, ...]:
     return tuple(
         join_group.JoinGroupResponseMember(
             member_id=member.id, group_instance_id=member.instance_id, metadata=member.metadata(group.protocol)
@@ -49,7 +49,7 @@ def _members(group: Group) -> tuple[Message, ...]:
     )
 
 
-def join_error(member_id: str, error: ErrorCode) -> Message:
+def join_error(member_id: str, error: ErrorCode) -> join_group.JoinGroupResponse:
     return join_group.JoinGroupResponse(
         throttle_time=NO_DURATION,
         error_code=error,
@@ -62,11 +62,11 @@ def join_error(member_id: str, error: ErrorCode) -> Message:
     )
 
 
-def sync_error(error: ErrorCode) -> Message:
+def sync_error(error: ErrorCode) -> sync_group.SyncGroupResponse:
     return sync_group.SyncGroupResponse(throttle_time=NO_DURATION, error_code=error, assignment=b"")
 
 
-def sync_response(group: Group, member: Member) -> Message:
+def sync_response(group: Group, member: Member) -> sync_group.SyncGroupResponse:
     return sync_group.SyncGroupResponse(
         throttle_time=NO_DURATION,
         error_code=ErrorCode.none,
@@ -76,7 +76,7 @@ def sync_response(group: Group, member: Member) -> Message:
     )
 
 
-def answer_join(out: Outbox, member: Member, response: Message) -> None:
+def answer_join(out: Outbox, member: Member, response: join_group.JoinGroupResponse) -> None:
     token, member.join_token = member.join_token, None
     if token is not None:
         out.reply(token, response)

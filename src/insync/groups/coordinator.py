@@ -20,16 +20,20 @@ from insync.groups.group import TopicPartition
 from insync.groups.memory_budget import MemoryBudget
 from insync.groups.shard import OffsetsLog, Shard
 from insync.groups.timers import Timers
-from insync.sansio import Client, Message, Outbox
+from insync.sansio import Client, Outbox
 from insync.wire.batch import Record
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import (
     delete_groups,
     describe_groups,
     heartbeat,
+    join_group,
+    leave_group,
     list_groups,
+    offset_commit,
     offset_delete,
     offset_fetch,
+    sync_group,
 )
 from insync.wire.types import NO_DURATION, millis
 
@@ -124,7 +128,7 @@ class Coordinator:
 
     # --- members -----------------------------------------------------------------------------------------------------
 
-    def join(self, request: Message, token: int, client: Client, now: int) -> None:
+    def join(self, request: join_group.JoinGroupRequest, token: int, client: Client, now: int) -> None:
         shard = self._find_shard(request.group_id, needs_name=True)
         error = ErrorCode.none if isinstance(shard, Shard) else shard
         timeout = millis(request.session_timeout)
@@ -135,7 +139,7 @@ class Coordinator:
         else:
             joining.join(shard, request, token, client, now)
 
-    def abandon_join(self, request: Message, token: int, now: int) -> None:
+    def abandon_join(self, request: join_group.JoinGroupRequest, token: int, now: int) -> None:
         shard = self._find_shard(request.group_id, needs_name=True)
         if isinstance(shard, Shard):
             joining.abandon(shard, request.group_id, token, now)
@@ -143,7 +147,7 @@ class Coordinator:
     def _is_session_timeout_valid(self, timeout: int) -> bool:
         return self.config.group_min_session_timeout_ms <= timeout <= self.config.group_max_session_timeout_ms
 
-    def sync(self, request: Message, token: int, now: int) -> None:
+    def sync(self, request: sync_group.SyncGroupRequest, token: int, now: int) -> None:
         shard = self._find_shard(request.group_id, needs_name=True)
         if isinstance(shard, Shard):
             membership.sync(shard, request, token, now)
@@ -152,7 +156,7 @@ class Coordinator:
         loading = shard is ErrorCode.coordinator_load_in_progress
         self._out.reply(token, answers.sync_error(ErrorCode.rebalance_in_progress if loading else shard))
 
-    def heartbeat(self, request: Message, token: int, now: int) -> None:
+    def heartbeat(self, request: heartbeat.HeartbeatRequest, token: int, now: int) -> None:
         shard = self._find_shard(request.group_id, needs_name=True)
         if isinstance(shard, Shard):
             error = membership.heartbeat(shard, request, now)
@@ -160,7 +164,7 @@ class Coordinator:
             error = ErrorCode.none if shard is ErrorCode.coordinator_load_in_progress else shard
         self._out.reply(token, heartbeat.HeartbeatResponse(throttle_time=NO_DURATION, error_code=error))
 
-    def leave(self, request: Message, token: int, now: int) -> None:
+    def leave(self, request: leave_group.LeaveGroupRequest, token: int, now: int) -> None:
         shard = self._find_shard(request.group_id, needs_name=True)
         if isinstance(shard, Shard):
             self._out.reply(token, membership.leave(shard, request, now))
@@ -169,7 +173,7 @@ class Coordinator:
 
     # --- offsets -----------------------------------------------------------------------------------------------------
 
-    def commit(self, request: Message, token: int, client: Client, now: int) -> None:
+    def commit(self, request: offset_commit.OffsetCommitRequest, token: int, client: Client, now: int) -> None:
         shard = self._find_shard(request.group_id)
         partitions = self._check_partitions(request)
         if isinstance(shard, Shard):
@@ -177,7 +181,9 @@ class Coordinator:
         else:
             self._out.reply(token, offsets.commit_response(request, dict.fromkeys(partitions, shard)))
 
-    def _check_partitions(self, request: Message) -> dict[TopicPartition, ErrorCode]:
+    def _check_partitions(
+        self, request: offset_commit.OffsetCommitRequest | offset_delete.OffsetDeleteRequest
+    ) -> dict[TopicPartition, ErrorCode]:
         """The partitions in a request, with an error for those that do not exist."""
         missing = ErrorCode.unknown_topic_or_partition
         return {
@@ -188,17 +194,17 @@ class Coordinator:
             for partition in topic.partitions
         }
 
-    def fetch(self, request: Message, token: int) -> None:
+    def fetch(self, request: offset_fetch.OffsetFetchRequest, token: int) -> None:
         groups = tuple(self._fetch_one(group) for group in request.groups)
         self._out.reply(token, offset_fetch.OffsetFetchResponse(throttle_time=NO_DURATION, groups=groups))
 
-    def _fetch_one(self, request: Message) -> Message:
+    def _fetch_one(self, request: offset_fetch.OffsetFetchRequestGroup) -> offset_fetch.OffsetFetchResponseGroup:
         shard = self._find_shard(request.group_id)
         if isinstance(shard, Shard):
             return offsets.fetch(shard, request)
         return offset_fetch.OffsetFetchResponseGroup(group_id=request.group_id, topics=(), error_code=shard)
 
-    def delete_offsets(self, request: Message, token: int, now: int) -> None:
+    def delete_offsets(self, request: offset_delete.OffsetDeleteRequest, token: int, now: int) -> None:
         shard = self._find_shard(request.group_id, needs_name=True)
         partitions = self._check_partitions(request)
 
@@ -212,7 +218,7 @@ class Coordinator:
 
     # --- administration ----------------------------------------------------------------------------------------------
 
-    def list(self, request: Message, token: int) -> None:
+    def list(self, request: list_groups.ListGroupsRequest, token: int) -> None:
         """All groups or none: a list without the groups that are being loaded would mislead."""
         loading = any(not shard.is_loaded for shard in self.shards.values())
         matches = administration.make_filter(request)
@@ -231,14 +237,14 @@ class Coordinator:
             token, list_groups.ListGroupsResponse(throttle_time=NO_DURATION, error_code=error, groups=groups)
         )
 
-    def describe(self, request: Message, token: int, client: Client) -> None:
+    def describe(self, request: describe_groups.DescribeGroupsRequest, token: int, client: Client) -> None:
         groups = tuple(
             administration.with_operations(self._describe_one(group_id, client), request.include_authorized_operations)
             for group_id in request.groups
         )
         self._out.reply(token, describe_groups.DescribeGroupsResponse(throttle_time=NO_DURATION, groups=groups))
 
-    def _describe_one(self, group_id: str, client: Client) -> Message:
+    def _describe_one(self, group_id: str, client: Client) -> describe_groups.DescribedGroup:
         shard = self._find_shard(group_id)
         if not isinstance(shard, Shard):
             return administration.describe_group(None, group_id, shard)
@@ -247,7 +253,7 @@ class Coordinator:
             return administration.describe_missing_group(group_id, client)
         return administration.describe_group(group, group_id)
 
-    def delete(self, request: Message, token: int, now: int) -> None:
+    def delete(self, request: delete_groups.DeleteGroupsRequest, token: int, now: int) -> None:
         """Answered when the last group has its outcome."""
         names = tuple(dict.fromkeys(request.groups_names))
         outcomes: dict[str, ErrorCode] = {}
@@ -275,12 +281,16 @@ class Coordinator:
         return shard if shard.is_loaded else ErrorCode.coordinator_load_in_progress
 
 
-def _delete_groups_response(names: tuple[str, ...], outcomes: dict[str, ErrorCode]) -> Message:
+def _delete_groups_response(
+    names: tuple[str, ...], outcomes: dict[str, ErrorCode]
+) -> delete_groups.DeleteGroupsResponse:
     results = tuple(delete_groups.DeletableGroupResult(group_id=name, error_code=outcomes[name]) for name in names)
     return delete_groups.DeleteGroupsResponse(throttle_time=NO_DURATION, results=results)
 
 
-def _offset_delete_response(request: Message, partitions: dict[TopicPartition, ErrorCode], error: ErrorCode) -> Message:
+def _offset_delete_response(
+    request: offset_delete.OffsetDeleteRequest, partitions: dict[TopicPartition, ErrorCode], error: ErrorCode
+) -> offset_delete.OffsetDeleteResponse:
     topics = (
         ()
         if error is not ErrorCode.none

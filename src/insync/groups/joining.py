@@ -11,8 +11,9 @@ from insync.groups import answers, memory_budget, rebalancing, records
 from insync.groups.group import COMPLETING, DEAD, PREPARING, STABLE, Group
 from insync.groups.member import Member
 from insync.groups.shard import Shard
-from insync.sansio import Client, Message
+from insync.sansio import Client
 from insync.wire.errors import ErrorCode
+from insync.wire.messages import join_group
 from insync.wire.types import millis
 
 MEMBER_ID_VERSION = 4
@@ -22,7 +23,7 @@ SKIP_ASSIGNMENT_VERSION = 9
 MEMBER_ID_SUFFIX_LENGTH = 37  # a dash and a uuid
 
 
-def join(shard: Shard, request: Message, token: int, client: Client, now: int) -> None:
+def join(shard: Shard, request: join_group.JoinGroupRequest, token: int, client: Client, now: int) -> None:
     member_id = request.member_id
     group = shard.groups.get(request.group_id)
     if not _can_be_stored(request, client):
@@ -63,7 +64,9 @@ def abandon(shard: Shard, group_id: str, token: int, now: int) -> None:
 # --- without a member id ---------------------------------------------------------------------------------------------
 
 
-def _join_without_id(shard: Shard, group: Group, request: Message, token: int, client: Client, now: int) -> None:
+def _join_without_id(
+    shard: Shard, group: Group, request: join_group.JoinGroupRequest, token: int, client: Client, now: int
+) -> None:
     instance_id = request.group_instance_id
     new_id = shard.new_member_id(instance_id or client.id)
     if instance_id is None:
@@ -83,7 +86,9 @@ def requires_member_id(client: Client) -> bool:
     return client.version < 0 or client.version >= MEMBER_ID_VERSION
 
 
-def _assign_member_id(shard: Shard, group: Group, new_id: str, request: Message, token: int, now: int) -> None:
+def _assign_member_id(
+    shard: Shard, group: Group, new_id: str, request: join_group.JoinGroupRequest, token: int, now: int
+) -> None:
     def on_timeout(now: int) -> None:
         group.forget_pending(new_id)
         if group.state == PREPARING and group.have_all_joined:
@@ -96,7 +101,15 @@ def _assign_member_id(shard: Shard, group: Group, new_id: str, request: Message,
     _refuse(shard, token, new_id, ErrorCode.member_id_required)
 
 
-def _add(shard: Shard, group: Group, member_id: str, request: Message, token: int, client: Client, now: int) -> None:
+def _add(
+    shard: Shard,
+    group: Group,
+    member_id: str,
+    request: join_group.JoinGroupRequest,
+    token: int,
+    client: Client,
+    now: int,
+) -> None:
     if not group.members:
         group.protocol_type = request.protocol_type
     member = shard.create_member(
@@ -119,7 +132,14 @@ def _add(shard: Shard, group: Group, member_id: str, request: Message, token: in
 
 
 def _replace_static_member(
-    shard: Shard, group: Group, member: Member, new_id: str, request: Message, token: int, client: Client, now: int
+    shard: Shard,
+    group: Group,
+    member: Member,
+    new_id: str,
+    request: join_group.JoinGroupRequest,
+    token: int,
+    client: Client,
+    now: int,
 ) -> None:
     """The process that had the instance id before is fenced from now on."""
     previous_leader = group.leader
@@ -165,7 +185,9 @@ def _keep_generation(
 # --- with a member id ------------------------------------------------------------------------------------------------
 
 
-def _join_with_id(shard: Shard, group: Group, request: Message, token: int, client: Client, now: int) -> None:
+def _join_with_id(
+    shard: Shard, group: Group, request: join_group.JoinGroupRequest, token: int, client: Client, now: int
+) -> None:
     member_id = request.member_id
     if member_id in group.pending_members and request.group_instance_id is None:
         _add(shard, group, member_id, request, token, client, now)
@@ -182,7 +204,7 @@ def _join_with_id(shard: Shard, group: Group, request: Message, token: int, clie
     rebalancing.on_members_changed(shard, group, f"{member_id} joins again", now)
 
 
-def _is_repeated_join(group: Group, member: Member, request: Message) -> bool:
+def _is_repeated_join(group: Group, member: Member, request: join_group.JoinGroupRequest) -> bool:
     """The answer was lost, or a follower joins without need: it gets the current generation.
 
     A leader that joins again in a stable group wants to assign again, whatever its reason.
@@ -192,7 +214,7 @@ def _is_repeated_join(group: Group, member: Member, request: Message) -> bool:
     return group.state == COMPLETING or (group.state == STABLE and group.leader != member.id)
 
 
-def _update(shard: Shard, group: Group, member: Member, request: Message, token: int) -> None:
+def _update(shard: Shard, group: Group, member: Member, request: join_group.JoinGroupRequest, token: int) -> None:
     answers.refuse_join(shard.out, member, member.id, ErrorCode.rebalance_in_progress)  # this request replaces it
     group.set_protocols(member, _protocols(request))
     member.rebalance_timeout_ms = _rebalance_timeout_ms(request)
@@ -200,13 +222,13 @@ def _update(shard: Shard, group: Group, member: Member, request: Message, token:
     member.join_token = token
 
 
-def _can_be_stored(request: Message, client: Client) -> bool:
+def _can_be_stored(request: join_group.JoinGroupRequest, client: Client) -> bool:
     names = (protocol.name for protocol in request.protocols)
     generated = (request.group_instance_id or client.id) + "-" * MEMBER_ID_SUFFIX_LENGTH
     return records.fits(generated, client.host, request.protocol_type, *names)
 
 
-def _has_memory_for(shard: Shard, group: Group | None, request: Message) -> bool:
+def _has_memory_for(shard: Shard, group: Group | None, request: join_group.JoinGroupRequest) -> bool:
     metadata_bytes = sum(len(protocol.metadata) for protocol in request.protocols)
     if group is not None and request.member_id in group.members:
         return shard.memory.has_space_for_member(metadata_bytes)
@@ -214,11 +236,11 @@ def _has_memory_for(shard: Shard, group: Group | None, request: Message) -> bool
     return shard.memory.has_space_for_new_member(size)
 
 
-def _protocols(request: Message) -> tuple[tuple[str, bytes], ...]:
+def _protocols(request: join_group.JoinGroupRequest) -> tuple[tuple[str, bytes], ...]:
     return tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
 
 
-def _rebalance_timeout_ms(request: Message) -> int:
+def _rebalance_timeout_ms(request: join_group.JoinGroupRequest) -> int:
     timeout_ms = millis(request.rebalance_timeout)
     return timeout_ms if timeout_ms >= 0 else millis(request.session_timeout)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from insync.groups import answers, rebalancing
 from insync.groups.group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, Group
 from insync.groups.shard import Shard
-from insync.sansio import Message
 from insync.wire.errors import ErrorCode
-from insync.wire.messages import leave_group
+from insync.wire.messages import heartbeat as heartbeat_messages
+from insync.wire.messages import leave_group, sync_group
 from insync.wire.types import NO_DURATION
 
 
-def sync(shard: Shard, request: Message, token: int, now: int) -> None:
+def sync(shard: Shard, request: sync_group.SyncGroupRequest, token: int, now: int) -> None:
     """A member asks for its assignment; the leader also brings the assignments of all members."""
     group = shard.groups.get(request.group_id)
     error = _sync_error(group, request)
@@ -38,7 +38,7 @@ def is_assignment_stored(group: Group) -> bool:
     return group.storing_generation == group.generation
 
 
-def _sync_error(group: Group | None, request: Message) -> ErrorCode:
+def _sync_error(group: Group | None, request: sync_group.SyncGroupRequest) -> ErrorCode:
     if group is None or group.state == EMPTY:
         return ErrorCode.unknown_member_id
     if group.state == DEAD:
@@ -51,12 +51,14 @@ def _sync_error(group: Group | None, request: Message) -> ErrorCode:
     return ErrorCode.rebalance_in_progress if group.state == PREPARING else ErrorCode.none
 
 
-def _membership_error(group: Group, request: Message) -> ErrorCode:
+def _membership_error(
+    group: Group, request: sync_group.SyncGroupRequest | heartbeat_messages.HeartbeatRequest
+) -> ErrorCode:
     error = group.member_error(request.member_id, request.group_instance_id)
     return group.generation_error(request.generation_id) if error is ErrorCode.none else error
 
 
-def heartbeat(shard: Shard, request: Message, now: int) -> ErrorCode:
+def heartbeat(shard: Shard, request: heartbeat_messages.HeartbeatRequest, now: int) -> ErrorCode:
     group = shard.groups.get(request.group_id)
     if group is None or group.state == EMPTY:
         return ErrorCode.unknown_member_id
@@ -69,7 +71,7 @@ def heartbeat(shard: Shard, request: Message, now: int) -> ErrorCode:
     return ErrorCode.rebalance_in_progress if group.state == PREPARING else ErrorCode.none
 
 
-def leave(shard: Shard, request: Message, now: int) -> Message:
+def leave(shard: Shard, request: leave_group.LeaveGroupRequest, now: int) -> leave_group.LeaveGroupResponse:
     """Members in one request leave together, with one rebalance."""
     group = shard.groups.get(request.group_id)
     if group is not None and group.state == DEAD:
@@ -90,7 +92,7 @@ def leave(shard: Shard, request: Message, now: int) -> Message:
     return leave_response(ErrorCode.none, results)
 
 
-def _leave_one(shard: Shard, group: Group | None, leaving: Message) -> ErrorCode:
+def _leave_one(shard: Shard, group: Group | None, leaving: leave_group.MemberIdentity) -> ErrorCode:
     if group is None:
         return ErrorCode.unknown_member_id
     member_id = leaving.member_id
@@ -104,5 +106,5 @@ def _leave_one(shard: Shard, group: Group | None, leaving: Message) -> ErrorCode
     return error
 
 
-def leave_response(error: ErrorCode, members: tuple[Message, ...]) -> Message:
+def leave_response(error: ErrorCode, members: tuple[leave_group.MemberResponse, ...]) -> leave_group.LeaveGroupResponse:
     return leave_group.LeaveGroupResponse(throttle_time=NO_DURATION, error_code=error, members=members)

@@ -14,7 +14,7 @@ from insync.groups import memory_budget, records
 from insync.groups.group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, Group, TopicPartition
 from insync.groups.records import CommittedOffset, OffsetKey
 from insync.groups.shard import OnStored, Shard
-from insync.sansio import Client, Message
+from insync.sansio import Client
 from insync.wire.batch import NewRecord
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import offset_commit, offset_fetch
@@ -29,7 +29,12 @@ GROUP_ID_NOT_FOUND_FROM = 9
 
 
 def commit(
-    shard: Shard, request: Message, partitions: dict[TopicPartition, ErrorCode], token: int, client: Client, now: int
+    shard: Shard,
+    request: offset_commit.OffsetCommitRequest,
+    partitions: dict[TopicPartition, ErrorCode],
+    token: int,
+    client: Client,
+    now: int,
 ) -> None:
     """`partitions` are those in the request, with an error where one is already known."""
     group = shard.groups.get(request.group_id)
@@ -57,7 +62,7 @@ def commit(
     _store(shard, group, new_offsets, answer, now)
 
 
-def _commit_error(group: Group | None, request: Message, client: Client) -> ErrorCode:
+def _commit_error(group: Group | None, request: offset_commit.OffsetCommitRequest, client: Client) -> ErrorCode:
     """Safeguard, G3: members commit for their own generation only, and no other client while there are members."""
     if group is None:
         known = client.version < 0 or client.version >= GROUP_ID_NOT_FOUND_FROM
@@ -78,7 +83,7 @@ def _commit_error(group: Group | None, request: Message, client: Client) -> Erro
 
 
 def _read_offsets(
-    shard: Shard, request: Message, partitions: dict[TopicPartition, ErrorCode], now: int
+    shard: Shard, request: offset_commit.OffsetCommitRequest, partitions: dict[TopicPartition, ErrorCode], now: int
 ) -> dict[TopicPartition, CommittedOffset]:
     """The offsets that can be stored; `partitions` gets the error of those that cannot."""
     new_offsets: dict[TopicPartition, CommittedOffset] = {}
@@ -102,7 +107,7 @@ def _read_offsets(
     return new_offsets
 
 
-def _expiry(request: Message, wall_ms: int) -> int:
+def _expiry(request: offset_commit.OffsetCommitRequest, wall_ms: int) -> int:
     """Old clients may choose how long an offset is kept; others leave it to the broker."""
     retention_ms: int = getattr(request, "retention_ms", -1)  # see wire.old_requests
     return min(wall_ms + retention_ms, LATEST) if retention_ms >= 0 else -1
@@ -140,7 +145,9 @@ def _end_pending(group: Group, partition: TopicPartition) -> None:
         del group.pending_commits[partition]
 
 
-def commit_response(request: Message, partitions: dict[TopicPartition, ErrorCode]) -> Message:
+def commit_response(
+    request: offset_commit.OffsetCommitRequest, partitions: dict[TopicPartition, ErrorCode]
+) -> offset_commit.OffsetCommitResponse:
     topics = tuple(
         offset_commit.OffsetCommitResponseTopic(
             name=topic.name,
@@ -160,7 +167,7 @@ def commit_response(request: Message, partitions: dict[TopicPartition, ErrorCode
 # --- fetch -----------------------------------------------------------------------------------------------------------
 
 
-def fetch(shard: Shard, request: Message) -> Message:
+def fetch(shard: Shard, request: offset_fetch.OffsetFetchRequestGroup) -> offset_fetch.OffsetFetchResponseGroup:
     """W21: a partition without a committed offset, or of an unknown group, has offset -1 and no error."""
     group = shard.groups.get(request.group_id)
     offsets = group.offsets if group is not None and group.state != DEAD else {}
@@ -185,7 +192,7 @@ def _group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]
     return indexes
 
 
-def _response_partition(index: int, committed: CommittedOffset | None) -> Message:
+def _response_partition(index: int, committed: CommittedOffset | None) -> offset_fetch.OffsetFetchResponsePartitions:
     return offset_fetch.OffsetFetchResponsePartitions(
         partition_index=index,
         committed_offset=committed.offset if committed else -1,

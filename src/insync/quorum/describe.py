@@ -5,7 +5,6 @@ from __future__ import annotations
 from insync.quorum.config import PARTITION
 from insync.quorum.leader import Leader, Progress
 from insync.quorum.state import RaftState
-from insync.sansio import Message
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import describe_quorum
 from insync.wire.types import METADATA_TOPIC
@@ -14,7 +13,7 @@ LISTENER = "CONTROLLER"
 """The configuration names no listener for voters; this is the name in Kafka's examples."""
 
 
-def describe(state: RaftState, now: int) -> Message:
+def describe(state: RaftState, now: int) -> describe_quorum.DescribeQuorumResponse:
     leader = state.role if isinstance(state.role, Leader) else None
     partition = describe_quorum.ResponsePartition(
         partition_index=PARTITION,
@@ -32,20 +31,20 @@ def describe(state: RaftState, now: int) -> Message:
     )
 
 
-def _nodes(state: RaftState) -> tuple[Message, ...]:
+def _nodes(state: RaftState) -> tuple[describe_quorum.Node, ...]:
     return tuple(
         describe_quorum.Node(node_id=voter, listeners=(describe_quorum.Listener(name=LISTENER, host=host, port=port),))
         for voter, (host, port) in sorted(state.config.addresses.items())
     )
 
 
-def _voters(state: RaftState, leader: Leader, now: int) -> tuple[Message, ...]:
+def _voters(state: RaftState, leader: Leader, now: int) -> tuple[describe_quorum.ReplicaState, ...]:
     own = Progress()
     own.leo, own.caught_up_ms = state.log.leo, now
     return tuple(_replica_state(state, voter, leader.voters.get(voter, own)) for voter in state.voters)
 
 
-def _observers(state: RaftState, leader: Leader, now: int) -> tuple[Message, ...]:
+def _observers(state: RaftState, leader: Leader, now: int) -> tuple[describe_quorum.ReplicaState, ...]:
     """Those that fetched lately; the others are forgotten."""
     oldest = now - state.config.observer_session_ms
     for replica_id in [observer for observer, progress in leader.observers.items() if progress.fetch_ms < oldest]:
@@ -53,7 +52,7 @@ def _observers(state: RaftState, leader: Leader, now: int) -> tuple[Message, ...
     return tuple(_replica_state(state, observer, leader.observers[observer]) for observer in sorted(leader.observers))
 
 
-def _replica_state(state: RaftState, replica_id: int, progress: Progress) -> Message:
+def _replica_state(state: RaftState, replica_id: int, progress: Progress) -> describe_quorum.ReplicaState:
     return describe_quorum.ReplicaState(
         replica_id=replica_id,
         replica_directory_id=None,

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from insync.quorum import bounds, messages
 from insync.quorum.config import NO_NODE, QUORUM_CHANNEL
@@ -28,9 +27,9 @@ from insync.quorum.messages import OffsetAndEpoch
 from insync.quorum.offset_checkpoint import INTACT, NEW
 from insync.quorum.state import RaftState, Role, Transitions
 from insync.quorum.state_file import ElectionState
-from insync.sansio import Message
 from insync.storage.checkpoints import MAX_OFFSET
 from insync.wire.errors import ErrorCode
+from insync.wire.messages import end_quorum_epoch, vote
 
 FIRST_EPOCH = 1
 
@@ -38,7 +37,9 @@ FIRST_EPOCH = 1
 # --- granting --------------------------------------------------------------------------------------------------------
 
 
-def answer_vote(state: RaftState, transitions: Transitions, request: Any, now: int) -> Message:
+def answer_vote(
+    state: RaftState, transitions: Transitions, request: vote.RequestPartition, now: int
+) -> vote.VoteResponse:
     """Decide one Vote request. A real vote is recorded before the answer leaves."""
     error = request_error(state, request)
     if error is not ErrorCode.none:
@@ -64,7 +65,7 @@ def answer_vote(state: RaftState, transitions: Transitions, request: Any, now: i
     return messages.vote_response(state.leader_info(), granted=not reason)
 
 
-def _note_refusal(state: RaftState, request: Any, reason: str) -> None:
+def _note_refusal(state: RaftState, request: vote.RequestPartition, reason: str) -> None:
     """Noted once until it changes: a candidate that cannot win asks again and again."""
     refused = (request.replica_epoch, request.pre_vote, reason)
     if state.noted_refusals.get(request.replica_id) != refused:
@@ -78,7 +79,7 @@ def _note_refusal(state: RaftState, request: Any, reason: str) -> None:
         )
 
 
-def request_error(state: RaftState, request: Any) -> ErrorCode:
+def request_error(state: RaftState, request: vote.RequestPartition) -> ErrorCode:
     newest = request.replica_epoch if request.pre_vote else request.replica_epoch - 1
     if request.last_offset < 0 or not 0 <= request.last_offset_epoch <= newest:
         return ErrorCode.invalid_request
@@ -92,13 +93,13 @@ def request_error(state: RaftState, request: Any) -> ErrorCode:
     return ErrorCode.none
 
 
-def has_right_to_vote(state: RaftState, request: Any) -> bool:
+def has_right_to_vote(state: RaftState, request: vote.RequestPartition) -> bool:
     """Q8: a damaged voter has none. A new one may have been replaced: it votes for an empty log only, which gets no
     majority in a cluster that holds anything."""
     return state.damage.may_vote or (state.damage.condition == NEW and request.last_offset == 0)
 
 
-def refusal(state: RaftState, request: Any) -> str:
+def refusal(state: RaftState, request: vote.RequestPartition) -> str:
     """Why the candidate does not get this vote; empty if it does."""
     if request.pre_vote and state.role.refuses_pre_votes():
         return "has_leader"
@@ -183,7 +184,7 @@ class Campaign(Role):
         on_response = partial(self._on_vote_response, voter)
         state.out.send(voter, QUORUM_CHANNEL, request, on_response, state.timeouts.request_timeout_ms())
 
-    def _on_vote_response(self, voter: int, response: Message | None, now: int) -> None:
+    def _on_vote_response(self, voter: int, response: vote.VoteResponse | None, now: int) -> None:
         self.state.check_cluster_id(voter, response)
         answer = None if response is None else messages.metadata_partition(response.topics)
         if not self.is_current or answer is None:
@@ -301,7 +302,7 @@ class Resigned(Role):
         for voter in state.other_voters:
             state.out.send(voter, QUORUM_CHANNEL, request, self._on_response, state.config.request_timeout_ms)
 
-    def _on_response(self, response: Message | None, now: int) -> None:
+    def _on_response(self, response: end_quorum_epoch.EndQuorumEpochResponse | None, now: int) -> None:
         answer = None if response is None else messages.metadata_partition(response.topics)
         if self.is_current and answer is not None:
             info = messages.read_leader_info(answer)

@@ -13,7 +13,6 @@ Notes: quorum_leader(epoch, leader), quorum_truncated(epoch, offset, was), quoru
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from insync.findings import CRITICAL
 from insync.quorum import damage, messages, snapshot
@@ -21,16 +20,16 @@ from insync.quorum.config import FETCH_CHANNEL, NO_NODE
 from insync.quorum.messages import OffsetAndEpoch
 from insync.quorum.snapshot import Download
 from insync.quorum.state import RaftState, Role, Transitions
-from insync.sansio import Message
 from insync.storage.checkpoints import MAX_OFFSET
 from insync.storage.log import Log
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
+from insync.wire.messages import fetch, fetch_snapshot
 
 CONTRADICTION = "metadata_contradiction"
 
 
-def continues_log(log: Log, records: bytes, epoch: int) -> bool:
+def continues_log(log: Log, records: bytes | bytearray | memoryview, epoch: int) -> bool:
     """Q8: the metadata log has no gaps, and its leader has no entries of a later epoch than its own."""
     expected = log.leo
     newest = log.last_epoch if log.epochs.last_start < log.leo else -1
@@ -148,6 +147,7 @@ class Follower(Role):
 
     def _send_request(self, peer: int) -> None:
         state, config, download = self.state, self.state.config, self.download
+        request: fetch.FetchRequest | fetch_snapshot.FetchSnapshotRequest
         if download is not None:
             request = messages.fetch_snapshot_request(
                 state.cluster_id,
@@ -174,7 +174,7 @@ class Follower(Role):
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
-    def _is_from_leader(self, answer: Any | None, now: int) -> bool:
+    def _is_from_leader(self, answer: fetch.PartitionData | fetch_snapshot.ResponsePartition | None, now: int) -> bool:
         """Whether the followed leader answered; if not, learn from the answer which leader there is, or retry."""
         self.in_flight = False
         if answer is None:
@@ -195,7 +195,7 @@ class Follower(Role):
             self.deadline = now + self.state.config.fetch_timeout_ms
         return True
 
-    def _on_fetch_response(self, peer: int, response: Message | None, now: int) -> None:
+    def _on_fetch_response(self, peer: int, response: fetch.FetchResponse | None, now: int) -> None:
         self.state.check_cluster_id(peer, response)
         if not self.is_current:
             return
@@ -203,7 +203,7 @@ class Follower(Role):
         if self._is_from_leader(answer, now) and answer is not None and self._apply(peer, answer, now):
             self._fetch_more(now)
 
-    def _apply(self, peer: int, answer: Any, now: int) -> bool:
+    def _apply(self, peer: int, answer: fetch.PartitionData, now: int) -> bool:
         state = self.state
         if answer.diverging_epoch.epoch >= 0:
             theirs = OffsetAndEpoch(answer.diverging_epoch.end_offset, answer.diverging_epoch.epoch)
@@ -218,7 +218,7 @@ class Follower(Role):
             return True
         return self._append(peer, answer, now)
 
-    def _append(self, peer: int, answer: Any, now: int) -> bool:
+    def _append(self, peer: int, answer: fetch.PartitionData, now: int) -> bool:
         state = self.state
         if answer.records:
             if not continues_log(state.log, answer.records, state.epoch):
@@ -260,7 +260,9 @@ class Follower(Role):
         self._retry(now)
         return False
 
-    def _on_snapshot_response(self, download: Download, response: Message | None, now: int) -> None:
+    def _on_snapshot_response(
+        self, download: Download, response: fetch_snapshot.FetchSnapshotResponse | None, now: int
+    ) -> None:
         if not self.is_current or self.download is not download:
             return
         answer = None if response is None else messages.metadata_partition(response.topics)

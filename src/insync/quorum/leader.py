@@ -19,9 +19,10 @@ from insync.quorum import messages
 from insync.quorum.config import QUORUM_CHANNEL
 from insync.quorum.messages import OffsetAndEpoch
 from insync.quorum.state import RaftState, Role, Transitions
-from insync.sansio import Message
 from insync.wire import batch, control
 from insync.wire.errors import ErrorCode
+from insync.wire.messages import begin_quorum_epoch
+from insync.wire.messages import fetch as fetch_messages
 from insync.wire.types import millis
 
 NO_DEADLINE = 1 << 62
@@ -46,7 +47,7 @@ class Progress:
 class ParkedFetch:
     __slots__ = ("deadline", "partition", "replica_id", "token")
 
-    def __init__(self, token: int, replica_id: int, partition: Any, deadline: int) -> None:
+    def __init__(self, token: int, replica_id: int, partition: fetch_messages.FetchPartition, deadline: int) -> None:
         self.token = token
         self.replica_id = replica_id
         self.partition = partition
@@ -158,7 +159,9 @@ class Leader(Role):
 
     # --- fetches -----------------------------------------------------------------------------------------------------
 
-    def fetch(self, request: Any, partition: Any, token: int, now: int) -> None:
+    def fetch(
+        self, request: fetch_messages.FetchRequest, partition: fetch_messages.FetchPartition, token: int, now: int
+    ) -> None:
         """Serve one fetch of this epoch: record what the replica holds, then answer or park."""
         replica_id = request.replica_state.replica_id
         redirect = self._check_position(partition.fetch_offset, partition.last_fetched_epoch)
@@ -259,7 +262,7 @@ class Leader(Role):
         records = self.state.read_log(offset, limit, log.leo) if offset < log.leo else b""
         self.state.out.reply(fetch.token, self._response(fetch.replica_id, records=bytes(records)))
 
-    def _response(self, replica_id: int, **content: Any) -> Message:
+    def _response(self, replica_id: int, **content: Any) -> fetch_messages.FetchResponse:
         state = self.state
         self._progress(replica_id).sent_hwm = state.hwm
         return messages.fetch_response(state.leader_info(), hwm=state.hwm, log_start=state.log.log_start, **content)
@@ -318,7 +321,7 @@ class Leader(Role):
                 timeout_ms = state.timeouts.request_timeout_ms()
                 state.out.send(voter, QUORUM_CHANNEL, request, self._on_begin_response, timeout_ms)
 
-    def _on_begin_response(self, response: Message | None, now: int) -> None:
+    def _on_begin_response(self, response: begin_quorum_epoch.BeginQuorumEpochResponse | None, now: int) -> None:
         answer = None if response is None else messages.metadata_partition(response.topics)
         if self.is_current and answer is not None:
             info = messages.read_leader_info(answer)

@@ -56,7 +56,7 @@ def _index(partition: Any) -> int:
 
 def vote_request(
     cluster_id: str, voter: int, candidate: int, epoch: int, log_end: OffsetAndEpoch, *, pre_vote: bool
-) -> Message:
+) -> vote.VoteRequest:
     partition = vote.RequestPartition(
         partition_index=PARTITION,
         replica_epoch=epoch,
@@ -71,7 +71,7 @@ def vote_request(
     return vote.VoteRequest(cluster_id=cluster_id, voter_id=voter, topics=(topic,))
 
 
-def begin_request(cluster_id: str, voter: int, leader: int, epoch: int) -> Message:
+def begin_request(cluster_id: str, voter: int, leader: int, epoch: int) -> begin_quorum_epoch.BeginQuorumEpochRequest:
     partition = begin_quorum_epoch.RequestPartition(
         partition_index=PARTITION, voter_directory_id=None, leader_id=leader, leader_epoch=epoch
     )
@@ -81,7 +81,9 @@ def begin_request(cluster_id: str, voter: int, leader: int, epoch: int) -> Messa
     )
 
 
-def end_request(cluster_id: str, leader: int, epoch: int, successors: Sequence[int]) -> Message:
+def end_request(
+    cluster_id: str, leader: int, epoch: int, successors: Sequence[int]
+) -> end_quorum_epoch.EndQuorumEpochRequest:
     partition = end_quorum_epoch.RequestPartition(
         partition_index=PARTITION,
         leader_id=leader,
@@ -97,7 +99,7 @@ def end_request(cluster_id: str, leader: int, epoch: int, successors: Sequence[i
 
 def fetch_request(
     cluster_id: str, replica: int, epoch: int, log_end: OffsetAndEpoch, log_start: int, config: QuorumConfig
-) -> Message:
+) -> fetch.FetchRequest:
     partition = fetch.FetchPartition(
         partition=PARTITION,
         current_leader_epoch=epoch,
@@ -119,7 +121,7 @@ def fetch_request(
 
 def fetch_snapshot_request(
     cluster_id: str, replica: int, epoch: int, snapshot: OffsetAndEpoch, position: int, max_bytes: int
-) -> Message:
+) -> fetch_snapshot.FetchSnapshotRequest:
     partition = fetch_snapshot.RequestPartition(
         partition=PARTITION,
         current_leader_epoch=epoch,
@@ -135,7 +137,7 @@ def fetch_snapshot_request(
 # --- answers ---------------------------------------------------------------------------------------------------------
 
 
-def vote_response(info: LeaderInfo, *, granted: bool) -> Message:
+def vote_response(info: LeaderInfo, *, granted: bool) -> vote.VoteResponse:
     partition = vote.ResponsePartition(
         partition_index=PARTITION,
         error_code=info.error,
@@ -147,7 +149,7 @@ def vote_response(info: LeaderInfo, *, granted: bool) -> Message:
     return vote.VoteResponse(error_code=ErrorCode.none, topics=(topic,))
 
 
-def begin_response(info: LeaderInfo) -> Message:
+def begin_response(info: LeaderInfo) -> begin_quorum_epoch.BeginQuorumEpochResponse:
     partition = begin_quorum_epoch.ResponsePartition(
         partition_index=PARTITION,
         error_code=info.error,
@@ -158,7 +160,7 @@ def begin_response(info: LeaderInfo) -> Message:
     return begin_quorum_epoch.BeginQuorumEpochResponse(error_code=ErrorCode.none, topics=(topic,))
 
 
-def end_response(info: LeaderInfo) -> Message:
+def end_response(info: LeaderInfo) -> end_quorum_epoch.EndQuorumEpochResponse:
     partition = end_quorum_epoch.ResponsePartition(
         partition_index=PARTITION,
         error_code=info.error,
@@ -180,7 +182,7 @@ def fetch_response(
     diverging: OffsetAndEpoch = NO_POSITION,
     snapshot: OffsetAndEpoch = NO_POSITION,
     records: bytes = b"",
-) -> Message:
+) -> fetch.FetchResponse:
     partition = fetch.PartitionData(
         partition_index=PARTITION,
         error_code=info.error,
@@ -198,7 +200,7 @@ def fetch_response(
 
 def fetch_snapshot_response(
     info: LeaderInfo, snapshot: OffsetAndEpoch = NO_POSITION, *, size: int = -1, position: int = -1, chunk: bytes = b""
-) -> Message:
+) -> fetch_snapshot.FetchSnapshotResponse:
     partition = fetch_snapshot.ResponsePartition(
         index=PARTITION,
         error_code=info.error,

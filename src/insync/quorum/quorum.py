@@ -27,6 +27,7 @@ from insync.storage.disk import Disk
 from insync.storage.log import Log
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
+from insync.wire.messages import begin_quorum_epoch, describe_quorum, end_quorum_epoch, fetch, fetch_snapshot, vote
 from insync.wire.types import millis
 
 READ_BYTES = 1 << 20
@@ -200,28 +201,30 @@ class Quorum:
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
-    def handle_vote(self, request: Message, token: int, now: int) -> None:
+    def handle_vote(self, request: vote.VoteRequest, token: int, now: int) -> None:
         self._reply(
             request, token, lambda partition: election.answer_vote(self._state, self._transitions, partition, now)
         )
 
-    def handle_begin_quorum_epoch(self, request: Message, token: int, now: int) -> None:
+    def handle_begin_quorum_epoch(
+        self, request: begin_quorum_epoch.BeginQuorumEpochRequest, token: int, now: int
+    ) -> None:
         self._reply(request, token, lambda partition: self._begin_epoch(partition, now))
 
-    def handle_end_quorum_epoch(self, request: Message, token: int, now: int) -> None:
+    def handle_end_quorum_epoch(self, request: end_quorum_epoch.EndQuorumEpochRequest, token: int, now: int) -> None:
         self._reply(request, token, lambda partition: self._end_epoch(partition, now))
 
-    def handle_fetch_snapshot(self, request: Message, token: int, now: int) -> None:
+    def handle_fetch_snapshot(self, request: fetch_snapshot.FetchSnapshotRequest, token: int, now: int) -> None:
         self._reply(request, token, lambda partition: self._read_snapshot_chunk(request, partition, now))
 
-    def handle_describe_quorum(self, request: Message, token: int, now: int) -> None:
+    def handle_describe_quorum(self, request: describe_quorum.DescribeQuorumRequest, token: int, now: int) -> None:
         self._state.out.reply(token, self.describe(now))
 
-    def describe(self, now: int) -> Message:
+    def describe(self, now: int) -> describe_quorum.DescribeQuorumResponse:
         """The answer to DescribeQuorum; only a leader knows voters and observers."""
         return describe.describe(self._state, now)
 
-    def handle_fetch(self, request: Message, token: int, now: int) -> None:
+    def handle_fetch(self, request: fetch.FetchRequest, token: int, now: int) -> None:
         """Serve a fetch of the metadata log, now or when there is something new."""
         partition = self._checked_partition(request, token)
         if partition is None:
@@ -248,7 +251,9 @@ class Quorum:
         if partition is not None:
             self._state.out.reply(token, decide(partition))
 
-    def _begin_epoch(self, partition: Any, now: int) -> Message:
+    def _begin_epoch(
+        self, partition: begin_quorum_epoch.RequestPartition, now: int
+    ) -> begin_quorum_epoch.BeginQuorumEpochResponse:
         """The sender says that it leads. A voter that doubted this leader returns to it."""
         state, leader_id = self._state, partition.leader_id
         error = self._sender_error(partition)
@@ -259,7 +264,9 @@ class Quorum:
                 self._transitions.become_follower(state.epoch, leader_id, now)
         return messages.begin_response(state.leader_info(error))
 
-    def _end_epoch(self, partition: Any, now: int) -> Message:
+    def _end_epoch(
+        self, partition: end_quorum_epoch.RequestPartition, now: int
+    ) -> end_quorum_epoch.EndQuorumEpochResponse:
         """The sender, a leader, has resigned."""
         state = self._state
         error = self._sender_error(partition)
@@ -270,7 +277,9 @@ class Quorum:
                 state.role.on_leader_resigned(successors, now)
         return messages.end_response(state.leader_info(error))
 
-    def _sender_error(self, partition: Any) -> ErrorCode:
+    def _sender_error(
+        self, partition: begin_quorum_epoch.RequestPartition | end_quorum_epoch.RequestPartition
+    ) -> ErrorCode:
         if partition.leader_epoch < self._state.epoch:
             return ErrorCode.fenced_leader_epoch
         if not self._state.is_voter or partition.leader_id not in self._state.other_voters:
@@ -281,7 +290,7 @@ class Quorum:
             return ErrorCode.invalid_request
         return ErrorCode.none
 
-    def _fetch_error(self, request: Any, partition: Any) -> ErrorCode:
+    def _fetch_error(self, request: fetch.FetchRequest, partition: fetch.FetchPartition) -> ErrorCode:
         if partition.fetch_offset < 0 or millis(request.max_wait) < 0:
             return ErrorCode.invalid_request
         if not 0 <= partition.last_fetched_epoch <= partition.current_leader_epoch:
@@ -296,7 +305,9 @@ class Quorum:
             return ErrorCode.unknown_leader_epoch
         return ErrorCode.none if self._state.role.is_leader else ErrorCode.not_leader_or_follower
 
-    def _read_snapshot_chunk(self, request: Any, partition: Any, now: int) -> Message:
+    def _read_snapshot_chunk(
+        self, request: fetch_snapshot.FetchSnapshotRequest, partition: fetch_snapshot.RequestPartition, now: int
+    ) -> fetch_snapshot.FetchSnapshotResponse:
         state, position = self._state, partition.position
         error = self._leadership_error(partition.current_leader_epoch)
         snapshot_id = OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)

@@ -9,7 +9,6 @@ quorum_snapshot_refused(offset, epoch).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from insync.errors import InvariantError
 from insync.quorum import damage, snapshot_store
@@ -18,6 +17,7 @@ from insync.quorum.snapshot_store import SnapshotBuilder
 from insync.quorum.state import RaftState
 from insync.storage.strays import DAMAGED
 from insync.wire import batch
+from insync.wire.messages import fetch_snapshot
 
 
 class Download:
@@ -34,7 +34,7 @@ class Download:
     def is_complete(self) -> bool:
         return len(self.data) == self.size
 
-    def add(self, answer: Any, max_bytes: int) -> bool:
+    def add(self, answer: fetch_snapshot.ResponsePartition, max_bytes: int) -> bool:
         """Add the chunk; False if it is not the one that was asked for, or exceeds the size of the snapshot."""
         named = OffsetAndEpoch(answer.snapshot_id.end_offset, answer.snapshot_id.epoch)
         if named != self.id or answer.position != len(self.data) or not answer.unaligned_records:
