@@ -223,11 +223,11 @@ class Controller:
 
 def _first_records(config: ControllerConfig) -> list[records.MetadataRecord]:
     """The first records of a new cluster."""
-    kind, everyone = CLUSTER_DEFAULTS
+    resource_type, resource_name = CLUSTER_DEFAULTS
     return [
         *(records.FeatureLevelRecord(name=name, feature_level=level) for name, level in config.features),
         *(
-            records.ConfigRecord(resource_type=kind, resource_name=everyone, name=name, value=value)
+            records.ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=value)
             for name, value in config.cluster_defaults
         ),
     ]

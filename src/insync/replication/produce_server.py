@@ -34,7 +34,7 @@ from insync.wire.record_check import (
     check_records,
     max_uncompressed,
 )
-from insync.wire.types import instant, millis
+from insync.wire.types import ZERO_UUID, instant, millis
 
 MAX_COMPACTED_RECORDS = 100_000
 """Records in one batch for a compacted topic: compaction reads them one by one."""
@@ -120,7 +120,7 @@ class ProduceServer:
         internal: bool,
     ) -> None:
         """P2, P4, P5: append the batch of one partition, or set the error in `result` and store nothing."""
-        replica = self._state.replicas.get((topic_id, data.index))  # type: ignore[arg-type]
+        replica = self._state.replicas.get((topic_id or ZERO_UUID, data.index))
         if replica is None:
             result.error = self._state.error_without_replica(topic_id, data.index)
             return
