@@ -17,7 +17,7 @@ CORPUS: dict[int, str] = {
     1663: "an epoch without records, left out when a clean log was opened but not on disk, came back later (S3)",
     1818: "a fetch outlived its sender: S9 did not know that the dead replica held what it then committed",
     2650: "retention took from a replaced leader's log all that it shared with an unclean winner, and S2 saw agreement",
-    5023: "a late registration of a dead incarnation left the live one with a stale epoch for ever (L1)",
+    5023: "a late registration of a dead incarnation left the live one with a stale epoch (L1)",
     5031: "an operator's unclean election, forwarded in an envelope, was not recognised",
-    5063: "a late registration of a dead incarnation left the live one with a stale epoch for ever (L1)",
+    5063: "a late registration of a dead incarnation left the live one with a stale epoch (L1)",
 }

@@ -273,7 +273,7 @@ def test_a_name_stays_bound_to_its_node(world: World) -> None:
     assert world.faults.resolve("other-voter:A:B:active-controller") is None
 
 
-@pytest.mark.parametrize("target", ["9", "nobody", "leader:nowhere-0", "follower:t0-5:0"])
+@pytest.mark.parametrize("target", ["9", "unknown", "leader:nowhere-0", "follower:t0-5:0"])
 def test_an_action_without_a_target_does_nothing(world: World, target: str) -> None:
     world.do("crash", target)
     assert world.alive() == [1, 2, 3]

@@ -172,17 +172,17 @@ def test_requests_of_a_dead_process_wait_in_its_kernel_until_the_link_opens() ->
         a.ask(2, "warm up")
         engine.run_until(100_000)
         network.block(1, [(1, 2)])
-        a.ask(2, "old uptime")
+        a.ask(2, "old incarnation")
         engine.run_until(150_000)
         network.process_died(1)
         a.generation = 2
-        a.ask(2, "new uptime")
+        a.ask(2, "new incarnation")
         engine.run_until(400_000)
         assert b.requests == ["warm up"]
         network.lift(1)
         engine.run_until(3_000_000)
         arrivals.append(tuple(b.requests[1:]))
-    assert set(arrivals) >= {("new uptime",), ("new uptime", "old uptime")}
+    assert set(arrivals) >= {("new incarnation",), ("new incarnation", "old incarnation")}
 
 
 def test_a_dead_process_refuses_connections_at_once() -> None:
@@ -217,7 +217,7 @@ def test_a_restarted_process_does_not_know_old_connections() -> None:
 
 
 def test_the_death_of_a_process_closes_its_connections_and_some_peers_learn_of_it() -> None:
-    told = []
+    lost = []
     for seed in range(20):
         engine, network, a, b = world(seed, answers=False)
         a.ask(2, "hello", timeout_ms=60_000)
@@ -226,8 +226,8 @@ def test_the_death_of_a_process_closes_its_connections_and_some_peers_learn_of_i
         network.process_died(2)
         engine.run_until(300_000)
         assert a.responses == [("hello", None)]
-        told.append(bool(a.lost))
-    assert set(told) == {True, False}
+        lost.append(bool(a.lost))
+    assert set(lost) == {True, False}
 
 
 def test_a_dead_source_gets_no_response() -> None:

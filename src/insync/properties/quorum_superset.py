@@ -1,4 +1,4 @@
-"""S4: whoever may be elected has a say in what is committed.
+"""S4: a leader commits only with every replica that may be elected.
 
 A leader below MinISR does not see the ELR that the controller keeps, but it cannot advance its high watermark either.
 Members of the maximal ISR hold what is committed, those that are only proposed included: the controller may have

@@ -18,7 +18,7 @@ NOTHING: frozenset[Fingerprint] = frozenset()
 
 
 def check(read: Read, committed: CommittedLog, forgiven: Container[Fingerprint] = NOTHING) -> str | None:
-    """`forgiven`: batches that a permitted unclean election took back; somebody may have read them before."""
+    """`forgiven`: batches that a permitted unclean election removed; a consumer may have read them before."""
     for batch in read.batches:
         if batch.base_offset < committed.start or batch in forgiven:
             continue

@@ -48,8 +48,8 @@ def cut(d: Draw, at: int) -> list[Action]:
 
 
 def split(d: Draw, at: int) -> list[Action]:
-    everyone = tuple(dict.fromkeys(d.brokers + d.voters))
-    side = tuple(sorted(d.rng.sample(everyone, max(1, len(everyone) // 2))))
+    nodes = tuple(dict.fromkeys(d.brokers + d.voters))
+    side = tuple(sorted(d.rng.sample(nodes, max(1, len(nodes) // 2))))
     return [act(at, "split", "", d.medium_ms(), *side)]
 
 
