@@ -96,7 +96,7 @@ START_NS = 1 << 62
 """A clock that stands still, in the future: however slow the machine is, a turn that has begun has time left."""
 
 
-class World:
+class ConnectionHarness:
     """`asked`: by token, the requests that the node has not answered."""
 
     def __init__(self, **limits: int) -> None:
@@ -144,8 +144,8 @@ class World:
 class Peer:
     """The client's end of a connection."""
 
-    def __init__(self, world: World) -> None:
-        self.connection = Connection(world.listener)
+    def __init__(self, harness: ConnectionHarness) -> None:
+        self.connection = Connection(harness.listener)
         self.transport = Transport(self.connection)
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
         self._correlation = 0

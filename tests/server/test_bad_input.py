@@ -63,7 +63,7 @@ def _logged(node: LocalNode, text: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_bytes_cost_their_sender_the_connection(node: LocalNode, seed: int) -> None:
+def test_random_bytes_close_the_connection(node: LocalNode, seed: int) -> None:
     rng = random.Random(seed)
     with Wire(node) as wire:
         body = rng.randbytes(rng.randrange(1, 2_000))
@@ -73,7 +73,7 @@ def test_random_bytes_cost_their_sender_the_connection(node: LocalNode, seed: in
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_damaged_request_is_answered_or_closes_its_connection(node: LocalNode, topic: Topic, seed: int) -> None:
-    """P5: nothing that arrives takes the node down."""
+    """P5: no input stops the node."""
     rng = random.Random(seed)
     frame = bytearray(codec.encode_request(topic.produce_request(b"v" * 50), 7, "test"))
     for _ in range(rng.randrange(1, 6)):
@@ -96,7 +96,7 @@ def test_an_impossible_length_closes_the_connection_at_once(node: LocalNode, len
     _logged(node, f"frame length {length} is not between")
 
 
-def test_a_web_browser_is_sent_away(node: LocalNode) -> None:
+def test_an_http_request_closes_the_connection(node: LocalNode) -> None:
     with Wire(node) as wire:
         wire.send_raw(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert wire.is_closed()
@@ -111,14 +111,14 @@ def test_an_unknown_api_or_version_closes_the_connection(node: LocalNode, key: i
         assert wire.is_closed()
 
 
-def test_a_request_that_is_cut_short_closes_the_connection(node: LocalNode, topic: Topic) -> None:
+def test_a_truncated_request_closes_the_connection(node: LocalNode, topic: Topic) -> None:
     frame = codec.encode_request(topic.produce_request(b"value"), 1, "test")[:-9]
     with Wire(node) as wire:
         wire.send_raw(pack(">i", len(frame)) + frame)
         assert wire.is_closed()
 
 
-def test_answers_leave_in_the_order_of_the_requests(node: LocalNode, topic: Topic) -> None:
+def test_answers_are_sent_in_the_order_of_the_requests(node: LocalNode, topic: Topic) -> None:
     """W5: a fetch that waits holds back the answers behind it."""
     with Wire(node) as wire:
         parked = topic.fetch_request(topic.produce(b"first") + 1, max_wait_ms=300)
@@ -172,7 +172,7 @@ def test_a_client_that_never_reads_is_closed(node: LocalNode, topic: Topic) -> N
         assert wire.is_closed()
 
 
-def test_thousands_of_idle_connections_are_served_around(node: LocalNode) -> None:
+def test_thousands_of_idle_connections_do_not_delay_others(node: LocalNode) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     before, wires = resident_mb(node), [Wire(node) for _ in range(min(IDLE_CONNECTIONS, hard - 200))]
@@ -228,8 +228,8 @@ def test_unknown_tags_are_skipped(node: LocalNode) -> None:
         assert wire.receive(type(asked))[1].error_code is ErrorCode.none
 
 
-def test_a_request_that_trickles_in_is_given_up_and_others_are_served(node: LocalNode) -> None:
-    """Bytes now and then keep a connection from being idle, and a request from ever coming whole."""
+def test_a_request_that_trickles_in_is_closed_and_others_are_served(node: LocalNode) -> None:
+    """A few bytes now and then keep a connection from being idle, but its request never becomes complete."""
     before = node.log.read_text().count("reason=slow_request")
     wires = [Wire(node) for _ in range(50)]
     for wire in wires:
@@ -269,7 +269,7 @@ def test_a_batch_that_unpacks_to_gigabytes_is_refused(node: LocalNode, cluster: 
 
 
 def _bomb(codec_name: str) -> bytes:
-    """About a megabyte that says it is more than anybody should unpack."""
+    """About a megabyte that would decompress to gigabytes."""
     zeros = bytes(64 << 20)
     packed = compression.compress(compression.NAMES.index(codec_name), zeros)
     if codec_name in ("gzip", "zstd"):
@@ -295,7 +295,7 @@ def test_an_array_that_claims_billions_of_entries_closes_the_connection(node: Lo
         assert wire.is_closed()
 
 
-def test_a_request_with_more_entries_than_a_node_wants_to_look_at_closes_the_connection(node: LocalNode) -> None:
+def test_a_request_with_too_many_entries_closes_the_connection(node: LocalNode) -> None:
     """Three bytes each on the wire would be hundreds in memory."""
     count = bounds_check.MAX_ENTRIES + 1
     before = resident_mb(node)
@@ -307,7 +307,7 @@ def test_a_request_with_more_entries_than_a_node_wants_to_look_at_closes_the_con
     assert resident_mb(node) - before < 50
 
 
-def test_a_bad_request_is_worth_one_line(node: LocalNode) -> None:
+def test_a_bad_request_is_logged_in_one_line(node: LocalNode) -> None:
     with Wire(node) as wire:
         me = "client={}:{} ".format(*wire.sock.getsockname())
         wire.send_raw(pack(">i", 10) + bytes(10) + pack(">i", -1))

@@ -1,4 +1,4 @@
-"""A client that is there before the brokers are: it asks a node that does not know of any broker yet."""
+"""A client that starts before the brokers: it asks a node that does not know any broker yet."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from insync.server.local_cluster import LocalCluster
 
 @pytest.fixture
 def starting(tmp_path: Path) -> Iterator[LocalCluster]:
-    """Its processes have been started, and nothing more."""
+    """A cluster whose processes have just been started."""
     cluster = LocalCluster(brokers=3, directory=str(tmp_path))
     cluster.start(is_cancelled=lambda: True)
     yield cluster
     cluster.stop()
 
 
-def test_librdkafka_is_not_told_of_a_cluster_without_brokers_which_it_would_never_ask_again(
+def test_librdkafka_gets_no_metadata_without_brokers_because_it_would_never_ask_again(
     starting: LocalCluster,
 ) -> None:
     quick = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50, "log_level": 0, "error_cb": lambda _: None}

@@ -1,4 +1,4 @@
-"""What a cluster directory remembers, and what may be made of it later (B9)."""
+"""The layout that a cluster directory stores, and how it may change (B9)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from insync.storage.posix import PosixDisk
 def earlier_release(
     directory: Path, voters: dict[int, tuple[int, ...]], roles: str = "broker,controller", cluster_id: str = "c"
 ) -> None:
-    """A directory whose cluster.json names the cluster and nothing else. `voters`: by node, what its quorum says."""
+    """A directory whose cluster.json has only the cluster id. `voters`: by node, the voters in its quorum-state."""
     (directory / "cluster.json").write_text(json.dumps({"cluster_id": cluster_id}))
     for node_id, named in voters.items():
         data = data_directory(directory, node_id)
@@ -33,7 +33,7 @@ def earlier_release(
             state_file.persist(disk, f"{METADATA_DIRECTORY}/quorum-state", ElectionState(epoch=3), named)
 
 
-def test_a_layout_is_remembered_as_it_was(tmp_path: Path) -> None:
+def test_a_stored_layout_is_read_back(tmp_path: Path) -> None:
     """B9: nodes, roles, voters and the cluster's id."""
     for layout in (create("c", 5, None), create("c", 2, 3), create("c", None, None).all_formatted()):
         save(tmp_path, layout)
@@ -41,7 +41,7 @@ def test_a_layout_is_remembered_as_it_was(tmp_path: Path) -> None:
     assert [create("c", *sizes).voters for sizes in ((5, 0), (1, 0), (2, 3))] == [(1, 2, 3), (1,), (3, 4, 5)]
 
 
-def test_an_empty_directory_remembers_nothing(tmp_path: Path) -> None:
+def test_an_empty_directory_has_no_layout(tmp_path: Path) -> None:
     assert load(tmp_path) is None
     assert load(tmp_path / "missing") is None
 
@@ -54,8 +54,8 @@ def test_added_brokers_do_not_vote(tmp_path: Path) -> None:
     assert (grown.voters, [node.id for node in grown.nodes if node.is_broker]) == ((2, 3, 4), [1, 5])
 
 
-def test_what_would_leave_out_replicas_or_change_the_voters_is_refused(tmp_path: Path) -> None:
-    """B9: with a message that says what to do."""
+def test_a_request_for_fewer_brokers_or_other_voters_is_refused(tmp_path: Path) -> None:
+    """B9: the message says what to do."""
     layout = create("c", 3, None)
     assert adapt(layout, tmp_path, None, None) == adapt(layout, tmp_path, 3, 0) == layout
     with pytest.raises(LayoutError, match=r"cluster of 3 brokers.* --brokers 3, or without --brokers"):
@@ -65,7 +65,7 @@ def test_what_would_leave_out_replicas_or_change_the_voters_is_refused(tmp_path:
 
 
 def test_the_layout_of_an_earlier_release_is_read_from_its_nodes(tmp_path: Path) -> None:
-    """B9: who votes is what the quorum says, not what a properties file says that was written later."""
+    """B9: the voters come from the quorum, not from a properties file that was written later."""
     earlier_release(tmp_path, {1: (1, 2, 3), 2: (1, 2, 3), 3: (1, 2, 3), 4: ()})
     layout = load(tmp_path)
     assert layout is not None
@@ -74,7 +74,7 @@ def test_the_layout_of_an_earlier_release_is_read_from_its_nodes(tmp_path: Path)
     assert load(tmp_path) == layout
 
 
-def test_nodes_that_never_ran_vote_as_their_files_say(tmp_path: Path) -> None:
+def test_the_voters_of_nodes_that_never_ran_come_from_their_files(tmp_path: Path) -> None:
     earlier_release(tmp_path, {1: (), 2: ()})
     layout = load(tmp_path)
     assert layout is not None
@@ -91,7 +91,7 @@ def test_nodes_that_never_ran_vote_as_their_files_say(tmp_path: Path) -> None:
 def test_nodes_that_contradict_each_other_are_refused(
     tmp_path: Path, voters: dict[int, tuple[int, ...]], message: str
 ) -> None:
-    """B9: which of them is right cannot be told from here."""
+    """B9: it is not known which of them is right."""
     earlier_release(tmp_path, voters)
     with pytest.raises(LayoutError, match=message):
         load(tmp_path)
@@ -133,7 +133,7 @@ def test_a_node_that_lost_its_identity_is_not_left_out(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_or_newer_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    """B9: it is not taken for that of a new cluster."""
+    """B9: it must not look like a new cluster."""
     (tmp_path / cluster_layout.FILE).write_text(text)
     with pytest.raises(LayoutError, match=message):
         load(tmp_path)

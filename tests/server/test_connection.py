@@ -1,4 +1,4 @@
-"""One connection: the order of its answers, its end, and how much it may hold."""
+"""One connection: the order of its answers, how it is closed, and its capacity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from connection_harness import (
-    World,
+    ConnectionHarness,
     ask_id,
     ask_records,
     new_id,
@@ -28,10 +28,10 @@ ROOM = 64_000
 # --- who asks ---
 
 
-def test_the_node_is_told_who_asks_and_with_kafkas_way_to_write_an_address() -> None:
-    world = World()
-    world.connect().send(ask_id(), "app")
-    assert (world.asker.id, world.asker.host) == ("app", "/10.0.0.1")
+def test_the_node_gets_the_client_id_and_the_address_in_kafkas_notation() -> None:
+    harness = ConnectionHarness()
+    harness.connect().send(ask_id(), "app")
+    assert (harness.asker.id, harness.asker.host) == ("app", "/10.0.0.1")
 
 
 # --- acks=0 ---
@@ -39,74 +39,74 @@ def test_the_node_is_told_who_asks_and_with_kafkas_way_to_write_an_address() -> 
 
 def test_a_write_without_acks_is_not_answered() -> None:
     """P1, W6."""
-    world = World()
-    client = world.connect()
+    harness = ConnectionHarness()
+    client = harness.connect()
     client.send(write(acks=0))
-    world.answer(1, None)
+    harness.answer(1, None)
     asked = client.send(ask_id())
-    world.answer(2, new_id())
+    harness.answer(2, new_id())
     assert (client.received, client.ended) == ([asked], "")
 
 
 def test_a_write_without_acks_that_fails_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
     """P1, W6: with one line in the log."""
-    world = World()
-    client = world.connect()
+    harness = ConnectionHarness()
+    client = harness.connect()
     client.send(write(acks=0))
     with caplog.at_level(logging.INFO):
-        world.answer(1, HangUp(1, "acks=0, partition 0: corrupt_message"))
+        harness.answer(1, HangUp(1, "acks=0, partition 0: corrupt_message"))
     assert client.ended == "closed"
     assert [record.getMessage() for record in caplog.records] == [
         "event=connection_closed reason=refused client=10.0.0.1:5000 detail='acks=0, partition 0: corrupt_message'"
     ]
 
 
-def test_a_write_without_acks_to_a_topic_that_nobody_knows_closes_the_connection() -> None:
-    """W6: the edge refuses it, the node never hears of it."""
-    world = World()
-    client = world.connect()
+def test_a_write_without_acks_to_an_unknown_topic_closes_the_connection() -> None:
+    """W6: the translator refuses it, so it never reaches the node."""
+    harness = ConnectionHarness()
+    client = harness.connect()
     client.send(write_by_name("known", acks=0))
-    world.answer(1, None)
+    harness.answer(1, None)
     assert client.ended == ""
     client.send(write_by_name("unknown", acks=0))
-    world.answer(2, None)
+    harness.answer(2, None)
     assert client.ended == "closed"
 
 
-def test_answers_to_earlier_requests_leave_before_the_connection_is_closed() -> None:
+def test_answers_to_earlier_requests_are_sent_before_the_connection_is_closed() -> None:
     """W6."""
-    world = World()
-    client = world.connect()
+    harness = ConnectionHarness()
+    client = harness.connect()
     first = client.send(ask_id())
     client.send(write(acks=0))
     client.send(ask_id())
-    world.answer(2, HangUp(2, "no"))
+    harness.answer(2, HangUp(2, "no"))
     assert client.ended == ""
-    world.answer(3, new_id())
-    world.answer(1, new_id())
+    harness.answer(3, new_id())
+    harness.answer(1, new_id())
     assert (client.received, client.ended) == ([first], "closed")
 
 
-def test_what_is_not_served_closes_the_connection() -> None:
-    world = World()
-    client = world.connect()
+def test_a_request_that_is_not_served_closes_the_connection() -> None:
+    harness = ConnectionHarness()
+    client = harness.connect()
     client.send(ask_id())
-    world.answer(1, HangUp(1, "not served in this role"))
+    harness.answer(1, HangUp(1, "not served in this role"))
     assert client.ended == "closed"
 
 
-# --- whoever goes ---
+# --- clients that disconnect ---
 
 
-def test_requests_of_a_client_that_has_gone_are_abandoned() -> None:
-    world = World()
-    client = world.connect()
+def test_requests_of_a_client_that_disconnected_are_abandoned() -> None:
+    harness = ConnectionHarness()
+    client = harness.connect()
     for _ in range(3):
         client.send(ask_id())
-    world.answer(2, new_id())
+    harness.answer(2, new_id())
     client.go()
-    assert world.abandoned == [1, 3], "what was answered is not"
-    world.answer(1, new_id())  # whatever the node still says about it goes nowhere
+    assert harness.abandoned == [1, 3], "what was answered is not"
+    harness.answer(1, new_id())  # whatever the node still says about it goes nowhere
     assert client.received == []
 
 
@@ -118,182 +118,182 @@ def frames(*requests: Any) -> bytes:
     return b"".join(pack(">i", len(frame)) + frame for frame in encoded)
 
 
-def test_the_node_is_told_that_another_request_follows() -> None:
-    world = World()
-    client = world.connect()
-    told = []
-    ask = world.listener.request
-    world.listener.request = lambda *args: (told.append(args[3]), ask(*args))[1]
+def test_the_node_learns_that_another_request_follows() -> None:
+    harness = ConnectionHarness()
+    client = harness.connect()
+    more_flags = []
+    ask = harness.listener.request
+    harness.listener.request = lambda *args: (more_flags.append(args[3]), ask(*args))[1]
     data = frames(write(), write(), write())
     client.connection.data_received(data[:-5])
-    assert told == [True, False], "the third has not come whole"
+    assert more_flags == [True, False], "the third is incomplete"
     client.connection.data_received(data[-5:])
-    assert told == [True, False, False]
+    assert more_flags == [True, False, False]
 
 
 @pytest.mark.parametrize("second", ["bad", "too much"])
-def test_the_node_is_told_when_none_follows_after_all(second: str) -> None:
-    world = World(max_in_flight=1) if second == "too much" else World()
-    client = world.connect()
+def test_the_node_learns_that_no_request_follows_after_all(second: str) -> None:
+    harness = ConnectionHarness(max_in_flight=1) if second == "too much" else ConnectionHarness()
+    client = harness.connect()
     client.connection.data_received(frames(write()) + (pack(">i", -1) if second == "bad" else frames(write())))
-    assert list(world.asked) == [1]
-    assert not world.turn_open
+    assert list(harness.asked) == [1]
+    assert not harness.turn_open
 
 
-def test_answers_that_are_ready_together_leave_in_one_write() -> None:
-    world = World()
-    client = world.connect()
+def test_answers_that_are_ready_together_are_sent_in_one_write() -> None:
+    harness = ConnectionHarness()
+    client = harness.connect()
     client.connection.data_received(frames(write(), write(), write()))
-    world.listener.hold()
+    harness.listener.hold()
     for token in (1, 2, 3):
-        world.answer(token, written())
+        harness.answer(token, written())
     assert client.received == []
-    world.listener.release()
+    harness.listener.release()
     assert client.received == [1, 2, 3]
     assert client.transport.writes == 1
 
 
-def test_much_is_not_held_back() -> None:
-    """Whoever leaves its answers unread is noticed by its socket, not by the memory of the node."""
-    world = World()
-    client = world.connect()
+def test_large_answers_are_not_held_back() -> None:
+    """A client that does not read its answers is noticed by its socket, not by the memory of the node."""
+    harness = ConnectionHarness()
+    client = harness.connect()
     client.connection.data_received(frames(write(), ask_records()))
-    world.listener.hold()
-    world.answer(1, written())
-    world.answer(2, records(MAX_HELD_ANSWER_BYTES))
+    harness.listener.hold()
+    harness.answer(1, written())
+    harness.answer(2, records(MAX_HELD_ANSWER_BYTES))
     assert client.received == [1, 2]
 
 
-def test_what_is_held_back_leaves_before_the_connection_ends() -> None:
-    world = World()
-    client = world.connect()
+def test_held_answers_are_sent_before_the_connection_is_closed() -> None:
+    harness = ConnectionHarness()
+    client = harness.connect()
     client.connection.data_received(frames(write(), write()))
-    world.listener.hold()
-    world.answer(1, written())
-    world.answer(2, HangUp(2, "no"))
-    world.listener.release()
+    harness.listener.hold()
+    harness.answer(1, written())
+    harness.answer(2, HangUp(2, "no"))
+    harness.listener.release()
     assert (client.received, client.ended) == ([1], "closed")
 
 
 # --- room ---
 
 
-def test_nothing_is_taken_from_behind_a_fetch_that_waits() -> None:
-    """Its answer may be as large as answers get; others wait in the socket, as they would wait in line."""
-    world = World()
-    client = world.connect()
+def test_no_request_is_read_behind_a_waiting_fetch() -> None:
+    """Its answer may be as large as allowed; further requests wait in the socket."""
+    harness = ConnectionHarness()
+    client = harness.connect()
     client.send(ask_records())
     client.send(ask_id())
-    assert list(world.asked) == [1]
+    assert list(harness.asked) == [1]
     assert not client.transport.reading
-    world.answer(1, records(100))
-    assert list(world.asked) == [2]
+    harness.answer(1, records(100))
+    assert list(harness.asked) == [2]
     assert client.transport.reading
 
 
-def test_a_connection_takes_only_so_many_requests() -> None:
-    world = World(max_in_flight=5)
-    client = world.connect()
+def test_a_connection_accepts_a_limited_number_of_requests() -> None:
+    harness = ConnectionHarness(max_in_flight=5)
+    client = harness.connect()
     for _ in range(9):
         client.send(ask_id())
-    assert len(world.asked) == 5
-    world.answer(1, new_id())
-    assert list(world.asked) == [2, 3, 4, 5, 6]
+    assert len(harness.asked) == 5
+    harness.answer(1, new_id())
+    assert list(harness.asked) == [2, 3, 4, 5, 6]
 
 
 def test_large_requests_take_more_capacity() -> None:
-    world = World(in_flight_bytes=ROOM)
-    client = world.connect()
+    harness = ConnectionHarness(in_flight_bytes=ROOM)
+    client = harness.connect()
     for _ in range(9):
         client.send(write(ROOM // 4))
-    assert len(world.asked) == 4
-    assert world.listener.budget_received.used >= ROOM
-    while world.asked:
-        world.answer(min(world.asked), written())
+    assert len(harness.asked) == 4
+    assert harness.listener.budget_received.used >= ROOM
+    while harness.asked:
+        harness.answer(min(harness.asked), written())
     assert client.received == list(range(1, 10))
-    assert world.listener.budget_received.used == 0
+    assert harness.listener.budget_received.used == 0
 
 
 def test_answers_that_wait_for_earlier_ones_take_capacity() -> None:
     """W5: a slow first request must not let a client collect answers in the node's memory."""
-    world = World(in_flight_bytes=ROOM)
-    client = world.connect()
+    harness = ConnectionHarness(in_flight_bytes=ROOM)
+    client = harness.connect()
     client.send(ask_id())
     for token in range(2, 20):
         client.send(ask_records())
-        if token in world.asked:
-            world.answer(token, records(ROOM // 4))
+        if token in harness.asked:
+            harness.answer(token, records(ROOM // 4))
     assert len(client.connection._slots) <= 6
-    assert ROOM // 2 < world.listener.budget_unread.used < 2 * ROOM
-    world.answer(1, new_id())
-    assert world.listener.budget_unread.used == 0
+    assert ROOM // 2 < harness.listener.budget_unread.used < 2 * ROOM
+    harness.answer(1, new_id())
+    assert harness.listener.budget_unread.used == 0
 
 
 def test_a_client_that_leaves_its_answers_unread_is_not_read_either() -> None:
-    world = World(write_buffer_bytes=ROOM)
-    client = world.connect()
+    harness = ConnectionHarness(write_buffer_bytes=ROOM)
+    client = harness.connect()
     client.transport.stuck = True
     client.send(ask_records())
-    world.answer(1, records(ROOM))
+    harness.answer(1, records(ROOM))
     client.send(ask_id())
-    assert not world.asked
-    assert world.listener.budget_unread.used >= ROOM
+    assert not harness.asked
+    assert harness.listener.budget_unread.used >= ROOM
     client.transport.buffered = 0
     client.connection.resume_writing()
-    world.run_turns()
-    assert world.listener.budget_unread.used == 0
-    assert list(world.asked) == [2]
+    harness.run_turns()
+    assert harness.listener.budget_unread.used == 0
+    assert list(harness.asked) == [2]
 
 
-def test_answers_to_what_was_under_way_count_while_the_client_does_not_read() -> None:
-    world = World(write_buffer_bytes=ROOM)
-    client = world.connect()
+def test_answers_to_earlier_requests_count_while_the_client_does_not_read() -> None:
+    harness = ConnectionHarness(write_buffer_bytes=ROOM)
+    client = harness.connect()
     client.transport.stuck = True
     client.send(write())
     client.send(ask_records())
-    world.answer(1, written())
+    harness.answer(1, written())
     client.transport.buffered = 2 * ROOM
     client.connection.pause_writing()
-    world.answer(2, records(ROOM))
-    assert world.listener.budget_unread.used >= 3 * ROOM
+    harness.answer(2, records(ROOM))
+    assert harness.listener.budget_unread.used >= 3 * ROOM
 
 
 # --- all together ---
 
 
-def test_when_requests_fill_the_budget_whoever_holds_most_goes() -> None:
-    world = World(received_bytes=3 * ROOM, in_flight_bytes=10 * ROOM)
-    greedy, other = world.connect(), world.connect()
+def test_when_requests_exceed_the_budget_the_largest_connection_is_closed() -> None:
+    harness = ConnectionHarness(received_bytes=3 * ROOM, in_flight_bytes=10 * ROOM)
+    greedy, other = harness.connect(), harness.connect()
     greedy.send(write(2 * ROOM))
     other.send(write(ROOM // 2))
     other.send(write(ROOM // 2))
     assert (greedy.ended, other.ended) == ("aborted", "")
-    assert world.listener.budget_received.used <= 2 * ROOM
+    assert harness.listener.budget_received.used <= 2 * ROOM
 
 
-def test_when_answers_fill_the_budget_whoever_holds_most_goes() -> None:
-    world = World(unread_bytes=3 * ROOM, write_buffer_bytes=ROOM // 4)
-    greedy, other = world.connect(), world.connect()
+def test_when_answers_exceed_the_budget_the_largest_connection_is_closed() -> None:
+    harness = ConnectionHarness(unread_bytes=3 * ROOM, write_buffer_bytes=ROOM // 4)
+    greedy, other = harness.connect(), harness.connect()
     for token, (client, size) in enumerate(((greedy, 2 * ROOM), (other, ROOM + ROOM // 4)), 1):
         client.transport.stuck = True
         client.send(ask_records())
-        world.answer(token, records(size))
+        harness.answer(token, records(size))
     assert (greedy.ended, other.ended) == ("aborted", "")
 
 
-def test_what_a_connection_held_is_given_back() -> None:
-    world = World()
-    client = world.connect()
+def test_a_closed_connection_releases_its_budget() -> None:
+    harness = ConnectionHarness()
+    client = harness.connect()
     client.send(write(ROOM))
     client.connection.data_received(pack(">i", ROOM) + bytes(100))
-    assert world.listener.budget_received.used > ROOM
+    assert harness.listener.budget_received.used > ROOM
     client.go()
-    assert world.listener.budget_received.used == 0
+    assert harness.listener.budget_received.used == 0
 
 
-def test_a_request_is_slow_while_it_is_read_and_not_whole() -> None:
-    world = World()
-    client = world.connect()
+def test_a_request_is_slow_while_it_is_read_and_incomplete() -> None:
+    harness = ConnectionHarness()
+    client = harness.connect()
     assert client.connection.partial_since_ns == 0
     client.connection.data_received(b"\x00")
     since_ns = client.connection.partial_since_ns
@@ -302,12 +302,12 @@ def test_a_request_is_slow_while_it_is_read_and_not_whole() -> None:
 
 
 def test_a_request_that_the_node_does_not_read_is_not_slow() -> None:
-    world = World()
-    client = world.connect()
+    harness = ConnectionHarness()
+    client = harness.connect()
     client.send(ask_records())
     client.connection.data_received(b"\x00")
     assert client.connection.partial_since_ns == 0
-    world.answer(1, records())
+    harness.answer(1, records())
     assert client.connection.partial_since_ns > 0
 
 
@@ -315,18 +315,18 @@ def test_a_request_that_the_node_does_not_read_is_not_slow() -> None:
 
 
 def test_a_new_connection_replaces_the_one_that_was_idle_longest() -> None:
-    world = World(max_connections=3)
-    busy, idle, node = world.connect(), world.connect(), world.connect()
+    harness = ConnectionHarness(max_connections=3)
+    busy, idle, node = harness.connect(), harness.connect(), harness.connect()
     busy.send(ask_id())
     node.send(ask_id(), client_id="insync-node-2")
-    world.answer(2, new_id())
-    newcomer = world.connect()
+    harness.answer(2, new_id())
+    newcomer = harness.connect()
     assert [each.ended for each in (busy, idle, node, newcomer)] == ["", "aborted", "", ""]
 
 
-def test_a_newcomer_is_turned_away_if_nobody_is_idle() -> None:
-    world = World(max_connections=1)
-    busy = world.connect()
+def test_a_new_connection_is_closed_if_none_is_idle() -> None:
+    harness = ConnectionHarness(max_connections=1)
+    busy = harness.connect()
     busy.send(ask_id())
-    newcomer = world.connect()
+    newcomer = harness.connect()
     assert (busy.ended, newcomer.ended) == ("", "aborted")

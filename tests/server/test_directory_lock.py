@@ -53,8 +53,8 @@ def process(code: str, directory: Path) -> Iterator[subprocess.Popen[bytes]]:
         started.communicate()
 
 
-def test_a_second_process_is_refused_and_told_who_holds_the_directory(tmp_path: Path) -> None:
-    """B9: with the pid and the command line; when the holder dies, however it dies, the lock is free."""
+def test_a_second_process_is_refused_with_the_holder_of_the_directory(tmp_path: Path) -> None:
+    """B9: the error has the pid and the command line; when the holder dies in any way, the lock is free."""
     with process(HOLD, tmp_path) as holder:
         with pytest.raises(
             DirectoryLockedError, match=rf"{tmp_path} is in use .* pid {holder.pid} \(.*python"
@@ -73,7 +73,7 @@ def test_a_second_owner_within_one_process_is_refused_too(tmp_path: Path) -> Non
     DirectoryLock(str(tmp_path)).release()
 
 
-def test_reading_the_file_does_not_give_the_lock_away(tmp_path: Path) -> None:
+def test_reading_the_file_does_not_release_the_lock(tmp_path: Path) -> None:
     """B9: a classic lock of fcntl ends when its process closes any descriptor of the file."""
     with DirectoryLock(str(tmp_path)):
         (tmp_path / LOCK_FILE).read_text()
@@ -104,7 +104,7 @@ def test_a_forked_child_does_not_keep_the_lock_after_the_owners_death(tmp_path: 
         DirectoryLock(str(tmp_path)).release()
 
 
-def test_apache_kafka_and_we_exclude_each_other(tmp_path: Path) -> None:
+def test_apache_kafka_and_insync_exclude_each_other(tmp_path: Path) -> None:
     """B9: Kafka's lock is a classic one of fcntl, and its file is empty: the kernel names the holder."""
     with process(HOLD_AS_KAFKA, tmp_path) as holder, pytest.raises(DirectoryLockedError, match=f"pid {holder.pid}"):
         DirectoryLock(str(tmp_path))

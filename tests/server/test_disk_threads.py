@@ -46,7 +46,7 @@ def test_the_last_of_many_writes_to_a_file_stays(tmp_path: Path) -> None:
 
 
 def test_writes_that_wait_are_replaced_by_the_newest(tmp_path: Path) -> None:
-    """However long the disk takes; and all of them are done when it is."""
+    """However long the disk takes; all of them complete with it."""
 
     async def story(disk: ServerDisk, threads: DiskThreads) -> None:
         gate, left = threading.Event(), asyncio.Semaphore(0)
@@ -127,30 +127,30 @@ def _open_inodes() -> list[int]:
     return inodes
 
 
-def test_a_flush_runs_off_the_loop_and_is_told_on_it(tmp_path: Path) -> None:
+def test_a_flush_runs_off_the_loop_and_completes_on_it(tmp_path: Path) -> None:
     async def story(disk: ServerDisk, threads: DiskThreads) -> None:
         ran_in: list[int] = []
-        told: asyncio.Future[tuple[int, OSError | None]] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[tuple[int, OSError | None]] = asyncio.get_running_loop().create_future()
         job = _Job(lambda: ran_in.append(threading.get_ident()))
-        threads.flush(job, lambda error: told.set_result((threading.get_ident(), error)))
-        assert await told == (threading.get_ident(), None)
+        threads.flush(job, lambda error: done.set_result((threading.get_ident(), error)))
+        assert await done == (threading.get_ident(), None)
         assert ran_in != [threading.get_ident()]
 
     _with_threads(tmp_path, story)
 
 
-def test_a_failing_disk_is_told(tmp_path: Path) -> None:
+def test_a_failing_disk_is_reported(tmp_path: Path) -> None:
     async def story(disk: ServerDisk, threads: DiskThreads) -> None:
         failure = OSError(28, "no space left")
 
         def fail() -> None:
             raise failure
 
-        told: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
-        threads.flush(_Job(fail), told.set_result)
-        assert await told is failure
-        told = asyncio.get_running_loop().create_future()
-        threads.write("missing/file", b"x", told.set_result)
-        assert isinstance(await told, OSError)
+        done: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+        threads.flush(_Job(fail), done.set_result)
+        assert await done is failure
+        done = asyncio.get_running_loop().create_future()
+        threads.write("missing/file", b"x", done.set_result)
+        assert isinstance(await done, OSError)
 
     _with_threads(tmp_path, story)

@@ -1,4 +1,4 @@
-"""What a process imports before it does its work: the time to the first write of a new cluster is mostly that."""
+"""What a process imports at its start: most of the time to the first write of a new cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def modules_after(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_a_node_loads_messages_when_it_first_hears_or_says_them() -> None:
+def test_a_node_imports_messages_when_it_first_uses_them() -> None:
     loaded = modules_after("import insync.server.process")
     schemas = sorted(
         name for name in loaded if name.startswith("kio.schema.") and name.endswith((".request", ".response"))
@@ -24,12 +24,12 @@ def test_a_node_loads_messages_when_it_first_hears_or_says_them() -> None:
     assert {name.split(".")[2] for name in schemas} <= {"api_versions", "fetch", "produce"}
 
 
-def test_a_node_does_not_load_what_is_for_people() -> None:
+def test_a_node_does_not_import_the_command_line() -> None:
     loaded = modules_after("import insync.server.process")
     assert "insync.node.node" in loaded
     assert not loaded & {"prometheus_client", "typer", "rich", "insync.cli", "insync.client", "insync.sim"}
 
 
-def test_whoever_starts_a_local_cluster_does_not_load_a_node() -> None:
+def test_starting_a_local_cluster_does_not_import_a_node() -> None:
     loaded = modules_after("import insync.server.local_cluster")
     assert not loaded & {"kio", "insync.node", "asyncio", "uvloop"}

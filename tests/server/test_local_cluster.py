@@ -170,7 +170,7 @@ def test_directories_of_other_nodes_and_clusters_are_refused(tmp_path: Path) -> 
 
 
 def test_an_empty_disk_is_formatted_and_a_voter_gets_its_log_back(tmp_path: Path) -> None:
-    """B9: a voter with an empty log could elect a leader that lacks what was committed."""
+    """B9: a voter with an empty log could elect a leader that lacks committed entries."""
     prepared(tmp_path, brokers=4)
     voted(tmp_path, 1, 3)
     before = {node: read_identity(str(data_directory(tmp_path, node))).directory_id for node in (2, 4)}
@@ -188,10 +188,10 @@ def test_an_empty_disk_is_formatted_and_a_voter_gets_its_log_back(tmp_path: Path
         prepared(tmp_path)
 
 
-def test_a_crash_while_a_cluster_is_made_leaves_one_that_can_be_started(
+def test_a_crash_while_a_cluster_is_created_leaves_one_that_can_be_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B9: nodes that were never formatted are not taken for nodes that lost everything."""
+    """B9: nodes that were never formatted do not look like nodes that lost everything."""
     made: list[int] = []
 
     def dies_after_one(directory: str, *, cluster_id: str, node_id: int) -> None:
@@ -251,10 +251,10 @@ class Running:
 def test_a_cluster_is_ready_when_these_processes_know_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B3: registered under this uptime's incarnation, unfenced, and with a controller to ask."""
+    """B3: registered with the current incarnation, unfenced, and with a known controller."""
     cluster = Answering(tmp_path)
     assert cluster.is_ready(monkeypatch)
-    cluster.states[2]["unfenced"]["1"] = str(UUID(int=99))  # the registration of an earlier uptime
+    cluster.states[2]["unfenced"]["1"] = str(UUID(int=99))  # the registration of an earlier incarnation
     assert not cluster.is_ready(monkeypatch)
     del cluster.states[2]["unfenced"]["1"]
     assert not cluster.is_ready(monkeypatch)
@@ -266,7 +266,7 @@ def test_a_cluster_is_ready_when_these_processes_know_each_other(
 def test_another_process_on_the_port_does_not_make_a_cluster_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its address must not be handed out as this cluster's."""
+    """Its address must not be given out as this cluster's."""
     cluster = Answering(tmp_path)
     cluster.states[2] |= {"cluster_id": "other"}
     with pytest.raises(ClusterError, match=r"Another process answers on .* node 2: node 2 of cluster other"):

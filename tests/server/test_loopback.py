@@ -1,4 +1,4 @@
-"""What a node asks itself is served in turns."""
+"""Requests of a node to itself are served in turns."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Node:
 def _ignore(response: Any, now: int) -> None: ...
 
 
-def test_what_a_broker_forwards_to_itself_has_the_turns_of_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_that_a_broker_forwards_to_itself_have_the_turns_of_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     node = Node(monkeypatch)
     node.send(FORWARDED, 100)
     assert node.asked == [], "what is under way ends first"
@@ -51,7 +51,7 @@ def test_what_a_broker_forwards_to_itself_has_the_turns_of_clients(monkeypatch: 
     assert len(node.asked) == CLIENT_SLICE_NS // COST_NS
 
 
-def test_a_nodes_own_requests_do_not_wait_for_what_it_forwards(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nodes_own_requests_do_not_wait_for_forwarded_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """B4: its heartbeats to itself among them."""
     node = Node(monkeypatch)
     node.send(FORWARDED, 100)

@@ -1,4 +1,4 @@
-"""A cluster with a thousand partitions comes back with everything: after an orderly stop, and after kill -9 of all.
+"""A cluster with a thousand partitions loses nothing, neither in a clean stop nor when all nodes are killed.
 
 Three replicas of each, so every node holds a thousand logs. "Everything" is: each partition has a leader and all its
 replicas in the ISR, and each record that was acknowledged can be read, once.
@@ -32,7 +32,7 @@ REFUSALS = (ErrorCode.not_leader_or_follower, ErrorCode.not_enough_replicas, Err
 Place = tuple[UUID, int]
 """A partition: its topic and its number."""
 
-# Two cores start three nodes with a thousand logs each: nobody is to be taken for dead meanwhile.
+# Two cores start three nodes with a thousand logs each: no node must count as dead meanwhile.
 SETTINGS = {
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": "5000",
@@ -43,12 +43,12 @@ SETTINGS = {
 
 
 def patiently(condition: Callable[[], Any], what: str) -> Any:
-    """Asks ten times a second: an answer about a thousand partitions is work for those who are being waited for."""
+    """Polls ten times a second only: an answer about a thousand partitions is work for the nodes that are starting."""
     return eventually(lambda: condition() or time.sleep(0.1), what, TIMEOUT_S)
 
 
 class Big:
-    """The cluster, its partitions, and what was acknowledged."""
+    """The cluster, its partitions, and the acknowledged records."""
 
     def __init__(self, directory: Path) -> None:
         self.cluster = LocalCluster(brokers=3, directory=str(directory), settings=SETTINGS)
@@ -76,7 +76,7 @@ class Big:
         return list(self.cluster.nodes.values())
 
     def wait_until_whole(self) -> None:
-        """Every node knows of every partition that it has a leader, and an ISR of three."""
+        """Whether every node knows a leader and an ISR of three for every partition."""
         for node in self.nodes:
             self.leaders = patiently(lambda at=node: self._whole(at), "every partition is led and in sync")
 
@@ -108,7 +108,7 @@ class Big:
         patiently(all_written, f"{text} is acknowledged everywhere")
 
     def _write(self, node: LocalNode, missing: dict[Place, bytes]) -> None:
-        """One request for all that the node leads. A refusal wrote nothing: whoever leads by now is asked again."""
+        """One request for all partitions of the node. A refusal wrote nothing: the current leader is tried next."""
         mine = {place: value for place, value in missing.items() if self.leaders[place] == node.id}
         for topic in node_query.send_request(node.address, _produce(mine), TIMEOUT_S).responses:
             for line in topic.partition_responses:
@@ -119,7 +119,7 @@ class Big:
                     assert line.error_code in REFUSALS, line
 
     def read_all(self) -> dict[Place, list[bytes]]:
-        """What a consumer reads of every partition, from its leader; it looks for another one as long as need be."""
+        """The records of every partition, read from its leader, which is looked up again after an error."""
         found: dict[Place, list[bytes]] = {}
         for place, data in patiently(self._read, "every partition can be read").items():
             for pos, _ in batch.iter_headers(data):
@@ -182,7 +182,7 @@ def big(tmp_path: Path) -> Iterator[Big]:
 
 
 def test_a_thousand_partitions_come_back_after_an_orderly_stop_and_after_kill_9_of_all(big: Big) -> None:
-    """B5, D3: whatever was acknowledged is there again, in every partition, and nothing else."""
+    """B5, D3: every partition has all acknowledged records, and no others."""
     big.start()
     big.create()
     big.wait_until_whole()

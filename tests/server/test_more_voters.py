@@ -1,4 +1,4 @@
-"""From one broker to three that vote, on real processes: what was acknowledged on the way is there at the end (B9)."""
+"""From one voter to three, with real processes: every acknowledged record is there at the end (B9)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def created(cluster: LocalCluster, name: str, node: int, replicas: int) -> Error
     return node_query.send_request(cluster.nodes[node].address, request, TIMEOUT_S).topics[0].error_code
 
 
-def test_a_cluster_grows_from_one_voter_to_three_and_forgets_nothing(tmp_path: Path) -> None:
-    """B9: brokers are added without a vote; voters by a command of its own; then any of them may fail."""
+def test_a_cluster_grows_from_one_voter_to_three_without_losing_records(tmp_path: Path) -> None:
+    """B9: brokers are added without a vote, voters by a command; then any of them may fail."""
     cluster = LocalCluster(brokers=1, directory=str(tmp_path))
     cluster.start()
     try:

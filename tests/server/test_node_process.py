@@ -1,4 +1,4 @@
-"""The commands that people type: insync format, insync node, insync up."""
+"""The commands insync format, insync node and insync up."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_wrong_file_is_named_and_nothing_starts(tmp_path: Path, key: str, valu
 
 
 def test_a_directory_and_an_address_belong_to_one_node(tmp_path: Path) -> None:
-    """B9: a second process is told which one has them, and ends with the code that says: do not try again."""
+    """B9: a second process names the holder, and ends with the code that prevents a restart."""
     (tmp_path / "other").mkdir()
     path, port = _properties(tmp_path)
     same_directory = tmp_path / "other" / "same-directory.properties"
@@ -108,8 +108,8 @@ def test_a_directory_and_an_address_belong_to_one_node(tmp_path: Path) -> None:
         process.wait()
 
 
-def test_a_node_does_not_overrule_its_quorum(tmp_path: Path) -> None:
-    """B9: nothing is opened, and the message says what the voters are."""
+def test_a_node_refuses_voters_that_contradict_its_quorum(tmp_path: Path) -> None:
+    """B9: nothing is opened, and the message names the voters."""
     path, port = _properties(tmp_path)
     assert _run("format", str(path)).returncode == 0
     process = subprocess.Popen([sys.executable, "-m", "insync.server", str(path)], stderr=subprocess.DEVNULL)
@@ -132,18 +132,18 @@ def test_an_unformatted_directory_is_not_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_up_says_when_it_is_ready_and_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+def test_up_reports_when_it_is_ready_and_leaves_no_process_behind(tmp_path: Path, number: signal.Signals) -> None:
     process = subprocess.Popen(
         [*INSYNC, "up", "--brokers", "1", "--json", "--data", str(tmp_path)], stdout=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None
-        told = json.loads(process.stdout.readline())
+        ready = json.loads(process.stdout.readline())
     finally:
         process.send_signal(number)
         process.wait(TIMEOUT_S)
-    (node,) = told["nodes"]
-    assert told["bootstrap"] == f"127.0.0.1:{node['port']}"
+    (node,) = ready["nodes"]
+    assert ready["bootstrap"] == f"127.0.0.1:{node['port']}"
     assert node["roles"] == ["broker", "controller"]
     with pytest.raises(ProcessLookupError):
         os.kill(node["pid"], 0)
@@ -155,15 +155,15 @@ def test_nodes_do_not_outlive_a_supervisor_that_was_killed(tmp_path: Path) -> No
         [*INSYNC, "up", "--brokers", "1", "--json", "--data", str(tmp_path)], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
-    told = json.loads(process.stdout.readline())
+    ready = json.loads(process.stdout.readline())
     process.kill()
     process.wait(TIMEOUT_S)
     log = tmp_path / "node-1" / "node.log"
     eventually(lambda: "event=stopped clean=true" in log.read_text(), "the node has stopped")
-    eventually(lambda: not Path(f"/proc/{told['nodes'][0]['pid']}").exists(), "its process is gone")
+    eventually(lambda: not Path(f"/proc/{ready['nodes'][0]['pid']}").exists(), "its process is gone")
 
 
-def test_up_starts_a_crashed_node_again(tmp_path: Path) -> None:
+def test_up_restarts_a_crashed_node(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*INSYNC, "up", "--brokers", "1", "--json", "--data", str(tmp_path)],
         stdout=subprocess.PIPE,
@@ -192,7 +192,7 @@ def test_up_starts_a_crashed_node_again(tmp_path: Path) -> None:
         (errno.EIO, "disk"),
     ],
 )
-def test_a_stop_by_the_operating_system_comes_with_what_to_do(number: int, words: str) -> None:
+def test_a_stop_by_the_operating_system_comes_with_advice(number: int, words: str) -> None:
     error = OSError(number, os.strerror(number), "/data/orders-0/0.log")
     assert words in process_module.advice_for(error)
 

@@ -1,4 +1,4 @@
-"""What a running cluster tells: every metric by its name, and one line per event with its epochs and its cause."""
+"""Metrics and logs of a running cluster: every metric by its name, and one line per event with epochs and cause."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def of_partition(cluster: LocalCluster, event: str, **more: str) -> list[dict[st
     ]
 
 
-def test_a_death_and_a_return_are_told_with_their_epochs_and_causes(cluster: LocalCluster, topic: Topic) -> None:
+def test_a_death_and_a_return_are_logged_with_their_epochs_and_causes(cluster: LocalCluster, topic: Topic) -> None:
     """B4, E1, I1, I2: one line each, from the fencing to the restored ISR."""
     victim = topic.leader()
     before = topic.partition()
@@ -106,7 +106,7 @@ def test_a_death_and_a_return_are_told_with_their_epochs_and_causes(cluster: Loc
 
     after = eventually(replaced, "another leads")
 
-    fenced = eventually(lambda: lines(cluster, "broker_fenced")[fencings:], "the fencing is told")
+    fenced = eventually(lambda: lines(cluster, "broker_fenced")[fencings:], "the fencing is logged")
     assert [each["broker"] for each in fenced] == [str(victim.id)]
     assert int(fenced[0]["broker_epoch"]) > 0
     assert fenced[0]["cause"].startswith(("'its connections dropped", "'no heartbeat for "))
@@ -137,8 +137,8 @@ def test_a_death_and_a_return_are_told_with_their_epochs_and_causes(cluster: Loc
     assert (registered["broker"], registered["clean"]) == (str(victim.id), "False")
 
 
-def test_what_happened_is_counted(cluster: LocalCluster, topic: Topic) -> None:
-    """After the test above; every node counts what it decided itself."""
+def test_events_are_counted(cluster: LocalCluster, topic: Topic) -> None:
+    """After the test above; every node counts its own decisions."""
     eventually(
         lambda: sum(metric(node, "leader_elections_total") for node in cluster.nodes.values()) >= 1,
         "the election is counted",

@@ -1,4 +1,4 @@
-"""Asking other nodes over real sockets, by the rules that the simulated network has too."""
+"""Requests to other nodes over real sockets, by the same rules as in the simulated network."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ANSWER = broker_heartbeat.BrokerHeartbeatResponse(
 
 
 class _Peer:
-    """A listening socket that answers when it is told to."""
+    """A listening socket whose answers the test controls."""
 
     def __init__(self) -> None:
         self.frames: asyncio.Queue[tuple[codec.RequestHeader, asyncio.StreamWriter]] = asyncio.Queue()
@@ -91,7 +91,7 @@ def test_requests_of_one_channel_share_a_connection_and_keep_their_order() -> No
     _told(story)
 
 
-def test_another_channel_has_a_connection_of_its_own() -> None:
+def test_every_channel_has_its_own_connection() -> None:
     async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
         for channel in ("fetch", "quorum"):
             peers.send(_send(channel=channel))
@@ -101,7 +101,7 @@ def test_another_channel_has_a_connection_of_its_own() -> None:
     _told(story)
 
 
-def test_a_node_says_who_it_is() -> None:
+def test_the_client_id_of_a_node_has_its_node_id() -> None:
     async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
         peers.send(_send())
         header, _ = await peer.frames.get()
@@ -129,7 +129,7 @@ def test_a_request_that_is_not_answered_in_time_loses_the_others_on_its_connecti
     _told(story)
 
 
-def test_an_unknown_peer_and_one_that_does_not_listen_are_no_answer() -> None:
+def test_an_unknown_peer_and_one_that_does_not_listen_give_no_answer() -> None:
     async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
         peer.server.close()
         await peer.server.wait_closed()
@@ -170,7 +170,7 @@ def test_a_peer_with_another_connection_left_is_not_lost() -> None:
     _told(story)
 
 
-def test_an_answer_that_makes_no_sense_resets_the_connection() -> None:
+def test_a_malformed_answer_resets_the_connection() -> None:
     async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
         peers.send(_send())
         _, writer = await peer.frames.get()
@@ -182,7 +182,7 @@ def test_an_answer_that_makes_no_sense_resets_the_connection() -> None:
     _told(story)
 
 
-def test_whoever_calls_itself_a_node_that_nobody_knows_is_not_looked_for() -> None:
+def test_a_client_that_claims_to_be_an_unknown_node_is_not_probed() -> None:
     async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
         for stranger in range(100, 1_100):
             peers.on_connected(stranger)
@@ -194,7 +194,7 @@ def test_whoever_calls_itself_a_node_that_nobody_knows_is_not_looked_for() -> No
     _told(story)
 
 
-def test_a_peer_that_leaves_the_cluster_is_looked_for_no_longer() -> None:
+def test_a_peer_that_leaves_the_cluster_is_no_longer_probed() -> None:
     async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
         peers.send(_send())
         await peer.frames.get()

@@ -30,14 +30,14 @@ def _problem(text: str) -> str:
     return str(caught.value)
 
 
-def test_a_file_that_is_not_text_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_file_that_is_not_utf8_is_refused_with_the_line(tmp_path: Path) -> None:
     path = tmp_path / "node.properties"
     path.write_bytes(NEEDED.encode() + b"broker.rack=caf\xe9\n")
     with pytest.raises(PropertiesError, match=r"node\.properties:5: .*UTF-8"):
         properties.load(str(path))
 
 
-def test_a_file_says_who_a_node_is() -> None:
+def test_a_file_has_the_identity_of_a_node() -> None:
     found = _parsed("listeners=PLAINTEXT://:9092,CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER\n")
     assert (found.node_id, found.roles, found.directory) == (3, ("broker", "controller"), "/var/lib/insync")
     assert found.voters == {1: ("one", 9093), 3: ("three", 9093)}
@@ -108,7 +108,7 @@ def test_a_wrong_line_names_itself_and_the_key(line: str, problem: str) -> None:
 
 
 def test_a_node_keeps_its_logs_in_one_directory() -> None:
-    """Several are refused, not quietly reduced to one (ADR 10)."""
+    """Several are refused, not silently reduced to one (ADR 10)."""
     text = NEEDED.replace("log.dirs=/var/lib/insync", "log.dirs=/disk1,/disk2")
     line = text.splitlines().index("log.dirs=/disk1,/disk2") + 1
     assert _problem(text) == (
@@ -126,7 +126,7 @@ def test_connections_leave_files_for_the_logs() -> None:
 
 
 @pytest.mark.parametrize("key", ["node.id", "process.roles", "controller.quorum.voters", "log.dirs"])
-def test_what_a_node_cannot_do_without_is_asked_for(key: str) -> None:
+def test_a_missing_required_key_is_named(key: str) -> None:
     text = "".join(line + "\n" for line in NEEDED.splitlines() if not line.startswith(key))
     assert _problem(text) == f"node.properties: {key}: is missing, and required"
 
@@ -142,7 +142,7 @@ def test_what_a_node_cannot_do_without_is_asked_for(key: str) -> None:
         ("log.dirs", "/a,/b"),
     ],
 )
-def test_a_node_that_makes_no_sense_is_refused(key: str, value: str) -> None:
+def test_an_invalid_identity_is_refused(key: str, value: str) -> None:
     text = "".join(line + "\n" for line in NEEDED.splitlines() if not line.startswith(key))
     assert f"{key}: " in _problem(f"{text}{key}={value}\n")
 
@@ -162,12 +162,14 @@ def test_static_configs_are_described_with_type_default_and_source() -> None:
         "insync.profile=fast\nnum.partitions=1\nleader.imbalance.check.interval.seconds=60\nlog.retention.hours=24\n"
     )
     endpoint = Endpoint(name="PLAINTEXT", host="::1", port=9092)
-    told = {config.name: (config.kind, config.value, config.default) for config in static_configs(found, (endpoint,))}
-    assert told["advertised.listeners"] == (2, "PLAINTEXT://[::1]:9092", None)
-    assert told["broker.id"] == (3, "3", "-1")
-    assert told["num.partitions"] == (3, "1", "1")
-    assert told["broker.session.timeout.ms"] == (3, "5000", "9000")
-    assert told["leader.imbalance.check.interval.seconds"] == (5, "60", "300")
-    assert told["log.retention.hours"] == (3, "24", "168")
-    assert told["auto.create.topics.enable"] == (1, "true", "true")
-    assert told["group.coordinator.rebalance.protocols"] == (7, "classic", "classic")
+    described = {
+        config.name: (config.kind, config.value, config.default) for config in static_configs(found, (endpoint,))
+    }
+    assert described["advertised.listeners"] == (2, "PLAINTEXT://[::1]:9092", None)
+    assert described["broker.id"] == (3, "3", "-1")
+    assert described["num.partitions"] == (3, "1", "1")
+    assert described["broker.session.timeout.ms"] == (3, "5000", "9000")
+    assert described["leader.imbalance.check.interval.seconds"] == (5, "60", "300")
+    assert described["log.retention.hours"] == (3, "24", "168")
+    assert described["auto.create.topics.enable"] == (1, "true", "true")
+    assert described["group.coordinator.rebalance.protocols"] == (7, "classic", "classic")

@@ -1,4 +1,4 @@
-"""Three real processes: what is acknowledged survives kill -9, orderly stops and restarts."""
+"""Three real processes: acknowledged records survive kill -9, clean stops and restarts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from insync.server import node_query
 from insync.server.local_cluster import LocalCluster, LocalNode
 
 SESSION_TIMEOUT_S = 2.0
-"""Of the fast profile. Whatever is quicker was noticed by dropped connections."""
+"""The session timeout of the fast profile. Faster detection comes from dropped connections."""
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_every_acknowledged_write_survives_kill_9_of_all_nodes(cluster: LocalClu
 
 
 def test_no_write_fails_while_one_node_after_the_other_is_restarted(cluster: LocalCluster) -> None:
-    """B7: leadership is handed over before the leader goes, and its registration is a clean one (B5)."""
+    """B7: leadership is handed over before the leader stops, and its registration is a clean one (B5)."""
     topic = Topic(cluster, "rolling")
     written: list[bytes] = []
     for node in cluster.nodes.values():
@@ -123,7 +123,7 @@ class _Stopping:
 
 
 def test_a_paused_node_is_fenced_and_comes_back(cluster: LocalCluster) -> None:
-    """B4: a process that is stopped drops no connection; its session ends all the same."""
+    """B4: a paused process drops no connection, but its session ends."""
     topic = Topic(cluster, "paused")
     victim = topic.leader()
     os.kill(victim.pid, signal.SIGSTOP)
@@ -139,7 +139,7 @@ def test_a_paused_node_is_fenced_and_comes_back(cluster: LocalCluster) -> None:
     assert topic.values() == [b"value"]
 
 
-def test_metrics_tell_of_a_replica_that_is_missing(cluster: LocalCluster) -> None:
+def test_metrics_show_a_missing_replica(cluster: LocalCluster) -> None:
     topic = Topic(cluster, "under-replicated")
     _in_sync(topic, 3)
     victim = next(node for node in cluster.nodes.values() if node is not topic.leader())
@@ -152,13 +152,13 @@ def test_metrics_tell_of_a_replica_that_is_missing(cluster: LocalCluster) -> Non
     assert metric(leader, "active_broker_count") == 2
 
 
-def test_the_log_tells_of_elections_and_fencing_with_epochs(cluster: LocalCluster) -> None:
+def test_elections_and_fencing_are_logged_with_epochs(cluster: LocalCluster) -> None:
     topic = Topic(cluster, "told")
     _in_sync(topic, 3)
     victim = topic.leader()
     cluster.kill(victim.id)
     leader = topic.leader()
-    eventually(lambda: "event=became_leader partition=told-0 epoch=1 " in leader.log.read_text(), "the leader says so")
+    eventually(lambda: "event=became_leader partition=told-0 epoch=1 " in leader.log.read_text(), "the leader logs it")
     logs = "".join(node.log.read_text() for node in cluster.nodes.values())
     assert f"event=broker_fenced broker={victim.id} broker_epoch=" in logs
     assert "event=leader_elected topic=told partition=0" in logs

@@ -14,7 +14,7 @@ def formatted(directory: Path) -> bytes:
     return (directory / "meta.properties").read_bytes()
 
 
-def test_a_formatted_directory_says_whose_it_is(tmp_path: Path) -> None:
+def test_a_formatted_directory_has_its_identity(tmp_path: Path) -> None:
     """B9: cluster, node and directory have ids."""
     formatted(tmp_path)
     identity = check_identity(str(tmp_path), 2, "c1")
@@ -50,8 +50,8 @@ def test_a_directory_that_was_never_formatted_is_refused(tmp_path: Path) -> None
         read_identity(str(tmp_path / "file"))
 
 
-def test_data_that_lost_its_identity_is_not_taken_for_an_empty_directory(tmp_path: Path) -> None:
-    """B9: meta.properties is gone and the logs are there. Only an operator can say whose they are."""
+def test_data_without_identity_does_not_count_as_an_empty_directory(tmp_path: Path) -> None:
+    """B9: meta.properties is missing beside logs. Only an operator knows their node."""
     (tmp_path / "data" / "orders-0").mkdir(parents=True)
     for attempt in (lambda: read_identity(str(tmp_path)), lambda: formatted(tmp_path)):
         with pytest.raises(FormatError, match=r"holds data but no meta\.properties"):
@@ -60,8 +60,8 @@ def test_data_that_lost_its_identity_is_not_taken_for_an_empty_directory(tmp_pat
     assert check_identity(str(tmp_path), 2).cluster_id == "c1"
 
 
-def test_a_file_of_which_the_end_is_missing_is_refused(tmp_path: Path) -> None:
-    """B9: wherever it was cut, half of an id is not taken for an id."""
+def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
+    """B9: wherever it was truncated, half of an id does not count as an id."""
     whole = formatted(tmp_path)
     for size in range(len(whole)):
         (tmp_path / "meta.properties").write_bytes(whole[:size])
@@ -78,7 +78,7 @@ def test_a_file_of_which_the_end_is_missing_is_refused(tmp_path: Path) -> None:
         (b"directory.id=", b"directory.id=!", "is damaged"),
     ],
 )
-def test_a_newer_or_senseless_file_is_refused(tmp_path: Path, old: bytes, new: bytes, message: str) -> None:
+def test_a_newer_or_invalid_file_is_refused(tmp_path: Path, old: bytes, new: bytes, message: str) -> None:
     """B9: a newer format version may mean anything."""
     (tmp_path / "meta.properties").write_bytes(formatted(tmp_path).replace(old, new))
     with pytest.raises(FormatError, match=message):

@@ -1,4 +1,4 @@
-"""Which nodes are started again, and which are given up."""
+"""Which nodes are restarted, and which are not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from insync.server.supervisor import Supervisor
 
 
 class Cluster:
-    """Its nodes have ended, with these codes, whenever they were started."""
+    """A cluster whose nodes end with these codes at every start."""
 
     def __init__(self, directory: Path, **codes: int) -> None:
         self.notices: list[str] = []
@@ -29,7 +29,7 @@ class Cluster:
             self.nodes[number] = SimpleNamespace(id=number, pid=7, is_running=False, log=log, process=process)
 
     def start(self, is_cancelled: Callable[[], bool]) -> None:
-        """They are running."""
+        """The nodes are running."""
 
     def start_node(self, node_id: int) -> None:
         self.started.append(node_id)
@@ -38,8 +38,8 @@ class Cluster:
         self.stopped = True
 
 
-def test_a_node_that_cannot_start_is_not_started_again(tmp_path: Path) -> None:
-    """Its address is taken, or its directory belongs to another process: nothing changes by trying again."""
+def test_a_node_that_cannot_start_is_not_restarted(tmp_path: Path) -> None:
+    """Its address is in use, or its directory belongs to another process: another attempt would fail too."""
     cluster, said = Cluster(tmp_path, cannot=2, crashed=1), list[str]()
     supervisor = Supervisor(cluster, said.append)  # type: ignore[arg-type]
     for now in (0.0, 10.0, 100.0, 1_000.0):

@@ -6,7 +6,18 @@ from collections import deque
 from collections.abc import Callable
 from struct import pack
 
-from connection_harness import Peer, World, ask_id, ask_records, ask_topics, new_id, records, topics, write, written
+from connection_harness import (
+    ConnectionHarness,
+    Peer,
+    ask_id,
+    ask_records,
+    ask_topics,
+    new_id,
+    records,
+    topics,
+    write,
+    written,
+)
 
 from insync.sansio import Client, Message
 from insync.server.connection import HeldRequest
@@ -282,7 +293,7 @@ def frames(count: int, request: object, client_id: str = "test") -> bytes:
     return (pack(">i", len(frame)) + frame) * count
 
 
-class SlowWorld(World):
+class SlowWorld(ConnectionHarness):
     """Every request takes so long to serve that its turn is over, and is answered at once."""
 
     def _request(self, message: Message, answer: Answer, client: Client, more: bool) -> int:
@@ -311,62 +322,62 @@ class ShortTurns(Turns):
         super().__init__(soon.append, lambda: 0)
 
 
-def slow_world() -> SlowWorld:
-    world = SlowWorld()
-    world.listener.turns = ShortTurns(world._soon)
-    return world
+def slow_harness() -> SlowWorld:
+    harness = SlowWorld()
+    harness.listener.turns = ShortTurns(harness._soon)
+    return harness
 
 
 def test_a_connection_whose_turn_is_over_stops_reading_until_it_has_served_the_rest() -> None:
-    world = slow_world()
-    client = world.connect()
+    harness = slow_harness()
+    client = harness.connect()
     client.connection.data_received(frames(3, ask_id()))
-    assert (len(world.more), client.transport.reading) == (1, False)
-    world.run_turns()
+    assert (len(harness.more), client.transport.reading) == (1, False)
+    harness.run_turns()
     assert (len(client.received), client.transport.reading) == (3, True)
 
 
 def test_the_end_of_a_turn_ends_what_a_request_left_for_the_next_one() -> None:
     """Followers get what was written in one turn together, and not later."""
-    world = slow_world()
-    client = world.connect()
+    harness = slow_harness()
+    client = harness.connect()
     client.connection.data_received(frames(2, write()))
-    assert world.more == [True]
-    assert world.ended == [1]
-    world.run_turns()
-    assert world.more == [True, False]
-    assert world.ended == [1]
+    assert harness.more == [True]
+    assert harness.ended == [1]
+    harness.run_turns()
+    assert harness.more == [True, False]
+    assert harness.ended == [1]
 
 
 def test_a_held_metadata_request_is_served_although_a_fetch_behind_it_takes_all_capacity() -> None:
     """Answers are sent in order: else the fetch would wait for that answer, and the request for capacity, forever."""
-    world = World()
+    harness = ConnectionHarness()
     held: list[HeldRequest] = []
-    world.listener.submit_metadata = lambda *request, again: held.append(request)  # type: ignore[method-assign]
-    client = world.connect()
+    harness.listener.submit_metadata = lambda *request, again: held.append(request)  # type: ignore[method-assign]
+    client = harness.connect()
     client.send(ask_topics())
     client.send(ask_records())
-    (fetch_token,) = world.asked
+    (fetch_token,) = harness.asked
     client.connection.submit_later(held.pop())
-    world.run_turns()
-    _, question_token = world.asked
-    world.answer(fetch_token, records())
-    world.answer(question_token, topics())
+    harness.run_turns()
+    _, question_token = harness.asked
+    harness.answer(fetch_token, records())
+    harness.answer(question_token, topics())
     assert client.received == [1, 2]
 
 
 def test_connections_serve_their_requests_in_turn() -> None:
-    world = slow_world()
-    first, second = world.connect(), world.connect()
+    harness = slow_harness()
+    first, second = harness.connect(), harness.connect()
     first.connection.data_received(frames(4, ask_id(), "first"))
     second.connection.data_received(frames(2, ask_id(), "second"))
-    world.run_turns()
-    assert world.askers == ["first", "second", "first", "second", "first", "first"]
+    harness.run_turns()
+    assert harness.askers == ["first", "second", "first", "second", "first", "first"]
 
 
 def test_a_connection_that_waits_for_its_turn_reads_a_bounded_amount() -> None:
-    world = slow_world()
-    first, second = world.connect(), world.connect()
+    harness = slow_harness()
+    first, second = harness.connect(), harness.connect()
     first.connection.data_received(frames(5, ask_id()))
     second.connection.data_received(frames(1, ask_id()))
     load = frames(100, write(1_000))
@@ -375,16 +386,16 @@ def test_a_connection_that_waits_for_its_turn_reads_a_bounded_amount() -> None:
         second.connection.data_received(load)
         read += len(load)
     assert read <= 2 * len(load)
-    world.run_turns()
+    harness.run_turns()
     assert second.transport.reading
     assert not len(second.connection._frames)
 
 
 def test_a_length_above_the_limit_closes_the_connection_even_when_its_turn_ended_before_it() -> None:
-    world = slow_world()
-    client = world.connect()
+    harness = slow_harness()
+    client = harness.connect()
     client.connection.data_received(frames(1, ask_id()) + pack(">i", 2**31 - 1))
-    world.run_turns()
+    harness.run_turns()
     assert client.ended == "aborted"
 
 
@@ -397,35 +408,35 @@ def heartbeat() -> object:
     )
 
 
-def connected(world: World, request: object, client_id: str) -> Peer:
-    peer = world.connect()
+def connected(harness: ConnectionHarness, request: object, client_id: str) -> Peer:
+    peer = harness.connect()
     peer.send(request, client_id)
-    world.run_turns()
+    harness.run_turns()
     return peer
 
 
 def test_a_node_of_the_cluster_has_the_turns_of_nodes() -> None:
-    assert connected(World(), heartbeat(), "insync-node-2").connection.is_node()
+    assert connected(ConnectionHarness(), heartbeat(), "insync-node-2").connection.is_node()
 
 
 def test_a_client_and_a_node_that_the_cluster_does_not_know_have_not() -> None:
-    world = World()
-    assert not connected(world, heartbeat(), "app").connection.is_node()
-    assert not connected(world, heartbeat(), "insync-node-77").connection.is_node()
+    harness = ConnectionHarness()
+    assert not connected(harness, heartbeat(), "app").connection.is_node()
+    assert not connected(harness, heartbeat(), "insync-node-77").connection.is_node()
 
 
 def test_what_a_node_forwards_for_clients_has_the_turns_of_clients() -> None:
     request = create_topics.CreateTopicsRequest(topics=(), timeout=ms(1), validate_only=True)
-    assert not connected(World(), request, "insync-node-2").connection.is_node()
+    assert not connected(ConnectionHarness(), request, "insync-node-2").connection.is_node()
 
 
 def test_only_some_connections_count_as_those_of_one_node() -> None:
     """Whoever takes a node's name takes no more than its places."""
-    world = World()
-    claimed = [connected(world, heartbeat(), "insync-node-2") for _ in range(50)]
+    harness = ConnectionHarness()
+    claimed = [connected(harness, heartbeat(), "insync-node-2") for _ in range(50)]
     admitted = [peer for peer in claimed if peer.connection.is_node()]
     assert len(admitted) == MAX_NODE_CONNECTIONS
-    assert connected(world, heartbeat(), "insync-node-3").connection.is_node()
-    assert connected(world, ask_records(), "insync-node-2").connection.is_node(), "another API is another channel"
+    assert connected(harness, heartbeat(), "insync-node-3").connection.is_node()
+    assert connected(harness, ask_records(), "insync-node-2").connection.is_node(), "another API is another channel"
     admitted[0].go()
-    assert connected(world, heartbeat(), "insync-node-2").connection.is_node()
+    assert connected(harness, heartbeat(), "insync-node-2").connection.is_node()
