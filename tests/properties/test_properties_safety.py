@@ -15,6 +15,7 @@ from insync.properties import (
     quorum_superset,
     read_consistency,
     recovery_quorum,
+    safe_reassignment,
     single_leader,
     unclean_exclusion,
 )
@@ -24,8 +25,8 @@ from insync.wire import batch as wire_batch
 
 
 def test_every_property_is_listed_once_with_a_statement() -> None:
-    """S1-S13, L1-L7."""
-    assert list(ALL) == [f"S{i}" for i in range(1, 14)] + [f"L{i}" for i in range(1, 8)]
+    """S1-S14, L1-L7: the registry is the list of what is promised."""
+    assert list(ALL) == [f"S{i}" for i in range(1, 15)] + [f"L{i}" for i in range(1, 8)]
     assert all(each.statement.endswith(".") for each in ALL.values())
 
 
@@ -182,6 +183,31 @@ def test_the_last_known_elr_has_enough_members() -> None:
     assert recovery_quorum.check((), (3,), (1,), 2, 5) is None
     assert recovery_quorum.check((), (), (1,), 2, 0) is None
     assert recovery_quorum.check((), (), (1,), 2, 5)
+
+
+def test_replicas_leave_only_when_the_others_can_do_without_them() -> None:
+    """S14, R2, R4, R5: of [1, 2, 3] and an added 4, replica 3 leaves."""
+
+    def problem(isr: tuple[int, ...], *, adding: tuple[int, ...] = (4,), may_lose: bool = False) -> str | None:
+        return safe_reassignment.check(
+            replicas_before=(1, 2, 4, 3), adding=adding, replicas=(1, 2, 4), isr=isr, min_isr=2, may_lose=may_lose
+        )
+
+    assert problem((1, 2, 4)) is None
+    assert problem((2, 4)) is None
+    assert "[4] are not in the ISR [1, 2]" in str(problem((1, 2)))
+    assert "[4] are not in the ISR" in str(problem((1, 2), may_lose=True))
+    assert "below MinISR 2" in str(problem((4,)))
+    assert problem((4,), may_lose=True) is None
+    assert problem((1, 2), adding=(3,)) is None, "3 was being added: that is cancelled"
+
+
+def test_a_partition_never_needs_more_in_sync_replicas_than_it_has() -> None:
+    """S14, H1: MinISR 2 of a partition that is reduced to one replica is 1."""
+    assert (
+        safe_reassignment.check(replicas_before=(1, 2), adding=(), replicas=(1,), isr=(1,), min_isr=2, may_lose=False)
+        is None
+    )
 
 
 def test_an_epoch_has_one_leader() -> None:

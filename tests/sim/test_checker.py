@@ -322,6 +322,15 @@ def test_a_recovery_quorum_that_is_too_small_is_found() -> None:
     assert world.found == ["S10"]
 
 
+def test_a_reassignment_that_completes_too_early_is_found() -> None:
+    """S14: replica 4 is added in the place of 3, and 3 is removed before 4 is in the ISR."""
+    world = three_replicas()
+    world.change(replicas=(1, 2, 4, 3), adding_replicas=(4,), removing_replicas=(3,))
+    assert world.found == []
+    world.change(replicas=(1, 2, 4), isr=(1, 2), adding_replicas=(), removing_replicas=())
+    assert "S14" in world.found
+
+
 def test_a_repeated_sequence_is_found() -> None:
     """S13: a retry was appended again."""
     world = three_replicas()

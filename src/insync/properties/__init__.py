@@ -18,6 +18,7 @@ from insync.properties import (
     quorum_superset,
     read_consistency,
     recovery_quorum,
+    safe_reassignment,
     single_leader,
     unclean_exclusion,
 )
@@ -37,6 +38,7 @@ SAFETY: tuple[Property, ...] = (
     linearizable.PROPERTY,
     single_leader.PROPERTY,
     idempotence.PROPERTY,
+    safe_reassignment.PROPERTY,
 )
 LIVENESS: tuple[Property, ...] = liveness.PROPERTIES
 

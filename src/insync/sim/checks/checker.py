@@ -1,4 +1,4 @@
-"""Checks the protocol's safety properties (S1-S13) after every step of a simulated cluster.
+"""Checks the protocol's safety properties (S1-S14) after every step of a simulated cluster.
 
 It looks only at what the step changed. From the nodes it builds two things that no node has: the metadata log as
 committed by any node (`ghost_image`), and for every partition what is committed and which replicas hold it

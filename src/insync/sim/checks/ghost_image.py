@@ -13,7 +13,7 @@ from insync.metadata import configs
 from insync.metadata.changes import Changes
 from insync.metadata.image import Image
 from insync.metadata.partition import NO_LEADER, Partition, PartitionKey
-from insync.properties import metadata_matching, no_loss
+from insync.properties import metadata_matching, no_loss, safe_reassignment
 from insync.properties.committed_log import CommittedLog, fingerprints
 from insync.properties.ghost import PartitionGhost
 from insync.wire import metadata_records
@@ -97,11 +97,27 @@ class GhostImage:
         if before.replicas != after.replicas:
             # A state that the same changes replace again still held for what was committed under it.
             self._ghost(before).weaken(self._min_isr(after))
+            self._check_reassignment(before, after)
             self._replicas_changed(before, after, offset)
         if before.recovering and not after.recovering:
             self._hit("recovery_cleared")
         if after.leader not in (NO_LEADER, before.leader, *before.isr, *before.elr):
             self._elected_uncleanly(before, after, offset)
+
+    def _check_reassignment(self, before: Partition, after: Partition) -> None:
+        """S14, R2, R4, R5"""
+        if after.reassigning:
+            return
+        wrong = safe_reassignment.check(
+            replicas_before=before.replicas,
+            adding=before.adding,
+            replicas=after.replicas,
+            isr=after.isr,
+            min_isr=self.image.min_isr(after.topic),
+            may_lose=self.unclean_enabled(after.topic),
+        )
+        if wrong:
+            self._report_violation("S14", wrong, after.name)
 
     def _replicas_changed(self, before: Partition, after: Partition, offset: int) -> None:
         for broker in before.replicas:

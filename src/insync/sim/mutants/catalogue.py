@@ -228,6 +228,18 @@ CATALOGUE: tuple[Mutant, ...] = (
         ("controller.partition_change:PartitionChangeBuilder.keeps_min_isr", patches.always(True)),
     ),
     _mutant(
+        "completes-without-added",
+        "R2",
+        "completing a reassignment only with every added replica in the ISR",
+        ("controller.partition_change:PartitionChangeBuilder.is_reassignment_done", patches.done_with_min_isr),
+    ),
+    _mutant(
+        "cancels-below-min-isr",
+        "R5",
+        "refusing to cancel a reassignment if that would leave fewer than MinISR in sync",
+        ("controller.reassignment:keeps_min_isr_after_cancel", patches.always(True)),
+    ),
+    _mutant(
         "completion-keeps-epoch",
         "M2",
         "the new leader epoch of a completed reassignment",

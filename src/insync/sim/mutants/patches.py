@@ -167,6 +167,11 @@ def one_answer_is_enough(_original: Any) -> Any:
     return has_required_answers
 
 
+def done_with_min_isr(_original: Any) -> Any:
+    """A reassignment completes although replicas that it adds are not in the ISR."""
+    return lambda self: self.keeps_min_isr()
+
+
 def same_leader_epoch(original: Any) -> Any:
     def complete(self: Any) -> None:
         before = self.new_leader_epoch
