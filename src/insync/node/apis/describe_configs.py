@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 from insync import findings
 from insync.metadata import apache_broker_keys, config_docs, configs, topic_names
@@ -38,7 +39,7 @@ _NULL_BY_DEFAULT = ("log.flush.interval.ms", "log.retention.ms", "log.roll.jitte
 
 Source = tuple[str, str, int]
 """(name, value, source)."""
-Described = dict[tuple[object, ...], tuple[api.DescribeConfigsResourceResult, ...]]
+Described: TypeAlias = "dict[tuple[object, ...], tuple[api.DescribeConfigsResourceResult, ...]]"
 """Lines that several resources of one request share, by the settings that they are made from."""
 
 
