@@ -107,7 +107,7 @@ def test_partitions_move_under_a_limit(cli: Insync, kafka: ApacheCluster, tmp_pa
     plan = tmp_path / "plan.json"
     assert "2 copies" in cli("reassign", "plan", "m", "--brokers", "2,3", "-o", str(plan))
     cli("reassign", "start", str(plan), "--throttle", "50000000", "--wait")
-    assert cli("reassign", "status") == "no reassignment is under way\n"
+    assert cli("reassign", "status") == "no reassignment is in progress\n"
     cli("reassign", "unthrottle")
     (topic,) = cli.json("topic", "describe", "m")
     assert [{*p["replicas"], *p["isr"]} for p in topic["partitions"]] == [{2, 3}, {2, 3}]
@@ -126,7 +126,7 @@ def test_a_move_that_crawls_is_watched_and_cancelled(cli: Insync, kafka: ApacheC
     (row,) = cli.json("reassign", "status")
     assert (row["adding"], row["removing"]) == ([3], [2])
     cli("reassign", "cancel")
-    assert cli("reassign", "status") == "no reassignment is under way\n"
+    assert cli("reassign", "status") == "no reassignment is in progress\n"
     cli("reassign", "unthrottle")
 
 

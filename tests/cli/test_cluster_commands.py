@@ -56,8 +56,8 @@ def test_a_plan_is_made_started_watched_and_cancelled(fake: FakeCluster, tmp_pat
     assert "broker 4 makes no progress, 1 records behind" in good(fake, "reassign", "status", "--interval", "0.01")
 
     assert "1 partitions cancelled" in good(fake, "reassign", "cancel")
-    assert "no reassignment is under way" in good(fake, "reassign", "status")
-    assert "limits lifted on 5 brokers and topics" in good(fake, "reassign", "unthrottle")
+    assert "no reassignment is in progress" in good(fake, "reassign", "status")
+    assert "throttles removed from 5 brokers and topics" in good(fake, "reassign", "unthrottle")
     assert fake.topics["t"].configs == {}
     assert json.loads(good(fake, "reassign", "unthrottle", "--json")) == {"lifted": 0}
 

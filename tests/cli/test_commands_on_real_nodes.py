@@ -115,7 +115,7 @@ def test_partitions_move_and_nothing_is_lost(cluster: LocalCluster, tmp_path: Pa
     (topic,) = json.loads(good(cluster, "topic", "describe", "moving", "--json"))
     assert all(set(p["replicas"]) == {2, 3} == set(p["isr"]) for p in topic["partitions"])
     assert good(cluster, "consume", "moving").split() == [f"v{n}" for n in range(50)]
-    assert good(cluster, "reassign", "status") == "no reassignment is under way\n"
+    assert good(cluster, "reassign", "status") == "no reassignment is in progress\n"
 
 
 def test_the_loss_of_a_broker_is_told_and_its_return(cluster: LocalCluster) -> None:

@@ -217,19 +217,19 @@ def test_a_group_is_deleted_once(fake: FakeCluster) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["topic", "create", "t", "-p", "0"], "--partitions 0: needs to be 1 or more"),
+        (["topic", "create", "t", "-p", "0"], "--partitions 0: must be at least 1"),
         (["topic", "create", "t", "-c", "retention.ms"], "write NAME=VALUE"),
         (["topic", "create", "t", "--assign", "1,x"], "not a list of brokers"),
-        (["topic", "create", "t", "--assign", "1,2", "-p", "2"], "leave out --partitions"),
+        (["topic", "create", "t", "--assign", "1,2", "-p", "2"], "omit --partitions"),
         (["topic", "alter", "t"], "nothing to alter"),
         (["topic", "list", "-b", "nonsense"], "write HOST:PORT"),
         (["produce", "t", "x", "--acks", "2"], "choose all, 1 or 0"),
         (["produce", "t", "x", "-z", "rar"], "choose one of none, gzip"),
         (["produce", "t", "x", "-t", "yesterday"], "is not a time"),
         (["consume", "t", "--from", "middle"], "write beginning, end"),
-        (["consume", "t", "--from", "3", "--since", "1h"], "give one of them"),
+        (["consume", "t", "--from", "3", "--since", "1h"], "use one of them"),
         (["consume", "t", "-p", "a"], "not a list of partitions"),
-        (["group", "reset", "g"], "say where to"),
+        (["group", "reset", "g"], "give either --to"),
         (["group", "reset", "g", "--to", "there"], "write beginning, end"),
         (["group", "reset", "g", "--to", "end", "-p", "1"], "--partition needs --topic"),
     ],
@@ -259,7 +259,7 @@ def test_wrong_arguments_get_a_sentence_and_exit_code_2(
         (["consume", "nope"], "there is no topic 'nope'"),
         (["consume", "t", "-p", "7"], "has no partition 7"),
         (["group", "describe", "nope"], "GROUP_ID_NOT_FOUND"),
-        (["group", "reset", "nope", "--to", "end"], "has committed nothing"),
+        (["group", "reset", "nope", "--to", "end"], "has no committed offsets"),
         (["group", "reset", "nope", "--to", "end", "--topic", "t", "-p", "9"], "has no partition 9"),
     ],
 )
@@ -277,4 +277,4 @@ def test_no_cluster_there(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["topic", "list", "-b", "127.0.0.1:1", "--timeout", "1"])
     assert result.exit_code == 1
     assert "no connection to 127.0.0.1:1: Connection refused. Is the cluster running?" in result.stderr
-    assert "Name one of its brokers with --bootstrap HOST:PORT or INSYNC_BOOTSTRAP" in result.stderr
+    assert "Set its address with --bootstrap HOST:PORT or INSYNC_BOOTSTRAP" in result.stderr

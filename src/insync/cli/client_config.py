@@ -1,7 +1,7 @@
-"""`--client-config FILE`: how to get into a secured cluster, in the file that Kafka's tools take with --command-config.
+"""`--client-config FILE`: settings for a secured cluster, in the format of --command-config of Kafka's tools.
 
-Every command with --bootstrap has it, and no command says so: `accepting` adds the option to a command's function, and
-whoever connects asks `settings`. A secret on the command line could be read by everybody on the machine; a file cannot.
+Every command with --bootstrap has this option: `add_option` adds it to the command's function, and code that connects
+calls `current_settings`. It is a file because all users of a machine can read secrets on a command line.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ClientConfig = Annotated[
         "--client-config",
         envvar="INSYNC_CLIENT_CONFIG",
         metavar="FILE",
-        help="Settings of the client, such as security.protocol, as Java's clients call them.",
+        help="Client settings such as security.protocol, under the names of Java's clients.",
     ),
 ]
 
@@ -37,15 +37,15 @@ _chosen: ContextVar[ClientSettings | None] = ContextVar("client_settings", defau
 log = logging.getLogger("insync.client")
 
 
-def settings() -> ClientSettings:
-    """Those of the command that runs."""
+def current_settings() -> ClientSettings:
+    """The settings of the running command."""
     from insync.client.settings import DEFAULT_SETTINGS
 
     return _chosen.get() or DEFAULT_SETTINGS
 
 
-def accepting(command: Callable[..., Any] | None) -> Any:
-    """The command with the option, if it is one that connects to a cluster."""
+def add_option(command: Callable[..., Any] | None) -> Any:
+    """The command with the option added, if it connects to a cluster."""
     if command is None:
         return None
     signature = inspect.signature(command, eval_str=True)
@@ -62,14 +62,14 @@ def accepting(command: Callable[..., Any] | None) -> Any:
             _chosen.reset(token)
 
     option = inspect.Parameter(PARAMETER, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ClientConfig)
-    run.__signature__ = signature.replace(parameters=_with(list(signature.parameters.values()), option))  # type: ignore[attr-defined]
+    run.__signature__ = signature.replace(parameters=_insert_option(list(signature.parameters.values()), option))  # type: ignore[attr-defined]
     run.__annotations__ = {**command.__annotations__, PARAMETER: ClientConfig}
     return run
 
 
-def _with(parameters: list[inspect.Parameter], option: inspect.Parameter) -> list[inspect.Parameter]:
-    """Behind --bootstrap, for who reads the help."""
-    at = [each.name for each in parameters].index("bootstrap") + 1
+def _insert_option(parameters: list[inspect.Parameter], option: inspect.Parameter) -> list[inspect.Parameter]:
+    """After --bootstrap in the help."""
+    at = [parameter.name for parameter in parameters].index("bootstrap") + 1
     return [*parameters[:at], option.replace(kind=parameters[0].kind), *parameters[at:]]
 
 
@@ -83,7 +83,7 @@ def _read(file: Path) -> ClientSettings:
     except OSError as error:
         raise usage_error(f"--client-config {file}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise usage_error(f"--client-config {file} is no text file") from None
+        raise usage_error(f"--client-config {file}: is not a text file") from None
     log_ineffective_settings(log, values, used=(*COMMON, *READING))
     try:
         return ClientSettings.of(values)

@@ -1,6 +1,6 @@
-"""What all commands that talk to a cluster share: options, how they run, how they print, how they fail.
+"""What all commands that talk to a cluster share: options, running, printing and failing.
 
-A wrong argument ends with exit code 2, a failure with 1; both print one sentence on stderr.
+Wrong arguments exit with 2 and failures with 1; both print one sentence on stderr.
 """
 
 from __future__ import annotations
@@ -29,23 +29,27 @@ T = TypeVar("T")
 
 DEFAULT_BOOTSTRAP = "localhost:9092"
 DEFAULT_TIMEOUT = 10.0
-WIDTH_OF_PIPES = 180
+PIPE_WIDTH = 180
 
 Bootstrap = Annotated[
     str,
     typer.Option(
-        "--bootstrap", "-b", envvar="INSYNC_BOOTSTRAP", metavar="HOST:PORT[,...]", help="Brokers to begin with."
+        "--bootstrap",
+        "-b",
+        envvar="INSYNC_BOOTSTRAP",
+        metavar="HOST:PORT[,...]",
+        help="Bootstrap brokers, comma-separated.",
     ),
 ]
-Timeout = Annotated[float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to keep trying.")]
+Timeout = Annotated[float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to retry.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 def run(bootstrap: str, timeout: float, work: Callable[[Client], Awaitable[T]]) -> T:
-    """Connect, do the work, close; whatever a cluster refuses becomes a sentence and an exit code."""
+    """Connect, do the work and close; errors of the cluster are printed and become an exit code."""
 
     async def session() -> T:
-        async with Client.connect(bootstrap, timeout_s=timeout, settings=client_config.settings()) as client:
+        async with Client.connect(bootstrap, timeout_s=timeout, settings=client_config.current_settings()) as client:
             return await work(client)
 
     try:
@@ -59,15 +63,15 @@ def run(bootstrap: str, timeout: float, work: Callable[[Client], Awaitable[T]]) 
 
 
 def reason(error: Exception) -> str:
-    """What went wrong; if no broker answers, also how to name one."""
-    hint = " Name one of its brokers with --bootstrap HOST:PORT or INSYNC_BOOTSTRAP"
+    """The error; if no broker answers, also how to name one."""
+    hint = " Set its address with --bootstrap HOST:PORT or INSYNC_BOOTSTRAP"
     return f"{error}{hint if isinstance(error, NoBrokerError) else ''}"
 
 
 def empty_directory(path: Path) -> Path:
-    """Made if need be; what is in another one is not touched."""
+    """Create the directory if necessary; one that contains files is refused."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise usage_error(f"--keep {path}: {path} is not empty" if path.is_dir() else f"--keep {path}: that is a file")
+        raise usage_error(f"--keep {path}: {path} is not empty" if path.is_dir() else f"--keep {path}: is a file")
     path.mkdir(parents=True, exist_ok=True)
     return path.resolve()
 
@@ -77,7 +81,7 @@ def print_json(value: Any) -> None:
 
 
 class SafeConsole(Console):
-    """Text that is printed with `markup=False` may contain names from a cluster: a terminal obeys none of them."""
+    """Text printed with `markup=False` may contain names from a cluster: control characters in it are escaped."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         if options.get("markup") is False:
@@ -88,17 +92,17 @@ class SafeConsole(Console):
 
 
 def console() -> Console:
-    """As wide as the terminal; wide where nobody looks, so that pipes get whole lines."""
-    wide = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else WIDTH_OF_PIPES
+    """As wide as the terminal; without one, wide enough that lines in pipes are not wrapped."""
+    wide = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else PIPE_WIDTH
     return SafeConsole(width=wide, highlight=False)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
-    """Cells are shown as they are: neither rich's markup nor a terminal's escape sequences work in them."""
-    made = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False)
+    """Cells are shown literally: neither rich's markup nor escape sequences take effect."""
+    result = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False)
     for row in rows:
-        made.add_row(*(Text(printable(text(cell))) for cell in row))
-    return made
+        result.add_row(*(Text(printable(text(cell))) for cell in row))
+    return result
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -106,7 +110,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 
 def text(cell: Any) -> str:
-    """Lists of brokers without brackets, nothing as a dash."""
+    """Lists without brackets, None and empty strings as a dash."""
     if cell is None or cell == "":
         return "-"
     if isinstance(cell, list | tuple):
@@ -115,7 +119,7 @@ def text(cell: Any) -> str:
 
 
 def size(count: float | None) -> str:
-    """Bytes for people."""
+    """A readable number of bytes."""
     if count is None:
         return "?"
     for unit in ("B", "kB", "MB", "GB"):

@@ -1,4 +1,4 @@
-"""`insync consume`: records from given offsets or times, to the present end or on and on."""
+"""`insync consume`: read records from given offsets or times, up to the current end or indefinitely."""
 
 from __future__ import annotations
 
@@ -21,36 +21,40 @@ from insync.client.model import Offset, Topic, TopicPartition
 
 def consume(
     name: Annotated[str, typer.Argument(metavar="TOPIC")],
-    partition: Annotated[str, typer.Option("--partition", "-p", metavar="0,1", help="All if none is named.")] = "",
+    partition: Annotated[str, typer.Option("--partition", "-p", metavar="0,1", help="Partitions; default: all.")] = "",
     start: Annotated[
-        str, typer.Option("--from", metavar="OFFSET", help="beginning, end, an offset, or -N for the last N.")
+        str, typer.Option("--from", metavar="OFFSET", help="Start at: beginning, end, an offset, or -N for the last N.")
     ] = "beginning",
-    since: Annotated[str, typer.Option("--since", metavar="TIME", help="ISO 8601, 15m (ago), or ms.")] = "",
+    since: Annotated[
+        str, typer.Option("--since", metavar="TIME", help="Start at a time: ISO 8601, 15m (ago), or ms since 1970.")
+    ] = "",
     limit: Annotated[int, typer.Option("--max", "-n", min=0, metavar="N", help="Stop after N records.")] = 0,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more instead of stopping.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more records instead of stopping.")] = False,
     keys: Annotated[bool, typer.Option("--keys", help="Print keys.")] = False,
     headers: Annotated[bool, typer.Option("--headers", help="Print headers.")] = False,
     timestamps: Annotated[bool, typer.Option("--timestamps", help="Print timestamps.")] = False,
     show_offsets: Annotated[bool, typer.Option("--offsets", help="Print partition and offset.")] = False,
-    separator: Annotated[str, typer.Option("--separator", help="Between the parts of a line.")] = "\t",
-    committed: Annotated[bool, typer.Option("--read-committed", help="Only what transactions committed.")] = False,
+    separator: Annotated[str, typer.Option("--separator", help="Separator between the parts of a line.")] = "\t",
+    committed: Annotated[
+        bool, typer.Option("--read-committed", help="Hide records of aborted and open transactions.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """Read a topic from the beginning, an offset or a time. With --json one object per line."""
+    """Read a topic from the beginning, an offset or a time. With --json, prints one object per line."""
     wanted = numbers(partition, "partitions") if partition else []
     if since and start != "beginning":
-        raise usage_error("--from and --since both say where to begin: give one of them")
+        raise usage_error("--from and --since exclude each other: use one of them")
     if start not in ("beginning", "end") and not start.removeprefix("-").isdecimal():
         raise usage_error(f"--from {start}: write beginning, end, an offset, or -N for the last N records")
     since_ms = moment(since, time.time_ns() // 1_000_000) if since else None
     isolation = offsets.READ_COMMITTED if committed else offsets.READ_UNCOMMITTED
 
     async def work(client: Client) -> None:
-        topic = _chosen(await topics.describe_one(client, name), wanted)
-        ends = await _found(client, topic, offsets.LATEST, isolation)
-        begin = await _beginning(client, topic, start, since_ms, ends)
+        topic = _select_partitions(await topics.describe_one(client, name), wanted)
+        ends = await _list_offsets(client, topic, offsets.LATEST, isolation)
+        begin = await _start_offsets(client, topic, start, since_ms, ends)
         stops = None if follow else {index: end.offset for (_, index), end in ends.items()}
         reader = Reader(client, topic, begin, stops, isolation=isolation)
         shown = 0
@@ -71,7 +75,7 @@ def consume(
     run(bootstrap, timeout, work)
 
 
-def _chosen(topic: Topic, wanted: list[int]) -> Topic:
+def _select_partitions(topic: Topic, wanted: list[int]) -> Topic:
     for index in wanted:
         if topic.partition(index) is None:
             last = len(topic.partitions) - 1
@@ -80,16 +84,16 @@ def _chosen(topic: Topic, wanted: list[int]) -> Topic:
     return Topic(name=topic.name, id=topic.id, internal=topic.internal, partitions=partitions)
 
 
-async def _beginning(
+async def _start_offsets(
     client: Client, topic: Topic, start: str, since_ms: int | None, ends: dict[TopicPartition, Offset]
 ) -> dict[int, int]:
     if since_ms is not None:
-        found = await _found(client, topic, since_ms)
-        # -1: nothing is that young, so begin where the next record will be
-        return {key[1]: found[key].offset if found[key].offset >= 0 else ends[key].offset for key in found}
+        listed = await _list_offsets(client, topic, since_ms)
+        # -1: all records are older, so start at the end
+        return {key[1]: listed[key].offset if listed[key].offset >= 0 else ends[key].offset for key in listed}
     if start == "end":
         return {index: end.offset for (_, index), end in ends.items()}
-    first = await _found(client, topic, offsets.EARLIEST)
+    first = await _list_offsets(client, topic, offsets.EARLIEST)
     if start == "beginning":
         return {index: earliest.offset for (_, index), earliest in first.items()}
     number = int(start)
@@ -97,11 +101,13 @@ async def _beginning(
         return {key[1]: max(first[key].offset, ends[key].offset + number) for key in ends}
     for (_, index), earliest in first.items():
         if number < earliest.offset:
-            raise ClientError(f"{topic.name}-{index} begins at offset {earliest.offset}: {number} is deleted already")
+            raise ClientError(
+                f"{topic.name}-{index} starts at offset {earliest.offset}: offset {number} is already deleted"
+            )
     return dict.fromkeys((index for _, index in ends), number)
 
 
-async def _found(
+async def _list_offsets(
     client: Client, topic: Topic, timestamp: int, isolation: int = offsets.READ_UNCOMMITTED
 ) -> dict[TopicPartition, Offset]:
     wanted = {(topic.name, p.index): timestamp for p in topic.partitions}

@@ -1,4 +1,4 @@
-"""`insync elect`: leaders on demand, the preferred ones or, with eyes open, unclean ones (E1, E7)."""
+"""`insync elect`: elect preferred leaders, or unclean ones on explicit request (E1, E7)."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from insync.client.model import NO_NODE, TopicPartition
 
 
 def elect(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="All topics if not given.")] = "",
-    partition: Annotated[int, typer.Argument(metavar="PARTITION", help="All partitions if not given.")] = -1,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic; default: all.")] = "",
+    partition: Annotated[int, typer.Argument(metavar="PARTITION", help="Partition; default: all.")] = -1,
     unclean: Annotated[
-        bool, typer.Option("--unclean", help="Elect a replica that may lack records. They are lost.")
+        bool, typer.Option("--unclean", help="Elect a replica that may lack records, which are lost then.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """Make the first replica of each partition its leader. --unclean is for partitions without a complete one."""
+    """Make the first replica of each partition its leader. --unclean is for partitions without a complete replica."""
     if unclean and (not topic or partition < 0):
-        raise usage_error("--unclean loses records: name the topic and the partition, and see `insync explain` first")
+        raise usage_error("--unclean loses records: give a topic and a partition, and run `insync explain` first")
 
     async def work(client: Client) -> tuple[admin.Results, dict[TopicPartition, int]]:
         if topic and partition >= 0:
             await topics.describe_partition(client, topic, partition)
-        keys = await _wanted(client, topic, partition, unclean)
+        keys = await _partitions_to_elect(client, topic, partition, unclean)
         results = await admin.elect_leaders(client, admin.UNCLEAN if unclean else admin.PREFERRED, keys) if keys else {}
         names = sorted({name for name, _ in results})
-        found = await topics.describe(client, names)
-        return results, {(t.name, p.index): p.leader for t in found for p in t.partitions}
+        described = await topics.describe(client, names)
+        return results, {(t.name, p.index): p.leader for t in described for p in t.partitions}
 
     results, leaders = run(bootstrap, timeout, work)
     rows = [_row(key, code, message, leaders.get(key, NO_NODE)) for key, (code, message) in sorted(results.items())]
@@ -59,10 +59,10 @@ def elect(
         raise failure(f"{len(refused)} of {len(rows)} elections were refused")
 
 
-async def _wanted(client: Client, topic: str, partition: int, unclean: bool) -> list[TopicPartition]:
-    """Only those that have something to change: brokers would answer for all the others that there is no need."""
-    found = await topics.describe(client, [topic] if topic else None)
-    keys = [(t.name, p) for t in found for p in t.partitions if partition < 0 or p.index == partition]
+async def _partitions_to_elect(client: Client, topic: str, partition: int, unclean: bool) -> list[TopicPartition]:
+    """Only the partitions that need an election: brokers would answer ELECTION_NOT_NEEDED for all others."""
+    described = await topics.describe(client, [topic] if topic else None)
+    keys = [(t.name, p) for t in described for p in t.partitions if partition < 0 or p.index == partition]
     return [(name, p.index) for name, p in keys if unclean or p.leader != p.preferred]
 
 

@@ -1,4 +1,4 @@
-"""`insync explain`: why one partition is as it is, from live state."""
+"""`insync explain`: the state of one partition and its reasons."""
 
 from __future__ import annotations
 
@@ -28,27 +28,29 @@ from insync.ops.facts import PartitionFacts
 def explain(
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
     partition: Annotated[int, typer.Argument(metavar="PARTITION", min=0)],
-    interval: Annotated[float, typer.Option("--interval", min=0.0, metavar="SECONDS", help="Between two looks.")] = 0.5,
+    interval: Annotated[
+        float, typer.Option("--interval", min=0.0, metavar="SECONDS", help="Time between two samples.")
+    ] = 0.5,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
     """Why is a replica not in the ISR, why do writes fail, what would an unclean election lose?"""
     facts = run(bootstrap, timeout, lambda client: live.gather_facts(client, topic, partition, interval))
-    told = reasons.explain(facts)
+    explanation = reasons.explain(facts)
     if as_json:
-        print_json(_as_dict(facts, told))
+        print_json(_as_dict(facts, explanation))
     else:
-        _print(facts, told)
+        _print(facts, explanation)
 
 
-def _as_dict(facts: PartitionFacts, told: Explanation) -> dict[str, Any]:
+def _as_dict(facts: PartitionFacts, explanation: Explanation) -> dict[str, Any]:
     p = facts.partition
     ends = {r.broker: r for r in facts.replicas}
     return {
         "topic": facts.topic,
         "partition": p.index,
-        "state": told.state,
+        "state": explanation.state,
         "leader": p.leader,
         "leader_epoch": p.leader_epoch,
         "isr": p.isr,
@@ -60,38 +62,41 @@ def _as_dict(facts: PartitionFacts, told: Explanation) -> dict[str, Any]:
         "leader_end": facts.leader_end,
         "replicas": [
             {
-                **asdict(story),
-                "broker_status": ends[story.broker].status,
-                "log_end": ends[story.broker].end,
-                "last_epoch": ends[story.broker].last_epoch,
-                "size": ends[story.broker].size,
+                **asdict(replica),
+                "broker_status": ends[replica.broker].status,
+                "log_end": ends[replica.broker].end,
+                "last_epoch": ends[replica.broker].last_epoch,
+                "size": ends[replica.broker].size,
             }
-            for story in told.replicas
+            for replica in explanation.replicas
         ],
-        "writes_fail_because": told.writes,
-        "unclean_election": told.unclean,
-        "unclean_losses": [asdict(loss) for loss in told.losses],
+        "writes_fail_because": explanation.writes,
+        "unclean_election": explanation.unclean,
+        "unclean_losses": [asdict(loss) for loss in explanation.losses],
     }
 
 
-def _print(facts: PartitionFacts, told: Explanation) -> None:
+def _print(facts: PartitionFacts, explanation: Explanation) -> None:
     p, out = facts.partition, console()
     leader = "no leader" if p.leader == NO_NODE else f"leader {p.leader}"
     marks = f"HWM {_known(facts.hwm)}, log end {_known(facts.leader_end)}"
     out.print(
-        f"{facts.topic}-{p.index}: {told.state}. {leader}, epoch {p.leader_epoch}, {marks}, "
+        f"{facts.topic}-{p.index}: {explanation.state}. {leader}, epoch {p.leader_epoch}, {marks}, "
         f"{len(p.isr)} of {len(p.replicas)} in sync, {facts.min_isr} needed",
         markup=False,
     )
     ends = {r.broker: r.end for r in facts.replicas}
     print_table(
         ("replica", "standing", "log end", "why"),
-        [[story.broker, story.standing, _known(ends[story.broker]), story.why] for story in told.replicas],
+        [
+            [replica.broker, replica.standing, _known(ends[replica.broker]), replica.why]
+            for replica in explanation.replicas
+        ],
     )
-    for line in told.writes or ("writes work",):
+    for line in explanation.writes or ("writes work",):
         out.print(f"Writes: {line}", markup=False)
-    out.print(f"Unclean election: {told.unclean}", markup=False)
-    for loss in told.losses:
+    out.print(f"Unclean election: {explanation.unclean}", markup=False)
+    for loss in explanation.losses:
         out.print(f"  electing broker {loss.broker} would lose {loss.text}", markup=False)
 
 

@@ -1,4 +1,4 @@
-"""`insync format FILE`: prepare a node's directory."""
+"""`insync format FILE`: format a node's log directory."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from insync.server.storage_format import format_directory, new_cluster_id
 
 
 def format_node(
-    file: Annotated[Path, typer.Argument(help="Properties file of the node.")],
-    cluster_id: Annotated[str, typer.Option(help="The same for all nodes of a cluster; else a new one.")] = "",
+    file: Annotated[Path, typer.Argument(help="The node's properties file.")],
+    cluster_id: Annotated[str, typer.Option(help="Cluster id, the same for all nodes; default: a new one.")] = "",
     existing_data: Annotated[
-        bool, typer.Option("--existing-data", help="The directory holds this node's data and has lost the file.")
+        bool, typer.Option("--existing-data", help="The directory has this node's data but lost meta.properties.")
     ] = False,
 ) -> None:
-    """Write meta.properties into the node's log directory; one that exists is left alone."""
+    """Write meta.properties into the node's log directory; an existing one is kept."""
     if existing_data and not cluster_id:
         raise typer.BadParameter("--existing-data needs --cluster-id: the id of the cluster that the data belongs to")
     chosen = cluster_id or new_cluster_id()

@@ -1,4 +1,4 @@
-"""`insync group`: consumer groups with their lag; moving and deleting them."""
+"""`insync group`: consumer groups and their lag; resetting offsets and deleting groups."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def list_groups(
     as_json: AsJson = False,
 ) -> None:
     """List all groups."""
-    found = run(bootstrap, timeout, groups.list_groups)
-    rows = [{"group": g.id, "state": g.state, "type": g.protocol_type, "coordinator": g.coordinator} for g in found]
+    listed = run(bootstrap, timeout, groups.list_groups)
+    rows = [{"group": g.id, "state": g.state, "type": g.protocol_type, "coordinator": g.coordinator} for g in listed]
     if as_json:
         print_json(rows)
     else:
@@ -57,17 +57,17 @@ def describe(
     """Show members, committed offsets and lag."""
 
     async def work(client: Client) -> tuple[Group, list[Row]]:
-        found = await groups.describe(client, group)
-        return found, await lag_rows(client, found)
+        described = await groups.describe(client, group)
+        return described, await lag_rows(client, described)
 
-    found, rows = run(bootstrap, timeout, work)
+    described, rows = run(bootstrap, timeout, work)
     total = sum(row["lag"] or 0 for row in rows)
     if as_json:
-        print_json(_as_dict(found, rows, total))
+        print_json(_as_dict(described, rows, total))
         return
-    count = len(found.members)
+    count = len(described.members)
     console().print(
-        f"{found.id}  {found.state}  coordinator {found.coordinator}  "
+        f"{described.id}  {described.state}  coordinator {described.coordinator}  "
         f"{count} {'member' if count == 1 else 'members'}  lag {total}",
         markup=False,
     )
@@ -96,7 +96,7 @@ async def lag_rows(client: Client, group: Group) -> list[Row]:
     committed = await groups.list_committed_offsets(client, group.id)
     owners = {key: member for member in group.members for key in member.assigned}
     keys = sorted({*committed, *owners})
-    found = await _existing(client, sorted({topic for topic, _ in keys}))
+    found = await _describe_existing(client, sorted({topic for topic, _ in keys}))
     known = {(topic.name, p.index) for topic in found for p in topic.partitions}
     ends = await offsets.list_offsets(client, found, {key: offsets.LATEST for key in keys if key in known})
     rows = []
@@ -117,33 +117,40 @@ async def lag_rows(client: Client, group: Group) -> list[Row]:
     return rows
 
 
-async def _existing(client: Client, names: list[str]) -> list[Topic]:
-    found: list[Topic] = []
+async def _describe_existing(client: Client, names: list[str]) -> list[Topic]:
+    described: list[Topic] = []
     for name in names:
         try:
-            found += await topics.describe(client, [name])
+            described += await topics.describe(client, [name])
         except UnknownTopicError:
-            continue  # deleted; its offsets are still there
-    return found
+            continue  # deleted, but its committed offsets remain
+    return described
 
 
 @app.command()
 def reset(
     group: GroupId,
-    topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="All that it committed if not given.")] = "",
-    partition: Annotated[str, typer.Option("--partition", "-p", metavar="0,1", help="All if none is named.")] = "",
-    to: Annotated[
-        str, typer.Option("--to", metavar="WHERE", help="beginning, end, an offset, or +N/-N from the present one.")
+    topic: Annotated[
+        str, typer.Option("--topic", metavar="TOPIC", help="Topic; default: all with committed offsets.")
     ] = "",
-    since: Annotated[str, typer.Option("--since", metavar="TIME", help="ISO 8601, 15m (ago), or ms.")] = "",
+    partition: Annotated[str, typer.Option("--partition", "-p", metavar="0,1", help="Partitions; default: all.")] = "",
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to", metavar="WHERE", help="beginning, end, an offset, or +N/-N relative to the committed one."
+        ),
+    ] = "",
+    since: Annotated[
+        str, typer.Option("--since", metavar="TIME", help="Move to a time: ISO 8601, 15m (ago), or ms since 1970.")
+    ] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """Move a group that has no members running: to the beginning, the end, an offset or a time."""
+    """Set the committed offsets of a group without members: to the beginning, the end, an offset or a time."""
     if bool(to) == bool(since):
-        raise usage_error("say where to: either --to beginning|end|OFFSET|+N|-N or --since TIME")
+        raise usage_error("give either --to beginning|end|OFFSET|+N|-N or --since TIME")
     if to and to not in ("beginning", "end") and not to.lstrip("+-").isdecimal():
         raise usage_error(f"--to {to}: write beginning, end, an offset, or +N/-N")
     if partition and not topic:
@@ -153,8 +160,8 @@ def reset(
 
     async def work(client: Client) -> list[Row]:
         committed = await groups.list_committed_offsets(client, group)
-        keys, found = await _chosen(client, group, committed, topic, wanted)
-        targets = await _targets(client, found, keys, committed, to, since_ms)
+        keys, found = await _select_partitions(client, group, committed, topic, wanted)
+        targets = await _target_offsets(client, found, keys, committed, to, since_ms)
         if not dry_run:
             await groups.commit_offsets(client, group, targets)
         return [
@@ -169,12 +176,12 @@ def reset(
         typer.echo("nothing was changed (--dry-run)" if dry_run else f"group '{printable(group)}' moved")
 
 
-async def _chosen(
+async def _select_partitions(
     client: Client, group: str, committed: dict[TopicPartition, int], topic: str, wanted: list[int]
 ) -> tuple[list[TopicPartition], list[Topic]]:
     names = [topic] if topic else sorted({name for name, _ in committed})
     if not names:
-        raise ClientError(f"group '{group}' has committed nothing: name a topic with --topic")
+        raise ClientError(f"group '{group}' has no committed offsets: give a topic with --topic")
     found = await topics.describe(client, names)
     known = [(t.name, p.index) for t in found for p in t.partitions]
     for index in wanted:
@@ -184,7 +191,7 @@ async def _chosen(
     return keys if topic else [key for key in keys if key in committed], found
 
 
-async def _targets(
+async def _target_offsets(
     client: Client,
     found: list[Topic],
     keys: list[TopicPartition],
@@ -192,7 +199,7 @@ async def _targets(
     to: str,
     since_ms: int | None,
 ) -> dict[TopicPartition, int]:
-    """Wherever it goes, it stays within the log."""
+    """The new offsets, limited to the range of each log."""
     first = await offsets.list_offsets_with_retry(client, dict.fromkeys(keys, offsets.EARLIEST), known=found)
     last = await offsets.list_offsets_with_retry(client, dict.fromkeys(keys, offsets.LATEST), known=found)
     if since_ms is not None:
@@ -211,7 +218,7 @@ def delete(
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """Delete groups without members, and what they have committed."""
+    """Delete groups without members, and their committed offsets."""
 
     async def work(client: Client) -> None:
         for name in names:

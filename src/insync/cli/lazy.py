@@ -1,4 +1,4 @@
-"""Groups of commands whose modules are imported when a command is run, not when the group is listed."""
+"""Command groups that import the module of a command only when the command is used."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typer.main import get_group
 from insync.cli import client_config
 
 Commands = Mapping[str, tuple[str, str]]
-"""By name: a function, or an app of several commands, in a module of this package; and what it does, in a line."""
+"""By name: (a function, or an app of several commands, in a module of this package; its one-line help)."""
 
 
 class LazyGroup(TyperGroup):
-    """Subclasses say which commands there are."""
+    """Subclasses define `table`."""
 
     table: ClassVar[Commands] = {}
 
@@ -37,23 +37,23 @@ class LazyGroup(TyperGroup):
 
 
 class _Loaded(Mapping[str, Any]):
-    """The commands themselves, each imported when it is looked up."""
+    """The commands, each imported when it is looked up."""
 
     def __init__(self, group: LazyGroup) -> None:
         self._group = group
 
     def __getitem__(self, name: str) -> Any:
         module, attribute = self._group.table[name][0].split(".")
-        found = getattr(self._group.load(module), attribute)
+        target = getattr(self._group.load(module), attribute)
         holder = typer.Typer(rich_markup_mode=None)
-        if isinstance(found, typer.Typer):
-            for command in found.registered_commands:
-                command.callback = client_config.accepting(command.callback)
-            if found.registered_callback is not None:
-                found.registered_callback.callback = client_config.accepting(found.registered_callback.callback)
-            holder.add_typer(found, name=name)
+        if isinstance(target, typer.Typer):
+            for command in target.registered_commands:
+                command.callback = client_config.add_option(command.callback)
+            if target.registered_callback is not None:
+                target.registered_callback.callback = client_config.add_option(target.registered_callback.callback)
+            holder.add_typer(target, name=name)
         else:
-            holder.command(name=name)(client_config.accepting(found))
+            holder.command(name=name)(client_config.add_option(target))
         return get_group(holder).commands[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -1,7 +1,6 @@
-"""The `insync` command: which commands there are, and where. One module per group of commands.
+"""The `insync` command: the table of commands, with one module per group of commands.
 
-A command's module is imported when the command is run: starting a node or a cluster should not wait for the simulator,
-nor a look at a topic for anything but that.
+The module of a command is imported when the command runs: starting a node should not wait for the simulator to load.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from insync.version import __version__
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo.demo", "Watch a real cluster, and an archive on Spark, survive a bad day."),
     "up": ("up.up", "Start a cluster on this machine and stop it on Ctrl-C."),
-    "node": ("node.node", "Run one node until SIGTERM or Ctrl-C, which shut it down in an orderly way."),
+    "node": ("node.node", "Run one node until SIGTERM or Ctrl-C, which shut it down cleanly."),
     "format": (
         "format.format_node",
-        "Write meta.properties into the node's log directory; one that exists is left alone.",
+        "Write meta.properties into the node's log directory; an existing one is kept.",
     ),
     "topic": ("topic.app", "Topics and their configs."),
     "produce": (
         "produce.produce",
-        "Write records to a topic, idempotently when acks=all; says where they are once they are acknowledged.",
+        "Write records to a topic, idempotently with acks=all, and print their offsets.",
     ),
     "consume": ("consume.consume", "Read a topic from the beginning, an offset or a time."),
     "group": ("group.app", "Consumer groups."),
@@ -46,7 +45,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "pipeline": ("pipeline.app", "Whole jobs on Spark: archive, replay, audit, health, campaign."),
     "sim": ("sim.app", "The deterministic simulator: the same node code, under faults."),
 }
-"""By name: a function, or an app of several commands, in a module of this package; and what it does, in a line."""
+"""By name: (a function, or an app of several commands, in a module of this package; its one-line help)."""
 
 
 class _Group(LazyGroup):

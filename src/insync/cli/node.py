@@ -11,6 +11,6 @@ import typer
 
 
 def node(file: Annotated[Path, typer.Argument(help="Properties file, with Kafka's key names.")]) -> None:
-    """Run one node until SIGTERM or Ctrl-C, which shut it down in an orderly way."""
-    # In place of this process, whose modules for people would cost every node memory.
+    """Run one node until SIGTERM or Ctrl-C, which shut it down cleanly."""
+    # Replaces this process, whose command-line modules would cost every node memory.
     os.execv(sys.executable, [sys.executable, "-m", "insync.server", str(file)])

@@ -1,4 +1,4 @@
-"""Reading what people type: numbers in lists, key=value pairs, moments in time."""
+"""Parsing of arguments: lists of numbers, key=value pairs, durations and times."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def numbers(value: str, what: str) -> list[int]:
-    """`1,2,3`"""
+    """Parse `1,2,3`."""
     parts = [part.strip() for part in value.split(",")]
     if not all(part.isdecimal() for part in parts):
-        raise usage_error(f"'{value}' is not a list of {what}: write numbers with commas, such as 1,2,3")
+        raise usage_error(f"'{value}' is not a list of {what}: write comma-separated numbers, such as 1,2,3")
     return [int(part) for part in parts]
 
 
 def pairs(values: Sequence[str], what: str) -> dict[str, str]:
-    """`key=value`, several times."""
-    found = {}
+    """Parse `key=value` arguments."""
+    parsed = {}
     for value in values:
         key, equals, rest = value.partition("=")
         if not equals or not key:
             raise usage_error(f"'{value}' is not a {what}: write NAME=VALUE")
-        found[key] = rest
-    return found
+        parsed[key] = rest
+    return parsed
 
 
 def duration_s(value: str) -> float:
-    """Seconds; from a number of them, or with a unit: `90s`, `60m`, `8h`, `1d`."""
+    """Parse a duration into seconds: a number, or with a unit as in `90s`, `60m`, `8h`, `1d`."""
     if value.isdecimal():
         return float(value)
     if parts := _AGO.fullmatch(value):
@@ -42,7 +42,7 @@ def duration_s(value: str) -> float:
 
 
 def moment(value: str, now_ms: int) -> int:
-    """Milliseconds since 1970; from a number of them, ISO 8601, or how long ago (`90s`, `15m`, `2h`, `1d`)."""
+    """Parse a time into milliseconds since 1970: milliseconds, ISO 8601, or how long ago (`90s`, `15m`, `2h`)."""
     if value.isdecimal():
         return int(value)
     if ago := _AGO.fullmatch(value):
@@ -56,7 +56,7 @@ def moment(value: str, now_ms: int) -> int:
 
 
 def iso(timestamp_ms: int) -> str:
-    """A timestamp for people; - where there is none."""
+    """A readable timestamp; - if there is none."""
     if timestamp_ms < 0:
         return "-"
     return (_EPOCH + timedelta(milliseconds=timestamp_ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -74,7 +74,7 @@ def archive(
         codec=codec,
         rows_per_file=rows_per_file,
         timeout_s=timeout,
-        client=client_config.settings(),
+        client=client_config.current_settings(),
     )
     try:
         job.check_options(options)
@@ -113,7 +113,7 @@ def _verify(lake: Path, bootstrap: str, timeout: float, as_json: bool) -> None:
             lake,
             bootstrap,
             timeout_s=timeout,
-            client=client_config.settings(),
+            client=client_config.current_settings(),
             on_file=lambda done, total: bar.update(task, completed=done, total=total),
         )
     if as_json:

@@ -77,7 +77,7 @@ def replay(
         state=str(state) if state else "",
         again=again,
         timeout_s=timeout,
-        client=client_config.settings(),
+        client=client_config.current_settings(),
     )
     try:
         job.check_options(options)

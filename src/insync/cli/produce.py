@@ -1,4 +1,4 @@
-"""`insync produce`: values from the command line, or one record per line of standard input."""
+"""`insync produce`: write values from the command line, or one record per line of standard input."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from insync.wire.compression import NAMES
 ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 BATCH_RECORDS = 500
 BATCH_BYTES = 500_000
-LINGER = 0.1
+LINGER_S = 0.1
 READ_AHEAD = 10_000
 
 Addressed = tuple[NewRecord, int | None]
@@ -32,14 +32,20 @@ Addressed = tuple[NewRecord, int | None]
 
 def produce(
     name: Annotated[str, typer.Argument(metavar="TOPIC")],
-    values: Annotated[list[str] | None, typer.Argument(metavar="VALUE", help="Lines of stdin if none.")] = None,
+    values: Annotated[
+        list[str] | None, typer.Argument(metavar="VALUE", help="Values; default: the lines of stdin.")
+    ] = None,
     key: Annotated[str | None, typer.Option("--key", "-k", help="Key of every record.")] = None,
     key_separator: Annotated[
         str, typer.Option("--key-separator", "-K", metavar="TEXT", help="Split each value into key and value here.")
     ] = "",
     header: Annotated[list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE")] = None,
-    partition: Annotated[int, typer.Option("--partition", "-p", min=-1, help="-1: by key, or in turn.")] = -1,
-    timestamp: Annotated[str, typer.Option("--timestamp", "-t", metavar="TIME", help="ISO 8601, 5m, or ms.")] = "",
+    partition: Annotated[
+        int, typer.Option("--partition", "-p", min=-1, help="Partition; -1: by key, or round-robin.")
+    ] = -1,
+    timestamp: Annotated[
+        str, typer.Option("--timestamp", "-t", metavar="TIME", help="Timestamp: ISO 8601, 5m (ago), or ms since 1970.")
+    ] = "",
     acks: Annotated[str, typer.Option("--acks", help="all, 1 or 0.")] = "all",
     compression: Annotated[str, typer.Option("--compression", "-z", help=", ".join(NAMES))] = "none",
     json_input: Annotated[
@@ -49,7 +55,7 @@ def produce(
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """Write records to a topic, idempotently when acks=all; says where they are once they are acknowledged."""
+    """Write records to a topic, idempotently with acks=all, and print their offsets."""
     if acks not in ACKS:
         raise usage_error(f"--acks {acks}: choose all, 1 or 0")
     if compression not in NAMES:
@@ -61,10 +67,10 @@ def produce(
         if json_input:
             record, wanted = texts.from_json(line)
             return record, wanted if partition < 0 else partition
-        found, value = key, line
+        record_key, value = key, line
         if key_separator and key_separator in line:
-            found, _, value = line.partition(key_separator)
-        record = NewRecord(None if found is None else found.encode(), value.encode(), headers, stamp)
+            record_key, _, value = line.partition(key_separator)
+        record = NewRecord(None if record_key is None else record_key.encode(), value.encode(), headers, stamp)
         return record, None if partition < 0 else partition
 
     async def work(client: Client) -> list[WrittenBatch]:
@@ -72,7 +78,7 @@ def produce(
         producer = Producer(client, topic, acks=ACKS[acks], compression=compression)
         await producer.start()
         sink = _Batches(producer, as_json)
-        async for line in _given(values) if values else _stdin_lines():
+        async for line in _as_lines(values) if values else _stdin_lines():
             await sink.put(*read(line)) if line is not None else await sink.flush()
         await sink.flush()
         return sink.written
@@ -122,7 +128,7 @@ def _as_dict(topic: str, written: WrittenBatch) -> dict[str, Any]:
 def _summary(topic: str, written: Sequence[WrittenBatch]) -> str:
     total = sum(batch.count for batch in written)
     if not total:
-        return "no records: nothing on standard input"
+        return "no records: standard input is empty"
     by_partition: dict[int, list[WrittenBatch]] = {}
     for batch in written:
         by_partition.setdefault(batch.partition, []).append(batch)
@@ -138,15 +144,15 @@ def _place(topic: str, index: int, batches: Sequence[WrittenBatch]) -> str:
     return f"{topic}-{index} at offset {first.offset}" + (f" to {end}" if end > first.offset else "")
 
 
-async def _given(values: list[str]) -> AsyncIterator[str | None]:
+async def _as_lines(values: list[str]) -> AsyncIterator[str | None]:
     for value in values:
         yield value
 
 
 async def _stdin_lines() -> AsyncIterator[str | None]:
-    """Lines as they come; None when nothing came for a while, so that a slow pipe is not held back.
+    """Lines as they arrive; None after a pause, so that records from a slow pipe are sent.
 
-    A thread of its own reads them: it must not keep the program alive when something else ends it.
+    They are read in a daemon thread, which does not keep the process alive.
     """
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[str] = asyncio.Queue()
@@ -162,7 +168,7 @@ async def _stdin_lines() -> AsyncIterator[str | None]:
     threading.Thread(target=read, daemon=True, name="stdin").start()
     while True:
         try:
-            async with asyncio.timeout(LINGER):
+            async with asyncio.timeout(LINGER_S):
                 line = await queue.get()
         except TimeoutError:
             yield None

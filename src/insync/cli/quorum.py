@@ -1,4 +1,4 @@
-"""`insync quorum`: the metadata quorum, its leader and how far the others are; `set-voters` changes who votes."""
+"""`insync quorum`: the metadata quorum, its leader and the lag of its replicas; `set-voters` changes the voters."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def quorum(
     """Show the metadata quorum: leader, epoch, high watermark, voters and observers with their lag."""
     if context.invoked_subcommand is not None:
         return
-    found = run(bootstrap, timeout, admin.describe_quorum)
-    rows = [_row(found, r, "voter") for r in found.voters] + [_row(found, r, "observer") for r in found.observers]
+    state = run(bootstrap, timeout, admin.describe_quorum)
+    rows = [_row(state, r, "voter") for r in state.voters] + [_row(state, r, "observer") for r in state.observers]
     if as_json:
-        print_json({"leader": found.leader, "epoch": found.epoch, "hwm": found.high_watermark, "replicas": rows})
+        print_json({"leader": state.leader, "epoch": state.epoch, "hwm": state.high_watermark, "replicas": rows})
         return
-    console().print(f"leader {found.leader}  epoch {found.epoch}  high watermark {found.high_watermark}")
+    console().print(f"leader {state.leader}  epoch {state.epoch}  high watermark {state.high_watermark}")
     print_table(
         ("node", "role", "log end", "lag", "last fetch", "last caught up"),
         [
@@ -60,16 +60,16 @@ def quorum(
 
 @app.command("set-voters")
 def set_voters(
-    voters: Annotated[str, typer.Argument(metavar="ID[,ID...]", help="The nodes that are to vote, all of them.")],
-    data: Annotated[Path, typer.Option(help="The directory of the cluster, as given to `insync up --data`.")],
+    voters: Annotated[str, typer.Argument(metavar="ID[,ID...]", help="Ids of all voters.")],
+    data: Annotated[Path, typer.Option(help="The cluster's directory, as in `insync up --data`.")],
 ) -> None:
-    """Change which nodes vote, while all nodes of the cluster are stopped. Nothing that was committed is forgotten."""
+    """Change the voters of a cluster whose nodes are all stopped. Committed metadata is kept."""
     from insync.server.startup_error import StartupError
     from insync.server.voter_change import set_voters as change
 
     ids = [voter.strip() for voter in voters.split(",")]
     if not all(voter.isdecimal() for voter in ids):
-        raise usage_error(f"{voters!r} is not a list of node ids such as 1,2,3")
+        raise usage_error(f"{voters!r} is not a list of node ids, such as 1,2,3")
     try:
         change(data.resolve(), [int(voter) for voter in ids], typer.echo)
     except (StartupError, OSError) as error:

@@ -1,4 +1,4 @@
-"""`insync reassign`: move partitions to other brokers. Plans are in the JSON that Kafka's own tool reads and writes."""
+"""`insync reassign`: move partitions to other brokers. Plans are JSON in the format of Kafka's own tool."""
 
 from __future__ import annotations
 
@@ -40,28 +40,32 @@ PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan as `insyn
 
 @app.command(name="plan")
 def make_plan(
-    names: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="All but internal ones if none.")] = None,
-    brokers: Annotated[str, typer.Option("--brokers", metavar="1,2,3", help="Where the partitions should live.")] = "",
-    replication: Annotated[int, typer.Option("--replication", "-r", min=0, help="Replicas; 0: as many as now.")] = 0,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="TOPIC", help="Topics; default: all but internal ones.")
+    ] = None,
+    brokers: Annotated[str, typer.Option("--brokers", metavar="1,2,3", help="Target brokers; default: all.")] = "",
+    replication: Annotated[int, typer.Option("--replication", "-r", min=0, help="Replicas; 0: unchanged.")] = 0,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan to this file.")] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """Plan the fewest copies that bring partitions to the named brokers and spread them evenly. Changes nothing."""
+    """Plan an even distribution over the target brokers with the fewest copies. Changes nothing."""
     wanted = numbers(brokers, "brokers") if brokers else None
 
     async def work(client: Client) -> tuple[list[plan.Move], dict[TopicPartition, int]]:
-        found = await topics.describe(client, names or None)
-        chosen = [topic for topic in found if names or not topic.internal]
+        described = await topics.describe(client, names or None)
+        chosen = [topic for topic in described if names or not topic.internal]
         targets = wanted or sorted(client.brokers)
-        if strangers := [broker for broker in targets if broker not in client.brokers]:
-            raise ClientError(f"broker {strangers[0]} is not in the cluster; those are {sorted(client.brokers)}")
+        if unknown := [broker for broker in targets if broker not in client.brokers]:
+            raise ClientError(
+                f"broker {unknown[0]} is not in the cluster, which has the brokers {sorted(client.brokers)}"
+            )
         current = {(topic.name, p.index): p.replicas for topic in chosen for p in topic.partitions}
         try:
             moves = plan.plan_moves(current, targets, replication or None)
         except ValueError as error:
-            raise ClientError(f"no such plan: {error}") from None
+            raise ClientError(f"this plan is not possible: {error}") from None
         return moves, await _leader_sizes(client, chosen)
 
     moves, sizes = run(bootstrap, timeout, work)
@@ -75,20 +79,20 @@ def make_plan(
         [f"{m.topic}-{m.partition}", m.before, m.after, m.copies, size(sizes.get((m.topic, m.partition)))]
         for m in moves
     ]
-    print_table(("partition", "replicas now", "replicas then", "copies to", "size"), rows)
+    print_table(("partition", "replicas now", "replicas after", "copies to", "size"), rows)
     copied = sum(sizes.get((m.topic, m.partition), 0) * len(m.copies) for m in moves)
     typer.echo(f"{len(moves)} partitions change, {sum(len(m.copies) for m in moves)} copies, {size(copied)} to copy")
     if output is not None:
-        typer.echo(f"begin with:  insync reassign start {output}")
+        typer.echo(f"start it with:  insync reassign start {output}")
     elif moves:
         typer.echo("write it to a file with --output FILE, then `insync reassign start FILE`")
 
 
-async def _leader_sizes(client: Client, found: Sequence[Topic]) -> dict[TopicPartition, int]:
-    leaders = {(topic.name, p.index): p.leader for topic in found for p in topic.partitions}
-    sizes = await offsets.describe_replica_logs(client, sorted(set(leaders.values()) & set(client.brokers)), found)
-    told = {key: sizes.get(leader, {}).get(key) for key, leader in leaders.items()}
-    return {key: replica.size for key, replica in told.items() if replica is not None}
+async def _leader_sizes(client: Client, chosen: Sequence[Topic]) -> dict[TopicPartition, int]:
+    leaders = {(topic.name, p.index): p.leader for topic in chosen for p in topic.partitions}
+    sizes = await offsets.describe_replica_logs(client, sorted(set(leaders.values()) & set(client.brokers)), chosen)
+    logs = {key: sizes.get(leader, {}).get(key) for key, leader in leaders.items()}
+    return {key: replica.size for key, replica in logs.items() if replica is not None}
 
 
 def plan_document(moves: Sequence[plan.Move]) -> dict[str, Any]:
@@ -99,29 +103,31 @@ def plan_document(moves: Sequence[plan.Move]) -> dict[str, Any]:
 def read_plan(file: Path) -> dict[TopicPartition, list[int]]:
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
-        found = {
+        targets = {
             (str(entry["topic"]), int(entry["partition"])): [int(broker) for broker in entry["replicas"]]
             for entry in document["partitions"]
         }
     except OSError as error:
         raise usage_error(f"cannot read {file}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise usage_error(f"{file} is not a plan as `insync reassign plan --json` prints it: {error!r}") from None
-    if not found:
-        raise usage_error(f"{file} moves nothing: there is no need to start it")
-    return found
+        raise usage_error(f"{file} is not a plan in the format of `insync reassign plan --json`: {error!r}") from None
+    if not targets:
+        raise usage_error(f"{file} moves nothing: the plan is empty")
+    return targets
 
 
 @app.command()
 def start(
     file: PlanFile,
-    limit: Annotated[int, typer.Option("--throttle", min=0, metavar="BYTES/S", help="0: no limit.")] = 0,
-    wait: Annotated[bool, typer.Option("--wait", help="Stay until it is done, then lift the limit.")] = False,
+    limit: Annotated[
+        int, typer.Option("--throttle", min=0, metavar="BYTES/S", help="Limit of the copies; 0: none.")
+    ] = 0,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it is done, then remove the throttle.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """Begin to move partitions as a plan says."""
+    """Start to move partitions as planned."""
     targets = read_plan(file)
 
     async def work(client: Client) -> admin.Results:
@@ -137,26 +143,28 @@ def start(
     results = run(bootstrap, timeout, work)
     _report(results, "moved" if wait else "started", as_json)
     if limit and not wait and not as_json:
-        typer.echo("lift the limit when it is done:  insync reassign unthrottle")
+        typer.echo("remove the throttle when it is done:  insync reassign unthrottle")
 
 
 @app.command()
 def status(
-    interval: Annotated[float, typer.Option("--interval", min=0.0, metavar="SECONDS", help="Between two looks.")] = 1.0,
+    interval: Annotated[
+        float, typer.Option("--interval", min=0.0, metavar="SECONDS", help="Time between two samples.")
+    ] = 1.0,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is moving: bytes left, rate, time left, and the replica that everything waits for."""
-    found = run(bootstrap, timeout, lambda client: progress.measure_progress(client, interval))
+    """Show the progress: bytes left, rate, time left, and the replica that it waits for."""
+    moving = run(bootstrap, timeout, lambda client: progress.measure_progress(client, interval))
     if as_json:
-        print_json([_progress_dict(p) for p in found])
+        print_json([_progress_dict(p) for p in moving])
         return
-    if not found:
-        typer.echo("no reassignment is under way")
+    if not moving:
+        typer.echo("no reassignment is in progress")
         return
     columns = ("partition", "adding", "removing", "left", "rate", "time left", "waits for")
-    print_table(columns, [_progress_row(p) for p in found])
+    print_table(columns, [_progress_row(p) for p in moving])
 
 
 def _progress_row(p: Progress) -> list[Any]:
@@ -168,18 +176,20 @@ def _progress_row(p: Progress) -> list[Any]:
 
 
 def _progress_dict(p: Progress) -> dict[str, Any]:
-    found = asdict(p)
-    return {**found.pop("reassignment"), **found}
+    values = asdict(p)
+    return {**values.pop("reassignment"), **values}
 
 
 @app.command()
 def cancel(
-    file: Annotated[Path | None, typer.Argument(metavar="PLAN", help="Everything under way if not given.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="PLAN", help="A plan; default: everything in progress.")
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """Go back to the replicas that partitions had before."""
+    """Cancel reassignments: partitions get their previous replicas back."""
     wanted = None if file is None else list(read_plan(file))
 
     async def work(client: Client) -> admin.Results:
@@ -196,12 +206,12 @@ def unthrottle(
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """Take away every limit that `start --throttle` has set."""
+    """Remove all throttles that `start --throttle` has set."""
     count = run(bootstrap, timeout, throttle.remove_throttles)
     if as_json:
         print_json({"lifted": count})
     else:
-        typer.echo(f"limits lifted on {count} brokers and topics")
+        typer.echo(f"throttles removed from {count} brokers and topics")
 
 
 def _report(results: admin.Results, done: str, as_json: bool) -> None:
@@ -213,7 +223,7 @@ def _report(results: admin.Results, done: str, as_json: bool) -> None:
                     "topic": key[0],
                     "partition": key[1],
                     "error": None if key not in refused else error_name(code),
-                    **_said(m),
+                    **_message(m),
                 }
                 for key, (code, m) in sorted(results.items())
             ]
@@ -226,5 +236,5 @@ def _report(results: admin.Results, done: str, as_json: bool) -> None:
         raise failure(f"{len(refused)} of {len(results)} partitions were refused")
 
 
-def _said(message: str) -> dict[str, str]:
+def _message(message: str) -> dict[str, str]:
     return {"message": message} if message else {}

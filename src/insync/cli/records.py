@@ -1,4 +1,4 @@
-"""Records as people and scripts write and read them: JSON objects, or plain lines."""
+"""Records as JSON objects or plain lines."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ def to_json(topic: str, partition: int, record: Record) -> dict[str, Any]:
 
 
 def from_json(line: str) -> tuple[NewRecord, int | None]:
-    """A record and, where it says so, its partition; the shape is the one that `consume --json` prints."""
+    """A record and its partition, if given, in the format of `consume --json`."""
     try:
-        found = json.loads(line)
+        parsed = json.loads(line)
     except ValueError as error:
         raise ClientError(f"this input line is not JSON: {line[:80]} ({error})") from None
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         raise ClientError(f"this input line is not a JSON object: {line[:80]}")
-    headers = found.get("headers") or []
+    headers = parsed.get("headers") or []
     named = list(headers.items()) if isinstance(headers, dict) else headers
     try:
         record = NewRecord(
-            _to_bytes(found.get("key")),
-            _to_bytes(found.get("value")),
+            _to_bytes(parsed.get("key")),
+            _to_bytes(parsed.get("value")),
             tuple((str(name), _to_bytes(value)) for name, value in named),
-            None if found.get("timestamp") is None else int(found["timestamp"]),
+            None if parsed.get("timestamp") is None else int(parsed["timestamp"]),
         )
-        partition = found.get("partition")
+        partition = parsed.get("partition")
         return record, None if partition is None else int(partition)
     except (TypeError, ValueError) as error:
         raise ClientError(f"this input line is not a record: {line[:80]} ({error})") from None
@@ -61,7 +61,7 @@ def to_line(
     separator: str,
     terminal: bool = False,
 ) -> str:
-    """`terminal`: a terminal shows the line, and must not obey what is in the record. Pipes get it unchanged."""
+    """With `terminal`, control characters are escaped; pipes get the record unchanged."""
     parts = [iso(record.timestamp_ms)] if timestamps else []
     parts += [f"{partition}:{record.offset}"] if offsets else []
     parts += [",".join(f"{name}={_readable(value)}" for name, value in record.headers) or "-"] if headers else []
@@ -84,7 +84,7 @@ def _to_text(data: bytes | None) -> Json:
 
 
 def _to_bytes(value: Any) -> bytes | None:
-    """Text, null, {"base64": ...}; anything else is kept as JSON."""
+    """Text, null or {"base64": ...}; anything else becomes JSON text."""
     if value is None or isinstance(value, str):
         return None if value is None else value.encode()
     if isinstance(value, dict) and list(value) == ["base64"]:

@@ -16,7 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from insync.cli import sim_demo
-from insync.cli.seeds import complain, one_seed, over_processes, seed_range
+from insync.cli.exits import usage_error
+from insync.cli.seeds import one_seed, over_processes, seed_range
 from insync.sim import shrinking
 from insync.sim.checks.probes import PROBES
 from insync.sim.mutants.catalogue import MUTANTS, Mutant, apply_mutant
@@ -150,7 +151,7 @@ def shrink(
         plan = draw_plan(number)
         first = run_plan(plan)
         if first.violation is None:
-            raise complain(
+            raise usage_error(
                 f"seed {number} does not fail{f' with {mutant} removed' if mutant else ''}: there is nothing to shrink"
             )
         typer.echo(f"seed {number} fails: {first.violation}")
@@ -193,7 +194,7 @@ def _mutants(names: list[str]) -> list[Mutant]:
     for name in names:
         if name not in MUTANTS:
             known = ", ".join(MUTANTS)
-            raise complain(f"there is no mutant '{name}'. Known: {known}")
+            raise usage_error(f"there is no mutant '{name}'. Known: {known}")
     return [MUTANTS[name] for name in names or MUTANTS]
 
 
@@ -219,13 +220,13 @@ def play(
             typer.echo(f"{name}: {library.read_scenario(name).splitlines()[0].lstrip('# ')}")
         return
     if not scenarios:
-        raise complain("no scenario given: name a file, or one of those that --list prints")
+        raise usage_error("no scenario given: name a file, or one of those that --list prints")
     failed = False
     for scenario in scenarios:
         try:
             played = player.play(_read_scenario(scenario), name=Path(scenario).name)
         except player.ScenarioError as error:
-            raise complain(str(error)) from None
+            raise usage_error(str(error)) from None
         typer.echo(played.text)
         failed = failed or not played.ok
     if failed:
@@ -240,7 +241,9 @@ def _read_scenario(name: str) -> str:
         return library.read_scenario(name)
     except KeyError:
         known = ", ".join(library.list_scenarios())
-        raise complain(f"no scenario file at {name}, and no scenario of that name ships with insync: {known}") from None
+        raise usage_error(
+            f"no scenario file at {name}, and no scenario of that name ships with insync: {known}"
+        ) from None
 
 
 def _progress(*, quiet: bool) -> Progress:

@@ -1,8 +1,8 @@
-"""`insync strays`: what a node has set aside instead of deleting it (B9).
+"""`insync strays`: files and directories that a node has set aside instead of deleting them (B9).
 
-A directory is set aside when no metadata names its partition, or when the node cannot tell whose log it is; a segment,
-when recovery took it out of a log; a file of the metadata log, when it is damaged. These commands list all of it,
-remove it, and put a directory back in its place.
+A directory is set aside if the metadata does not contain its partition, or if its partition is unknown; a segment if
+recovery removed it from a log; a file of the metadata log if it is damaged. These commands list and remove them, and
+restore a directory as the log of its partition.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ app = typer.Typer(no_args_is_help=True, help="Directories and files that a node 
 
 BROKER = "data"
 
-Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The node's log directory, as log.dirs names it.")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="As `insync strays list` shows it.")]
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The node's log directory, as in log.dirs.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name, as shown by `insync strays list`.")]
 
 
 @app.command("list")
 def list_strays(directory: Directory, as_json: AsJson = False) -> None:
-    """Show everything that was set aside, with its partition, topic id, size and cause."""
+    """List everything that was set aside, with partition, topic id, size and cause."""
     disk = _open(directory)
     rows: list[dict[str, Any]] = [
         {
@@ -60,16 +60,16 @@ def list_strays(directory: Directory, as_json: AsJson = False) -> None:
 @app.command("remove")
 def remove(
     directory: Directory,
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="As `list` shows them.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Names, as shown by `list`.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Remove all.")] = False,
 ) -> None:
-    """Delete directories and files that were set aside, for good. The node must be stopped."""
+    """Delete directories and files that were set aside. The node must be stopped."""
     disk = _open(directory)
-    with _stopped(directory):
+    with _lock_directory(directory):
         known = _set_aside(disk)
-        chosen = list(known) if every else [_checked(known, name) for name in names or ()]
+        chosen = list(known) if every else [_check_known(known, name) for name in names or ()]
         if not chosen and not every:
-            raise usage_error("name the strays to remove, or --all; `insync strays list` shows them")
+            raise usage_error("give the names of the strays to remove, or --all; `insync strays list` shows them")
         for name in chosen:
             path = directory / known[name].path
             disk.rmtree(known[name].path) if path.is_dir() and not path.is_symlink() else path.unlink()
@@ -82,27 +82,25 @@ def restore(
     directory: Directory,
     name: Name,
     topic_id: Annotated[
-        str, typer.Option(help="Of the topic, as `insync topic describe` shows it; needed if the stray has none.")
+        str, typer.Option(help="Topic id, as shown by `insync topic describe`; required if the stray has none.")
     ] = "",
 ) -> None:
-    """Put a stray back as the log of its partition; a log that is there becomes a stray. The node must be stopped.
+    """Restore a stray as the log of its partition; an existing log becomes a stray. The node must be stopped.
 
-    The node starts as after an unclean stop: its replica follows the leader, unless the partition has none.
+    The node starts as after an unclean shutdown: its replica follows the leader, unless the partition has none.
     """
     disk = _open(directory)
-    with _stopped(directory):
-        entry = _set_aside(disk)[_checked(_set_aside(disk), name)]
+    with _lock_directory(directory):
+        entry = _set_aside(disk)[_check_known(_set_aside(disk), name)]
         if not entry.is_stray:
             raise usage_error(f"{name} is a single file: only a directory can be restored as the log of its partition")
         path = entry.path
         known = log_loader.read_topic_id(disk, path)
         identity = _parse_id(topic_id) if topic_id else known
         if identity is None:
-            raise usage_error(
-                f"{name} does not say which topic it is of: give --topic-id, as `insync topic describe` shows it"
-            )
+            raise usage_error(f"{name} has no topic id: give --topic-id, as shown by `insync topic describe`")
         if known is not None and known != identity:
-            raise usage_error(f"{name} is of topic {known}, not {identity}")
+            raise usage_error(f"{name} belongs to topic {known}, not {identity}")
         target = disks.join(BROKER, _partition(name))
         if disk.exists(target):
             cause = f"{name} was restored in its place"
@@ -110,7 +108,7 @@ def restore(
         partition = file_names.parse_directory(_partition(name))
         data = checkpoints.encode_partition_metadata(identity, None if partition is None else partition[1])
         disks.write_atomically(disk, disks.join(path, checkpoints.PARTITION_METADATA), data)
-        # It is derived from the batches again; an old one may say that the log starts earlier than it does.
+        # Rebuilt from the batches: an old one may claim that the log starts earlier than it does.
         disks.remove_if_exists(disk, disks.join(path, checkpoints.LEADER_EPOCHS))
         disks.remove_if_exists(disk, disks.join(path, strays.CAUSE_FILE))
         disk.rename(path, target)
@@ -120,12 +118,14 @@ def restore(
 
 def _open(directory: Path) -> PosixDisk:
     if not (directory / BROKER).is_dir():
-        raise usage_error(f"{directory} has no directory {BROKER!r}: give what log.dirs names in the node's properties")
+        raise usage_error(
+            f"{directory} has no subdirectory {BROKER!r}: give the log.dirs directory of the node's properties"
+        )
     return PosixDisk(str(directory))
 
 
-def _stopped(directory: Path) -> DirectoryLock:
-    """Holds the lock of the directory, so that no node starts meanwhile."""
+def _lock_directory(directory: Path) -> DirectoryLock:
+    """Locks the directory, so that no node starts meanwhile."""
     try:
         return DirectoryLock(str(directory))
     except StartupError as error:
@@ -133,19 +133,19 @@ def _stopped(directory: Path) -> DirectoryLock:
 
 
 def _set_aside(disk: PosixDisk) -> dict[str, SetAside]:
-    """By the name under which a user refers to it: without `data/`, which all but those of the metadata are in."""
+    """By the name that users see: without `data/`, which is the directory of all but metadata files."""
     entries = strays.list_set_aside(disk, BROKER, METADATA_DIRECTORY)
     return {entry.path.removeprefix(f"{BROKER}/"): entry for entry in entries}
 
 
-def _checked(known: Mapping[str, SetAside], name: str) -> str:
+def _check_known(known: Mapping[str, SetAside], name: str) -> str:
     if name not in known:
         raise usage_error(f"there is no stray {name!r}: `insync strays list` shows them")
     return name
 
 
 def _partition(name: str) -> str:
-    """What the directory was called; a topic of more than 210 characters is cut short in it."""
+    """The original name of the directory; topics of more than 210 characters are shortened in it."""
     if not strays.is_stray(name):
         return name.rpartition("/")[0].rpartition("/")[2]
     return name.removesuffix(strays.STRAY).rpartition(".")[0]
@@ -161,7 +161,7 @@ def _parse_id(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        found = checkpoints.decode_uuid(text)
-        if found is None:
-            raise usage_error(f"{text!r} is no topic id") from None
-        return found
+        topic_id = checkpoints.decode_uuid(text)
+        if topic_id is None:
+            raise usage_error(f"{text!r} is not a topic id") from None
+        return topic_id

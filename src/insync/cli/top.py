@@ -1,4 +1,4 @@
-"""`insync top`: partitions, leaders, ISR, high watermarks and lag, again and again."""
+"""`insync top`: a live view of partitions, leaders, ISR, high watermarks and lag."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Line:
     uncommitted: int | None
     """Records above the high watermark."""
     lag: int | None
-    """How far the slowest replica is behind the leader."""
+    """Records that the slowest replica is behind the leader."""
     state: str
 
 
@@ -56,15 +56,15 @@ class Frame:
 
 
 def top(
-    names: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="All if none is named.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Topics; default: all.")] = None,
     interval: Annotated[float, typer.Option("--interval", min=0.0, metavar="SECONDS")] = 1.0,
-    frames: Annotated[int, typer.Option("--frames", min=0, metavar="N", help="Stop after N; 0: on Ctrl-C.")] = 0,
-    internal: Annotated[bool, typer.Option("--internal", help="Internal topics too.")] = False,
+    frames: Annotated[int, typer.Option("--frames", min=0, metavar="N", help="Stop after N frames; 0: on Ctrl-C.")] = 0,
+    internal: Annotated[bool, typer.Option("--internal", help="Include internal topics.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """Watch a cluster. Partitions in trouble come first. With --json one object per frame."""
+    """Watch a cluster. Partitions with problems come first. With --json, prints one object per frame."""
     screen = console()
 
     async def work(client: Client) -> None:
@@ -79,33 +79,33 @@ def top(
                 if as_json:
                     print_json([asdict(line) for line in frame.lines])
                 elif screen.is_terminal:
-                    live.update(picture(frame, screen), refresh=True)
+                    live.update(render(frame, screen), refresh=True)
                 else:
-                    screen.print(picture(frame, screen))
+                    screen.print(render(frame, screen))
 
     run(bootstrap, timeout, work)
 
 
 class _View:
-    """Looks again and again; remembers the last high watermarks for the rates."""
+    """Takes frames; remembers the last high watermarks to compute rates."""
 
     def __init__(self, client: Client, names: list[str] | None, internal: bool) -> None:
-        self.cluster = client
+        self._client = client
         self.names = names
         self.internal = internal
         self._before: dict[TopicPartition, int] = {}
         self._at = 0.0
 
     async def next(self) -> Frame:
-        """A view outlives the brokers it looks at: while one fails over, look again."""
-        return await self.cluster.retry(self._look)
+        """Retries during a failover: a view outlives the brokers it asks."""
+        return await self._client.retry(self._take_frame)
 
-    async def _look(self) -> Frame:
-        found = await topics.describe(self.cluster, self.names)
-        shown = [topic for topic in found if self.internal or not topic.internal]
-        info = await self.cluster.describe_cluster()
-        marks = await offsets.list_leader_offsets(self.cluster, shown)
-        ends = await _ends(self.cluster, shown, [b.id for b in info.brokers if not b.fenced])
+    async def _take_frame(self) -> Frame:
+        described = await topics.describe(self._client, self.names)
+        shown = [topic for topic in described if self.internal or not topic.internal]
+        info = await self._client.describe_cluster()
+        marks = await offsets.list_leader_offsets(self._client, shown)
+        ends = await _ends(self._client, shown, [b.id for b in info.brokers if not b.fenced])
         now = asyncio.get_running_loop().time()
         seconds, self._at = now - self._at, now
         hwms = {key: mark.offset for key, mark in marks.items() if mark.error is ErrorCode.none}
@@ -115,11 +115,11 @@ class _View:
 
 
 async def _ends(client: Client, shown: list[Topic], brokers: list[int]) -> dict[int, dict[TopicPartition, int]]:
-    """Log ends by broker, of leaders and followers alike."""
+    """Log end offsets of leaders and followers, by broker."""
     hosted = {b: [(t.name, p.index) for t in shown for p in t.partitions if b in p.replicas] for b in brokers}
     answers = await asyncio.gather(*(offsets.list_log_ends(client, b, hosted[b]) for b in brokers))
     return {
-        broker: {key: found.offset for key, found in answer.items() if found.error is ErrorCode.none}
+        broker: {key: end.offset for key, end in answer.items() if end.error is ErrorCode.none}
         for broker, answer in zip(brokers, answers, strict=True)
     }
 
@@ -151,8 +151,8 @@ def _order(line: Line) -> tuple[int, str, int]:
     return ("no leader", "under-replicated", "").index(line.state), line.topic, line.partition
 
 
-def picture(frame: Frame, screen: Console) -> RenderableType:
-    """As many lines as fit; a count of the rest."""
+def render(frame: Frame, screen: Console) -> RenderableType:
+    """As many lines as fit on the screen, and a count of the rest."""
     info = frame.info
     live = [b.id for b in info.brokers if not b.fenced]
     fenced = [b.id for b in info.brokers if b.fenced]

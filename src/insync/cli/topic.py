@@ -1,4 +1,4 @@
-"""`insync topic`: create, list, describe, alter, delete."""
+"""`insync topic`: create, list, describe, alter and delete topics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from insync.client.model import NO_NODE, Config, Partition, Topic
 app = typer.Typer(help="Topics and their configs.", no_args_is_help=True)
 
 OWN_CONFIG = 1
-"""The source number of a config that the topic itself carries."""
+"""The config source of a topic's own configs."""
 
 Name = Annotated[str, typer.Argument(metavar="TOPIC")]
 
@@ -34,13 +34,15 @@ Name = Annotated[str, typer.Argument(metavar="TOPIC")]
 @app.command()
 def create(
     name: Name,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", help="How many; -1: the cluster's default.")] = -1,
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-p", help="Number of partitions; -1: the cluster's default.")
+    ] = -1,
     replication: Annotated[int, typer.Option("--replication", "-r", help="Replicas; -1: the cluster's default.")] = -1,
     config: Annotated[list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE")] = None,
     assign: Annotated[
-        str, typer.Option("--assign", metavar="1,2/2,3", help="Brokers of each partition instead, leader first.")
+        str, typer.Option("--assign", metavar="1,2/2,3", help="Brokers of each partition, preferred leader first.")
     ] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only ask whether it would work.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only validate the request.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
@@ -48,10 +50,10 @@ def create(
     """Create a topic."""
     for count, what in ((partitions, "--partitions"), (replication, "--replication")):
         if count < 1 and count != -1:
-            raise usage_error(f"{what} {count}: needs to be 1 or more")
+            raise usage_error(f"{what} {count}: must be at least 1")
     if assign and (partitions, replication) != (-1, -1):
         raise usage_error(
-            "--assign says how many partitions and replicas there are: leave out --partitions and --replication"
+            "--assign determines the number of partitions and replicas: omit --partitions and --replication"
         )
     configs = pairs(config or [], "config")
     assignment = [numbers(part, "brokers") for part in assign.split("/")] if assign else []
@@ -76,14 +78,14 @@ def create(
 
 @app.command(name="list")
 def list_topics(
-    internal: Annotated[bool, typer.Option("--internal", help="Internal topics too.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Include internal topics.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """List topics with their partitions and how many of them are in trouble."""
-    found = [topic for topic in run(bootstrap, timeout, topics.describe) if internal or not topic.internal]
-    rows = [_summary(topic) for topic in found]
+    """List topics, with the number of their partitions and of those with problems."""
+    listed = [topic for topic in run(bootstrap, timeout, topics.describe) if internal or not topic.internal]
+    rows = [_summary(topic) for topic in listed]
     if as_json:
         print_json(rows)
     else:
@@ -103,7 +105,7 @@ def _summary(topic: Topic) -> dict[str, Any]:
 
 @app.command()
 def describe(
-    names: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="All if none is named.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Topics; default: all.")] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
@@ -111,14 +113,14 @@ def describe(
     """Show leaders, replicas, ISR and ELR of every partition, and the configs that the topic itself sets."""
 
     async def work(client: Client) -> list[tuple[Topic, list[Config]]]:
-        found = await topics.describe(client, names or None)
-        return [(topic, await _own_configs(client, topic)) for topic in found]
+        described = await topics.describe(client, names or None)
+        return [(topic, await _own_configs(client, topic)) for topic in described]
 
-    found = run(bootstrap, timeout, work)
+    described = run(bootstrap, timeout, work)
     if as_json:
-        print_json([as_dict(topic, configs) for topic, configs in found])
+        print_json([as_dict(topic, configs) for topic, configs in described])
         return
-    for topic, configs in found:
+    for topic, configs in described:
         settings = ", ".join(f"{config.name}={config.value}" for config in configs)
         console().print(f"{topic.name}  id {topic.id}" + (f"  {settings}" if settings else ""), markup=False)
         columns = ("partition", "leader", "epoch", "replicas", "isr", "elr", "last-known elr", "state")
@@ -167,14 +169,16 @@ def as_dict(topic: Topic, configs: list[Config]) -> dict[str, Any]:
 @app.command()
 def alter(
     name: Name,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", min=0, help="Grow to this many.")] = 0,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", min=0, help="Increase to this number.")] = 0,
     config: Annotated[list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE")] = None,
-    reset: Annotated[list[str] | None, typer.Option("--reset", metavar="NAME", help="Back to the default.")] = None,
+    reset: Annotated[
+        list[str] | None, typer.Option("--reset", metavar="NAME", help="Reset a config to its default.")
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """Add partitions, set configs, or take them back."""
+    """Add partitions, set configs, or reset them."""
     changes: dict[str, str | None] = {**pairs(config or [], "config"), **dict.fromkeys(reset or [])}
     if not partitions and not changes:
         raise usage_error("nothing to alter: give --partitions, --config or --reset")
@@ -199,7 +203,7 @@ def delete(
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """Delete topics with everything in them."""
+    """Delete topics and all their records."""
 
     async def work(client: Client) -> None:
         for name in names:

@@ -1,4 +1,4 @@
-"""`insync up`: a local cluster of real processes."""
+"""`insync up`: start a local cluster of real processes."""
 
 from __future__ import annotations
 
@@ -16,31 +16,32 @@ from insync.server.supervisor import Supervisor
 
 def up(
     brokers: Annotated[
-        int | None, typer.Option(min=1, help="Brokers; else as many as --data remembers, or 3. More adds brokers.")
+        int | None,
+        typer.Option(min=1, help="Number of brokers; default: as in --data, or 3. A higher number adds brokers."),
     ] = None,
     controllers: Annotated[
         int | None,
-        typer.Option(min=0, help="Controllers of their own, of a new cluster; with 0 the first three brokers vote."),
+        typer.Option(min=0, help="Dedicated controllers of a new cluster; with 0, the first three brokers are voters."),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="Keep everything here; else a temporary directory.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Directory for all data; default: a temporary one.")] = None,
     port: Annotated[
-        int, typer.Option(min=0, max=65_000, help="Of the first node, the others follow; 0: free ports.")
+        int, typer.Option(min=0, max=65_000, help="Port of the first node; the others follow. 0: any free ports.")
     ] = 0,
-    profile: Annotated[str, typer.Option(help=" or ".join(PROFILES) + ".")] = "fast",
-    restart: Annotated[bool, typer.Option(help="Start nodes again that crashed.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON when the cluster is ready.")] = False,
+    profile: Annotated[str, typer.Option(help=f"Timeouts of the nodes: {' or '.join(PROFILES)}.")] = "fast",
+    restart: Annotated[bool, typer.Option(help="Restart nodes that crashed.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON when the cluster is ready.")] = False,
 ) -> None:
     """Start a cluster on this machine and stop it on Ctrl-C."""
     if profile not in PROFILES:
         raise typer.BadParameter(f"{profile!r} is not one of {', '.join(PROFILES)}")
-    began = time.monotonic()
+    started = time.monotonic()
     directory = str(data.resolve()) if data is not None else None
 
     def when_ready(cluster: LocalCluster) -> None:
         if as_json:
             typer.echo(json.dumps(cluster.describe()))
         else:
-            _tell(cluster, time.monotonic() - began)
+            _print_nodes(cluster, time.monotonic() - started)
 
     try:
         cluster = LocalCluster(
@@ -53,7 +54,7 @@ def up(
         raise typer.Exit(1) from error
 
 
-def _tell(cluster: LocalCluster, seconds: float) -> None:
+def _print_nodes(cluster: LocalCluster, seconds: float) -> None:
     for node in cluster.nodes.values():
         roles = "+".join(node.roles)
         metrics = f"metrics http://127.0.0.1:{node.metrics_port}/metrics"
