@@ -139,7 +139,7 @@ def test_wrong_arguments_are_exit_code_2_and_one_line(insync: Any, tmp_path: Pat
         "'soon' is not a time": ["replay", "orders", "--from-time", "soon"],
         "'orders=' is not a topic": ["replay", "orders="],
         "it must be above 0": ["replay", "orders", "--rate", "0"],
-        "'here' is not an address": ["archive", "orders", "--bootstrap", "here"],
+        "'here' is not a broker address": ["archive", "orders", "--bootstrap", "here"],
     }
     for message, arguments in wrong.items():
         result = insync(*arguments)

@@ -53,9 +53,12 @@ def test_the_error_for_a_wrong_column_names_it(columns: dict[str, DataType], mes
     [
         ({"kafka.acks": "1"}, "option 'kafka.acks' is '1': the sink writes with all only"),
         ({"kafka.enable.idempotence": "false"}, "option 'kafka.enable.idempotence' is 'false'"),
-        ({"kafka.security.protocol": "TLS"}, "option 'kafka.security.protocol' is 'TLS': one of PLAINTEXT, SSL"),
+        (
+            {"kafka.security.protocol": "TLS"},
+            "option 'kafka.security.protocol' is 'TLS', but must be one of PLAINTEXT, SSL",
+        ),
         ({"kafka.security.protocol": "SASL_SSL"}, "option 'kafka.sasl.mechanism' is missing"),
-        ({"kafka.retry.backoff.ms": "1s"}, "option 'kafka.retry.backoff.ms' is '1s': a whole number"),
+        ({"kafka.retry.backoff.ms": "1s"}, "option 'kafka.retry.backoff.ms' is '1s', but must be a whole number"),
         ({"kafka.transactional.id": "x"}, "option 'kafka.transactional.id' cannot be set"),
         ({"kafka.compression.type": "rar"}, "option 'kafka.compression.type' is 'rar': one of none, gzip"),
         ({"kafka.batch.size": "0"}, "option 'kafka.batch.size' is '0': a whole number"),

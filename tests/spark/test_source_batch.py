@@ -182,7 +182,7 @@ def test_log_append_time_is_the_brokers(spark: SparkSession, spark_cluster: Clus
             ["batch-few-0: offsets 3 to 98 missing", "the log ends at offset 3", "failOnDataLoss"],
         ),
         ({"subscribe": "batch-few", "maxOffsets": "3"}, ["unknown option 'maxoffsets' ('3')"]),
-        ({"subscribe": "batch-few", "kafka.bootstrap.servers": "localhost"}, ["'localhost' is not an address"]),
+        ({"subscribe": "batch-few", "kafka.bootstrap.servers": "localhost"}, ["'localhost' is not a broker address"]),
     ],
 )
 def test_mistakes_are_named(spark: SparkSession, bootstrap: str, options: dict[str, str], words: list[str]) -> None:

@@ -71,7 +71,10 @@ def test_max_trigger_delay_takes_a_unit() -> None:
             {"maxOffsetsPerTrigger": "10", "minOffsetsPerTrigger": "40"},
             "'minOffsetsPerTrigger' is '40' and 'maxOffsetsPer",
         ),
-        ({"kafka.bootstrap.servers": "localhost"}, "option 'kafka.bootstrap.servers': 'localhost' is not an address"),
+        (
+            {"kafka.bootstrap.servers": "localhost"},
+            "option 'kafka.bootstrap.servers': 'localhost' is not a broker address",
+        ),
         ({"endingOffsets": "earliest"}, "'endingOffsets' cannot be earliest"),
         ({"maxOffsetsPerTrigger": "many"}, "'maxOffsetsPerTrigger' is 'many'"),
         ({"minPartitions": "0"}, "'minPartitions' is '0'"),
@@ -79,7 +82,10 @@ def test_max_trigger_delay_takes_a_unit() -> None:
         ({"maxTriggerDelay": "5 parsecs"}, "'maxTriggerDelay' is '5 parsecs'"),
         ({"kafka.enable.auto.commit": "true"}, "'kafka.enable.auto.commit' cannot be set"),
         ({"kafka.isolation.level": "strict"}, "'kafka.isolation.level' is 'strict'"),
-        ({"kafka.security.protocol": "TLS"}, "option 'kafka.security.protocol' is 'TLS': one of PLAINTEXT, SSL"),
+        (
+            {"kafka.security.protocol": "TLS"},
+            "option 'kafka.security.protocol' is 'TLS', but must be one of PLAINTEXT, SSL",
+        ),
         ({"kafka.security.protocol": "SASL_SSL"}, "option 'kafka.sasl.mechanism' is missing"),
         ({"kafka.fetch.min.bytes": "few"}, "option 'kafka.fetch.min.bytes' is 'few'"),
         ({"kafka.bootstrap.servers": " "}, "'kafka.bootstrap.servers' is missing"),
