@@ -1,6 +1,6 @@
 """What a frame costs: Produce and Fetch, requests in and answers out, by hand and with kio.
 
-"edge" is all that lies between a connection and the node: header, version, translation, bytes. "kio" is kio's part
+"ours" is everything between a connection and the node: header, version, translation, bytes. "kio" is kio's part
 alone, of the same message in the same version: its reader for requests (which trusts its input), its writer for answers
 (which wants them in the asked version already).
 """
@@ -51,10 +51,10 @@ def compare(translator: VersionTranslator, name: str, asked: Any, answer: Any) -
     frame = codec.encode_request(asked, 1, "bench")
     body = entities.encode(asked)
     context = translator.receive(frame)
-    told = translator.downgrade(context, answer)
+    downgraded = translator.downgrade(context, answer)
     read = entity_reader(type(asked))
     line(f"{name} request", lambda: translator.receive(frame), lambda: read(body, 0))
-    line(f"{name} answer", lambda: translator.encode_response(context, answer), lambda: entities.encode(told))
+    line(f"{name} answer", lambda: translator.encode_response(context, answer), lambda: entities.encode(downgraded))
 
 
 def line(name: str, ours: Callable[[], Any], theirs: Callable[[], Any]) -> None:

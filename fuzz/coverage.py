@@ -18,7 +18,7 @@ from fuzz.engine import Finding, Report
 from fuzz.target import Target
 
 TOOLS = Path("build/fuzz/tools")
-PATIENCE_S = 300
+TIMEOUT_MARGIN_S = 300
 
 
 def available() -> bool:
@@ -44,27 +44,27 @@ def fuzz(target: Target, *, seconds: float, seed: int, corpus: Path) -> Report:
             str(seed),
         ]
         started = time.monotonic()
-        told = subprocess.run(
-            command, env=_environment(), capture_output=True, timeout=seconds + PATIENCE_S, check=False
+        process = subprocess.run(
+            command, env=_environment(), capture_output=True, timeout=seconds + TIMEOUT_MARGIN_S, check=False
         )
-        report = Report(target.name, _executions(told.stderr), time.monotonic() - started)
+        report = Report(target.name, _executions(process.stderr), time.monotonic() - started)
         for path in sorted(Path(findings).glob("*.txt")):
             signature, _, trace = path.read_text().partition("\n")
             report.findings[signature] = Finding(target.name, path.with_suffix("").read_bytes(), signature, trace)
-    if told.returncode:  # no exception gets out of there: native code crashed, or it could not even begin
-        report.findings["the process ended"] = _ended(target, told.stderr)
+    if process.returncode:  # native code crashed, or the process could not start: exceptions do not end it
+        report.findings["the process ended"] = _ended(target, process.stderr)
     return report
 
 
-def _executions(told: bytes) -> int:
-    found = re.search(rb"stat::number_of_executed_units: (\d+)", told)
+def _executions(stderr: bytes) -> int:
+    found = re.search(rb"stat::number_of_executed_units: (\d+)", stderr)
     return int(found[1]) if found else 0
 
 
-def _ended(target: Target, told: bytes) -> Finding:
-    artifact = re.search(rb"Test unit written to (\S+)", told)
+def _ended(target: Target, stderr: bytes) -> Finding:
+    artifact = re.search(rb"Test unit written to (\S+)", stderr)
     data = Path(artifact[1].decode()).read_bytes() if artifact else b""
-    return Finding(target.name, data, "the process ended", told.decode(errors="replace")[-4_000:])
+    return Finding(target.name, data, "the process ended", stderr.decode(errors="replace")[-4_000:])
 
 
 def _environment() -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The plain fuzzer: seeds, mutations, and a corpus that wanders. The same seed tries the same inputs.
 
-A finding is told apart by its exception and the innermost lines of insync that it came through, so that one defect is
+A finding is identified by its exception and the innermost lines of insync that it came through, so that one defect is
 reported once.
 """
 

@@ -1,7 +1,7 @@
-"""Messages of any schema, as bytes, with values that nobody would send: well-formed, and hostile.
+"""Messages of any schema, as bytes, with extreme values: well-formed and hostile.
 
-Written by the schema alone, so that values which the entity classes would refuse (a duration of 292 million years, an
-unknown error code, a null that is not allowed) come out too.
+They are written from the schema alone, so that they also have values that the entity classes would refuse (a duration
+of 292 million years, an unknown error code, a null that is not allowed).
 """
 
 from __future__ import annotations

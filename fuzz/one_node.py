@@ -1,7 +1,7 @@
-"""A broker and controller of its own on a simulated disk, spoken to in frames as a server would: it answers at once.
+"""One broker and controller on a simulated disk that receives frames as from a server and answers at once.
 
-Time passes only by `advance`. What the node wants to send goes to itself; what it sends to other voters waits in
-`asked` for an answer, and the rest is lost.
+Time passes only by `advance`. Requests of the node to itself are delivered; those to other voters wait in `asked` for a
+response, and all others are lost.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class OneNode:
         self.voters = voters
         self.asked: list[Send] = []
         self.ignored: dict[int, None] = {}
-        """Tokens of requests whose answers nobody reads."""
+        """Tokens of requests whose connection has ended."""
         self.node = Node(_config(voters), disk, Random(1), self.now)
         self.translator = VersionTranslator(NodeTopicNames(self.node))
         self.stop: Stop | None = None

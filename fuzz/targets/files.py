@@ -30,7 +30,7 @@ insync.profile=fast
 
 def run_properties(data: bytes) -> None:
     try:
-        properties.parse(properties.decoded(data, "fuzzed"), "fuzzed")
+        properties.parse(properties.decode(data, "fuzzed"), "fuzzed")
     except properties.PropertiesError as error:
         if "fuzzed" not in str(error):
             raise AssertionError("a problem without its file") from error
@@ -60,7 +60,7 @@ def run_checkpoints(data: bytes) -> None:
 
 
 def property_seeds() -> list[bytes]:
-    keys = [*property_keys.SETTINGS, *property_keys.SPELLINGS, *property_keys.UNUSED]
+    keys = [*property_keys.SETTINGS, *property_keys.COARSER_UNITS, *property_keys.UNUSED]
     return [_FILE, *(_FILE + f"{key}=1\n".encode() for key in keys)]
 
 

@@ -35,11 +35,11 @@ def run_records(data: bytes) -> None:
             image.apply(metadata_records.decode(payload), offset)
         except (MalformedFrameError, InvariantError):
             continue
-    told = image_records.to_records(image)
+    snapshot = image_records.to_records(image)
     again = Image()
-    for record in told:
+    for record in snapshot:
         again.apply(metadata_records.decode(metadata_records.encode(record)), 0)
-    if image_records.to_records(again) != told:
+    if image_records.to_records(again) != snapshot:
         raise AssertionError("Q6: a snapshot makes another image than the log did")
 
 

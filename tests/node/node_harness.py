@@ -1,7 +1,8 @@
 """A few real nodes on simulated disks, wired directly: what one sends reaches the other at once.
 
 `hold` names the (sender, channel) pairs whose requests are kept back in `held`, `slow_disks` the nodes whose syncs are
-kept back in `syncs`; a node that is `cut_off` hears "no answer" and nobody hears it. Time passes only by `advance`.
+kept back in `syncs`; a node that is `cut_off` gets no responses, and its messages are lost. Time passes only by
+`advance`.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class Net:
         return self
 
     def crash(self, node_id: int) -> None:
-        """The process ends; what it wrote stays, and whoever waits for it hears that it is gone."""
+        """The process ends; its files stay, and requests to it fail."""
         node = self.nodes.pop(node_id)
         self.disks[node_id].crash()
         self._lose([token for token, (asker, send) in self._asked.items() if node_id == send.peer or asker is node])

@@ -93,7 +93,7 @@ def test_a_write_that_waits_for_the_isr_is_let_go_of() -> None:
 
 
 def test_only_so_many_requests_for_the_controller_wait_at_a_broker() -> None:
-    """Whoever comes then is told at once that nobody answers, which any client tries again."""
+    """Above the limit a request fails immediately with REQUEST_TIMED_OUT, which clients retry."""
     net = without_controller()
     for at in range(forwarding.MAX_REQUESTS):
         net.ask(1, create_request(f"t{at}"))

@@ -230,7 +230,7 @@ LONG = batch.NewRecord(b"k", b"v" * 5_000)
     ("wanted", "stored"), [("uncompressed", "none"), ("gzip", "gzip"), ("snappy", "snappy"), ("lz4", "lz4")]
 )
 def test_a_topic_with_a_codec_of_its_own_stores_everything_in_it(wanted: str, stored: str, sent: str) -> None:
-    """P5: it is the same batch but for its codec; who wrote it, and in which order, stays."""
+    """P5: only the codec of the batch changes; its producer and sequence stay."""
     net = Net().up()
     net.create("t", compression_type=wanted)
     identity = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}

@@ -128,7 +128,7 @@ def test_a_changed_topic_config_reaches_the_open_log() -> None:
 
 
 def test_a_controlled_shutdown_flushes_every_log_and_leaves_its_epoch() -> None:
-    """B5, B7: the next uptime registers with it."""
+    """B5, B7: the next incarnation registers with it."""
     net = Net(config(1), config(2, roles=("broker",))).up()
     net.create("t", (2, 1))
     net.produce(2, "t")
@@ -155,7 +155,7 @@ def test_a_broker_that_was_killed_registers_without_a_previous_epoch() -> None:
 
 
 def test_a_broker_that_remembers_the_controller_registers_once() -> None:
-    """B1: one uptime, one registration under way."""
+    """B1: one incarnation, one registration in flight."""
     net = Net(config(1), config(2, roles=("broker",))).up()
     net.crash(2)
     net.hold = [(2, "heartbeat")]
@@ -180,7 +180,7 @@ def test_an_uptime_that_never_registered_passes_the_epoch_of_the_last_one_on() -
 
 
 def test_recovery_points_are_written_off_the_loop_one_checkpoint_at_a_time() -> None:
-    """A sync may take hundreds of milliseconds, in which the node would answer nobody."""
+    """A sync may take hundreds of milliseconds, during which the node would answer no request."""
     net = Net().up()
     net.create("t")
     net.produce(1, "t")

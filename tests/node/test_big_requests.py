@@ -85,7 +85,7 @@ def test_topics_of_a_part_that_fails_do_not_touch_the_others() -> None:
 
 
 def test_a_new_controller_goes_on_with_the_parts_that_are_left() -> None:
-    """Q2: what was answered is committed; the rest is asked of whoever leads then."""
+    """Q2: answered parts are committed; the rest goes to the new leader."""
     net = three_voters().up()
     leader = net.nodes[1].quorum.leader_id
     broker = next(node_id for node_id in net.nodes if node_id != leader)

@@ -91,7 +91,7 @@ def test_the_scrub_finds_damage_of_a_follower_and_repairs_it_from_the_leader(at:
 
 
 def test_a_leader_hands_its_leadership_over_before_it_repairs_its_log() -> None:
-    """D6: to another member of the ISR; meanwhile nobody is sent the damaged batch."""
+    """D6: to another member of the ISR; meanwhile the damaged batch is not served."""
     net = filled(**SCRUB)
     rot(net, 1, 3)
     net.hold = [(1, "repair")]
@@ -158,7 +158,7 @@ def test_without_any_intact_copy_readers_are_told_that_the_message_is_corrupt() 
 
 
 def test_damage_in_different_places_is_repaired_crosswise() -> None:
-    """D6: no intact copy is replaced by a damaged one, whoever is asked first."""
+    """D6: no intact copy is replaced by a damaged one, whichever replica is asked first."""
     net = filled(**SCRUB)
     rot(net, 1, 1)
     rot(net, 2, 4)

@@ -56,7 +56,7 @@ def test_a_broker_that_is_not_what_its_directory_says_gives_up() -> None:
 
 
 def test_a_broker_whose_name_is_taken_asks_again() -> None:
-    """B2: the earlier uptime is fenced sooner or later."""
+    """B2: the earlier incarnation is fenced eventually."""
     bench = Bench()
     (send,) = bench.tick(0)
     send.on_response(registered(-1, ErrorCode.duplicate_broker_registration), 0)
@@ -77,13 +77,13 @@ def beaten(*, fenced: bool = True, stop: bool = False, error: ErrorCode = ErrorC
 
 
 def test_registration_carries_the_epoch_of_a_clean_uptime_or_none() -> None:
-    """B5: the last uptime's epoch if it ended cleanly, -1 if not."""
+    """B5: the epoch of the last incarnation if it stopped cleanly, else -1."""
     assert [send.request.previous_broker_epoch for send in Bench(previous=33).tick(0)] == [33]
     assert [send.request.previous_broker_epoch for send in Bench(previous=-1).tick(0)] == [-1]
 
 
 def test_the_answer_to_the_registration_is_the_broker_epoch() -> None:
-    """B1: it names this uptime in everything that the broker says."""
+    """B1: it identifies this incarnation in all requests of the broker."""
     bench = Bench().registered(epoch=77)
     assert (bench.life.broker_epoch, bench.life.state) == (77, RECOVERY)
     (beat,) = bench.tick(0)
@@ -118,7 +118,7 @@ def test_nothing_is_asked_while_no_controller_is_known() -> None:
 
 
 def test_a_broker_wants_to_be_fenced_until_it_has_seen_its_own_registration() -> None:
-    """B3: unfenced too early it would act on what its last uptime knew."""
+    """B3: unfenced too early, it would act on the metadata of its last incarnation."""
     bench = Bench().registered(epoch=40)
     bench.life.metadata_applied(39, 1)
     (early,) = bench.tick(1)
@@ -236,7 +236,7 @@ def test_a_shutdown_that_nobody_answers_ends_after_its_time() -> None:
 
 
 def test_a_broker_that_is_told_twice_to_stop_waits_no_longer() -> None:
-    """B7: when a whole cluster stops, nobody is left to let the last brokers go."""
+    """B7: when a whole cluster stops, no controller is left to permit the last brokers."""
     bench = Bench().running(now=10)
     bench.life.begin_shutdown(100)
     bench.tick(100)

@@ -98,7 +98,7 @@ def test_the_controller_that_clients_are_told_is_a_broker_that_forwards() -> Non
 
 
 def test_replicas_see_the_cluster_through_the_committed_image() -> None:
-    """B3, B8, I2: what the leader asks before it lets somebody join."""
+    """B3, B8, I2: what a leader checks before a replica may join the ISR."""
     net = three_brokers().up()
     net.create("t", (1, 2), min_insync_replicas="2")
     view = net.nodes[1].broker_role.view

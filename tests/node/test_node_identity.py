@@ -49,7 +49,7 @@ def test_observers_keep_the_voters_of_their_quorum_too() -> None:
 
 
 def test_a_node_tells_who_it_is_and_which_registrations_it_knows() -> None:
-    """B9: by incarnation ids, which tell this uptime from the one before."""
+    """B9: by incarnation ids, which differ between two starts."""
     net = Net(config(1, roles=(CONTROLLER,)), config(2, roles=(BROKER,))).up()
     broker, controller = (json.loads(node_state.encode(net.nodes[node])) for node in (2, 1))
     incarnation = str(net.nodes[2].lifecycle.incarnation_id)

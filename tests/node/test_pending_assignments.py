@@ -71,7 +71,7 @@ def offset_told(net: Net, node_id: int) -> int:
 
 
 def test_metadata_counts_as_applied_when_every_role_is_taken_up() -> None:
-    """B7: whoever waits for this broker to have moved a leadership waits until it has."""
+    """B7: metadata counts as applied only when all of its assignments are."""
     net = three_brokers().up()
     before = offset_told(net, 2)
     net.ask(1, create_request("t", (1, 2), MANY))

@@ -105,7 +105,7 @@ def test_a_broker_passes_questions_about_the_quorum_on_to_its_leader() -> None:
 
 
 def test_who_waits_for_records_hears_of_all_that_arrive_together() -> None:
-    """H5: whoever asked is answered at once, the others at the end of the turn."""
+    """H5: the client of the request is answered at once, others at the end of the turn."""
     net = split()
     partition = net.create("t", (2,))
     net.advance(1_000)
@@ -214,7 +214,7 @@ def test_a_node_always_names_its_next_deadline() -> None:
 
 
 def test_a_broker_leaves_in_good_order() -> None:
-    """B7: leadership moves away first, then it stops, and nobody had to be fenced by timeout."""
+    """B7: leadership moves away first, then it stops, and no broker is fenced by timeout."""
     net = three_brokers().up()
     net.create("t", (2, 1, 3))
     net.shut_down(2)

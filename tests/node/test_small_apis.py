@@ -134,7 +134,7 @@ def test_a_leader_that_is_not_among_the_brokers_is_not_told() -> None:
 
 
 def test_clients_do_not_write_to_the_brokers_own_topics() -> None:
-    """P5: whoever could would speak for any group. Kafka's tools say who they are."""
+    """P5: a client that could write there could forge any group's offsets; Kafka's tools use a known client id."""
     net = Net().up()
     answer = net.answered(1, create_request(OFFSETS_TOPIC))
     assert answer.topics[0].error_code is ErrorCode.none

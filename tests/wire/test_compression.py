@@ -62,7 +62,7 @@ def test_cut_off_data_is_malformed(codec: int, cut: int) -> None:
 
 @pytest.mark.parametrize("codec", [compression.GZIP, compression.LZ4, compression.ZSTD])
 def test_only_data_that_needs_more_room_is_tried_again_with_more(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The largest buffer is 128 MiB: too much to fill for every batch that somebody damaged."""
+    """The largest buffer is 128 MiB: too much to fill for every damaged batch."""
     large = bytes(600_000)
     packed = compression.compress(codec, large)
     sizes: list[int] = []

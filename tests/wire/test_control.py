@@ -1,4 +1,4 @@
-"""Control batches: who leads, and where a snapshot begins and ends."""
+"""Control batches: leader changes, and the header and footer of a snapshot."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_damaged_bytes_come_out_as_the_general_way_says(key: int, version: int, 
 
 
 def test_the_id_of_a_topic_is_one_object() -> None:
-    """Each request brings its bytes anew; dictionaries find one object sooner than an equal one."""
+    """Every request has new bytes; a dict finds the same object faster than an equal one."""
     frames = [codec.encode_request(usual(FETCH, 17), number, "client") for number in (1, 2)]
     first, second = [make_translator().receive(frame).request.topics[0].topic_id for frame in frames]
     assert first is second

@@ -1,7 +1,7 @@
 """The Kafka APIs of a node: key, the version that nodes speak, and the versions that clients may speak.
 
 This is the only list of APIs and versions. `insync.wire.messages` builds the classes of the pinned versions from it,
-`insync.node.handlers` adds who serves an API and how, and ApiVersions answers with the served ranges.
+`insync.node.handlers` adds the role and the handler of each API, and ApiVersions answers with the served ranges.
 """
 
 from __future__ import annotations
