@@ -36,6 +36,7 @@ from insync.sim.engine.host import Host, NodeLike
 from insync.sim.engine.network import Network
 from insync.sim.engine.trace import Trace
 from insync.storage.disk import write_atomically
+from insync.storage.flush import LogFlush
 
 NodeFactory = Callable[[Any, SimDisk, random.Random, int], NodeLike]
 Lost = dict[str, tuple[int, int]]
@@ -273,7 +274,8 @@ class Cluster:
         self.stats["note:" + effect.kind] += 1
 
     def _do_sync(self, host: Host, effect: Sync) -> None:
-        self.engine.call_later(self._disk_delay(host), host.run_when_awake, self._synced, host, host.generation, effect)
+        delay_us = self._disk_delay(host) + (host.flush_delay_us if isinstance(effect.job, LogFlush) else 0)
+        self.engine.call_later(delay_us, host.run_when_awake, self._synced, host, host.generation, effect)
 
     def _synced(self, host: Host, generation: int, effect: Sync) -> None:
         if not host.alive or host.generation != generation:

@@ -47,6 +47,7 @@ class Host:
         self.stopping = False
         self.outage = 0
         self.disk_delay_us = 0
+        self.flush_delay_us = 0
         self.written_at = 0
         self.tokens: dict[int, tuple[Connection, int]] = {}
         self._backlog: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()

@@ -270,9 +270,10 @@ CATALOGUE: tuple[Mutant, ...] = (
     _mutant(
         "epoch-checkpoint-unsynced",
         "D1",
-        "syncing the leader-epoch checkpoint",
+        "syncing the leader-epoch checkpoint, and comparing it with the record of the clean stop",
         ("storage.epoch_cache:EpochCache.persist", patches.persist_unsynced),
         ("storage.clean_shutdown:close_all", patches.epochs_closed_unsynced),
+        ("storage.clean_shutdown:has_epochs_and_producers", patches.always(True)),
     ),
     _mutant(
         "epoch-checkpoint-kept-stale",

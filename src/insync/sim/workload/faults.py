@@ -56,7 +56,7 @@ class Faults:
         self._network.lift_all()
         for host in self._cluster.hosts.values():
             host.disk.full = host.disk.failing = False
-            host.disk_delay_us = 0
+            host.disk_delay_us = host.flush_delay_us = 0
             host.clock.set_drift(self._engine.now, 0)
             self._cluster.resume(host.id)
             self._cluster.start(host.id)
@@ -225,6 +225,16 @@ class Faults:
     def _end_slow_disk(self, node: int, extra_us: int) -> None:
         host = self._cluster.hosts[node]
         host.disk_delay_us = max(0, host.disk_delay_us - extra_us)
+
+    def _do_slow_flush(self, action: Action) -> None:
+        """As `slow_disk`, but small files, such as that of a vote, are written as fast as ever."""
+        node = self.resolve(action.target)
+        if node is not None:
+            self._cluster.hosts[node].flush_delay_us = int(action.value[0]) * 1_000
+            self._engine.call_later(action.duration_ms * 1_000, self._end_slow_flush, node)
+
+    def _end_slow_flush(self, node: int) -> None:
+        self._cluster.hosts[node].flush_delay_us = 0
 
     def _do_full_disk(self, action: Action) -> None:
         node = self.resolve(action.target)

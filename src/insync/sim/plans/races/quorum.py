@@ -81,8 +81,8 @@ def counted_too_early(d: Draw) -> Race:
 
     1. A is cut off from B and C, which receive each other's votes and nothing else. Brokers reach A: it appends X.
     2. One of the two, L, is elected, opens its epoch in its own log, and dies before the other, F, has that record.
-    3. A is reachable again. Its disk is slow. F elects it, and copies X and the record that opens A's new epoch. On
-       disk A has X, but not that record.
+    3. A is reachable again. Its log is flushed slowly. F elects it, and copies X and the record that opens A's new
+       epoch. On disk A has X, but not that record.
     4. X is on a majority, the record is not. A leader that counts replicas now takes X for committed.
     5. A loses power and with it the record, F dies. L is back, its last epoch is newer than that of X: A votes for it.
     """
@@ -100,7 +100,7 @@ def counted_too_early(d: Draw) -> Race:
             act(elected, "name", "active-controller", 0, "L"),
             act(elected, "name", "other-voter:A:L", 0, "F"),
             act(elected, "crash", "L", again + 20 - elected),
-            act(elected, "slow_disk", "A", again + 20 - elected, again - elected),
+            act(elected, "slow_flush", "A", again + 20 - elected, again - elected),
             act(again, "lossy_crash", "A", 20),
             act(again, "crash", "F", timing.election_ms * 4),
         ]
