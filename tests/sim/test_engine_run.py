@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
+from hash_seeds import run_with_hash_seed
 
 from insync.properties.history import History
 from insync.sim.engine.cluster import Cluster
@@ -56,16 +54,7 @@ def test_one_seed_is_one_run_under_any_hash_seed() -> None:
         "from insync.sim.plans.swarm import draw_plan\nfrom insync.sim.run import run_plan\n"
         "print([run_plan(draw_plan(s)).trace_hash for s in (2, 3)])"
     )
-    outputs = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for hash_seed in ("1", "99")
-    ]
-    assert outputs[0] == outputs[1]
+    assert run_with_hash_seed(code, 1) == run_with_hash_seed(code, 99)
 
 
 def test_checkers_and_sinks_do_not_change_the_run() -> None:

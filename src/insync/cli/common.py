@@ -62,6 +62,28 @@ def run(bootstrap: str, timeout: float, work: Callable[[Client], Awaitable[T]]) 
         raise typer.Exit(130) from None
 
 
+def delete_all(
+    kind: str,
+    names: Sequence[str],
+    delete: Callable[[Client, str], Awaitable[object]],
+    *,
+    bootstrap: str,
+    timeout: float,
+    as_json: bool,
+) -> None:
+    """Delete one after the other, and say so of each: those before one that fails are gone."""
+
+    async def work(client: Client) -> None:
+        for name in names:
+            await delete(client, name)
+            if not as_json:
+                typer.echo(f"{kind} '{printable(name)}' deleted")
+
+    run(bootstrap, timeout, work)
+    if as_json:
+        print_json({"deleted": list(names)})
+
+
 def reason(error: Exception) -> str:
     """The error; if no broker answers, also how to name one."""
     hint = " Set its address with --bootstrap HOST:PORT or INSYNC_BOOTSTRAP"

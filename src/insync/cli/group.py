@@ -14,6 +14,7 @@ from insync.cli.common import (
     Bootstrap,
     Timeout,
     console,
+    delete_all,
     print_json,
     print_table,
     run,
@@ -219,13 +220,4 @@ def delete(
     as_json: AsJson = False,
 ) -> None:
     """Delete groups without members, and their committed offsets."""
-
-    async def work(client: Client) -> None:
-        for name in names:
-            await groups.delete(client, name)
-            if not as_json:
-                typer.echo(f"group '{printable(name)}' deleted")
-
-    run(bootstrap, timeout, work)
-    if as_json:
-        print_json({"deleted": names})
+    delete_all("group", names, groups.delete, bootstrap=bootstrap, timeout=timeout, as_json=as_json)

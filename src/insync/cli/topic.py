@@ -13,6 +13,7 @@ from insync.cli.common import (
     Bootstrap,
     Timeout,
     console,
+    delete_all,
     print_json,
     print_table,
     run,
@@ -204,13 +205,4 @@ def delete(
     as_json: AsJson = False,
 ) -> None:
     """Delete topics and all their records."""
-
-    async def work(client: Client) -> None:
-        for name in names:
-            await topics.delete(client, name)
-            if not as_json:
-                typer.echo(f"topic '{name}' deleted")
-
-    run(bootstrap, timeout, work)
-    if as_json:
-        print_json({"deleted": names})
+    delete_all("topic", names, topics.delete, bootstrap=bootstrap, timeout=timeout, as_json=as_json)
