@@ -1,0 +1,173 @@
+"""The server's side of SCRAM (RFC 5802, RFC 7677), and the credentials that a cluster keeps instead of passwords.
+
+A conversation is values only: each message of the client goes into `respond`, which returns the answer. An unknown user
+gets a salt that is derived from the name and a secret of this process, and fails at the proof like a wrong password, so
+neither answers nor their timing say which names exist.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+MECHANISM_CODES = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
+"""As in UserScramCredentialRecord and AlterUserScramCredentials."""
+MIN_ITERATIONS = 4_096
+MAX_ITERATIONS = 16_384
+"""Kafka's limits for credentials that a client stores."""
+MAX_MESSAGE_BYTES = 4_096
+_TOKEN_AUTH = "tokenauth"
+
+
+class ScramError(Exception):
+    """The client's message is not SCRAM, or its proof is wrong. The text is safe to show to the client."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramCredential:
+    salt: bytes
+    iterations: int
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+
+
+def make_credential(mechanism: str, password: str, salt: bytes, iterations: int) -> ScramCredential:
+    salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
+    return credential_of_salted_password(mechanism, salted, salt, iterations)
+
+
+def credential_of_salted_password(mechanism: str, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
+    hash_name = HASHES[mechanism]
+    client_key = hmac.digest(salted, b"Client Key", hash_name)
+    return ScramCredential(
+        salt=salt,
+        iterations=iterations,
+        stored_key=hashlib.new(hash_name, client_key).digest(),
+        server_key=hmac.digest(salted, b"Server Key", hash_name),
+    )
+
+
+class ScramServer:
+    """One authentication: `respond` takes the client's first message, then its proof; `user` is set after the proof."""
+
+    __slots__ = (
+        "_client_first_bare",
+        "_credential",
+        "_hash",
+        "_lookup",
+        "_mechanism",
+        "_name",
+        "_nonce",
+        "_secret",
+        "_server_first",
+        "user",
+    )
+
+    def __init__(
+        self, mechanism: str, lookup: Callable[[str], ScramCredential | None], server_nonce: str, secret: bytes
+    ) -> None:
+        """`secret` makes the salts of unknown users; it is the same for all connections of a process."""
+        self._mechanism = mechanism
+        self._hash = HASHES[mechanism]
+        self._lookup = lookup
+        self._nonce = server_nonce
+        self._secret = secret
+        self._name = ""
+        self._client_first_bare = ""
+        self._server_first = ""
+        self._credential: ScramCredential | None = None
+        self.user: str | None = None
+
+    def respond(self, message: bytes) -> bytes:
+        if len(message) > MAX_MESSAGE_BYTES:
+            raise ScramError("The message is too long.")
+        try:
+            text = message.decode()
+        except UnicodeDecodeError:
+            raise ScramError("The message is not UTF-8.") from None
+        return self._first(text) if not self._server_first else self._final(text)
+
+    @property
+    def is_complete(self) -> bool:
+        return self.user is not None
+
+    def _first(self, text: str) -> bytes:
+        binding, _, rest = text.partition(",")
+        authorization_id, _, bare = rest.partition(",")
+        if binding not in ("n", "y"):
+            raise ScramError("Channel binding is not supported.")
+        fields = _parse(bare)
+        if "m" in fields or not fields.get("n") or not fields.get("r"):
+            raise ScramError("The first message has no user name or no nonce.")
+        if fields.get(_TOKEN_AUTH) == "true":
+            raise ScramError("Delegation tokens are not supported.")
+        self._name = _unescape(fields["n"])
+        if authorization_id not in ("", f"a={fields['n']}"):
+            raise ScramError("The authorization id differs from the user name.")
+        self._client_first_bare = bare
+        self._nonce = fields["r"] + self._nonce
+        credential = self._credential = self._lookup(self._name)
+        salt = self._made_up_salt() if credential is None else credential.salt
+        iterations = MIN_ITERATIONS if credential is None else credential.iterations
+        self._server_first = f"r={self._nonce},s={b64encode(salt).decode()},i={iterations}"
+        return self._server_first.encode()
+
+    def _final(self, text: str) -> bytes:
+        without_proof, separator, proof_text = text.rpartition(",p=")
+        fields = _parse(without_proof)
+        binding = _decode_base64(fields.get("c", ""))
+        if not separator or fields.get("r") != self._nonce or binding[:1] not in (b"n", b"y"):
+            raise ScramError("The final message does not continue the first one.")
+        proof = _decode_base64(proof_text)
+        signed = f"{self._client_first_bare},{self._server_first},{without_proof}".encode()
+        credential = self._credential or _NOBODY[self._hash]
+        signature = hmac.digest(credential.stored_key, signed, self._hash)
+        if len(proof) != len(signature):
+            raise ScramError(_WRONG)
+        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
+        is_right = hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), credential.stored_key)
+        if not is_right or self._credential is None:
+            raise ScramError(_WRONG)
+        self.user = self._name
+        return f"v={b64encode(hmac.digest(credential.server_key, signed, self._hash)).decode()}".encode()
+
+    def _made_up_salt(self) -> bytes:
+        return hmac.digest(self._secret, f"{self._mechanism}:{self._name}".encode(), self._hash)[:20]
+
+
+_WRONG = "Authentication failed: the user name or the password is wrong."
+_NOBODY = {
+    name: ScramCredential(
+        salt=b"", iterations=MIN_ITERATIONS, stored_key=bytes(hashlib.new(name).digest_size), server_key=b""
+    )
+    for name in HASHES.values()
+}
+"""What the proof of an unknown user is compared with; no proof fits it."""
+
+
+def _parse(text: str) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    for part in text.split(","):
+        name, separator, value = part.partition("=")
+        if not separator or not name or name in fields:
+            raise ScramError("The message is not a SCRAM message.")
+        fields[name] = value
+    return fields
+
+
+def _unescape(name: str) -> str:
+    plain = name.replace("=2C", "\0").replace("=3D", "")
+    if "=" in plain or "\0" in name:
+        raise ScramError("The user name is not escaped as SCRAM requires.")
+    return name.replace("=2C", ",").replace("=3D", "=")
+
+
+def _decode_base64(text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:
+        raise ScramError("The message is not base64.") from None
