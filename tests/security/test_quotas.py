@@ -1,0 +1,114 @@
+"""Client quotas: which limit counts, and how long a client waits."""
+
+from __future__ import annotations
+
+import pytest
+
+from insync.security.quotas import (
+    DEFAULT,
+    PRODUCER_BYTE_RATE,
+    WINDOW_MS,
+    WINDOWS,
+    ClientQuotas,
+    QuotaEntity,
+    Rate,
+    Share,
+    TokenBucket,
+)
+
+SPECIFIC_FIRST = (
+    QuotaEntity("alice", "app"),
+    QuotaEntity("alice", DEFAULT),
+    QuotaEntity("alice", None),
+    QuotaEntity(DEFAULT, "app"),
+    QuotaEntity(DEFAULT, DEFAULT),
+    QuotaEntity(DEFAULT, None),
+    QuotaEntity(None, "app"),
+    QuotaEntity(None, DEFAULT),
+)
+
+
+def limit_of(quotas: ClientQuotas, user: str = "alice", client_id: str = "app") -> float | None:
+    match = quotas.find(PRODUCER_BYTE_RATE, user, client_id)
+    return None if match is None else match[1]
+
+
+@pytest.mark.parametrize("first", range(len(SPECIFIC_FIRST)))
+def test_the_most_specific_quota_counts(first: int) -> None:
+    quotas = ClientQuotas()
+    for number, entity in reversed(list(enumerate(SPECIFIC_FIRST))):
+        if number >= first:
+            quotas.set(entity, PRODUCER_BYTE_RATE, float(number))
+    assert limit_of(quotas) == first
+
+
+def test_a_removed_quota_gives_way_to_the_next_one() -> None:
+    quotas = ClientQuotas()
+    assert limit_of(quotas) is None
+    quotas.set(QuotaEntity("alice", None), PRODUCER_BYTE_RATE, 10)
+    quotas.set(QuotaEntity(DEFAULT, None), PRODUCER_BYTE_RATE, 20)
+    assert limit_of(quotas) == 10
+    quotas.set(QuotaEntity("alice", None), PRODUCER_BYTE_RATE, None)
+    assert limit_of(quotas) == 20
+    assert quotas.limits() == {QuotaEntity(DEFAULT, None): {PRODUCER_BYTE_RATE: 20}}
+    assert quotas.find("consumer_byte_rate", "alice", "app") is None
+
+
+def test_clients_of_a_user_share_the_users_limit_and_users_of_a_default_do_not() -> None:
+    quotas = ClientQuotas()
+
+    def share(user: str, client_id: str) -> Share:
+        match = quotas.find(PRODUCER_BYTE_RATE, user, client_id)
+        assert match is not None
+        return match[0]
+
+    quotas.set(QuotaEntity(DEFAULT, None), PRODUCER_BYTE_RATE, 10)
+    assert share("alice", "a") == share("alice", "b")
+    assert share("alice", "a") != share("bob", "a")
+    quotas.set(QuotaEntity("alice", DEFAULT), PRODUCER_BYTE_RATE, 10)
+    assert share("alice", "a") != share("alice", "b")
+    quotas = ClientQuotas()
+    quotas.set(QuotaEntity(None, DEFAULT), PRODUCER_BYTE_RATE, 10)
+    assert share("alice", "a") == share("bob", "a")
+    assert share("alice", "a") != share("alice", "b")
+
+
+def test_a_client_below_its_rate_never_waits() -> None:
+    rate = Rate()
+    for now in range(0, 60_000, 100):
+        rate.record(9, now)
+        assert rate.throttle_ms(100, now) == 0
+
+
+@pytest.mark.parametrize("excess", [2, 5, 20])
+def test_a_client_that_waits_as_asked_is_back_at_its_rate(excess: int) -> None:
+    """Whatever it tries to send: it gets the limit, and at most one request more per length of the windows."""
+    rate, now, sent = Rate(), 0, 0
+    while now < 600_000:
+        rate.record(10 * excess, now)
+        sent += 10 * excess
+        now += max(100, rate.throttle_ms(100, now))
+    assert 95 <= sent / (now / 1_000) <= 103 + 10 * excess / (WINDOWS - 1)
+
+
+def test_old_seconds_leave_the_average() -> None:
+    rate = Rate()
+    rate.record(10_000, 500)
+    assert rate.per_second(500) > 900
+    assert rate.per_second(500 + WINDOWS * WINDOW_MS) == 0
+
+
+def test_a_limit_of_zero_stops_a_client_for_a_bounded_time() -> None:
+    rate = Rate()
+    rate.record(1, 0)
+    assert rate.throttle_ms(0, 0) == WINDOWS * WINDOW_MS
+
+
+def test_a_burst_of_mutations_passes_and_is_paid_for_afterwards() -> None:
+    bucket = TokenBucket(5, 0)
+    assert bucket.throttle_ms(5, 0) == 0
+    bucket.take(100, 5, 0)
+    assert bucket.throttle_ms(5, 0) == round((100 - 5 * WINDOWS) / 5 * 1_000)
+    assert bucket.throttle_ms(5, 9_000) == 0
+    bucket.take(5 * WINDOWS + 1, 5, 1_000_000)
+    assert bucket.throttle_ms(5, 1_000_000) == 200, "the bucket does not fill beyond its size"
