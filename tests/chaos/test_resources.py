@@ -53,8 +53,8 @@ def test_a_short_run_is_measured_and_not_judged() -> None:
 def test_the_sampler_writes_what_it_sees_of_running_nodes(tmp_path: Path) -> None:
     path = tmp_path / "resources.csv"
     nodes: Any = {
-        1: SimpleNamespace(id=1, pid=os.getpid(), running=True),
-        2: SimpleNamespace(id=2, pid=-1, running=False),
+        1: SimpleNamespace(id=1, pid=os.getpid(), is_running=True),
+        2: SimpleNamespace(id=2, pid=-1, is_running=False),
     }
     with ResourceSampler(nodes, path, interval_s=60.0):
         pass  # it takes one sample before it looks whether to stop

@@ -37,7 +37,7 @@ def test_without_java_it_says_what_to_install(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("option", "told"),
-    [("--keep", "--keep {0}: {0} is not empty"), ("--report", "--report {0}/mine.txt: that is a file which")],
+    [("--keep", "--keep {0}: {0} is not empty"), ("--report", "--report {0}/mine.txt: the file exists")],
 )
 def test_what_is_there_stays_as_it_is(tmp_path: Path, option: str, told: str) -> None:
     mine = tmp_path / "mine.txt"

@@ -133,7 +133,7 @@ def test_without_a_broker_the_error_names_the_option(command: str) -> None:
     arguments = ["--bootstrap", "127.0.0.1:1", "--timeout", "1", "--lake", "lake"]
     result = CliRunner().invoke(app, ["pipeline", *command.split(), *arguments])
     assert result.exit_code == 1
-    assert "Is the cluster running? Name one of its brokers with --bootstrap HOST:PORT" in result.stderr
+    assert "Is the cluster running? Set its address with --bootstrap HOST:PORT" in result.stderr
 
 
 def _range() -> Range:

@@ -98,7 +98,7 @@ def test_damage_fails_the_query_or_comes_as_rows(spark: SparkSession, tmp_path: 
     ("schema", "options", "message"),
     [
         ("size long", {}, "there is no column 'size'"),
-        ("offset int", {}, "the schema has column 'offset' as int: it is bigint"),
+        ("offset int", {}, "column 'offset' is bigint; the schema declares it as int"),
         ("", {"bond": "end"}, "unknown option 'bond' ('end')"),
         ("", {"topics": "nope"}, "topic 'nope' is in none of the log directories"),
     ],

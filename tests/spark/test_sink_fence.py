@@ -164,7 +164,7 @@ def test_columns_topic_and_partition_direct_the_rows(cluster: Cluster) -> None:
     [
         ({"value": [b"v"], "partition": pa.array([3], pa.int32())}, "column 'partition' is 3: .* partitions 0 to 2"),
         ({"value": [b"v"], "partition": pa.array([-1], pa.int32())}, "column 'partition' is -1"),
-        ({"value": [b"v"], "headers": [[{"key": None, "value": b""}]]}, "column 'headers': a header without a key"),
+        ({"value": [b"v"], "headers": [[{"key": None, "value": b""}]]}, "column 'headers' has a header without a key"),
     ],
 )
 def test_the_error_for_an_invalid_row_names_its_column(

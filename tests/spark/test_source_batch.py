@@ -175,7 +175,7 @@ def test_log_append_time_is_the_brokers(spark: SparkSession, spark_cluster: Clus
         ),
         (
             {"subscribe": "batch-few", "kafka.bootstrap.servers": "127.0.0.1:1"},
-            ["option 'kafka.bootstrap.servers' is '127.0.0.1:1': no connection", "Is the cluster running?"],
+            ["option 'kafka.bootstrap.servers' is '127.0.0.1:1': no broker can be reached", "Is the cluster running?"],
         ),
         (
             {"subscribe": "batch-few", "endingOffsets": '{"batch-few":{"0":99}}'},

@@ -115,7 +115,7 @@ class Cluster:
 
     @property
     def nodes(self) -> Mapping[int, LocalNode]:
-        """The nodes by id; a node has `port`, `roles`, `pid` and `running`."""
+        """The nodes by id; a node has `port`, `roles`, `pid` and `is_running`."""
         return MappingProxyType(self._processes.nodes)
 
     def log_of(self, node: int) -> Path:
