@@ -44,7 +44,7 @@ class Side:
         if isinstance(self.cluster, ApacheCluster):
             self.cluster.start_all()
         else:
-            self.cluster.start(unless=lambda: True)
+            self.cluster.start(is_cancelled=lambda: True)
 
     def wait_until_ready(self) -> None:
         self.cluster.wait_until_ready(timeout_s=180)

@@ -37,16 +37,17 @@ with Pool({cores}) as pool:
 
 def measured(seeds: int) -> dict[str, float]:
     """What starts and warms up is not counted."""
-    found, lines = {}, []
+    seeds_per_s: dict[str, float] = {}
+    lines = []
     for cores in (1, 2):
         plain = _run(_ALONE.format(cores=cores, seeds=seeds))
         spark = _run(_SPARK.format(cores=cores, seeds=seeds))
-        found |= {f"{cores} without Spark": plain, f"local[{cores}]": spark}
-        one = found["1 without Spark"]
+        seeds_per_s |= {f"{cores} without Spark": plain, f"local[{cores}]": spark}
+        one = seeds_per_s["1 without Spark"]
         lines.append((f"{cores}, without Spark", plain, plain / one / cores, ""))
         lines.append((f"{cores}, Spark", spark, spark / one / cores, f"{spark / plain:.2f} x"))
     table("campaign, by cores", ("", "seeds/s", "of cores x one core", "of the same without Spark"), lines)
-    return found
+    return seeds_per_s
 
 
 def _run(code: str) -> float:

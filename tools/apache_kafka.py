@@ -122,7 +122,7 @@ class ApacheCluster:
             self.start_all()
             self.wait_until_ready()
         except BaseException:
-            self.stop(patience_s=0)
+            self.stop(timeout_s=0)
             raise
         return self
 
@@ -162,9 +162,9 @@ class ApacheCluster:
                     raise KafkaError(f"node {node.id} does not see all brokers after {timeout_s:.0f} s")
                 time.sleep(POLL_S)
 
-    def stop(self, patience_s: float = 15.0) -> None:
+    def stop(self, timeout_s: float = 15.0) -> None:
         """SIGTERM to all, then SIGKILL: brokers that lost their quorum would wait for it for minutes."""
-        deadline = time.monotonic() + patience_s
+        deadline = time.monotonic() + timeout_s
         for node in self.nodes.values():
             _signal(node, signal.SIGTERM)
         while time.monotonic() < deadline and any(node.running for node in self.nodes.values()):
