@@ -143,6 +143,12 @@ class Client:
     host: str = ""
     version: int = -1
     """The version of the client's request before its translation; -1: the nodes' own."""
+    principal: str = "User:ANONYMOUS"
+    """As Kafka writes it, type:name. Listeners without authentication have only this one."""
+    listener: str = ""
+    """The name of the listener that accepted the connection; empty: the request came without one."""
+    on_node_listener: bool = True
+    """Whether other nodes use this listener too: the inter-broker listener, or one of the controllers'."""
 
 
 UNKNOWN_CLIENT = Client()
