@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from checker_world import KEY, World, three_replicas
 
+from insync.metadata import security_records
 from insync.properties.history import Acked, Sent
+from insync.security.acl import Acl, Operation, ResourceType
+from insync.security.quotas import PRODUCER_BYTE_RATE, QuotaEntity
 from insync.wire import metadata_records as records
 
 
@@ -60,6 +65,25 @@ def test_a_node_behind_in_the_metadata_log_is_named() -> None:
     assert world.checker.why_not_converged() is None
     world._nodes[3].image.brokers.pop(1)
     assert str(world.checker.why_not_converged()).startswith("L4")
+
+
+def test_a_node_with_other_acls_users_or_quotas_is_named() -> None:
+    """L4"""
+    changes: dict[str, records.MetadataRecord] = {
+        "acls": security_records.to_acl_record(
+            UUID(int=7),
+            Acl(resource_type=ResourceType.TOPIC, resource_name="t", principal="User:alice", operation=Operation.READ),
+        ),
+        "scram_credentials": records.UserScramCredentialRecord(
+            name="alice", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"k", iterations=4096
+        ),
+        "client_quotas": security_records.to_quota_record(QuotaEntity("alice"), PRODUCER_BYTE_RATE, 10),
+    }
+    for name, record in changes.items():
+        world = converged_world()
+        image = world._nodes[3].image = world.checker.truth.image.copy()
+        image.apply(record, image.offset)
+        assert str(world.checker.why_not_converged()) == f"L4: node 3 has applied everything but its {name} differ"
 
 
 def test_an_unanswered_produce_is_named() -> None:

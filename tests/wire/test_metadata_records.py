@@ -13,15 +13,21 @@ from hypothesis import strategies as st
 from insync.wire import entities, metadata_records
 from insync.wire.errors import MalformedFrameError, UnknownApiError
 from insync.wire.metadata_records import (
+    AccessControlEntryRecord,
     BeginTransactionRecord,
     BrokerEndpoint,
     BrokerFeature,
     BrokerRegistrationChangeRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     NoOpRecord,
     PartitionChangeRecord,
     PartitionRecord,
+    QuotaEntityPart,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
 )
 from insync.wire.schema import as_of
 
@@ -37,6 +43,8 @@ VALUES = {
     "int64": st.integers(-(2**63), 2**63 - 1),
     "string": st.text(max_size=20),
     "uuid": st.uuids(),
+    "bytes": st.binary(max_size=20),
+    "float64": st.floats(allow_nan=False),
 }
 
 
@@ -92,10 +100,15 @@ def test_the_types_are_those_that_kafka_numbers() -> None:
         "FenceBroker": 7,
         "UnfenceBroker": 8,
         "RemoveTopic": 9,
+        "UserScramCredential": 11,
         "FeatureLevel": 12,
+        "ClientQuota": 14,
         "ProducerIds": 15,
         "BrokerRegistrationChange": 17,
+        "AccessControlEntry": 18,
+        "RemoveAccessControlEntry": 19,
         "NoOp": 20,
+        "RemoveUserScramCredential": 22,
         "BeginTransaction": 23,
         "EndTransaction": 24,
         "AbortTransaction": 25,
@@ -186,6 +199,58 @@ def test_small_records_have_kafkas_bytes() -> None:
     assert metadata_records.encode(deletion).hex() == "010400020274026b0000"
     unfenced = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=2, fenced=metadata_records.UNFENCED)
     assert metadata_records.encode(unfenced).hex() == "011102000000010000000000000002010001ff"
+
+
+SECURITY_RECORDS = [
+    (
+        AccessControlEntryRecord(
+            id=TOPIC,
+            resource_type=2,
+            resource_name="orders",
+            pattern_type=4,
+            principal="User:alice",
+            host="*",
+            operation=4,
+            permission_type=3,
+        ),
+        "011200" + TOPIC.hex + "02076f7264657273040b557365723a616c696365022a040300",
+    ),
+    (RemoveAccessControlEntryRecord(id=TOPIC), "011300" + TOPIC.hex + "00"),
+    (
+        UserScramCredentialRecord(
+            name="alice", mechanism=2, salt=b"\1\2\3", stored_key=b"\4", server_key=b"\5\6", iterations=8192
+        ),
+        "010b0006616c696365020401020302040305060000200000",
+    ),
+    (RemoveUserScramCredentialRecord(name="alice", mechanism=1), "01160006616c6963650100"),
+    (
+        ClientQuotaRecord(
+            entity=(
+                QuotaEntityPart(entity_type="user", entity_name=None),
+                QuotaEntityPart(entity_type="client-id", entity_name="app"),
+            ),
+            key="producer_byte_rate",
+            value=1024.5,
+        ),
+        "010e0003057573657200000a636c69656e742d696404617070001370726f64756365725f627974655f72617465"
+        "40900200000000000000",
+    ),
+]
+
+
+@pytest.mark.parametrize(("record", "encoded"), SECURITY_RECORDS, ids=lambda value: type(value).__name__)
+def test_acls_users_and_quotas_have_the_bytes_that_kafka_4_1_writes(record: Any, encoded: str) -> None:
+    """The bytes are those of MetadataRecordSerde for the same values."""
+    assert metadata_records.encode(record).hex() == encoded
+    assert metadata_records.decode(bytes.fromhex(encoded)) == record
+
+
+def test_keys_of_users_are_not_in_the_text_of_a_record() -> None:
+    record = UserScramCredentialRecord(
+        name="alice", mechanism=1, salt=b"pepper", stored_key=b"stored", server_key=b"server", iterations=4096
+    )
+    assert "alice" in repr(record)
+    assert not any(secret in repr(record) for secret in ("pepper", "b'stored", "b'server"))
 
 
 def test_tags_from_the_future_are_skipped() -> None:

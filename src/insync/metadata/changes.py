@@ -5,12 +5,25 @@ from __future__ import annotations
 from uuid import UUID
 
 from insync.metadata.partition import PartitionKey
+from insync.security.acl import Acl
+from insync.security.quotas import QuotaEntity
 
 
 class Changes:
     """Insertion-ordered sets, as dicts. A partition is in `partitions` or in `deleted`, never in both."""
 
-    __slots__ = ("brokers", "configs", "deleted", "deleted_topics", "features", "partitions", "topics")
+    __slots__ = (
+        "acls",
+        "brokers",
+        "client_quotas",
+        "configs",
+        "deleted",
+        "deleted_topics",
+        "features",
+        "partitions",
+        "scram_credentials",
+        "topics",
+    )
 
     def __init__(self) -> None:
         self.partitions: dict[PartitionKey, None] = {}
@@ -22,6 +35,10 @@ class Changes:
         """Brokers that registered, changed or were unregistered."""
         self.configs: dict[tuple[int, str], None] = {}
         self.features: dict[str, None] = {}
+        self.acls: dict[UUID, Acl | None] = {}
+        """Ids of ACLs that were created, replaced or removed, with what each was before; None if it is new."""
+        self.scram_credentials: dict[tuple[str, str], None] = {}
+        self.client_quotas: dict[QuotaEntity, None] = {}
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__slots__)

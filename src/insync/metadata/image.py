@@ -1,4 +1,5 @@
-"""The state of the cluster by the metadata log: brokers, topics, partitions, configs, features, producer ids.
+"""The state of the cluster by the metadata log: brokers, topics, partitions, configs, features, producer ids, ACLs,
+users and quotas.
 
 Only `apply` changes it: one record, one change, at a cost that does not grow with the cluster. Values are frozen, the
 maps are not; `copy` shares the values. A reader that acts on the outcome of several changes takes the merged `Changes`
@@ -15,11 +16,14 @@ from typing import Any
 from uuid import UUID
 
 from insync.errors import InvariantError
-from insync.metadata import configs
+from insync.metadata import configs, security_records
 from insync.metadata.broker import Broker, Endpoint, Feature
 from insync.metadata.changes import Changes
 from insync.metadata.configs import Resource
 from insync.metadata.partition import NO_LEADER, Partition, PartitionKey
+from insync.security.acl import Acl
+from insync.security.quotas import QuotaEntity
+from insync.security.scram import ScramCredential
 from insync.wire import metadata_records as records
 from insync.wire.types import ZERO_UUID, one_uuid
 
@@ -51,7 +55,9 @@ class Image:
         "_leaderless",
         "_led",
         "_reassigning",
+        "acls",
         "brokers",
+        "client_quotas",
         "configs",
         "defaults",
         "features",
@@ -60,6 +66,7 @@ class Image:
         "offset",
         "partitions",
         "raised_min_isr",
+        "scram_credentials",
         "snapshot_end",
         "topic_ids",
         "topics",
@@ -76,6 +83,11 @@ class Image:
         self.configs: dict[ConfigResource, dict[str, str]] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
+        self.acls: dict[UUID, Acl] = {}
+        self.scram_credentials: dict[tuple[str, str], ScramCredential] = {}
+        """By mechanism and user."""
+        self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
+        """By entity and quota name."""
         self.offset = -1
         """The offset of the last record applied."""
         self.raised_min_isr: dict[ConfigResource, RaisedMinIsr] = {}
@@ -101,6 +113,9 @@ class Image:
         other.configs = {resource: dict(values) for resource, values in self.configs.items()}
         other.features = dict(self.features)
         other.next_producer_id = self.next_producer_id
+        other.acls = dict(self.acls)
+        other.scram_credentials = dict(self.scram_credentials)
+        other.client_quotas = {entity: dict(limits) for entity, limits in self.client_quotas.items()}
         other.offset = self.offset
         other.raised_min_isr = dict(self.raised_min_isr)
         other.snapshot_end = self.snapshot_end
@@ -119,6 +134,9 @@ class Image:
         other.configs = {resource: dict(values) for resource, values in self.configs.items()}
         other.features = dict(self.features)
         other.next_producer_id = self.next_producer_id
+        other.acls = dict(self.acls)
+        other.scram_credentials = dict(self.scram_credentials)
+        other.client_quotas = {entity: dict(limits) for entity, limits in self.client_quotas.items()}
         other.partitions = {topic_id: dict(partitions) for topic_id, partitions in self.partitions.items()}
         return other
 
@@ -342,6 +360,46 @@ class Image:
     def _set_next_producer_id(self, record: records.ProducerIdsRecord, offset: int) -> None:
         self.next_producer_id = record.next_producer_id
 
+    def _set_acl(self, record: records.AccessControlEntryRecord, offset: int) -> None:
+        acl_id: UUID | None = record.id  # the zero one reads as None
+        if acl_id is None:
+            raise InvariantError("S7", f"the record at offset {offset} has an ACL without an id")
+        self._changes.acls.setdefault(acl_id, self.acls.get(acl_id))
+        self.acls[acl_id] = security_records.to_acl(record)
+
+    def _remove_acl(self, record: records.RemoveAccessControlEntryRecord, offset: int) -> None:
+        acl = self.acls.pop(record.id, None)
+        if acl is None:
+            raise InvariantError("S7", f"the record at offset {offset} removes the unknown ACL {record.id}")
+        self._changes.acls.setdefault(record.id, acl)
+
+    def _set_scram_credential(self, record: records.UserScramCredentialRecord, offset: int) -> None:
+        mechanism = security_records.MECHANISMS.get(record.mechanism)
+        if mechanism is not None:
+            self.scram_credentials[mechanism, record.name] = security_records.to_scram_credential(record)
+            self._changes.scram_credentials[mechanism, record.name] = None
+
+    def _remove_scram_credential(self, record: records.RemoveUserScramCredentialRecord, offset: int) -> None:
+        """As in Kafka, a credential may be removed that does not exist."""
+        mechanism = security_records.MECHANISMS.get(record.mechanism)
+        if mechanism is not None:
+            self.scram_credentials.pop((mechanism, record.name), None)
+            self._changes.scram_credentials[mechanism, record.name] = None
+
+    def _set_client_quota(self, record: records.ClientQuotaRecord, offset: int) -> None:
+        """As in Kafka, a quota may be removed that does not exist."""
+        entity = security_records.to_quota_entity(record)
+        if entity is None:
+            return
+        limits = self.client_quotas.setdefault(entity, {})
+        if record.remove:
+            limits.pop(record.key, None)
+        else:
+            limits[record.key] = record.value
+        if not limits:
+            del self.client_quotas[entity]
+        self._changes.client_quotas[entity] = None
+
     def _name_of(self, topic_id: UUID, offset: int) -> str:
         name = self.topics.get(topic_id)
         if name is None:
@@ -409,4 +467,9 @@ _HANDLERS: dict[type[Any], Callable[[Image, Any, int], None]] = {
     records.ConfigRecord: Image._set_config,
     records.FeatureLevelRecord: Image._set_feature,
     records.ProducerIdsRecord: Image._set_next_producer_id,
+    records.AccessControlEntryRecord: Image._set_acl,
+    records.RemoveAccessControlEntryRecord: Image._remove_acl,
+    records.UserScramCredentialRecord: Image._set_scram_credential,
+    records.RemoveUserScramCredentialRecord: Image._remove_scram_credential,
+    records.ClientQuotaRecord: Image._set_client_quota,
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from insync.metadata import security_records
 from insync.metadata.broker import Broker
 from insync.metadata.image import Image
 from insync.metadata.partition import Partition
@@ -31,6 +32,13 @@ def iter_records(image: Image) -> Iterator[records.MetadataRecord]:
             yield _partition_record(partitions[index])
     if image.next_producer_id:
         yield records.ProducerIdsRecord(broker_id=-1, next_producer_id=image.next_producer_id)
+    for entity in sorted(image.client_quotas, key=repr):
+        for key, value in sorted(image.client_quotas[entity].items()):
+            yield security_records.to_quota_record(entity, key, value)
+    for acl_id in sorted(image.acls):
+        yield security_records.to_acl_record(acl_id, image.acls[acl_id])
+    for mechanism, user in sorted(image.scram_credentials):
+        yield security_records.to_scram_record(mechanism, user, image.scram_credentials[mechanism, user])
 
 
 def _broker_record(broker: Broker) -> records.RegisterBrokerRecord:

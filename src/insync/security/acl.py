@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Self
 
 WILDCARD = "*"
 WILDCARD_PRINCIPAL = "User:*"
@@ -15,7 +16,15 @@ CLUSTER_NAME = "kafka-cluster"
 """The name of the one resource of type CLUSTER."""
 
 
-class ResourceType(IntEnum):
+class _Code(IntEnum):
+    """A code that this version does not know reads as UNKNOWN, which matches nothing."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls(0)
+
+
+class ResourceType(_Code):
     UNKNOWN = 0
     ANY = 1
     TOPIC = 2
@@ -26,7 +35,7 @@ class ResourceType(IntEnum):
     USER = 7
 
 
-class PatternType(IntEnum):
+class PatternType(_Code):
     UNKNOWN = 0
     ANY = 1
     MATCH = 2
@@ -34,7 +43,7 @@ class PatternType(IntEnum):
     PREFIXED = 4
 
 
-class Operation(IntEnum):
+class Operation(_Code):
     UNKNOWN = 0
     ANY = 1
     ALL = 2
@@ -53,7 +62,7 @@ class Operation(IntEnum):
     TWO_PHASE_COMMIT = 15
 
 
-class Permission(IntEnum):
+class Permission(_Code):
     UNKNOWN = 0
     ANY = 1
     DENY = 2

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-DEFAULT = "<default>"
-"""In the place of a name: every user, or client id, without a quota of its own. Each has the limit to itself."""
+DEFAULT = ""
+"""In the place of a name: every user, client id or address without a quota of its own. Each has the limit to itself.
+No entity has an empty name."""
 
 PRODUCER_BYTE_RATE = "producer_byte_rate"
 CONSUMER_BYTE_RATE = "consumer_byte_rate"
@@ -24,10 +25,11 @@ WINDOW_MS = 1_000
 
 
 class QuotaEntity(NamedTuple):
-    """Of a quota. None: the quota does not depend on it."""
+    """Of a quota. None: the quota does not depend on it. A quota of an IP address depends on nothing else."""
 
-    user: str | None
-    client_id: str | None
+    user: str | None = None
+    client_id: str | None = None
+    ip: str | None = None
 
 
 class Share(NamedTuple):

@@ -128,10 +128,40 @@ class RemoveTopicRecord:
     topic_id: UUID = kafka("uuid")
 
 
+@entity(api_key=11, version=0)
+class UserScramCredentialRecord:
+    """Sets the credential of a user for one mechanism: 1 SCRAM-SHA-256, 2 SCRAM-SHA-512."""
+
+    name: str = kafka("string")
+    mechanism: int = kafka("int8")
+    salt: bytes = kafka("bytes", is_secret=True)
+    stored_key: bytes = kafka("bytes", is_secret=True)
+    server_key: bytes = kafka("bytes", is_secret=True)
+    iterations: int = kafka("int32")
+
+
 @entity(api_key=12, version=0)
 class FeatureLevelRecord:
     name: str = kafka("string")
     feature_level: int = kafka("int16")
+
+
+@entity(version=0)
+class QuotaEntityPart:
+    """Kafka calls it EntityData. Types: user, client-id, ip. A null name means the default of the type."""
+
+    entity_type: str = kafka("string")
+    entity_name: str | None = kafka("string", default=None)
+
+
+@entity(api_key=14, version=0)
+class ClientQuotaRecord:
+    """Sets one limit of an entity, or removes it: then the value means nothing."""
+
+    entity: tuple[QuotaEntityPart, ...] = kafka()
+    key: str = kafka("string")
+    value: float = kafka("float64", default=0.0)
+    remove: bool = kafka("bool", default=False)
 
 
 @entity(api_key=15, version=0)
@@ -152,9 +182,34 @@ class BrokerRegistrationChangeRecord:
     log_dirs: tuple[UUID | None, ...] = kafka("uuid", default=(), since=2, tag=2)
 
 
+@entity(api_key=18, version=0)
+class AccessControlEntryRecord:
+    """The numbers are those of `insync.security.acl`."""
+
+    id: UUID = kafka("uuid")
+    resource_type: int = kafka("int8")
+    resource_name: str = kafka("string")
+    pattern_type: int = kafka("int8")
+    principal: str = kafka("string")
+    host: str = kafka("string")
+    operation: int = kafka("int8")
+    permission_type: int = kafka("int8")
+
+
+@entity(api_key=19, version=0)
+class RemoveAccessControlEntryRecord:
+    id: UUID = kafka("uuid")
+
+
 @entity(api_key=20, version=0)
 class NoOpRecord:
     pass
+
+
+@entity(api_key=22, version=0)
+class RemoveUserScramCredentialRecord:
+    name: str = kafka("string")
+    mechanism: int = kafka("int8")
 
 
 @entity(api_key=23, version=0)
@@ -213,10 +268,15 @@ MetadataRecord = (
     | FenceBrokerRecord
     | UnfenceBrokerRecord
     | RemoveTopicRecord
+    | UserScramCredentialRecord
     | FeatureLevelRecord
+    | ClientQuotaRecord
     | ProducerIdsRecord
     | BrokerRegistrationChangeRecord
+    | AccessControlEntryRecord
+    | RemoveAccessControlEntryRecord
     | NoOpRecord
+    | RemoveUserScramCredentialRecord
     | BeginTransactionRecord
     | EndTransactionRecord
     | AbortTransactionRecord

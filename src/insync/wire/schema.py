@@ -20,14 +20,21 @@ from kio.static.constants import EntityType
 T = TypeVar("T")
 
 
-def kafka(kind: str | None = None, *, default: Any = MISSING, since: int = 0, tag: int | None = None) -> Any:
-    """A field of Kafka type `kind`; None for nested entities and arrays of them."""
+def kafka(
+    kind: str | None = None,
+    *,
+    default: Any = MISSING,
+    since: int = 0,
+    tag: int | None = None,
+    is_secret: bool = False,
+) -> Any:
+    """A field of Kafka type `kind`; None for nested entities and arrays of them. A secret one is not in the repr."""
     metadata: dict[str, Any] = {"since": since}
     if kind is not None:
         metadata["kafka_type"] = kind
     if tag is not None:
         metadata["tag"] = tag
-    return field(default=default, metadata=metadata)
+    return field(default=default, metadata=metadata, repr=not is_secret)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(kafka,))
@@ -44,7 +51,7 @@ def entity(*, version: int, api_key: int | None = None) -> Callable[[type[T]], t
 def as_of(cls: type[T], version: int) -> type[Any]:
     """The schema of `cls` in an older version: without the fields of later versions."""
     kept = [
-        (f.name, f.type, field(default=f.default, metadata=dict(f.metadata)))
+        (f.name, f.type, field(default=f.default, metadata=dict(f.metadata), repr=f.repr))
         for f in fields(cls)  # type: ignore[arg-type]
         if _since(f) <= version
     ]

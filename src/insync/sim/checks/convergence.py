@@ -109,9 +109,21 @@ def _waits_for_operator(truth: GhostImage, partition: Partition) -> bool:
     )
 
 
+_COMPARED = (
+    "brokers",
+    "topics",
+    "configs",
+    "features",
+    "partitions",
+    "acls",
+    "scram_credentials",
+    "client_quotas",
+)
+
+
 def _find_difference(node_id: int, image: Image, truth: Image) -> str | None:
     """L4: nodes that have applied the same offset have the same state."""
-    for name in ("brokers", "topics", "configs", "features", "partitions"):
+    for name in _COMPARED:
         if getattr(image, name) != getattr(truth, name):
             return f"node {node_id} has applied everything but its {name} differ"
     return None
