@@ -23,7 +23,7 @@ from typing import Any
 from common import Rig, produce_request
 
 import insync
-from insync.node.topic_names import NodeTopicNames
+from insync.node.node_view import NodeTopicNames
 from insync.sansio import Effect, Event, Request, Response, Send
 from insync.sim.engine.disk import SimDisk
 from insync.wire import codec

@@ -4,7 +4,7 @@ python bench/metadata_steps.py [--partitions N,N,...] [--only CHANGE,...] [--pro
 
 Three voters that are only controllers and one broker that observes, all real nodes without sockets on simulated disks.
 The brokers that hold the partitions only register and send heartbeats: replicas change their roles in steps of their
-own (`node/pending_assignments.py`), which are not measured here. A row per change: steps, the longest step of the
+own (`node/broker_role.py`), which are not measured here. A row per change: steps, the longest step of the
 controller, of another voter and of the observer in milliseconds of CPU time, and its event. Aim: no step above 50 ms.
 """
 

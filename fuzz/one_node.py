@@ -15,7 +15,7 @@ from insync.groups.config import GroupConfig
 from insync.metadata.broker import Endpoint
 from insync.node.config import NodeConfig
 from insync.node.node import Node
-from insync.node.topic_names import NodeTopicNames
+from insync.node.node_view import NodeTopicNames
 from insync.sansio import (
     Client,
     Effect,

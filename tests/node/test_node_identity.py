@@ -8,7 +8,7 @@ from uuid import UUID
 
 from node_harness import Net, config, three_brokers
 
-from insync.node import node_state
+from insync.node.apis import describe_configs
 from insync.node.config import BROKER, CONTROLLER
 from insync.quorum import voter_set
 from insync.quorum.config import METADATA_DIRECTORY
@@ -51,7 +51,7 @@ def test_observers_keep_the_voters_of_their_quorum_too() -> None:
 def test_a_node_tells_who_it_is_and_which_registrations_it_knows() -> None:
     """B9: by incarnation ids, which differ between two starts."""
     net = Net(config(1, roles=(CONTROLLER,)), config(2, roles=(BROKER,))).up()
-    broker, controller = (json.loads(node_state.encode(net.nodes[node])) for node in (2, 1))
+    broker, controller = (json.loads(describe_configs.encode_state(net.nodes[node])) for node in (2, 1))
     incarnation = str(net.nodes[2].lifecycle.incarnation_id)
     assert (broker["cluster_id"], broker["node_id"]) == ("node-tests", 2)
     assert broker["incarnation_id"] == incarnation

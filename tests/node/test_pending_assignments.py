@@ -8,12 +8,11 @@ from uuid import UUID
 from node_harness import Net, create_request, delete_request, three_brokers
 
 from insync.metadata.partition import Partition
-from insync.node import pending_assignments
-from insync.node.pending_assignments import PendingAssignments
+from insync.node.broker_role import ASSIGNMENTS_PER_STEP, PendingAssignments
 from insync.sansio import Timer
 
 TOPIC_ID = UUID(int=5)
-MANY = 3 * pending_assignments.STEP
+MANY = 3 * ASSIGNMENTS_PER_STEP
 
 
 def partition(index: int, **fields: object) -> Partition:
@@ -34,7 +33,7 @@ def test_a_step_takes_the_oldest_and_no_more_than_so_many() -> None:
     waiting = PendingAssignments()
     waiting.add([partition(index) for index in range(MANY)], [])
     first, gone, _ = waiting.take()
-    assert ([each.index for each in first], gone) == (list(range(pending_assignments.STEP)), [])
+    assert ([each.index for each in first], gone) == (list(range(ASSIGNMENTS_PER_STEP)), [])
     assert waiting
 
 
@@ -75,7 +74,7 @@ def test_metadata_counts_as_applied_when_every_role_is_taken_up() -> None:
     net = three_brokers().up()
     before = offset_told(net, 2)
     net.ask(1, create_request("t", (1, 2), MANY))
-    assert (roles(net, 2), offset_told(net, 2)) == (pending_assignments.STEP, before)
+    assert (roles(net, 2), offset_told(net, 2)) == (ASSIGNMENTS_PER_STEP, before)
     while roles(net, 2) < MANY:
         assert offset_told(net, 2) == before
         assert net.nodes[2].next_deadline() == net.now, "the rest has its turn at once"
@@ -113,8 +112,8 @@ def test_a_topic_that_goes_before_its_roles_are_taken_up_leaves_nothing() -> Non
 def test_many_logs_are_deleted_with_one_wait_for_the_disk() -> None:
     """T7"""
     net = three_brokers().up()
-    net.create("t", (1, 2), pending_assignments.STEP)
+    net.create("t", (1, 2), ASSIGNMENTS_PER_STEP)
     before = net.disks[2].syncs
     net.delete("t")
     assert roles(net, 2) == 0
-    assert net.disks[2].syncs - before < pending_assignments.STEP
+    assert net.disks[2].syncs - before < ASSIGNMENTS_PER_STEP

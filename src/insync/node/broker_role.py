@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from random import Random
 
 from insync.findings import INFO, Findings
 from insync.metadata.changes import Changes
-from insync.metadata.partition import PartitionKey
+from insync.metadata.partition import Partition, PartitionKey
 from insync.node.background_tasks import BackgroundTasks
 from insync.node.cluster_view import NodeClusterView
 from insync.node.config import NodeConfig
 from insync.node.forwarding import Forwarding
 from insync.node.group_role import GroupRole
-from insync.node.lifecycle import STOPPED, Lifecycle
+from insync.node.lifecycle import Lifecycle
 from insync.node.metadata_loader import MetadataLoader
-from insync.node.pending_assignments import PendingAssignments
 from insync.node.producer_ids import ProducerIds
 from insync.node.scrubber import Scrubber
 from insync.node.topic_creation import TopicCreation
@@ -29,6 +29,8 @@ from insync.storage.log_loader import LOG_DAMAGED, LOG_TRUNCATED
 from insync.storage.log_store import LogStore
 
 DIRECTORY = "data"
+ASSIGNMENTS_PER_STEP = 16
+"""Creating a log's directory and files takes longest: one or two ms on a busy disk."""
 UNCLEAN_LEADER = "unclean_leader"
 """Finding: this broker leads with a log that may lack committed records (E6). It stays for this incarnation."""
 
@@ -160,12 +162,57 @@ class BrokerRole:
             self.groups.next_deadline(),
         )
 
-    @property
-    def has_stopped(self) -> bool:
-        return self.lifecycle.state == STOPPED
-
     def close_cleanly(self, now: int) -> None:
         """B5: flush every log, then record it. An incarnation that never got an epoch has changed nothing."""
         self.replicas.stop_fetching()
         epoch = self.lifecycle.broker_epoch if self.lifecycle.registered else self._previous_epoch
         self.log_store.close_cleanly(epoch)
+
+
+class PendingAssignments:
+    """Assignments in the metadata that the replicas have not applied yet (Q7).
+
+    A topic with thousands of partitions, or the failure of a broker that led thousands, is one change of the metadata.
+    Applying all of it in one step would hold up heartbeats and the quorum beyond their timeouts. So a few assignments
+    are applied per step, and of a partition that changes again meanwhile only the latest state counts.
+    """
+
+    __slots__ = ("_forgotten", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: dict[PartitionKey, Partition | None] = {}
+        self._forgotten: dict[PartitionKey, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(
+        self, partitions: Iterable[Partition], gone: Iterable[PartitionKey], forgotten: Iterable[PartitionKey] = ()
+    ) -> None:
+        """What is gone is handled first: a new topic may have its name. `forgotten`: the metadata does not have it, and
+        does not record its deletion either (B9)."""
+        for key in gone:
+            self._waiting[key] = None
+            self._forgotten.pop(key, None)
+        for key in forgotten:
+            self._waiting[key] = None
+            self._forgotten[key] = None
+        for partition in partitions:
+            self._waiting[partition.key] = partition
+            self._forgotten.pop(partition.key, None)
+
+    def take(self) -> tuple[list[Partition], list[PartitionKey], list[PartitionKey]]:
+        """The oldest: assignments to apply, replicas to delete, and replicas to set aside."""
+        partitions: list[Partition] = []
+        gone: list[PartitionKey] = []
+        forgotten: list[PartitionKey] = []
+        for key in list(islice(self._waiting, ASSIGNMENTS_PER_STEP)):
+            partition = self._waiting.pop(key)
+            if partition is not None:
+                partitions.append(partition)
+            elif key in self._forgotten:
+                del self._forgotten[key]
+                forgotten.append(key)
+            else:
+                gone.append(key)
+        return partitions, gone, forgotten

@@ -16,7 +16,7 @@ from insync.node.broker_role import BrokerRole
 from insync.node.config import NodeConfig
 from insync.node.controller_role import ControllerRole
 from insync.node.handlers import HANDLERS, Role, hang_up_unserved
-from insync.node.lifecycle import Lifecycle
+from insync.node.lifecycle import STOPPED, Lifecycle
 from insync.node.metadata_loader import MetadataLoader
 from insync.quorum.config import METADATA_DIRECTORY
 from insync.quorum.quorum import Quorum
@@ -245,7 +245,7 @@ class Node:
             if self.changed:
                 self.broker_role.background_tasks.on_replicas_changed(self.changed, now)
                 self.broker_role.replicas_changed(self.changed)
-            if self.broker_role.has_stopped and not self.stopped:
+            if self.broker_role.lifecycle.state == STOPPED and not self.stopped:
                 self._stop_cleanly(now)
         refusal = self.quorum.cluster_mismatch or (self.broker_role.lifecycle.refusal if self.broker_role else "")
         if refusal and not self.stopped:

@@ -1,4 +1,4 @@
-"""What handlers of requests may use of a node."""
+"""A node as others see it: the handlers of requests, and the version translator."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from insync.wire.messages import metadata
 
 
 class NodeView(Protocol):
+    """What handlers of requests may use of a node."""
+
     id: int
     config: NodeConfig
     out: Outbox
@@ -32,3 +34,19 @@ class NodeView(Protocol):
 
     @property
     def lifecycle(self) -> Lifecycle | None: ...
+
+
+class NodeTopicNames:
+    """Names and ids of topics in a node's image, for the version translator. Reads the image on every call: loading a
+    snapshot replaces it."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: NodeView) -> None:
+        self._node = node
+
+    def id_of(self, name: str) -> UUID | None:
+        return self._node.image.topic_ids.get(name)
+
+    def name_of(self, topic_id: UUID) -> str | None:
+        return self._node.image.topics.get(topic_id)

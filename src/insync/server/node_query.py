@@ -52,7 +52,7 @@ def query_live_brokers(address: tuple[str, int], timeout_s: float = 3.0) -> tupl
 
 
 def query_node_state(address: tuple[str, int], node_id: int, timeout_s: float = 3.0) -> dict[str, Any]:
-    """The state in `insync.node.node_state`, from DescribeConfigs of that one config."""
+    """The state that DescribeConfigs gives as that one config (`insync.node.apis.describe_configs`)."""
     name, key = str(node_id).encode(), STATE_KEY.encode()
     head = _METADATA.pack(_DESCRIBE_CONFIGS_KEY, _VERSION, 1, len(_CLIENT_ID)) + _CLIENT_ID
     resource = _I32.pack(1) + bytes((_BROKER,)) + _I16.pack(len(name)) + name

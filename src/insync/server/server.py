@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Collection
 
 from insync.node.node import Node
-from insync.node.topic_names import NodeTopicNames
+from insync.node.node_view import NodeTopicNames
 from insync.sansio import Shutdown, Stop
 from insync.server import assembly, metrics_endpoint, ownership, sockets
 from insync.server.directory_lock import DirectoryLock

@@ -10,6 +10,7 @@ controller on to it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeAlias
@@ -18,7 +19,6 @@ from insync import findings
 from insync.metadata import apache_broker_keys, config_docs, configs, topic_names
 from insync.metadata.configs import ConfigKey, Resource
 from insync.metadata.image import CLUSTER_DEFAULTS, Image
-from insync.node import node_state
 from insync.node.config import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING, UNKNOWN, NodeConfig, StaticConfig
 from insync.node.node_view import NodeView
 from insync.sansio import Request
@@ -27,6 +27,8 @@ from insync.wire.messages import describe_configs as api
 from insync.wire.types import NO_DURATION
 
 CHANNEL = "forward"
+STATE_KEY = "insync.node.state"
+"""A read-only broker config of insync's own: `encode_state`."""
 
 TOPIC, BROKER, CLUSTER, STATIC, BUILT_IN = range(1, 6)
 """Kafka's numbers for the source of a value."""
@@ -153,7 +155,7 @@ def _lines(node: NodeView, resource: api.DescribeConfigsResource) -> tuple[api.D
         stored = _stored_without_effect(image, node.id, static)
         lines += stored.values()
         lines += [_static_line(config) for name, config in static.items() if name not in stored]
-        lines.append(_own_line(node_state.CONFIG_KEY, node_state.encode(node)))
+        lines.append(_own_line(STATE_KEY, encode_state(node)))
         lines.append(_own_line(findings.CONFIG_KEY, findings.encode(node.findings.current())))
     else:
         keys = configs.BROKER_KEYS
@@ -280,3 +282,25 @@ def _static_line(config: StaticConfig) -> api.DescribeConfigsResourceResult:
         config_type=config.kind,
         documentation=None,
     )
+
+
+def encode_state(node: NodeView) -> str:
+    """A node's identity, state and known brokers.
+
+    A supervisor reads it to tell its own processes from others that answer on the same ports, and the registrations of
+    this incarnation from those that an earlier one left in the metadata log. As a config it needs no API that Kafka
+    does not have.
+    """
+    lifecycle = node.lifecycle
+    fields = {
+        "cluster_id": node.config.cluster_id,
+        "node_id": node.id,
+        "directory_id": str(node.config.directory_id),
+        "incarnation_id": str(node.config.incarnation_id if lifecycle is None else lifecycle.incarnation_id),
+        "state": None if lifecycle is None else lifecycle.state,
+        "controller_id": node.quorum.leader_id,
+        "unfenced": {
+            str(broker.id): str(broker.incarnation_id) for broker in node.image.brokers.values() if not broker.fenced
+        },
+    }
+    return json.dumps(fields, separators=(",", ":"))
