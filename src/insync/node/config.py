@@ -33,6 +33,16 @@ class StaticConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorizerConfig:
+    """Kafka's StandardAuthorizer, which decides by the ACLs of the metadata log."""
+
+    super_users: tuple[str, ...] = ()
+    """Principals that may do everything, such as User:admin."""
+    allow_if_no_acl: bool = False
+    """`allow.everyone.if.no.acl.found`: a resource that no ACL names is open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
     node_id: int
     cluster_id: str
@@ -76,6 +86,9 @@ class NodeConfig:
 
     static_configs: tuple[StaticConfig, ...] = ()
     """What DescribeConfigs lists of the properties file and the defaults, besides the configs of topics."""
+
+    authorizer: AuthorizerConfig | None = None
+    """None: everything is allowed, and ACLs can be neither created nor listed."""
 
     wall_offset_ms: int = 0
     """Wall-clock milliseconds = monotonic `now` + this; record timestamps and retention use it."""
