@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kinds_of_tests import kind_of_test
+from tests.kinds_of_tests import kind_of_test
 
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling

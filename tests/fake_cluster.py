@@ -14,14 +14,14 @@ from types import TracebackType
 from typing import Any
 from uuid import UUID
 
-import fake_group_answers  # noqa: F401  adds its answers
-from fake_answers import ANSWERS
 from insync.client import apis
 from insync.client.apis import Api
 from insync.client.request_builder import build_request
 from insync.wire import batch, codec
 from insync.wire.errors import ErrorCode
 from insync.wire.types import ms
+from tests import fake_group_answers  # noqa: F401  adds its answers
+from tests.fake_answers import ANSWERS
 
 EVERY_API: dict[int, tuple[int, int]] = {
     api.key: (api.low, api.high) for api in vars(apis).values() if isinstance(api, Api)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fake_answers import NONE, answers
 from insync.wire.errors import ErrorCode
+from tests.fake_answers import NONE, answers
 
 
 @answers("FindCoordinator")

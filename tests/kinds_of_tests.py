@@ -15,7 +15,7 @@ TESTS = Path(__file__).parent
 
 SPARK_DIRECTORIES = ("spark",)
 CLUSTER_DIRECTORIES = ("interop", "damage", "chaos", "cluster")
-SPARK_MODULES = ("pyspark", "spark_session", "standalone")
+SPARK_MODULES = ("pyspark",)
 PROCESS_MODULES = (
     "subprocess",
     "multiprocessing",
@@ -44,11 +44,9 @@ def imports_of(file: Path) -> frozenset[str]:
     """Modules that a test file imports, itself or through helper modules of the tests."""
     modules = set(_direct_imports(file))
     for module in sorted(modules):
-        for folder in (file.parent, TESTS, TESTS / "node", TESTS / "spark"):
-            helper = folder / f"{module.split('.')[0]}.py"
-            if helper.exists() and helper != file:
-                modules |= imports_of(helper)
-                break
+        helper = TESTS.parent.joinpath(*module.split(".")).with_suffix(".py")
+        if module.startswith("tests.") and helper.exists():
+            modules |= imports_of(helper)
     return frozenset(modules)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from node_harness import Net
-from test_api_configs import BROKER, ask
-
 from insync import findings
 from insync.client.model import ClusterInfo
 from insync.findings import Finding, Findings
 from insync.ops import health
 from insync.sansio import Note, Outbox
+from tests.node.node_harness import Net
+from tests.node.test_api_configs import BROKER, ask
 
 
 def notes(out: Outbox) -> list[str]:

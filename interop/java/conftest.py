@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from kafka_tools import Tools, write_archive
 
 import apache_kafka
 from insync.server.local_cluster import LocalCluster
+from interop.java.kafka_tools import Tools, write_archive
 
 SNAPSHOT_RECORDS = 30
 """So few that the metadata log has snapshots for Kafka's tool to read."""

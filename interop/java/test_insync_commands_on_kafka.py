@@ -7,15 +7,15 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import kafka_tools
 import pytest
 from click.testing import Result
-from kafka_tools import Tools, until
 from typer.testing import CliRunner
 
 from apache_kafka import ApacheCluster
 from insync.cli.main import app
 from insync.wire.compression import NAMES
+from interop.java import kafka_tools
+from interop.java.kafka_tools import Tools, until
 
 
 @pytest.fixture(scope="module")

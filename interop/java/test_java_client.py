@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 from typing import Any
 
-import kafka_tools
 import pytest
-from kafka_tools import Tools, program
 
 from insync.server.local_cluster import LocalCluster
+from interop.java import kafka_tools
+from interop.java.kafka_tools import Tools, program
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 LEFT_OUT = "UnsupportedVersionException: The node does not support"

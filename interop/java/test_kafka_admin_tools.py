@@ -7,9 +7,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from kafka_tools import CLASSES, Tools, command, lines_of, run, until
-
 from insync.server.local_cluster import LocalCluster
+from interop.java.kafka_tools import CLASSES, Tools, command, lines_of, run, until
 
 
 def test_partitions_are_moved_under_a_limit_and_verified(tools: Tools, tmp_path: Path) -> None:

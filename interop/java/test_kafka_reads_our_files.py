@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from kafka_tools import CLASSES, PATIENCE_S, Tools, lines_of, properties, run
 
 from insync.server.local_cluster import LocalCluster
 from insync.testing import Cluster
+from interop.java.kafka_tools import CLASSES, PATIENCE_S, Tools, lines_of, properties, run
 
 RECORDS = 30_000
 SEGMENT = ("--config", "segment.bytes=1048576")

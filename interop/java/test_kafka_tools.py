@@ -6,9 +6,8 @@ import json
 import re
 from pathlib import Path
 
-from kafka_tools import CLASSES, Tools, lines_of, properties, run
-
 from insync.wire.compression import NAMES
+from interop.java.kafka_tools import CLASSES, Tools, lines_of, properties, run
 
 
 def offsets(tools: Tools, topic: str, when: str = "latest") -> list[str]:

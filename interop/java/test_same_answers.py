@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
-from probes import GROUP_PROBES, PROBES, TOPIC, Probe
 
 import apache_kafka
 from insync.client import request_builder
@@ -20,6 +19,7 @@ from insync.server import node_query
 from insync.server.local_cluster import LocalCluster
 from insync.wire import codec
 from insync.wire.types import ms
+from interop.java.probes import GROUP_PROBES, PROBES, TOPIC, Probe
 
 NOT_COMPARED = {
     "error_message", "topic_id", "host", "port", "cluster_id", "controller_id", "throttle_time", "log_dir",

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import spark_session
 from pyspark.sql import SparkSession
 
 import apache_kafka
 from insync.testing import Cluster
+from tests.spark import spark_session
 
 JARS = Path(__file__).parents[2] / "build" / "spark-kafka"
 

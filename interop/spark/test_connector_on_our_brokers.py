@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from spark_data import numbered, produce, values
 
 from insync.testing import Cluster
+from tests.spark.spark_data import numbered, produce, values
 
 PATIENCE_S = 180
 

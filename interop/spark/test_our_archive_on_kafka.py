@@ -6,10 +6,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from kafka_topics import create, transaction
 from pyspark.sql import SparkSession
-from spark_data import numbered
-from standalone import until
 
 import apache_kafka
 from insync.pipeline.archive import job as archive
@@ -17,6 +14,9 @@ from insync.pipeline.archive.job import ArchiveOptions
 from insync.pipeline.archive.verify import verify_lake
 from insync.pipeline.replay import job as replay
 from insync.pipeline.replay.job import ReplayOptions
+from interop.spark.kafka_topics import create, transaction
+from tests.spark.spark_data import numbered
+from tests.spark.standalone import until
 
 PATIENCE_S = 120
 KEYS, ROUNDS = 10, 30

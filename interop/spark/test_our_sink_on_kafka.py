@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from sink_data import Planted, delete_records, failing, records, rows
 
 import apache_kafka
 from insync.logdir.files import plan_segments
@@ -15,6 +14,7 @@ from insync.spark.sink.fence import Fence
 from insync.spark.sink.options import SinkOptions
 from insync.spark.sink.stored_rows import FencedError
 from insync.wire import compression
+from tests.spark.sink_data import Planted, delete_records, failing, records, rows
 
 COUNT = 6_000
 

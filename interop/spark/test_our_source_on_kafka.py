@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_topics import create, transaction
 from pyspark.sql import SparkSession
-from spark_data import numbered, produce, values
 
 import apache_kafka
 from insync.client import groups
@@ -18,6 +16,8 @@ from insync.spark.executor import read_offsets
 from insync.spark.planning import OffsetRange
 from insync.spark.read_task import ReadTask
 from insync.spark.source_options import read_source_options
+from interop.spark.kafka_topics import create, transaction
+from tests.spark.spark_data import numbered, produce, values
 
 PATIENCE_S = 180
 

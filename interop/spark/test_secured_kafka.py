@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
-from secured_kafka import MECHANISMS, SESSION_MS, TLS, SecuredKafka, login, trusting
 
 from insync.client import apis, connection, topics
 from insync.client.client import BROKERS_ONLY, Client
 from insync.client.errors import ClientError, ConnectionLostError
 from insync.client.settings import ClientSettings
 from insync.client.sync_client import SyncClient
+from interop.spark.secured_kafka import MECHANISMS, SESSION_MS, TLS, SecuredKafka, login, trusting
 
 COUNT = 1_000
 QUICK_S = 20.0

@@ -10,9 +10,9 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from fake_cluster import FakeCluster
 from insync.cli.main import app
 from insync.wire.errors import ErrorCode
+from tests.fake_cluster import FakeCluster
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from fake_cluster import FakeCluster, FakeGroup
 from insync.cli.main import app
+from tests.fake_cluster import FakeCluster, FakeGroup
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from fake_cluster import FakeCluster
 from insync.client import admin, apis, topics
 from insync.client.client import NO_METADATA_EXTRAS, Client, parse_bootstrap
 from insync.client.connection import Connection
@@ -25,6 +24,7 @@ from insync.client.errors import (
 from insync.client.request_builder import build_request
 from insync.wire import codec
 from insync.wire.types import NO_DURATION
+from tests.fake_cluster import FakeCluster
 
 
 def run_on(fake: FakeCluster, work: Callable[[Client], Awaitable[object]], timeout_s: float = 2.0) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from fake_cluster import FakeCluster
 from insync.client import apis, propagation, topics
 from insync.client.client import Client
 from insync.client.errors import ClientError
+from tests.fake_cluster import FakeCluster
 
 
 @pytest.fixture

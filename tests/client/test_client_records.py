@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as oracle
 
-from fake_cluster import FakeCluster
 from insync.client import apis, offsets, topics
 from insync.client.client import Client
 from insync.client.consumer import Reader, visible_records
@@ -19,6 +18,7 @@ from insync.client.errors import ClientError, ErrorCode, RefusedError, UnknownTo
 from insync.client.producer import Producer, murmur2, partition_for
 from insync.wire import batch
 from insync.wire.batch import NewRecord
+from tests.fake_cluster import FakeCluster
 
 T = TypeVar("T")
 

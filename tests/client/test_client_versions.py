@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from fake_cluster import EVERY_API, FakeCluster, FakeGroup
 from insync.client import admin, apis, groups, offsets, topics
 from insync.client.client import Client
 from insync.client.consumer import Reader
 from insync.client.errors import ErrorCode, UnsupportedError
 from insync.client.producer import Producer
 from insync.wire.batch import NewRecord
+from tests.fake_cluster import EVERY_API, FakeCluster, FakeGroup
 
 MAX_STEP = max(high - low for low, high in EVERY_API.values())
 

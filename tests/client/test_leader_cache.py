@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fake_cluster import FakeCluster, FakePartition
 from insync.client import apis, offsets, topics
 from insync.client.client import Client
 from insync.client.consumer import Reader
@@ -21,6 +20,7 @@ from insync.client.leaders import LeaderCache
 from insync.client.model import NO_NODE, Offset, Partition, Topic
 from insync.client.sync_client import SyncClient
 from insync.wire.types import ZERO_UUID
+from tests.fake_cluster import FakeCluster, FakePartition
 
 ID, OTHER = UUID(int=1), UUID(int=2)
 

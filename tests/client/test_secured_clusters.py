@@ -19,7 +19,7 @@ from insync.client.errors import AccessDeniedError, ClientError
 from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
 from insync.client.sync_client import SyncClient
 from insync.wire.batch import NewRecord
-from secured_front import TLS, SecuredFront
+from tests.secured_front import TLS, SecuredFront
 
 USERS = {"alice": "wonder land", "a=b,c": 'p"ä,=s'}
 CA = {"ssl.truststore.location": str(TLS / "ca.pem")}

@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from stock_client import TIMEOUT_S, read, write, write_to
 
 from insync import Cluster, ClusterError
 from insync.wire.errors import ErrorCode
+from tests.cluster.stock_client import TIMEOUT_S, read, write, write_to
 
 
 @pytest.fixture

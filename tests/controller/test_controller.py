@@ -6,7 +6,6 @@ import random
 from typing import Any
 
 import pytest
-from controller_harness import CLUSTER, Cluster
 
 from insync.controller.config import ControllerConfig
 from insync.controller.controller import Controller
@@ -16,6 +15,7 @@ from insync.metadata.partition import Partition
 from insync.sansio import Outbox
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import allocate_producer_ids
+from tests.controller.controller_harness import CLUSTER, Cluster
 
 
 def test_the_first_controller_of_a_cluster_writes_the_feature_levels() -> None:

@@ -6,10 +6,10 @@ from dataclasses import replace
 from uuid import UUID
 
 import pytest
-from controller_harness import Cluster
 
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import alter_partition
+from tests.controller.controller_harness import Cluster
 
 
 @pytest.fixture

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from controller_harness import CLUSTER, Cluster
-
 from insync.metadata.partition import NO_LEADER
 from insync.sansio import Message
 from insync.wire import metadata_records as records
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import broker_registration, unregister_broker
+from tests.controller.controller_harness import CLUSTER, Cluster
 
 
 def test_a_broker_epoch_is_the_offset_of_the_registration_record() -> None:

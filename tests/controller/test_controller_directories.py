@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from controller_harness import Cluster
-
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import assign_replicas_to_dirs as api
 from insync.wire.metadata_records import LOST_DIRECTORY
+from tests.controller.controller_harness import Cluster
 
 
 def assign(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from controller_harness import Cluster
 
 from insync.metadata.partition import NO_LEADER
 from insync.wire.errors import ErrorCode
+from tests.controller.controller_harness import Cluster
 
 
 def started(min_isr: int = 2, replicas: tuple[int, ...] = (1, 2, 3), **configs: str) -> Cluster:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from controller_harness import BROKER, Cluster
 
 from insync.wire.errors import ErrorCode
+from tests.controller.controller_harness import BROKER, Cluster
 
 KEY = "min.insync.replicas"
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from controller_harness import Cluster
-
 from insync.metadata.partition import NO_LEADER
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import list_partition_reassignments
+from tests.controller.controller_harness import Cluster
 
 
 def started(replicas: tuple[int, ...] = (1, 2, 3), brokers: int = 5, min_isr: int = 2, **configs: str) -> Cluster:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller_harness import Cluster
-
 from insync.metadata.partition import NO_LEADER
+from tests.controller.controller_harness import Cluster
 
 
 def outage(strategy: str = "balanced", **config: int) -> Cluster:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from controller_harness import Cluster
 
 from insync.metadata.image import Image
 from insync.metadata.partition import NO_LEADER
 from insync.wire import metadata_records as records
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import create_topics, unregister_broker
+from tests.controller.controller_harness import Cluster
 
 TOPICS = 7
 NAMES = [f"t{number}" for number in range(TOPICS)]

@@ -7,13 +7,13 @@ a leader may have committed; only they may be in the ISR or the ELR (S3, S5).
 
 from __future__ import annotations
 
-from controller_harness import Cluster
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from insync.metadata.partition import NO_LEADER, Partition
 from insync.wire import metadata_records as records
+from tests.controller.controller_harness import Cluster
 
 BROKERS = (1, 2, 3, 4, 5)
 TOPICS = {"a": ((1, 2, 3), 2), "b": ((3, 4, 5, 1), 3), "c": ((2, 5), 1)}

@@ -7,12 +7,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from controller_harness import Cluster
 
 from insync.controller import placement
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import create_partitions, create_topics, delete_topics
 from insync.wire.types import ms
+from tests.controller.controller_harness import Cluster
 
 
 def entry(

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from damage_harness import FULL
+from tests.damage.damage_harness import FULL
 
 collect_ignore_glob = [] if FULL else ["*_full.py"]

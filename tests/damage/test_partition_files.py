@@ -10,7 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from damage_harness import (
+
+from insync.testing import Cluster
+from tests.damage.damage_harness import (
     DAMAGES,
     FULL,
     TIMEOUT_S,
@@ -33,8 +35,6 @@ from damage_harness import (
     warnings,
     write_all,
 )
-
-from insync.testing import Cluster
 
 LOG_DAMAGED, FILE_REBUILT = "log_damaged", "file_rebuilt"
 CHECKPOINTS = ("recovery-point-offset-checkpoint", "replication-offset-checkpoint")

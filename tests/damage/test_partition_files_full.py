@@ -8,7 +8,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from damage_harness import (
+from typer.testing import CliRunner
+
+from insync.cli.main import app
+from tests.damage.damage_harness import (
     DAMAGES,
     add_records,
     back_up,
@@ -25,9 +28,6 @@ from damage_harness import (
     wait_for_finding,
     write_all,
 )
-from typer.testing import CliRunner
-
-from insync.cli.main import app
 
 NODE_FILES = (
     "recovery-point-offset-checkpoint",

@@ -7,7 +7,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from damage_harness import (
+from insync.client import topics
+from insync.client.sync_client import SyncClient
+from insync.findings import CONFIG_KEY, Finding, decode
+from insync.testing import Cluster
+from tests.damage.damage_harness import (
     DAMAGES,
     FULL,
     TIMEOUT_S,
@@ -24,11 +28,6 @@ from damage_harness import (
     warnings,
     write_all,
 )
-
-from insync.client import topics
-from insync.client.sync_client import SyncClient
-from insync.findings import CONFIG_KEY, Finding, decode
-from insync.testing import Cluster
 
 SUBJECT = "__cluster_metadata"
 SETTINGS = {"insync.metadata.snapshot.records": "30"}

@@ -7,13 +7,13 @@ from pathlib import Path
 from random import Random
 
 import pytest
+
+from fuzz import archive, engine, generate
 from fuzz.__main__ import main
 from fuzz.limits import TooSlow, limited
 from fuzz.mutate import mutated
 from fuzz.target import Target
 from fuzz.targets import TARGETS, common
-
-from fuzz import archive, engine, generate
 from insync.wire import codec, entities
 from insync.wire.errors import MalformedFrameError
 

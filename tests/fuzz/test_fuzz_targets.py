@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from fuzz.target import Target
-from fuzz.targets import TARGETS
 
 from fuzz import engine
+from fuzz.target import Target
+from fuzz.targets import TARGETS
 
 SEED = 2024
 

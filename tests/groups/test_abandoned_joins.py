@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from group_harness import DELAY, GroupHarness
-
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import join_group
 from insync.wire.types import ms
+from tests.groups.group_harness import DELAY, GroupHarness
 
 
 def abandon(harness: GroupHarness, token: int, group: str = "g") -> None:

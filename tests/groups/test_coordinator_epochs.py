@@ -11,8 +11,17 @@ import random
 from typing import Any
 
 import pytest
-from node_harness import Net
-from test_group_nodes import (
+
+from insync.groups.config import OFFSETS_TOPIC
+from insync.groups.coordinator import Coordinator, partition_for
+from insync.groups.shard import Shard
+from insync.node.node import Node
+from insync.sansio import Outbox
+from insync.wire import batch
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import alter_partition_reassignments, delete_groups, join_group
+from insync.wire.types import ms
+from tests.groups.test_group_nodes import (
     cluster,
     commit,
     commit_request,
@@ -24,16 +33,7 @@ from test_group_nodes import (
     ready,
     sync,
 )
-
-from insync.groups.config import OFFSETS_TOPIC
-from insync.groups.coordinator import Coordinator, partition_for
-from insync.groups.shard import Shard
-from insync.node.node import Node
-from insync.sansio import Outbox
-from insync.wire import batch
-from insync.wire.errors import ErrorCode
-from insync.wire.messages import alter_partition_reassignments, delete_groups, join_group
-from insync.wire.types import ms
+from tests.node.node_harness import Net
 
 SEEDS = int(os.environ.get("INSYNC_GROUP_SEEDS", "4"))
 NODES = (1, 2, 3)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from group_harness import GroupHarness
-
 from insync.sansio import Client
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import delete_groups
+from tests.groups.group_harness import GroupHarness
 
 
 def test_groups_are_listed_with_their_state() -> None:

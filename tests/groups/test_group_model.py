@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from group_harness import REBALANCE, GroupHarness
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from insync.wire.errors import ErrorCode
+from tests.groups.group_harness import REBALANCE, GroupHarness
 
 NONE = ErrorCode.none
 

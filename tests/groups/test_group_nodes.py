@@ -6,7 +6,6 @@ import random
 from typing import Any
 
 import pytest
-from node_harness import Net, config, three_brokers
 
 from insync.controller.config import ControllerConfig
 from insync.groups.config import OFFSETS_TOPIC, GroupConfig
@@ -20,6 +19,7 @@ from insync.wire.messages import (
     sync_group,
 )
 from insync.wire.types import ms
+from tests.node.node_harness import Net, config, three_brokers
 
 GROUPS = GroupConfig(offsets_topic_num_partitions=2, group_initial_rebalance_delay_ms=100)
 

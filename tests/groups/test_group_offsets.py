@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from group_harness import SESSION, SUBSCRIBED_TO_T, GroupHarness
-
 from insync.sansio import Client
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import offset_delete as api
+from tests.groups.group_harness import SESSION, SUBSCRIBED_TO_T, GroupHarness
 
 MINUTE = 60_000
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from group_harness import DELAY, REBALANCE, SESSION, GroupHarness
 
 from insync.groups.coordinator import partition_for
 from insync.sansio import Client
 from insync.wire.errors import ErrorCode
+from tests.groups.group_harness import DELAY, REBALANCE, SESSION, GroupHarness
 
 
 def test_a_new_member_gets_a_member_id_before_it_may_join() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from group_harness import DELAY, REBALANCE, SESSION, GroupHarness
-
 from insync.wire.errors import ErrorCode
+from tests.groups.group_harness import DELAY, REBALANCE, SESSION, GroupHarness
 
 
 def joined(harness: GroupHarness, size: int = 2) -> tuple[list[str], int]:

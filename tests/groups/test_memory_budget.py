@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from group_harness import DELAY, SESSION, GroupHarness
-
 from insync.groups import memory_budget, timers
 from insync.groups.timers import Timers
 from insync.sansio import Client
 from insync.wire.errors import ErrorCode
+from tests.groups.group_harness import DELAY, SESSION, GroupHarness
 
 ROOM = 100_000
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from group_harness import DELAY, SESSION, GroupHarness
-
 from insync.sansio import Client
 from insync.wire.errors import ErrorCode
+from tests.groups.group_harness import DELAY, SESSION, GroupHarness
 
 
 def pair(harness: GroupHarness, **fields: Any) -> tuple[dict[str, str], int]:

@@ -15,13 +15,13 @@ from itertools import count
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from interop_clients import PATIENCE_S, SILENT, MakeTopic
-from interop_members import eventually
 
 from insync.server import node_query
 from insync.server.local_cluster import LocalCluster
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import metadata
+from tests.interop.interop_clients import PATIENCE_S, SILENT, MakeTopic
+from tests.interop.interop_members import eventually
 
 GIVEN = os.environ.get("INSYNC_INTEROP_BOOTSTRAP", "")
 SETTINGS = {

@@ -21,7 +21,6 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor as AioSticky
 from aiokafka.errors import KafkaError as AioError
 from confluent_kafka import KafkaException
-from interop_clients import PATIENCE_S, aio_consumer, confluent_consumer, kcat_command, python_consumer
 from kafka import ConsumerRebalanceListener as PythonListener
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor as PythonCooperative
 from kafka.coordinator.assignors.range import RangePartitionAssignor as PythonRange
@@ -30,6 +29,8 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 from kafka.errors import KafkaError as PythonError
 from kafka.errors import UnknownBrokerIdError
 from kafka.protocol.api_header import ResponseClassRegistry
+
+from tests.interop.interop_clients import PATIENCE_S, aio_consumer, confluent_consumer, kcat_command, python_consumer
 
 SESSION_MS = 6_000
 BEAT_MS = 100

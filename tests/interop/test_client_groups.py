@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from interop_clients import PATIENCE_S, SILENT, Confluent, MakeTopic, confluent_consumer, python_consumer
-from interop_members import (
+from kafka.errors import InconsistentGroupProtocolError
+
+from tests.interop.interop_clients import PATIENCE_S, SILENT, Confluent, MakeTopic, confluent_consumer, python_consumer
+from tests.interop.interop_members import (
     BEAT_MS,
     MEMBERS,
     AioMember,
@@ -21,7 +23,6 @@ from interop_members import (
     kcat_member,
     share,
 )
-from kafka.errors import InconsistentGroupProtocolError
 
 PARTITIONS = 6
 SHORT_SESSION_MS = 1_500

@@ -18,8 +18,9 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
-from interop_clients import PATIENCE_S, Confluent, MakeTopic, Rec
-from interop_members import eventually
+
+from tests.interop.interop_clients import PATIENCE_S, Confluent, MakeTopic, Rec
+from tests.interop.interop_members import eventually
 
 DYNAMIC_TOPIC, BUILT_IN = 1, 5
 

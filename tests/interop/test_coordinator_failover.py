@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from interop_clients import PATIENCE_S, SILENT, confluent_consumer
-from interop_members import MEMBERS, Member, all_leave, eventually, share
 
 from insync.server.local_cluster import LocalCluster
+from tests.interop.interop_clients import PATIENCE_S, SILENT, confluent_consumer
+from tests.interop.interop_members import MEMBERS, Member, all_leave, eventually, share
 
 PARTITIONS = 6
 TOPIC = "worked-on"

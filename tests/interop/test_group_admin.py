@@ -16,8 +16,6 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
-from interop_clients import PATIENCE_S, Confluent, MakeTopic, Rec, run
-from interop_members import AioMember, ConfluentMember, PythonMember, all_leave, eventually, share
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as PythonPartition
 from kafka.admin import MemberToRemove, OffsetSpec, OffsetTimestamp
@@ -30,6 +28,9 @@ from kafka.errors import (
     NotCoordinatorError,
 )
 from kafka.structs import OffsetAndMetadata
+
+from tests.interop.interop_clients import PATIENCE_S, Confluent, MakeTopic, Rec, run
+from tests.interop.interop_members import AioMember, ConfluentMember, PythonMember, all_leave, eventually, share
 
 PARTITIONS = 3
 

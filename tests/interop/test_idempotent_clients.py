@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from interop_clients import CLIENTS, CODECS, Aiokafka, MakeTopic, Rec, client_id, contents
 from kafka import KafkaAdminClient, TopicPartition
+
+from tests.interop.interop_clients import CLIENTS, CODECS, Aiokafka, MakeTopic, Rec, client_id, contents
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=client_id)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
-from interop_clients import (
+
+from tests.interop.interop_clients import (
     CLIENTS,
     CODECS,
     Confluent,
@@ -20,7 +21,7 @@ from interop_clients import (
     kcat_json,
     stored_bytes,
 )
-from interop_members import eventually
+from tests.interop.interop_members import eventually
 
 TEXT = [(f"key{i}", f"value {i}") for i in range(20)]
 LINES = "".join(f"{key}:{value}\n" for key, value in TEXT).encode()

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from interop_clients import (
+from kafka import KafkaAdminClient
+
+from tests.interop.interop_clients import (
     CLIENTS,
     PATIENCE_S,
     Confluent,
@@ -20,8 +22,7 @@ from interop_clients import (
     contents,
     python_consumer,
 )
-from interop_members import eventually
-from kafka import KafkaAdminClient
+from tests.interop.interop_members import eventually
 
 OFFSETS = "__consumer_offsets"
 

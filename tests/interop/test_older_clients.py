@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka import TopicPartition as ConfluentPartition
-from interop_clients import (
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.structs import OffsetAndMetadata
+
+from tests.interop.interop_clients import (
     Confluent,
     KafkaPython,
     MakeTopic,
@@ -15,9 +18,7 @@ from interop_clients import (
     kcat,
     python_consumer,
 )
-from interop_members import eventually
-from kafka import KafkaAdminClient, TopicPartition
-from kafka.structs import OffsetAndMetadata
+from tests.interop.interop_members import eventually
 
 AGES = [(0, 11), (1, 0), (1, 1), (2, 0), (2, 1), (2, 3), (2, 4), (2, 6), (2, 8), (3, 1), (3, 5), (3, 9), (4, 0), (4, 1)]
 ZSTD_SINCE = (2, 1)

@@ -10,7 +10,10 @@ from aiokafka import TopicPartition as AioPartition
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient
-from interop_clients import (
+from kafka import TopicPartition as PythonPartition
+from kafka.structs import OffsetAndMetadata
+
+from tests.interop.interop_clients import (
     CLIENTS,
     PATIENCE_S,
     Confluent,
@@ -24,8 +27,6 @@ from interop_clients import (
     python_consumer,
     run,
 )
-from kafka import TopicPartition as PythonPartition
-from kafka.structs import OffsetAndMetadata
 
 COUNT, DELETED = 20, 5
 FIRST_TIME = 1_000_000

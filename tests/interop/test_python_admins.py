@@ -13,8 +13,6 @@ from aiokafka.admin import NewTopic as AioNewTopic
 from aiokafka.admin.config_resource import ConfigResource as AioResource
 from aiokafka.admin.config_resource import ConfigResourceType as AioResourceType
 from aiokafka.admin.records_to_delete import RecordsToDelete
-from interop_clients import Confluent, MakeTopic, Rec, run
-from interop_members import eventually
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
 from kafka.errors import (
@@ -25,6 +23,9 @@ from kafka.errors import (
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
+
+from tests.interop.interop_clients import Confluent, MakeTopic, Rec, run
+from tests.interop.interop_members import eventually
 
 PREFERRED = 0
 

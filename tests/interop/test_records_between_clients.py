@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from interop_clients import (
+
+from tests.interop.interop_clients import (
     CLIENTS,
     CODECS,
     CREATE_TIME,

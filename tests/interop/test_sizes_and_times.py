@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from aiokafka.errors import MessageSizeTooLargeError as AioTooLarge
 from confluent_kafka import KafkaError
-from interop_clients import (
+from kafka.errors import MessageSizeTooLargeError as PythonTooLarge
+
+from tests.interop.interop_clients import (
     CLIENTS,
     LOG_APPEND_TIME,
     Aiokafka,
@@ -21,7 +23,6 @@ from interop_clients import (
     contents,
     stored_bytes,
 )
-from kafka.errors import MessageSizeTooLargeError as PythonTooLarge
 
 MEGABYTE = 1024 * 1024
 NOISE = bytes((i * 7919 >> 3) & 0xFF for i in range(MEGABYTE))

@@ -11,9 +11,9 @@ from dataclasses import Field, fields
 from struct import pack
 from typing import Any
 
-from fuzz.mutate import varint
 from kio.serial._introspect import EntityField, EntityTupleField, classify_field, is_optional
 
+from fuzz.mutate import varint
 from insync.wire import batch
 
 BITS = {

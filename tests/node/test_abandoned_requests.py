@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from node_harness import Net, create_request, fetch_request, produce_request, three_brokers, three_voters
-
 from insync.node import forwarding
 from insync.sansio import Reply, RequestAbandoned
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch, init_producer_id
 from insync.wire.types import METADATA_TOPIC_ID, ms
+from tests.node.node_harness import Net, create_request, fetch_request, produce_request, three_brokers, three_voters
 
 NEW_PRODUCER = init_producer_id.InitProducerIdRequest(transactional_id=None, transaction_timeout=ms(1))
 

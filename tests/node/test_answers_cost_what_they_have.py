@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from node_harness import Net
-
 from insync.groups import administration
 from insync.node.apis import create_topics as create_topics_api
 from insync.node.apis import describe_log_dirs as describe_log_dirs_api
@@ -21,6 +19,7 @@ from insync.wire.messages import (
     list_transactions,
 )
 from insync.wire.types import NO_DURATION
+from tests.node.node_harness import Net
 
 
 class Counted(str):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from node_harness import Net, config, config_request, three_brokers
 
 from insync import findings
 from insync.node import config as node_config
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import alter_configs, describe_configs, incremental_alter_configs
+from tests.node.node_harness import Net, config, config_request, three_brokers
 
 TOPIC, BROKER = 2, 4
 APPEND, SUBTRACT = 2, 3

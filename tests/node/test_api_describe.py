@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from node_harness import Net, config, three_brokers
-
 from insync.node.config import BROKER, CONTROLLER
 from insync.quorum.config import QuorumConfig
 from insync.wire import batch, codec
@@ -22,6 +20,7 @@ from insync.wire.messages import (
     update_features,
 )
 from insync.wire.types import ms
+from tests.node.node_harness import Net, config, three_brokers
 
 
 def about_cluster(kind: int = 1, *, operations: bool = False) -> Any:

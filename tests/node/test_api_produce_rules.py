@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from node_harness import Net, config, config_request
 
 from insync.replication import produce_server
 from insync.wire import batch, record_check
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import produce
 from insync.wire.types import instant_millis, ms
+from tests.node.node_harness import Net, config, config_request
 
 HOUR = 3_600_000
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from node_harness import Net, config, metadata_request, three_brokers
-
 from insync.controller.config import ControllerConfig
+from tests.node.node_harness import Net, config, metadata_request, three_brokers
 
 
 def look(net: Net, *names: str, allow: bool = True, node_id: int = 1) -> dict[str, str]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from node_harness import Net, config, config_request
-
 from insync.replication.replica import Replica
 from insync.storage import checkpoints, clean_shutdown
 from insync.storage.disk import read_all
+from tests.node.node_harness import Net, config, config_request
 
 DATA = "data"
 

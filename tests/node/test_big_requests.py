@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from node_harness import Net, three_brokers, three_voters
-
 from insync.node.apis import create_topics as api
 from insync.sansio import Event, Request
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import create_topics
 from insync.wire.types import ms
+from tests.node.node_harness import Net, three_brokers, three_voters
 
 TOPICS = 230
 

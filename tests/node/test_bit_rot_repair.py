@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from node_harness import Net, config, fetch_request, three_brokers
 
 from insync.node.config import BROKER
 from insync.replication import fetch_server
@@ -15,6 +14,7 @@ from insync.storage import disk as disks
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
+from tests.node.node_harness import Net, config, fetch_request, three_brokers
 
 BATCHES = 8
 SCRUB = {"scrub_interval_ms": 3_000}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from node_harness import Net, config, config_request, three_brokers
-
 from insync.storage.log import Log
 from insync.wire import batch
 from insync.wire.messages import produce
 from insync.wire.types import ms
+from tests.node.node_harness import Net, config, config_request, three_brokers
 
 COMPACT = {"cleanup_policy": "compact", "segment_bytes": "300", "delete_retention_ms": "50000"}
 

@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from node_harness import CLUSTER, Net, config, create_request
 
 from insync.controller.config import ControllerConfig
 from insync.node.config import CONTROLLER
@@ -18,6 +17,7 @@ from insync.wire.messages import alter_partition_reassignments as reassign_messa
 from insync.wire.messages import delete_topics as delete_messages
 from insync.wire.messages import elect_leaders as elect_messages
 from insync.wire.types import ms
+from tests.node.node_harness import CLUSTER, Net, config, create_request
 
 COUNT = 450
 

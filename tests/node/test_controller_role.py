@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from node_harness import Net, config, create_request, three_voters
-
 from insync.node.config import CONTROLLER
 from insync.node.controller_apis import FORWARDED
 from insync.quorum.config import METADATA_DIRECTORY
@@ -13,6 +11,7 @@ from insync.sansio import Request
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import allocate_producer_ids, list_partition_reassignments
 from insync.wire.types import ms
+from tests.node.node_harness import Net, config, create_request, three_voters
 
 
 def listing() -> Any:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from node_harness import Net, three_brokers
 
 from insync.metadata.partition import Partition
 from insync.quorum.quorum import Quorum
 from insync.sim.engine.disk import SimDisk
 from insync.storage import disk as disks
+from tests.node.node_harness import Net, three_brokers
 
 DATA = "data"
 

@@ -7,11 +7,10 @@ the quorum are tried in tests/quorum. After them the node still works, and so do
 from __future__ import annotations
 
 import pytest
-from extreme_requests import Base, frames
+
 from fuzz.one_node import OneNode
 from fuzz.targets import common
 from fuzz.targets.nodes import prepared
-
 from insync.sim.engine.disk import SimDisk
 from insync.wire import codec
 from insync.wire.apis import APIS
@@ -21,6 +20,7 @@ from insync.wire.messages import (
     produce,
 )
 from insync.wire.types import ms
+from tests.node.extreme_requests import Base, frames
 
 QUORUM = ("vote", "begin_quorum_epoch", "end_quorum_epoch", "fetch_snapshot")
 REQUEST_TYPES = {

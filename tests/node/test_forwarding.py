@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from node_harness import config, create_request, produce_request, three_brokers, three_voters
-
 from insync.node.controller_apis import FORWARDED
 from insync.node.forwarding import Forwarding
 from insync.sansio import Outbox, Reply, Request, Send
@@ -13,6 +11,7 @@ from insync.wire import codec
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import create_topics, envelope
 from insync.wire.types import NO_DURATION
+from tests.node.node_harness import config, create_request, produce_request, three_brokers, three_voters
 
 REQUEST = create_request("t")
 TOKEN = 5

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from node_harness import Net, produce_request, three_brokers
-
 from insync.node.node import LATE_MS
 from insync.sansio import Effect, Note, Request, Timer
+from tests.node.node_harness import Net, produce_request, three_brokers
 
 STALL_MS = 60_000
 """Longer than the lag time and the session timeout."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from node_harness import config
-
 from insync.node.lifecycle import RECOVERY, RUNNING, SHUTTING_DOWN, STARTING, STOPPED, Lifecycle
 from insync.sansio import Outbox, Send
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import broker_heartbeat, broker_registration
 from insync.wire.types import NO_DURATION
+from tests.node.node_harness import config
 
 RETRY, BEAT = 500, 2_000
 

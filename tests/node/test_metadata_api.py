@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
-from node_harness import Net, config, config_request, metadata_request, three_brokers
-
 from insync.node.config import BROKER, CONTROLLER
 from insync.wire.errors import ErrorCode
+from tests.node.node_harness import Net, config, config_request, metadata_request, three_brokers
 
 
 def test_topics_are_found_by_name_by_id_and_all_together() -> None:

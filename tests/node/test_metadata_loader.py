@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
-from node_harness import Net, config, create_request, three_brokers
-
 from insync.metadata.image import Image
 from insync.metadata.snapshot import to_records
 from insync.node.config import BROKER
 from insync.node.metadata_loader import MetadataLoader
 from insync.wire import metadata_records as records
+from tests.node.node_harness import Net, config, create_request, three_brokers
 
 TOPIC_ID = UUID(int=0x70)
 ME = 1

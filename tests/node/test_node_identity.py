@@ -6,12 +6,11 @@ import json
 from dataclasses import replace
 from uuid import UUID
 
-from node_harness import Net, config, three_brokers
-
 from insync.node.apis import describe_configs
 from insync.node.config import BROKER, CONTROLLER
 from insync.quorum import voter_set
 from insync.quorum.config import METADATA_DIRECTORY
+from tests.node.node_harness import Net, config, three_brokers
 
 
 def test_a_node_with_a_copied_directory_stops_for_good() -> None:

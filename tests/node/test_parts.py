@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from node_harness import Net
 
 from insync.node.handlers import PARTS
 from insync.node.parts import Parts
@@ -28,6 +27,7 @@ from insync.wire.messages import (
     produce,
 )
 from insync.wire.types import ms
+from tests.node.node_harness import Net
 
 ENTRIES = 10_000
 PARTITIONS = 30

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
-from node_harness import Net, create_request, delete_request, three_brokers
-
 from insync.metadata.partition import Partition
 from insync.node.broker_role import ASSIGNMENTS_PER_STEP, PendingAssignments
 from insync.sansio import Timer
+from tests.node.node_harness import Net, create_request, delete_request, three_brokers
 
 TOPIC_ID = UUID(int=5)
 MANY = 3 * ASSIGNMENTS_PER_STEP

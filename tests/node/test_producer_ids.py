@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from node_harness import CLUSTER, config, three_brokers
 
 from insync.controller.config import ControllerConfig
 from insync.node.producer_ids import ProducerIds
@@ -13,6 +12,7 @@ from insync.sansio import Outbox
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import allocate_producer_ids, init_producer_id
 from insync.wire.types import NO_DURATION, ms
+from tests.node.node_harness import CLUSTER, config, three_brokers
 
 
 class Bench:

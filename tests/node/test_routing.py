@@ -6,7 +6,6 @@ import errno
 from typing import Any
 
 import pytest
-from node_harness import Net, config, create_request, fetch_request, produce_request, three_brokers
 
 from insync.errors import InvariantError
 from insync.node import handlers
@@ -26,6 +25,7 @@ from insync.wire.messages import (
     list_offsets,
 )
 from insync.wire.types import METADATA_TOPIC, NO_DURATION, ms
+from tests.node.node_harness import Net, config, create_request, fetch_request, produce_request, three_brokers
 
 
 def split() -> Net:

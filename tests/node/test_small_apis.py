@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from node_harness import Net, create_request, metadata_request, produce_request, three_brokers
 
 from insync.groups.config import OFFSETS_TOPIC
 from insync.metadata.partition import NO_LEADER
@@ -20,6 +19,7 @@ from insync.wire.messages import (
     list_transactions,
 )
 from insync.wire.types import ms
+from tests.node.node_harness import Net, create_request, metadata_request, produce_request, three_brokers
 
 # --- ACLs ---
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from node_harness import Net, config_request, three_brokers
 
 from insync.metadata.image import Image
 from insync.node.cluster_view import NodeClusterView
@@ -18,6 +17,7 @@ from insync.wire.messages import (
     list_partition_reassignments,
 )
 from insync.wire.types import ms
+from tests.node.node_harness import Net, config_request, three_brokers
 
 TOPIC_CONFIG, BROKER_CONFIG = 2, 4
 VALUE = b"x" * 10_000

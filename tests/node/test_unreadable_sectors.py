@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from node_harness import Net, three_brokers
-from test_bit_rot_repair import BATCHES, NO_SCRUB, SCRUB, findings, intact, log_file, log_of, offsets_and_error
 
 from insync.storage import disk as disks
 from insync.storage.disk import SECTOR
@@ -18,6 +16,17 @@ from insync.storage.file_names import INDEX
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import list_offsets
 from insync.wire.types import NO_DURATION
+from tests.node.node_harness import Net, three_brokers
+from tests.node.test_bit_rot_repair import (
+    BATCHES,
+    NO_SCRUB,
+    SCRUB,
+    findings,
+    intact,
+    log_file,
+    log_of,
+    offsets_and_error,
+)
 
 MAX_TIMESTAMP = -3
 

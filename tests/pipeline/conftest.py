@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from spark_session import spark
+from tests.spark.spark_session import spark
 
 __all__ = ["spark"]

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from lake_data import numbered, produce, table
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -22,6 +21,7 @@ from insync.cli import pipeline_archive, pipeline_replay
 from insync.cli.main import app
 from insync.pipeline.ledger import Ledger
 from insync.testing import Cluster
+from tests.pipeline.lake_data import numbered, produce, table
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -21,12 +21,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from lake_data import table
-from standalone import QUICK_JVM
 
 from insync.pipeline.archive.verify import verify_lake
 from insync.pipeline.ledger import Ledger
 from insync.testing import Cluster
+from tests.pipeline.lake_data import table
+from tests.spark.standalone import QUICK_JVM
 
 pytestmark = pytest.mark.xdist_group("spark")
 

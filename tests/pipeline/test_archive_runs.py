@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from lake_data import delete_records, numbered, produce, table, values
 from pyspark.sql import SparkSession
 
 from insync.client import topics
@@ -23,6 +22,7 @@ from insync.pipeline.archive.verify import verify_lake
 from insync.pipeline.lake import LakeError
 from insync.pipeline.ledger import Ledger
 from insync.testing import Cluster
+from tests.pipeline.lake_data import delete_records, numbered, produce, table, values
 
 pytestmark = pytest.mark.xdist_group("spark")
 

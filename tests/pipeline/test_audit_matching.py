@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audit_data import make_batch, ten_batches, write_replica
 
 from insync.pipeline.audit import logs as audit_logs
 from insync.pipeline.audit import segments as audit_segments
@@ -14,6 +13,7 @@ from insync.pipeline.audit.findings import Finding
 from insync.pipeline.audit.log_matching import compare_stretch
 from insync.spark.log_options import read_log_options
 from insync.storage import checkpoints
+from tests.pipeline.audit_data import make_batch, ten_batches, write_replica
 
 Batches = list[bytearray]
 

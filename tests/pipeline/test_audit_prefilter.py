@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from audit_data import make_history
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from insync.history.history_file import Event
 from insync.pipeline.audit import history as audit_history
 from insync.pipeline.audit import prefilter
 from insync.pipeline.audit.prefilter import CODES
+from tests.pipeline.audit_data import make_history
 
 NUMBERS = ("time", "offset", "epoch", "producer", "sequence", "crc", "started")
 

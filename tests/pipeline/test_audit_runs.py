@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from audit_data import make_batch, make_history, ten_batches, write_replica
 from click.testing import Result
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
@@ -20,6 +19,7 @@ from insync.pipeline import outputs
 from insync.pipeline.audit import job as audit
 from insync.pipeline.audit.job import Audit, AuditOptions
 from insync.pipeline.outputs import OutputError
+from tests.pipeline.audit_data import make_batch, make_history, ten_batches, write_replica
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audit_data import make_batch, ten_batches, write_replica
 
 from insync.logdir.files import list_replicas
 from insync.pipeline.audit import logs as audit_logs
@@ -14,6 +13,7 @@ from insync.pipeline.audit.findings import Finding
 from insync.pipeline.audit.segments import SegmentTask
 from insync.spark.log_options import read_log_options
 from insync.wire import batch
+from tests.pipeline.audit_data import make_batch, ten_batches, write_replica
 
 APACHE = Path(__file__).resolve().parent.parent / "data" / "apache-kafka-logs"
 

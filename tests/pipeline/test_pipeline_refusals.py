@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audit_data import ten_batches, write_replica
 from typer.testing import CliRunner
 
 from insync.cli.lazy import LazyGroup
@@ -15,6 +14,7 @@ from insync.pipeline.archive import job as archive
 from insync.pipeline.lake import Lake
 from insync.pipeline.ledger import RANGES, Ledger, Range
 from insync.pipeline.replay import job as replay
+from tests.pipeline.audit_data import ten_batches, write_replica
 
 METADATA = str(Path(__file__).resolve().parent.parent / "data" / "apache-kafka-metadata")
 

@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 import pytest
-from audit_data import make_batch, ten_batches, write_replica
-from lake_data import numbered, produce, values
-from sink_data import records
-from standalone import Standalone, finished, kill, standalone, started, until
 
 import insync.pipeline
 from insync.pipeline.archive.verify import verify_lake
 from insync.pipeline.campaign.seeds import RunOptions, make_row
 from insync.pipeline.ledger import Ledger
 from insync.testing import Cluster
+from tests.pipeline.audit_data import make_batch, ten_batches, write_replica
+from tests.pipeline.lake_data import numbered, produce, values
+from tests.spark.sink_data import records
+from tests.spark.standalone import Standalone, finished, kill, standalone, started, until
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
-from standalone import until
 
 from insync.chaos.faults import FAULTS, FaultContext, inject
 from insync.chaos.workload.load import Load
@@ -28,6 +27,7 @@ from insync.pipeline.archive import job as archive
 from insync.pipeline.archive.job import ArchiveOptions
 from insync.pipeline.archive.verify import verify_lake
 from insync.testing import Cluster
+from tests.spark.standalone import until
 
 pytestmark = pytest.mark.xdist_group("spark")
 

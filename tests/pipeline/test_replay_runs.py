@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lake_data import RECORD, numbered, produce, table
 from pyspark.sql import SparkSession
-from standalone import QUICK_JVM
 
 from insync.client import topics
 from insync.client.sync_client import SyncClient
@@ -29,6 +27,8 @@ from insync.pipeline.replay.job import ReplayOptions
 from insync.pipeline.replay.plan import ReplayError, Selection
 from insync.pipeline.replay.state import DIRECTORY
 from insync.testing import Cluster
+from tests.pipeline.lake_data import RECORD, numbered, produce, table
+from tests.spark.standalone import QUICK_JVM
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from property_worlds import KEY, FakeLog, batch, committed, partition
 
 from insync.properties.clients import ClientChecks
 from insync.properties.ghost import PartitionGhost, Tracked
 from insync.properties.history import Acked, Failed, History, ListedOffset, Read, Sent
+from tests.properties.property_worlds import KEY, FakeLog, batch, committed, partition
 
 NODE = object()
 

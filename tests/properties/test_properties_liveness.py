@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from property_worlds import partition
-
 from insync.properties import liveness
 from insync.properties.liveness import ReplicaState
+from tests.properties.property_worlds import partition
 
 
 def states(*leos: int, hwm: int = 5, epoch: int = 1, pending: bool = False) -> list[ReplicaState]:

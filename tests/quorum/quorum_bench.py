@@ -6,8 +6,6 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from quorum_net import CLUSTER, DIRECTORY, open_metadata_log
-
 from insync.findings import Findings
 from insync.quorum import messages
 from insync.quorum.config import QuorumConfig
@@ -20,6 +18,7 @@ from insync.storage.flush import LogFlush
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch, vote
+from tests.quorum.quorum_net import CLUSTER, DIRECTORY, open_metadata_log
 
 
 class Bench:

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from quorum_bench import Bench, data, fetch_answer
-from quorum_net import CLUSTER
 
 from insync.quorum import messages
 from insync.quorum.bounds import MAX_ANSWERED_EPOCH_STEP, MAX_EPOCH_STEP
@@ -17,6 +15,8 @@ from insync.storage.posix import PosixDisk
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch, fetch_snapshot, vote
+from tests.quorum.quorum_bench import Bench, data, fetch_answer
+from tests.quorum.quorum_net import CLUSTER
 
 LAST_EPOCH = 2**31 - 1
 

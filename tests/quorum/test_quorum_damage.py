@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from quorum_bench import Bench, data, fetch_answer
-from quorum_net import DIRECTORY, Net, Peer
 
 from insync.quorum import damage, offset_checkpoint
 from insync.quorum.messages import OffsetAndEpoch
@@ -15,6 +13,8 @@ from insync.sim.engine.disk import SimDisk
 from insync.storage.disk import read_all, write_plainly
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
+from tests.quorum.quorum_bench import Bench, data, fetch_answer
+from tests.quorum.quorum_net import DIRECTORY, Net, Peer
 
 CHECKPOINT = offset_checkpoint.FILE_NAME
 STATE = f"{DIRECTORY}/quorum-state"

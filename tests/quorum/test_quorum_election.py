@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 
 import pytest
-from quorum_bench import Bench, data, fetch_answer
-from quorum_net import DIRECTORY, Net
 
 from insync.quorum import messages, state_file
 from insync.quorum.config import QuorumConfig
 from insync.sansio import Outbox, Reply, Send
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import end_quorum_epoch, fetch, vote
+from tests.quorum.quorum_bench import Bench, data, fetch_answer
+from tests.quorum.quorum_net import DIRECTORY, Net
 
 STATE = f"{DIRECTORY}/quorum-state"
 

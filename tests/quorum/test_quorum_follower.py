@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from quorum_bench import Bench, data, fetch_answer
-from quorum_net import Net
-
 from insync.quorum import messages
 from insync.quorum.messages import LeaderInfo, OffsetAndEpoch
 from insync.sansio import Send
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
+from tests.quorum.quorum_bench import Bench, data, fetch_answer
+from tests.quorum.quorum_net import Net
 
 
 def position(send: Send) -> tuple[int, int]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from quorum_bench import Bench, data, fetch_answer
-from quorum_net import Net
 
 from insync.errors import InvariantError
 from insync.quorum import leader as leaders
@@ -14,6 +12,8 @@ from insync.sansio import Sync
 from insync.wire import batch, control
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import begin_quorum_epoch, describe_quorum, end_quorum_epoch, vote
+from tests.quorum.quorum_bench import Bench, data, fetch_answer
+from tests.quorum.quorum_net import Net
 
 FIVE = (1, 2, 3, 4, 5)
 

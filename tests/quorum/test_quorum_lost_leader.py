@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorum_net import Net
+from tests.quorum.quorum_net import Net
 
 
 def report_lost_everywhere(net: Net, lost: int) -> None:

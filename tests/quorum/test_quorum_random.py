@@ -6,9 +6,9 @@ The network of `quorum_net` checks at every step that no epoch has two leaders a
 from __future__ import annotations
 
 import pytest
-from quorum_net import Net, Peer
 
 from insync.quorum.config import QuorumConfig
+from tests.quorum.quorum_net import Net, Peer
 
 CALM = QuorumConfig(fetch_max_bytes=400, snapshot_chunk_bytes=150, snapshots_kept=1, retry_backoff_ms=10)
 HASTY = QuorumConfig(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from quorum_bench import Bench, data, fetch_answer
-from quorum_net import DIRECTORY, Net
 
 from insync.errors import InvariantError
 from insync.quorum import messages, snapshot_store
@@ -16,6 +14,8 @@ from insync.storage.disk import read_all
 from insync.wire import batch, control
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch, fetch_snapshot
+from tests.quorum.quorum_bench import Bench, data, fetch_answer
+from tests.quorum.quorum_net import DIRECTORY, Net
 
 SMALL = QuorumConfig(snapshot_chunk_bytes=100, snapshots_kept=1)
 PAYLOADS = [b"payload-%d" % number for number in range(30)]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from quorum_bench import Bench
-from quorum_net import DIRECTORY
-
 from insync.quorum import state_file, voter_set
 from insync.sim.engine.disk import SimDisk
 from insync.storage.disk import write_atomically
+from tests.quorum.quorum_bench import Bench
+from tests.quorum.quorum_net import DIRECTORY
 
 STATE = f"{DIRECTORY}/quorum-state"
 VERSION_1 = b'{"leaderId":1,"leaderEpoch":1,"votedId":1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'

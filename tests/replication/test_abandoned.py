@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from replication_harness import (
+from insync.replication.fetch_session import MAX_WAIT_MS
+from insync.sansio import HangUp
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import produce
+from insync.wire.types import ms
+from tests.replication.replication_harness import (
     TOPIC_ID,
     Harness,
     consumer_request,
@@ -13,12 +18,6 @@ from replication_harness import (
     partition,
     records,
 )
-
-from insync.replication.fetch_session import MAX_WAIT_MS
-from insync.sansio import HangUp
-from insync.wire.errors import ErrorCode
-from insync.wire.messages import produce
-from insync.wire.types import ms
 
 SIZE = len(records(1))
 HUGE = 2**31 - 1

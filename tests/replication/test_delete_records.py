@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from replication_harness import TOPIC, TOPIC_ID, Harness, follower_request, partition
-
 from insync.replication import delete_records as deleting
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import delete_records, fetch
 from insync.wire.types import ms
+from tests.replication.replication_harness import TOPIC, TOPIC_ID, Harness, follower_request, partition
 
 OK = ErrorCode.none
 

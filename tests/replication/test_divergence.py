@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from replication_harness import TOPIC, TOPIC_ID, Harness, epochs_of, partition, records
 
 from insync.replication import divergence
 from insync.replication.divergence import EpochEnd
 from insync.storage.config import LogConfig
 from insync.storage.log import Log
+from tests.replication.replication_harness import TOPIC, TOPIC_ID, Harness, epochs_of, partition, records
 
 
 def write_log(harness: Harness, broker: int, epochs: list[int]) -> Log:

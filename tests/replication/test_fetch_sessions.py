@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from replication_harness import (
+
+from insync.replication import fetch_server
+from insync.sansio import Send
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import fetch
+from insync.wire.types import ms
+from tests.replication.replication_harness import (
     TOPIC_ID,
     Harness,
     consumer_request,
@@ -14,12 +20,6 @@ from replication_harness import (
     partition,
     records,
 )
-
-from insync.replication import fetch_server
-from insync.sansio import Send
-from insync.wire.errors import ErrorCode
-from insync.wire.messages import fetch
-from insync.wire.types import ms
 
 SIZE = len(records(1))
 

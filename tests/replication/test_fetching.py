@@ -6,7 +6,13 @@ from dataclasses import replace
 from uuid import UUID
 
 import pytest
-from replication_harness import (
+
+from insync.sansio import Send
+from insync.storage.config import LogConfig
+from insync.wire.errors import ErrorCode
+from insync.wire.messages import fetch
+from insync.wire.types import NO_DURATION
+from tests.replication.replication_harness import (
     TOPIC,
     TOPIC_ID,
     Harness,
@@ -16,12 +22,6 @@ from replication_harness import (
     partition,
     records,
 )
-
-from insync.sansio import Send
-from insync.storage.config import LogConfig
-from insync.wire.errors import ErrorCode
-from insync.wire.messages import fetch
-from insync.wire.types import NO_DURATION
 
 SIZE = len(records(1))
 

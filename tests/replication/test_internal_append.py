@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from replication_harness import TOPIC_ID, Harness, partition, records
-
 from insync.metadata.partition import PartitionKey
 from insync.wire.errors import ErrorCode
+from tests.replication.replication_harness import TOPIC_ID, Harness, partition, records
 
 OK = ErrorCode.none
 KEY = (TOPIC_ID, 0)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from replication_harness import Harness, alter_response, partition, records
 
 from insync.replication.isr import Committed, PendingExpand, PendingRecovery, PendingShrink, Withdrawal
 from insync.wire.errors import ErrorCode
+from tests.replication.replication_harness import Harness, alter_response, partition, records
 
 
 def expanding(**config: int) -> Harness:

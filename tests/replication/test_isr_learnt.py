@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from replication_harness import Harness, partition
+from tests.replication.replication_harness import Harness, partition
 
 
 def test_a_change_that_the_metadata_log_brings_first_is_counted_and_noted_once() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from replication_harness import Harness, consumer_request, fetch_partition, partition, records
 
 from insync.replication import high_watermark
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
+from tests.replication.replication_harness import Harness, consumer_request, fetch_partition, partition, records
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import gc
 from uuid import UUID
 
 import pytest
-from replication_harness import TOPIC, TOPIC_ID, Harness, partition, records
 
 from insync.replication.purgatory import Waiter
 from insync.storage.config import LogConfig
@@ -19,6 +18,7 @@ from insync.wire.messages import (
     produce,
 )
 from insync.wire.types import NO_DURATION, ms
+from tests.replication.replication_harness import TOPIC, TOPIC_ID, Harness, partition, records
 
 OK = ErrorCode.none
 

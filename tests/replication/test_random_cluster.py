@@ -12,7 +12,6 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
-from replication_harness import TOPIC_ID, Broker, Shared, alter_response, partition, records
 
 from insync.metadata.partition import Partition
 from insync.replication.config import ReplicationConfig
@@ -21,6 +20,7 @@ from insync.sansio import Note, Reply, Send
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import produce
 from insync.wire.types import ms
+from tests.replication.replication_harness import TOPIC_ID, Broker, Shared, alter_response, partition, records
 
 BROKERS = (1, 2, 3)
 MIN_ISR = 2

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from replication_harness import TOPIC, TOPIC_ID, Harness, epochs_of, follower_request, partition, records
-
 from insync.replication.follower import Follower
 from insync.replication.leader import Leader
 from insync.replication.replica import IDLE
 from insync.wire.errors import ErrorCode
+from tests.replication.replication_harness import (
+    TOPIC,
+    TOPIC_ID,
+    Harness,
+    epochs_of,
+    follower_request,
+    partition,
+    records,
+)
 
 
 def test_a_new_leader_starts_its_epoch_at_its_leo_without_follower_state() -> None:

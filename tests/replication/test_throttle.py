@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from replication_harness import TOPIC_ID, Broker, Harness, consumer_request, fetch_partition, partition, records
 
 from insync.replication.throttle import (
     BURST_MS,
@@ -19,6 +18,15 @@ from insync.replication.throttle import (
     parse_throttled_replicas,
 )
 from insync.wire.messages import fetch
+from tests.replication.replication_harness import (
+    TOPIC_ID,
+    Broker,
+    Harness,
+    consumer_request,
+    fetch_partition,
+    partition,
+    records,
+)
 
 BATCH = records(1, b"x" * 5_000)
 SIZE = len(BATCH)

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 from crc32c import crc32c
-from server_harness import Topic, Wire, eventually, metric, resident_mb
 
 from insync.server import node_query
 from insync.server.local_cluster import LocalCluster, LocalNode
 from insync.wire import batch, bounds_check, codec, compression
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import api_versions, metadata
+from tests.server.server_harness import Topic, Wire, eventually, metric, resident_mb
 
 MAX_REQUEST = 2_000_000
 HELD = 8_000_000

@@ -7,7 +7,11 @@ from struct import pack
 from typing import Any
 
 import pytest
-from connection_harness import (
+
+from insync.sansio import HangUp
+from insync.server.connection import MAX_HELD_ANSWER_BYTES
+from insync.wire import codec
+from tests.server.connection_harness import (
     ConnectionHarness,
     ask_id,
     ask_records,
@@ -17,10 +21,6 @@ from connection_harness import (
     write_by_name,
     written,
 )
-
-from insync.sansio import HangUp
-from insync.server.connection import MAX_HELD_ANSWER_BYTES
-from insync.wire import codec
 
 ROOM = 64_000
 

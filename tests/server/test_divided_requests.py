@@ -5,8 +5,6 @@ from __future__ import annotations
 from struct import pack
 from typing import Any
 
-from connection_harness import TOPIC_ID, ConnectionHarness, Peer, ask_id, new_id, write, written
-
 from insync.node.handlers import PARTS
 from insync.sansio import HangUp
 from insync.server.connection import LARGE_BYTES
@@ -14,6 +12,7 @@ from insync.wire import codec
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import produce
 from insync.wire.types import ms
+from tests.server.connection_harness import TOPIC_ID, ConnectionHarness, Peer, ask_id, new_id, write, written
 
 PART = PARTS[0].limit
 PARTITIONS = 4 * PART

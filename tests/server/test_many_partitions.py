@@ -14,7 +14,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from server_harness import eventually
 
 from insync.server import node_query
 from insync.server.local_cluster import LocalCluster, LocalNode
@@ -22,6 +21,7 @@ from insync.wire import batch
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import create_topics, fetch, metadata, produce
 from insync.wire.types import ms
+from tests.server.server_harness import eventually
 
 TOPICS, PARTITIONS = 10, 100
 WRITTEN_PARTITIONS = range(0, PARTITIONS, 2)

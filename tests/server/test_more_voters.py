@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from server_harness import TIMEOUT_S, Topic, eventually
-
 from insync.server import node_query
 from insync.server.local_cluster import LocalCluster
 from insync.server.voter_change import set_voters
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import create_topics
 from insync.wire.types import ms
+from tests.server.server_harness import TIMEOUT_S, Topic, eventually
 
 
 def created(cluster: LocalCluster, name: str, node: int, replicas: int) -> ErrorCode:

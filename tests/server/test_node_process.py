@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from server_harness import TIMEOUT_S, eventually
 
 from insync.server import node_query
 from insync.server import process as process_module
+from tests.server.server_harness import TIMEOUT_S, eventually
 
 INSYNC = [sys.executable, "-c", "from insync.cli.main import app; app()"]
 

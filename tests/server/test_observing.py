@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from server_harness import TIMEOUT_S, Topic, eventually, metric
 
 from insync.server.local_cluster import LocalCluster, LocalNode
+from tests.server.server_harness import TIMEOUT_S, Topic, eventually, metric
 
 METRICS = {
     "UnderReplicatedPartitions": "under_replicated_partitions",

@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from server_harness import Topic, eventually, metric
 
 from insync.server import node_query
 from insync.server.local_cluster import LocalCluster, LocalNode
+from tests.server.server_harness import Topic, eventually, metric
 
 SESSION_TIMEOUT_S = 2.0
 """The session timeout of the fast profile. Faster detection comes from dropped connections."""

@@ -6,7 +6,15 @@ from collections import deque
 from collections.abc import Callable
 from struct import pack
 
-from connection_harness import (
+from insync.sansio import Client, Message
+from insync.server.connection import HeldRequest
+from insync.server.divided import Answer
+from insync.server.listener import MAX_NODE_CONNECTIONS
+from insync.server.turns import CLIENT_SLICE_NS, MIN_TURN_NS, NODE_SLICE_NS, ROUND_NS, Turns
+from insync.wire import codec
+from insync.wire.messages import broker_heartbeat, create_topics
+from insync.wire.types import ms
+from tests.server.connection_harness import (
     ConnectionHarness,
     Peer,
     ask_id,
@@ -18,15 +26,6 @@ from connection_harness import (
     write,
     written,
 )
-
-from insync.sansio import Client, Message
-from insync.server.connection import HeldRequest
-from insync.server.divided import Answer
-from insync.server.listener import MAX_NODE_CONNECTIONS
-from insync.server.turns import CLIENT_SLICE_NS, MIN_TURN_NS, NODE_SLICE_NS, ROUND_NS, Turns
-from insync.wire import codec
-from insync.wire.messages import broker_heartbeat, create_topics
-from insync.wire.types import ms
 
 COST_NS = 100_000
 """Of one request."""

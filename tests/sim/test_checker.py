@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from checker_world import KEY, FakeLog, World, recovered, three_replicas
 
 from insync.errors import InvariantError
 from insync.properties.history import Acked, Fingerprint, ListedOffset, Read, Sent
@@ -16,6 +15,7 @@ from insync.wire import metadata_records as records
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import list_offsets
 from insync.wire.types import ms
+from tests.sim.checker_world import KEY, FakeLog, World, recovered, three_replicas
 
 
 def metadata_fetch(*, replica: int, epoch: int) -> Message:

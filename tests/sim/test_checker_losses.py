@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from checker_world import KEY, FakeLog, World, recovered, three_replicas
 
 from insync.properties.history import Acked, Sent
 from insync.sansio import Request
@@ -13,6 +12,7 @@ from insync.wire import codec
 from insync.wire import metadata_records as records
 from insync.wire.messages import elect_leaders, envelope
 from insync.wire.types import ms
+from tests.sim.checker_world import KEY, FakeLog, World, recovered, three_replicas
 
 
 def without_candidates(strategy: str = "balanced") -> World:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hash_seeds import run_with_hash_seed
 
 from insync.properties.history import History
 from insync.sim.engine.cluster import Cluster
 from insync.sim.plans.plan import Action
 from insync.sim.plans.swarm import draw_plan
 from insync.sim.run import World, run_plan
+from tests.sim.hash_seeds import run_with_hash_seed
 
 
 class RunningChecker:

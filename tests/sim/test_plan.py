@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hash_seeds import run_with_hash_seed
 
 from insync.sim.plans import fault_patterns, operations
 from insync.sim.plans.plan import Plan
 from insync.sim.plans.swarm import draw_plan
 from insync.sim.workload.faults import Faults
 from insync.sim.workload.operator import Operator
+from tests.sim.hash_seeds import run_with_hash_seed
 
 SEEDS = range(400)
 

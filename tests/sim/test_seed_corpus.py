@@ -1,10 +1,10 @@
 """The seeds of the corpus and a few others: no property may fail."""
 
 import pytest
-from seed_corpus import CORPUS
 
 from insync.sim.plans.swarm import draw_plan
 from insync.sim.run import run_plan
+from tests.sim.seed_corpus import CORPUS
 
 pytestmark = pytest.mark.slow
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from spark_session import spark
 
 from insync.testing import Cluster
+from tests.spark.spark_session import spark
 
 
 @pytest.fixture(scope="session")

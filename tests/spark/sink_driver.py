@@ -15,12 +15,12 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
-from sink_data import PATIENCE_S, Planted, wait_until_written
-from spark_session import start
 
 from insync.spark.data_source import InsyncDataSource
 from insync.spark.sink.options import read_sink_options
 from insync.spark.sink.writers import StreamWriter
+from tests.spark.sink_data import PATIENCE_S, Planted, wait_until_written
+from tests.spark.spark_session import start
 
 RETRIED, KILLED = "retried", "killed"
 ROWS = 30_000

@@ -2,8 +2,8 @@
 
     pytestmark = pytest.mark.xdist_group("spark")   # so that they run in one process, one after the other
 
-`from spark_session import spark` in a conftest.py gives its directory the fixture. The session is a plain `local[2]`:
-a test that needs another master makes it in a process of its own.
+`from tests.spark.spark_session import spark` in a conftest.py gives its directory the fixture. The session is a plain
+`local[2]`: a test that needs another master makes it in a process of its own.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ import pyspark
 T = TypeVar("T")
 
 PATIENCE_S = 300
-HERE = Path(__file__).parent
+REPOSITORY = Path(__file__).parents[2]
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Starts sooner; nothing here runs long enough to be compiled better."""
@@ -72,7 +72,7 @@ def environment() -> Mapping[str, str]:
 
     Executors inherit it from their worker, and find the modules of tests that a driver's functions use.
     """
-    first = {"PATH": str(Path(sys.executable).parent), "PYTHONPATH": str(HERE)}
+    first = {"PATH": str(Path(sys.executable).parent), "PYTHONPATH": str(REPOSITORY)}
     paths = {name: os.pathsep.join(filter(None, (own, os.environ.get(name)))) for name, own in first.items()}
     quick = {"JAVA_TOOL_OPTIONS": QUICK_JVM, "SPARK_DAEMON_MEMORY": "256m"}
     return {**os.environ, **paths, **quick, "SPARK_LOCAL_IP": "127.0.0.1"}

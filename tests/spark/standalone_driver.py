@@ -20,9 +20,10 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from sink_data import end_offsets, wait_until_written
-from spark_session import start
-from standalone import parent
+
+from tests.spark.sink_data import end_offsets, wait_until_written
+from tests.spark.spark_session import start
+from tests.spark.standalone import parent
 
 Batches = Iterator[pa.RecordBatch]
 

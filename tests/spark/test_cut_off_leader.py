@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from spark_data import numbered, produce
 
 from insync.pipeline import lake
 from insync.pipeline.archive import plan as archive_plan
@@ -22,6 +21,7 @@ from insync.spark.source_options import read_source_options
 from insync.spark.stream_offsets import StreamOffset
 from insync.spark.stream_reader import StreamReader
 from insync.testing import Cluster
+from tests.spark.spark_data import numbered, produce
 
 ALL = ReadAllAvailable()
 RECORDS = 20

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from spark_data import numbered, produce
 
 from insync.testing import Cluster
+from tests.spark.spark_data import numbered, produce
 
 pytestmark = pytest.mark.xdist_group("spark")
 

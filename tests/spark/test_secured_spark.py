@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from spark_data import read, values
 from typer.testing import CliRunner
 
 from insync.cli.main import app
 from insync.client import groups
 from insync.client.sync_client import SyncClient
 from insync.testing import Cluster
-from secured_front import TLS, SecuredFront
+from tests.secured_front import TLS, SecuredFront
+from tests.spark.spark_data import read, values
 
 pytestmark = pytest.mark.xdist_group("spark")
 

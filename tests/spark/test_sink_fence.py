@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
-from sink_data import Planted, delete_records, failing, records, rows
 
 from insync.client.errors import ClientError, UnknownTopicError
 from insync.spark.sink import task_writer
@@ -17,6 +16,7 @@ from insync.spark.sink.fence import EPOCHS, Fence
 from insync.spark.sink.options import SinkOptions
 from insync.spark.sink.stored_rows import FencedError
 from insync.testing import Cluster
+from tests.spark.sink_data import Planted, delete_records, failing, records, rows
 
 COUNT = 6_000
 

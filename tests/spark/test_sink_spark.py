@@ -15,11 +15,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from sink_data import PATIENCE_S, records
-from sink_driver import KILLED, RETRIED, ROWS
-from standalone import QUICK_JVM
 
 from insync.testing import Cluster
+from tests.spark.sink_data import PATIENCE_S, records
+from tests.spark.sink_driver import KILLED, RETRIED, ROWS
+from tests.spark.standalone import QUICK_JVM
 
 pytestmark = pytest.mark.xdist_group("spark")
 

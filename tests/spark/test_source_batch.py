@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
-from spark_data import numbered, produce, read, values
 
 from insync.testing import Cluster
+from tests.spark.spark_data import numbered, produce, read, values
 
 pytestmark = pytest.mark.xdist_group("spark")
 

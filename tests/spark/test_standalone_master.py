@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sink_data import records
-from spark_data import numbered, produce
-from standalone import Standalone, finished, kill, standalone, started, until
 
 from insync.testing import Cluster
+from tests.spark.sink_data import records
+from tests.spark.spark_data import numbered, produce
+from tests.spark.standalone import Standalone, finished, kill, standalone, started, until
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -10,7 +10,6 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from spark_data import numbered, produce
 
 from insync.client import groups, topics
 from insync.client.sync_client import SyncClient
@@ -21,6 +20,7 @@ from insync.spark.source_options import read_source_options
 from insync.spark.stream_offsets import StreamOffset, lag
 from insync.spark.stream_reader import StreamReader
 from insync.testing import Cluster
+from tests.spark.spark_data import numbered, produce
 
 pytestmark = pytest.mark.xdist_group("spark-reader")
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
-from spark_data import numbered, produce, values
 
 from insync.client import groups, topics
 from insync.client.sync_client import SyncClient
 from insync.spark.stream_offsets import lag
 from insync.testing import Cluster
+from tests.spark.spark_data import numbered, produce, values
 
 pytestmark = pytest.mark.xdist_group("spark")
 

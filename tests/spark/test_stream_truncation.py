@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from spark_data import numbered, produce
 
 from insync.client import admin
 from insync.client.sync_client import SyncClient
@@ -15,6 +14,7 @@ from insync.spark.source_options import read_source_options
 from insync.spark.stream_offsets import StreamOffset
 from insync.spark.stream_reader import StreamReader
 from insync.testing import Cluster
+from tests.spark.spark_data import numbered, produce
 
 ALL = ReadAllAvailable()
 UNCLEAN = 1

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from storage_bench import Bench
-
 from insync.sim.engine.disk import SimDisk, SimFile
 from insync.storage.compaction import Compaction
 from insync.storage.log import Log
 from insync.wire import batch as batches
 from insync.wire.batch import NewRecord, Record
+from tests.storage.storage_bench import Bench
 
 Pair = tuple[bytes | None, bytes | None]
 

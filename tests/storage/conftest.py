@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from storage_bench import Bench
+
+from tests.storage.storage_bench import Bench
 
 
 @pytest.fixture

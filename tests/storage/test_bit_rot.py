@@ -6,8 +6,6 @@ from contextlib import suppress
 from random import Random
 
 import pytest
-from compaction_bench import MortalDisk, ProcessDiedError, compact, put, records
-from storage_bench import Bench, batch, content, shape
 
 from insync.sim.engine.disk import SimDisk
 from insync.storage import disk as disks
@@ -16,6 +14,8 @@ from insync.storage.log import Log
 from insync.storage.repair import Replacement, SegmentRepair
 from insync.storage.verification import Verification, sound_prefix
 from insync.wire import batch as batches
+from tests.storage.compaction_bench import MortalDisk, ProcessDiedError, compact, put, records
+from tests.storage.storage_bench import Bench, batch, content, shape
 
 
 def make_log(disk: SimDisk | None = None, *, interval: int = 150) -> Bench:

@@ -8,7 +8,6 @@ from random import Random
 from uuid import UUID
 
 import pytest
-from storage_bench import batch
 
 from insync.findings import Findings
 from insync.sansio import Outbox
@@ -21,6 +20,7 @@ from insync.storage.log import Log
 from insync.storage.log_loader import open_log
 from insync.storage.log_store import LogStore
 from insync.wire.batch import read_header
+from tests.storage.storage_bench import batch
 
 A, B = UUID(int=10), UUID(int=11)
 EPOCH = 42

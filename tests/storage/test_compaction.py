@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from compaction_bench import compact, drop_snapshots, keyed, put, records, table
-from storage_bench import Bench, content, shape
 
 from insync.storage import compaction
 from insync.storage.compaction import Compaction
@@ -14,6 +12,8 @@ from insync.storage.posix import PosixDisk
 from insync.wire import batch as batches
 from insync.wire import batch_filter
 from insync.wire.errors import ErrorCode
+from tests.storage.compaction_bench import compact, drop_snapshots, keyed, put, records, table
+from tests.storage.storage_bench import Bench, content, shape
 
 DAY = 24 * 3600 * 1000
 

@@ -5,14 +5,23 @@ from __future__ import annotations
 from contextlib import suppress
 from random import Random
 
-from compaction_bench import MortalDisk, Pair, ProcessDiedError, compact, drop_snapshots, put, records, table
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from storage_bench import Bench, content, shape
 
 from insync.storage import compaction
 from insync.storage.log import Log
 from insync.wire.batch import Record
+from tests.storage.compaction_bench import (
+    MortalDisk,
+    Pair,
+    ProcessDiedError,
+    compact,
+    drop_snapshots,
+    put,
+    records,
+    table,
+)
+from tests.storage.storage_bench import Bench, content, shape
 
 KEYS = [b"a", b"b", b"c", b"a key of more than sixteen bytes"]
 RETENTION = 50

@@ -10,7 +10,6 @@ from uuid import UUID
 
 import pytest
 from crc32c import crc32c
-from storage_bench import Bench, batch, content
 
 from insync.findings import Findings
 from insync.sansio import Outbox
@@ -24,6 +23,7 @@ from insync.storage.posix import PosixDisk
 from insync.storage.segment import whole_batches
 from insync.wire import batch as batches
 from insync.wire import batch_filter
+from tests.storage.storage_bench import Bench, batch, content
 
 FIRST = "00000000000000000000"
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from storage_bench import Bench
+
+from tests.storage.storage_bench import Bench
 
 
 def test_headers_at_the_end_of_a_long_segment_are_found_without_reading_all_of_it() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from storage_bench import Bench, batch, content, shape
 
 from insync.errors import InvariantError
 from insync.storage.log import Log
 from insync.wire import batch as batches
 from insync.wire.errors import ErrorCode
+from tests.storage.storage_bench import Bench, batch, content, shape
 
 
 def test_a_leader_stamps_offsets_and_epoch_without_touching_the_checksum(bench: Bench) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from storage_bench import TOPIC_ID, Bench, batch, shape
 
 from insync.sim.engine.disk import SimDisk
 from insync.storage.config import LogConfig
 from insync.storage.log_store import LogStore
+from tests.storage.storage_bench import TOPIC_ID, Bench, batch, shape
 
 
 def end_after_power_loss(bench: Bench, seed: int = 1) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from storage_bench import Bench, content, shape
 
 from insync.storage import disk as disks
 from insync.storage import epoch_cache
 from insync.storage.recovery import RecoveryReport
 from insync.storage.segment import Segment
+from tests.storage.storage_bench import Bench, content, shape
 
 NAMES = ("00000000000000000000", "00000000000000000004", "00000000000000000008")
 

@@ -6,7 +6,6 @@ from random import Random
 from uuid import UUID
 
 import pytest
-from storage_bench import batch
 
 from insync.sim.engine.disk import SimDisk
 from insync.storage import disk as disks
@@ -14,6 +13,7 @@ from insync.storage.config import LogConfig
 from insync.storage.log import Log
 from insync.storage.log_store import LogStore
 from insync.wire.batch import HEADER_SIZE
+from tests.storage.storage_bench import batch
 
 A, B = UUID(int=10), UUID(int=11)
 

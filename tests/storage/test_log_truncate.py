@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from storage_bench import Bench, content, shape
 
 from insync.wire.errors import ErrorCode
+from tests.storage.storage_bench import Bench, content, shape
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from storage_bench import Bench, content, shape
 
 from insync.storage import disk as disks
 from insync.storage.posix import PosixDisk
+from tests.storage.storage_bench import Bench, content, shape
 
 
 @pytest.fixture

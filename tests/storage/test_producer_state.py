@@ -6,13 +6,13 @@ import struct
 
 import pytest
 from crc32c import crc32c
-from storage_bench import Bench
 
 from insync.storage import producer_state
 from insync.storage.producer_state import Duplicate, ProducerStates, decode_snapshot
 from insync.wire import batch as batches
 from insync.wire.batch import BatchHeader
 from insync.wire.errors import ErrorCode
+from tests.storage.storage_bench import Bench
 
 
 def header(sequence: int, count: int = 1, *, epoch: int = 0, offset: int = 0, producer: int = 9) -> BatchHeader:

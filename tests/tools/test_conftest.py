@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import kinds_of_tests
+from tests import kinds_of_tests
 
 TESTS = Path(__file__).parent.parent
 MARK = 'pytestmark = pytest.mark.xdist_group("spark")'
@@ -28,10 +28,12 @@ def test_where(number, request):
 
 
 def test_a_file_and_a_group_of_files_run_in_one_process(tmp_path: Path) -> None:
-    shutil.copy(TESTS / "conftest.py", tmp_path)
-    shutil.copy(TESTS / "kinds_of_tests.py", tmp_path)
+    directory = tmp_path / "tests"
+    directory.mkdir()
+    shutil.copy(TESTS / "conftest.py", directory)
+    shutil.copy(TESTS / "kinds_of_tests.py", directory)
     for name, mark in {"one": MARK, "alone": "", "other": "", "two": MARK}.items():
-        (tmp_path / f"test_{name}.py").write_text(A_FILE.format(mark=mark))
+        (directory / f"test_{name}.py").write_text(A_FILE.format(mark=mark))
     command = [sys.executable, "-m", "pytest", "-n", "2", "--no-loadscope-reorder", "-p", "no:cacheprovider"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
@@ -57,7 +59,8 @@ def test_every_file_with_spark_is_in_its_group() -> None:
         ("import struct\n", (), "unit"),
         ("import subprocess\n", (), "cluster"),
         ("from insync.cluster.cluster import Cluster\n", (), "cluster"),
-        ("import helper\n", (), "cluster"),
+        ("from tests.server import server_harness\n", (), "cluster"),
+        ("from tests.spark.spark_session import start\n", (), "spark"),
         ("", ("insync_cluster",), "cluster"),
         ("from pyspark.sql import SparkSession\n", (), "spark"),
         ("import subprocess\n", ("spark",), "spark"),
@@ -66,7 +69,6 @@ def test_every_file_with_spark_is_in_its_group() -> None:
 def test_a_test_is_marked_by_what_its_file_and_its_helpers_need(
     tmp_path: Path, source: str, fixtures: tuple[str, ...], kind: str
 ) -> None:
-    (tmp_path / "helper.py").write_text("import multiprocessing\n")
     (tmp_path / "test_it.py").write_text(source)
     assert kinds_of_tests.kind_of_test(tmp_path / "test_it.py", fixtures) == kind
 

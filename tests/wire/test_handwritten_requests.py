@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.static.primitive import Records, i32Timedelta
-from translator_harness import OTHER, TOPIC, Names, make_translator
 
 from insync.wire import codec, handwritten_requests
 from insync.wire.errors import MalformedFrameError
 from insync.wire.messages import fetch
 from insync.wire.types import ms
 from insync.wire.versions import translator as translators
+from tests.wire.translator_harness import OTHER, TOPIC, Names, make_translator
 
 PRODUCE, FETCH = 0, 1
 BY_HAND = [*((PRODUCE, version) for version in range(7, 14)), *((FETCH, version) for version in range(15, 19))]

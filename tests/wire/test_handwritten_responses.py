@@ -12,7 +12,6 @@ from kafka.protocol.consumer import FetchRequest as TheirFetch
 from kafka.protocol.consumer import FetchResponse as TheirFetchResponse
 from kafka.protocol.producer import ProduceRequest as TheirProduce
 from kafka.protocol.producer import ProduceResponse as TheirProduceResponse
-from translator_harness import OTHER, TOPIC, TYPES, Names, make_translator
 
 from insync.wire import codec, handwritten_responses
 from insync.wire.errors import ErrorCode
@@ -20,6 +19,7 @@ from insync.wire.messages import fetch, produce
 from insync.wire.types import instant, ms
 from insync.wire.versions.context import RequestContext
 from insync.wire.versions.translator import VersionTranslator
+from tests.wire.translator_harness import OTHER, TOPIC, TYPES, Names, make_translator
 
 PRODUCE_VERSIONS = range(3, 14)
 FETCH_VERSIONS = range(4, 19)

@@ -27,7 +27,6 @@ from kio.schema.offset_fetch.v1 import request as offset_fetch1
 from kio.schema.offset_fetch.v7 import request as offset_fetch7
 from kio.schema.produce.v5 import request as produce5
 from kio.schema.produce.v8 import request as produce8
-from translator_harness import OTHER, TOPIC, Names, make_translator, read_answer, received
 
 from insync.wire import batch, codec
 from insync.wire.batch import NewRecord
@@ -45,6 +44,7 @@ from insync.wire.messages import (
     produce,
 )
 from insync.wire.types import NO_DURATION, ms
+from tests.wire.translator_harness import OTHER, TOPIC, Names, make_translator, read_answer, received
 
 ZSTD = bytes(batch.build([NewRecord(None, b"v")], timestamp_ms=1, compression="zstd"))
 PLAIN = bytes(batch.build([NewRecord(None, b"v")], timestamp_ms=1))

@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_writer
 from kio.static.primitive import Records, i64Timedelta
-from translator_harness import SERVED, TYPES, VERSIONS, make_translator, read_answer, received
 
 from insync.wire import codec, entities, writer
 from insync.wire.convert import convert
 from insync.wire.errors import ErrorCode, MalformedFrameError, UnknownApiError
 from insync.wire.messages import api_versions, fetch, metadata, vote
 from insync.wire.types import ms
+from tests.wire.translator_harness import SERVED, TYPES, VERSIONS, make_translator, read_answer, received
 
 st.register_type_strategy(Records, st.binary(max_size=50))
 # kio computes long durations with floats: beyond some thousand years it writes another millisecond.
