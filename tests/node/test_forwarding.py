@@ -9,8 +9,8 @@ from insync.node.forwarding import Forwarding
 from insync.sansio import Outbox, Reply, Request, Send
 from insync.wire import codec
 from insync.wire.errors import ErrorCode
-from insync.wire.messages import create_topics, envelope
-from insync.wire.types import NO_DURATION
+from insync.wire.messages import create_topics, delete_topics, envelope
+from insync.wire.types import NO_DURATION, ms
 from tests.node.node_harness import config, create_request, produce_request, three_brokers, three_voters
 
 REQUEST = create_request("t")
@@ -124,6 +124,19 @@ def test_a_topic_is_created_through_any_broker() -> None:
         assert [topic.error_code for topic in response.topics] == [ErrorCode.none]
     net.advance(1_000)
     assert sorted(net.nodes[3].image.topic_ids) == ["t1", "t2", "t3"]
+
+
+def test_a_request_without_entries_is_answered_at_once() -> None:
+    """Q1: its response has no error codes, so the response alone does not show whether the controller was deposed."""
+    net = three_brokers().up()
+    timeout = ms(1_000)
+    create = create_topics.CreateTopicsRequest(topics=(), timeout=timeout, validate_only=False)
+    delete = delete_topics.DeleteTopicsRequest(topics=(), timeout=timeout)
+    for broker in (1, 2, 3):
+        assert net.answered(broker, create) == create_topics.CreateTopicsResponse(throttle_time=NO_DURATION, topics=())
+        assert net.answered(broker, delete) == delete_topics.DeleteTopicsResponse(
+            throttle_time=NO_DURATION, responses=()
+        )
 
 
 def test_an_envelope_is_opened_by_the_active_controller_only() -> None:

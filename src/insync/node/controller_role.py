@@ -58,15 +58,19 @@ class ControllerRole:
         return self.quorum.is_leader and self.quorum.epoch == self._epoch
 
     def handle(self, api: ControllerApi, request: Message, answer: Answer, now: int) -> None:
-        """Decide one request (Q3: one at a time, on the state that all earlier decisions left)."""
-        if not self.active:
-            answer(api.refuse(request, ErrorCode.not_controller))
-            return
-        self.controller.next_offset = self.quorum.leo
+        """Decide a request, and answer it once that is committed, or refuse it."""
 
         def when_committed(error: ErrorCode | None, response: Message | None) -> None:
             answer(response if error is None else api.refuse(request, error))
 
+        self.decide(api, request, when_committed, now)
+
+    def decide(self, api: ControllerApi, request: Message, when_committed: WhenCommitted, now: int) -> None:
+        """Q3: one request at a time, on the state that all earlier decisions left."""
+        if not self.active:
+            when_committed(ErrorCode.not_controller, None)
+            return
+        self.controller.next_offset = self.quorum.leo
         parts = (request,) if api.parts is None else api.parts.divide(request)
         if api.parts is None or len(parts) == 1:
             self._begin(api.decide(self.controller, request, now), when_committed, now)

@@ -30,14 +30,14 @@ def handle(node: NodeView, event: Request, now: int) -> None:
         _refuse(node, event.token, ErrorCode.invalid_request)
         return
 
-    def answer(response: Message) -> None:
-        if response == controller_api.refuse(inner, ErrorCode.not_controller):  # it was deposed meanwhile
-            _refuse(node, event.token, ErrorCode.not_controller)
-        else:
+    def when_committed(error: ErrorCode | None, response: Message | None) -> None:
+        if error is None:
             data = codec.encode_response(response, 0)
             node.out.reply(event.token, api.EnvelopeResponse(response_data=data, error_code=ErrorCode.none))
+        else:  # the broker asks the next controller
+            _refuse(node, event.token, error)
 
-    role.handle(controller_api, inner, answer, now)
+    role.decide(controller_api, inner, when_committed, now)
 
 
 def _refuse(node: NodeView, token: int, error: ErrorCode) -> None:
