@@ -88,7 +88,7 @@ def test_records_that_do_not_continue_the_log_are_refused(records: bytes) -> Non
     bench.sync()
     bench.answer(bench.sends(fetch.FetchRequest)[-1], fetch_answer(2, 4, records=records, hwm=1))
     assert bench.notes("quorum_bad_records")
-    assert (bench.quorum.leo, bench.quorum.log.last_epoch) == (2, 4)
+    assert (bench.quorum.leo, bench.quorum.log.epochs.last_epoch) == (2, 4)
 
 
 @pytest.mark.parametrize(

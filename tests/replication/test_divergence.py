@@ -95,11 +95,11 @@ def test_a_deposed_leader_that_wrote_nothing_in_its_epoch_loses_only_that_epoch(
     write_log(h, 1, [1, 1])
     write_log(h, 2, [1, 1])
     h.apply(partition(2, 2, replicas=(1, 2), isr=(1, 2)), 2)
-    assert h[2].replica().log.last_epoch == 2
+    assert h[2].replica().log.epochs.last_epoch == 2
     h.apply(partition(1, 3, version=1, replicas=(1, 2), isr=(1, 2)))
     h.run()
     assert epochs_of(h[2].replica()) == [1, 1]
-    assert h[2].replica().log.last_epoch == 1
+    assert h[2].replica().log.epochs.last_epoch == 1
     h.write(1)
     h.run()
     assert epochs_of(h[2].replica()) == [1, 1, 3]

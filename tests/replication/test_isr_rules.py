@@ -8,8 +8,8 @@ import pytest
 
 from insync.replication import isr
 from insync.replication.fetch_session import CachedPartition, Session
-from insync.replication.follower_progress import LONG_AGO, FollowerProgress
 from insync.replication.isr import Committed, PendingExpand, PendingRecovery, PendingShrink, Withdrawal
+from insync.replication.leader import LONG_AGO, FollowerProgress
 
 
 def position(offset: int) -> CachedPartition:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from insync.replication import high_watermark
+from insync.replication import follower, isr
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
 from tests.replication.replication_harness import Harness, consumer_request, fetch_partition, partition, records
@@ -14,13 +14,13 @@ from tests.replication.replication_harness import Harness, consumer_request, fet
 
 @pytest.mark.parametrize(
     ("current", "leo", "others", "expected"),
-    [(0, 5, [], 5), (0, 5, [3, 4], 3), (0, 5, [5, 9], 5), (4, 5, [2], 4), (0, 5, [high_watermark.UNKNOWN], 0)],
+    [(0, 5, [], 5), (0, 5, [3, 4], 3), (0, 5, [5, 9], 5), (4, 5, [2], 4), (0, 5, [isr.UNKNOWN_LEO], 0)],
 )
 def test_the_hwm_is_the_lowest_leo_and_never_goes_back(
     current: int, leo: int, others: list[int], expected: int
 ) -> None:
     """H1, H2: a follower that has not fetched holds it back."""
-    assert high_watermark.advance(current, leo, others) == expected
+    assert isr.advance_hwm(current, leo, others) == expected
 
 
 def test_the_hwm_waits_for_every_member_of_the_isr() -> None:
@@ -213,8 +213,8 @@ def test_a_debugging_consumer_reads_from_a_follower_below_the_hwm_that_it_knows(
 
 def test_a_follower_takes_the_leaders_hwm_but_not_above_its_own_leo() -> None:
     """F5, H5: min(leader's HWM, own LEO); it may go down after an election."""
-    assert high_watermark.follower_hwm(9, 4) == 4
-    assert high_watermark.follower_hwm(2, 4) == 2
+    assert follower.follower_hwm(9, 4) == 4
+    assert follower.follower_hwm(2, 4) == 2
     h = Harness((1, 2, 3))
     h.apply(partition())
     h.write(1, 2)

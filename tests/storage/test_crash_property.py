@@ -65,7 +65,7 @@ class Model:
 
     def lead(self, n: int) -> None:
         self.epoch += 1
-        self.log.assign_epoch(self.epoch, self.log.leo)
+        self.log.epochs.assign(self.epoch, self.log.leo)
 
     def truncate(self, n: int) -> None:
         offset = max(self.log.log_start, self.log.leo - n % 12)

@@ -144,7 +144,7 @@ def test_assigning_an_epoch_does_not_wait_for_the_disk() -> None:
     bench = Bench()
     bench.append(2, epoch=1)
     before = bench.disk.syncs
-    bench.log.assign_epoch(5, 2)
+    bench.log.epochs.assign(5, 2)
     bench.append(1, epoch=5)
     assert bench.disk.syncs == before
 

@@ -48,7 +48,7 @@ def test_a_clean_restart_reads_no_log_data(bench: Bench) -> None:
     log = bench.reopen_clean()
     assert bench.bytes_read() == 0
     assert log.recovery is None
-    assert (log.leo, log.recovery_point, log.last_epoch) == (10, 10, 4)
+    assert (log.leo, log.recovery_point, log.epochs.last_epoch) == (10, 10, 4)
     assert log.producers.producers[9].last_sequence == 9
     assert content(log) == before
     assert shape(log) == rows
@@ -247,9 +247,9 @@ def test_epochs_that_the_checkpoint_lacks_come_from_the_checked_batches(bench: B
 @pytest.mark.parametrize("stop", ["clean", "power loss"])
 def test_an_epoch_without_records_that_was_dropped_on_opening_does_not_come_back(bench: Bench, stop: str) -> None:
     """D1: it led in epoch 5, wrote nothing, stopped cleanly, and then followed a leader that continued in epoch 4."""
-    bench.log.assign_epoch(5, 10)
+    bench.log.epochs.assign(5, 10)
     log = bench.reopen_clean()
-    assert log.last_epoch == 4
+    assert log.epochs.last_epoch == 4
     bench.append(2, epoch=4)
     bench.log.roll()  # so that recovery takes the epoch of these records from the checkpoint
     if stop == "clean":
@@ -259,12 +259,12 @@ def test_an_epoch_without_records_that_was_dropped_on_opening_does_not_come_back
         bench.disk.lossy_crash(Random(1))
         bench.open(recovery_point=bench.log.leo)
     assert bench.log.epochs.entries == [(1, 0), (2, 4), (4, 8)]
-    assert bench.log.end_offset_for(4) == (4, 12)
+    assert bench.log.epochs.end_offset_for(4, bench.log.leo) == (4, 12)
 
 
 def test_epochs_dropped_on_opening_are_off_the_disk_before_anything_is_written(bench: Bench) -> None:
     """D1: records of a known epoch do not cause another write of the checkpoint."""
-    bench.log.assign_epoch(5, 10)
+    bench.log.epochs.assign(5, 10)
     bench.reopen_clean()
     bench.disk.lossy_crash(Random(1))
     assert epoch_cache.read_checkpoint(bench.disk, bench.log.directory) == [(1, 0), (2, 4), (4, 8)]

@@ -174,11 +174,11 @@ def test_many_logs_stop_and_start_with_few_syncs(disk: SimDisk) -> None:
     many = 50
     for index in range(many):
         write(store.create("a", index, A, LogConfig()), 3)
-        store.logs[A, index].assign_epoch(9, 6)
+        store.logs[A, index].epochs.assign(9, 6)
     before = disk.syncs
     store.close_cleanly(5)
     store = start_store(disk)
-    assert [log.last_epoch < 9 for log in store.logs.values()] == [True] * many
+    assert [log.epochs.last_epoch < 9 for log in store.logs.values()] == [True] * many
     disk.crash()
     store = start_store(disk)
     for log in store.logs.values():

@@ -32,15 +32,15 @@ def test_a_truncated_log_is_exactly_a_prefix(bench: Bench, offset: int) -> None:
     assert log.leo == log.hwm == log.recovery_point == end
     assert log.epochs.entries == [entry for entry in epochs if entry[1] < end]
     assert bench.append(1, epoch=9) == end
-    assert log.end_offset_for(9) == (9, end + 1)
+    assert log.epochs.end_offset_for(9, log.leo) == (9, end + 1)
 
 
 def test_a_truncation_that_removes_no_batch_still_removes_an_epoch_without_records(bench: Bench) -> None:
     """D3: a leader that wrote nothing must not keep its epoch when it follows another."""
-    bench.log.assign_epoch(7, 12)
-    assert bench.log.last_epoch == 7
+    bench.log.epochs.assign(7, 12)
+    assert bench.log.epochs.last_epoch == 7
     bench.log.truncate_to(12)
-    assert bench.log.last_epoch == 4
+    assert bench.log.epochs.last_epoch == 4
     assert bench.log.leo == 12
 
 
@@ -74,7 +74,7 @@ def test_truncating_fully_starts_an_empty_log_elsewhere(bench: Bench) -> None:
     """F7"""
     bench.log.truncate_fully(50)
     log = bench.log
-    assert (log.log_start, log.leo, log.hwm, log.last_epoch, log.size_bytes) == (50, 50, 50, -1, 0)
+    assert (log.log_start, log.leo, log.hwm, log.epochs.last_epoch, log.size_bytes) == (50, 50, 50, -1, 0)
     assert bench.append(2, epoch=8) == 50
     log = bench.open()
     assert (log.log_start, log.leo, log.epochs.entries) == (50, 52, [(8, 50)])

@@ -6,7 +6,7 @@ import re
 
 from insync.wire.errors import ErrorCode
 
-INTERNAL = ("__consumer_offsets", "__transaction_state")
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 RULE = "a name has 1 to 249 of the characters a-z A-Z 0-9 . _ - and is neither '.' nor '..'"
 
 _VALID = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -14,10 +14,6 @@ _VALID = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 def is_valid(name: str) -> bool:
     return _VALID.fullmatch(name) is not None and name not in (".", "..")
-
-
-def is_internal(name: str) -> bool:
-    return name in INTERNAL
 
 
 def error_if_absent(name: str) -> ErrorCode:

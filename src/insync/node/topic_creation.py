@@ -48,7 +48,7 @@ class TopicCreation:
         self._forwarding.ask(CREATE_TOPICS, request, self._on_answer, now)
 
     def _can_create(self, name: str) -> bool:
-        return topic_names.is_valid(name) and not topic_names.is_internal(name) and name not in self._waiting
+        return topic_names.is_valid(name) and name not in topic_names.INTERNAL_TOPICS and name not in self._waiting
 
     def _on_answer(self, answer: api.CreateTopicsResponse, now: int) -> None:
         for topic in answer.topics:

@@ -32,7 +32,7 @@ CONTRADICTION = "metadata_contradiction"
 def continues_log(log: Log, records: bytes | bytearray | memoryview, epoch: int) -> bool:
     """Q8: the metadata log has no gaps, and its leader has no entries of a later epoch than its own."""
     expected = log.leo
-    newest = log.last_epoch if log.epochs.last_start < log.leo else -1
+    newest = log.epochs.last_epoch if log.epochs.last_start < log.leo else -1
     for _, header in batch.iter_headers(records):
         if header.base_offset != expected or not newest <= header.leader_epoch <= epoch:
             return False
@@ -238,7 +238,7 @@ class Follower(Role):
     def _truncate(self, theirs: OffsetAndEpoch, now: int) -> bool:
         """D3: truncate to the end of the newest epoch that both may share, and not past what the leader has of it."""
         state = self.state
-        ours = state.log.end_offset_for(theirs.epoch)
+        ours = state.log.epochs.end_offset_for(theirs.epoch, state.log.leo)
         offset = min(theirs.offset, state.log.log_start if ours is None else ours[1])
         if not state.keeps_committed(offset):
             return self._refuse_truncation(offset, now)

@@ -95,7 +95,7 @@ class Leader(Role):
         state = self.state
         state.out.note("quorum_leader", epoch=state.epoch, leader=state.node_id)
         self.elected_ms = now
-        state.log.assign_epoch(state.epoch, self.epoch_start)
+        state.log.epochs.assign(state.epoch, self.epoch_start)
         leader_change = control.leader_change_batch(
             leader_id=state.node_id,
             voters=state.voters,
@@ -199,7 +199,7 @@ class Leader(Role):
         return self._check_divergence(offset, epoch)
 
     def _check_divergence(self, offset: int, epoch: int) -> FetchRedirect | None:
-        epoch_end = self.state.log.end_offset_for(epoch)
+        epoch_end = self.state.log.epochs.end_offset_for(epoch, self.state.log.leo)
         if epoch_end is None:
             return FetchRedirect(diverging=OffsetAndEpoch(self.state.log.log_start, epoch))
         known, end = epoch_end

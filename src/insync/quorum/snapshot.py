@@ -55,7 +55,7 @@ def open_replica(state: RaftState, now: int) -> None:
     log = state.log
     if loaded is not None:
         snapshot, payloads = loaded
-        if snapshot.offset > log.leo or 0 <= log.last_epoch < snapshot.epoch:
+        if snapshot.offset > log.leo or 0 <= log.epochs.last_epoch < snapshot.epoch:
             state.restart_log_at(snapshot)
         _load(state, snapshot, payloads, now)
         _prune(state)

@@ -141,6 +141,7 @@ class RaftState:
         "hwm",
         "listener",
         "log",
+        "majority",
         "node_id",
         "noted_leader",
         "noted_refusals",
@@ -171,6 +172,7 @@ class RaftState:
     ) -> None:
         self.node_id = node_id
         self.voters = voters
+        self.majority = len(voters) // 2 + 1
         self.cluster_id = cluster_id
         self.log = log
         self.disk = disk
@@ -215,7 +217,7 @@ class RaftState:
             state_path=self.state_path,
             state_error=state_error,
         )
-        logged_epoch = max(self.log.last_epoch, 0 if latest is None else latest.epoch)
+        logged_epoch = max(self.log.epochs.last_epoch, 0 if latest is None else latest.epoch)
         checkpoint = last or QuorumCheckpoint(condition=self.damage.condition)
         return damage.newest_election(logged_epoch, stored, last), OffsetCheckpoint(file, checkpoint, self.out)
 
@@ -239,16 +241,12 @@ class RaftState:
     def other_voters(self) -> tuple[int, ...]:
         return tuple(voter for voter in self.voters if voter != self.node_id)
 
-    @property
-    def majority(self) -> int:
-        return len(self.voters) // 2 + 1
-
     def wall_clock_ms(self, now: int) -> int:
         return now + self.config.wall_offset_ms
 
     def log_end(self) -> OffsetAndEpoch:
         """The end of the log and the epoch of the entry before it, which the snapshot knows if the log is empty."""
-        epoch = self.log.last_epoch
+        epoch = self.log.epochs.last_epoch
         latest = self.snapshots.latest
         if epoch < 0:
             epoch = latest.epoch if latest is not None else 0
@@ -447,7 +445,7 @@ class RaftState:
         if self.damage.condition == INTACT:
             return
         end, last = self.log_end(), self.checkpoint.last
-        epoch_start = self.log.epochs.last_start if self.log.last_epoch >= 0 else -1
+        epoch_start = self.log.epochs.last_start if self.log.epochs.last_epoch >= 0 else -1
         if end.epoch != self.epoch or self.hwm <= epoch_start or self.durable < end.offset:
             return
         if damage.is_shorter(end, last.log_end):

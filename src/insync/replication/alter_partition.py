@@ -60,25 +60,25 @@ class Attempt:
 
 
 class AlterPartitionSender:
-    __slots__ = ("_attempts", "_finish_step", "_in_flight", "_state")
+    __slots__ = ("_finish_step", "_in_flight", "_state", "attempts")
 
     def __init__(self, state: ReplicationState, finish_step: Callable[[int], None]) -> None:
         self._state = state
         self._finish_step = finish_step
-        self._attempts: dict[Replica, Attempt] = {}
+        self.attempts: dict[Replica, Attempt] = {}
+        """Proposals without an outcome."""
         self._in_flight = False
 
     def send_ready(self, now: int) -> None:
         """Send everything that is due in one request, unless one is in flight."""
         state = self._state
-        if state.proposed:
-            for replica, proposal in state.proposed.items():
-                self._attempts[replica] = Attempt(replica, proposal, now)
-            state.proposed.clear()
-        if self._in_flight or not self._attempts:
+        for replica, proposal in state.proposed.items():
+            self.attempts[replica] = Attempt(replica, proposal, now)
+        state.proposed.clear()
+        if self._in_flight:
             return
-        self._attempts = {r: attempt for r, attempt in self._attempts.items() if attempt.pending_leader() is not None}
-        ready = [attempt for attempt in self._attempts.values() if attempt.due <= now][:MAX_PROPOSALS]
+        self.attempts = {r: attempt for r, attempt in self.attempts.items() if attempt.pending_leader() is not None}
+        ready = [attempt for attempt in self.attempts.values() if attempt.due <= now][:MAX_PROPOSALS]
         if not ready:
             return
         controller = state.cluster.controller_id
@@ -95,9 +95,9 @@ class AlterPartitionSender:
         )
 
     def next_deadline(self) -> int | None:
-        if self._in_flight or not self._attempts:
+        if self._in_flight or not self.attempts:
             return None
-        return min(attempt.due for attempt in self._attempts.values())
+        return min(attempt.due for attempt in self.attempts.values())
 
     def _postpone(self, attempts: list[Attempt], due: int, *, uncertain: bool = False) -> None:
         for attempt in attempts:
@@ -173,7 +173,7 @@ class AlterPartitionSender:
             self._postpone([attempt], retry_at)
         elif may_yet_be_applied(attempt.proposal, uncertain=attempt.uncertain):
             withdrawal = leader.withdraw_proposal(attempt.proposal)
-            self._attempts[attempt.replica] = Attempt(attempt.replica, withdrawal, retry_at, uncertain=True)
+            self.attempts[attempt.replica] = Attempt(attempt.replica, withdrawal, retry_at, uncertain=True)
         else:
             self._remove(attempt)
             leader.revert_proposal(attempt.proposal, error, now)
@@ -184,8 +184,8 @@ class AlterPartitionSender:
 
     def _remove(self, attempt: Attempt) -> None:
         """The outcome is known. The leader may have proposed the next change already, which stays."""
-        if self._attempts.get(attempt.replica) is attempt:
-            del self._attempts[attempt.replica]
+        if self.attempts.get(attempt.replica) is attempt:
+            del self.attempts[attempt.replica]
 
 
 def proves_not_applied(error: ErrorCode, *, uncertain: bool) -> bool:

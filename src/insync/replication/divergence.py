@@ -20,6 +20,7 @@ class EpochEnd(NamedTuple):
 
 class Epochs(Protocol):
     def lowest(self) -> tuple[int, int] | None: ...
+    def end_offset_for(self, epoch: int, leo: int) -> tuple[int, int] | None: ...
 
 
 class EpochLog(Protocol):
@@ -30,7 +31,6 @@ class EpochLog(Protocol):
 
     @property
     def epochs(self) -> Epochs: ...
-    def end_offset_for(self, epoch: int) -> tuple[int, int] | None: ...
 
 
 def find_divergence(log: EpochLog, last_fetched_epoch: int, fetch_offset: int) -> EpochEnd | None:
@@ -45,7 +45,7 @@ def find_divergence(log: EpochLog, last_fetched_epoch: int, fetch_offset: int) -
 
 def end_of_epoch(log: EpochLog, epoch: int) -> EpochEnd:
     """D2: the highest epoch <= `epoch`, and its end; without one, `epoch` ends where the log's lowest epoch starts."""
-    end = log.end_offset_for(epoch)
+    end = log.epochs.end_offset_for(epoch, log.leo)
     if end is not None:
         return EpochEnd(*end)
     lowest = log.epochs.lowest()
@@ -72,6 +72,6 @@ def divergence_case(log: EpochLog, last_epoch: int, leader_end: EpochEnd) -> str
     own = end_of_epoch(log, leader_end.epoch)
     if leader_end.epoch == last_epoch:
         return "C"
-    if log.end_offset_for(leader_end.epoch) is None or own.end_offset <= log.log_start:
+    if log.epochs.end_offset_for(leader_end.epoch, log.leo) is None or own.end_offset <= log.log_start:
         return "G"
     return "F" if own.end_offset < leader_end.end_offset else "D/E"

@@ -33,6 +33,7 @@ class Position:
         "held_back",
         "leader_epoch",
         "replica",
+        "reported_damage",
         "requested_epoch",
         "requested_last_epoch",
         "requested_log_start",
@@ -45,6 +46,8 @@ class Position:
         self.requested_epoch = self.requested_offset = self.requested_last_epoch = self.requested_log_start = -1
         self.held_back = False
         """R6: it was noted that the throttle holds this partition back."""
+        self.reported_damage = False
+        """D6: the finding says that the leader's records are damaged."""
 
 
 class Fetcher:
@@ -89,7 +92,7 @@ class Fetcher:
         else:
             position.replica = replica
             position.leader_epoch = leader_epoch
-            position.held_back = False
+            position.held_back = position.reported_damage = False
         self._delayed.pop(key, None)
         self._to_forget.pop(key, None)
         self._to_send[key] = None
@@ -147,7 +150,7 @@ class Fetcher:
             log = position.replica.log
             position.requested_epoch = position.leader_epoch
             position.requested_offset = log.leo
-            position.requested_last_epoch = log.last_epoch
+            position.requested_last_epoch = log.epochs.last_epoch
             position.requested_log_start = log.log_start
             topics.setdefault(key[0], []).append(
                 fetch.FetchPartition(
@@ -221,28 +224,29 @@ class Fetcher:
         error = follower.apply_fetched(self._state, replica, fetched)
         if fetched.records and self._counts_as_copy(replica):
             self._state.follower_throttle.count(len(fetched.records), now)
-        self._update_finding(position, error)
         if error is not ErrorCode.none:
+            if error in _DAMAGED:
+                self._report_damage(position, error)
             self._delay(key, now + self._state.config.replica_fetch_backoff_ms)
-        elif (
+            return
+        if position.reported_damage:
+            position.reported_damage = False
+            self._state.findings.clear(CORRUPT_FETCH, replica.partition.name)
+        if (
             log.leo != position.requested_offset
-            or log.last_epoch != position.requested_last_epoch
+            or log.epochs.last_epoch != position.requested_last_epoch
             or log.log_start != position.requested_log_start
         ):
             self._to_send[key] = None
 
-    def _update_finding(self, position: Position, error: ErrorCode) -> None:
-        """D6: report why this replica makes no progress, and so does not join the ISR."""
-        name, findings = position.replica.partition.name, self._state.findings
-        if error in _DAMAGED:
-            text = (
-                f"The records of leader {self._leader} from offset {position.requested_offset} on are damaged "
-                f"({error.name.upper()}), so this replica does not catch up. It retries until a leader has an intact "
-                "copy."
-            )
-            findings.report(CORRUPT_FETCH, name, text)
-        elif error is ErrorCode.none and findings.has(CORRUPT_FETCH, name):
-            findings.clear(CORRUPT_FETCH, name)
+    def _report_damage(self, position: Position, error: ErrorCode) -> None:
+        """D6: say why this replica makes no progress, and so does not join the ISR."""
+        position.reported_damage = True
+        text = (
+            f"The records of leader {self._leader} from offset {position.requested_offset} on are damaged "
+            f"({error.name.upper()}), so this replica does not catch up. It retries until a leader has an intact copy."
+        )
+        self._state.findings.report(CORRUPT_FETCH, position.replica.partition.name, text)
 
     def _note_dropped(self, key: PartitionKey, reason: str) -> None:
         replica = self._state.replicas.get(key)

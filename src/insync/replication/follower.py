@@ -5,7 +5,7 @@ Notes: truncated(partition, leader, leader_epoch, from_offset, to_offset, hwm, c
 
 from __future__ import annotations
 
-from insync.replication import divergence, high_watermark
+from insync.replication import divergence
 from insync.replication.divergence import EpochEnd
 from insync.replication.replica import Replica, Role
 from insync.replication.state import ReplicationState
@@ -46,7 +46,7 @@ def apply_fetched(state: ReplicationState, replica: Replica, fetched: fetch.Part
         if error is not _NONE:
             return error
         state.changed[replica] = None
-    hwm = high_watermark.follower_hwm(fetched.high_watermark, log.leo)
+    hwm = follower_hwm(fetched.high_watermark, log.leo)
     if hwm != log.hwm:
         log.set_hwm(hwm)
         state.changed[replica] = None
@@ -58,7 +58,7 @@ def apply_fetched(state: ReplicationState, replica: Replica, fetched: fetch.Part
 def truncate_to_divergence(state: ReplicationState, replica: Replica, leader_end: EpochEnd) -> ErrorCode:
     """D3, D4: truncate by epochs, whatever the high watermark is. Error: there was nothing to truncate."""
     log = replica.log
-    leo_before, last_epoch = log.leo, log.last_epoch
+    leo_before, last_epoch = log.leo, log.epochs.last_epoch
     offset = divergence.truncation_offset(log, leader_end)
     case = divergence.divergence_case(log, last_epoch, leader_end)
     _note_truncation(state, replica, offset, "divergence", case)
@@ -67,7 +67,7 @@ def truncate_to_divergence(state: ReplicationState, replica: Replica, leader_end
     elif (damaged := log.truncate_to(offset)) is not None:
         state.suspects[replica] = (damaged, "a truncation met it")
     _clamp_hwm(log)
-    is_stuck = log.leo == leo_before and log.last_epoch == last_epoch
+    is_stuck = log.leo == leo_before and log.epochs.last_epoch == last_epoch
     return ErrorCode.offset_out_of_range if is_stuck else _NONE
 
 
@@ -87,9 +87,14 @@ def restart_at_log_start(state: ReplicationState, replica: Replica, leader_log_s
     return _NONE
 
 
+def follower_hwm(leader_hwm: int, own_leo: int) -> int:
+    """F5: the leader's high watermark, but never more than this log holds. It may go down after an election."""
+    return leader_hwm if leader_hwm < own_leo else own_leo
+
+
 def _clamp_hwm(log: Log) -> None:
     """F5: after a truncation, the high watermark lies within the log."""
-    log.set_hwm(high_watermark.follower_hwm(log.hwm, log.leo))
+    log.set_hwm(follower_hwm(log.hwm, log.leo))
 
 
 def _append(log: Log, records: batch.Bytes) -> ErrorCode:
@@ -103,7 +108,7 @@ def _append(log: Log, records: batch.Bytes) -> ErrorCode:
 
 def continues_log(log: Log, header: batch.BatchHeader) -> bool:
     """F5, D1: records below the end of the log, or of an older epoch than its last, are refused; the node goes on."""
-    is_in_order = header.leader_epoch >= log.last_epoch or log.epochs.last_start >= log.leo
+    is_in_order = header.leader_epoch >= log.epochs.last_epoch or log.epochs.last_start >= log.leo
     return header.base_offset >= log.leo and is_in_order
 
 

@@ -1,4 +1,4 @@
-"""The ISR as one leader sees it (I1-I3).
+"""The ISR as one leader sees it (I1-I3), and the high watermark that follows from it (H1, H2).
 
     Committed --expand--> PendingExpand ---+
         |-------shrink--> PendingShrink ---+--> Committed, by a response or by the metadata log
@@ -8,11 +8,19 @@
 A state knows its committed `isr` and its `maximal_isr`: every replica that is in the controller's ISR, whether the
 proposal was accepted or not. From the moment of proposing that is the union of both; a lost response does not change
 it.
+
+A record is committed once every electable replica holds it. The leader does not know for certain which replicas the
+controller may elect: a proposed ISR may have been accepted while the response is still on its way. So it counts the
+maximal ISR, and commits only what all of these hold. Offsets are exclusive ends.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+UNKNOWN_LEO = -1
+"""Of a follower that has not fetched."""
 
 MemberEpochs = tuple[tuple[int, int], ...]
 """(broker id, broker epoch) of each proposed member; the epoch is -1 if the member has not fetched in this leader
@@ -125,3 +133,12 @@ def has_reached_leso(leo: int, leso: int) -> bool:
 def is_same_incarnation(fetched_broker_epoch: int, registered_broker_epoch: int | None) -> bool:
     """I2: the broker has not restarted since it fetched; a restart may have lost records."""
     return fetched_broker_epoch == registered_broker_epoch
+
+
+def advance_hwm(current: int, leader_leo: int, follower_leos: Iterable[int]) -> int:
+    """H1: the lowest LEO of the leader and these followers; H2: it never goes back within a leader epoch."""
+    lowest = leader_leo
+    for leo in follower_leos:
+        if leo < lowest:
+            lowest = leo
+    return lowest if lowest > current else current

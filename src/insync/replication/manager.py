@@ -109,7 +109,7 @@ class ReplicaManager:
             transitions.set_aside(state, fetchers, key, "a metadata snapshot no longer has this partition")
         for partition in partitions:
             transitions.apply_partition(state, fetchers, partition, now)
-            if self._repairs:
+            if self._repairs.active:
                 self._repairs.on_role_changed(partition.key, now)
         if not self._is_started and not more:
             self._is_started = True
@@ -252,7 +252,8 @@ class ReplicaManager:
             reads: Reads = {}
             for session in woken:
                 self._fetch_server.wake(session, now, reads)
-        if state.suspects or self._repairs:
+        if state.suspects or self._repairs.active:
             self._repairs.tick(now)
-        self._alter_partition_sender.send_ready(now)
+        if state.proposed or self._alter_partition_sender.attempts:
+            self._alter_partition_sender.send_ready(now)
         self._fetchers.send_ready(now)

@@ -62,7 +62,7 @@ def _list_offset(
     result: OffsetAndTimestamp | ErrorCode | None
     if replica is not None:
         # A debugging consumer reads this replica's own log, up to its end, whether it leads or follows.
-        log, latest_epoch = replica.log, replica.log.last_epoch
+        log, latest_epoch = replica.log, replica.log.epochs.last_epoch
         result = (log.leo, -1) if timestamp == LATEST else _search(log, timestamp, log.leo)
     else:
         leader = leader_by_name(state, topic, index, query.current_leader_epoch)
@@ -136,7 +136,7 @@ def _find_epoch_end(
     if isinstance(leader, ErrorCode):
         return offset_for_leader_epoch.EpochEndOffset(error_code=leader, partition=query.partition)
     log = leader.replica.log
-    if not 0 <= query.leader_epoch <= log.last_epoch:
+    if not 0 <= query.leader_epoch <= log.epochs.last_epoch:
         return offset_for_leader_epoch.EpochEndOffset(error_code=_NONE, partition=query.partition)
     end = divergence.end_of_epoch(log, query.leader_epoch)
     return offset_for_leader_epoch.EpochEndOffset(

@@ -8,19 +8,17 @@ from __future__ import annotations
 from uuid import UUID
 
 from insync.metadata.partition import PartitionKey
-from insync.metadata.topic_names import is_internal
+from insync.metadata.topic_names import INTERNAL_TOPICS
 from insync.replication.leader import Leader
 from insync.replication.purgatory import (
     OnAppended,
     OnCommitted,
-    Parked,
     ParkedAppend,
     ParkedProduce,
     PartitionResult,
-    Waiter,
+    Uncommitted,
     make_response,
 )
-from insync.replication.replica import Replica
 from insync.replication.state import ReplicationState
 from insync.storage.config import NEVER, LogConfig
 from insync.wire import batch
@@ -43,9 +41,6 @@ NO_ACKS = 0
 ACKS_ALL = -1
 _NONE = ErrorCode.none
 
-Appended = list[tuple[Replica, int, PartitionResult]]
-"""For each append, the offset that the high watermark has to reach."""
-
 
 class ProduceServer:
     __slots__ = ("_state",)
@@ -57,7 +52,7 @@ class ProduceServer:
         """P1: one response for all partitions, once the last of them is decided. `internal`: may write to any topic."""
         acks, out = request.acks, self._state.out
         results: list[PartitionResult] = []
-        appended: Appended = []
+        uncommitted: list[Uncommitted] = []
         sizes = [len(data.records or b"") for topic in request.topic_data for data in topic.partition_data]
         budget = DecompressionBudget(sum(sizes))
         for topic in request.topic_data:
@@ -65,14 +60,9 @@ class ProduceServer:
             for data in topic.partition_data:
                 result = PartitionResult(topic_id, data.index)
                 results.append(result)
-                self._append(topic_id, data, acks, result, appended, now, budget, internal=internal)
-        if acks == ACKS_ALL and appended:
-            parked = ParkedProduce(token, now + millis(request.timeout), results)
-            waiters = _make_waiters(parked, appended)
-            if waiters:
-                self._state.purgatory.park(parked, waiters)
-            else:
-                self._state.purgatory.finish(parked)
+                self._append(topic_id, data, acks, result, uncommitted, now, budget, internal=internal)
+        if acks == ACKS_ALL:
+            self._state.purgatory.park(ParkedProduce(token, now + millis(request.timeout), results), uncommitted)
         elif acks != NO_ACKS:
             out.reply(token, make_response(results))
         else:
@@ -94,18 +84,10 @@ class ProduceServer:
     ) -> None:
         """P1-P3 for the node's own records: they are stored and waited for like those of an acks=all producer."""
         result = PartitionResult(*key)
-        appended: Appended = []
+        uncommitted: list[Uncommitted] = []
         data = messages.PartitionProduceData(index=key[1], records=batch)
-        self._append(key[0], data, ACKS_ALL, result, appended, now, DecompressionBudget(len(batch)), internal=True)
-        parked = ParkedAppend(on_done, on_committed, deadline, result)
-        purgatory = self._state.purgatory
-        waiters = _make_waiters(parked, appended)
-        if waiters:
-            purgatory.park(parked, waiters)
-            return
-        if appended:
-            purgatory.outcomes.append(on_committed)
-        purgatory.finish(parked)
+        self._append(key[0], data, ACKS_ALL, result, uncommitted, now, DecompressionBudget(len(batch)), internal=True)
+        self._state.purgatory.park(ParkedAppend(on_done, on_committed, deadline, result), uncommitted)
 
     def _append(
         self,
@@ -113,7 +95,7 @@ class ProduceServer:
         data: messages.PartitionProduceData,
         acks: int,
         result: PartitionResult,
-        appended: Appended,
+        uncommitted: list[Uncommitted],
         now: int,
         budget: DecompressionBudget,
         *,
@@ -132,7 +114,7 @@ class ProduceServer:
             )
             return
         result.log_start = log.log_start
-        if not internal and is_internal(partition.topic):
+        if not internal and partition.topic in INTERNAL_TOPICS:
             result.error = ErrorCode.invalid_topic_exception
             return
         if acks not in (ACKS_ALL, NO_ACKS, 1):
@@ -162,7 +144,8 @@ class ProduceServer:
                     producer=header.producer_id,
                     base_offset=duplicate.first_offset,
                 )
-                appended.append((replica, duplicate.last_offset + 1, result))
+                if log.hwm <= duplicate.last_offset:
+                    uncommitted.append((replica.waiting, duplicate.last_offset + 1, result))
                 return
         wall = now + self._state.config.wall_offset_ms
         stored = _convert_for_log(log.config, records, header, wall, budget)
@@ -172,16 +155,8 @@ class ProduceServer:
         result.base_offset = leader.append(stored, header, now)
         if log.config.log_append_time:
             result.append_time = instant(wall)
-        appended.append((replica, result.base_offset + header.last_offset_delta + 1, result))
-
-
-def _make_waiters(parked: Parked, appended: Appended) -> list[Waiter]:
-    """H5: for the appends that the high watermark has not passed yet."""
-    return [
-        Waiter(replica.waiting, required, result, parked)
-        for replica, required, result in appended
-        if replica.log.hwm < required
-    ]
+        if log.hwm <= header.last_offset:
+            uncommitted.append((replica.waiting, header.last_offset + 1, result))
 
 
 def _convert_for_log(

@@ -86,6 +86,10 @@ class ParkedAppend:
 Parked = ParkedProduce | ParkedAppend
 
 
+Uncommitted = tuple["deque[Waiter]", int, PartitionResult]
+"""One append: the queue of its replica, the high watermark that commits it, and its result."""
+
+
 class Waiter:
     """One append of a parked request. `required` is the high watermark that commits it."""
 
@@ -111,14 +115,20 @@ class Purgatory:
         self.outcomes: deque[Callable[[int], None]] = deque()
         """Callbacks of the node's own appends, to be called with the time at the end of the step."""
 
-    def park(self, parked: Parked, waiters: list[Waiter]) -> None:
-        parked.waiters = waiters
-        parked.undecided = len(waiters)
-        for waiter in waiters:
+    def park(self, parked: Parked, uncommitted: list[Uncommitted]) -> None:
+        """H5: the request waits for these appends. Without any it is finished: the others are committed, or failed."""
+        if not uncommitted:
+            if isinstance(parked, ParkedAppend) and parked.result.error is _NONE:
+                self.outcomes.append(parked.on_committed)
+            self._finish(parked)
+            return
+        parked.undecided = len(uncommitted)
+        for queue, required, result in uncommitted:
+            waiter = Waiter(queue, required, result, parked)
+            parked.waiters.append(waiter)
             # Appends come in offset order; only a retried duplicate belongs further to the front.
-            queue = waiter.queue
             position = len(queue)
-            while position and queue[position - 1].required > waiter.required:
+            while position and queue[position - 1].required > required:
                 position -= 1
             queue.insert(position, waiter)
         self._sequence += 1
@@ -173,7 +183,7 @@ class Purgatory:
             heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
-    def finish(self, parked: Parked) -> None:
+    def _finish(self, parked: Parked) -> None:
         """Answer a request whose appends are all decided."""
         if isinstance(parked, ParkedProduce):
             self._out.reply(parked.token, make_response(parked.results))
@@ -197,7 +207,7 @@ class Purgatory:
         """Report the failure; the records stay in the log and take effect if they commit."""
         if parked.undecided:
             parked.result.error = error
-            self.finish(parked)
+            self._finish(parked)
 
     def _decide(self, waiter: Waiter, error: ErrorCode) -> None:
         if waiter.is_decided:
@@ -211,7 +221,7 @@ class Purgatory:
             self._undecided -= 1
             if isinstance(parked, ParkedProduce):
                 del self._produces[parked.token]
-            self.finish(parked)
+            self._finish(parked)
 
 
 def make_response(results: list[PartitionResult]) -> produce.ProduceResponse:

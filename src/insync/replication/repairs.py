@@ -79,20 +79,18 @@ class Repairs:
     def __init__(self, state: ReplicationState, finish_step: Callable[[int], None]) -> None:
         self._state = state
         self._finish_step = finish_step
-        self._repairs: dict[PartitionKey, Repair] = {}
+        self.active: dict[PartitionKey, Repair] = {}
+        """Repairs that have not ended."""
         self.repaired = 0
         """Damaged ranges that were replaced since the broker started."""
-
-    def __len__(self) -> int:
-        return len(self._repairs)
 
     def suspect(self, replica: Replica, offset: int, cause: str, now: int) -> None:
         """Verify the segment that holds `offset`, unless it is already known to be damaged."""
         if replica.log.damage.of_segment(replica.log.find_segment(offset).base):
             return
-        repair = self._repairs.get(replica.key)
+        repair = self.active.get(replica.key)
         if repair is None or repair.replica is not replica:
-            repair = self._repairs[replica.key] = Repair(replica, now)
+            repair = self.active[replica.key] = Repair(replica, now)
         base = replica.log.find_segment(offset).base
         if base not in repair.suspects:
             self._state.out.note("batch_suspected", partition=replica.partition.name, offset=offset, cause=cause)
@@ -103,15 +101,15 @@ class Repairs:
         for replica, (offset, cause) in self._state.suspects.items():
             self.suspect(replica, offset, cause, now)
         self._state.suspects.clear()
-        for repair in list(self._repairs.values()):
+        for repair in list(self.active.values()):
             if not repair.busy and repair.due <= now:
                 self._advance(repair, now)
 
     def next_deadline(self) -> int | None:
-        return min((repair.due for repair in self._repairs.values() if not repair.busy), default=None)
+        return min((repair.due for repair in self.active.values() if not repair.busy), default=None)
 
     def on_role_changed(self, key: PartitionKey, now: int) -> None:
-        repair = self._repairs.get(key)
+        repair = self.active.get(key)
         if repair is not None:
             repair.due = min(repair.due, now)
 
@@ -133,7 +131,7 @@ class Repairs:
             self._fetch_from_next(repair, now)
 
     def _end(self, repair: Repair) -> None:
-        self._repairs.pop(repair.replica.key, None)
+        self.active.pop(repair.replica.key, None)
         self._state.findings.clear(CORRUPT_BATCH, repair.replica.partition.name)
 
     def _retry_after(self, repair: Repair, now: int, delay_ms: int) -> None:

@@ -56,7 +56,7 @@ class EpochCache:
         self.dirty = True
 
     def assign(self, epoch: int, start: int) -> None:
-        """Record that `epoch` starts at `start`, if it is not known already."""
+        """D1: `epoch` starts at `start`, if that is not known already. Durable with the log's next flush."""
         if epoch == self.last_epoch and start >= self._starts[-1]:
             return
         self._put(epoch, start)

@@ -103,10 +103,6 @@ class Log:
         return sum(segment.size for segment in self.segments)
 
     @property
-    def last_epoch(self) -> int:
-        return self.epochs.last_epoch
-
-    @property
     def max_timestamp(self) -> int:
         return max(segment.max_timestamp for segment in self.segments)
 
@@ -193,10 +189,6 @@ class Log:
             raise InvariantError(
                 "D1", f"{self.directory}: epoch {header.leader_epoch} after {self.epochs.last_epoch} at {self.leo}"
             )
-
-    def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """T1: `epoch` starts at `start_offset`. Durable with the next flush."""
-        self.epochs.assign(epoch, start_offset)
 
     def roll(self) -> None:
         """Close the active segment and start the next one at the log's end."""
@@ -405,10 +397,6 @@ class Log:
             if header.base_offset >= to_offset:
                 return
             yield header
-
-    def end_offset_for(self, epoch: int) -> tuple[int, int] | None:
-        """D2's lookup: the highest epoch not above `epoch` and where it ends; None if all are higher."""
-        return self.epochs.end_offset_for(epoch, self.leo)
 
     def offset_for_timestamp(self, timestamp: int, limit_offset: int) -> tuple[int, int] | None:
         """(offset, timestamp) of the first record below `limit_offset` that is not older than `timestamp`."""

@@ -76,7 +76,7 @@ def _topic(image: Image, name: str, partitions: list[Partition]) -> api.Describe
         error_code=topic_names.error_if_absent(name) if topic_id is None else ErrorCode.none,
         name=name,
         topic_id=topic_id,
-        is_internal=topic_names.is_internal(name),
+        is_internal=name in topic_names.INTERNAL_TOPICS,
         partitions=tuple(_partition(image, partition) for partition in partitions),
         topic_authorized_operations=operations.ON_TOPIC,  # unlike in Metadata, no field asks for them
     )

@@ -80,7 +80,7 @@ def _topic(image: Image, topic_id: UUID, name: str) -> api.MetadataResponseTopic
         error_code=ErrorCode.none,
         name=name,
         topic_id=topic_id,
-        is_internal=topic_names.is_internal(name),
+        is_internal=name in topic_names.INTERNAL_TOPICS,
         partitions=tuple(_partition(image, partition) for partition in image.partitions[topic_id].values()),
     )
 

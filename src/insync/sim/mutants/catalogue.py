@@ -84,7 +84,7 @@ CATALOGUE: tuple[Mutant, ...] = (
         "unclamped-hwm",
         "F5",
         "keeping a follower's high watermark within its own log",
-        ("replication.high_watermark:follower_hwm", lambda _o: lambda answered, own_leo: answered),
+        ("replication.follower:follower_hwm", lambda _o: lambda answered, own_leo: answered),
         ("storage.log:Log.set_hwm", patches.unclamped),
     ),
     # high watermark
