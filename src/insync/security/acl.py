@@ -19,6 +19,8 @@ CLUSTER_NAME = "kafka-cluster"
 class _Code(IntEnum):
     """A code that this version does not know reads as UNKNOWN, which matches nothing."""
 
+    __hash__ = int.__hash__  # an enum's own is a Python function, which decisions on a produce would call
+
     @classmethod
     def _missing_(cls, value: object) -> Self:
         return cls(0)

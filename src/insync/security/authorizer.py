@@ -5,12 +5,16 @@ allows; else the resource is closed, unless `allow.everyone.if.no.acl.found` is 
 
 ACLs are found by name, not by looking at all of them: literal ones in a table by name, prefixed ones in a table by
 prefix, asked once per length that occurs. Decisions are remembered until an ACL changes.
+
+Hosts are compared as addresses: Kafka writes ::1 as 0:0:0:0:0:0:0:1, and either form in an ACL means the same host.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
 from itertools import chain
 
 from insync.security.acl import (
@@ -28,10 +32,13 @@ IMPLIED_BY: dict[Operation, tuple[Operation, ...]] = {
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
 }
 """An ALLOW of one of these allows the operation too. A DENY denies nothing but itself."""
-MAX_REMEMBERED = 10_000
-"""Decisions; then the table starts empty again."""
+MAX_REMEMBERED = 50_000
+"""Decisions; then the table starts empty again. A client that lists all topics needs one for each."""
+UNRELATED_NAME = "hardcode"
+"""With this name Kafka asks whether everything is allowed that no ACL names."""
 
-_Names = dict[tuple[ResourceType, str], dict[Acl, None]]
+_Names = dict[tuple[ResourceType, str], dict[Acl, int]]
+"""How often each ACL was added: two ids may stand for equal ACLs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,12 @@ class Authorizer:
         self._prefixed: _Names = {}
         self._prefix_lengths: dict[tuple[ResourceType, int], int] = {}  # how many prefixes have this length
         self._decisions: dict[tuple[str, str, Operation, ResourceType, str], Decision] = {}
+        self._decisions_by_type: dict[tuple[str, str, Operation, ResourceType], Decision] = {}
+        self.version = 0
+        """Changes whenever an ACL does."""
+
+    def is_super_user(self, principal: str) -> bool:
+        return principal in self._super_users
 
     # --- the ACLs ----------------------------------------------------------------------------------------------------
 
@@ -67,8 +80,8 @@ class Authorizer:
         if key not in names:
             names[key] = {}
             self._count_prefix(acl, 1)
-        names[key][acl] = None
-        self._decisions.clear()
+        names[key][acl] = names[key].get(acl, 0) + 1
+        self._forget_decisions()
 
     def remove(self, acl: Acl) -> None:
         key = (acl.resource_type, acl.resource_name)
@@ -76,11 +89,24 @@ class Authorizer:
         acls = names.get(key)
         if acls is None or acl not in acls:
             return
-        del acls[acl]
+        acls[acl] -= 1
+        if not acls[acl]:
+            del acls[acl]
         if not acls:
             del names[key]
             self._count_prefix(acl, -1)
+        self._forget_decisions()
+
+    def clear(self) -> None:
+        self._literal.clear()
+        self._prefixed.clear()
+        self._prefix_lengths.clear()
+        self._forget_decisions()
+
+    def _forget_decisions(self) -> None:
+        self.version += 1
         self._decisions.clear()
+        self._decisions_by_type.clear()
 
     def __iter__(self) -> Iterator[Acl]:
         return chain.from_iterable(chain(self._literal.values(), self._prefixed.values()))
@@ -116,19 +142,31 @@ class Authorizer:
     def authorize_any(self, principal: str, host: str, operation: Operation, resource_type: ResourceType) -> Decision:
         """Whether there is at least one name of this type for which it is allowed, be it one that no resource has yet.
 
-        An ALLOW counts unless a DENY covers every name that it covers.
+        An ALLOW counts unless a DENY covers every name that it covers. As in Kafka, an ALLOW of one operation does not
+        imply another here.
         """
-        if principal in self._super_users:
-            return SUPER_USER
-        matching = [acl for acl in self if acl.resource_type is resource_type and _applies_to(acl, principal, host)]
+        key = (principal, host, operation, resource_type)
+        decision = self._decisions_by_type.get(key)
+        if decision is None:
+            if len(self._decisions_by_type) >= MAX_REMEMBERED:
+                self._decisions_by_type.clear()
+            decision = self._decisions_by_type[key] = self._decide_any(principal, host, operation, resource_type)
+        return decision
+
+    def _decide_any(self, principal: str, host: str, operation: Operation, resource_type: ResourceType) -> Decision:
+        unrelated = self._decide(principal, host, operation, resource_type, UNRELATED_NAME)
+        if unrelated.allowed:
+            return unrelated
+        matching = [acl for acl in self if acl.resource_type is resource_type and applies_to(acl, principal, host)]
         denials = [acl for acl in matching if is_denial(acl, operation)]
         for acl in denials:
             if acl.pattern_type is PatternType.LITERAL and acl.resource_name == WILDCARD:
                 return Decision(False, acl)
         for acl in matching:
-            if is_permission(acl, operation) and not any(_covers_pattern(denial, acl) for denial in denials):
+            is_allow = acl.permission is Permission.ALLOW and acl.operation in (Operation.ALL, operation)
+            if is_allow and not any(_covers_pattern(denial, acl) for denial in denials):
                 return Decision(True, acl)
-        return NO_ACL if self._allow_if_no_acl else NO_MATCH
+        return NO_MATCH
 
     def _decide(
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str
@@ -139,7 +177,7 @@ class Authorizer:
         has_acls = False
         for acl in self._matching_names(resource_type, name):
             has_acls = True
-            if not _applies_to(acl, principal, host):
+            if not applies_to(acl, principal, host):
                 continue
             if is_denial(acl, operation):
                 return Decision(False, acl)
@@ -168,8 +206,21 @@ def is_permission(acl: Acl, operation: Operation) -> bool:
     return acl.operation in (Operation.ALL, operation) or acl.operation in IMPLIED_BY.get(operation, ())
 
 
-def _applies_to(acl: Acl, principal: str, host: str) -> bool:
-    return acl.principal in (principal, WILDCARD_PRINCIPAL) and acl.host in (host, WILDCARD)
+def applies_to(acl: Acl, principal: str, host: str) -> bool:
+    if acl.principal not in (principal, WILDCARD_PRINCIPAL):
+        return False
+    return acl.host in (host, WILDCARD) or _canonical_host(acl.host) == _canonical_host(host)
+
+
+@lru_cache(maxsize=4_096)
+def _canonical_host(host: str) -> str:
+    """One spelling for each address. An IPv6 address loses its zone, and the IPv4 address in it stands alone."""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return str(mapped or address)
 
 
 def _covers_pattern(denial: Acl, acl: Acl) -> bool:
