@@ -19,6 +19,8 @@ from insync.metadata.partition import Partition
 from insync.node.config import BROKER, CONTROLLER, NodeConfig
 from insync.node.node import Node
 from insync.sansio import (
+    UNKNOWN_CLIENT,
+    Client,
     Effect,
     Event,
     Note,
@@ -51,7 +53,7 @@ def config(
         directory_id=fields.pop("directory_id", UUID(int=node_id)),
         voters=voters,
         roles=roles,
-        endpoints=(Endpoint(name="PLAINTEXT", host=f"host-{node_id}", port=9092),),
+        endpoints=fields.pop("endpoints", (Endpoint(name="PLAINTEXT", host=f"host-{node_id}", port=9092),)),
         controller=fields.pop("controller", ControllerConfig(cluster_id=CLUSTER, rebalance_interval_ms=0)),
         **fields,
     )
@@ -137,10 +139,10 @@ class Net:
         """One step by hand; its effects are returned and not carried out."""
         return self.nodes[node_id].step(event, self.now)
 
-    def ask(self, node_id: int, request: Any) -> int:
+    def ask(self, node_id: int, request: Any, client: Client = UNKNOWN_CLIENT) -> int:
         """A client's request, delivered with all that follows; `answers` has the answer under the token returned."""
         token = self.new_token()
-        self._queue.append((self.nodes[node_id], Request(token, request)))
+        self._queue.append((self.nodes[node_id], Request(token, request, client)))
         self.run()
         return token
 
@@ -149,8 +151,8 @@ class Net:
         self._tokens += 1
         return self._tokens
 
-    def answered(self, node_id: int, request: Any) -> Any:
-        return self.answers[self.ask(node_id, request)]
+    def answered(self, node_id: int, request: Any, client: Client = UNKNOWN_CLIENT) -> Any:
+        return self.answers[self.ask(node_id, request, client)]
 
     def cut(self, node_id: int) -> None:
         """Whoever waits for an answer across the cut learns that there will be none."""

@@ -35,6 +35,12 @@ class Broker:
     features: tuple[Feature, ...] = ()
     log_dirs: tuple[UUID, ...] = ()
 
+    def endpoint(self, listener: str) -> Endpoint | None:
+        """The endpoint of the listener with this name; without a name, the first one."""
+        if not listener:
+            return self.endpoints[0] if self.endpoints else None
+        return next((endpoint for endpoint in self.endpoints if endpoint.name == listener), None)
+
     @property
     def registration_offset(self) -> int:
         """B1: the broker epoch is the offset of the registration record."""

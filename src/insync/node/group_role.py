@@ -193,14 +193,18 @@ class GroupRole:
 
     # --- the offsets topic -------------------------------------------------------------------------------------------
 
-    def find_coordinators(self, request: find_coordinator.FindCoordinatorRequest, token: int, now: int) -> None:
+    def find_coordinators(
+        self, request: find_coordinator.FindCoordinatorRequest, token: int, listener: str, now: int
+    ) -> None:
+        """Coordinators are named by their endpoints of the listener that the request arrived on."""
         if request.key_type == GROUP_KEYS:
             self._create_topic(now)
-        coordinators = tuple(self._find_coordinator(request.key_type, key) for key in request.coordinator_keys)
+        kind = request.key_type
+        coordinators = tuple(self._find_coordinator(kind, key, listener) for key in request.coordinator_keys)
         answer = find_coordinator.FindCoordinatorResponse(throttle_time=NO_DURATION, coordinators=coordinators)
         self._out.reply(token, answer)
 
-    def _find_coordinator(self, key_type: int, key: str) -> find_coordinator.Coordinator:
+    def _find_coordinator(self, key_type: int, key: str, listener: str) -> find_coordinator.Coordinator:
         if key_type == TRANSACTION_KEYS:
             return _no_coordinator(key, ErrorCode.transactional_id_authorization_failed)
         if key_type != GROUP_KEYS:
@@ -211,9 +215,9 @@ class GroupRole:
             return _no_coordinator(key, ErrorCode.coordinator_not_available)
         partitions = image.partitions[topic_id]
         broker = image.brokers.get(partitions[partition_for(key, len(partitions))].leader)
-        if broker is None or broker.fenced or not broker.endpoints:
+        endpoint = None if broker is None or broker.fenced else broker.endpoint(listener)
+        if broker is None or endpoint is None:
             return _no_coordinator(key, ErrorCode.coordinator_not_available)
-        endpoint = broker.endpoints[0]
         return find_coordinator.Coordinator(
             key=key,
             node_id=broker.id,

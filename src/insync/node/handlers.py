@@ -193,7 +193,9 @@ _HANDLERS: dict[str, Handler] = {
     "describe_transactions": _on_brokers(transactions.describe, parts=transactions.DESCRIBE_PARTS),
     # --- consumer groups ---
     "find_coordinator": _on_brokers(
-        lambda broker, event, now: broker.groups.find_coordinators(event.request, event.token, now),
+        lambda broker, event, now: broker.groups.find_coordinators(
+            event.request, event.token, event.client.listener, now
+        ),
         parts=Parts(asked=("coordinator_keys",), answered=("coordinators",), limit=500),
     ),
     "join_group": _on_brokers(

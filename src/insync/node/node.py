@@ -56,7 +56,7 @@ class Node:
         self.changed: list[Replica] = []
         self.stopped = False
         self.halted = False  # stopped, and not cleanly
-        self.described_topics: dict[UUID, metadata.MetadataResponseTopic] = {}
+        self.described_topics: dict[tuple[UUID, str], metadata.MetadataResponseTopic] = {}
         self._leader = (-1, -1)  # (epoch, id) of the quorum's leader that the node last acted on
         self._due: int | None = None  # the deadline that `next_deadline` last returned
         self._ticked_at = now

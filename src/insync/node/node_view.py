@@ -26,8 +26,8 @@ class NodeView(Protocol):
     quorum: Quorum
     broker_role: BrokerRole | None
     controller_role: ControllerRole | None
-    described_topics: dict[UUID, metadata.MetadataResponseTopic]
-    """For Metadata answers, until the image changes."""
+    described_topics: dict[tuple[UUID, str], metadata.MetadataResponseTopic]
+    """For Metadata answers, by topic and listener, until the image changes."""
 
     @property
     def image(self) -> Image: ...

@@ -21,7 +21,7 @@ def handle(node: NodeView, event: Request, now: int) -> None:
     request: api.DescribeClusterRequest = event.request
     kind = request.endpoint_type
     if kind == _BROKERS:
-        answer = _describe_brokers(node, with_fenced=request.include_fenced_brokers)
+        answer = _describe_brokers(node, event.client.listener, with_fenced=request.include_fenced_brokers)
     elif kind == _CONTROLLERS and node.config.is_controller:
         answer = _describe_controllers(node)
     elif kind == _CONTROLLERS:
@@ -33,12 +33,12 @@ def handle(node: NodeView, event: Request, now: int) -> None:
     node.out.reply(event.token, answer)
 
 
-def _describe_brokers(node: NodeView, with_fenced: bool) -> api.DescribeClusterResponse:
-    known = [broker for broker in node.image.brokers.values() if broker.endpoints]
-    alive = [broker for broker in known if not broker.fenced]
+def _describe_brokers(node: NodeView, listener: str, with_fenced: bool) -> api.DescribeClusterResponse:
+    alive = [broker for broker in node.image.brokers.values() if not broker.fenced]
     lines = tuple(
-        _line(broker.id, broker.endpoints[0].host, broker.endpoints[0].port, broker.rack, fenced=broker.fenced)
-        for broker in (known if with_fenced else alive)
+        _line(broker.id, endpoint.host, endpoint.port, broker.rack, fenced=broker.fenced)
+        for broker in (node.image.brokers.values() if with_fenced else alive)
+        if (endpoint := broker.endpoint(listener)) is not None
     )
     # A live broker, which forwards what is for the controller (W7).
     forwarder = node.id if any(broker.id == node.id for broker in alive) else alive[0].id if alive else -1

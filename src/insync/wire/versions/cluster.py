@@ -16,6 +16,7 @@ _SAFE_DOWNGRADE = 2
 _UNDERSTOOD_SINCE = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 """Special timestamps of ListOffsets, and the version that introduced each."""
 _OFFSET_NOT_AVAILABLE_SINCE = 5
+_LISTENER_NOT_FOUND_SINCE = 6
 
 
 # --- ListOffsets ---
@@ -70,9 +71,24 @@ def upgrade_metadata(request: Any, pinned: Any, context: RequestContext, names: 
 
 def downgrade_metadata(response: Any, target: Any, context: RequestContext, names: TopicNames) -> Any:
     """Versions 8 to 10 have the operations allowed on the cluster; later they are in DescribeCluster."""
+    if target.__version__ < _LISTENER_NOT_FOUND_SINCE:
+        response = replace(response, topics=tuple([_without_listener_errors(topic) for topic in response.topics]))
     if getattr(context.client_request, "include_cluster_authorized_operations", False):
         return convert(response, target, cluster_authorized_operations=operations.ON_CLUSTER)
     return convert(response, target)
+
+
+def _without_listener_errors(topic: Any) -> Any:
+    """Older clients do not know that a leader may lack the listener that they use."""
+    if all(partition.error_code is not ErrorCode.listener_not_found for partition in topic.partitions):
+        return topic
+    partitions = [
+        replace(partition, error_code=ErrorCode.leader_not_available)
+        if partition.error_code is ErrorCode.listener_not_found
+        else partition
+        for partition in topic.partitions
+    ]
+    return replace(topic, partitions=tuple(partitions))
 
 
 # --- ApiVersions ---
