@@ -1,4 +1,4 @@
-"""Requests of every API with one extreme value each, written by the schema: a table, where fuzzing is a lottery.
+"""Requests of every API with one extreme value each, generated from the schema: all of them, not a random sample.
 
 `frames` writes a plausible request once for every leaf of its schema and every extreme value of that leaf's type, and
 once for every extreme with all numbers at it. Lists have one entry, or some thousand equal ones.
@@ -6,7 +6,7 @@ once for every extreme with all numbers at it. Lists have one entry, or some tho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import Field, fields
 from struct import pack
 from typing import Any
@@ -27,7 +27,7 @@ BLOBS = (b"", LONG * 10, b"\x00\x00\x7f\xff\xff\xff")
 MANY = 3_000
 
 Base = Mapping[str, Any]
-"""By field name: the value that makes a request plausible."""
+"""A value for each field name with which a request is plausible."""
 
 
 def extremes(bits: int) -> tuple[int, ...]:
@@ -87,7 +87,7 @@ class _Writer:
             return b"\x01" if self.base.get(field.name, False) else b"\x00"
         if name == "uuid":
             return bytes(self.value if chosen else self.base.get(field.name, self.base["topic_id"]))
-        data = self.value if chosen else self.base.get(field.name, b"t" if name == "string" else self.base[name])
+        data: bytes = self.value if chosen else self.base.get(field.name, b"t" if name == "string" else self.base[name])
         if flexible:
             return varint(len(data) + 1) + data
         return pack(">h" if name == "string" else ">i", len(data)) + data
@@ -119,10 +119,17 @@ def _values(kind: str) -> tuple[Any, ...]:
     return {"string": TEXTS, "uuid": (bytes(16), b"\xff" * 16), "records": RECORDS, "bytes": BLOBS}.get(kind, ())
 
 
-def records(**fields: int) -> bytes:
-    return bytes(
-        batch.build([batch.NewRecord(b"k", b"v")] * 2, timestamp_ms=fields.pop("timestamp_ms", 1_000), **fields)
-    )  # type: ignore[arg-type]
+def records(
+    *, timestamp_ms: int = 1_000, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1
+) -> bytes:
+    data = batch.build(
+        [batch.NewRecord(b"k", b"v")] * 2,
+        timestamp_ms=timestamp_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+    )
+    return bytes(data)
 
 
 RECORDS = (
@@ -134,5 +141,3 @@ RECORDS = (
     records(timestamp_ms=2**63 - 1),
     records(timestamp_ms=-(2**63)),
 )
-
-Received = Callable[[bytes], None]

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from insync.controller.config import ControllerConfig
 from insync.metadata.broker import Endpoint
 from insync.metadata.partition import Partition
+from insync.node.broker_role import BrokerRole
 from insync.node.config import BROKER, CONTROLLER, NodeConfig
+from insync.node.controller_role import ControllerRole
 from insync.node.node import Node
+from insync.replication.replica import Replica
 from insync.sansio import (
     UNKNOWN_CLIENT,
     Client,
@@ -37,6 +39,7 @@ from insync.sansio import (
 )
 from insync.sim.engine.disk import SimDisk
 from insync.storage.disk import write_atomically
+from insync.storage.log import Log
 from insync.wire import batch
 from insync.wire.messages import create_topics, delete_topics, fetch, incremental_alter_configs, metadata, produce
 from insync.wire.types import ms
@@ -62,7 +65,7 @@ def config(
 class Net:
     def __init__(self, *configs: NodeConfig) -> None:
         self.now = 1_000
-        self.configs = {each.node_id: each for each in configs or (config(1),)}
+        self.configs = {node.node_id: node for node in configs or (config(1),)}
         self.disks = {node_id: SimDisk() for node_id in self.configs}
         self.nodes: dict[int, Node] = {}
         self.hold: list[tuple[int, str]] = []
@@ -80,6 +83,16 @@ class Net:
         self._starts = 0
         self.cut_off: list[int] = []
 
+    def broker(self, node_id: int = 1) -> BrokerRole:
+        role = self.nodes[node_id].broker_role
+        assert role is not None, f"node {node_id} is no broker"
+        return role
+
+    def controller(self, node_id: int = 1) -> ControllerRole:
+        role = self.nodes[node_id].controller_role
+        assert role is not None, f"node {node_id} is no controller"
+        return role
+
     # --- processes ---------------------------------------------------------------------------------------------------
 
     def start(self, *node_ids: int) -> Net:
@@ -89,7 +102,7 @@ class Net:
             node = Node(self.configs[node_id], self.disks[node_id], rng, self.now)
             self.nodes[node_id] = node
             self.stops.pop(node_id, None)
-            self.carry(node, node.start(self.now))
+            self.carry_out(node, node.start(self.now))
         return self
 
     def up(self, ms_later: int = 15_000) -> Net:
@@ -120,7 +133,7 @@ class Net:
         while self._queue:
             node, event = self._queue.popleft()
             if self.nodes.get(node.id) is node:
-                self.carry(node, node.step(event, self.now))
+                self.carry_out(node, node.step(event, self.now))
 
     def advance(self, by_ms: int) -> None:
         end = self.now + by_ms
@@ -139,6 +152,12 @@ class Net:
         """One step by hand; its effects are returned and not carried out."""
         return self.nodes[node_id].step(event, self.now)
 
+    def step_for_response(self, node_id: int, event: Event) -> Any:
+        """One step by hand whose only effect is a reply: the response in it."""
+        (reply,) = self.step(node_id, event)
+        assert isinstance(reply, Reply)
+        return reply.response
+
     def ask(self, node_id: int, request: Any, client: Client = UNKNOWN_CLIENT) -> int:
         """A client's request, delivered with all that follows; `answers` has the answer under the token returned."""
         token = self.new_token()
@@ -155,7 +174,7 @@ class Net:
         return self.answers[self.ask(node_id, request, client)]
 
     def cut(self, node_id: int) -> None:
-        """Whoever waits for an answer across the cut learns that there will be none."""
+        """Separate the node from the others; requests that wait across the cut fail."""
         self.cut_off.append(node_id)
         self._lose([token for token, (node, send) in self._asked.items() if self._apart(node.id, send.peer)])
         self.run()
@@ -191,7 +210,7 @@ class Net:
 
     # --- effects -----------------------------------------------------------------------------------------------------
 
-    def carry(self, node: Node, effects: list[Effect]) -> None:
+    def carry_out(self, node: Node, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Send):
                 self._send(node, effect)
@@ -247,9 +266,15 @@ class Net:
         return self.partition(name)
 
     def partition(self, name: str, node_id: int | None = None) -> Partition:
-        found = self.nodes[min(self.nodes) if node_id is None else node_id].image.find(name, 0)
-        assert found is not None
-        return found
+        partition = self.nodes[min(self.nodes) if node_id is None else node_id].image.find(name, 0)
+        assert partition is not None
+        return partition
+
+    def replica(self, name: str, node_id: int = 1) -> Replica:
+        return self.broker(node_id).replicas.replicas[self.partition(name, node_id).key]
+
+    def log(self, name: str, node_id: int = 1) -> Log:
+        return self.replica(name, node_id).log
 
     def delete(self, name: str, node_id: int = 1) -> None:
         self.answered(node_id, delete_request(name))
@@ -257,14 +282,11 @@ class Net:
     def produce(self, node_id: int, name: str, value: bytes = b"v", acks: int = -1) -> int:
         return self.ask(node_id, produce_request(self.partition(name, node_id), value, acks))
 
-    def wanting(self, node_id: int, **changes: Any) -> None:
-        """Other settings for the node's next start."""
-        self.configs[node_id] = replace(self.configs[node_id], **changes)
-
 
 def three_brokers(**fields: Any) -> Net:
     """One controller with a broker in it (1), and two brokers."""
-    return Net(config(1, **fields), config(2, roles=(BROKER,), **fields), config(3, roles=(BROKER,), **fields))
+    brokers = (config(node_id, roles=(BROKER,), **fields) for node_id in (2, 3))
+    return Net(config(1, **fields), *brokers)
 
 
 def three_voters(**fields: Any) -> Net:

@@ -1,4 +1,4 @@
-"""What a node does with a request whose connection has ended, API by API."""
+"""Requests whose connection has ended, API by API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEW_PRODUCER = init_producer_id.InitProducerIdRequest(transactional_id=None, tra
 
 
 def abandoned(net: Net, node_id: int, request: Any) -> tuple[int, list[Any]]:
-    """Ask, go away unanswered, and see what that makes the node say."""
+    """Send a request that is parked, and abandon it: its token, and the (token, response) of the replies to that."""
     token = net.ask(node_id, request)
     assert token not in net.answers, "it should have been parked"
     effects = net.step(node_id, RequestAbandoned(token, request))
@@ -35,28 +35,28 @@ def without_controller() -> Net:
 
 def test_a_request_for_the_controller_is_not_tried_again() -> None:
     net = without_controller()
-    token, said = abandoned(net, 1, create_request("t"))
-    assert said == [(token, None)]
-    assert net.nodes[1].broker_role.forwarding.under_way == 0
+    token, replies = abandoned(net, 1, create_request("t"))
+    assert replies == [(token, None)]
+    assert net.broker().forwarding.under_way == 0
     net.advance(60_000)
     assert token not in net.answers
 
 
-def test_a_producer_id_is_not_kept_for_who_has_gone() -> None:
+def test_a_request_for_a_producer_id_is_dropped() -> None:
     net = without_controller()
-    token, said = abandoned(net, 1, NEW_PRODUCER)
-    assert said == [(token, None)]
+    token, replies = abandoned(net, 1, NEW_PRODUCER)
+    assert replies == [(token, None)]
 
 
-def test_a_fetch_of_records_is_let_go_of() -> None:
+def test_a_fetch_of_records_is_dropped() -> None:
     net = three_brokers().up()
     partition = net.create("t")
     request = fetch_request(partition, max_wait=500)
-    token, said = abandoned(net, 1, request)
-    assert said == [(token, None)]
+    token, replies = abandoned(net, 1, request)
+    assert replies == [(token, None)]
 
 
-def test_a_fetch_of_the_metadata_log_is_let_go_of() -> None:
+def test_a_fetch_of_the_metadata_log_is_dropped() -> None:
     """Q4."""
     net = three_brokers().up()
     quorum = net.nodes[1].quorum
@@ -75,37 +75,37 @@ def test_a_fetch_of_the_metadata_log_is_let_go_of() -> None:
         topics=(fetch.FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=(line,)),),
         forgotten_topics_data=(),
     )
-    first = net.answered(1, request)  # tells it the high watermark
+    first = net.answered(1, request)  # returns the high watermark, which is news; the second waits
     assert first.error_code is ErrorCode.none
-    token, said = abandoned(net, 1, request)
-    assert said == [(token, None)]
+    token, replies = abandoned(net, 1, request)
+    assert replies == [(token, None)]
 
 
-def test_a_write_that_waits_for_the_isr_is_let_go_of() -> None:
+def test_a_write_that_waits_for_the_isr_is_dropped() -> None:
     net = three_brokers().up()
     partition = net.create("t", (1, 2))
     net.cut(2)
     request = produce_request(partition)
-    token, said = abandoned(net, 1, request)
-    assert [each for each, _ in said] == [token]
-    assert net.nodes[1].replicas.replicas[partition.key].log.leo == 1
+    token, replies = abandoned(net, 1, request)
+    assert [replied for replied, _ in replies] == [token]
+    assert net.log("t").leo == 1
 
 
-def test_only_so_many_requests_for_the_controller_wait_at_a_broker() -> None:
+def test_the_number_of_requests_that_wait_for_the_controller_is_bounded() -> None:
     """Above the limit a request fails immediately with REQUEST_TIMED_OUT, which clients retry."""
     net = without_controller()
     for at in range(forwarding.MAX_REQUESTS):
         net.ask(1, create_request(f"t{at}"))
     refused = net.answered(1, create_request("one-more"))
     assert refused.topics[0].error_code is ErrorCode.request_timed_out
-    assert net.nodes[1].broker_role.forwarding.under_way == forwarding.MAX_REQUESTS
+    assert net.broker().forwarding.under_way == forwarding.MAX_REQUESTS
     net.advance(60_000)
-    assert net.nodes[1].broker_role.forwarding.under_way == 0
+    assert net.broker().forwarding.under_way == 0
 
 
-def test_large_requests_for_the_controller_have_a_limit_together() -> None:
+def test_the_bytes_of_requests_that_wait_for_the_controller_are_bounded() -> None:
     net = without_controller()
-    waiting = net.nodes[1].broker_role.forwarding
+    waiting = net.broker().forwarding
     assert waiting.has_room(10 * forwarding.MAX_BYTES), "one request may have any size"
     net.ask(1, create_request("t"))
     assert waiting.has_room(forwarding.MAX_BYTES // 2)

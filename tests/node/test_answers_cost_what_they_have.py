@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from insync.groups import administration
+from insync.groups.group import Group
+from insync.groups.memory_budget import MemoryBudget
+from insync.groups.timers import Timers
 from insync.node.apis import create_topics as create_topics_api
-from insync.node.apis import describe_log_dirs as describe_log_dirs_api
 from insync.node.apis import describe_topic_partitions as describe_topic_partitions_api
 from insync.node.apis import transactions as transactions_api
-from insync.sansio import Request
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import (
     create_topics,
@@ -43,21 +44,19 @@ def test_log_directories_are_described_without_comparing_every_replica_with_ever
     net = Net().up()
     net.create("t", partitions=20)
     asked = tuple(
-        describe_log_dirs.DescribableLogDirTopic(topic=Counted(f"x-{number}"), partitions=(0,))  # type: ignore[arg-type]
-        for number in range(500)
+        describe_log_dirs.DescribableLogDirTopic(topic=Counted(f"x-{number}"), partitions=(0,)) for number in range(500)
     )
-    one = describe_log_dirs.DescribableLogDirTopic(topic="t", partitions=(3, 3, 19))  # type: ignore[arg-type]
-    again = describe_log_dirs.DescribableLogDirTopic(topic="t", partitions=(4,))  # type: ignore[arg-type]
+    one = describe_log_dirs.DescribableLogDirTopic(topic="t", partitions=(3, 3, 19))
+    again = describe_log_dirs.DescribableLogDirTopic(topic="t", partitions=(4,))
     Counted.calls = 0
-    token = net.new_token()
-    broker = net.nodes[1].broker_role
-    assert broker is not None
     request = describe_log_dirs.DescribeLogDirsRequest(topics=(one, *asked, again))
-    describe_log_dirs_api.handle(broker, Request(token, request), net.now)
-    (reply,) = net.nodes[1].out.drain()
-    (topic,) = reply.response.results[0].topics  # type: ignore[union-attr]
+    (topic,) = net.answered(1, request).results[0].topics
     assert [line.partition_index for line in topic.partitions] == [3, 4, 19]
     assert Counted.calls < 500
+
+
+def ignore(group: Group, now: int) -> None:
+    """No timer of the group fires in these tests."""
 
 
 def test_filters_of_groups_are_read_once_for_all_groups() -> None:
@@ -66,16 +65,14 @@ def test_filters_of_groups_are_read_once_for_all_groups() -> None:
         list_groups.ListGroupsRequest(states_filter=filters, types_filter=("CLASSIC",))
     )
     Counted.calls = 0
-
-    class Empty:
-        state = "Empty"
-
-    assert not any(matches(Empty()) for _ in range(100))  # type: ignore[arg-type]
+    empty = Group("g", Timers(), MemoryBudget(1 << 20), on_join_timeout=ignore, on_sync_timeout=ignore)
+    assert empty.state == "Empty"
+    assert not any(matches(empty) for _ in range(100))
     assert Counted.calls == 0
     wanted = list_groups.ListGroupsRequest(states_filter=("empty",), types_filter=())
-    assert administration.make_filter(wanted)(Empty())  # type: ignore[arg-type]
+    assert administration.make_filter(wanted)(empty)
     other = list_groups.ListGroupsRequest(states_filter=(), types_filter=("consumer",))
-    assert not administration.make_filter(other)(Empty())  # type: ignore[arg-type]
+    assert not administration.make_filter(other)(empty)
 
 
 def test_a_pattern_that_takes_long_to_compile_is_refused() -> None:
@@ -119,6 +116,7 @@ def test_equal_configs_in_forwarded_answers_are_one_tuple() -> None:
     """They are encoded once, however many topics have them."""
     last = created(configs())
     answer = created(configs(), configs(), configs("w"), configs("w"), None)
+    assert create_topics_api.PARTS.share is not None
     shared = create_topics_api.PARTS.share(answer, last)
     assert shared == answer
     lines = [topic.configs for topic in shared.topics]

@@ -1,4 +1,4 @@
-"""DescribeConfigs and AlterConfigs: where a value comes from, and replacing all of them."""
+"""DescribeConfigs and AlterConfigs: the source of a value, its synonyms, and changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOPIC, BROKER = 2, 4
 APPEND, SUBTRACT = 2, 3
 
 
-def ask(net: Net, kind: int, name: str, *keys: str, node_id: int = 1) -> Any:
+def describe(net: Net, kind: int, name: str, *keys: str, node_id: int = 1) -> Any:
     resource = describe_configs.DescribeConfigsResource(
         resource_type=kind, resource_name=name, configuration_keys=keys or None
     )
@@ -26,8 +26,8 @@ def ask(net: Net, kind: int, name: str, *keys: str, node_id: int = 1) -> Any:
     return net.answered(node_id, request).results[0]
 
 
-def one(net: Net, kind: int, name: str, key: str) -> tuple[str | None, int, list[tuple[str, str, int]]]:
-    (line,) = ask(net, kind, name, key).configs
+def describe_one(net: Net, kind: int, name: str, key: str) -> tuple[str | None, int, list[tuple[str, str, int]]]:
+    (line,) = describe(net, kind, name, key).configs
     return line.value, line.config_source, [(s.name, s.value, s.source) for s in line.synonyms]
 
 
@@ -52,28 +52,28 @@ def replace(net: Net, topic: str, validate_only: bool = False, **values: str | N
 def test_the_nearest_value_is_in_force_and_all_others_are_synonyms() -> None:
     net = Net(config(1, topic_defaults={"log.retention.ms": "3"})).up()
     net.create("t")
-    assert one(net, TOPIC, "t", "retention.ms") == ("3", 4, [("log.retention.ms", "3", 4)])
+    assert describe_one(net, TOPIC, "t", "retention.ms") == ("3", 4, [("log.retention.ms", "3", 4)])
     set_cluster_default(net, "log.retention.ms", "2")
-    assert one(net, TOPIC, "t", "retention.ms")[:2] == ("2", 3)
+    assert describe_one(net, TOPIC, "t", "retention.ms")[:2] == ("2", 3)
     net.answered(1, config_request("t", "retention.ms", "1"))
-    value, source, synonyms = one(net, TOPIC, "t", "retention.ms")
+    value, source, synonyms = describe_one(net, TOPIC, "t", "retention.ms")
     assert (value, source) == ("1", 1)
     assert synonyms == [("retention.ms", "1", 1), ("log.retention.ms", "2", 3), ("log.retention.ms", "3", 4)]
-    assert one(net, TOPIC, "t", "segment.bytes") == ("1073741824", 5, [("log.segment.bytes", "1073741824", 5)])
+    assert describe_one(net, TOPIC, "t", "segment.bytes") == ("1073741824", 5, [("log.segment.bytes", "1073741824", 5)])
 
 
 def test_a_config_without_a_broker_default_of_its_own_has_no_synonym() -> None:
     """As in Kafka, where log.retention.ms is null and log.retention.hours has the default."""
     net = Net().up()
     net.create("t")
-    assert one(net, TOPIC, "t", "retention.ms") == ("604800000", 5, [])
-    assert one(net, BROKER, "1", "log.retention.ms") == (None, 5, [])
+    assert describe_one(net, TOPIC, "t", "retention.ms") == ("604800000", 5, [])
+    assert describe_one(net, BROKER, "1", "log.retention.ms") == (None, 5, [])
 
 
 def test_every_topic_config_is_described_with_its_type() -> None:
     net = Net().up()
     net.create("t")
-    types = {line.name: line.config_type for line in ask(net, TOPIC, "t").configs}
+    types = {line.name: line.config_type for line in describe(net, TOPIC, "t").configs}
     assert types["preallocate"] == 1
     assert types["compression.type"] == 2
     assert types["min.insync.replicas"] == 3
@@ -85,23 +85,23 @@ def test_every_topic_config_is_described_with_its_type() -> None:
 
 def test_a_broker_describes_itself_and_the_cluster_but_no_other_broker() -> None:
     net = three_brokers().up()
-    names = {line.name: line for line in ask(net, BROKER, "1").configs}
+    names = {line.name: line for line in describe(net, BROKER, "1").configs}
     assert names["node.id"].value == "1"
     assert names["node.id"].read_only
     assert names["log.segment.bytes"].value == "1073741824"
     assert names["node.id"].config_type == 3
-    assert ask(net, BROKER, "2").error_code is ErrorCode.invalid_request
-    assert ask(net, BROKER, "").configs == ()
+    assert describe(net, BROKER, "2").error_code is ErrorCode.invalid_request
+    assert describe(net, BROKER, "").configs == ()
     set_cluster_default(net, "log.retention.ms", "2")
-    assert [(line.name, line.value, line.config_source) for line in ask(net, BROKER, "").configs] == [
+    assert [(line.name, line.value, line.config_source) for line in describe(net, BROKER, "").configs] == [
         ("log.retention.ms", "2", 3)
     ]
 
 
 def test_unknown_topics_and_resources_are_refused() -> None:
     net = Net().up()
-    assert ask(net, TOPIC, "absent").error_code is ErrorCode.unknown_topic_or_partition
-    assert ask(net, 8, "1").error_code is ErrorCode.invalid_request
+    assert describe(net, TOPIC, "absent").error_code is ErrorCode.unknown_topic_or_partition
+    assert describe(net, 8, "1").error_code is ErrorCode.invalid_request
 
 
 def test_replacing_configs_resets_those_that_are_not_named() -> None:
@@ -139,19 +139,22 @@ def test_a_broker_forwards_the_replacement_to_the_controller() -> None:
 def test_a_brokers_own_default_holds_for_its_replicas() -> None:
     """Under the topic's own value, and above the cluster's."""
     net = three_brokers().up()
-    partition = net.create("t", (1, 2))
+    net.create("t", (1, 2))
     set_cluster_default(net, "log.retention.ms", "2")
     assert alter(net, BROKER, "1", "log.retention.ms", "7").error_code is ErrorCode.none
     net.advance(2_000)
-    settings = [net.nodes[node].replicas.replicas[partition.key].log.config.retention_ms for node in (1, 2)]
+    settings = [net.log("t", node).config.retention_ms for node in (1, 2)]
     assert settings == [7, 2]
-    assert one(net, TOPIC, "t", "retention.ms")[2][:2] == [("log.retention.ms", "7", 2), ("log.retention.ms", "2", 3)]
+    assert describe_one(net, TOPIC, "t", "retention.ms")[2][:2] == [
+        ("log.retention.ms", "7", 2),
+        ("log.retention.ms", "2", 3),
+    ]
     assert alter(net, TOPIC, "t", "retention.ms", "9").error_code is ErrorCode.none
     net.advance(2_000)
-    assert net.nodes[1].replicas.replicas[partition.key].log.config.retention_ms == 9
+    assert net.log("t").config.retention_ms == 9
 
 
-def test_what_the_controller_goes_by_is_no_matter_of_one_broker() -> None:
+def test_settings_of_the_controller_cannot_be_set_for_one_broker() -> None:
     """E8."""
     net = three_brokers().up()
     for key in ("min.insync.replicas", "unclean.leader.election.enable", "unclean.recovery.strategy"):
@@ -163,8 +166,8 @@ def test_what_the_controller_goes_by_is_no_matter_of_one_broker() -> None:
 def test_how_long_producers_are_remembered_can_be_set_while_a_broker_runs() -> None:
     """P4."""
     net = Net().up()
-    partition = net.create("t")
-    log = net.nodes[1].replicas.replicas[partition.key].log
+    net.create("t")
+    log = net.log("t")
     assert log.config.producer_id_expiration_ms == 86_400_000
     set_cluster_default(net, "producer.id.expiration.ms", "5000")
     net.advance(1_000)
@@ -176,7 +179,7 @@ def test_lists_can_be_added_to_and_taken_from() -> None:
     net.create("t")
 
     def policy() -> str | None:
-        return one(net, TOPIC, "t", "cleanup.policy")[0]
+        return describe_one(net, TOPIC, "t", "cleanup.policy")[0]
 
     assert alter(net, TOPIC, "t", "cleanup.policy", "compact", APPEND).error_code is ErrorCode.none
     assert policy() == "delete,compact", "a list that is not set begins with its default"
@@ -205,7 +208,7 @@ def test_configs_come_with_their_documentation_if_it_is_asked_for() -> None:
     net = Net().up()
     net.create("t")
     for kind, name in ((TOPIC, "t"), (BROKER, "1")):
-        lines = [line for line in ask(net, kind, name).configs if not line.read_only]
+        lines = [line for line in describe(net, kind, name).configs if not line.read_only]
         assert all(line.documentation for line in lines)
     resource = describe_configs.DescribeConfigsResource(resource_type=TOPIC, resource_name="t", configuration_keys=None)
     (result,) = net.answered(1, describe_configs.DescribeConfigsRequest(resources=(resource,))).results
@@ -215,10 +218,10 @@ def test_configs_come_with_their_documentation_if_it_is_asked_for() -> None:
 def test_the_cleanup_policy_may_be_emptied() -> None:
     """KIP-1161: neither delete nor compact, so records stay until DeleteRecords."""
     net = Net().up()
-    key = net.create("t").key
+    net.create("t")
     assert alter(net, TOPIC, "t", "cleanup.policy", "delete", SUBTRACT).error_code is ErrorCode.none
-    assert one(net, TOPIC, "t", "cleanup.policy")[:2] == ("", 1)
-    kept = net.nodes[1].broker_role.replicas.replicas[key].log.config
+    assert describe_one(net, TOPIC, "t", "cleanup.policy")[:2] == ("", 1)
+    kept = net.log("t").config
     assert (kept.deletes, kept.compacts) == (False, False)
     assert alter(net, TOPIC, "t", "cleanup.policy", "").error_code is ErrorCode.none
 
@@ -227,18 +230,18 @@ def test_brokers_take_dynamic_configs_of_kafka_without_a_meaning_here() -> None:
     net = Net().up()
     assert alter(net, BROKER, "", "num.io.threads", "4").error_code is ErrorCode.none
     assert alter(net, BROKER, "1", "num.io.threads", "6").error_code is ErrorCode.none
-    assert one(net, BROKER, "1", "num.io.threads")[:2] == ("6", 2)
-    assert [source for *_, source in one(net, BROKER, "1", "num.io.threads")[2]] == [2, 3]
+    assert describe_one(net, BROKER, "1", "num.io.threads")[:2] == ("6", 2)
+    assert [source for *_, source in describe_one(net, BROKER, "1", "num.io.threads")[2]] == [2, 3]
     assert alter(net, BROKER, "", "num.io.threads", "many").error_code is ErrorCode.invalid_request
     assert alter(net, BROKER, "1", "num.io.threads", "", 1).error_code is ErrorCode.none
-    assert one(net, BROKER, "1", "num.io.threads")[:2] == ("4", 3)
+    assert describe_one(net, BROKER, "1", "num.io.threads")[:2] == ("4", 3)
 
 
-def test_brokers_keep_configs_that_nobody_knows_and_do_not_tell_their_values() -> None:
+def test_brokers_keep_unknown_configs_and_hide_their_values() -> None:
     """As Kafka: they may belong to a plugin, and may be secrets."""
     net = Net().up()
     assert alter(net, BROKER, "1", "plugin.key", "secret").error_code is ErrorCode.none
-    (line,) = ask(net, BROKER, "1", "plugin.key").configs
+    (line,) = describe(net, BROKER, "1", "plugin.key").configs
     assert (line.value, line.is_sensitive, line.config_type) == (None, True, 0)
     assert [synonym.value for synonym in line.synonyms] == [None]
 
@@ -265,8 +268,8 @@ def test_bad_changes_get_kafkas_errors(
     assert alter(net, kind, name, key, value, operation).error_code is error
 
 
-def test_a_broker_passes_on_what_a_controller_reports_of_itself() -> None:
-    """Q8: a client may not reach a controller that is no broker. One that does not answer is an error, not silence."""
+def test_a_broker_returns_the_findings_of_a_controller() -> None:
+    """Q8: a client may not reach a controller that is no broker. If it does not answer, the client gets an error."""
     broker = config(1, voters=(9,), roles=(node_config.BROKER,))
     net = Net(broker, config(9, voters=(9,), roles=(node_config.CONTROLLER,))).up()
     net.nodes[9].findings.report("metadata_damaged", "__cluster_metadata", "for the test")

@@ -1,4 +1,4 @@
-"""What a node says of itself and of the cluster: versions, brokers, partitions, directories, producers, features."""
+"""APIs that describe a node and its cluster: versions, brokers, partitions, directories, producers, features."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def endpoints(net: Net, node_id: int, kind: int) -> Any:
     return net.answered(node_id, request)
 
 
-def test_a_controller_describes_the_controllers_to_those_who_ask_for_them() -> None:
+def test_a_controller_describes_the_controllers_on_request() -> None:
     """Kafka's tools with --bootstrap-controller (KIP-919)."""
     quorum = QuorumConfig(addresses={1: ("one", 9093)})
     net = Net(config(1, roles=(CONTROLLER,), quorum=quorum), config(2, roles=(BROKER,), quorum=quorum)).up()
@@ -86,7 +86,7 @@ def test_a_controller_describes_the_controllers_to_those_who_ask_for_them() -> N
     assert [(line.broker_id, line.host, line.port) for line in answer.brokers] == [(1, "one", 9093)]
 
 
-def test_endpoints_that_a_node_does_not_know_are_refused() -> None:
+def test_endpoint_types_that_a_node_does_not_have_are_refused() -> None:
     net = Net(config(1, roles=(CONTROLLER,)), config(2, roles=(BROKER,))).up()
     for kind, error in ((2, "mismatched_endpoint_type"), (9, "unsupported_endpoint_type")):
         answer = endpoints(net, 2, kind)
@@ -114,7 +114,7 @@ def test_partitions_are_described_with_their_elr_and_never_with_null() -> None:
     assert line.offline_replicas == (2, 3)
 
 
-def test_what_may_be_done_with_a_topic_is_always_told() -> None:
+def test_partitions_are_described_with_the_authorized_operations_of_their_topic() -> None:
     net = Net().up()
     net.create("t")
     assert described(net, "t").topics[0].topic_authorized_operations == 0b1101_1111_1000
@@ -145,14 +145,14 @@ def test_a_page_holds_at_least_one_partition_and_a_cursor_past_the_end_none() ->
     assert (answer.topics, answer.next_cursor) == ((), None)
 
 
-def test_topics_that_do_not_exist_or_cannot_are_told_apart() -> None:
+def test_missing_topics_and_impossible_names_have_different_errors() -> None:
     """W11."""
     net = Net().up()
     errors = {topic.name: topic.error_code.name for topic in described(net, "absent", "bad name").topics}
     assert errors == {"absent": "unknown_topic_or_partition", "bad name": "invalid_topic_exception"}
 
 
-def test_log_dirs_tell_the_bytes_of_each_replica_asked_for() -> None:
+def test_log_dirs_have_the_size_of_each_requested_replica() -> None:
     net = Net(config(1, log_dir="/var/lib/insync")).up()
     net.create("t", (1,), partitions=2)
     net.create("u", (1,))
@@ -218,12 +218,12 @@ def test_a_page_does_not_begin_before_a_topic() -> None:
 
 
 def test_a_refused_feature_is_named() -> None:
-    """The tools print the message for every feature that was asked for."""
+    """Kafka's tools print the message for every feature of the request."""
     net = Net().up()
     asked = (("metadata.version", 25), ("group.version", 1), ("eligible.leader.replicas.version", 7))
     updates = tuple(update_features.FeatureUpdateKey(feature=name, max_version_level=n) for name, n in asked)
-    told = net.answered(1, update_features.UpdateFeaturesRequest(feature_updates=updates)).error_message
-    assert "Invalid update version 1 for feature group.version." in told
+    message = net.answered(1, update_features.UpdateFeaturesRequest(feature_updates=updates)).error_message
+    assert "Invalid update version 1 for feature group.version." in message
     only = net.answered(1, update_features.UpdateFeaturesRequest(feature_updates=updates[2:])).error_message
     assert only.endswith(
         "Invalid update version 7 for feature eligible.leader.replicas.version. This cluster only supports version 1."

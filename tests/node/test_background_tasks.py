@@ -1,10 +1,9 @@
-"""A broker's chores: checkpoints, flushes, retention; and what a clean stop leaves behind (B5, T7)."""
+"""The background tasks of a broker (checkpoints, flushes, retention), and what a clean stop writes (B5, T7)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from insync.replication.replica import Replica
 from insync.storage import checkpoints, clean_shutdown
 from insync.storage.disk import read_all
 from tests.node.node_harness import Net, config, config_request
@@ -12,16 +11,12 @@ from tests.node.node_harness import Net, config, config_request
 DATA = "data"
 
 
-def replica(net: Net, name: str = "t") -> Replica:
-    return net.nodes[1].replicas.replicas[net.partition(name).key]
-
-
 def offsets(net: Net, file: str) -> Any:
     return checkpoints.decode_offsets(read_all(net.disks[1], f"{DATA}/{file}"))
 
 
 def previous_epochs(net: Net) -> list[int]:
-    """What broker 2 says in its registrations, which are held back."""
+    """The previous epochs in the registrations of broker 2, which are held back."""
     return sorted({send.request.previous_broker_epoch for sender, send in net.held if sender == 2})
 
 
@@ -43,9 +38,9 @@ def test_a_recovery_point_moves_only_when_the_flush_is_done() -> None:
     net.slow_disks = [1]
     net.advance(3_000)
     assert len(net.syncs) >= 1
-    assert replica(net).log.recovery_point == 0
+    assert net.log("t").recovery_point == 0
     net.release_disks()
-    assert replica(net).log.recovery_point == 1
+    assert net.log("t").recovery_point == 1
     net.advance(config(1).recovery_point_checkpoint_interval_ms)
     assert offsets(net, checkpoints.RECOVERY_POINTS) == {("t", 0): 1}
 
@@ -57,10 +52,10 @@ def test_a_log_is_flushed_when_it_is_due_and_not_before() -> None:
     net.produce(1, "quick")
     net.produce(1, "never")
     net.advance(900)
-    assert replica(net, "quick").log.recovery_point == 0
+    assert net.log("quick").recovery_point == 0
     net.advance(3_000)
-    assert replica(net, "quick").log.recovery_point == 1
-    assert replica(net, "never").log.recovery_point == 0
+    assert net.log("quick").recovery_point == 1
+    assert net.log("never").recovery_point == 0
 
 
 def test_what_is_written_during_a_flush_is_flushed_by_the_next() -> None:
@@ -71,12 +66,12 @@ def test_what_is_written_during_a_flush_is_flushed_by_the_next() -> None:
     net.advance(3_000)
     net.produce(1, "t")
     net.release_disks()
-    assert replica(net).log.recovery_point == 1
+    assert net.log("t").recovery_point == 1
     net.advance(3_000)
-    assert replica(net).log.recovery_point == 2
+    assert net.log("t").recovery_point == 2
 
 
-def test_a_topic_deleted_with_unflushed_data_does_not_trouble_the_next_flush() -> None:
+def test_a_topic_deleted_with_unflushed_data_does_not_fail_the_next_flush() -> None:
     """T7: its log is gone, and so is the need to flush it; the broker goes on."""
     net = Net().up()
     net.create("t", flush_ms="1000")
@@ -84,7 +79,7 @@ def test_a_topic_deleted_with_unflushed_data_does_not_trouble_the_next_flush() -
     net.delete("t")
     net.advance(5_000)
     assert net.stops == {}
-    assert net.nodes[1].broker_role.background_tasks.unflushed == 0
+    assert net.broker().background_tasks.unflushed == 0
 
 
 def test_a_topic_deleted_while_it_is_flushed_does_not_stop_the_broker() -> None:
@@ -105,14 +100,14 @@ def test_a_topic_deleted_while_it_is_flushed_does_not_stop_the_broker() -> None:
     assert net.stops == {}
 
 
-def test_retention_deletes_closed_segments_below_the_high_watermark_and_says_so() -> None:
-    """H5: consumers are told the new log start."""
+def test_retention_deletes_closed_segments_below_the_high_watermark() -> None:
+    """H5: the log start moves, which consumers see."""
     net = Net(config(1, wall_offset_ms=1_000_000_000)).up()
     net.create("t", segment_bytes="200", retention_ms="1000")
     for _ in range(6):
         net.produce(1, "t", b"x" * 100)
     net.advance(config(1).retention_check_interval_ms)
-    log = replica(net).log
+    log = net.log("t")
     assert "segments_deleted" in net.kinds(1)
     assert 0 < log.log_start <= log.hwm
 
@@ -121,7 +116,7 @@ def test_a_changed_topic_config_reaches_the_open_log() -> None:
     net = Net().up()
     net.create("t")
     net.answered(1, config_request("t", "max.message.bytes", "100"))
-    assert replica(net).log.config.max_message_bytes == 100
+    assert net.log("t").config.max_message_bytes == 100
     token = net.produce(1, "t", b"x" * 200)
     assert net.answers[token].responses[0].partition_responses[0].error_code.name == "message_too_large"
 
@@ -162,7 +157,7 @@ def test_a_broker_that_remembers_the_controller_registers_once() -> None:
     assert len(net.held) == 1
 
 
-def test_an_uptime_that_never_registered_passes_the_epoch_of_the_last_one_on() -> None:
+def test_an_incarnation_that_never_registered_passes_on_the_epoch_of_the_one_before() -> None:
     """B5: it changed nothing, so the last clean stop still counts."""
     net = Net(config(1), config(2, roles=("broker",))).up()
     epoch = net.nodes[2].broker_epoch
@@ -183,7 +178,7 @@ def test_recovery_points_are_written_off_the_loop_one_checkpoint_at_a_time() -> 
     net = Net().up()
     net.create("t")
     net.produce(1, "t")
-    net.nodes[1].broker_role.log_store.get(*net.partition("t").key).flush()
+    net.log("t").flush()
     net.slow_disks.append(1)
     interval = config(1).recovery_point_checkpoint_interval_ms
     net.advance(3 * interval)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from insync.node.apis import create_topics as api
 from insync.sansio import Event, Request
 from insync.wire.errors import ErrorCode
@@ -24,9 +26,9 @@ def request(*topics: Any) -> Any:
     return create_topics.CreateTopicsRequest(topics=topics, timeout=ms(60_000), validate_only=False)
 
 
-def envelopes(net: Net, node_id: int) -> list[int]:
-    """From now on: the sizes of the requests that this controller is forwarded."""
-    node, sizes = net.nodes[node_id], []
+def envelopes(net: Net, node_id: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A list that grows by the size of each request that is forwarded to this controller."""
+    node, sizes = net.nodes[node_id], list[int]()
     step = node.step
 
     def watched(event: Event, now: int) -> Any:
@@ -34,14 +36,14 @@ def envelopes(net: Net, node_id: int) -> list[int]:
             sizes.append(len(event.request.request_data))
         return step(event, now)
 
-    node.step = watched  # type: ignore[method-assign]
+    monkeypatch.setattr(node, "step", watched)
     return sizes
 
 
-def test_many_topics_are_created_in_parts_and_answered_together() -> None:
+def test_many_topics_are_created_in_parts_and_answered_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Q3: each part is decided on the state that the one before has left."""
     net = three_brokers().up()
-    sizes = envelopes(net, 1)
+    sizes = envelopes(net, 1, monkeypatch)
     token = net.ask(2, request(*(topic(f"t-{number}") for number in range(TOPICS))))
     net.advance(5_000)
     answer = net.answers[token]
@@ -83,22 +85,22 @@ def test_topics_of_a_part_that_fails_do_not_touch_the_others() -> None:
     assert errors == [ErrorCode.invalid_topic_exception, *[ErrorCode.none] * TOPICS]
 
 
-def test_a_new_controller_goes_on_with_the_parts_that_are_left() -> None:
+def test_a_new_controller_continues_with_the_parts_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Q2: answered parts are committed; the rest goes to the new leader."""
     net = three_voters().up()
     leader = net.nodes[1].quorum.leader_id
     broker = next(node_id for node_id in net.nodes if node_id != leader)
-    sizes = envelopes(net, leader)
+    sizes = envelopes(net, leader, monkeypatch)
     node = net.nodes[leader]
     step = node.step
 
-    def once_only(event: Event, now: int) -> Any:
+    def cut_off_after_two(event: Event, now: int) -> Any:
         effects = step(event, now)
         if len(sizes) == 2 and leader not in net.cut_off:
             net.cut_off.append(leader)
         return effects
 
-    node.step = once_only  # type: ignore[method-assign]
+    monkeypatch.setattr(node, "step", cut_off_after_two)
     token = net.ask(broker, request(*(topic(f"t-{number}") for number in range(TOPICS))))
     net.advance(60_000)
     errors = [line.error_code for line in net.answers[token].topics]

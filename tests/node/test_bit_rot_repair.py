@@ -1,89 +1,34 @@
-"""Damaged batches on real nodes over simulated disks (D6): found, kept from readers, handed over, repaired."""
+"""Damaged batches on real nodes over simulated disks (D6): they are detected, not served, and repaired."""
 
 from __future__ import annotations
-
-from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from insync.node.config import BROKER
 from insync.replication import fetch_server
 from insync.replication.config import VERIFY_ALWAYS, VERIFY_FIRST, VERIFY_NEVER, ReplicationConfig
-from insync.storage import disk as disks
-from insync.wire import batch
 from insync.wire.errors import ErrorCode
-from insync.wire.messages import fetch
-from tests.node.node_harness import Net, config, fetch_request, three_brokers
-
-BATCHES = 8
-SCRUB = {"scrub_interval_ms": 3_000}
-NO_SCRUB = {"scrub_bytes_per_second": 0}
-
-
-def filled(replicas: tuple[int, ...] = (1, 2, 3), **fields: Any) -> Net:
-    """A topic `t` with some batches, on all its replicas, committed."""
-    net = three_brokers(**fields).up()
-    net.create("t", replicas, min_insync_replicas="1")
-    fill(net)
-    return net
-
-
-def fill(net: Net) -> None:
-    for number in range(BATCHES):
-        net.produce(net.partition("t").leader, "t", b"value %d" % number)
-    net.advance(2_000)
-
-
-def log_file(net: Net) -> str:
-    return "data/t-0/00000000000000000000.log"
-
-
-def log_of(net: Net, node_id: int) -> Any:
-    return net.nodes[node_id].replicas.replicas[net.partition("t").key].log  # type: ignore[union-attr]
-
-
-def rot(net: Net, node_id: int, number: int, at: int = 70) -> None:
-    """Change a byte in one batch."""
-    size = log_of(net, node_id).active.size // BATCHES
-    net.disks[node_id].rot(log_file(net), number * size + at)
-
-
-def findings(net: Net, node_id: int) -> list[str]:
-    return [finding.kind for finding in net.nodes[node_id].findings.current()]
-
-
-def offsets_and_error(net: Net, node_id: int, offset: int = 0, replica_id: int = -1) -> tuple[list[int], ErrorCode]:
-    request = fetch_request(net.partition("t"))
-    line = replace(request.topics[0].partitions[0], fetch_offset=offset)
-    topics = (replace(request.topics[0], partitions=(line,)),)
-    state = fetch.ReplicaState(replica_id=replica_id, replica_epoch=-1)
-    answer = net.answered(node_id, replace(request, topics=topics, replica_state=state)).responses[0].partitions[0]
-    headers = [header.base_offset for _, header in batch.iter_headers(answer.records or b"")]
-    return headers, answer.error_code
-
-
-def intact(net: Net) -> bool:
-    """Every replica holds the same bytes, and all of them are sound."""
-    contents = []
-    for node_id in net.partition("t").replicas:
-        log = log_of(net, node_id)
-        data = b"".join(
-            disks.read_all(net.disks[node_id], segment.paths()[0]) for segment in log.segments if segment.size
-        )
-        assert not log.damage
-        assert all(batch.crc_ok(data, at, header) for at, header in batch.iter_headers(data))
-        contents.append(data)
-    return len(dict.fromkeys(contents)) == 1
+from tests.node.bit_rot_harness import (
+    BATCHES,
+    NO_SCRUB,
+    SCRUB,
+    damage_batch,
+    fetch_offsets,
+    findings,
+    produce_batches,
+    replicas_are_intact,
+    start_with_batches,
+)
+from tests.node.node_harness import Net, config
 
 
 @pytest.mark.parametrize("at", [3, 9, 14, 18, 70])
 def test_the_scrub_finds_damage_of_a_follower_and_repairs_it_from_the_leader(at: int) -> None:
     """D6: in the base offset, the length, the leader epoch, the CRC, and in a record."""
-    net = filled(**SCRUB)
-    rot(net, 2, 3, at)
+    net = start_with_batches(**SCRUB)
+    damage_batch(net, 2, 3, at)
     net.advance(5_000)
-    assert intact(net)
+    assert replicas_are_intact(net)
     kinds = net.kinds(2)
     assert kinds.index("batch_suspected") < kinds.index("finding") < kinds.index("batch_repaired")
     assert kinds.index("batch_repaired") < kinds.index("finding_cleared")
@@ -92,32 +37,32 @@ def test_the_scrub_finds_damage_of_a_follower_and_repairs_it_from_the_leader(at:
 
 def test_a_leader_hands_its_leadership_over_before_it_repairs_its_log() -> None:
     """D6: to another member of the ISR; meanwhile the damaged batch is not served."""
-    net = filled(**SCRUB)
-    rot(net, 1, 3)
+    net = start_with_batches(**SCRUB)
+    damage_batch(net, 1, 3)
     net.hold = [(1, "repair")]
     net.advance(5_000)
     assert net.partition("t").leader == 2
-    assert offsets_and_error(net, 2) == (list(range(BATCHES)), ErrorCode.none)
+    assert fetch_offsets(net, 2) == (list(range(BATCHES)), ErrorCode.none)
     assert findings(net, 1) == ["corrupt_batch"]
     net.release()
     net.advance(2_000)
-    assert intact(net)
+    assert replicas_are_intact(net)
     assert (findings(net, 1), sorted(net.partition("t").isr)) == ([], [1, 2, 3])
-    net.produce(2, "t", b"and on it goes")
-    assert [log_of(net, node_id).leo for node_id in (1, 2, 3)] == [BATCHES + 1] * 3
+    net.produce(2, "t", b"more")
+    assert [net.log("t", node_id).leo for node_id in (1, 2, 3)] == [BATCHES + 1] * 3
 
 
-def test_a_follower_that_cannot_use_what_it_is_sent_makes_its_leader_verify_it() -> None:
+def test_a_follower_that_is_sent_a_damaged_batch_makes_its_leader_verify_it() -> None:
     """D6: it asks for the same offset again, which no healthy follower does. An intact replica takes over, and both the
     one that was rebuilt and the damaged one get an intact copy from it."""
-    net = filled(**NO_SCRUB)
+    net = start_with_batches(**NO_SCRUB)
     net.crash(3)
     net.disks[3].rmtree("data/t-0")
     net.advance(20_000)
-    rot(net, 1, 3)
+    damage_batch(net, 1, 3)
     net.start(3)
     net.advance(30_000)
-    assert intact(net)
+    assert replicas_are_intact(net)
     assert net.partition("t").leader == 2
     assert sorted(net.partition("t").isr) == [1, 2, 3]
     texts = [note.fields["text"] for at, note in net.notes if at == 3 and note.kind == "finding"]
@@ -126,59 +71,59 @@ def test_a_follower_that_cannot_use_what_it_is_sent_makes_its_leader_verify_it()
 
 
 def test_the_only_member_of_the_isr_stays_leader_and_serves_what_is_intact() -> None:
-    """D6: it does not make way for one that may have lost records. It repairs its log from that one all the same, if
+    """D6: it does not hand over to a replica that may have lost records. It still repairs its log from that replica if
     the range is intact there."""
-    net = filled((1, 2), **SCRUB)
+    net = start_with_batches((1, 2), **SCRUB)
     net.crash(2)
     net.advance(30_000)
     assert net.partition("t").isr == (1,)
-    rot(net, 1, 3)
+    damage_batch(net, 1, 3)
     net.advance(5_000)
     assert net.partition("t").leader == 1
-    assert offsets_and_error(net, 1, 0) == ([0, 1, 2], ErrorCode.none)
-    assert offsets_and_error(net, 1, 3) == ([], ErrorCode.kafka_storage_error)
-    assert offsets_and_error(net, 1, 4) == ([4, 5, 6, 7], ErrorCode.none)
+    assert fetch_offsets(net, 1, 0) == ([0, 1, 2], ErrorCode.none)
+    assert fetch_offsets(net, 1, 3) == ([], ErrorCode.kafka_storage_error)
+    assert fetch_offsets(net, 1, 4) == ([4, 5, 6, 7], ErrorCode.none)
     (finding,) = net.nodes[1].findings.current()
     assert (finding.kind, finding.severity) == ("corrupt_batch", "critical")
     assert "offsets 3 to 3 in data/t-0/00000000000000000000.log" in finding.text
     assert "waiting for broker 2" in finding.text
     net.start(2)
     net.advance(60_000)
-    assert intact(net)
+    assert replicas_are_intact(net)
     assert findings(net, 1) == []
 
 
-def test_without_any_intact_copy_readers_are_told_that_the_message_is_corrupt() -> None:
-    """D6: to wait for a repair would be to wait for ever."""
-    net = filled((1,), **SCRUB)
-    rot(net, 1, 3)
+def test_without_any_intact_copy_readers_get_corrupt_message() -> None:
+    """D6: there will be no repair to wait for."""
+    net = start_with_batches((1,), **SCRUB)
+    damage_batch(net, 1, 3)
     net.advance(5_000)
-    assert offsets_and_error(net, 1, 3) == ([], ErrorCode.corrupt_message)
+    assert fetch_offsets(net, 1, 3) == ([], ErrorCode.corrupt_message)
     assert "no other replica has an intact copy" in net.nodes[1].findings.current()[0].text
 
 
 def test_damage_in_different_places_is_repaired_crosswise() -> None:
     """D6: no intact copy is replaced by a damaged one, whichever replica is asked first."""
-    net = filled(**SCRUB)
-    rot(net, 1, 1)
-    rot(net, 2, 4)
-    rot(net, 3, 6)
+    net = start_with_batches(**SCRUB)
+    damage_batch(net, 1, 1)
+    damage_batch(net, 2, 4)
+    damage_batch(net, 3, 6)
     net.advance(40_000)
-    assert intact(net)
+    assert replicas_are_intact(net)
     assert [findings(net, node_id) for node_id in (1, 2, 3)] == [[], [], []]
 
 
 def test_a_batch_that_is_damaged_everywhere_is_reported_by_all_and_replaced_by_none() -> None:
     """D6: and the log goes on around it."""
-    net = filled(**SCRUB)
+    net = start_with_batches(**SCRUB)
     for node_id in (1, 2, 3):
-        rot(net, node_id, 2, 70 + node_id)
+        damage_batch(net, node_id, 2, 70 + node_id)
     net.advance(60_000)
     assert [findings(net, node_id) for node_id in (1, 2, 3)] == [["corrupt_batch"]] * 3
     leader = net.partition("t").leader
     assert leader >= 0
     net.produce(leader, "t")
-    assert offsets_and_error(net, leader, 3) == ([3, 4, 5, 6, 7, 8], ErrorCode.none)
+    assert fetch_offsets(net, leader, 3) == ([3, 4, 5, 6, 7, 8], ErrorCode.none)
 
 
 @pytest.mark.parametrize(
@@ -193,79 +138,79 @@ def test_a_batch_that_is_damaged_everywhere_is_reported_by_all_and_replaced_by_n
 def test_consumers_are_sent_verified_batches(verify: str, restarted: bool, served: int) -> None:
     """D6: insync.fetch.verify.checksums; the batches before the damaged one are sent. What a broker has just written
     need not be verified; what it finds when it starts is, when it is first read."""
-    net = filled((1,), **NO_SCRUB, replication=ReplicationConfig(fetch_verify_checksums=verify))
+    net = start_with_batches((1,), **NO_SCRUB, replication=ReplicationConfig(fetch_verify_checksums=verify))
     if restarted:
         net.crash(1)
         net.start(1)
         net.advance(15_000)
-    rot(net, 1, 3)
+    damage_batch(net, 1, 3)
     net.hold = [(1, "controller")]
-    assert offsets_and_error(net, 1) == (list(range(served)), ErrorCode.none)
+    assert fetch_offsets(net, 1) == (list(range(served)), ErrorCode.none)
 
 
 def test_every_batch_is_verified_once_and_by_one_reader() -> None:
     """D6: a consumer or the scrub, whichever comes first; and again when its segment was closed meanwhile."""
-    net = filled((1,), **NO_SCRUB)
+    net = start_with_batches((1,), **NO_SCRUB)
     net.crash(1)
     net.start(1)
     net.advance(15_000)
-    segment = log_of(net, 1).active
+    segment = net.log("t").active
     assert not segment.is_verified(0, segment.size)
-    offsets_and_error(net, 1, 4)
+    fetch_offsets(net, 1, 4)
     assert segment.is_verified(segment.size // 2, segment.size)
     assert not segment.is_verified(0, segment.size)
-    offsets_and_error(net, 1)
+    fetch_offsets(net, 1)
     assert segment.is_verified(0, segment.size)
     before = segment.size
     net.produce(1, "t")
     assert segment.is_verified(0, segment.size)
-    log_of(net, 1).roll()
+    net.log("t").roll()
     segment.close()
     assert segment.is_verified(0, before)
     assert not segment.is_verified(0, segment.size)
 
 
 def test_an_answer_verifies_a_bounded_number_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """D6: many tiny batches do not hold up the others; the rest comes with the next fetch."""
+    """D6: many tiny batches do not delay other requests; the rest comes with the next fetch."""
     monkeypatch.setattr(fetch_server, "MAX_VERIFIED_BATCHES", 3)
-    net = filled((1,), **NO_SCRUB)
+    net = start_with_batches((1,), **NO_SCRUB)
     net.crash(1)
     net.start(1)
     net.advance(15_000)
-    assert offsets_and_error(net, 1) == ([0, 1, 2], ErrorCode.none)
-    assert offsets_and_error(net, 1, 3) == ([3, 4, 5], ErrorCode.none)
+    assert fetch_offsets(net, 1) == ([0, 1, 2], ErrorCode.none)
+    assert fetch_offsets(net, 1, 3) == ([3, 4, 5], ErrorCode.none)
 
 
 def test_any_replica_answers_a_verifying_reader_up_to_its_high_watermark() -> None:
     """F3: Kafka's replica id -2, as kafka-replica-verification sends it; other consumers read from leaders."""
-    net = filled(**NO_SCRUB)
-    assert offsets_and_error(net, 2, replica_id=-2) == (list(range(BATCHES)), ErrorCode.none)
-    assert offsets_and_error(net, 2) == ([], ErrorCode.not_leader_or_follower)
-    rot(net, 2, 5)
-    assert offsets_and_error(net, 2, replica_id=-2) == ([0, 1, 2, 3, 4], ErrorCode.none)
+    net = start_with_batches(**NO_SCRUB)
+    assert fetch_offsets(net, 2, replica_id=-2) == (list(range(BATCHES)), ErrorCode.none)
+    assert fetch_offsets(net, 2) == ([], ErrorCode.not_leader_or_follower)
+    damage_batch(net, 2, 5)
+    assert fetch_offsets(net, 2, replica_id=-2) == ([0, 1, 2, 3, 4], ErrorCode.none)
     net.advance(3_000)
-    assert intact(net)
+    assert replicas_are_intact(net)
 
 
 def test_a_length_that_changed_does_not_end_the_node_that_reads_it() -> None:
     """D6: a walk over headers meets it before any checksum does."""
-    net = filled(**NO_SCRUB)
+    net = start_with_batches(**NO_SCRUB)
     for node_id in (1, 2, 3):
-        log_of(net, node_id).active.hints.clear()
-    rot(net, 1, 2, 8)
-    assert offsets_and_error(net, 1, 6) == ([], ErrorCode.kafka_storage_error)
+        net.log("t", node_id).active.hints.clear()
+    damage_batch(net, 1, 2, 8)
+    assert fetch_offsets(net, 1, 6) == ([], ErrorCode.kafka_storage_error)
     net.advance(5_000)
     assert not net.stops
     assert net.partition("t").leader == 2
-    assert intact(net)
+    assert replicas_are_intact(net)
 
 
 def test_a_pass_of_the_scrub_takes_as_long_as_its_rate_says() -> None:
-    """D6: and the next one begins when its time has come."""
+    """D6: and the next one begins after the interval."""
     net = Net(config(1, scrub_interval_ms=20_000, scrub_bytes_per_second=2_000, roles=(BROKER, "controller"))).up()
     net.create("t")
-    fill(net)
-    scrubber = net.nodes[1].broker_role.scrubber  # type: ignore[union-attr]
+    produce_batches(net)
+    scrubber = net.broker().scrubber
     net.advance(20_000)
     passes, verified = scrubber.passes, scrubber.bytes
     net.advance(20_000)

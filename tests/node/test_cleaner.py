@@ -1,4 +1,4 @@
-"""Compaction in the life of a broker: it starts by itself, in small steps, and copes with what happens meanwhile."""
+"""Compaction in a running broker: it starts by itself, works in small steps, and tolerates concurrent changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from insync.wire.messages import produce
 from insync.wire.types import ms
 from tests.node.node_harness import Net, config, config_request, three_brokers
 
-COMPACT = {"cleanup_policy": "compact", "segment_bytes": "300", "delete_retention_ms": "50000"}
+COMPACT: dict[str, Any] = {"cleanup_policy": "compact", "segment_bytes": "300", "delete_retention_ms": "50000"}
 
 
 def put(net: Net, name: str, key: bytes, value: bytes | None, node_id: int = 1) -> None:
@@ -21,18 +21,12 @@ def put(net: Net, name: str, key: bytes, value: bytes | None, node_id: int = 1) 
     net.ask(node_id, produce.ProduceRequest(acks=-1, timeout=ms(5_000), topic_data=(topic,)))
 
 
-def log_of(net: Net, name: str, node_id: int = 1) -> Log:
-    replicas = net.nodes[node_id].replicas
-    assert replicas is not None
-    return replicas.replicas[net.partition(name, node_id).key].log
-
-
 def contents(log: Log) -> dict[bytes | None, list[bytes | None]]:
-    found: dict[bytes | None, list[bytes | None]] = {}
+    values: dict[bytes | None, list[bytes | None]] = {}
     for pos, _ in batch.iter_headers(data := log_bytes(log)):
         for record in batch.records(data, pos):
-            found.setdefault(record.key, []).append(record.value)
-    return found
+            values.setdefault(record.key, []).append(record.value)
+    return values
 
 
 def log_bytes(log: Log) -> bytes:
@@ -51,7 +45,7 @@ def filled(net: Net, name: str = "t", count: int = 60, **configs: Any) -> Log:
     put(net, name, b"k0", None)
     for _ in range(8):
         put(net, name, b"end", b"x")
-    return log_of(net, name)
+    return net.log(name)
 
 
 def test_a_compacted_topic_shrinks_by_itself_to_its_last_values() -> None:
@@ -76,7 +70,7 @@ def test_a_topic_that_only_deletes_is_never_compacted_and_never_wakes_the_cleane
     before = log_bytes(log)
     net.advance(60_000)
     assert log_bytes(log) == before
-    assert net.nodes[1].broker_role.background_tasks._cleaner.next_deadline() is None  # type: ignore[union-attr]
+    assert net.broker().background_tasks._cleaner.next_deadline() is None
 
 
 def test_a_tombstone_goes_with_the_next_pass_after_its_retention() -> None:
@@ -91,7 +85,7 @@ def test_a_tombstone_goes_with_the_next_pass_after_its_retention() -> None:
     assert b"k0" not in contents(log)
 
 
-def test_one_step_looks_at_a_bounded_part_of_the_log() -> None:
+def test_one_step_reads_a_bounded_part_of_the_log() -> None:
     net = Net(config(1, cleaner_step_bytes=100)).up()
     log = filled(net)
     disk = net.disks[1]
@@ -124,7 +118,7 @@ def test_a_topic_deleted_in_the_middle_of_its_compaction_is_gone() -> None:
     net.slow_disks = [1]
     net.advance(20_000)
     assert [name for name in net.disks[1].listdir("data/t-0") if name.endswith(".cleaned")]
-    net.slow_disks = []  # what is kept back stays so, the quorum can write
+    net.slow_disks = []  # syncs kept back so far stay so; the quorum can write
     net.delete("t")
     net.release_disks()
     net.advance(40_000)
@@ -147,17 +141,17 @@ def test_a_compacted_log_serves_on_after_a_crash_and_after_a_clean_stop() -> Non
     net = Net().up()
     filled(net)
     net.advance(40_000)
-    held = contents(log_of(net, "t"))
+    held = contents(net.log("t"))
     net.crash(1)
     net.disks[1].crash()
     net.start(1)
     net.advance(15_000)
-    assert contents(log_of(net, "t")) == held
+    assert contents(net.log("t")) == held
     net.shut_down(1)
     net.advance(10_000)
     net.start(1)
     net.advance(15_000)
-    assert contents(log_of(net, "t")) == held
+    assert contents(net.log("t")) == held
 
 
 def test_a_replica_that_comes_late_copies_the_compacted_log() -> None:
@@ -169,11 +163,11 @@ def test_a_replica_that_comes_late_copies_the_compacted_log() -> None:
     for n in range(60):
         put(net, "t", b"k%d" % (n % 3), b"%d" % n)
     net.advance(60_000)
-    leader = log_of(net, "t")
+    leader = net.log("t")
     assert len(contents(leader)[b"k1"]) < 5
     net.start(3)
     net.advance(60_000)
-    late = log_of(net, "t", 3)
+    late = net.log("t", 3)
     assert (late.leo, late.hwm) == (leader.leo, leader.hwm)
     assert {key: values[-1] for key, values in contents(late).items()} == {
         key: values[-1] for key, values in contents(leader).items()

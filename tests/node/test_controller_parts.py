@@ -108,9 +108,9 @@ def small_slices() -> Net:
     return Net(config(1, controller=controller, metadata_apply_records=4))
 
 
-def appended(net: Net) -> list[int]:
-    """From now on: how many records each step of node 1 appends to the metadata log."""
-    node, sizes = net.nodes[1], []
+def appended(net: Net, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A list that grows by the number of records that each step of node 1 appends to the metadata log."""
+    node, sizes = net.nodes[1], list[int]()
     step = node.step
 
     def watched(event: Any, now: int) -> Any:
@@ -119,23 +119,26 @@ def appended(net: Net) -> list[int]:
         sizes.append(node.quorum.leo - before)
         return effects
 
-    node.step = watched  # type: ignore[method-assign]
+    monkeypatch.setattr(node, "step", watched)
     return sizes
 
 
-def test_heartbeats_are_answered_between_the_slices_and_the_topic_appears_at_once() -> None:
+def test_heartbeats_are_answered_between_the_slices_and_the_topic_appears_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Q3, B4: no step appends more than a slice, and the client is answered when all of it is applied."""
     net = small_slices().up()
-    sizes = appended(net)
+    sizes = appended(net, monkeypatch)
     token = net.ask(1, create_request("big", partitions=40))
-    beats = net.nodes[1].lifecycle
     assert token not in net.answers
     assert net.nodes[1].image.complete_topic("big") is None
-    net.advance(beats.config.heartbeat_interval_ms)
+    net.advance(net.broker().lifecycle.config.heartbeat_interval_ms)
     assert [line.error_code for line in net.answers[token].topics] == [ErrorCode.none]
-    assert len(net.nodes[1].image.partitions[net.nodes[1].image.complete_topic("big")]) == 40
+    topic_id = net.nodes[1].image.complete_topic("big")
+    assert topic_id is not None
+    assert len(net.nodes[1].image.partitions[topic_id]) == 40
     assert max(sizes) == 3
-    assert not net.nodes[1].lifecycle.fenced
+    assert not net.broker().lifecycle.fenced
 
 
 def test_a_controller_that_is_asked_directly_decides_a_request_in_parts() -> None:

@@ -1,4 +1,4 @@
-"""The controller in its node: what is answered when, and what becomes of it when leadership is lost (Q1-Q3, Q5)."""
+"""The controller in its node: when it answers, and what it drops when it loses leadership (Q1-Q3, Q5)."""
 
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ def allocate() -> Any:
 
 
 def test_a_topic_is_visible_and_answered_only_once_committed() -> None:
-    """Q2: nor does the committed image have it before."""
+    """Q2: before that the committed image does not have it either."""
     net = Net().up()
     net.slow_disks = [1]
     token = net.ask(1, create_request("t"))
     assert token not in net.answers
     assert net.nodes[1].image.find("t", 0) is None
-    assert net.nodes[1].controller_role.controller.image.find("t", 0) is not None
+    assert net.controller().controller.image.find("t", 0) is not None
     net.release_disks()
     assert topic_errors(net.answers[token]) == [ErrorCode.none]
     assert net.nodes[1].image.find("t", 0) is not None
 
 
 def test_each_decision_rests_on_the_ones_before_it_committed_or_not() -> None:
-    """Q3: the second of two equal requests finds the topic there; and its answer waits, though it has no records."""
+    """Q3: the second of two equal requests is refused because the topic exists; its answer waits, though it has no
+    records."""
     net = Net().up()
     net.slow_disks = [1]
     first, second = net.ask(1, create_request("t")), net.ask(1, create_request("t"))
@@ -62,12 +63,12 @@ def test_an_answer_without_records_waits_for_nothing_when_nothing_is_pending() -
     assert net.answered(1, listing()).error_code is ErrorCode.none
 
 
-def test_a_deposed_controller_refuses_what_waits_and_forgets_what_it_decided() -> None:
+def test_a_deposed_controller_refuses_waiting_requests_and_drops_its_uncommitted_decisions() -> None:
     """Q2, Q5: cut off from a majority it resigns, and its uncommitted decision vanishes everywhere."""
     net = three_voters().up()
     old = leader_of(net)
     net.cut(old)
-    role = net.nodes[old].controller_role
+    role = net.controller(old)
     replies = [
         effect
         for token, request in ((9_001, create_request("lost", (old,))), (9_002, create_request("lost", (old,))))
@@ -87,9 +88,9 @@ def test_a_deposed_controller_refuses_what_waits_and_forgets_what_it_decided() -
 def direct(net: Net, node_id: int, token: int, request: Any) -> list[Any]:
     """The controller's own answers: the request does not go through the broker that forwards."""
     node = net.nodes[node_id]
-    node.controller_role.handle(FORWARDED[request.__api_key__], request, lambda r: node.out.reply(token, r), net.now)
+    net.controller(node_id).handle(FORWARDED[request.__api_key__], request, lambda r: node.out.reply(token, r), net.now)
     effects = node.out.drain()
-    net.carry(node, effects)
+    net.carry_out(node, effects)
     return [effect for effect in effects if getattr(effect, "token", None) == token]
 
 
@@ -101,10 +102,11 @@ def test_a_new_controller_is_active_only_after_its_own_epoch_is_committed() -> N
     net.advance(5_000)
     node = net.nodes[1]
     assert node.quorum.is_leader
-    assert not node.controller_role.active
+    role = net.controller()
+    assert not role.active
     assert net.answered(1, listing()).error_code is ErrorCode.not_controller
     net.release_disks()
-    assert node.controller_role.active
+    assert role.active
     assert net.answered(1, listing()).error_code is ErrorCode.none
 
 
@@ -117,7 +119,7 @@ def test_a_new_controller_knows_everything_that_its_predecessor_committed() -> N
     net.advance(20_000)
     new = leader_of(net)
     assert new != old
-    assert net.nodes[new].controller_role.controller.image.find("kept", 0) is not None
+    assert net.controller(new).controller.image.find("kept", 0) is not None
     assert topic_errors(net.answered(new, create_request("kept", (new,)))) == [ErrorCode.topic_already_exists]
 
 
@@ -126,8 +128,8 @@ def test_only_the_leader_of_the_quorum_decides() -> None:
     net = three_voters().up()
     follower = next(node_id for node_id, node in net.nodes.items() if not node.quorum.is_leader)
     before = net.nodes[follower].quorum.leo
-    (reply,) = net.step(follower, Request(9_000, allocate()))
-    assert reply.response.error_code is ErrorCode.not_controller
+    response = net.step_for_response(follower, Request(9_000, allocate()))
+    assert response.error_code is ErrorCode.not_controller
     assert net.nodes[follower].quorum.leo == before
 
 
@@ -149,7 +151,7 @@ def test_topics_that_come_and_go_leave_nothing_behind_in_memory() -> None:
         net.create(f"t{number}")
         net.delete(f"t{number}")
     net.advance(2_000)
-    pending = net.nodes[1].controller_role.controller.image
+    pending = net.controller().controller.image
     for image in (pending, net.nodes[1].image, net.nodes[2].image):
         assert image.offset == pending.offset
         assert not image.take_changes()

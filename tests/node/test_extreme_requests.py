@@ -12,13 +12,10 @@ from fuzz.one_node import OneNode
 from fuzz.targets import common
 from fuzz.targets.nodes import prepared
 from insync.sim.engine.disk import SimDisk
-from insync.wire import codec
+from insync.wire import batch, codec
 from insync.wire.apis import APIS
 from insync.wire.errors import ErrorCode, MalformedFrameError
-from insync.wire.messages import (
-    create_topics,
-    produce,
-)
+from insync.wire.messages import create_topics, produce
 from insync.wire.types import ms
 from tests.node.extreme_requests import Base, frames
 
@@ -89,7 +86,7 @@ def test_no_extreme_value_stops_a_node_or_leaves_it_unable_to_start(name: str) -
     again = OneNode(crashed(node.disk))
     again.advance(40_000)
     assert again.stop is None
-    works(again)
+    assert_node_works(again)
 
 
 def crashed(disk: SimDisk) -> SimDisk:
@@ -97,7 +94,7 @@ def crashed(disk: SimDisk) -> SimDisk:
     return disk
 
 
-def works(node: OneNode) -> None:
+def assert_node_works(node: OneNode) -> None:
     """It creates a topic and stores a record in it."""
     topic = create_topics.CreatableTopic(
         name="still-there", num_partitions=1, replication_factor=1, assignments=(), configs=()
@@ -105,10 +102,10 @@ def works(node: OneNode) -> None:
     request = create_topics.CreateTopicsRequest(topics=(topic,), timeout=ms(1_000), validate_only=False)
     node.receive(codec.encode_request(request, 1, "c"))
     node.advance(2_000)
-    found = node.node.image.find("still-there", 0)
-    assert found is not None
-    line = produce.PartitionProduceData(index=0, records=common.build([common.NewRecord(b"k", b"v")], timestamp_ms=1))
-    data = produce.TopicProduceData(topic_id=found.topic_id, partition_data=(line,))
+    partition = node.node.image.find("still-there", 0)
+    assert partition is not None
+    line = produce.PartitionProduceData(index=0, records=batch.build([batch.NewRecord(b"k", b"v")], timestamp_ms=1))
+    data = produce.TopicProduceData(topic_id=partition.topic_id, partition_data=(line,))
     node.answers.clear()
     node.receive(codec.encode_request(produce.ProduceRequest(acks=1, timeout=ms(1_000), topic_data=(data,)), 1, "c"))
     (answer,) = node.answers

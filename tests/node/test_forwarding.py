@@ -1,4 +1,4 @@
-"""Requests for the controller that arrive at a broker: passed on in an Envelope, tried again, given up in time (Q1)."""
+"""Requests for the controller that arrive at a broker: forwarded in an Envelope, retried, timed out (Q1)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from insync.node.controller_apis import FORWARDED
 from insync.node.forwarding import Forwarding
-from insync.sansio import Outbox, Reply, Request, Send
+from insync.sansio import Effect, Outbox, Reply, Request, Send
 from insync.wire import codec
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import create_topics, delete_topics, envelope
@@ -17,7 +17,7 @@ REQUEST = create_request("t")
 TOKEN = 5
 
 
-class Bench:
+class Harness:
     def __init__(self, controller: int = 9) -> None:
         self.controller = controller
         self.out = Outbox()
@@ -45,74 +45,78 @@ def created(error: ErrorCode) -> Any:
     return create_topics.CreateTopicsResponse(throttle_time=NO_DURATION, topics=(line,))
 
 
-def errors(reply: Reply) -> list[ErrorCode]:
+def errors(reply: Effect) -> list[ErrorCode]:
+    assert isinstance(reply, Reply)
+    assert reply.response is not None
     return [topic.error_code for topic in reply.response.topics]
 
 
 def test_a_request_travels_whole_in_an_envelope_and_its_answer_comes_back() -> None:
     """Q1: the controller decides; the client need not know which node that is."""
-    bench = Bench()
-    (send,) = bench.forward()
+    harness = Harness()
+    (send,) = harness.forward()
     assert (send.peer, type(send.request)) == (9, envelope.EnvelopeRequest)
     assert codec.decode_request(send.request.request_data)[1] == REQUEST
     send.on_response(enveloped(created(ErrorCode.topic_already_exists)), 10)
-    (reply,) = bench.out.drain()
-    assert (reply.token, errors(reply)) == (TOKEN, [ErrorCode.topic_already_exists])
-    assert bench.forwarding.next_deadline() is None
+    (reply,) = harness.out.drain()
+    assert errors(reply) == [ErrorCode.topic_already_exists]
+    assert isinstance(reply, Reply)
+    assert reply.token == TOKEN
+    assert harness.forwarding.next_deadline() is None
 
 
-def test_it_waits_for_a_controller_to_be_known() -> None:
-    bench = Bench(controller=-1)
-    assert bench.forward() == []
-    retry = bench.config.forward_retry_ms
-    assert bench.forwarding.next_deadline() == retry
-    assert bench.tick(retry) == []
-    bench.controller = 9
-    (send,) = bench.tick(2 * retry)
+def test_a_request_waits_until_a_controller_is_known() -> None:
+    harness = Harness(controller=-1)
+    assert harness.forward() == []
+    retry = harness.config.forward_retry_ms
+    assert harness.forwarding.next_deadline() == retry
+    assert harness.tick(retry) == []
+    harness.controller = 9
+    (send,) = harness.tick(2 * retry)
     assert send.peer == 9
 
 
-def test_a_node_that_is_not_the_controller_or_does_not_answer_is_not_the_last_word() -> None:
+def test_a_request_is_retried_after_not_controller_and_after_a_lost_answer() -> None:
     """Q2: a lost answer may mean that it was done; the retry is answered from the state it left."""
-    bench = Bench()
-    retry = bench.config.forward_retry_ms
-    (first,) = bench.forward()
+    harness = Harness()
+    retry = harness.config.forward_retry_ms
+    (first,) = harness.forward()
     first.on_response(enveloped(error=ErrorCode.not_controller), 10)
-    bench.controller = 8
-    (second,) = bench.tick(10 + retry)
+    harness.controller = 8
+    (second,) = harness.tick(10 + retry)
     second.on_response(None, 200)
-    (third,) = bench.tick(200 + retry)
+    (third,) = harness.tick(200 + retry)
     assert (second.peer, third.peer) == (8, 8)
     assert third.request == first.request
 
 
-def test_it_gives_up_when_its_time_is_over() -> None:
-    bench = Bench(controller=-1)
-    bench.forward()
-    timeout = bench.config.forward_timeout_ms
+def test_a_request_times_out() -> None:
+    harness = Harness(controller=-1)
+    harness.forward()
+    timeout = harness.config.forward_timeout_ms
     now = 0
-    while not (effects := bench.tick(now)):
+    while not (effects := harness.tick(now)):
         assert now < timeout
-        now = bench.forwarding.next_deadline() or 0
+        now = harness.forwarding.next_deadline() or 0
     (reply,) = effects
     assert (now, errors(reply)) == (timeout, [ErrorCode.request_timed_out])
-    assert bench.forwarding.next_deadline() is None
+    assert harness.forwarding.next_deadline() is None
 
 
-def test_the_time_left_is_all_that_a_second_attempt_gets() -> None:
-    bench = Bench()
-    (first,) = bench.forward()
+def test_a_second_attempt_gets_the_time_that_is_left() -> None:
+    harness = Harness()
+    (first,) = harness.forward()
     first.on_response(None, 20_000)
-    (second,) = bench.tick(20_000 + bench.config.forward_retry_ms)
+    (second,) = harness.tick(20_000 + harness.config.forward_retry_ms)
     assert isinstance(second, Send)
-    assert second.timeout_ms == bench.config.forward_timeout_ms - 20_000 - bench.config.forward_retry_ms
+    assert second.timeout_ms == harness.config.forward_timeout_ms - 20_000 - harness.config.forward_retry_ms
 
 
-def test_another_error_of_the_envelope_is_the_answer() -> None:
-    bench = Bench()
-    (send,) = bench.forward()
+def test_other_errors_of_the_envelope_are_passed_to_the_client() -> None:
+    harness = Harness()
+    (send,) = harness.forward()
     send.on_response(enveloped(error=ErrorCode.invalid_request), 10)
-    (reply,) = bench.out.drain()
+    (reply,) = harness.out.drain()
     assert errors(reply) == [ErrorCode.invalid_request]
 
 
@@ -153,7 +157,7 @@ def envelop(data: bytes) -> Any:
 
 
 def test_an_envelope_with_something_else_in_it_is_refused() -> None:
-    """Q1: only what brokers forward; and bytes that make no sense do not stop a controller."""
+    """Q1: only what brokers forward; and undecodable bytes do not stop a controller."""
     net = three_brokers().up()
     partition = net.create("t")
     for data in (
@@ -161,11 +165,11 @@ def test_an_envelope_with_something_else_in_it_is_refused() -> None:
         b"nonsense",
         b"\x03\xe7\0\0\0\0\0\0\xff\xff",
     ):
-        (reply,) = net.step(1, Request(9_000, envelop(data)))
-        assert reply.response.error_code is ErrorCode.invalid_request
+        response = net.step_for_response(1, Request(9_000, envelop(data)))
+        assert response.error_code is ErrorCode.invalid_request
 
 
-def test_a_deposed_controllers_refusal_is_not_brought_to_the_client() -> None:
+def test_the_refusal_of_a_deposed_controller_does_not_reach_the_client() -> None:
     """Q2: the broker tries the next controller instead, and the client sees one answer."""
     net = three_voters().up()
     (old,) = [n for n, node in net.nodes.items() if node.quorum.is_leader]
@@ -174,7 +178,7 @@ def test_a_deposed_controllers_refusal_is_not_brought_to_the_client() -> None:
     token = net.ask(broker, create_request("t", (broker,)))
     assert token not in net.answers
     net.advance(4_000)
-    assert not net.nodes[old].controller_role.active
+    assert not net.controller(old).active
     assert token not in net.answers
     net.release()
     net.advance(20_000)

@@ -1,4 +1,4 @@
-"""A node that did not run for a while does not hold that time against others."""
+"""A node that was stalled does not hold that time against other nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STALL_MS = 60_000
 
 
 def stalled() -> tuple[Net, list[Effect]]:
-    """Node 1, leader and controller, sleeps; a record that came meanwhile is appended before its timers fire."""
+    """Node 1, leader and controller, stalls; a record that came meanwhile is appended before its timers fire."""
     net = three_brokers().up()
     net.create("t", (1, 2, 3))
     net.advance(5_000)
@@ -25,13 +25,13 @@ def kinds(effects: list[Effect]) -> list[str]:
     return [effect.kind for effect in effects if isinstance(effect, Note)]
 
 
-def test_a_leader_that_was_asleep_does_not_take_followers_out_of_the_isr_for_it() -> None:
-    """I1: they could not catch up with what it did not send them."""
+def test_a_stalled_leader_does_not_take_followers_out_of_the_isr() -> None:
+    """I1: they could not fetch from it meanwhile."""
     _, effects = stalled()
     assert "isr_shrink_proposed" not in kinds(effects)
 
 
-def test_a_controller_that_was_asleep_does_not_fence_brokers_for_it() -> None:
+def test_a_stalled_controller_does_not_fence_brokers() -> None:
     """B4: their heartbeats are unread."""
     net, effects = stalled()
     assert "broker_fenced" not in kinds(effects)
@@ -41,7 +41,7 @@ def test_a_controller_that_was_asleep_does_not_fence_brokers_for_it() -> None:
 def test_a_broker_that_stays_silent_after_that_is_fenced_in_the_usual_time() -> None:
     """B4."""
     net, effects = stalled()
-    net.carry(net.nodes[1], effects)
+    net.carry_out(net.nodes[1], effects)
     net.cut(2)
     net.advance(9_000 + 2_500)
     assert net.nodes[1].image.brokers[2].fenced
@@ -50,9 +50,9 @@ def test_a_broker_that_stays_silent_after_that_is_fenced_in_the_usual_time() -> 
 
 
 def test_a_follower_that_stays_behind_after_that_leaves_the_isr() -> None:
-    """I1: a stall of the leader is an excuse for the time it took, not for ever."""
+    """I1: the lag time starts again when the leader runs again."""
     net, effects = stalled()
-    net.carry(net.nodes[1], effects)
+    net.carry_out(net.nodes[1], effects)
     net.run()
     net.hold.append((2, "fetch"))
     for _ in range(60):

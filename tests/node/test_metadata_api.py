@@ -31,7 +31,7 @@ def test_an_unknown_topic_is_named_with_its_error() -> None:
     assert (by_id.topic_id, by_id.error_code) == (UUID(int=5), ErrorCode.unknown_topic_id)
 
 
-def test_no_topics_asked_is_no_topics_told() -> None:
+def test_an_empty_list_of_topics_returns_no_topics() -> None:
     net = Net().up()
     net.create("t")
     response = net.answered(1, metadata_request())
@@ -39,19 +39,19 @@ def test_no_topics_asked_is_no_topics_told() -> None:
     assert [(broker.node_id, broker.host, broker.port) for broker in response.brokers] == [(1, "host-1", 9092)]
 
 
-def test_what_may_be_done_with_a_topic_is_told_to_whoever_asks() -> None:
-    """Without an authorizer, all that can be done; also with a topic that is not there."""
+def test_authorized_operations_are_returned_on_request() -> None:
+    """Without an authorizer, all of them; also for a topic that does not exist."""
     net = Net().up()
     net.create("t")
     (quiet,) = net.answered(1, metadata_request("t")).topics
     asking = replace(metadata_request("t", "missing"), include_topic_authorized_operations=True)
-    told = [topic.topic_authorized_operations for topic in net.answered(1, asking).topics]
+    operations = [topic.topic_authorized_operations for topic in net.answered(1, asking).topics]
     assert quiet.topic_authorized_operations == -(2**31)
-    assert told == [0b1101_1111_1000] * 2
+    assert operations == [0b1101_1111_1000] * 2
 
 
-def test_a_changed_leader_is_told_as_soon_as_this_node_knows() -> None:
-    """M2: what was told before is not told again."""
+def test_a_changed_leader_is_returned_as_soon_as_this_node_knows() -> None:
+    """M2: a cached description is not used again."""
     net = three_brokers().up()
     net.create("t", (2, 1, 3))
     assert net.answered(1, metadata_request("t")).topics[0].partitions[0].leader_id == 2
@@ -73,7 +73,7 @@ def test_a_partition_without_a_leader_says_so() -> None:
     assert (partition.leader_id, partition.error_code) == (-1, ErrorCode.leader_not_available)
 
 
-def test_a_deleted_topic_is_not_told_again() -> None:
+def test_a_deleted_topic_is_unknown() -> None:
     net = Net().up()
     net.create("t")
     net.answered(1, metadata_request("t"))
@@ -90,7 +90,7 @@ def test_fenced_brokers_are_not_offered_to_clients() -> None:
     assert [broker.node_id for broker in net.answered(1, metadata_request()).brokers] == [1, 2]
 
 
-def test_the_controller_that_clients_are_told_is_a_broker_that_forwards() -> None:
+def test_clients_see_as_controller_a_broker_that_forwards() -> None:
     """Q1: clients never talk to the quorum; a broker names itself, a controller some live broker."""
     net = Net(config(1, roles=(CONTROLLER,)), config(2, roles=(BROKER,)), config(3, roles=(BROKER,))).up()
     assert [net.answered(node, metadata_request()).controller_id for node in (1, 2, 3)] == [2, 2, 3]
@@ -100,7 +100,7 @@ def test_replicas_see_the_cluster_through_the_committed_image() -> None:
     """B3, B8, I2: what a leader checks before a replica may join the ISR."""
     net = three_brokers().up()
     net.create("t", (1, 2), min_insync_replicas="2")
-    view = net.nodes[1].broker_role.view
+    view = net.broker().view
     assert view.min_insync_replicas("t") == 2
     assert (view.is_fenced(2), view.is_fenced(99)) == (False, True)
     assert (view.broker_epoch_of(2), view.broker_epoch_of(99)) == (net.nodes[2].broker_epoch, None)
@@ -113,12 +113,12 @@ def test_replicas_see_the_cluster_through_the_committed_image() -> None:
     assert view.is_fenced(2)
 
 
-def test_a_broker_that_shuts_down_is_known_to_be_leaving() -> None:
+def test_brokers_know_which_of_them_is_shutting_down() -> None:
     """B7, I2: it is not let into an ISR meanwhile."""
     net = three_brokers().up()
     net.create("t", (2, 1, 3))
     net.hold = [(3, "heartbeat")]
     net.shut_down(2)
-    view = net.nodes[1].broker_role.view
+    view = net.broker().view
     assert view.is_shutting_down(2)
     assert not view.is_shutting_down(1)

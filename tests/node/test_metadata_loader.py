@@ -1,15 +1,16 @@
-"""Committed metadata on its way to the replicas: in order, merged, from the log or from a snapshot (Q6, Q7)."""
+"""How committed metadata reaches the replicas: in order, merged, from the log or from a snapshot (Q6, Q7)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from insync.metadata.image import Image
 from insync.metadata.snapshot import to_records
 from insync.node.config import BROKER
 from insync.node.metadata_loader import MetadataLoader
+from insync.quorum.quorum import Quorum
 from insync.wire import metadata_records as records
 from tests.node.node_harness import Net, config, create_request, three_brokers
 
@@ -18,12 +19,16 @@ ME = 1
 
 
 class Log:
-    """What a metadata_loader needs of the quorum: committed payloads, one per offset."""
+    """What a loader needs of the quorum: committed payloads, one per offset."""
 
     def __init__(self) -> None:
         self.payloads: list[bytes] = []
         self.snapshots: list[tuple[list[bytes], int, int]] = []
         self.hwm = 0
+
+    @property
+    def quorum(self) -> Quorum:
+        return cast(Quorum, self)
 
     def write(self, *changes: Any) -> Log:
         self.payloads += [records.encode(change) for change in changes]
@@ -77,103 +82,104 @@ def change(index: int = 0, **fields: Any) -> Any:
 
 
 def caught_up(log: Log, snapshot_records: int = 1_000) -> MetadataLoader:
-    metadata_loader = MetadataLoader(ME, snapshot_records)
-    metadata_loader.catch_up(log)  # type: ignore[arg-type]
-    return metadata_loader
+    loader = MetadataLoader(ME, snapshot_records)
+    loader.catch_up(log.quorum)
+    return loader
 
 
-def test_several_changes_of_one_partition_merge_into_where_it_stands() -> None:
+def test_several_changes_of_one_partition_merge_into_its_latest_state() -> None:
     """Q7: the replica never sees the leader in between."""
     log = Log().write(topic(), partition())
-    metadata_loader = caught_up(log)
-    metadata_loader.image.take_changes()
+    loader = caught_up(log)
+    loader.image.take_changes()
     log.write(change(leader=2), change(isr=(2,)), change(leader=1, isr=(1, 2)))
-    assert metadata_loader.catch_up(log)  # type: ignore[arg-type]
-    (mine,), gone = metadata_loader.merge_changes(metadata_loader.image.take_changes())
+    assert loader.catch_up(log.quorum)
+    (mine,), gone = loader.merge_changes(loader.image.take_changes())
     assert (mine.leader, mine.isr, mine.partition_epoch, gone) == (1, (1, 2), 3, [])
 
 
 def test_a_replica_that_was_removed_and_added_again_counts_as_changed_not_as_gone() -> None:
-    """Q7: the deltas merge; what the replica makes of it is its own affair."""
+    """Q7: the changes merge; the replica sees the result."""
     log = Log().write(topic(), partition())
-    metadata_loader = caught_up(log)
-    metadata_loader.image.take_changes()
+    loader = caught_up(log)
+    loader.image.take_changes()
     log.write(change(replicas=(2, 3)), change(replicas=(1, 2)))
-    metadata_loader.catch_up(log)  # type: ignore[arg-type]
-    mine, gone = metadata_loader.merge_changes(metadata_loader.image.take_changes())
+    loader.catch_up(log.quorum)
+    mine, gone = loader.merge_changes(loader.image.take_changes())
     assert ([p.replicas for p in mine], gone) == ([(1, 2)], [])
 
 
 def test_partitions_that_moved_away_or_were_deleted_are_gone() -> None:
     """Q7, T7."""
     log = Log().write(topic(), partition(0), partition(1), partition(2))
-    metadata_loader = caught_up(log)
-    metadata_loader.image.take_changes()
+    loader = caught_up(log)
+    loader.image.take_changes()
     log.write(change(0, replicas=(2, 3)), change(1, isr=(1,)))
-    metadata_loader.catch_up(log)  # type: ignore[arg-type]
-    mine, gone = metadata_loader.merge_changes(metadata_loader.image.take_changes())
+    loader.catch_up(log.quorum)
+    mine, gone = loader.merge_changes(loader.image.take_changes())
     assert ([p.index for p in mine], gone) == ([1], [(TOPIC_ID, 0)])
     log.write(records.RemoveTopicRecord(topic_id=TOPIC_ID))
-    metadata_loader.catch_up(log)  # type: ignore[arg-type]
-    mine, gone = metadata_loader.merge_changes(metadata_loader.image.take_changes())
+    loader.catch_up(log.quorum)
+    mine, gone = loader.merge_changes(loader.image.take_changes())
     assert mine == []
     assert sorted(index for _, index in gone) == [0, 1, 2]
 
 
-def test_metadata_is_applied_once_and_no_news_is_no_news() -> None:
+def test_metadata_is_applied_once() -> None:
     """Q7."""
     log = Log().write(topic(), partition(), change(leader=2))
-    metadata_loader = caught_up(log)
-    assert metadata_loader.applied == 3
-    assert metadata_loader.image.partition((TOPIC_ID, 0)).partition_epoch == 1
-    assert not metadata_loader.catch_up(log)  # type: ignore[arg-type]
-    assert metadata_loader.image.partition((TOPIC_ID, 0)).partition_epoch == 1
+    loader = caught_up(log)
+    assert loader.applied == 3
+    (partition_then,) = loader.image.all_partitions()
+    assert partition_then.partition_epoch == 1
+    assert not loader.catch_up(log.quorum)
+    assert list(loader.image.all_partitions()) == [partition_then]
 
 
 def test_a_snapshot_is_written_after_so_many_records_and_makes_the_same_image() -> None:
     """Q6."""
     log = Log().write(topic(), partition())
-    metadata_loader = caught_up(log, snapshot_records=3)
-    metadata_loader.maybe_snapshot(log)  # type: ignore[arg-type]
+    loader = caught_up(log, snapshot_records=3)
+    loader.maybe_snapshot(log.quorum)
     assert log.snapshots == []
     log.write(change(leader=2))
-    metadata_loader.catch_up(log)  # type: ignore[arg-type]
-    metadata_loader.maybe_snapshot(log)  # type: ignore[arg-type]
-    metadata_loader.maybe_snapshot(log)  # type: ignore[arg-type]
+    loader.catch_up(log.quorum)
+    loader.maybe_snapshot(log.quorum)
+    loader.maybe_snapshot(log.quorum)
     ((payloads, offset, epoch),) = log.snapshots
     assert (offset, epoch) == (3, 3)
     again = Image()
     for payload in payloads:
         again.apply(records.decode(payload), offset - 1)
-    assert again.partition((TOPIC_ID, 0)) == metadata_loader.image.partition((TOPIC_ID, 0))
+    assert again.partition((TOPIC_ID, 0)) == loader.image.partition((TOPIC_ID, 0))
 
 
-def test_a_loaded_snapshot_replaces_the_image_and_is_news_once() -> None:
+def test_a_loaded_snapshot_replaces_the_image_and_counts_as_a_change_once() -> None:
     """Q6."""
-    metadata_loader = caught_up(Log().write(topic(), partition(0), partition(1)))
+    loader = caught_up(Log().write(topic(), partition(0), partition(1)))
     later = caught_up(Log().write(topic(), partition(1, replicas=(2, 1))))
-    payloads = [records.encode(each) for each in to_records(later.image)]
-    metadata_loader.load_snapshot(payloads, 100, 7)
-    metadata_loader.finish_loading()
-    assert metadata_loader.image.snapshot_end == metadata_loader.image.copy().snapshot_end == 99
+    payloads = [records.encode(record) for record in to_records(later.image)]
+    loader.load_snapshot(payloads, 100, 7)
+    loader.finish_loading()
+    assert loader.image.snapshot_end == loader.image.copy().snapshot_end == 99
     log = Log()
     log.hwm = 100
-    assert metadata_loader.applied == 100
-    assert metadata_loader.catch_up(log)  # type: ignore[arg-type]
-    assert not metadata_loader.catch_up(log)  # type: ignore[arg-type]
+    assert loader.applied == 100
+    assert loader.catch_up(log.quorum)
+    assert not loader.catch_up(log.quorum)
 
 
 def test_partitions_that_a_snapshot_no_longer_has_are_forgotten() -> None:
     """Q6, B9: a snapshot does not say whether they were deleted."""
-    metadata_loader = caught_up(Log().write(topic(), partition(0), partition(1)))
+    loader = caught_up(Log().write(topic(), partition(0), partition(1)))
     later = caught_up(Log().write(topic(), partition(1, replicas=(2, 1))))
-    metadata_loader.load_snapshot([records.encode(each) for each in to_records(later.image)], 100, 7)
-    metadata_loader.finish_loading()
-    mine, gone = metadata_loader.merge_changes(metadata_loader.image.take_changes())
+    loader.load_snapshot([records.encode(record) for record in to_records(later.image)], 100, 7)
+    loader.finish_loading()
+    mine, gone = loader.merge_changes(loader.image.take_changes())
     assert [(p.index, p.replicas) for p in mine] == [(1, (2, 1))]
     assert gone == []
-    assert metadata_loader.take_forgotten() == [(TOPIC_ID, 0)]
-    assert metadata_loader.take_forgotten() == []
+    assert loader.take_forgotten() == [(TOPIC_ID, 0)]
+    assert loader.take_forgotten() == []
 
 
 def test_a_broker_continues_from_its_own_metadata_log() -> None:
@@ -198,10 +204,10 @@ def test_a_lagging_broker_is_sent_a_snapshot_and_drops_what_is_gone() -> None:
         net.answered(1, create_request(f"new{number}", (1,)))
     assert net.nodes[1].quorum.log.log_start > 0
     net.start(2)
-    assert list(net.nodes[2].broker_role.log_store.names()) == [("old", 0)]
+    assert list(net.broker(2).log_store.names()) == [("old", 0)]
     net.advance(15_000)
     assert net.nodes[2].image.topics == net.nodes[1].image.topics
-    assert net.nodes[2].broker_role.log_store.names() == {}
+    assert net.broker(2).log_store.names() == {}
     assert "quorum_snapshot_loaded" in net.kinds(2)
 
 
@@ -213,11 +219,11 @@ def test_replicas_take_up_their_roles_only_after_their_broker_saw_its_registrati
     net.hold = [(2, "heartbeat")]
     net.start(2)
     net.advance(1_000)
-    assert net.nodes[2].image.find("t", 0).leader == 2
-    assert net.nodes[2].replicas.replicas == {}
+    assert net.partition("t", 2).leader == 2
+    assert net.broker(2).replicas.replicas == {}
     net.release()
     net.advance(15_000)
-    (replica,) = net.nodes[2].replicas.replicas.values()
+    (replica,) = net.broker(2).replicas.replicas.values()
     assert replica.partition == net.nodes[1].image.find("t", 0)
 
 
@@ -227,27 +233,27 @@ def test_replicas_take_up_their_roles_only_after_their_broker_saw_its_registrati
 def test_committed_records_are_applied_some_at_a_time_and_in_order() -> None:
     """Q7: what reads the image in between sees a prefix of the log."""
     log = Log().write(topic(), *(partition(index) for index in range(1, 7)), partition(0))
-    metadata_loader = MetadataLoader(1, 1_000, apply_records=3)
+    loader = MetadataLoader(1, 1_000, apply_records=3)
     seen = []
-    while metadata_loader.has_more(log):  # type: ignore[arg-type]
-        assert metadata_loader.catch_up(log)  # type: ignore[arg-type]
-        seen.append((metadata_loader.applied, metadata_loader.image.complete_topic("t") is not None))
+    while loader.has_more(log.quorum):
+        assert loader.catch_up(log.quorum)
+        seen.append((loader.applied, loader.image.complete_topic("t") is not None))
     assert seen == [(3, False), (6, False), (8, True)]
-    assert list(metadata_loader.image.partitions[TOPIC_ID]) == list(range(7))
+    assert list(loader.image.partitions[TOPIC_ID]) == list(range(7))
 
 
 def test_a_snapshot_in_slices_is_of_the_image_at_its_beginning() -> None:
     """Q6: changes that come meanwhile are not in it."""
     log = Log().write(topic(), *(partition(index) for index in (1, 2, 3, 0)))
-    metadata_loader = MetadataLoader(1, 5, apply_records=2)
-    while metadata_loader.applied < log.hwm:
-        metadata_loader.catch_up(log)  # type: ignore[arg-type]
-    metadata_loader.maybe_snapshot(log)  # type: ignore[arg-type]
+    loader = MetadataLoader(1, 5, apply_records=2)
+    while loader.applied < log.hwm:
+        loader.catch_up(log.quorum)
+    loader.maybe_snapshot(log.quorum)
     log.write(change(leader=2), records.RemoveTopicRecord(topic_id=TOPIC_ID))
-    while metadata_loader.has_more(log):  # type: ignore[arg-type]
-        metadata_loader.catch_up(log)  # type: ignore[arg-type]
-        metadata_loader.maybe_snapshot(log)  # type: ignore[arg-type]
-    assert metadata_loader.image.topics == {}
+    while loader.has_more(log.quorum):
+        loader.catch_up(log.quorum)
+        loader.maybe_snapshot(log.quorum)
+    assert loader.image.topics == {}
     ((payloads, offset, _),) = log.snapshots
     assert offset == 5
     again = Image()
@@ -258,17 +264,17 @@ def test_a_snapshot_in_slices_is_of_the_image_at_its_beginning() -> None:
 
 def test_a_snapshot_is_loaded_in_slices_and_replaces_the_image_when_it_is_whole() -> None:
     """Q6"""
-    metadata_loader = MetadataLoader(1, 1_000, apply_records=2)
-    metadata_loader.catch_up(Log().write(topic(), partition(0)))  # type: ignore[arg-type]
-    before = metadata_loader.image
+    loader = MetadataLoader(1, 1_000, apply_records=2)
+    loader.catch_up(Log().write(topic(), partition(0)).quorum)
+    before = loader.image
     later = caught_up(Log().write(topic(name="other"), *(partition(index) for index in range(4))))
-    metadata_loader.load_snapshot([records.encode(record) for record in to_records(later.image)], 100, 7)
+    loader.load_snapshot([records.encode(record) for record in to_records(later.image)], 100, 7)
     log = Log()
     log.hwm = 100
-    assert not metadata_loader.catch_up(log)  # type: ignore[arg-type]
-    assert metadata_loader.image is before
-    assert metadata_loader.has_more(log)  # type: ignore[arg-type]
-    assert not metadata_loader.catch_up(log)  # type: ignore[arg-type]
-    assert metadata_loader.catch_up(log)  # type: ignore[arg-type]
-    assert (metadata_loader.applied, list(metadata_loader.image.topic_ids)) == (100, ["other"])
-    assert not metadata_loader.has_more(log)  # type: ignore[arg-type]
+    assert not loader.catch_up(log.quorum)
+    assert loader.image is before
+    assert loader.has_more(log.quorum)
+    assert not loader.catch_up(log.quorum)
+    assert loader.catch_up(log.quorum)
+    assert (loader.applied, list(loader.image.topic_ids)) == (100, ["other"])
+    assert not loader.has_more(log.quorum)

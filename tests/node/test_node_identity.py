@@ -1,4 +1,4 @@
-"""Who a node is, and what becomes of one that is not what its directory says (B9)."""
+"""The identity of a node, and what happens to one that does not match its directory (B9)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.node.node_harness import Net, config, three_brokers
 
 
 def test_a_node_with_a_copied_directory_stops_for_good() -> None:
-    """B9: the controller knows the directory as another broker's. No restart would help, and none is to be tried."""
+    """B9: the controller knows the directory as another broker's. A restart would not help and is not tried."""
     net = Net(config(1), config(2, roles=(BROKER,)), config(3, roles=(BROKER,), directory_id=UUID(int=2))).up()
     assert net.stops[3].permanent
     assert not net.stops[3].clean
@@ -24,7 +24,7 @@ def test_a_node_with_a_copied_directory_stops_for_good() -> None:
 
 
 def test_a_node_of_another_cluster_stops_and_the_cluster_goes_on() -> None:
-    """B9: a majority of its voters says so. One voter that is in the wrong place does not stop the others."""
+    """B9: a majority of its voters says so. One misplaced voter does not stop the others."""
     voters = (1, 2, 3)
     stranger = replace(config(3, voters=voters), cluster_id="other")
     net = Net(config(1, voters=voters), config(2, voters=voters), stranger).up()
@@ -47,11 +47,11 @@ def test_observers_keep_the_voters_of_their_quorum_too() -> None:
     assert [voter_set.stored_voters(net.disks[node], METADATA_DIRECTORY) for node in (1, 2, 3)] == [(1,)] * 3
 
 
-def test_a_node_tells_who_it_is_and_which_registrations_it_knows() -> None:
+def test_a_node_describes_its_identity_and_the_registrations_it_knows() -> None:
     """B9: by incarnation ids, which differ between two starts."""
     net = Net(config(1, roles=(CONTROLLER,)), config(2, roles=(BROKER,))).up()
     broker, controller = (json.loads(describe_configs.encode_state(net.nodes[node])) for node in (2, 1))
-    incarnation = str(net.nodes[2].lifecycle.incarnation_id)
+    incarnation = str(net.broker(2).lifecycle.incarnation_id)
     assert (broker["cluster_id"], broker["node_id"]) == ("node-tests", 2)
     assert broker["incarnation_id"] == incarnation
     assert broker["state"] == "running"
@@ -60,7 +60,7 @@ def test_a_node_tells_who_it_is_and_which_registrations_it_knows() -> None:
 
 
 def test_a_supervisor_may_name_the_incarnation() -> None:
-    """B1: so that it knows its own process again."""
+    """B1: so that it recognizes its own process."""
     name = UUID(int=99)
     net = Net(config(1, incarnation_id=name)).up()
     assert net.nodes[1].image.brokers[1].incarnation_id == name

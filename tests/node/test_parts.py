@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -117,7 +118,7 @@ def _producers(net: Net, count: int) -> Any:
     return describe_producers.DescribeProducersRequest(topics=topics)
 
 
-REQUESTS = {
+REQUESTS: dict[str, Callable[[Net, int], Any]] = {
     "Produce": _produce,
     "ListOffsets": _list_offsets,
     "Metadata": _metadata,
@@ -186,19 +187,19 @@ def test_the_joined_answer_is_that_of_the_whole_request(net: Net, api: str) -> N
     )
     divided = parts.divide(request)
     assert len(divided) > 5
-    joined = parts.join([answer(net, part) for part in divided])
-    expected = answer(net, request)
+    joined = parts.join([ask(net, part) for part in divided])
+    expected = ask(net, request)
     assert without_offsets(joined) == without_offsets(expected)
 
 
-def answer(net: Net, request: Any) -> Any:
+def ask(net: Net, request: Any) -> Any:
     token = net.ask(1, request)
     net.advance(100)
     return net.answers[token]
 
 
 def without_offsets(answer: Any) -> Any:
-    """A second produce has other offsets, all of them alike."""
+    """Produced again, the same records get other offsets."""
     if not isinstance(answer, produce.ProduceResponse):
         return answer
     return [[(line.index, line.error_code) for line in topic.partition_responses] for topic in answer.responses]
@@ -219,10 +220,10 @@ def test_a_partition_that_several_parts_ask_for_is_refused_as_it_is_in_one(net: 
     request = list_offsets.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=topics, timeout=ms(0))
     whole = PARTS[2]
     parts = Parts(asked=whole.asked, answered=whole.answered, keys=whole.keys, limit=4, finish=whole.finish)
-    joined = parts.join([answer(net, part) for part in parts.divide(request)])
+    joined = parts.join([ask(net, part) for part in parts.divide(request)])
     refused = [line.partition_index for line in joined.topics[0].partitions if line.error_code != ErrorCode.none]
     assert refused == [3, 7]
-    assert joined == answer(net, request)
+    assert joined == ask(net, request)
 
 
 def test_what_is_asked_more_than_once_is_answered_once() -> None:

@@ -1,4 +1,4 @@
-"""APIs whose answer is short: there are no ACLs and no transactions. And what clients may not write or be told."""
+"""APIs with short answers (there are no ACLs and no transactions), and what clients may not write or see."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def test_a_pattern_of_transactional_ids_must_be_a_regular_expression(pattern: st
 # --- the consumer group protocol ---
 
 
-def test_the_consumer_group_protocol_is_refused_aloud() -> None:
-    """ADR 18: a client that finds no ConsumerGroupHeartbeat waits for ever; one that is refused tells its user."""
+def test_the_consumer_group_protocol_is_refused_with_an_explanation() -> None:
+    """ADR 18: a client that finds no ConsumerGroupHeartbeat waits for ever; one that is refused reports it."""
     request = consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
         group_id="g", member_id="m", member_epoch=0, rebalance_timeout=ms(1_000), topic_partitions=None
     )
@@ -100,7 +100,7 @@ def test_the_consumer_group_protocol_is_refused_aloud() -> None:
 # --- the cluster ---
 
 
-def test_fenced_brokers_are_described_to_whoever_asks_for_them() -> None:
+def test_fenced_brokers_are_described_on_request() -> None:
     """B4."""
     net = three_brokers().up()
     net.crash(3)
@@ -110,14 +110,14 @@ def test_fenced_brokers_are_described_to_whoever_asks_for_them() -> None:
         asked = describe_cluster.DescribeClusterRequest(
             include_cluster_authorized_operations=False, include_fenced_brokers=fenced_too
         )
-        return [(each.broker_id, each.is_fenced) for each in net.answered(1, asked).brokers]
+        return [(broker.broker_id, broker.is_fenced) for broker in net.answered(1, asked).brokers]
 
     assert brokers(fenced_too=False) == [(1, False), (2, False)]
     assert brokers(fenced_too=True) == [(1, False), (2, False), (3, True)]
 
 
-def test_a_leader_that_is_not_among_the_brokers_is_not_told() -> None:
-    """T6: a client would look for its address, and not find it until it asks again."""
+def test_metadata_names_no_leader_that_is_not_among_the_brokers() -> None:
+    """T6: a client could not find its address until it asks again."""
     net = three_brokers().up()
     partition = net.create("t", (2,))
     net.crash(2)
@@ -141,11 +141,11 @@ def test_clients_do_not_write_to_the_brokers_own_topics() -> None:
     net.advance(1_000)
     partition = net.partition(OFFSETS_TOPIC)
 
-    def written(client: Client) -> ErrorCode:
-        (effect,) = net.step(1, Request(9_000, produce_request(partition), client))
-        error: ErrorCode = effect.response.responses[0].partition_responses[0].error_code
+    def error_of_write(client: Client) -> ErrorCode:
+        response = net.step_for_response(1, Request(9_000, produce_request(partition), client))
+        error: ErrorCode = response.responses[0].partition_responses[0].error_code
         return error
 
-    assert written(Client("app")) is ErrorCode.invalid_topic_exception
-    assert net.nodes[1].replicas.replicas[partition.key].log.leo == 0
-    assert written(Client(ADMINISTRATOR)) is ErrorCode.none
+    assert error_of_write(Client("app")) is ErrorCode.invalid_topic_exception
+    assert net.log(OFFSETS_TOPIC).leo == 0
+    assert error_of_write(Client(ADMINISTRATOR)) is ErrorCode.none

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 
 from insync.metadata.image import Image
 from insync.node.cluster_view import NodeClusterView
+from insync.node.lifecycle import Lifecycle
 from insync.replication.config import ReplicationConfig
 from insync.replication.throttle import UNLIMITED, ThrottledPartitions
+from insync.sansio import Outbox
 from insync.wire import metadata_records as records
 from insync.wire.messages import (
     alter_partition_reassignments,
@@ -17,14 +20,15 @@ from insync.wire.messages import (
     list_partition_reassignments,
 )
 from insync.wire.types import ms
-from tests.node.node_harness import Net, config_request, three_brokers
+from tests.node.node_harness import Net, config, config_request, three_brokers
 
 TOPIC_CONFIG, BROKER_CONFIG = 2, 4
 VALUE = b"x" * 10_000
 
 
 def view_of(image: Image, broker_id: int = 1) -> NodeClusterView:
-    return NodeClusterView(broker_id, lambda: image, None, lambda: -1)  # type: ignore[arg-type]
+    lifecycle = Lifecycle(config(broker_id), random.Random(1), Outbox(), lambda: -1, -1)
+    return NodeClusterView(broker_id, lambda: image, lifecycle, lambda: -1)
 
 
 def set_config(image: Image, kind: int, resource: str, name: str, value: str | None) -> None:
