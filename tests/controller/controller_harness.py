@@ -25,7 +25,7 @@ from insync.wire.messages import (
     get_replica_log_info,
     incremental_alter_configs,
 )
-from insync.wire.types import ms, uuid_of
+from insync.wire.types import ZERO_UUID, ms
 
 CLUSTER = "test-cluster"
 TOPIC, BROKER = 2, 4
@@ -304,7 +304,7 @@ class Cluster:
             truncated=False,
             topic_partition_log_info_list=tuple(
                 get_replica_log_info.TopicPartitionLogInfo(
-                    topic_id=uuid_of(topic.topic_id),
+                    topic_id=topic.topic_id or ZERO_UUID,
                     partition_log_info=tuple(
                         get_replica_log_info.PartitionLogInfo(
                             partition=index,

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.static.primitive import Records, i32Timedelta
 
-from insync.wire import codec, handwritten_requests
+from insync.wire import codec, handwritten_broker
 from insync.wire.errors import MalformedFrameError
 from insync.wire.messages import fetch
 from insync.wire.types import ms
@@ -83,7 +83,7 @@ def usual(key: int, version: int) -> Any:
 def test_what_is_sent_all_day_is_read_by_hand(key: int, version: int) -> None:
     frame = codec.encode_request(usual(key, version), 1, "client")
     _, pos = codec.read_request_header(frame)
-    read = handwritten_requests.decode_produce if key == PRODUCE else handwritten_requests.decode_fetch
+    read = handwritten_broker.decode_produce if key == PRODUCE else handwritten_broker.decode_fetch
     assert read(frame, pos, version, Names().id_of) is not None
     assert as_the_general_way(frame)
 
@@ -92,14 +92,14 @@ def test_a_consumer_is_told_from_a_follower() -> None:
     request = fetch.FetchRequest(max_wait=ms(1), min_bytes=1, topics=(), forgotten_topics_data=())
     frame = codec.encode_request(request, 1, "client")
     _, pos = codec.read_request_header(frame)
-    read = handwritten_requests.decode_fetch(frame, pos, 17, Names().id_of)
+    read = handwritten_broker.decode_fetch(frame, pos, 17, Names().id_of)
     assert read == request
     assert read.replica_state.replica_id == -1
 
 
 @pytest.mark.parametrize(("key", "version"), [(PRODUCE, 3), (PRODUCE, 6), (FETCH, 4), (FETCH, 14)])
 def test_older_versions_are_left_to_the_general_way(key: int, version: int) -> None:
-    read = handwritten_requests.decode_produce if key == PRODUCE else handwritten_requests.decode_fetch
+    read = handwritten_broker.decode_produce if key == PRODUCE else handwritten_broker.decode_fetch
     assert read(bytes(100), 0, version, Names().id_of) is None
 
 

@@ -13,7 +13,7 @@ from kafka.protocol.consumer import FetchResponse as TheirFetchResponse
 from kafka.protocol.producer import ProduceRequest as TheirProduce
 from kafka.protocol.producer import ProduceResponse as TheirProduceResponse
 
-from insync.wire import codec, handwritten_responses
+from insync.wire import codec, handwritten_broker
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch, produce
 from insync.wire.types import instant, ms
@@ -109,7 +109,7 @@ def name_of(topic_id: UUID | None) -> str:
 @settings(max_examples=60)
 @given(response=produce_responses)
 def test_produce_answers_are_byte_for_byte_those_of_the_general_way(version: int, response: Any) -> None:
-    pieces = handwritten_responses.encode_produce(response, version, 77, name_of)
+    pieces = handwritten_broker.encode_produce(response, version, 77, name_of)
     if pieces is not None:
         assert b"".join(pieces) == in_general(make_context(0, version), response)
 
@@ -118,7 +118,7 @@ def test_produce_answers_are_byte_for_byte_those_of_the_general_way(version: int
 @settings(max_examples=60)
 @given(response=fetch_responses)
 def test_fetch_answers_are_byte_for_byte_those_of_the_general_way(version: int, response: Any) -> None:
-    pieces = handwritten_responses.encode_fetch(response, version, 77, name_of)
+    pieces = handwritten_broker.encode_fetch(response, version, 77, name_of)
     if pieces is not None:
         assert b"".join(pieces) == in_general(make_context(1, version), response)
 
@@ -143,16 +143,16 @@ def produced(**fields: Any) -> produce.ProduceResponse:
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
 def test_the_usual_fetch_answer_is_not_declined_and_its_records_are_not_copied(version: int) -> None:
     content = bytes(100_000)
-    pieces = handwritten_responses.encode_fetch(fetched(content), version, 1, name_of)
+    pieces = handwritten_broker.encode_fetch(fetched(content), version, 1, name_of)
     assert pieces is not None
     assert any(piece is content for piece in pieces)
 
 
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
 def test_the_usual_produce_answer_is_not_declined(version: int) -> None:
-    assert handwritten_responses.encode_produce(produced(), version, 1, name_of) is not None
+    assert handwritten_broker.encode_produce(produced(), version, 1, name_of) is not None
     refused = produced(error_message="no")
-    assert handwritten_responses.encode_produce(refused, version, 1, name_of) is not None
+    assert handwritten_broker.encode_produce(refused, version, 1, name_of) is not None
 
 
 @pytest.mark.parametrize("version", [8, 9, 11, 12])
@@ -162,7 +162,7 @@ def test_kafka_python_reads_which_records_were_refused_and_why(version: int) -> 
         produce.BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=why)
         for at, why in ((3, "no key"), (70_000, None), (4, "é" * 100))
     )
-    pieces = handwritten_responses.encode_produce(refused_batch(errors, "two of them"), version, 5, name_of)
+    pieces = handwritten_broker.encode_produce(refused_batch(errors, "two of them"), version, 5, name_of)
     assert pieces is not None
     theirs = TheirProduceResponse.decode(b"".join(pieces)[9 if version >= 9 else 8 :], version=version)
     line = theirs.responses[0].partition_responses[0]
@@ -184,7 +184,7 @@ def refused_batch(
 
 @pytest.mark.parametrize("version", [4, 9, 10, 11, 12, 16])
 def test_kafka_python_reads_a_hand_written_fetch_answer(version: int) -> None:
-    pieces = handwritten_responses.encode_fetch(fetched(b"records" * 1000), version, 5, name_of)
+    pieces = handwritten_broker.encode_fetch(fetched(b"records" * 1000), version, 5, name_of)
     assert pieces is not None
     body = b"".join(pieces)[9 if version >= 12 else 8 :]
     theirs = TheirFetchResponse.decode(body, version=version)
@@ -196,7 +196,7 @@ def test_kafka_python_reads_a_hand_written_fetch_answer(version: int) -> None:
 
 @pytest.mark.parametrize("version", [3, 5, 8, 9, 11, 12])
 def test_kafka_python_reads_a_hand_written_produce_answer(version: int) -> None:
-    pieces = handwritten_responses.encode_produce(produced(), version, 5, name_of)
+    pieces = handwritten_broker.encode_produce(produced(), version, 5, name_of)
     assert pieces is not None
     theirs = TheirProduceResponse.decode(b"".join(pieces)[9 if version >= 9 else 8 :], version=version)
     line = theirs.responses[0].partition_responses[0]

@@ -124,7 +124,7 @@ def some_record(rng: Random) -> NewRecord:
 def test_no_more_is_decompressed_than_is_allowed(codec: str) -> None:
     """P5: decompression bombs; a good batch of the same codec passes."""
     assert isinstance(check(with_payload(payload_of(NewRecord(None, bytes(100_000))), 1, codec)), CheckedRecords)
-    refusal = check(with_payload(bytes(3 * MIB), 1, codec), max_uncompressed=2 * MIB)
+    refusal = check(with_payload(bytes(17 * MIB), 1, codec), max_message_bytes=MIB)
     assert isinstance(refusal, Refusal)
     assert refusal.error is ErrorCode.message_too_large
     assert isinstance(check(with_payload(b"", 1, codec)[:61] + b"nonsense"), Refusal)

@@ -8,7 +8,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from insync.wire.types import ZERO_UUID, instant, instant_millis, millis, ms, uuid_of
+from insync.wire.types import ZERO_UUID, instant, instant_millis, millis, ms, uuid_from
 
 
 @given(st.integers(-(2**31), 2**31 - 1))
@@ -31,5 +31,5 @@ def test_no_instant_is_minus_one() -> None:
 
 
 def test_no_uuid_is_the_zero_one() -> None:
-    assert uuid_of(None) == ZERO_UUID
-    assert uuid_of(UUID(int=5)) == UUID(int=5)
+    assert uuid_from(ZERO_UUID.bytes) is None
+    assert uuid_from(UUID(int=5).bytes) == UUID(int=5)

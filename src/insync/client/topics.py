@@ -12,7 +12,7 @@ from insync.client import apis, propagation
 from insync.client.client import NO_METADATA_EXTRAS, Client
 from insync.client.errors import ClientError, ErrorCode, RefusedError, UnknownTopicError, raise_for_error
 from insync.client.model import Config, Partition, Topic
-from insync.wire.types import ZERO_UUID, ms, uuid_of
+from insync.wire.types import ZERO_UUID, ms
 
 TOPIC = 2
 BROKER = 4
@@ -88,7 +88,7 @@ def _topic(entry: Any) -> Topic:
         raise_for_error(entry.error_code, f"describing topic '{name}'")
     return Topic(
         name=name,
-        id=uuid_of(getattr(entry, "topic_id", None)),
+        id=getattr(entry, "topic_id", None) or ZERO_UUID,
         internal=entry.is_internal,
         partitions=tuple(sorted((_partition(p) for p in entry.partitions), key=lambda p: p.index)),
     )

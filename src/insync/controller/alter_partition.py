@@ -16,7 +16,7 @@ from insync.metadata.partition import Partition, PartitionKey
 from insync.wire import metadata_records as records
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import alter_partition
-from insync.wire.types import NO_DURATION, uuid_of
+from insync.wire.types import NO_DURATION, ZERO_UUID
 
 CAUSE = "its leader changes the ISR"
 _NONE = ErrorCode.none
@@ -29,7 +29,7 @@ def alter_partitions(state: ControllerState, request: alter_partition.AlterParti
     seen: dict[PartitionKey, None] = {}
     topics = []
     for topic in request.topics:
-        topic_id = uuid_of(topic.topic_id)
+        topic_id = topic.topic_id or ZERO_UUID
         results = []
         for proposal in topic.partitions:
             key = (topic_id, proposal.partition_index)

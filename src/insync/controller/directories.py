@@ -15,7 +15,7 @@ from insync.metadata.partition import Partition, PartitionKey
 from insync.wire import metadata_records as records
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import assign_replicas_to_dirs as messages
-from insync.wire.types import NO_DURATION, uuid_of
+from insync.wire.types import NO_DURATION, ZERO_UUID
 
 
 def assign_replicas(state: ControllerState, request: messages.AssignReplicasToDirsRequest, now: int) -> Decision:
@@ -29,7 +29,7 @@ def assign_replicas(state: ControllerState, request: messages.AssignReplicasToDi
         for topic in directory.topics:
             results = []
             for entry in topic.partitions:
-                key = (uuid_of(topic.topic_id), entry.partition_index)
+                key = (topic.topic_id or ZERO_UUID, entry.partition_index)
                 partition = state.image.partition(key)
                 error = _find_error(state, request.broker_id, key, partition)
                 is_lost = directory.id_ == records.LOST_DIRECTORY and key not in changed

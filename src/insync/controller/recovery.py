@@ -26,7 +26,7 @@ from insync.metadata.partition import Partition, PartitionKey
 from insync.wire.errors import ErrorCode
 from insync.wire.get_replica_log_info import MAX_PARTITIONS
 from insync.wire.messages import get_replica_log_info as messages
-from insync.wire.types import uuid_of
+from insync.wire.types import ZERO_UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +188,7 @@ class Recoveries:
     ) -> None:
         for topic in response.topic_partition_log_info_list:
             for info in topic.partition_log_info:
-                key = (uuid_of(topic.topic_id), info.partition)
+                key = (topic.topic_id or ZERO_UUID, info.partition)
                 recovery = self._running.get(key)
                 if recovery is not None and recovery.partition_epoch == epochs.get(key):
                     self._record_answer(recovery, broker, response.broker_epoch, info)

@@ -30,7 +30,6 @@ from insync.wire.record_check import (
     DecompressionBudget,
     RecordRules,
     check_records,
-    max_uncompressed,
 )
 from insync.wire.types import ZERO_UUID, instant, millis
 
@@ -166,7 +165,7 @@ def _convert_for_log(
     with the max timestamp of its records. Updates the header accordingly."""
     any_time = config.log_append_time  # records that get the broker's time may have any timestamp
     rules = RecordRules(
-        max_uncompressed=max_uncompressed(config.max_message_bytes),
+        max_message_bytes=config.max_message_bytes,
         max_records=MAX_COMPACTED_RECORDS if config.compacts else MAX_RECORDS,
         earliest=-NEVER if any_time else wall - config.timestamp_before_max_ms,
         latest=NEVER if any_time else wall + config.timestamp_after_max_ms,

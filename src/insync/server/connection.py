@@ -30,7 +30,7 @@ from insync.server.turns import Turns
 from insync.wire.codec import RequestHeader
 from insync.wire.errors import MalformedFrameError
 from insync.wire.frames import FrameBuffer
-from insync.wire.handwritten_responses import Pieces
+from insync.wire.handwritten_broker import Pieces
 from insync.wire.versions.context import RequestContext
 from insync.wire.versions.translator import VersionTranslator
 

@@ -29,9 +29,8 @@ from insync.storage.producer_state import ProducerStates
 from insync.storage.recovery import OpenedLog, RecoveryReport
 from insync.storage.segment import Segment
 from insync.wire import batch as batches
-from insync.wire.batch import BatchHeader
+from insync.wire.batch import BatchHeader, Record
 from insync.wire.errors import ErrorCode
-from insync.wire.record import Record
 
 
 class Log:

@@ -8,10 +8,9 @@ from insync.storage import scan
 from insync.storage.disk import read_with_gaps
 from insync.storage.segment import Segment
 from insync.wire import batch as batches
-from insync.wire.batch import BatchHeader
+from insync.wire.batch import BatchHeader, Record
 from insync.wire.batch_filter import MOST_RECORDS
 from insync.wire.errors import MalformedBatchError
-from insync.wire.record import Record
 
 
 def find_record(segment: Segment, timestamp: int, start_offset: int) -> Record | None:

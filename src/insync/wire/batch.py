@@ -1,4 +1,4 @@
-"""Record batches of format 2, as bytes: the 61-byte header and the CRC. `record_check` checks the records inside.
+"""Record batches of format 2: the 61-byte header, the CRC, and the records inside.
 
     0 base offset (8)     8 batch length (4)   12 leader epoch (4)   16 magic (1)         17 crc (4)
     21 attributes (2)    23 last offset delta  27 base timestamp     35 max timestamp     43 producer id (8)
@@ -7,38 +7,25 @@
 The batch length counts from byte 12. CRC-32C covers byte 21 to the end, so that a broker can set the base offset and
 the leader epoch in place without a new CRC (W13). Attributes: bits 0-2 codec, 3 LogAppendTime, 4 transactional, 5
 control.
+
+A record is its length, then attributes (unused), timestamp and offset as deltas to the batch's, key, value and headers,
+each with its length, -1 for null; all numbers are zigzag varints. Brokers move whole batches and decode no record
+(`record_check` checks them); clients, tests and the metadata log do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from struct import Struct
 
 from crc32c import crc32c
 
 from insync.wire import compression as codecs
 from insync.wire.errors import ErrorCode, MalformedBatchError, Refusal
-from insync.wire.record import NewRecord, Record, append_record, read_records
-
-__all__ = [
-    "HEADER_SIZE",
-    "BatchHeader",
-    "Bytes",
-    "NewRecord",
-    "Record",
-    "build",
-    "crc_ok",
-    "iter_headers",
-    "read_header",
-    "recompressed",
-    "records",
-    "set_log_append_time",
-    "set_max_timestamp",
-    "stamp",
-    "validate_produce",
-]
 
 Bytes = bytes | bytearray | memoryview
+Headers = Sequence[tuple[str, bytes | None]]
 
 HEADER_SIZE = 61
 MAGIC = 2
@@ -170,7 +157,8 @@ def iter_headers(buf: Bytes) -> Iterator[tuple[int, BatchHeader]]:
 
 def crc_ok(buf: Bytes, pos: int, header: BatchHeader) -> bool:
     """P5: the bytes are those that were written."""
-    return crc_of(buf, pos, header) == header.crc
+    crc: int = crc32c(memoryview(buf)[pos + _CRC_FROM : pos + header.length])
+    return crc == header.crc
 
 
 def crc_of(buf: Bytes, pos: int, header: BatchHeader) -> int:
@@ -299,6 +287,30 @@ def _wrong_length(length: int, size: int) -> Refusal:
     return Refusal(ErrorCode.corrupt_message, f"The record batch has {size} bytes; its header says {length}.")
 
 
+# --- records ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NewRecord:
+    """A record to be written; without a timestamp it takes the batch's."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    timestamp_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record as read back."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
 def build(
     records: Sequence[NewRecord],
     *,
@@ -323,7 +335,10 @@ def build(
     batch += _BODY.pack(
         attributes, last, stamps[0], max(stamps), producer_id, producer_epoch, base_sequence, len(records)
     )
-    batch += codecs.compress(codec, _payload(records, stamps))
+    payload = bytearray()
+    for index, record in enumerate(records):
+        append_record(payload, index, stamps[index] - stamps[0], record)
+    batch += codecs.compress(codec, bytes(payload))
     _I32.pack_into(batch, 8, len(batch) - _LENGTH_FROM)
     batch[_MAGIC_AT] = MAGIC
     _U32.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_CRC_FROM:]))
@@ -339,14 +354,94 @@ def records(buf: Bytes, pos: int = 0) -> Iterator[Record]:
     payload = codecs.decompress(
         header.attributes & _CODEC_MASK, bytes(memoryview(buf)[pos + HEADER_SIZE : pos + header.length])
     )
-    for offset_delta, timestamp_delta, record in read_records(payload, header.count):
-        timestamp = header.max_timestamp if header.is_log_append_time else header.base_timestamp + timestamp_delta
-        yield Record(header.base_offset + offset_delta, timestamp, record.key, record.value, tuple(record.headers))
+    at = 0
+    try:
+        for _ in range(header.count):
+            length, at = read_varint(payload, at)
+            end = at + length
+            if length < 0 or end > len(payload):
+                raise MalformedBatchError(f"record of {length} bytes at {at} reaches past the end")
+            yield _read_record(payload, at, end, header)
+            at = end
+    except (IndexError, UnicodeDecodeError) as error:
+        raise MalformedBatchError("record ends early or has a header name that is not UTF-8") from error
+    if at != len(payload):
+        raise MalformedBatchError(f"{len(payload) - at} bytes follow the last of {header.count} records")
 
 
-def _payload(records: Sequence[NewRecord], stamps: Sequence[int]) -> bytes:
-    payload = bytearray()
-    first = stamps[0]
-    for index, record in enumerate(records):
-        append_record(payload, index, stamps[index] - first, record)
-    return bytes(payload)
+def _read_record(payload: bytes, pos: int, end: int, header: BatchHeader) -> Record:
+    timestamp_delta, pos = read_varint(payload, pos + 1)
+    offset_delta, pos = read_varint(payload, pos)
+    key, pos = _read_bytes(payload, pos, end)
+    value, pos = _read_bytes(payload, pos, end)
+    count, pos = read_varint(payload, pos)
+    if not 0 <= count <= end - pos:
+        raise MalformedBatchError(f"record with {count} headers")
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        name, pos = _read_bytes(payload, pos, end)
+        header_value, pos = _read_bytes(payload, pos, end)
+        if name is None:
+            raise MalformedBatchError("header without a name")
+        headers.append((name.decode(), header_value))
+    if pos != end:
+        raise MalformedBatchError(f"fields of a record end at {pos}, its length says {end}")
+    timestamp = header.max_timestamp if header.is_log_append_time else header.base_timestamp + timestamp_delta
+    return Record(header.base_offset + offset_delta, timestamp, key, value, tuple(headers))
+
+
+def _read_bytes(payload: bytes, pos: int, end: int) -> tuple[bytes | None, int]:
+    length, pos = read_varint(payload, pos)
+    if length < 0:
+        return None, pos
+    stop = pos + length
+    if stop > end:
+        raise MalformedBatchError(f"field of {length} bytes at {pos} reaches past its record")
+    return payload[pos:stop], stop
+
+
+def append_record(out: bytearray, offset_delta: int, timestamp_delta: int, record: NewRecord) -> None:
+    body = bytearray(1)
+    append_varint(body, timestamp_delta)
+    append_varint(body, offset_delta)
+    _append_bytes(body, record.key)
+    _append_bytes(body, record.value)
+    append_varint(body, len(record.headers))
+    for name, value in record.headers:
+        _append_bytes(body, name.encode())
+        _append_bytes(body, value)
+    append_varint(out, len(body))
+    out += body
+
+
+def _append_bytes(out: bytearray, data: bytes | None) -> None:
+    if data is None:
+        out.append(1)  # zigzag of -1
+    else:
+        append_varint(out, len(data))
+        out += data
+
+
+def append_varint(out: bytearray, value: int) -> None:
+    """Zigzag, seven bits per byte, lowest first; up to 64 bits."""
+    value = (value << 1) ^ (value >> 63)
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def read_varint(payload: bytes, pos: int) -> tuple[int, int]:
+    """(value, position after it); IndexError past the end."""
+    byte = payload[pos]
+    pos += 1
+    value = byte & 0x7F
+    shift = 7
+    while byte & 0x80:
+        if shift > 63:
+            raise MalformedBatchError("varint of more than ten bytes")
+        byte = payload[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+    return (value >> 1) ^ -(value & 1), pos

@@ -14,9 +14,8 @@ from struct import Struct
 from crc32c import crc32c
 
 from insync.wire import compression as codecs
-from insync.wire.batch import HEADER_SIZE, MAGIC, BatchHeader, Bytes
+from insync.wire.batch import HEADER_SIZE, MAGIC, BatchHeader, Bytes, append_varint, read_varint
 from insync.wire.errors import MalformedBatchError
-from insync.wire.record import append_varint, read_varint
 
 DELETE_HORIZON = 0x40
 NO_TIMESTAMP = -1

@@ -18,7 +18,6 @@ from insync.wire import entities, get_replica_log_info
 from insync.wire.apis import PINNED
 from insync.wire.errors import MalformedFrameError, UnknownApiError
 from insync.wire.varint import read_uvarint
-from insync.wire.writer import encode_as
 
 _REQUEST = Struct(">hhih")
 _I32 = Struct(">i")
@@ -104,7 +103,7 @@ def encode_response(msg: Any, correlation_id: int, target: Any = None) -> bytes:
     """In the version of the class `target`, by default the message's own."""
     cls = target or type(msg)
     head = _I32.pack(correlation_id)
-    return head + (b"\x00" if cls.__header_schema__.__flexible__ else b"") + encode_as(msg, cls)
+    return head + (b"\x00" if cls.__header_schema__.__flexible__ else b"") + entities.encode(msg, cls)
 
 
 def read_correlation_id(frame: bytes) -> int:

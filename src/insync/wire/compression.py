@@ -39,26 +39,20 @@ _LE32 = Struct("<I")
 
 
 def compress(codec: int, data: bytes) -> bytes:
-    return _COMPRESS[codec](data)
+    return data if codec == NONE else _COMPRESS[codec](data)
 
 
 def decompress(codec: int, data: bytes, limit: int | None = None) -> bytes:
     """MalformedBatchError for an unknown codec and for data that the codec does not accept, BatchTooLargeError for more
     than `limit` bytes."""
-    if codec not in range(len(NAMES)):
+    if codec == NONE:
+        return data
+    if codec not in _DECOMPRESS:
         raise MalformedBatchError(f"unknown compression codec {codec}")
     try:
         return _DECOMPRESS[codec](data, MAX_UNPACKED if limit is None else limit)
     except cramjam.DecompressionError as error:
         raise MalformedBatchError(f"bad {NAMES[codec]} data: {error}") from error
-
-
-def _same(data: bytes) -> bytes:
-    return data
-
-
-def _uncompressed(data: bytes, limit: int) -> bytes:
-    return data
 
 
 def _gzip(data: bytes) -> bytes:
@@ -143,5 +137,5 @@ def _unsnappy_block(data: bytes, room: int, limit: int) -> bytes:
     return bytes(cramjam.snappy.decompress_raw(data))
 
 
-_COMPRESS: tuple[Callable[[bytes], bytes], ...] = (_same, _gzip, _snappy, _lz4, _zstd)
-_DECOMPRESS: tuple[Callable[[bytes, int], bytes], ...] = (_uncompressed, _gunzip, _unsnappy, _unlz4, _unzstd)
+_COMPRESS: dict[int, Callable[[bytes], bytes]] = {GZIP: _gzip, SNAPPY: _snappy, LZ4: _lz4, ZSTD: _zstd}
+_DECOMPRESS: dict[int, Callable[[bytes, int], bytes]] = {GZIP: _gunzip, SNAPPY: _unsnappy, LZ4: _unlz4, ZSTD: _unzstd}

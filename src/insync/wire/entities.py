@@ -20,14 +20,18 @@ from kio.serial.errors import SerialError
 from insync.wire.bounds_check import check_bounds
 from insync.wire.errors import MalformedFrameError
 from insync.wire.varint import read_uvarint
-from insync.wire.writer import encode_as
+from insync.wire.writer import writer
 
 Read = Callable[[bytes, int], tuple[Any, int]]
 """(data, position) -> (value, position after it)."""
 
 
-def encode(entity: Any) -> bytes:
-    return encode_as(entity, type(entity))
+def encode(entity: Any, target: Any = None) -> bytes:
+    """In the schema of the class `target`, by default the entity's own."""
+    source: Any = type(entity)
+    out = bytearray()
+    writer(target or source, source)(out, entity)
+    return bytes(out)
 
 
 def decode(entity_type: Any, data: bytes, pos: int = 0, *, fills: bool = True) -> Any:
@@ -39,16 +43,12 @@ def decode(entity_type: Any, data: bytes, pos: int = 0, *, fills: bool = True) -
     if fills and end != len(data):
         raise MalformedFrameError(f"{len(data) - end} bytes follow {entity_type.__name__}")
     try:
-        return _read(entity_type, data, pos)
+        try:
+            return entity_reader(entity_type)(data, pos)[0]
+        except KeyError:  # an unknown tag: the only lookup in kio's reader
+            return _tolerant(entity_type)(data, pos)[0]
     except (SerialError, ValueError, OverflowError) as error:
         raise MalformedFrameError(f"malformed {entity_type.__name__}: {error}") from error
-
-
-def _read(entity_type: Any, data: bytes, pos: int) -> Any:
-    try:
-        return entity_reader(entity_type)(data, pos)[0]
-    except KeyError:  # an unknown tag: the only lookup in kio's reader
-        return _tolerant(entity_type)(data, pos)[0]
 
 
 @cache

@@ -10,7 +10,7 @@ from functools import cache
 from struct import Struct
 from typing import Any
 
-from insync.wire.handwritten_responses import NameOf, Pieces
+from insync.wire.handwritten_broker import NameOf, Pieces
 from insync.wire.types import ZERO_UUID, millis
 from insync.wire.varint import append_uvarint
 

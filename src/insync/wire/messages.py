@@ -8,7 +8,7 @@ a prefix tells them apart: `RequestPartition` and `ResponsePartition` (Kafka's P
 `RequestTopic` and `ResponseTopic`, `RequestSnapshotId` and `ResponseSnapshotId`.
 
 The classes are frozen and keyword-only, and do not check their arguments. kio turns a few fields into richer Python
-values; `insync.wire.types` converts those (`ms`, `millis`, `instant`, `uuid_of`). Type checkers read `messages.pyi`,
+values; `insync.wire.types` converts those (`ms`, `millis`, `instant`). Type checkers read `messages.pyi`,
 which `tools/make_message_stub.py` generates.
 
 A namespace is filled when something is first looked up in it: making the classes of all APIs takes longer than the

@@ -303,18 +303,16 @@ def decode(value: bytes) -> MetadataRecord:
         raise MalformedFrameError("metadata record ends in its frame header") from error
     if frame_version != FRAME_VERSION:
         raise MalformedFrameError(f"metadata frame version {frame_version} is not supported")
-    newest = TYPES.get(key)
+    newest: Any = TYPES.get(key)
     if newest is None or version > newest.__version__:
         raise UnknownApiError("metadata record", key, version)
-    record: MetadataRecord = _decode_body(newest, version, value, pos)
-    return record
-
-
-def _decode_body(newest: Any, version: int, value: bytes, pos: int) -> Any:
+    record: MetadataRecord
     if version == newest.__version__:
-        return entities.decode(newest, value, pos)
-    older = entities.decode(_older(newest, version), value, pos)
-    return newest(**{f.name: getattr(older, f.name) for f in fields(older)})
+        record = entities.decode(newest, value, pos)
+    else:
+        older = entities.decode(_older(newest, version), value, pos)
+        record = newest(**{f.name: getattr(older, f.name) for f in fields(older)})
+    return record
 
 
 @cache

@@ -51,7 +51,7 @@ class DecompressionBudget:
 class RecordRules(NamedTuple):
     """What a topic's configuration requires of each record."""
 
-    max_uncompressed: int = LEAST_UNCOMPRESSED
+    max_message_bytes: int = LEAST_UNCOMPRESSED // MOST_EXPANSION
     max_records: int = MAX_RECORDS
     earliest: int = _INT64_MIN
     latest: int = _INT64_MAX
@@ -75,7 +75,7 @@ def check_records(
         return _too_many(header, rules)
     data, start, payload = bytes(batch), HEADER_SIZE, None
     if header.codec:
-        limit = min(rules.max_uncompressed, budget.left)
+        limit = min(max_uncompressed(rules.max_message_bytes), budget.left)
         try:
             data = payload = compression.decompress(header.codec, data[HEADER_SIZE:], limit)
             budget.left -= len(payload)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from insync.wire.record import NewRecord, append_record
+from insync.wire.batch import NewRecord, append_record
 
 __all__ = ["COMPILED", "MAX_LISTED", "REASONS", "Walk", "walk", "walk_in_python"]
 

@@ -56,8 +56,3 @@ def uuid_from(raw: bytes) -> UUID | None:
 def one_uuid(value: UUID) -> UUID:
     """The object that `uuid_from` returns for an equal uuid."""
     return uuid_from(value.bytes) or value
-
-
-def uuid_of(value: UUID | None) -> UUID:
-    """A kio uuid as a UUID: the zero one where kio read None."""
-    return ZERO_UUID if value is None else value

@@ -4,8 +4,8 @@ kio's writer makes several calls and objects per field. Here a schema is compile
 become a single `struct`, everything else one function. That takes a quarter of the time, so that a response with ten
 thousand entries does not block a node.
 
-`encode_as` encodes an entity as if it had been converted to the class of another version first (see `convert`): fields
-of the target alone get its defaults, fields of the source alone are left out.
+An entity is encoded as if it had been converted to the class of the other version first (see `convert`): fields of the
+target alone get its defaults, fields of the source alone are left out.
 
 Responses about many topics often hold the same tuple of configs for all of them: it is encoded once and copied.
 """
@@ -53,13 +53,6 @@ _SHARED = ("CreatableTopicResult", "DescribeConfigsResult")
 _RECENT = 8
 _PADDING = "x"
 """One zero byte: no tagged fields."""
-
-
-def encode_as(entity: Any, target: Any) -> bytes:
-    out = bytearray()
-    source: Any = type(entity)
-    writer(target, source)(out, entity)
-    return bytes(out)
 
 
 @cache

@@ -12,14 +12,13 @@ from insync.wire import (
     codec,
     entities,
     frames,
+    handwritten_broker,
     handwritten_metadata,
-    handwritten_requests,
-    handwritten_responses,
 )
 from insync.wire.apis import API_VERSIONS, APIS, PINNED, PRODUCE, SERVED
 from insync.wire.convert import convert
 from insync.wire.errors import ErrorCode, UnknownApiError
-from insync.wire.handwritten_responses import Pieces
+from insync.wire.handwritten_broker import Pieces
 from insync.wire.versions import cluster, groups, records
 from insync.wire.versions.context import RequestContext, TopicNames
 
@@ -69,12 +68,12 @@ _DOWNGRADES: dict[int, Downgrade] = _by_key(
     }
 )
 _HANDWRITTEN_REQUESTS = _by_key(
-    {"produce": handwritten_requests.decode_produce, "fetch": handwritten_requests.decode_fetch}
+    {"produce": handwritten_broker.decode_produce, "fetch": handwritten_broker.decode_fetch}
 )
 _HANDWRITTEN_RESPONSES = _by_key(
     {
-        "produce": handwritten_responses.encode_produce,
-        "fetch": handwritten_responses.encode_fetch,
+        "produce": handwritten_broker.encode_produce,
+        "fetch": handwritten_broker.encode_fetch,
         "metadata": handwritten_metadata.encode_metadata,
     }
 )
