@@ -14,7 +14,6 @@ import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.common.TopicPartitionReplica;
 import org.apache.kafka.common.acl.AclBindingFilter;
-import org.apache.kafka.common.quota.ClientQuotaFilter;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
@@ -34,8 +33,6 @@ public class Unsupported {
             Map.of("security.protocol", "SASL_PLAINTEXT", "sasl.mechanism", "PLAIN", "sasl.jaas.config", LOGIN)));
         attempt("tls", () -> topics(Map.of("security.protocol", "SSL")));
         attempt("acls", () -> withAdmin(admin -> admin.describeAcls(AclBindingFilter.ANY).values().get()));
-        attempt("quotas", () -> withAdmin(admin -> admin.describeClientQuotas(ClientQuotaFilter.all()).entities().get()));
-        attempt("scram", () -> withAdmin(admin -> admin.describeUserScramCredentials().all().get()));
         attempt("list.transactions", () -> withAdmin(admin -> admin.listTransactions().all().get()));
         attempt("move.between.directories", () -> withAdmin(admin -> admin.alterReplicaLogDirs(
             Map.of(new TopicPartitionReplica(topic, 0, 1), "/elsewhere")).all().get()));

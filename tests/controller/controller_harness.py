@@ -32,7 +32,7 @@ TOPIC, BROKER = 2, 4
 
 
 class Cluster:
-    def __init__(self, **config: Any) -> None:
+    def __init__(self, *, has_authorizer: bool = False, **config: Any) -> None:
         config.setdefault("rebalance_interval_ms", 0)
         self.out = Outbox()
         self.log: list[Any] = []
@@ -41,7 +41,11 @@ class Cluster:
         self.slices: list[Slices] = []
         self.now = 1_000
         self.controller = Controller(
-            ControllerConfig(cluster_id=CLUSTER, **config), random.Random(7), self.out, self.submit
+            ControllerConfig(cluster_id=CLUSTER, **config),
+            random.Random(7),
+            self.out,
+            self.submit,
+            has_authorizer=has_authorizer,
         )
         self.controller.activate(Image(), 1, self.now)
 

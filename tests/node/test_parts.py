@@ -18,6 +18,7 @@ from insync.wire.messages import (
     describe_groups,
     describe_producers,
     describe_transactions,
+    describe_user_scram_credentials,
     find_coordinator,
     list_offsets,
     metadata,
@@ -138,6 +139,11 @@ REQUESTS: dict[str, Callable[[Net, int], Any]] = {
     "DescribeProducers": _producers,
     "DescribeTransactions": lambda net, count: describe_transactions.DescribeTransactionsRequest(
         transactional_ids=names(count)
+    ),
+    "DescribeUserScramCredentials": lambda net, count: (
+        describe_user_scram_credentials.DescribeUserScramCredentialsRequest(
+            users=tuple(describe_user_scram_credentials.UserName(name=name) for name in names(count))
+        )
     ),
 }
 

@@ -15,7 +15,8 @@ from insync.security.acl import (
     PatternType,
     Permission,
     ResourceType,
-    find_error,
+    find_creation_error,
+    find_filter_error,
 )
 from insync.security.authorizer import Authorizer, is_denial, is_permission
 
@@ -233,19 +234,19 @@ def test_decisions_equal_those_of_looking_at_every_acl() -> None:
 @pytest.mark.parametrize(
     ("wrong", "what"),
     [
-        (acl(Operation.ANY), "Operation ANY"),
-        (acl(Operation.READ, permission=Permission.ANY), "Permission type ANY"),
-        (acl(Operation.READ, pattern=PatternType.MATCH), "Pattern type MATCH"),
-        (acl(Operation.READ, principal="alice"), "Principal 'alice'"),
-        (acl(Operation.READ, principal="User:"), "Principal 'User:'"),
+        (acl(Operation.ANY), "operation ANY"),
+        (acl(Operation.UNKNOWN), "operation UNKNOWN"),
+        (acl(Operation.READ, permission=Permission.ANY), "permissionType ANY"),
+        (acl(Operation.READ, pattern=PatternType.MATCH), "patternType MATCH"),
+        (acl(Operation.READ, principal="alice"), "'alice'"),
         (acl(Operation.READ, ""), "Resource name"),
-        (acl(Operation.READ, host=""), "Host"),
         (acl(Operation.ALTER, "other", resource=ResourceType.CLUSTER), CLUSTER_NAME),
-        (acl(Operation.READ, resource=ResourceType.ANY), "Resource type ANY"),
+        (acl(Operation.ALTER, "*", resource=ResourceType.CLUSTER), CLUSTER_NAME),
+        (acl(Operation.READ, resource=ResourceType.ANY), "resourceType ANY"),
     ],
 )
 def test_an_acl_that_means_nothing_is_refused_with_what_is_wrong(wrong: Acl, what: str) -> None:
-    error = find_error(wrong)
+    error = find_creation_error(wrong)
     assert error is not None
     assert what in error
 
@@ -254,7 +255,7 @@ def test_acls_of_every_resource_type_can_be_created() -> None:
     for resource, operations in SUPPORTED_OPERATIONS.items():
         name = CLUSTER_NAME if resource is ResourceType.CLUSTER else "x"
         for operation in (*operations, Operation.ALL):
-            assert find_error(acl(operation, name, resource=resource)) is None
+            assert find_creation_error(acl(operation, name, resource=resource)) is None
 
 
 def test_filters_match_by_each_field() -> None:
@@ -277,3 +278,9 @@ def test_filters_match_by_each_field() -> None:
     assert matching(AclFilter(host=HOST)) == [prefixed]
     assert matching(AclFilter(operation=Operation.ALL)) == [star]
     assert matching(AclFilter(permission=Permission.ALLOW)) == [literal, prefixed]
+
+
+def test_a_filter_with_codes_that_nothing_has_is_refused() -> None:
+    assert find_filter_error(AclFilter()) is None
+    unknown = AclFilter(resource_type=ResourceType(99), permission=Permission(0))
+    assert find_filter_error(unknown) == "The filter has an unknown code for ResourceType and Permission."

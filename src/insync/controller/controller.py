@@ -16,14 +16,17 @@ from collections.abc import Callable
 from random import Random
 
 from insync.controller import (
+    acls,
     alter_partition,
     broker_registry,
+    client_quotas,
     configs,
     directories,
     elections,
     heartbeats,
     producer_ids,
     reassignment,
+    scram_credentials,
     topics,
 )
 from insync.controller.config import ControllerConfig
@@ -58,11 +61,17 @@ class Controller:
     )
 
     def __init__(
-        self, config: ControllerConfig, rng: Random, out: Outbox, submit: Callable[[Decision | Slices, int], None]
+        self,
+        config: ControllerConfig,
+        rng: Random,
+        out: Outbox,
+        submit: Callable[[Decision | Slices, int], None],
+        *,
+        has_authorizer: bool = False,
     ) -> None:
         self.active = False
         self.epoch = -1
-        self._state = ControllerState(config, rng, out)
+        self._state = ControllerState(config, rng, out, has_authorizer=has_authorizer)
         self._submit = submit
         self._recoveries = Recoveries(self._state, submit)
         self._now = 0
@@ -219,6 +228,20 @@ class Controller:
         self, request: messages.allocate_producer_ids.AllocateProducerIdsRequest, now: int
     ) -> Decision:
         return producer_ids.allocate(self._state, request, now)
+
+    def create_acls(self, request: messages.create_acls.CreateAclsRequest, now: int) -> Decision:
+        return acls.create(self._state, request, now)
+
+    def delete_acls(self, request: messages.delete_acls.DeleteAclsRequest, now: int) -> Slices:
+        return acls.delete(self._state, request, now)
+
+    def alter_user_scram_credentials(
+        self, request: messages.alter_user_scram_credentials.AlterUserScramCredentialsRequest, now: int
+    ) -> Slices:
+        return scram_credentials.alter(self._state, request, now)
+
+    def alter_client_quotas(self, request: messages.alter_client_quotas.AlterClientQuotasRequest, now: int) -> Decision:
+        return client_quotas.alter(self._state, request, now)
 
 
 def _first_records(config: ControllerConfig) -> list[records.MetadataRecord]:

@@ -38,10 +38,12 @@ class Contact:
 
 
 class ControllerState:
-    __slots__ = ("config", "contacts", "draining", "image", "leaving", "next_offset", "out", "rng")
+    __slots__ = ("config", "contacts", "draining", "has_authorizer", "image", "leaving", "next_offset", "out", "rng")
 
-    def __init__(self, config: ControllerConfig, rng: Random, out: Outbox) -> None:
+    def __init__(self, config: ControllerConfig, rng: Random, out: Outbox, *, has_authorizer: bool) -> None:
         self.config = config
+        self.has_authorizer = has_authorizer
+        """Without one, ACLs can be neither created nor deleted."""
         self.rng = rng
         self.out = out
         self.image = Image()

@@ -50,6 +50,7 @@ class RaisedMinIsr:
 
 class Image:
     __slots__ = (
+        "_acl_ids",
         "_changes",
         "_hosted",
         "_leaderless",
@@ -101,6 +102,7 @@ class Image:
         """By broker: the partitions that have a replica there."""
         self._led: dict[int, dict[PartitionKey, None]] = {}
         """By broker: the partitions that it leads."""
+        self._acl_ids: dict[Acl, UUID] = {}
         self._changes = Changes()
 
     def copy(self) -> Image:
@@ -120,6 +122,7 @@ class Image:
         other.raised_min_isr = dict(self.raised_min_isr)
         other.snapshot_end = self.snapshot_end
         other.partitions = {topic_id: dict(partitions) for topic_id, partitions in self.partitions.items()}
+        other._acl_ids = dict(self._acl_ids)
         other._leaderless = dict(self._leaderless)
         other._reassigning = dict(self._reassigning)
         other._hosted = {broker: dict(keys) for broker, keys in self._hosted.items()}
@@ -204,6 +207,9 @@ class Image:
         shared = self.configs.get(CLUSTER_DEFAULTS, {})
         value = local.get(name, shared.get(name, self.defaults.get(name)))
         return configs.value_of(configs.BROKER_KEYS[name], value)
+
+    def has_acl(self, acl: Acl) -> bool:
+        return acl in self._acl_ids
 
     def min_isr(self, topic: str, overlay: ConfigOverlay = _NOTHING) -> int:
         """The configured MinISR; the effective one also depends on the number of replicas (H1)."""
@@ -364,14 +370,23 @@ class Image:
         acl_id: UUID | None = record.id  # the zero one reads as None
         if acl_id is None:
             raise InvariantError("S7", f"the record at offset {offset} has an ACL without an id")
-        self._changes.acls.setdefault(acl_id, self.acls.get(acl_id))
-        self.acls[acl_id] = security_records.to_acl(record)
+        before = self.acls.get(acl_id)
+        self._changes.acls.setdefault(acl_id, before)
+        if before is not None:
+            self._forget_acl(acl_id, before)
+        acl = self.acls[acl_id] = security_records.to_acl(record)
+        self._acl_ids[acl] = acl_id
 
     def _remove_acl(self, record: records.RemoveAccessControlEntryRecord, offset: int) -> None:
         acl = self.acls.pop(record.id, None)
         if acl is None:
             raise InvariantError("S7", f"the record at offset {offset} removes the unknown ACL {record.id}")
         self._changes.acls.setdefault(record.id, acl)
+        self._forget_acl(record.id, acl)
+
+    def _forget_acl(self, acl_id: UUID, acl: Acl) -> None:
+        if self._acl_ids.get(acl) == acl_id:
+            del self._acl_ids[acl]
 
     def _set_scram_credential(self, record: records.UserScramCredentialRecord, offset: int) -> None:
         mechanism = security_records.MECHANISMS.get(record.mechanism)

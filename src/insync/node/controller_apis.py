@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from insync.controller import acls, client_quotas, scram_credentials
 from insync.controller.controller import Controller
 from insync.controller.decision import Decision, Slices
 from insync.node.apis import create_topics as create_topics_api
@@ -216,6 +217,26 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
         decide=Controller.unregister_broker,
         refuse=lambda _, error: unregister_broker.UnregisterBrokerResponse(
             throttle_time=NO_DURATION, error_code=error, error_message=None
+        ),
+    ),
+    "create_acls": ControllerApi(
+        decide=Controller.create_acls,
+        refuse=acls.refuse_creations,
+        parts=Parts(asked=("creations",), answered=("results",), limit=PART_ITEMS),
+    ),
+    "delete_acls": ControllerApi(decide=Controller.delete_acls, refuse=acls.refuse_filters),
+    "alter_user_scram_credentials": ControllerApi(
+        decide=Controller.alter_user_scram_credentials, refuse=scram_credentials.refuse
+    ),
+    "alter_client_quotas": ControllerApi(
+        decide=Controller.alter_client_quotas,
+        refuse=client_quotas.refuse,
+        parts=Parts(
+            asked=("entries",),
+            answered=("entries",),
+            limit=PART_ITEMS,
+            weigh=lambda entry: len(entry.ops) or 1,
+            entry_key=client_quotas.entity_key,
         ),
     ),
     "update_features": ControllerApi(decide=update_features_api.decide, refuse=update_features_api.refuse),

@@ -37,7 +37,9 @@ class ControllerRole:
     def __init__(self, config: NodeConfig, quorum: Quorum, rng: Random, out: Outbox) -> None:
         self.quorum = quorum
         self.out = out
-        self.controller = Controller(config.controller, rng, out, self.submit)
+        self.controller = Controller(
+            config.controller, rng, out, self.submit, has_authorizer=config.authorizer is not None
+        )
         self._epoch = -1  # of the term in which the controller was activated
         self._applied = 0  # by this node: the offset of the next committed record
         self._waiting: deque[tuple[int, WhenCommitted, Message | None]] = deque()

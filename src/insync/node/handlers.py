@@ -17,12 +17,14 @@ from insync.node.apis import (
     acls,
     api_versions,
     consumer_group_heartbeat,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_log_dirs,
     describe_producers,
     describe_quorum,
     describe_topic_partitions,
+    describe_user_scram_credentials,
     envelope,
     list_offsets,
     metadata,
@@ -153,8 +155,11 @@ _HANDLERS: dict[str, Handler] = {
         ),
     ),
     "describe_acls": _on_any_node(acls.describe),
-    "create_acls": _on_any_node(acls.create),
-    "delete_acls": _on_any_node(acls.delete),
+    "describe_client_quotas": _on_any_node(describe_client_quotas.handle),
+    "describe_user_scram_credentials": _on_any_node(
+        describe_user_scram_credentials.handle,
+        parts=Parts(asked=("users",), answered=("results",), limit=500, entry_key=lambda user: user.name),
+    ),
     # --- partitions ---
     "produce": _on_brokers(
         produce.handle,

@@ -126,25 +126,22 @@ class Acl:
         return f"{self.permission.name} {self.principal} {self.operation.name} on {pattern} from {self.host}"
 
 
-def find_error(acl: Acl) -> str | None:
-    """Why this ACL cannot be created; None if it can."""
-    if acl.resource_type not in SUPPORTED_OPERATIONS:
-        return f"Resource type {acl.resource_type.name} cannot have ACLs."
+def find_creation_error(acl: Acl) -> str | None:
+    """Why Kafka does not create this ACL; None if it does. Any operation may be named for any type of resource."""
+    if acl.resource_type in (ResourceType.UNKNOWN, ResourceType.ANY):
+        return f"Invalid resourceType {acl.resource_type.name}"
     if acl.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
-        return f"Pattern type {acl.pattern_type.name} is not LITERAL or PREFIXED."
+        return f"Invalid patternType {acl.pattern_type.name}: it has to be LITERAL or PREFIXED"
     if acl.operation in (Operation.UNKNOWN, Operation.ANY):
-        return f"Operation {acl.operation.name} is not an operation."
+        return f"Invalid operation {acl.operation.name}"
     if acl.permission not in (Permission.ALLOW, Permission.DENY):
-        return f"Permission type {acl.permission.name} is not ALLOW or DENY."
-    kind, separator, name = acl.principal.partition(":")
-    if not separator or not kind or not name:
-        return f"Principal '{acl.principal}' is not of the form Type:name, such as User:alice."
+        return f"Invalid permissionType {acl.permission.name}: it has to be ALLOW or DENY"
     if not acl.resource_name:
-        return "Resource name is empty."
-    if not acl.host:
-        return "Host is empty; use * for every host."
-    if acl.resource_type is ResourceType.CLUSTER and acl.resource_name not in (CLUSTER_NAME, WILDCARD):
-        return f"The only resource of type CLUSTER is called {CLUSTER_NAME}."
+        return "Resource name should not be empty"
+    if acl.resource_type is ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME:
+        return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    if ":" not in acl.principal:
+        return f"Could not parse the principal '{acl.principal}': it has to be type:name, such as User:alice"
     return None
 
 
@@ -176,3 +173,10 @@ class AclFilter:
         if self.pattern_type not in (PatternType.ANY, acl.pattern_type):
             return False
         return self.resource_name in (None, acl.resource_name)
+
+
+def find_filter_error(acl_filter: AclFilter) -> str | None:
+    """Why ACLs cannot be listed or deleted by this filter; None if they can."""
+    codes = (acl_filter.resource_type, acl_filter.pattern_type, acl_filter.operation, acl_filter.permission)
+    unknown = [type(code).__name__ for code in codes if not code]
+    return f"The filter has an unknown code for {' and '.join(unknown)}." if unknown else None

@@ -1086,6 +1086,136 @@ class offset_delete:
         throttle_time: timedelta
         topics: tuple[offset_delete.OffsetDeleteResponseTopic, ...]
 
+class describe_client_quotas:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class ComponentData(_Entity):
+        entity_type: str
+        match_type: int
+        match: str | None
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class DescribeClientQuotasRequest(_Entity):
+        components: tuple[describe_client_quotas.ComponentData, ...]
+        strict: bool
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class EntityData(_Entity):
+        entity_type: str
+        entity_name: str | None
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class ValueData(_Entity):
+        key: str
+        value: float
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class EntryData(_Entity):
+        entity: tuple[describe_client_quotas.EntityData, ...]
+        values: tuple[describe_client_quotas.ValueData, ...]
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class DescribeClientQuotasResponse(_Entity):
+        throttle_time: timedelta
+        error_code: ErrorCode
+        error_message: str | None
+        entries: tuple[describe_client_quotas.EntryData, ...] | None
+
+class alter_client_quotas:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class RequestEntity(_Entity):
+        entity_type: str
+        entity_name: str | None
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class OpData(_Entity):
+        key: str
+        value: float
+        remove: bool
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class RequestEntry(_Entity):
+        entity: tuple[alter_client_quotas.RequestEntity, ...]
+        ops: tuple[alter_client_quotas.OpData, ...]
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class AlterClientQuotasRequest(_Entity):
+        entries: tuple[alter_client_quotas.RequestEntry, ...]
+        validate_only: bool
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class ResponseEntity(_Entity):
+        entity_type: str
+        entity_name: str | None
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class ResponseEntry(_Entity):
+        error_code: ErrorCode
+        error_message: str | None
+        entity: tuple[alter_client_quotas.ResponseEntity, ...]
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class AlterClientQuotasResponse(_Entity):
+        throttle_time: timedelta
+        entries: tuple[alter_client_quotas.ResponseEntry, ...]
+
+class describe_user_scram_credentials:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class UserName(_Entity):
+        name: str
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class DescribeUserScramCredentialsRequest(_Entity):
+        users: tuple[describe_user_scram_credentials.UserName, ...] | None
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class CredentialInfo(_Entity):
+        mechanism: int
+        iterations: int
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class DescribeUserScramCredentialsResult(_Entity):
+        user: str
+        error_code: ErrorCode
+        error_message: str | None
+        credential_infos: tuple[describe_user_scram_credentials.CredentialInfo, ...]
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class DescribeUserScramCredentialsResponse(_Entity):
+        throttle_time: timedelta
+        error_code: ErrorCode
+        error_message: str | None
+        results: tuple[describe_user_scram_credentials.DescribeUserScramCredentialsResult, ...]
+
+class alter_user_scram_credentials:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class ScramCredentialDeletion(_Entity):
+        name: str
+        mechanism: int
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class ScramCredentialUpsertion(_Entity):
+        name: str
+        mechanism: int
+        iterations: int
+        salt: bytes
+        salted_password: bytes
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class AlterUserScramCredentialsRequest(_Entity):
+        deletions: tuple[alter_user_scram_credentials.ScramCredentialDeletion, ...]
+        upsertions: tuple[alter_user_scram_credentials.ScramCredentialUpsertion, ...]
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class AlterUserScramCredentialsResult(_Entity):
+        user: str
+        error_code: ErrorCode
+        error_message: str | None
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class AlterUserScramCredentialsResponse(_Entity):
+        throttle_time: timedelta
+        results: tuple[alter_user_scram_credentials.AlterUserScramCredentialsResult, ...]
+
 class vote:
     @dataclass(frozen=True, slots=True, kw_only=True)
     class RequestPartition(_Entity):
