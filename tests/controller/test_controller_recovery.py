@@ -35,7 +35,7 @@ def test_balanced_recovery_elects_the_longest_log_of_the_last_known_elr() -> Non
     cluster.tick()
     requests = requests_to_members(cluster)
     assert sorted(requests) == [2, 3]
-    assert {send.channel for send in requests.values()} == {"controller"}
+    assert {send.channel for send in requests.values()} == {"recovery"}
     cluster.respond(requests[3], last_epoch=0, leo=8)
     assert cluster.partition().leader == NO_LEADER
     cluster.respond(requests[2], last_epoch=0, leo=12)

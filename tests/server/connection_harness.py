@@ -11,6 +11,7 @@ from uuid import UUID
 from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest, TopicProduceData
 
 from insync.sansio import UNKNOWN_CLIENT, Client, HangUp, Message
+from insync.server.acceptor import Acceptor
 from insync.server.connection import Connection
 from insync.server.divided import Answer
 from insync.server.limits import Limits
@@ -96,10 +97,14 @@ START_NS = 1 << 62
 """A clock that stands still, in the future: however slow the machine is, a turn that has begun has time left."""
 
 
+PLAINTEXT = Acceptor("PLAINTEXT", serves_nodes=True)
+
+
 class ConnectionHarness:
     """`asked`: by token, the requests that the node has not answered."""
 
-    def __init__(self, **limits: int) -> None:
+    def __init__(self, acceptor: Acceptor = PLAINTEXT, **limits: int) -> None:
+        self.acceptor = acceptor
         self.asked: dict[int, tuple[Message, Answer]] = {}
         self.abandoned: list[int] = []
         self.asker = UNKNOWN_CLIENT
@@ -145,7 +150,7 @@ class Peer:
     """The client's end of a connection."""
 
     def __init__(self, harness: ConnectionHarness) -> None:
-        self.connection = Connection(harness.listener)
+        self.connection = Connection(harness.listener, harness.acceptor)
         self.transport = Transport(self.connection)
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
         self._correlation = 0

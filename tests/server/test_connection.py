@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from insync.sansio import HangUp
+from insync.server.acceptor import Acceptor
 from insync.server.connection import MAX_HELD_ANSWER_BYTES
 from insync.wire import codec
 from tests.server.connection_harness import (
@@ -330,3 +331,28 @@ def test_a_new_connection_is_closed_if_none_is_idle() -> None:
     busy.send(ask_id())
     newcomer = harness.connect()
     assert (busy.ended, newcomer.ended) == ("", "aborted")
+
+
+def test_a_request_carries_the_listener_that_it_arrived_on() -> None:
+    harness = ConnectionHarness(Acceptor("EXTERNAL", serves_nodes=False))
+    harness.connect().send(ask_id())
+    assert (harness.asker.listener, harness.asker.on_node_listener) == ("EXTERNAL", False)
+
+
+def test_a_client_id_alone_does_not_make_a_connection_a_nodes() -> None:
+    """On a listener that nodes do not use."""
+    for serves_nodes, peer_id in ((True, 2), (False, None)):
+        harness = ConnectionHarness(Acceptor("ANY", serves_nodes=serves_nodes))
+        peer = harness.connect()
+        peer.send(ask_records(), "insync-node-2")
+        harness.run_turns()
+        assert peer.connection.peer == peer_id
+        assert peer.connection.is_node() is serves_nodes
+
+
+def test_a_connection_that_may_not_act_as_a_node_is_a_clients() -> None:
+    harness = ConnectionHarness()
+    harness.listener.may_act_as_node = lambda client: client.principal == "User:node"
+    peer = harness.connect()
+    peer.send(ask_records(), "insync-node-2")
+    assert peer.connection.peer is None

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from struct import pack, unpack
 
 from insync.sansio import Event, PeerLost, Response, Send
-from insync.server.peers import Peers, node_id_of_client
+from insync.server.peers import Peers, Route, node_id_of_client
 from insync.wire import codec
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import broker_heartbeat
@@ -60,7 +60,8 @@ def _told(story: Story) -> None:
     async def run() -> None:
         loop, events, peer = asyncio.get_running_loop(), asyncio.Queue[Event](), _Peer()
         await peer.listen()
-        peers = Peers(1, lambda node: ("127.0.0.1", peer.port) if node == 2 else None, events.put_nowait, loop)
+        route = Route("127.0.0.1", peer.port)
+        peers = Peers(1, lambda node, channel: route if node == 2 else None, events.put_nowait, loop)
         try:
             await asyncio.wait_for(story(peers, peer, events), TIMEOUT_S)
         finally:
@@ -201,7 +202,7 @@ def test_a_peer_that_leaves_the_cluster_is_no_longer_probed() -> None:
         peer.die()
         while not isinstance(await events.get(), PeerLost):
             pass
-        peers.address_of = lambda node: None
+        peers.route_to = lambda node, channel: None
         while peers._tasks:
             await asyncio.sleep(0.01)
         assert not peers.lost

@@ -203,7 +203,7 @@ def _check_value(kind: Resource, name: str, value: str) -> Outcome:
         problem = configs.find_problem(configs.KEYS[kind], name, value)
         error = ErrorCode.invalid_config if kind is Resource.TOPIC else ErrorCode.invalid_request
         return OK if problem is None else (error, problem)
-    if name in apache_broker_keys.FIXED or apache_broker_keys.is_unsafe_to_ignore(name):
+    if apache_broker_keys.is_fixed(name):
         return ErrorCode.invalid_request, f"Cannot update these configs dynamically: Set({name})"
     problem = apache_broker_keys.find_type_problem(name, value)
     return OK if problem is None else (ErrorCode.invalid_request, problem)

@@ -28,6 +28,8 @@ from insync.wire.get_replica_log_info import MAX_PARTITIONS
 from insync.wire.messages import get_replica_log_info as messages
 from insync.wire.types import ZERO_UUID
 
+CHANNEL = "recovery"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEnd:
@@ -167,7 +169,7 @@ class Recoveries:
             if generation == self._generation:
                 self._on_response(broker, epochs, response, now)
 
-        self._state.out.send(broker, "controller", request, on_response, self._state.config.recovery_timeout_ms)
+        self._state.out.send(broker, CHANNEL, request, on_response, self._state.config.recovery_timeout_ms)
 
     def _on_response(
         self,

@@ -313,14 +313,15 @@ DYNAMIC: Mapping[str, str] = MappingProxyType(
 type in Kafka's words.
 """
 
+_LISTENERS = "listener.name."
+"""Prefix of what counts for one listener."""
+
 UNSAFE_TO_IGNORE = (
     "alter.config.policy.",
     "authorizer.",
     "client.quota.callback.",
     "create.topic.policy.",
     "delegation.token.",
-    "early.start.listeners",
-    "listener.name.",
     "principal.builder.",
     "sasl.",
     "security.providers",
@@ -332,6 +333,11 @@ UNSAFE_TO_IGNORE = (
 
 def is_known(name: str) -> bool:
     return name in FIXED or name in DYNAMIC
+
+
+def is_fixed(name: str) -> bool:
+    """Whether it is read when a node starts, and not changed while it runs."""
+    return name in FIXED or name.startswith((_LISTENERS, *UNSAFE_TO_IGNORE))
 
 
 def is_unsafe_to_ignore(name: str) -> bool:

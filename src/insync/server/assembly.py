@@ -22,6 +22,7 @@ from insync.server.disk import ServerDisk
 from insync.server.endpoints import ListenerAddress
 from insync.server.incarnation import given_incarnation
 from insync.server.limits import Limits
+from insync.server.listeners import SecurityProtocol
 from insync.server.properties import Properties
 from insync.server.runner import now_ms
 from insync.server.static_configs import static_configs
@@ -38,7 +39,8 @@ def node_config(properties: Properties, identity: Identity, ports: dict[str, int
     """`ports`: by listener name, the port that was bound."""
     wall_offset = int(time.time() * 1_000) - now_ms()
     parts = properties.settings
-    endpoints = tuple(_endpoint(listener, ports) for listener in properties.advertised)
+    protocols = properties.listeners.protocols
+    endpoints = tuple(_endpoint(address, protocols[address.name], ports) for address in properties.listeners.advertised)
     return _build(
         NodeConfig,
         parts.get("node", {}),
@@ -81,9 +83,10 @@ def make_node(config: NodeConfig, disk: ServerDisk) -> Node:
     return Node(config, disk, random.Random(secrets.randbits(64)), now_ms())
 
 
-def _endpoint(listen: ListenerAddress, ports: dict[str, int]) -> Endpoint:
-    host = listen.host if listen.host not in ("", "0.0.0.0", "::") else socket.gethostname()
-    return Endpoint(name=listen.name, host=host, port=listen.port or ports.get(listen.name, 0))
+def _endpoint(address: ListenerAddress, protocol: SecurityProtocol, ports: dict[str, int]) -> Endpoint:
+    host = address.host if address.host not in ("", "0.0.0.0", "::") else socket.gethostname()
+    port = address.port or ports.get(address.name, 0)
+    return Endpoint(name=address.name, host=host, port=port, security_protocol=int(protocol))
 
 
 def _build(cls: type[T], values: dict[str, Any], **others: Any) -> T:

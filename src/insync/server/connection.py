@@ -22,6 +22,7 @@ from typing import Protocol
 from insync.escaping import log_value
 from insync.node.handlers import PARTS
 from insync.sansio import Client, HangUp, Message
+from insync.server.acceptor import Acceptor
 from insync.server.divided import Answer, DividedRequest
 from insync.server.limits import ConnectionBudget, Limits
 from insync.server.peers import node_id_of_client
@@ -106,6 +107,8 @@ class ConnectionHost(Protocol):
 
     def admit_to_node_turns(self, peer: int, first_api: int) -> bool: ...
 
+    def may_act_as_node(self, client: Client) -> bool: ...
+
     def submit_metadata(self, message: Message, slot: Slot, client: Client, *, again: bool) -> None: ...
 
     def hold(self) -> None: ...
@@ -118,8 +121,9 @@ class ConnectionHost(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    def __init__(self, listener: ConnectionHost) -> None:
+    def __init__(self, listener: ConnectionHost, acceptor: Acceptor) -> None:
         self.listener = listener
+        self.acceptor = acceptor
         self.last_received_ns = monotonic_ns()  # when bytes last arrived
         self.write_paused_ns = 0  # since when the client has not read its answers; 0: it reads
         self.partial_since_ns = 0  # when the first byte of the partial request arrived
@@ -334,16 +338,22 @@ class Connection(asyncio.Protocol):
         self._is_identified = True
         self._client_id = header.client_id or ""
         self.first_api = header.api_key
-        self.peer = node_id_of_client(header.client_id)
-        if self.peer is not None:
-            self.listener.on_peer_connected(self.peer)
+        peer = node_id_of_client(header.client_id)
+        if peer is not None and self.listener.may_act_as_node(self._client(header.api_version)):
+            self.peer = peer
+            self.listener.on_peer_connected(peer)
 
     def _client(self, version: int) -> Client:
         client = self._clients.get(version)
         if client is None:
             address = self._transport.get_extra_info("peername") or ("",)
-            # With a slash, as Kafka has it in the hosts of group members: tools expect it.
-            client = self._clients[version] = Client(self._client_id, f"/{address[0]}", version)
+            client = self._clients[version] = Client(
+                id=self._client_id,
+                host=f"/{address[0]}",  # with a slash, as Kafka has it in the hosts of group members: tools expect it
+                version=version,
+                listener=self.acceptor.name,
+                on_node_listener=self.acceptor.serves_nodes,
+            )
         return client
 
     # --- answers -----------------------------------------------------------------------------------------------------

@@ -1,4 +1,8 @@
-"""A node's listening sockets and their connections, of clients and of other nodes."""
+"""A node's listening sockets and their connections, of clients and of other nodes.
+
+A connection counts as a node's if its client id says so and if it may act as one: on a listener that nodes use, and
+with a principal that is a node's, where the listener authenticates. A client id alone proves nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,12 @@ import asyncio
 import socket
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from time import monotonic_ns
 
 from insync.node.handlers import BETWEEN_NODES
 from insync.sansio import Client, Message
+from insync.server.acceptor import Acceptor
 from insync.server.connection import Connection, HeldRequest, Slot, SubmitRequest
 from insync.server.limits import ConnectionBudget, Limits
 from insync.server.network import Network
@@ -29,8 +35,8 @@ NO_BROKERS_HOLD_S = 5.0
 
 MAX_NODE_CONNECTIONS = 3
 """Connections of one node that begin with the same API and are served with a node's priority. A node opens at most two
-(replication and the quorum both fetch); the third allows for one that has died unnoticed. Any client may claim to be a
-node, so the rest are served as clients."""
+(replication and the quorum both fetch); the third allows for one that has died unnoticed. Where clients use
+the same listener, any of them may claim to be a node, so the rest are served as clients."""
 
 
 class Listener:
@@ -46,6 +52,7 @@ class Listener:
         known_brokers: Callable[[], Collection[int]],
         traffic: Traffic,
         translator: VersionTranslator,
+        may_act_as_node: Callable[[Client], bool] = lambda client: client.on_node_listener,
     ) -> None:
         """`known_brokers`: the ids of the brokers that are not fenced."""
         self.limits = limits
@@ -64,15 +71,15 @@ class Listener:
         self.request = request
         self.end_turn = end_turn
         self.abandon = abandon
+        self.may_act_as_node = may_act_as_node
         self._held: list[tuple[float, HeldRequest]] = []
         self._servers: list[asyncio.Server] = []
         self._sweeper: asyncio.TimerHandle | None = None
 
-    async def open(self, sockets: Iterable[socket.socket], network: Network) -> None:
-        loop = asyncio.get_running_loop()
-        for sock in sockets:
-            self._servers.append(await network.listen(lambda: Connection(self), sock, BACKLOG))
-        self._sweep_later(loop)
+    async def open(self, listening: Iterable[tuple[Acceptor, socket.socket]], network: Network) -> None:
+        for acceptor, sock in listening:
+            self._servers.append(await network.listen(partial(Connection, self, acceptor), sock, BACKLOG))
+        self._sweep_later(asyncio.get_running_loop())
 
     def close(self) -> None:
         if self._sweeper is not None:

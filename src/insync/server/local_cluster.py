@@ -342,9 +342,13 @@ class LocalCluster:
         cluster_layout.save(self.directory, self.layout)
 
     def _properties(self, node: LocalNode) -> str:
+        return "".join(f"{key}={value}\n" for key, value in self.node_settings(node).items())
+
+    def node_settings(self, node: LocalNode) -> dict[str, str]:
+        """The settings in the properties file of this node."""
         voters = ",".join(f"{n.id}@{HOST}:{n.port}" for n in self.nodes.values() if "controller" in n.roles)
         brokers = sum(other.is_broker for other in self.nodes.values())
-        values = {
+        return {
             "node.id": str(node.id),
             "process.roles": ",".join(node.roles),
             "listeners": f"PLAINTEXT://{HOST}:{node.port}",
@@ -356,7 +360,6 @@ class LocalCluster:
             "insync.metrics.port": str(node.metrics_port),
             **self._settings,
         }
-        return "".join(f"{key}={value}\n" for key, value in values.items())
 
 
 def launch(

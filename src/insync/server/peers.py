@@ -16,8 +16,12 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from struct import Struct
+from typing import NamedTuple
 
 from insync.escaping import log_value
+from insync.node import forwarding, lifecycle, producer_ids
+from insync.quorum.config import FETCH_CHANNEL, QUORUM_CHANNEL
+from insync.replication import alter_partition
 from insync.sansio import Event, Message, PeerLost, Response, Send
 from insync.server.lateness import SOCKET_POLL_S, Lateness
 from insync.server.network import Network
@@ -28,18 +32,39 @@ from insync.wire.frames import FrameBuffer
 
 log = logging.getLogger("insync.server")
 
-Address = tuple[str, int]
-AddressOf = Callable[[int], Address | None]
 Step = Callable[[Event], None]
 
 CLIENT_ID_PREFIX = "insync-node-"
 MAX_RESPONSE_BYTES = 256 << 20
 PROBE_CHANNEL = "probe"
+CONTROLLER_CHANNELS = frozenset(
+    (
+        FETCH_CHANNEL,
+        QUORUM_CHANNEL,
+        alter_partition.CHANNEL,
+        forwarding.CHANNEL,
+        lifecycle.CHANNEL,
+        producer_ids.CHANNEL,
+        PROBE_CHANNEL,
+    )
+)
+"""Channels to a peer in its role as a controller. The others lead to brokers."""
 PROBE_MS = 20
 FAST_PROBES = 100
 """The first probes follow each other quickly; after these, there is one a second."""
 
 _LENGTH = Struct(">i")
+
+
+class Route(NamedTuple):
+    """Where a peer is reached."""
+
+    host: str
+    port: int
+
+
+RouteTo = Callable[[int, str], Route | None]
+"""(peer, channel) -> its route; None if the cluster has no such node, or it has no such listener."""
 
 
 def node_id_of_client(client_id: str | None) -> int | None:
@@ -56,7 +81,7 @@ class Peers:
     def __init__(
         self,
         node_id: int,
-        address_of: AddressOf,
+        route_to: RouteTo,
         step: Step,
         loop: asyncio.AbstractEventLoop,
         network: Network | None = None,
@@ -64,7 +89,7 @@ class Peers:
         self.client_id = f"{CLIENT_ID_PREFIX}{node_id}"
         self.loop = loop
         self.step = step
-        self.address_of = address_of
+        self.route_to = route_to
         self.network = network or Network(loop)
         self._connections: dict[tuple[int, str], PeerConnection] = {}
         self._open: dict[int, int] = {}
@@ -80,12 +105,12 @@ class Peers:
         key = (send.peer, send.channel)
         connection = self._connections.get(key)
         if connection is None:
-            address = self.address_of(send.peer)
-            if address is None:
+            route = self.route_to(send.peer, send.channel)
+            if route is None:
                 self.loop.call_soon(self.step, Response(send, None))
                 return
             connection = self._connections[key] = PeerConnection(self, send.peer, send.channel)
-            self.spawn(connection.connect(address))
+            self.spawn(connection.connect(route))
         connection.send(send)
 
     def spawn(self, work: object) -> None:
@@ -132,7 +157,7 @@ class Peers:
 
     def is_known(self, peer: int) -> bool:
         """Whether the cluster has a node of this id."""
-        return self.address_of(peer) is not None
+        return self.route_to(peer, PROBE_CHANNEL) is not None
 
     def _probe(self, peer: int) -> None:
         """Any client may claim to be a node; only nodes of the cluster are probed."""
@@ -146,14 +171,14 @@ class Peers:
     async def _probe_until_up(self, peer: int) -> None:
         probes = 0
         try:
-            while peer not in self._open and self.address_of(peer) is not None:
+            while peer not in self._open and self.is_known(peer):
                 if await self._is_refused(peer):
                     self.step(PeerLost(peer))
                 probes += 1
                 await asyncio.sleep((PROBE_MS if probes < FAST_PROBES else PROBE_MS * 50) / 1_000)
         finally:
             self._probing.pop(peer, None)
-            if self.address_of(peer) is None:
+            if not self.is_known(peer):
                 self.lost.pop(peer, None)
 
     async def _is_refused(self, peer: int) -> bool:
@@ -161,12 +186,12 @@ class Peers:
 
         An accepted connection is kept. A dying process may still have accepted it; then the connection drops.
         """
-        address = self.address_of(peer)
-        if address is None:
+        route = self.route_to(peer, PROBE_CHANNEL)
+        if route is None:
             return False
         probe = PeerConnection(self, peer, PROBE_CHANNEL)
         try:
-            await asyncio.wait_for(self.network.connect(peer, probe, *address), 1)
+            await asyncio.wait_for(self.network.connect(peer, probe, route.host, route.port), 1)
         except ConnectionRefusedError:
             return True
         except (OSError, TimeoutError):
@@ -190,9 +215,9 @@ class PeerConnection(asyncio.Protocol):
         self._timer_at = 0
         self._lateness = Lateness()
 
-    async def connect(self, address: Address) -> None:
+    async def connect(self, route: Route) -> None:
         try:
-            await self._peers.network.connect(self.peer, self, *address)
+            await self._peers.network.connect(self.peer, self, route.host, route.port)
         except OSError as error:
             log.debug("event=peer_unreachable peer=%d channel=%s error=%s", self.peer, self.channel, log_value(error))
             self.reset()

@@ -14,8 +14,9 @@ from typing import Any
 
 from insync import java_properties
 from insync.metadata import apache_broker_keys
-from insync.server import property_keys
-from insync.server.endpoints import ListenerAddress, parse_listeners, parse_voters
+from insync.server import listeners, property_keys
+from insync.server.endpoints import parse_voters
+from insync.server.listeners import ListenerSettingError, ListenerSettings, SecurityProtocol
 from insync.server.profiles import PROFILES
 from insync.server.property_keys import InvalidValueError
 
@@ -40,8 +41,7 @@ class Properties:
     node_id: int
     roles: tuple[str, ...]
     directory: str
-    listeners: tuple[ListenerAddress, ...]
-    advertised: tuple[ListenerAddress, ...]
+    listeners: ListenerSettings
     voters: dict[int, tuple[str, int]]
     rack: str | None
     metrics_port: int | None
@@ -51,7 +51,7 @@ class Properties:
     """Broker-side defaults of topic configs, under the broker's names."""
     unused: tuple[str, ...] = ()
     """Kafka's keys in the file that have no meaning here."""
-    as_written: dict[str, str] = field(default_factory=dict)
+    as_written: dict[str, str] = field(default_factory=dict, repr=False)
     """Every key of the file with its unparsed value."""
 
 
@@ -91,29 +91,39 @@ class _Reader:
             self._settings[part] = dict(values)
         for key, entry in self._entries.items():
             self._read_entry(key, entry)
-        listeners = self._optional("listeners", parse_listeners, parse_listeners("PLAINTEXT://:9092"))
         directory = self._required(
             "log.dir" if "log.dir" in self._entries and "log.dirs" not in self._entries else "log.dirs", _one_directory
         )
-        controllers = self._optional("controller.listener.names", property_keys.comma_separated, ())
-        advertised = self._optional("advertised.listeners", parse_listeners, listeners)
+        roles = self._required("process.roles", property_keys.roles)
+        as_written = {key: entry.value for key, entry in self._entries.items()}
         return Properties(
             node_id=self._required("node.id", property_keys.integer(0, 2**31 - 1)),
-            roles=self._required("process.roles", property_keys.roles),
+            roles=roles,
             directory=directory,
-            listeners=listeners,
-            advertised=tuple(listener for listener in advertised if listener.name not in controllers) or advertised,
+            listeners=self._listeners(as_written, roles),
             voters=self._required("controller.quorum.voters", parse_voters),
             rack=self._optional("broker.rack", str, None),
             metrics_port=self._optional("insync.metrics.port", property_keys.integer(0, 65_535), None),
             settings=self._settings,
             topic_defaults=self._defaults,
             unused=tuple(self._unused),
-            as_written={key: entry.value for key, entry in self._entries.items()},
+            as_written=as_written,
         )
 
+    def _listeners(self, values: dict[str, str], roles: tuple[str, ...]) -> ListenerSettings:
+        try:
+            found = listeners.read_listeners(values, roles)
+            for security in (found.inter_broker, found.controller, *(bound.security for bound in found.bound)):
+                if security.protocol is not SecurityProtocol.PLAINTEXT:
+                    problem = f"the listener {security.name} uses {security.protocol.name}, which is not supported."
+                    raise ListenerSettingError(listeners.LISTENERS, f"{problem} Use PLAINTEXT.")
+            return found
+        except ListenerSettingError as error:
+            entry = self._entries.get(error.key)
+            raise PropertiesError(self._source, entry.line if entry else 0, error.key, error.problem) from error
+
     def _read_entry(self, key: str, entry: Entry) -> None:
-        if key in property_keys.STRUCTURAL:
+        if key in property_keys.STRUCTURAL or listeners.is_override(key):
             return
         if entry.value and apache_broker_keys.is_unsafe_to_ignore(key):
             raise PropertiesError(

@@ -10,16 +10,18 @@ import socket
 import sys
 from collections.abc import Callable, Collection
 
+from insync.escaping import log_value
 from insync.node.node import Node
 from insync.node.node_view import NodeTopicNames
 from insync.sansio import Shutdown, Stop
 from insync.server import assembly, metrics_endpoint, ownership, sockets
+from insync.server.acceptor import Acceptor
 from insync.server.directory_lock import DirectoryLock
 from insync.server.disk import DiskThreads, ServerDisk
 from insync.server.listener import Listener
 from insync.server.network import Network
 from insync.server.notes import NoteLog
-from insync.server.peers import Address, AddressOf, Peers
+from insync.server.peers import CONTROLLER_CHANNELS, Peers, Route, RouteTo
 from insync.server.properties import Properties
 from insync.server.runner import Runner
 from insync.server.traffic import Traffic
@@ -47,15 +49,18 @@ class Server:
         """
         loop = asyncio.get_running_loop()
         self._lock, identity = ownership.lock_and_check(self.properties)
-        listening = {listen.name: sockets.bind(listen.host, listen.port) for listen in self.properties.listeners}
+        listening = [
+            (Acceptor(listener.name, listener.serves_nodes), sockets.bind(listener.address.host, listener.address.port))
+            for listener in self.properties.listeners.bound
+        ]
         metrics_socket = self._bind_metrics()
-        ports = {name: _port(sock) for name, sock in listening.items()}
+        ports = {acceptor.name: _port(sock) for acceptor, sock in listening}
         config = assembly.node_config(self.properties, identity, ports)
         disk, network = self.disk(), self.network(loop)
         threads = DiskThreads(disk, loop)
         node = assembly.make_node(config, disk)
         runner = Runner(node, threads, self.notes, loop)
-        peers = runner.peers = Peers(node.id, self._address_of(node), runner.step, loop, network)
+        peers = runner.peers = Peers(node.id, self._route_to(node), runner.step, loop, network)
         turns = Turns(loop.call_soon)
         runner.use_turns(turns)
         listener = runner.outgoing = Listener(
@@ -71,9 +76,9 @@ class Server:
         )
         self._stop_on_signals(loop, runner)
         runner.start()
-        await self._open_listener(listener, listening.values(), network)
+        await self._open_listener(listener, listening, network)
         metrics = await self._serve_metrics(node, listener, metrics_socket)
-        log.info("event=started roles=%s port=%s", "+".join(config.roles), [_port(s) for s in listening.values()])
+        log.info("event=started roles=%s port=%s", "+".join(config.roles), list(ports.values()))
         stop = await runner.stopped
         _ignore_signals(loop)
         if stop.clean:
@@ -116,17 +121,19 @@ class Server:
             loop.add_signal_handler(number, stop)
         self.watch_supervisor(loop, stop)
 
-    async def _open_listener(self, listener: Listener, listening: Collection[socket.socket], network: Network) -> None:
+    async def _open_listener(
+        self, listener: Listener, listening: Collection[tuple[Acceptor, socket.socket]], network: Network
+    ) -> None:
         try:
             await listener.open(listening, network)
         except OSError as error:
-            first = next(iter(listening)).getsockname()
+            first = next(iter(listening))[1].getsockname()
             raise sockets.BindError(first[0], first[1], error) from error
 
     def _bind_metrics(self) -> socket.socket | None:
         """Bound before the node starts: an address in use must not stop a node that already serves."""
         port = self.properties.metrics_port
-        host = self.properties.listeners[0].host
+        host = self.properties.listeners.bound[0].address.host
         return None if port is None else sockets.bind(host, port)
 
     async def _serve_metrics(self, node: Node, listener: Listener, sock: socket.socket | None) -> asyncio.Server | None:
@@ -137,17 +144,38 @@ class Server:
 
         return None if sock is None else await metrics_endpoint.serve(page, sock)
 
-    def _address_of(self, node: Node) -> AddressOf:
-        voters = self.properties.voters
+    def _route_to(self, node: Node) -> RouteTo:
+        voters, listeners = self.properties.voters, self.properties.listeners
+        inter_broker = listeners.inter_broker.name
+        without_endpoint: dict[int, None] = {}
 
-        def address_of(peer: int) -> Address | None:
-            """The addresses of voters are in the properties file, those of brokers in the image."""
-            if peer in voters:
-                return voters[peer]
+        def route_to(peer: int, channel: str) -> Route | None:
+            """The addresses of voters are in the properties file, those of brokers in the image.
+
+            A voter that is a broker too is reached at the address of a voter for everything, unless controllers have a
+            listener of their own.
+            """
+            is_for_controller = channel in CONTROLLER_CHANNELS or not listeners.has_separate_controller_listener
+            if peer in voters and is_for_controller:
+                return Route(*voters[peer])
             broker = node.image.brokers.get(peer)
-            return (broker.endpoints[0].host, broker.endpoints[0].port) if broker and broker.endpoints else None
+            if broker is None:
+                return None
+            endpoint = broker.endpoint(inter_broker)
+            if endpoint is None:
+                if peer not in without_endpoint:
+                    without_endpoint[peer] = None
+                    log.error(
+                        "event=peer_without_listener peer=%d listener=%s advice=%s",
+                        peer,
+                        log_value(inter_broker),
+                        log_value("Let all nodes advertise the listener in inter.broker.listener.name."),
+                    )
+                return None
+            without_endpoint.pop(peer, None)
+            return Route(endpoint.host, endpoint.port)
 
-        return address_of
+        return route_to
 
 
 def _ignore_signals(loop: asyncio.AbstractEventLoop) -> None:

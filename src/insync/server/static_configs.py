@@ -19,6 +19,7 @@ from insync.quorum.config import QuorumConfig
 from insync.replication.config import ReplicationConfig
 from insync.server import property_keys
 from insync.server.limits import Limits
+from insync.server.listeners import DEFAULT_LISTENERS, DEFAULT_MAP
 from insync.server.properties import Properties
 
 _PARTS: dict[str, Any] = {
@@ -62,7 +63,10 @@ _COARSER_UNITS = (
 )
 
 _STRUCTURAL = (
-    ("listeners", STRING, "PLAINTEXT://:9092"),
+    ("listeners", STRING, DEFAULT_LISTENERS),
+    ("listener.security.protocol.map", STRING, DEFAULT_MAP),
+    ("inter.broker.listener.name", STRING, None),
+    ("security.inter.broker.protocol", STRING, "PLAINTEXT"),
     ("controller.listener.names", STRING, None),
     ("controller.quorum.voters", LIST, ""),
     ("process.roles", LIST, None),
@@ -80,7 +84,6 @@ _CONSTANT = (
     ("log.cleaner.enable", BOOLEAN, "true"),
     ("offsets.topic.compression.codec", INT, "0"),
     ("remote.log.storage.system.enable", BOOLEAN, "false"),
-    ("security.inter.broker.protocol", STRING, "PLAINTEXT"),
 )
 """Kafka's settings that cannot be changed here, with the value that matches what a node does."""
 

@@ -1,0 +1,50 @@
+"""A cluster whose nodes have several listeners. Tests and the supervisor use PLAINTEXT; the others are the test's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from insync.server.local_cluster import HOST, LocalCluster, LocalNode
+
+CONTROLLER = "CONTROLLER"
+
+
+class ListenerCluster(LocalCluster):
+    """`listeners`: by name its security protocol. One called CONTROLLER is the controllers'.
+
+    `settings_of` adds settings to a node's file.
+    """
+
+    def __init__(
+        self,
+        listeners: Mapping[str, str],
+        *,
+        settings: Mapping[str, str] | None = None,
+        settings_of: Callable[[int], Mapping[str, str]] = lambda node_id: {},
+        brokers: int = 3,
+        directory: str | None = None,
+    ) -> None:
+        super().__init__(brokers=brokers, settings=settings, directory=directory)
+        self.listeners = {"PLAINTEXT": "PLAINTEXT", **listeners}
+        self.settings_of = settings_of
+        self.ports: dict[str, dict[int, int]] = {"PLAINTEXT": {node.id: node.port for node in self.nodes.values()}}
+        for name in listeners:
+            self.ports[name] = dict(zip(self.nodes, self._reserve_ports(len(self.nodes)), strict=True))
+
+    def bootstrap_of(self, listener: str) -> str:
+        return ",".join(f"{HOST}:{port}" for port in self.ports[listener].values())
+
+    def node_settings(self, node: LocalNode) -> dict[str, str]:
+        settings = super().node_settings(node)
+        listeners = [f"{name}://{HOST}:{self.ports[name][node.id]}" for name in self.listeners]
+        settings["listeners"] = ",".join(listeners)
+        settings["listener.security.protocol.map"] = ",".join(
+            f"{name}:{protocol}" for name, protocol in self.listeners.items()
+        )
+        if CONTROLLER in self.listeners:
+            voters = [other.id for other in self.nodes.values() if "controller" in other.roles]
+            settings["controller.listener.names"] = CONTROLLER
+            settings["controller.quorum.voters"] = ",".join(
+                f"{voter}@{HOST}:{self.ports[CONTROLLER][voter]}" for voter in voters
+            )
+        return {**settings, **self.settings_of(node.id)}
