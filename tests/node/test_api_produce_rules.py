@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from crc32c import crc32c
 
 from insync.replication import produce_server
 from insync.wire import batch, record_check
@@ -13,6 +12,7 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import produce
 from insync.wire.types import instant_millis, ms
 from tests.node.node_harness import Net, config, config_request
+from tests.wire.batch_harness import write_crc
 
 HOUR = 3_600_000
 
@@ -52,7 +52,7 @@ def test_a_compacted_topic_takes_no_undecodable_records() -> None:
     net.create("t", cleanup_policy="compact")
     data = batch.build([KEYED], timestamp_ms=net.now)
     data[61] = 0x7F  # the record's length
-    assert send_bytes(net, "t", resealed(data)).error_code is ErrorCode.invalid_record
+    assert send_bytes(net, "t", bytes(write_crc(data))).error_code is ErrorCode.invalid_record
 
 
 def test_a_refused_record_is_named_with_its_error() -> None:
@@ -109,7 +109,7 @@ def test_a_wrong_max_timestamp_in_the_header_is_corrected() -> None:
     net.create("t")
     data = batch.build([KEYED, batch.NewRecord(b"k", b"v", (), net.now + 70)], timestamp_ms=net.now)
     data[35:43] = (net.now + HOUR * 10).to_bytes(8, "big")
-    assert send_bytes(net, "t", resealed(data)).error_code is ErrorCode.none
+    assert send_bytes(net, "t", bytes(write_crc(data))).error_code is ErrorCode.none
     log = net.log("t")
     stored = log.read(0, 1 << 20, limit_offset=log.leo)
     ((pos, header),) = batch.iter_headers(stored)
@@ -130,7 +130,7 @@ def test_undecodable_records_are_refused(compression: str) -> None:
     short = bytearray(sound)
     short[23:27], short[57:61] = (1).to_bytes(4, "big"), (2).to_bytes(4, "big")
     for data in (garbage, endless, short):
-        answer = send_bytes(net, "t", resealed(data))
+        answer = send_bytes(net, "t", bytes(write_crc(data)))
         too_many = data is endless and compression != "none"
         assert answer.error_code is (ErrorCode.message_too_large if too_many else ErrorCode.invalid_record)
         assert answer.error_message
@@ -168,11 +168,6 @@ def test_the_batches_of_one_request_decompress_to_no_more_than_the_request_may(m
     response = net.answered(1, produce.ProduceRequest(acks=-1, timeout=ms(1_000), topic_data=topics))
     errors = [topic.partition_responses[0].error_code for topic in response.responses]
     assert errors == [ErrorCode.none] * 2 + [ErrorCode.message_too_large] * 2
-
-
-def resealed(data: bytearray) -> bytes:
-    data[17:21] = crc32c(memoryview(data)[21:]).to_bytes(4, "big")
-    return bytes(data)
 
 
 def test_timestamps_too_far_ahead_or_behind_are_refused() -> None:
@@ -254,6 +249,6 @@ def test_what_cannot_be_unpacked_or_is_endless_is_not_compressed_anew(monkeypatc
     net.create("t", compression_type="lz4")
     damaged = batch.build([LONG], timestamp_ms=net.now, compression="zstd")
     damaged[70] ^= 0xFF
-    assert send_bytes(net, "t", resealed(damaged)).error_code is ErrorCode.invalid_record
+    assert send_bytes(net, "t", bytes(write_crc(damaged))).error_code is ErrorCode.invalid_record
     monkeypatch.setattr(batch, "MOST_RECOMPRESSED", 4_000)
     assert send(net, "t", LONG, compression="zstd").error_code is ErrorCode.message_too_large

@@ -9,7 +9,7 @@ import pytest
 from insync.properties.clients import ClientChecks
 from insync.properties.ghost import PartitionGhost, Tracked
 from insync.properties.history import Acked, Failed, History, ListedOffset, Read, Sent
-from tests.properties.property_worlds import KEY, FakeLog, batch, committed, partition
+from tests.properties.property_harness import KEY, FakeLog, batch, committed, partition
 
 NODE = object()
 

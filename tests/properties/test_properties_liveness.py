@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from insync.properties import liveness
 from insync.properties.liveness import ReplicaState
-from tests.properties.property_worlds import partition
+from tests.properties.property_harness import partition
 
 
 def states(*leos: int, hwm: int = 5, epoch: int = 1, pending: bool = False) -> list[ReplicaState]:

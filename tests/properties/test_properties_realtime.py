@@ -6,7 +6,7 @@ from insync.properties import hwm_monotonicity
 from insync.properties.history import ListedOffset, Read
 from insync.properties.linearizable import PartitionHistory
 from insync.properties.realtime import Floor
-from tests.properties.property_worlds import KEY
+from tests.properties.property_harness import KEY
 
 
 def listed(offset: int, *, started: int, time: int, epoch: int = 1) -> ListedOffset:

@@ -20,7 +20,7 @@ from insync.properties import (
 from insync.properties.committed_log import Forgiven
 from insync.properties.history import Acked, History, Read, Sent
 from insync.wire import batch as wire_batch
-from tests.properties.property_worlds import KEY, FakeHeader, FakeLog, batch, committed
+from tests.properties.property_harness import KEY, FakeHeader, FakeLog, batch, committed
 
 
 def test_every_property_is_listed_once_with_a_statement() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -13,8 +14,8 @@ from insync.sim.engine.disk import SimDisk
 from insync.storage.disk import read_all, write_plainly
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
-from tests.quorum.quorum_bench import Bench, data, fetch_answer
-from tests.quorum.quorum_net import DIRECTORY, Net, Peer
+from tests.quorum.quorum_harness import QuorumHarness, data, fetch_answer
+from tests.quorum.quorum_net_harness import DIRECTORY, Net, Peer
 
 CHECKPOINT = offset_checkpoint.FILE_NAME
 STATE = f"{DIRECTORY}/quorum-state"
@@ -53,7 +54,7 @@ def kinds(peer: Peer) -> list[str]:
     return [finding.kind for finding in peer.quorum._state.findings.current()]
 
 
-LOG_DAMAGES = {
+LOG_DAMAGES: dict[str, Callable[[SimDisk], None]] = {
     "flipped in the first batch": lambda disk: flip(disk, LOG, 70),
     "flipped in the last batch": lambda disk: flip(disk, LOG, disk.size(LOG) - 3),
     "truncated in the last batch": lambda disk: truncate(disk, LOG, disk.size(LOG) - 1),
@@ -218,7 +219,7 @@ def test_a_follower_with_committed_metadata_does_not_follow_a_leader_that_lost_i
     assert net[3].quorum.leo > last
 
 
-VOTE_DAMAGES = {
+VOTE_DAMAGES: dict[str, Callable[[SimDisk], None]] = {
     "flipped": lambda disk: flip(disk, STATE, 5),
     "truncated": lambda disk: truncate(disk, STATE, 20),
     "emptied": lambda disk: truncate(disk, STATE, 0),
@@ -229,11 +230,11 @@ VOTE_DAMAGES = {
 @pytest.mark.parametrize("how", VOTE_DAMAGES)
 def test_a_vote_whose_file_is_damaged_is_read_from_its_second_copy(how: str) -> None:
     """Q4, Q8: no second vote in that epoch, and votes in later ones."""
-    bench = Bench()
-    assert bench.vote(2, 1).vote_granted
-    bench.disk.crash()
-    VOTE_DAMAGES[how](bench.disk)
-    again = Bench(disk=bench.disk)
+    harness = QuorumHarness()
+    assert harness.vote(2, 1).vote_granted
+    harness.disk.crash()
+    VOTE_DAMAGES[how](harness.disk)
+    again = QuorumHarness(disk=harness.disk)
     assert again.notes("quorum_state_rebuilt")
     assert not again.vote(3, 1).vote_granted
     assert again.vote(3, 2).vote_granted
@@ -241,13 +242,13 @@ def test_a_vote_whose_file_is_damaged_is_read_from_its_second_copy(how: str) -> 
 
 def test_an_old_copy_of_quorum_state_allows_no_second_vote() -> None:
     """Q4, Q8: the newer of the two copies counts."""
-    bench = Bench().intact()
-    bench.vote(2, 1)
-    old = read_all(bench.disk, STATE)
-    bench.vote(2, 5)
-    bench.disk.crash()
-    write_plainly(bench.disk, STATE, old)
-    again = Bench(disk=bench.disk)
+    harness = QuorumHarness().intact()
+    harness.vote(2, 1)
+    old = read_all(harness.disk, STATE)
+    harness.vote(2, 5)
+    harness.disk.crash()
+    write_plainly(harness.disk, STATE, old)
+    again = QuorumHarness(disk=harness.disk)
     assert again.quorum.epoch == 5
     assert not again.vote(3, 5).vote_granted
     assert again.vote(3, 6).vote_granted
@@ -256,13 +257,13 @@ def test_an_old_copy_of_quorum_state_allows_no_second_vote() -> None:
 @pytest.mark.parametrize("how", VOTE_DAMAGES)
 def test_a_voter_that_lost_both_copies_of_its_vote_does_not_vote(how: str) -> None:
     """Q8: until a leader has restored it."""
-    bench = Bench()
-    bench.answer(bench.follow(2, 1), fetch_answer(2, 1, records=data(0, 1, b"a"), hwm=1))
-    bench.sync()
-    bench.disk.crash()
-    VOTE_DAMAGES[how](bench.disk)
-    truncate(bench.disk, CHECKPOINT, 0)
-    again = Bench(disk=bench.disk)
+    harness = QuorumHarness()
+    harness.answer(harness.follow(2, 1), fetch_answer(2, 1, records=data(0, 1, b"a"), hwm=1))
+    harness.sync()
+    harness.disk.crash()
+    VOTE_DAMAGES[how](harness.disk)
+    truncate(harness.disk, CHECKPOINT, 0)
+    again = QuorumHarness(disk=harness.disk)
     answer = again.vote(3, 9, (5, 2))
     assert (answer.vote_granted, answer.error_code) == (False, ErrorCode.kafka_storage_error)
     again.begin(3, 10)
@@ -279,76 +280,76 @@ def test_an_unreadable_checkpoint_is_damage_and_a_missing_one_is_an_upgrade() ->
         (lambda d: truncate(d, CHECKPOINT, 0), "damaged"),
         (lambda d: d.remove(CHECKPOINT), INTACT),
     ):
-        bench = Bench()
-        bench.answer(bench.follow(2, 1), fetch_answer(2, 1, records=data(0, 1, b"a"), hwm=1))
-        bench.sync()
-        bench.disk.crash()
-        action(bench.disk)
-        assert Bench(disk=bench.disk).quorum._state.damage.condition == expected
+        harness = QuorumHarness()
+        harness.answer(harness.follow(2, 1), fetch_answer(2, 1, records=data(0, 1, b"a"), hwm=1))
+        harness.sync()
+        harness.disk.crash()
+        action(harness.disk)
+        assert QuorumHarness(disk=harness.disk).quorum._state.damage.condition == expected
 
 
 def test_a_torn_tail_that_was_never_acknowledged_is_no_damage() -> None:
     """Q8: a power loss takes entries that were not synced, and no replica relied on them."""
     for seed in range(40):
-        bench = Bench(1, (1, 2, 3)).intact()
-        bench.answer(bench.follow(2, 1), fetch_answer(2, 1, records=data(0, 1, b"a"), hwm=1))
-        bench.sync()
-        bench.answer(bench.sends(fetch.FetchRequest)[-1], fetch_answer(2, 1, records=data(1, 1, b"b" * 200), hwm=1))
-        bench.disk.lossy_crash(random.Random(seed), corrupt=True)
-        assert Bench(disk=bench.disk).quorum._state.damage.condition == INTACT
+        harness = QuorumHarness(1, (1, 2, 3)).intact()
+        harness.answer(harness.follow(2, 1), fetch_answer(2, 1, records=data(0, 1, b"a"), hwm=1))
+        harness.sync()
+        harness.answer(harness.sends(fetch.FetchRequest)[-1], fetch_answer(2, 1, records=data(1, 1, b"b" * 200), hwm=1))
+        harness.disk.lossy_crash(random.Random(seed), corrupt=True)
+        assert QuorumHarness(disk=harness.disk).quorum._state.damage.condition == INTACT
 
 
 def test_a_truncation_that_a_leader_asked_for_is_no_damage() -> None:
     """Q8, D3: the checkpoint is lowered before the log is truncated, so the power may fail at any time."""
     for seed in range(40):
-        bench = Bench().intact()
+        harness = QuorumHarness().intact()
         records = data(0, 1, b"a") + data(1, 1, b"b") + data(2, 1, b"c")
-        bench.answer(bench.follow(2, 1), fetch_answer(2, 1, records=records, hwm=1))
-        bench.sync()
-        bench.answer(bench.follow(3, 2), fetch_answer(3, 2, diverging=OffsetAndEpoch(1, 1)))
-        assert bench.quorum.leo == 1
-        bench.disk.lossy_crash(random.Random(seed))
-        assert Bench(disk=bench.disk).quorum._state.damage.condition == INTACT
+        harness.answer(harness.follow(2, 1), fetch_answer(2, 1, records=records, hwm=1))
+        harness.sync()
+        harness.answer(harness.follow(3, 2), fetch_answer(3, 2, diverging=OffsetAndEpoch(1, 1)))
+        assert harness.quorum.leo == 1
+        harness.disk.lossy_crash(random.Random(seed))
+        assert QuorumHarness(disk=harness.disk).quorum._state.damage.condition == INTACT
 
 
 def test_a_new_voter_votes_for_an_empty_log_only() -> None:
     """Q8: its disk may have been replaced, and it does not know what it held before."""
-    bench = Bench()
-    answer = bench.vote(2, 5, (10, 4))
+    harness = QuorumHarness()
+    answer = harness.vote(2, 5, (10, 4))
     assert (answer.vote_granted, answer.error_code) == (False, ErrorCode.kafka_storage_error)
-    assert bench.vote(3, 5).vote_granted
-    assert not Bench(disk=bench.disk).vote(2, 6, (10, 4)).vote_granted
+    assert harness.vote(3, 5).vote_granted
+    assert not QuorumHarness(disk=harness.disk).vote(2, 6, (10, 4)).vote_granted
 
 
 def test_a_voter_of_the_first_election_is_not_new_any_more() -> None:
     """Q8: there is an epoch 1 only if a majority has never had an epoch."""
-    bench = Bench()
-    assert bench.vote(2, 1).vote_granted
-    assert Bench(disk=bench.disk).vote(2, 2, (1, 1)).vote_granted
+    harness = QuorumHarness()
+    assert harness.vote(2, 1).vote_granted
+    assert QuorumHarness(disk=harness.disk).vote(2, 2, (1, 1)).vote_granted
 
 
 def test_a_leader_reports_a_voter_that_comes_back_with_less() -> None:
     """Q8: even if that voter does not know it, as after an old copy of its whole disk was restored."""
-    bench = Bench().lead()
-    bench.quorum.propose([b"a", b"b"], bench.now)
-    bench.collect()
-    bench.sync()
-    bench.fetch(2, bench.quorum.epoch, (3, bench.quorum.epoch))
-    bench.fetch(2, bench.quorum.epoch, (1, bench.quorum.epoch))
-    assert [(finding.kind, finding.subject) for finding in bench.findings.current()] == [
+    harness = QuorumHarness().lead()
+    harness.quorum.propose([b"a", b"b"], harness.now)
+    harness.collect()
+    harness.sync()
+    harness.fetch(2, harness.quorum.epoch, (3, harness.quorum.epoch))
+    harness.fetch(2, harness.quorum.epoch, (1, harness.quorum.epoch))
+    assert [(finding.kind, finding.subject) for finding in harness.findings.current()] == [
         ("voter_lost_entries", "voter 2")
     ]
-    bench.fetch(2, bench.quorum.epoch, (3, bench.quorum.epoch))
-    assert bench.findings.current() == []
+    harness.fetch(2, harness.quorum.epoch, (3, harness.quorum.epoch))
+    assert harness.findings.current() == []
 
 
 def test_after_a_clean_stop_the_checkpoint_is_exact() -> None:
     """Q8: the loss of any entry is noticed."""
-    bench = Bench().intact()
-    bench.answer(bench.follow(2, 1), fetch_answer(2, 1, records=data(0, 1, b"a", b"b"), hwm=2))
-    bench.sync()
-    bench.quorum.close()
-    checkpoint = offset_checkpoint.CheckpointFile(bench.disk, CHECKPOINT).load()
+    harness = QuorumHarness().intact()
+    harness.answer(harness.follow(2, 1), fetch_answer(2, 1, records=data(0, 1, b"a", b"b"), hwm=2))
+    harness.sync()
+    harness.quorum.close()
+    checkpoint = offset_checkpoint.CheckpointFile(harness.disk, CHECKPOINT).load()
     assert checkpoint == QuorumCheckpoint(condition=INTACT, log_end=OffsetAndEpoch(2, 1), hwm=2, epoch=1)
 
 
@@ -369,17 +370,17 @@ def test_a_line_of_the_checkpoint_with_a_flipped_byte_is_ignored(position: int) 
 
 def test_a_damaged_snapshot_is_replaced_by_an_older_one_and_the_log() -> None:
     """Q6, Q8: nothing is lost, and a finding reports it."""
-    bench = Bench(1, (1,))
-    bench.sync()
+    harness = QuorumHarness(1, (1,))
+    harness.sync()
     for number in (1, 2):
-        bench.quorum.propose([b"a%d" % number], bench.now)
-        bench.collect()
-        bench.sync()
-        bench.write_snapshot([b"image %d" % number], bench.quorum.hwm, 1)
-    newest = f"{DIRECTORY}/{bench.quorum.hwm:020d}-{1:010d}.checkpoint"
-    bench.disk.crash()
-    flip(bench.disk, newest, 100)
-    again = Bench(1, (1,), disk=bench.disk)
+        harness.quorum.propose([b"a%d" % number], harness.now)
+        harness.collect()
+        harness.sync()
+        harness.write_snapshot([b"image %d" % number], harness.quorum.hwm, 1)
+    newest = f"{DIRECTORY}/{harness.quorum.hwm:020d}-{1:010d}.checkpoint"
+    harness.disk.crash()
+    flip(harness.disk, newest, 100)
+    again = QuorumHarness(1, (1,), disk=harness.disk)
     assert [finding.kind for finding in again.findings.current()] == ["snapshot_damaged"]
     assert ("snapshot", ([b"image 1"], 2, 1)) in again.events
     assert again.quorum.is_leader
@@ -407,10 +408,10 @@ def test_a_voter_without_a_usable_snapshot_is_restored_from_the_leader() -> None
 
 def test_a_voter_without_any_file_is_new() -> None:
     """Q8: until it has taken part in an election, or has caught up with a leader."""
-    bench = Bench()
-    assert bench.quorum._state.damage.condition == NEW
-    bench.answer(bench.follow(2, 3), fetch_answer(2, 3, records=data(0, 1, b"a") + data(1, 3, b"b"), hwm=1))
-    bench.sync()
-    assert bench.quorum._state.damage.condition == NEW, "nothing of the leader's own epoch is committed yet"
-    bench.answer(bench.sends(fetch.FetchRequest)[-1], fetch_answer(2, 3, hwm=2))
-    assert bench.quorum._state.damage.condition == INTACT
+    harness = QuorumHarness()
+    assert harness.quorum._state.damage.condition == NEW
+    harness.answer(harness.follow(2, 3), fetch_answer(2, 3, records=data(0, 1, b"a") + data(1, 3, b"b"), hwm=1))
+    harness.sync()
+    assert harness.quorum._state.damage.condition == NEW, "nothing of the leader's own epoch is committed yet"
+    harness.answer(harness.sends(fetch.FetchRequest)[-1], fetch_answer(2, 3, hwm=2))
+    assert harness.quorum._state.damage.condition == INTACT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -11,39 +12,48 @@ from insync.quorum.config import QuorumConfig
 from insync.sansio import Outbox, Reply, Send
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import end_quorum_epoch, fetch, vote
-from tests.quorum.quorum_bench import Bench, data, fetch_answer
-from tests.quorum.quorum_net import DIRECTORY, Net
+from tests.quorum.quorum_harness import QuorumHarness, data, fetch_answer
+from tests.quorum.quorum_net_harness import DIRECTORY, Net
 
 STATE = f"{DIRECTORY}/quorum-state"
 
 
 def test_a_quorum_of_one_elects_itself_at_once() -> None:
     """Q1: one voter is a majority."""
-    bench = Bench(1, (1,))
-    assert bench.quorum.is_leader
-    assert (bench.quorum.epoch, bench.quorum.leader_id) == (1, 1)
-    assert bench.take(Send) == []
+    harness = QuorumHarness(1, (1,))
+    assert harness.quorum.is_leader
+    assert (harness.quorum.epoch, harness.quorum.leader_id) == (1, 1)
+    assert harness.take(Send) == []
 
 
 def test_a_voter_gives_one_vote_per_epoch() -> None:
     """Q4: the second candidate of an epoch gets no vote, the first may ask again."""
-    bench = Bench()
-    assert bench.vote(2, 5).vote_granted
-    assert not bench.vote(3, 5).vote_granted
-    assert bench.vote(2, 5).vote_granted
-    assert bench.vote(3, 6).vote_granted
+    harness = QuorumHarness()
+    assert harness.vote(2, 5).vote_granted
+    assert not harness.vote(3, 5).vote_granted
+    assert harness.vote(2, 5).vote_granted
+    assert harness.vote(3, 6).vote_granted
 
 
 def test_a_vote_is_on_disk_before_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Q4: the candidate may rely on the answer."""
-    bench = Bench()
+    harness = QuorumHarness()
     order: list[str] = []
     persist, reply = state_file.persist, Outbox.reply
-    monkeypatch.setattr(state_file, "persist", lambda *args: (order.append("disk"), persist(*args)))
-    monkeypatch.setattr(Outbox, "reply", lambda *args: (order.append("answer"), reply(*args)))
-    bench.vote(2, 5)
+
+    def record_persist(*arguments: Any) -> None:
+        order.append("disk")
+        persist(*arguments)
+
+    def record_reply(*arguments: Any) -> None:
+        order.append("answer")
+        reply(*arguments)
+
+    monkeypatch.setattr(state_file, "persist", record_persist)
+    monkeypatch.setattr(Outbox, "reply", record_reply)
+    harness.vote(2, 5)
     assert order[-2:] == ["disk", "answer"]
-    state, _ = state_file.load_if_sound(bench.disk, STATE)
+    state, _ = state_file.load_if_sound(harness.disk, STATE)
     assert state is not None
     assert state.voted_id == 2
 
@@ -51,56 +61,56 @@ def test_a_vote_is_on_disk_before_the_answer(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_vote_survives_a_power_loss() -> None:
     """Q4: even the first vote of a new voter, whose directory was just created."""
     for seed in range(20):
-        bench = Bench()
-        assert bench.vote(2, 5).vote_granted
-        bench.disk.lossy_crash(random.Random(seed))
-        again = Bench(disk=bench.disk)
+        harness = QuorumHarness()
+        assert harness.vote(2, 5).vote_granted
+        harness.disk.lossy_crash(random.Random(seed))
+        again = QuorumHarness(disk=harness.disk)
         assert not again.vote(3, 5).vote_granted
 
 
 def test_no_vote_for_a_log_that_is_behind() -> None:
     """Q4: the later last epoch wins, then the longer log."""
-    bench = Bench().intact()
-    bench.answer(bench.follow(2, 4), fetch_answer(2, 4, records=data(0, 3, b"a", b"b") + data(2, 4, b"c"), hwm=0))
-    assert not bench.vote(3, 5, (9, 3)).vote_granted
-    assert not bench.vote(3, 6, (2, 4)).vote_granted
-    assert bench.notes("quorum_vote_refused")[-1]["reason"] == "log_behind"
-    assert bench.vote(3, 7, (3, 4)).vote_granted
-    assert bench.vote(3, 8, (1, 5)).vote_granted
+    harness = QuorumHarness().intact()
+    harness.answer(harness.follow(2, 4), fetch_answer(2, 4, records=data(0, 3, b"a", b"b") + data(2, 4, b"c"), hwm=0))
+    assert not harness.vote(3, 5, (9, 3)).vote_granted
+    assert not harness.vote(3, 6, (2, 4)).vote_granted
+    assert harness.notes("quorum_vote_refused")[-1]["reason"] == "log_behind"
+    assert harness.vote(3, 7, (3, 4)).vote_granted
+    assert harness.vote(3, 8, (1, 5)).vote_granted
 
 
 def test_a_voter_of_an_epoch_with_a_leader_gives_no_vote_in_it() -> None:
     """Q4, S12: the epoch has its leader."""
-    bench = Bench()
-    bench.follow(2, 4)
-    assert not bench.vote(3, 4).vote_granted
+    harness = QuorumHarness()
+    harness.follow(2, 4)
+    assert not harness.vote(3, 4).vote_granted
 
 
 def test_a_pre_vote_changes_nothing() -> None:
     """Q4: it is a question, not a vote; another candidate may get the same answer."""
-    bench = Bench()
-    before = (bench.quorum.epoch, bench.quorum.role, bench.quorum.next_deadline())
-    assert bench.vote(2, 0, pre=True).vote_granted
-    assert bench.vote(3, 0, pre=True).vote_granted
-    assert (bench.quorum.epoch, bench.quorum.role, bench.quorum.next_deadline()) == before
-    assert not bench.disk.exists(STATE)
+    harness = QuorumHarness()
+    before = (harness.quorum.epoch, harness.quorum.role, harness.quorum.next_deadline())
+    assert harness.vote(2, 0, pre=True).vote_granted
+    assert harness.vote(3, 0, pre=True).vote_granted
+    assert (harness.quorum.epoch, harness.quorum.role, harness.quorum.next_deadline()) == before
+    assert not harness.disk.exists(STATE)
 
 
 def test_a_follower_that_hears_from_its_leader_refuses_pre_votes() -> None:
     """Q4: it grants them once it has given up the leader itself."""
-    bench = Bench()
-    bench.answer(bench.follow(2, 4), fetch_answer(2, 4, hwm=0))
-    assert not bench.vote(3, 4, pre=True).vote_granted
-    bench.tick(bench.now + 2_000)
-    assert bench.quorum.role == "prospective"
-    assert bench.vote(3, 4, pre=True).vote_granted
+    harness = QuorumHarness()
+    harness.answer(harness.follow(2, 4), fetch_answer(2, 4, hwm=0))
+    assert not harness.vote(3, 4, pre=True).vote_granted
+    harness.tick(harness.now + 2_000)
+    assert harness.quorum.role == "prospective"
+    assert harness.vote(3, 4, pre=True).vote_granted
 
 
 def test_a_leader_refuses_pre_votes() -> None:
     """Q4: a leader is not unseated by a question."""
-    bench = Bench().lead()
-    assert not bench.vote(3, bench.quorum.epoch, (9, bench.quorum.epoch), pre=True).vote_granted
-    assert bench.quorum.is_leader
+    harness = QuorumHarness().lead()
+    assert not harness.vote(3, harness.quorum.epoch, (9, harness.quorum.epoch), pre=True).vote_granted
+    assert harness.quorum.is_leader
 
 
 def test_the_epoch_rises_only_after_a_majority_of_pre_votes() -> None:
@@ -136,39 +146,39 @@ def test_a_voter_that_was_paused_does_not_unseat_the_leader() -> None:
 
 def test_a_doubting_voter_follows_again_when_the_leader_alone_answers() -> None:
     """Q4: with the third voter down, one refusal is no majority, but the leader is evidently alive."""
-    bench = Bench()
-    bench.answer(bench.follow(2, 4), fetch_answer(2, 4, hwm=0))
-    bench.tick(bench.now + 2_000)
-    request = next(send for send in bench.sends(vote.VoteRequest) if send.peer == 2)
-    bench.answer(request, messages.vote_response(messages.LeaderInfo(4, 2, ErrorCode.none), granted=False))
-    assert (bench.quorum.role, bench.quorum.leader_id) == ("follower", 2)
+    harness = QuorumHarness()
+    harness.answer(harness.follow(2, 4), fetch_answer(2, 4, hwm=0))
+    harness.tick(harness.now + 2_000)
+    request = next(send for send in harness.sends(vote.VoteRequest) if send.peer == 2)
+    harness.answer(request, messages.vote_response(messages.LeaderInfo(4, 2, ErrorCode.none), granted=False))
+    assert (harness.quorum.role, harness.quorum.leader_id) == ("follower", 2)
 
 
 def test_a_late_answer_to_an_old_round_counts_for_nothing() -> None:
     """Q4: votes of one epoch do not elect in another."""
-    bench = Bench()
-    bench.tick()
-    for send in bench.sends(vote.VoteRequest)[:1]:
-        bench.answer(send, messages.vote_response(messages.LeaderInfo(0, -1, ErrorCode.none), granted=True))
-    old = bench.sends(vote.VoteRequest)
-    assert bench.quorum.role == "candidate"
-    bench.vote(3, 7)
+    harness = QuorumHarness()
+    harness.tick()
+    for send in harness.sends(vote.VoteRequest)[:1]:
+        harness.answer(send, messages.vote_response(messages.LeaderInfo(0, -1, ErrorCode.none), granted=True))
+    old = harness.sends(vote.VoteRequest)
+    assert harness.quorum.role == "candidate"
+    harness.vote(3, 7)
     for send in old:
-        bench.answer(send, messages.vote_response(messages.LeaderInfo(1, -1, ErrorCode.none), granted=True))
-    assert (bench.quorum.role, bench.quorum.epoch) == ("unattached", 7)
+        harness.answer(send, messages.vote_response(messages.LeaderInfo(1, -1, ErrorCode.none), granted=True))
+    assert (harness.quorum.role, harness.quorum.epoch) == ("unattached", 7)
 
 
 def test_a_candidate_that_loses_waits_and_asks_again() -> None:
     """Q4: after a random pause, with a pre-vote first, in the same epoch."""
-    bench = Bench()
-    bench.tick()
-    bench.answer(bench.sends(vote.VoteRequest)[0], granted(0))
-    for send in bench.sends(vote.VoteRequest):
-        bench.answer(send, messages.vote_response(messages.LeaderInfo(1, -1, ErrorCode.none), granted=False))
-    assert (bench.quorum.role, bench.quorum.epoch) == ("unattached", 1)
-    assert bench.now < (bench.quorum.next_deadline() or 0) <= bench.now + 1_001
-    bench.tick()
-    assert [send.request.topics[0].partitions[0].pre_vote for send in bench.sends(vote.VoteRequest)] == [True, True]
+    harness = QuorumHarness()
+    harness.tick()
+    harness.answer(harness.sends(vote.VoteRequest)[0], granted(0))
+    for send in harness.sends(vote.VoteRequest):
+        harness.answer(send, messages.vote_response(messages.LeaderInfo(1, -1, ErrorCode.none), granted=False))
+    assert (harness.quorum.role, harness.quorum.epoch) == ("unattached", 1)
+    assert harness.now < (harness.quorum.next_deadline() or 0) <= harness.now + 1_001
+    harness.tick()
+    assert [send.request.topics[0].partitions[0].pre_vote for send in harness.sends(vote.VoteRequest)] == [True, True]
 
 
 def granted(epoch: int) -> object:
@@ -177,29 +187,29 @@ def granted(epoch: int) -> object:
 
 def test_a_second_leader_of_one_epoch_is_refused() -> None:
     """S12, Q8: the first has shown that it leads; a request that names another changes nothing, and is noted once."""
-    bench = Bench()
-    bench.answer(bench.follow(2, 4), fetch_answer(2, 4, hwm=0))
+    harness = QuorumHarness()
+    harness.answer(harness.follow(2, 4), fetch_answer(2, 4, hwm=0))
     for _ in range(3):
-        assert bench.begin(3, 4).error_code is ErrorCode.invalid_request
-        assert bench.end(3, 4, (1,)).error_code is ErrorCode.invalid_request
-    assert (bench.quorum.epoch, bench.quorum.leader_id, bench.quorum.role) == (4, 2, "follower")
-    assert [note["reason"] for note in bench.notes("quorum_claim_refused")] == ["other_leader"]
+        assert harness.begin(3, 4).error_code is ErrorCode.invalid_request
+        assert harness.end(3, 4, (1,)).error_code is ErrorCode.invalid_request
+    assert (harness.quorum.epoch, harness.quorum.leader_id, harness.quorum.role) == (4, 2, "follower")
+    assert [note["reason"] for note in harness.notes("quorum_claim_refused")] == ["other_leader"]
 
 
 def test_a_leader_that_never_answered_gives_way_to_another_of_its_epoch() -> None:
     """S12: the first claim may be false; the voter that really leads must not be shut out."""
-    bench = Bench()
-    bench.follow(2, 4)
-    assert bench.begin(3, 4).error_code is ErrorCode.none
-    assert (bench.quorum.epoch, bench.quorum.leader_id) == (4, 3)
+    harness = QuorumHarness()
+    harness.follow(2, 4)
+    assert harness.begin(3, 4).error_code is ErrorCode.none
+    assert (harness.quorum.epoch, harness.quorum.leader_id) == (4, 3)
 
 
 def test_a_leader_that_restarts_neither_leads_nor_votes_in_its_epoch() -> None:
     """Q5: entries that it had not synced are lost here and may exist elsewhere with the same epoch and offset."""
-    bench = Bench().lead()
-    epoch = bench.quorum.epoch
-    bench.disk.lossy_crash(random.Random(3))
-    again = Bench(disk=bench.disk)
+    harness = QuorumHarness().lead()
+    epoch = harness.quorum.epoch
+    harness.disk.lossy_crash(random.Random(3))
+    again = QuorumHarness(disk=harness.disk)
     assert (again.quorum.role, again.quorum.epoch, again.quorum.leader_id) == ("resigned", epoch, -1)
     assert [send.peer for send in again.sends(end_quorum_epoch.EndQuorumEpochRequest)] == [2, 3]
     assert not again.vote(3, epoch, (9, epoch - 1)).vote_granted
@@ -209,56 +219,56 @@ def test_a_leader_that_restarts_neither_leads_nor_votes_in_its_epoch() -> None:
 
 def test_a_follower_that_restarts_fetches_from_the_leader_it_knew() -> None:
     """Q6: it continues where it was, without an election."""
-    bench = Bench()
-    bench.follow(2, 4)
-    again = Bench(disk=bench.disk)
+    harness = QuorumHarness()
+    harness.follow(2, 4)
+    again = QuorumHarness(disk=harness.disk)
     assert [send.peer for send in again.sends(fetch.FetchRequest)] == [2]
 
 
 def test_a_voter_that_starts_without_a_leader_asks_within_one_election_timeout() -> None:
     """Q4: a pre-vote unseats no leader, so the first need not wait; later ones wait longer."""
-    bench = Bench()
-    first = bench.quorum.next_deadline()
+    harness = QuorumHarness()
+    first = harness.quorum.next_deadline()
     assert first is not None
-    assert bench.now < first <= bench.now + QuorumConfig().election_timeout_ms
-    bench.tick(first)
-    assert [send.request.topics[0].partitions[0].pre_vote for send in bench.sends(vote.VoteRequest)] == [True, True]
-    second = bench.quorum.next_deadline()
+    assert harness.now < first <= harness.now + QuorumConfig().election_timeout_ms
+    harness.tick(first)
+    assert [send.request.topics[0].partitions[0].pre_vote for send in harness.sends(vote.VoteRequest)] == [True, True]
+    second = harness.quorum.next_deadline()
     assert second is not None
     assert second >= first + QuorumConfig().election_timeout_ms
 
 
 def test_requests_that_are_not_for_this_voter_are_refused() -> None:
     """Q4: an older epoch, a node that is not a voter, another cluster, another topic, an impossible log."""
-    bench = Bench()
-    bench.vote(2, 5)
-    assert bench.vote(2, 4).error_code is ErrorCode.fenced_leader_epoch
-    assert bench.vote(9, 6).error_code is ErrorCode.inconsistent_voter_set
-    assert bench.vote(2, 6, (0, 6)).error_code is ErrorCode.invalid_request
-    assert bench.quorum.epoch == 5
+    harness = QuorumHarness()
+    harness.vote(2, 5)
+    assert harness.vote(2, 4).error_code is ErrorCode.fenced_leader_epoch
+    assert harness.vote(9, 6).error_code is ErrorCode.inconsistent_voter_set
+    assert harness.vote(2, 6, (0, 6)).error_code is ErrorCode.invalid_request
+    assert harness.quorum.epoch == 5
     foreign = messages.vote_request("other", 1, 2, 6, messages.OffsetAndEpoch(0, 0), pre_vote=False)
-    bench.quorum.handle_vote(foreign, 77, bench.now)
-    bench.quorum.handle_vote(vote.VoteRequest(cluster_id=None, voter_id=1, topics=()), 78, bench.now)
-    replies = {effect.token: effect.response for effect in bench.out.drain() if isinstance(effect, Reply)}
-    assert replies[77].error_code is ErrorCode.inconsistent_cluster_id
-    assert replies[78].error_code is ErrorCode.invalid_request
+    harness.quorum.handle_vote(foreign, 77, harness.now)
+    harness.quorum.handle_vote(vote.VoteRequest(cluster_id=None, voter_id=1, topics=()), 78, harness.now)
+    replies = {effect.token: effect.response for effect in harness.out.drain() if isinstance(effect, Reply)}
+    errors = {token: response.error_code for token, response in replies.items() if response is not None}
+    assert errors == {77: ErrorCode.inconsistent_cluster_id, 78: ErrorCode.invalid_request}
 
 
 def test_an_observer_does_not_vote() -> None:
     """Q4: only voters do."""
-    bench = Bench(9)
-    assert bench.vote(2, 5).error_code is ErrorCode.inconsistent_voter_set
+    harness = QuorumHarness(9)
+    assert harness.vote(2, 5).error_code is ErrorCode.inconsistent_voter_set
 
 
 def test_a_hopeless_candidate_does_not_delay_a_voters_own_campaign() -> None:
     """Q4: a voter that refuses keeps its timer."""
-    bench = Bench()
-    bench.answer(bench.follow(2, 4), fetch_answer(2, 4, records=data(0, 4, b"a"), hwm=0))
-    bench.vote(3, 5)
-    due = bench.quorum.next_deadline()
-    bench.now += 10
-    assert not bench.vote(3, 6).vote_granted
-    assert bench.quorum.next_deadline() == due
+    harness = QuorumHarness()
+    harness.answer(harness.follow(2, 4), fetch_answer(2, 4, records=data(0, 4, b"a"), hwm=0))
+    harness.vote(3, 5)
+    due = harness.quorum.next_deadline()
+    harness.now += 10
+    assert not harness.vote(3, 6).vote_granted
+    assert harness.quorum.next_deadline() == due
 
 
 @pytest.mark.parametrize("voters", [3, 5])
@@ -274,26 +284,26 @@ def test_a_dead_leader_is_replaced(voters: int) -> None:
 @pytest.mark.parametrize("role", ["unattached", "prospective", "follower", "leader", "resigned"])
 def test_a_tick_before_the_deadline_or_again_at_it_does_nothing(role: str) -> None:
     """Q4: a simulator jumps from deadline to deadline."""
-    bench = Bench()
+    harness = QuorumHarness()
     if role == "prospective":
-        bench.tick()
+        harness.tick()
     elif role == "follower":
-        bench.answer(bench.follow(2, 4), None)
+        harness.answer(harness.follow(2, 4), None)
     elif role in ("leader", "resigned"):
-        bench.lead()
+        harness.lead()
     if role == "resigned":
-        bench.quorum.resign(bench.now)
-        bench.collect()
-    assert bench.quorum.role == role
-    bench.effects.clear()
-    due = bench.quorum.next_deadline() or 0
-    bench.tick(due - 1)
-    assert bench.effects == []
-    bench.tick(due)
-    assert bench.effects != []
-    bench.effects.clear()
-    bench.tick(due)
-    assert bench.effects == []
+        harness.quorum.resign(harness.now)
+        harness.collect()
+    assert harness.quorum.role == role
+    harness.effects.clear()
+    due = harness.quorum.next_deadline() or 0
+    harness.tick(due - 1)
+    assert harness.effects == []
+    harness.tick(due)
+    assert harness.effects != []
+    harness.effects.clear()
+    harness.tick(due)
+    assert harness.effects == []
 
 
 @pytest.mark.parametrize("disk_ms", [100, 800, 1_600])
@@ -313,7 +323,7 @@ def test_a_leader_is_elected_on_a_disk_slower_than_the_election_timeout(disk_ms:
 
 def test_election_timeouts_are_as_configured_on_a_fast_disk_and_bounded_on_a_slow_one() -> None:
     """Q4: one slow write is forgotten after a while."""
-    state = Bench().quorum._state
+    state = QuorumHarness().quorum._state
     timeouts = state.timeouts
     assert timeouts.election_timeout_ms() == state.config.election_timeout_ms
     timeouts.record_write(60_000)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tests.quorum.quorum_net import Net
+from tests.quorum.quorum_net_harness import Net
 
 
 def report_lost_everywhere(net: Net, lost: int) -> None:
     for peer in net.peers.values():
         if peer.up and peer.id != lost:
-            peer.do(lambda peer=peer: peer.quorum.peer_lost(lost, net.now))
+            peer.lose_peer(lost)
 
 
 def test_a_lost_leader_is_replaced_before_the_fetch_timeout() -> None:

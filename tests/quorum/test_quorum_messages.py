@@ -12,7 +12,7 @@ from insync.quorum.messages import LeaderInfo, OffsetAndEpoch
 from insync.wire import codec
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot, vote
-from tests.quorum.quorum_bench import data
+from tests.quorum.quorum_harness import data
 
 END = OffsetAndEpoch(41, 3)
 LEADER_INFO = LeaderInfo(4, 2, ErrorCode.fenced_leader_epoch)

@@ -1,6 +1,6 @@
 """Quorums of one, three and five voters under message loss, delays, pauses, crashes that lose the log's end, restarts.
 
-The network of `quorum_net` checks at every step that no epoch has two leaders and that nothing committed changes.
+`quorum_net_harness` checks at every step that no epoch has two leaders and that nothing committed changes.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from insync.quorum.config import QuorumConfig
-from tests.quorum.quorum_net import Net, Peer
+from tests.quorum.quorum_net_harness import Net, Peer
 
 CALM = QuorumConfig(fetch_max_bytes=400, snapshot_chunk_bytes=150, snapshots_kept=1, retry_backoff_ms=10)
 HASTY = QuorumConfig(
@@ -59,7 +59,7 @@ def stop_faults(net: Net) -> None:
     for peer in net.peers.values():
         peer.paused = False
         if peer.up:
-            peer.do(lambda peer=peer: peer.quorum.tick(net.now))
+            peer.tick()
         else:
             peer.start()
     net.run(3_000)  # messages in flight arrive

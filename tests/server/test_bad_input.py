@@ -10,7 +10,6 @@ from struct import pack
 from typing import Any
 
 import pytest
-from crc32c import crc32c
 
 from insync.server import node_query
 from insync.server.local_cluster import LocalCluster, LocalNode
@@ -18,6 +17,7 @@ from insync.wire import batch, bounds_check, codec, compression
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import api_versions, metadata
 from tests.server.server_harness import Topic, Wire, eventually, metric, resident_mb
+from tests.wire.batch_harness import write_crc
 
 MAX_REQUEST = 2_000_000
 HELD = 8_000_000
@@ -284,8 +284,7 @@ def _repacked(plain: bytes, codec_name: str, body: bytes) -> bytes:
     data = bytearray(plain[: batch.HEADER_SIZE]) + body
     data[8:12] = pack(">i", len(data) - 12)
     data[21:23] = pack(">h", compression.NAMES.index(codec_name))
-    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
-    return bytes(data)
+    return bytes(write_crc(data))
 
 
 def test_an_array_that_claims_billions_of_entries_closes_the_connection(node: LocalNode) -> None:

@@ -15,7 +15,7 @@ from insync.wire import metadata_records as records
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import list_offsets
 from insync.wire.types import ms
-from tests.sim.checker_world import KEY, FakeLog, World, recovered, three_replicas
+from tests.sim.checker_harness import KEY, FakeLog, World, recovered, three_replicas
 
 
 def metadata_fetch(*, replica: int, epoch: int) -> Message:

@@ -12,7 +12,7 @@ from insync.wire import codec
 from insync.wire import metadata_records as records
 from insync.wire.messages import elect_leaders, envelope
 from insync.wire.types import ms
-from tests.sim.checker_world import KEY, FakeLog, World, recovered, three_replicas
+from tests.sim.checker_harness import KEY, FakeLog, World, recovered, three_replicas
 
 
 def without_candidates(strategy: str = "balanced") -> World:

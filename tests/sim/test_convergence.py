@@ -9,7 +9,7 @@ from insync.properties.history import Acked, Sent
 from insync.security.acl import Acl, Operation, ResourceType
 from insync.security.quotas import PRODUCER_BYTE_RATE, QuotaEntity
 from insync.wire import metadata_records as records
-from tests.sim.checker_world import KEY, World, three_replicas
+from tests.sim.checker_harness import KEY, World, three_replicas
 
 
 def converged_world() -> World:

@@ -12,7 +12,7 @@ from insync.sim.checks.probes import PROBES, Probes
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import alter_partition, alter_partition_reassignments, broker_registration, fetch, produce
 from insync.wire.types import ms
-from tests.sim.checker_world import FakeLog, three_replicas
+from tests.sim.checker_harness import FakeLog, three_replicas
 
 
 def seen(effects: list[Effect], event: Event | None = None, node: Any = None, cluster: Any = None) -> dict[str, int]:

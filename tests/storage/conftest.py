@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.storage.storage_bench import Bench
+from tests.storage.storage_harness import LogHarness
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def harness() -> LogHarness:
+    return LogHarness()

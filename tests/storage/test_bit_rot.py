@@ -14,18 +14,18 @@ from insync.storage.log import Log
 from insync.storage.repair import Replacement, SegmentRepair
 from insync.storage.verification import Verification, sound_prefix
 from insync.wire import batch as batches
-from tests.storage.compaction_bench import MortalDisk, ProcessDiedError, compact, put, records
-from tests.storage.storage_bench import Bench, batch, content, shape
+from tests.storage.compaction_harness import MortalDisk, ProcessDiedError, compact, put, records
+from tests.storage.storage_harness import LogHarness, batch, content, shape
 
 
-def make_log(disk: SimDisk | None = None, *, interval: int = 150) -> Bench:
+def make_log(disk: SimDisk | None = None, *, interval: int = 150) -> LogHarness:
     """Fourteen batches of one to three records in three segments and three leader epochs, all committed and flushed."""
-    bench = Bench(disk, segment_bytes=600, index_interval_bytes=interval)
+    harness = LogHarness(disk, segment_bytes=600, index_interval_bytes=interval)
     for number in range(14):
-        bench.append(1 + number % 3, epoch=1 + number // 5, value=b"v%02d" % number, timestamp=1_000 + number)
-    bench.log.set_hwm(bench.log.leo)
-    bench.log.flush()
-    return bench
+        harness.append(1 + number % 3, epoch=1 + number // 5, value=b"v%02d" % number, timestamp=1_000 + number)
+    harness.log.set_hwm(harness.log.leo)
+    harness.log.flush()
+    return harness
 
 
 def find_damage(log: Log, budget: int = 0) -> list[DamagedRange]:
@@ -61,17 +61,17 @@ def repair_one(log: Log, intact: Log, damaged: DamagedRange) -> None:
     assert work.finish()
 
 
-def files(bench: Bench) -> list[tuple[str, int]]:
-    names = [name for name in bench.disk.listdir("data/t-0") if name.endswith(".log")]
-    return [(bench.path(name), bench.disk.size(bench.path(name))) for name in names]
+def files(harness: LogHarness) -> list[tuple[str, int]]:
+    names = [name for name in harness.disk.listdir("data/t-0") if name.endswith(".log")]
+    return [(harness.path(name), harness.disk.size(harness.path(name))) for name in names]
 
 
 @pytest.mark.parametrize("budget", [0, 1])
 def test_an_intact_log_has_no_damage_in_it(budget: int) -> None:
     """D6"""
-    bench = make_log()
-    assert find_damage(bench.log, budget) == []
-    assert find_damage(bench.reopen_clean(), budget) == []
+    harness = make_log()
+    assert find_damage(harness.log, budget) == []
+    assert find_damage(harness.reopen_clean(), budget) == []
 
 
 @pytest.mark.parametrize("mask", [0x01, 0xFF])
@@ -81,13 +81,13 @@ def test_any_byte_that_changed_is_found_and_repaired_from_an_intact_copy(mask: i
     expected, headers = content(intact), shape(intact)
     for index, (_, size) in enumerate(files(make_log())):
         for position in range(index, size, 10):  # batches differ in size, so all header fields are hit
-            bench = make_log()
-            bench.disk.rot(files(bench)[index][0], position, mask)
-            assert find_damage(bench.log), (index, position)
-            repair(bench.log, intact)
-            assert (content(bench.log), shape(bench.log)) == (expected, headers), (index, position)
-            assert find_damage(bench.log) == []
-            assert shape(bench.reopen_clean()) == headers
+            harness = make_log()
+            harness.disk.rot(files(harness)[index][0], position, mask)
+            assert find_damage(harness.log), (index, position)
+            repair(harness.log, intact)
+            assert (content(harness.log), shape(harness.log)) == (expected, headers), (index, position)
+            assert find_damage(harness.log) == []
+            assert shape(harness.reopen_clean()) == headers
 
 
 def test_damage_in_many_places_of_one_segment_is_repaired_range_by_range() -> None:
@@ -95,21 +95,21 @@ def test_damage_in_many_places_of_one_segment_is_repaired_range_by_range() -> No
     intact = make_log().log
     rng = Random(3)
     for _ in range(150):
-        bench = make_log()
-        for path, size in files(bench):
+        harness = make_log()
+        for path, size in files(harness):
             for _ in range(rng.randint(0, 4)):
-                bench.disk.rot(path, rng.randrange(size), rng.randint(1, 255))
-        repair(bench.log, intact)
-        assert content(bench.log) == content(intact)
+                harness.disk.rot(path, rng.randrange(size), rng.randint(1, 255))
+        repair(harness.log, intact)
+        assert content(harness.log) == content(intact)
 
 
 def test_damage_to_records_affects_only_their_batch() -> None:
     """D6: and the range says where it is."""
-    bench = make_log()
-    headers = list(bench.log.iter_headers(0, bench.log.leo))
-    path = files(bench)[0][0]
-    bench.disk.rot(path, headers[0].length + 70)
-    (damaged,) = find_damage(bench.log)
+    harness = make_log()
+    headers = list(harness.log.iter_headers(0, harness.log.leo))
+    path = files(harness)[0][0]
+    harness.disk.rot(path, headers[0].length + 70)
+    (damaged,) = find_damage(harness.log)
     assert (damaged.start_offset, damaged.end_offset) == (headers[1].base_offset, headers[1].next_offset)
     assert (damaged.file, damaged.start, damaged.end) == (path, headers[0].length, sum(h.length for h in headers[:2]))
     assert "CRC" in str(damaged)
@@ -117,10 +117,10 @@ def test_damage_to_records_affects_only_their_batch() -> None:
 
 def test_after_a_damaged_length_verification_continues_at_the_next_index_entry() -> None:
     """D6: otherwise everything after it would count as damaged."""
-    bench = make_log(interval=1)
-    headers = list(bench.log.iter_headers(0, bench.log.leo))
-    bench.disk.rot(files(bench)[0][0], headers[0].length + 9)
-    (damaged,) = find_damage(bench.log)
+    harness = make_log(interval=1)
+    headers = list(harness.log.iter_headers(0, harness.log.leo))
+    harness.disk.rot(files(harness)[0][0], headers[0].length + 9)
+    (damaged,) = find_damage(harness.log)
     assert (damaged.start_offset, damaged.end_offset) == (headers[1].base_offset, headers[1].next_offset)
 
 
@@ -131,19 +131,19 @@ def test_a_repair_that_dies_anywhere_leaves_the_damaged_segment_or_the_repaired_
         left = 0
         while True:
             disk = MortalDisk()
-            bench = make_log(disk)
-            path, size = files(bench)[1]
+            harness = make_log(disk)
+            path, size = files(harness)[1]
             disk.rot(path, size // 2)
-            (damaged,) = find_damage(bench.log)
-            damaged_bytes = content(bench.log)
-            bench.log.damage.add(damaged)
+            (damaged,) = find_damage(harness.log)
+            damaged_bytes = content(harness.log)
+            harness.log.damage.add(damaged)
             disk.left = left
             with suppress(ProcessDiedError):
-                repair_one(bench.log, intact, damaged)
+                repair_one(harness.log, intact, damaged)
                 break
             disk.left = -1
             disk.lossy_crash(Random(left)) if power_loss else disk.crash()
-            log = bench.open(recovery_point=bench.log.leo)
+            log = harness.open(recovery_point=harness.log.leo)
             log.set_hwm(log.leo)
             assert content(log) in (damaged_bytes, content(intact)), left
             repair(log, intact)
@@ -154,99 +154,99 @@ def test_a_repair_that_dies_anywhere_leaves_the_damaged_segment_or_the_repaired_
 
 def test_a_range_in_the_active_segment_is_repaired_once_it_is_closed() -> None:
     """D6: and the log can be appended to."""
-    bench, intact = make_log(), make_log()
-    bench.disk.rot(files(bench)[-1][0], 80)
-    segments = len(bench.log.segments)
-    repair(bench.log, intact.log)
-    assert len(bench.log.segments) == segments + 1
-    bench.append(2, epoch=3)
+    harness, intact = make_log(), make_log()
+    harness.disk.rot(files(harness)[-1][0], 80)
+    segments = len(harness.log.segments)
+    repair(harness.log, intact.log)
+    assert len(harness.log.segments) == segments + 1
+    harness.append(2, epoch=3)
     intact.append(2, epoch=3)
-    assert content(bench.log) == content(intact.log)
+    assert content(harness.log) == content(intact.log)
 
 
 def test_unreadable_sectors_are_repaired_too() -> None:
     """D6: they end neither the verification nor the node."""
-    bench, intact = (Bench(segment_bytes=60_000, index_interval_bytes=4_096) for _ in range(2))
-    for side in (bench, intact):
+    harness, intact = (LogHarness(segment_bytes=60_000, index_interval_bytes=4_096) for _ in range(2))
+    for side in (harness, intact):
         for number in range(80):
             side.append(value=b"%03d" % number * 300)
         side.log.set_hwm(side.log.leo)
         side.log.flush()
-    path = files(bench)[0][0]
-    bench.disk.bad_sectors[path] = (20_480, 24_576)
-    (damaged,) = find_damage(bench.log)
+    path = files(harness)[0][0]
+    harness.disk.bad_sectors[path] = (20_480, 24_576)
+    (damaged,) = find_damage(harness.log)
     assert damaged.start <= 20_480 < 24_576 <= damaged.end < 30_000
-    repair_one_from(bench, intact, damaged)
-    assert content(bench.log) == content(intact.log)
+    repair_one_from(harness, intact, damaged)
+    assert content(harness.log) == content(intact.log)
 
 
-def repair_one_from(bench: Bench, intact: Bench, damaged: DamagedRange) -> None:
-    bench.log.damage.add(damaged)
-    replacement = Replacement(bench.log, damaged)
+def repair_one_from(harness: LogHarness, intact: LogHarness, damaged: DamagedRange) -> None:
+    harness.log.damage.add(damaged)
+    replacement = Replacement(harness.log, damaged)
     while not replacement.is_complete:
         assert replacement.add(intact.log.read(replacement.next_offset, 5_000, limit_offset=intact.log.hwm)) is None
-    work = SegmentRepair(bench.log, replacement)
+    work = SegmentRepair(harness.log, replacement)
     work.run()
-    bench.disk.bad_sectors.clear()  # the new file is elsewhere on the disk
+    harness.disk.bad_sectors.clear()  # the new file is elsewhere on the disk
     assert work.finish()
 
 
 def test_only_batches_that_fit_replace_damaged_ones() -> None:
     """D6: sound, of the same offsets, and of the leader epoch that the log has for them."""
-    bench, intact = make_log(), make_log().log
-    bench.disk.rot(files(bench)[0][0], 70)
-    (damaged,) = find_damage(bench.log)
+    harness, intact = make_log(), make_log().log
+    harness.disk.rot(files(harness)[0][0], 70)
+    (damaged,) = find_damage(harness.log)
     good = bytearray(intact.read(0, 1, limit_offset=intact.hwm))
     for at, change in ((12, b"\0\0\0\x09"), (0, b"\0\0\0\0\0\0\0\x01"), (70, b"\xff")):
         wrong = bytearray(good)
         wrong[at : at + len(change)] = change
-        assert Replacement(bench.log, damaged).add(wrong) is not None
-    assert Replacement(bench.log, damaged).add(good) is None
+        assert Replacement(harness.log, damaged).add(wrong) is not None
+    assert Replacement(harness.log, damaged).add(good) is None
 
 
 def test_a_repair_replaces_nothing_if_the_log_was_truncated_meanwhile() -> None:
     """D6"""
-    bench, intact = make_log(), make_log().log
-    bench.disk.rot(files(bench)[1][0], 100)
-    (damaged,) = find_damage(bench.log)
-    replacement = Replacement(bench.log, damaged)
+    harness, intact = make_log(), make_log().log
+    harness.disk.rot(files(harness)[1][0], 100)
+    (damaged,) = find_damage(harness.log)
+    replacement = Replacement(harness.log, damaged)
     while not replacement.is_complete:
         replacement.add(intact.read(replacement.next_offset, 200, limit_offset=intact.hwm))
-    work = SegmentRepair(bench.log, replacement)
-    bench.log.truncate_to(damaged.start_offset)
+    work = SegmentRepair(harness.log, replacement)
+    harness.log.truncate_to(damaged.start_offset)
     work.run()
     assert not work.finish()
-    assert content(bench.log) == content(intact)[: len(content(bench.log))]
-    assert not [name for name in bench.disk.listdir("data/t-0") if name.endswith(".cleaned")]
+    assert content(harness.log) == content(intact)[: len(content(harness.log))]
+    assert not [name for name in harness.disk.listdir("data/t-0") if name.endswith(".cleaned")]
 
 
 def test_a_segment_repaired_from_a_compacted_replica_ends_where_the_next_starts() -> None:
     """D6: recovery takes a gap between two segments for lost records."""
-    bench = Bench(segment_bytes=150, cleanup_policy="compact")
-    other = Bench(segment_bytes=150, cleanup_policy="compact")
+    harness = LogHarness(segment_bytes=150, cleanup_policy="compact")
+    other = LogHarness(segment_bytes=150, cleanup_policy="compact")
     for number in range(6):
-        for side in (bench, other):
+        for side in (harness, other):
             put(side, (b"k", b"v%d" % number))
             side.log.roll()
     compact(other.log)
-    log = bench.log
+    log = harness.log
     log.flush()
-    bench.disk.rot(files(bench)[1][0], 70)
+    harness.disk.rot(files(harness)[1][0], 70)
     repair(log, other.log)
     assert find_damage(log) == []
     assert [record.value for record in records(log)][-1] == b"v5"
     expected = shape(log)
-    assert shape(bench.open(recovery_point=log.leo)) == expected
+    assert shape(harness.open(recovery_point=log.leo)) == expected
 
 
 def test_a_header_that_cannot_follow_the_previous_one_is_reported_and_not_skipped() -> None:
     """D6: a scan of garbage could end anywhere."""
-    bench = make_log(interval=1 << 20)
-    headers = list(bench.log.iter_headers(0, bench.log.leo))
-    bench.reopen_clean()
-    bench.disk.rot(files(bench)[0][0], headers[0].length + 10, 0x01)
+    harness = make_log(interval=1 << 20)
+    headers = list(harness.log.iter_headers(0, harness.log.leo))
+    harness.reopen_clean()
+    harness.disk.rot(files(harness)[0][0], headers[0].length + 10, 0x01)
     with pytest.raises(CorruptSegmentError):
-        bench.log.read(headers[3].base_offset, 100, limit_offset=bench.log.leo)
+        harness.log.read(headers[3].base_offset, 100, limit_offset=harness.log.leo)
 
 
 def test_a_changed_index_entry_causes_no_wrong_read() -> None:
@@ -254,10 +254,10 @@ def test_a_changed_index_entry_causes_no_wrong_read() -> None:
     intact = make_log(interval=1).log
     for position in range(8 * 3):
         for mask in (0x01, 0x40, 0xFF):
-            bench = make_log(interval=1)
-            bench.log.close()
-            bench.disk.rot(bench.path("00000000000000000000.index"), position, mask)
-            log = bench.open(recovery_point=bench.log.leo, clean=True)
+            harness = make_log(interval=1)
+            harness.log.close()
+            harness.disk.rot(harness.path("00000000000000000000.index"), position, mask)
+            log = harness.open(recovery_point=harness.log.leo, clean=True)
             log.set_hwm(log.leo)
             work = Verification(log, log.segments[0], limit_offset=log.hwm)
             work.run()
@@ -268,14 +268,14 @@ def test_a_changed_index_entry_causes_no_wrong_read() -> None:
 
 def test_verification_notices_a_wrong_index() -> None:
     """D6"""
-    bench = make_log(interval=1)
-    segment = bench.log.segments[0]
+    harness = make_log(interval=1)
+    segment = harness.log.segments[0]
     segment.index.values[1] += 3
-    work = Verification(bench.log, segment, limit_offset=bench.log.hwm)
+    work = Verification(harness.log, segment, limit_offset=harness.log.hwm)
     work.run()
     assert work.index_is_wrong
     segment.rebuild_index()
-    work = Verification(bench.log, segment, limit_offset=bench.log.hwm)
+    work = Verification(harness.log, segment, limit_offset=harness.log.hwm)
     work.run()
     assert not work.index_is_wrong
 
@@ -283,29 +283,29 @@ def test_verification_notices_a_wrong_index() -> None:
 def test_compaction_aborts_at_a_damaged_batch() -> None:
     """D6: rewriting it would give it a right CRC; to stop reading there would lose everything after it."""
     for at in (8, 70):  # a length, a value
-        bench = Bench(cleanup_policy="compact")
+        harness = LogHarness(cleanup_policy="compact")
         for number in range(6):
-            put(bench, (b"k%d" % (number % 2), b"v%d" % number))
-        bench.log.roll()
-        path = files(bench)[0][0]
-        before = bytearray(disks.read_all(bench.disk, path))
+            put(harness, (b"k%d" % (number % 2), b"v%d" % number))
+        harness.log.roll()
+        path = files(harness)[0][0]
+        before = bytearray(disks.read_all(harness.disk, path))
         position = len(before) // 6 * 2 + at
-        bench.disk.rot(path, position)
+        harness.disk.rot(path, position)
         before[position] ^= 0xFF
-        work = compact(bench.log)
+        work = compact(harness.log)
         assert (work.aborted, work.damaged_at) == (True, 2)
-        assert disks.read_all(bench.disk, path) == before
+        assert disks.read_all(harness.disk, path) == before
 
 
 def test_the_sound_part_of_a_read_ends_before_the_first_damaged_batch() -> None:
     """D6"""
-    bench = make_log()
-    data = bytearray(content(bench.log))
+    harness = make_log()
+    data = bytearray(content(harness.log))
     first = batches.read_header(data).length
-    assert sound_prefix(bench.log, bytes(data)) == len(data)
+    assert sound_prefix(harness.log, bytes(data)) == len(data)
     data[first + 65] ^= 1
-    assert sound_prefix(bench.log, bytes(data)) == first
-    assert sound_prefix(bench.log, bytes(batch(1)[0])) == 0  # of leader epoch -1
+    assert sound_prefix(harness.log, bytes(data)) == first
+    assert sound_prefix(harness.log, bytes(batch(1)[0])) == 0  # of leader epoch -1
 
 
 @pytest.mark.parametrize("interval", [150, 10_000])
@@ -319,34 +319,34 @@ def test_a_truncation_that_meets_damage_keeps_every_offset_below_it(interval: in
     rng = Random(7)
     for _ in range(120):
         index = rng.randrange(len(sizes))
-        bench = make_log(interval=interval)
-        path = files(bench)[index][0]
+        harness = make_log(interval=interval)
+        path = files(harness)[index][0]
         start = rng.randrange(sizes[index])
         for position in range(start, min(start + rng.choice((1, 1, 80, 400)), sizes[index])):
-            bench.disk.rot(path, position, 0xFF)
-        for segment in bench.log.segments:
+            harness.disk.rot(path, position, 0xFF)
+        for segment in harness.log.segments:
             segment.hints.clear()
         header = rng.choice(headers)
-        bench.log.truncate_to(header.base_offset)
-        assert bench.log.leo == header.base_offset
-        bench.append(1, epoch=9, value=b"new")
-        assert bench.log.leo == header.base_offset + 1
-        bench.log.set_hwm(header.base_offset)
-        repair(bench.log, intact)
-        below = bench.log.read(0, 1 << 20, limit_offset=header.base_offset) if header.base_offset else b""
+        harness.log.truncate_to(header.base_offset)
+        assert harness.log.leo == header.base_offset
+        harness.append(1, epoch=9, value=b"new")
+        assert harness.log.leo == header.base_offset + 1
+        harness.log.set_hwm(header.base_offset)
+        repair(harness.log, intact)
+        below = harness.log.read(0, 1 << 20, limit_offset=header.base_offset) if header.base_offset else b""
         kept = sum(h.length for h in headers if h.next_offset <= header.base_offset)
-        assert content(bench.log).startswith(whole[:kept]), (index, start, header.base_offset)
+        assert content(harness.log).startswith(whole[:kept]), (index, start, header.base_offset)
         assert whole.startswith(below)
 
 
 def test_a_truncation_returns_the_damaged_batch_that_stays_in_the_log() -> None:
     """D6: so that it is repaired at once, and not by the next scrub."""
-    bench = make_log()
-    headers = list(bench.log.iter_headers(0, bench.log.leo))
-    bench.disk.rot(files(bench)[0][0], 8)  # the length of the first batch
-    for segment in bench.log.segments:
+    harness = make_log()
+    headers = list(harness.log.iter_headers(0, harness.log.leo))
+    harness.disk.rot(files(harness)[0][0], 8)  # the length of the first batch
+    for segment in harness.log.segments:
         segment.hints.clear()
-    assert bench.log.truncate_to(headers[2].base_offset) == 0
-    assert bench.log.truncate_to(headers[1].base_offset) == 0
-    (damaged,) = find_damage(bench.log)
+    assert harness.log.truncate_to(headers[2].base_offset) == 0
+    assert harness.log.truncate_to(headers[1].base_offset) == 0
+    (damaged,) = find_damage(harness.log)
     assert (damaged.start_offset, damaged.end_offset) == (0, headers[1].base_offset)

@@ -20,7 +20,7 @@ from insync.storage.log import Log
 from insync.storage.log_loader import open_log
 from insync.storage.log_store import LogStore
 from insync.wire.batch import read_header
-from tests.storage.storage_bench import batch
+from tests.storage.storage_harness import batch
 
 A, B = UUID(int=10), UUID(int=11)
 EPOCH = 42
@@ -37,8 +37,13 @@ def start_store(disk: SimDisk) -> tuple[LogStore, int, dict[tuple[str, str], str
 
 def write(log: Log, batches: int, epoch: int = 1, producer_id: int = -1) -> None:
     for sequence in range(batches):
-        fields = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 2 * sequence}
-        data, header = batch(2, **(fields if producer_id >= 0 else {}))
+        idempotent = producer_id >= 0
+        data, header = batch(
+            2,
+            producer_id=producer_id,
+            producer_epoch=0 if idempotent else -1,
+            base_sequence=2 * sequence if idempotent else -1,
+        )
         log.append_as_leader(data, header, epoch, 0)
 
 
@@ -58,6 +63,12 @@ def disk() -> SimDisk:
 
 def edit(disk: SimDisk, path: str, change: Callable[[bytes], bytes]) -> None:
     disks.write_plainly(disk, path, change(disks.read_all(disk, path)), sync=True)
+
+
+def remove_files(disk: SimDisk, suffix: str = "") -> None:
+    for name in disk.listdir("data/a-0"):
+        if name.endswith(suffix):
+            disk.remove(f"data/a-0/{name}")
 
 
 def last_segment(disk: SimDisk) -> str:
@@ -134,10 +145,8 @@ DAMAGE: dict[str, Callable[[SimDisk], None]] = {
     "middle segment removed": lambda disk: disk.remove(middle_segment(disk)),
     "middle segment truncated": lambda disk: edit(disk, middle_segment(disk), lambda data: data[:-10]),
     "first segment removed": lambda disk: disk.remove(f"data/a-0/{0:020d}.log"),
-    "all segments removed": lambda disk: (
-        [disk.remove(f"data/a-0/{name}") for name in disk.listdir("data/a-0") if name.endswith(".log")] and None
-    ),
-    "directory emptied": lambda disk: [disk.remove(f"data/a-0/{name}") for name in disk.listdir("data/a-0")] and None,
+    "all segments removed": lambda disk: remove_files(disk, ".log"),
+    "directory emptied": remove_files,
 }
 
 

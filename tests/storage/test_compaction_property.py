@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from insync.storage import compaction
 from insync.storage.log import Log
 from insync.wire.batch import Record
-from tests.storage.compaction_bench import (
+from tests.storage.compaction_harness import (
     MortalDisk,
     Pair,
     ProcessDiedError,
@@ -21,7 +21,7 @@ from tests.storage.compaction_bench import (
     records,
     table,
 )
-from tests.storage.storage_bench import Bench, content, shape
+from tests.storage.storage_harness import LogHarness, content, shape
 
 KEYS = [b"a", b"b", b"c", b"a key of more than sixteen bytes"]
 RETENTION = 50
@@ -32,8 +32,8 @@ History = list[list[Pair]]
 relaxed = settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
 
 
-def make_log(history: History, disk: MortalDisk | None = None, segment_bytes: int = 200) -> Bench:
-    bench = Bench(
+def make_log(history: History, disk: MortalDisk | None = None, segment_bytes: int = 200) -> LogHarness:
+    harness = LogHarness(
         disk,
         segment_bytes=segment_bytes,
         index_interval_bytes=60,
@@ -42,10 +42,10 @@ def make_log(history: History, disk: MortalDisk | None = None, segment_bytes: in
     )
     for number, batch in enumerate(history):
         codec = ("none", "zstd")[number % 2]
-        idempotent = {"producer_id": 5, "producer_epoch": 0, "base_sequence": bench.log.leo} if number % 3 else {}
-        put(bench, *batch, epoch=1 + number // 4, timestamp=1_000 + number, compression=codec, **idempotent)
-    bench.log.flush()
-    return bench
+        idempotent = {"producer_id": 5, "producer_epoch": 0, "base_sequence": harness.log.leo} if number % 3 else {}
+        put(harness, *batch, epoch=1 + number // 4, timestamp=1_000 + number, compression=codec, **idempotent)
+    harness.log.flush()
+    return harness
 
 
 def check_reads(log: Log, before: list[Record]) -> None:
@@ -63,8 +63,8 @@ def test_the_last_value_of_each_key_survives_at_its_offset(
     history: History, hwm_back: int, max_keys: int, budget: int, data: st.DataObject
 ) -> None:
     """H1: below the high watermark; P4, D1: producers and epochs stay the same."""
-    bench = make_log(history, segment_bytes=data.draw(st.sampled_from([1, 200, 500])))
-    log = bench.log
+    harness = make_log(history, segment_bytes=data.draw(st.sampled_from([1, 200, 500])))
+    log = harness.log
     log.hwm = max(0, log.leo - hwm_back)
     before, last, hwm = records(log), table(log, log.hwm), log.hwm
     epochs, tail = log.epochs.entries, [record for record in before if record.offset >= log.active.base]
@@ -100,8 +100,8 @@ def test_a_crash_anywhere_leaves_each_segment_as_it_was_or_compact(
 ) -> None:
     """D1, P4: the log can be opened and read, holds the last value of each key, and can be compacted again."""
     disk = MortalDisk()
-    bench = make_log(history, disk)
-    log = bench.log
+    harness = make_log(history, disk)
+    log = harness.log
     before, last, leo = records(log), table(log), log.leo
     epochs, producers = log.epochs.entries, log.producers.encode()
     disk.left = dies_after
@@ -113,8 +113,8 @@ def test_a_crash_anywhere_leaves_each_segment_as_it_was_or_compact(
     else:
         disk.crash()
     if seed % 3 == 0:
-        drop_snapshots(bench)
-    log = bench.open(recovery_point=leo if seed % 2 else 0)
+        drop_snapshots(harness)
+    log = harness.open(recovery_point=leo if seed % 2 else 0)
     assert (log.leo, log.epochs.entries[-1][0]) == (leo, epochs[-1][0])
     assert log.producers.encode() == producers
     log.set_hwm(leo)
@@ -129,10 +129,10 @@ def test_a_crash_anywhere_leaves_each_segment_as_it_was_or_compact(
 @relaxed
 @given(writes)
 def test_a_compacted_log_is_the_same_after_a_clean_stop(history: History) -> None:
-    bench = make_log(history)
-    compact(bench.log)
-    was, rows, epochs = content(bench.log), shape(bench.log), bench.log.epochs.entries
-    bench.reopen_clean()
-    assert content(bench.log) == was
-    assert shape(bench.log) == rows
-    assert bench.log.epochs.entries == epochs
+    harness = make_log(history)
+    compact(harness.log)
+    was, rows, epochs = content(harness.log), shape(harness.log), harness.log.epochs.entries
+    harness.reopen_clean()
+    assert content(harness.log) == was
+    assert shape(harness.log) == rows
+    assert harness.log.epochs.entries == epochs

@@ -17,7 +17,7 @@ from insync.storage.config import LogConfig
 from insync.storage.flush import LogFlush
 from insync.storage.log import Log
 from insync.storage.log_store import LogStore
-from tests.storage.storage_bench import batch, content, shape
+from tests.storage.storage_harness import batch, content, shape
 
 TOPIC_ID = UUID(int=7)
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100)

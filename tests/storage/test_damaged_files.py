@@ -9,7 +9,6 @@ from struct import pack
 from uuid import UUID
 
 import pytest
-from crc32c import crc32c
 
 from insync.findings import Findings
 from insync.sansio import Outbox
@@ -23,28 +22,29 @@ from insync.storage.posix import PosixDisk
 from insync.storage.segment import whole_batches
 from insync.wire import batch as batches
 from insync.wire import batch_filter
-from tests.storage.storage_bench import Bench, batch, content
+from tests.storage.storage_harness import LogHarness, batch, content
+from tests.wire.batch_harness import write_crc
 
 FIRST = "00000000000000000000"
 
 
 @pytest.fixture
-def bench() -> Bench:
-    bench = Bench(index_interval_bytes=1)
+def harness() -> LogHarness:
+    harness = LogHarness(index_interval_bytes=1)
     for _ in range(4):
-        bench.append(2)
-    return bench
+        harness.append(2)
+    return harness
 
 
-def rewrite(bench: Bench, name: str, at: int, data: bytes) -> None:
-    path = bench.path(name)
-    old = disks.read_all(bench.disk, path)
-    disks.write_plainly(bench.disk, path, old[:at] + data + old[at + len(data) :])
+def rewrite(harness: LogHarness, name: str, at: int, data: bytes) -> None:
+    path = harness.path(name)
+    old = disks.read_all(harness.disk, path)
+    disks.write_plainly(harness.disk, path, old[:at] + data + old[at + len(data) :])
 
 
-def reopen_as_clean(bench: Bench) -> None:
+def reopen_as_clean(harness: LogHarness) -> None:
     """As after a clean stop: nothing is checked."""
-    bench.open(recovery_point=bench.log.leo, clean=True)
+    harness.open(recovery_point=harness.log.leo, clean=True)
 
 
 @pytest.mark.parametrize("length", [-12, -13, 0, 48, -(2**31)])
@@ -54,46 +54,46 @@ def test_an_impossible_batch_length_ends_the_whole_batches(length: int) -> None:
 
 
 @pytest.mark.parametrize("length", [-12, -(2**31), 10, 2**31 - 1])
-def test_a_damaged_length_after_a_clean_stop_is_an_error_and_no_endless_loop(bench: Bench, length: int) -> None:
-    bench.log.close()
-    rewrite(bench, f"{FIRST}.log", 8, pack(">i", length))
-    reopen_as_clean(bench)
+def test_a_damaged_length_after_a_clean_stop_is_an_error_and_no_endless_loop(harness: LogHarness, length: int) -> None:
+    harness.log.close()
+    rewrite(harness, f"{FIRST}.log", 8, pack(">i", length))
+    reopen_as_clean(harness)
     with pytest.raises(CorruptSegmentError, match="no batch with offset 0"):
-        bench.log.read(0, 100, limit_offset=8)
+        harness.log.read(0, 100, limit_offset=8)
 
 
-def test_offsets_after_damage_do_not_reach_the_index(bench: Bench) -> None:
+def test_offsets_after_damage_do_not_reach_the_index(harness: LogHarness) -> None:
     """An index entry has 31 bits for an offset relative to the segment's base."""
     size = len(batch(2)[0])
-    bench.log.close()
-    rewrite(bench, f"{FIRST}.log", 2 * size, pack(">q", 2**40))
-    bench.disk.remove(bench.path(f"{FIRST}.index"))
-    reopen_as_clean(bench)
-    assert bench.log.max_timestamp == 1_000
-    assert list(bench.log.segments[0].index.keys) == [3]
-    bench.log.close()
+    harness.log.close()
+    rewrite(harness, f"{FIRST}.log", 2 * size, pack(">q", 2**40))
+    harness.disk.remove(harness.path(f"{FIRST}.index"))
+    reopen_as_clean(harness)
+    assert harness.log.max_timestamp == 1_000
+    assert list(harness.log.segments[0].index.keys) == [3]
+    harness.log.close()
 
 
-def test_undecodable_records_are_found_by_time_through_their_header(bench: Bench) -> None:
+def test_undecodable_records_are_found_by_time_through_their_header(harness: LogHarness) -> None:
     """P5: an older broker may have stored a batch without decoding it."""
     data, header = batch(2, timestamp=5_000)
     data[batches.HEADER_SIZE :] = b"\xff" * (len(data) - batches.HEADER_SIZE)
-    data[17:21] = crc32c(memoryview(data)[21:]).to_bytes(4, "big")
-    base = bench.log.append_as_leader(data, header, 1, 0)
-    bench.append(timestamp=6_000)
-    assert bench.log.offset_for_timestamp(2_000, bench.log.leo) == (base, 5_000)
-    assert bench.log.offset_for_timestamp(5_500, bench.log.leo) == (base + 2, 6_000)
+    write_crc(data)
+    base = harness.log.append_as_leader(data, header, 1, 0)
+    harness.append(timestamp=6_000)
+    assert harness.log.offset_for_timestamp(2_000, harness.log.leo) == (base, 5_000)
+    assert harness.log.offset_for_timestamp(5_500, harness.log.leo) == (base + 2, 6_000)
 
 
-def test_a_batch_with_too_many_records_is_not_decoded(bench: Bench) -> None:
+def test_a_batch_with_too_many_records_is_not_decoded(harness: LogHarness) -> None:
     """P5: a megabyte of compressed zeros can be twenty million records."""
     data, header = batch(2, timestamp=5_000)
     header.count = batch_filter.MOST_RECORDS + 1
     data[57:61] = header.count.to_bytes(4, "big")
-    data[17:21] = crc32c(memoryview(data)[21:]).to_bytes(4, "big")
+    write_crc(data)
     assert not batch_filter.all_have_keys(data, 0, header)
-    base = bench.log.append_as_leader(data, header, 1, 0)
-    assert bench.log.offset_for_timestamp(2_000, bench.log.leo) == (base, 5_000)
+    base = harness.log.append_as_leader(data, header, 1, 0)
+    assert harness.log.offset_for_timestamp(2_000, harness.log.leo) == (base, 5_000)
 
 
 @pytest.mark.parametrize(
@@ -108,13 +108,13 @@ def test_a_batch_with_too_many_records_is_not_decoded(bench: Bench) -> None:
     ],
 )
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_file_that_only_looks_like_part_of_the_log_is_left_alone(bench: Bench, name: str, clean: bool) -> None:
-    before, end = content(bench.log), bench.log.leo
-    bench.log.close()
-    disks.write_plainly(bench.disk, bench.path(name), b"what is this?")
-    log = bench.open(recovery_point=end, clean=clean)
+def test_a_file_that_only_looks_like_part_of_the_log_is_left_alone(harness: LogHarness, name: str, clean: bool) -> None:
+    before, end = content(harness.log), harness.log.leo
+    harness.log.close()
+    disks.write_plainly(harness.disk, harness.path(name), b"what is this?")
+    log = harness.open(recovery_point=end, clean=clean)
     assert (log.leo, content(log), [segment.base for segment in log.segments]) == (end, before, [0])
-    assert bench.disk.exists(bench.path(name))
+    assert harness.disk.exists(harness.path(name))
 
 
 @pytest.mark.parametrize("offset", [-1, 2**62 + 1, 10**30])

@@ -9,144 +9,144 @@ import pytest
 from insync.sim.engine.disk import SimDisk
 from insync.storage.config import LogConfig
 from insync.storage.log_store import LogStore
-from tests.storage.storage_bench import TOPIC_ID, Bench, batch, shape
+from tests.storage.storage_harness import TOPIC_ID, LogHarness, batch, shape
 
 
-def end_after_power_loss(bench: Bench, seed: int = 1) -> int:
-    recovery_point = bench.log.recovery_point
-    bench.disk.lossy_crash(Random(seed))
-    return bench.open(recovery_point=recovery_point).leo
+def end_after_power_loss(harness: LogHarness, seed: int = 1) -> int:
+    recovery_point = harness.log.recovery_point
+    harness.disk.lossy_crash(Random(seed))
+    return harness.open(recovery_point=recovery_point).leo
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_with_flush_messages_of_one_every_append_survives_a_power_loss(seed: int) -> None:
-    bench = Bench(flush_messages=1, segment_bytes=300)
+    harness = LogHarness(flush_messages=1, segment_bytes=300)
     for _ in range(10):
-        bench.append(1)
-        assert bench.log.recovery_point == bench.log.leo
-    assert end_after_power_loss(bench, seed) == 10
+        harness.append(1)
+        assert harness.log.recovery_point == harness.log.leo
+    assert end_after_power_loss(harness, seed) == 10
 
 
 def test_every_n_records_the_append_itself_flushes() -> None:
-    bench = Bench(flush_messages=5)
+    harness = LogHarness(flush_messages=5)
     points = []
     for _ in range(4):
-        bench.append(2)
-        points.append(bench.log.recovery_point)
+        harness.append(2)
+        points.append(harness.log.recovery_point)
     assert points == [0, 0, 6, 6]
 
 
 def test_a_follower_flushes_by_the_same_policy() -> None:
-    leader = Bench()
+    leader = LogHarness()
     leader.append(3)
-    follower = Bench(flush_messages=2)
+    follower = LogHarness(flush_messages=2)
     follower.log.append_as_follower(leader.log.read(0, 1000, limit_offset=3))
     assert follower.log.recovery_point == 3
 
 
 def test_data_is_due_for_a_flush_after_flush_ms() -> None:
-    bench = Bench(flush_ms=100)
-    assert not bench.log.is_flush_due(0)
-    bench.append()
-    assert not bench.log.is_flush_due(50)
-    assert not bench.log.is_flush_due(149)
-    assert bench.log.is_flush_due(150)
-    job = bench.log.begin_flush()
-    assert not bench.log.is_flush_due(1_000), "one at a time"
+    harness = LogHarness(flush_ms=100)
+    assert not harness.log.is_flush_due(0)
+    harness.append()
+    assert not harness.log.is_flush_due(50)
+    assert not harness.log.is_flush_due(149)
+    assert harness.log.is_flush_due(150)
+    job = harness.log.begin_flush()
+    assert not harness.log.is_flush_due(1_000), "one at a time"
     job.run()
-    bench.log.finish_flush(job)
-    assert bench.log.recovery_point == 1
-    assert not bench.log.is_flush_due(10_000)
+    harness.log.finish_flush(job)
+    assert harness.log.recovery_point == 1
+    assert not harness.log.is_flush_due(10_000)
 
 
 def test_a_closed_segment_is_due_for_a_flush_at_once() -> None:
-    bench = Bench()
-    bench.append()
-    assert not bench.log.is_flush_due(0)
-    bench.log.roll()
-    assert bench.log.is_flush_due(0)
+    harness = LogHarness()
+    harness.append()
+    assert not harness.log.is_flush_due(0)
+    harness.log.roll()
+    assert harness.log.is_flush_due(0)
 
 
 def test_a_flush_covers_what_was_there_when_it_began() -> None:
-    bench = Bench()
-    bench.append()
-    job = bench.log.begin_flush()
-    bench.append()
+    harness = LogHarness()
+    harness.append()
+    job = harness.log.begin_flush()
+    harness.append()
     job.run()
-    bench.log.finish_flush(job)
-    assert (job.end_offset, bench.log.recovery_point) == (1, 1)
+    harness.log.finish_flush(job)
+    assert (job.end_offset, harness.log.recovery_point) == (1, 1)
 
 
 def test_a_flush_does_not_count_if_the_log_was_truncated_meanwhile() -> None:
     """D4: the offsets that it covered have been rewritten since."""
-    bench = Bench()
+    harness = LogHarness()
     for _ in range(4):
-        bench.append()
-    job = bench.log.begin_flush()
+        harness.append()
+    job = harness.log.begin_flush()
     job.run()
-    bench.log.truncate_to(1)
-    bench.append(5, epoch=2)
-    bench.log.finish_flush(job)
-    assert bench.log.recovery_point <= 1
+    harness.log.truncate_to(1)
+    harness.append(5, epoch=2)
+    harness.log.finish_flush(job)
+    assert harness.log.recovery_point <= 1
 
 
 def test_a_flush_may_run_after_its_log_was_deleted() -> None:
-    bench = Bench(segment_bytes=1)
-    bench.append()
-    bench.append()
-    job = bench.log.begin_flush()
-    path = bench.log.delete()
-    syncs = bench.disk.syncs
+    harness = LogHarness(segment_bytes=1)
+    harness.append()
+    harness.append()
+    job = harness.log.begin_flush()
+    path = harness.log.delete()
+    syncs = harness.disk.syncs
     job.run()
-    assert bench.disk.syncs > syncs
-    assert bench.disk.listdir("data") == [path.removeprefix("data/")]
+    assert harness.disk.syncs > syncs
+    assert harness.disk.listdir("data") == [path.removeprefix("data/")]
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_flush_across_segments_survives_a_power_loss(seed: int) -> None:
-    bench = Bench(segment_bytes=150)
+    harness = LogHarness(segment_bytes=150)
     for _ in range(6):
-        bench.append(2)
-    rows = shape(bench.log)
-    bench.log.flush()
-    bench.append(2)
-    assert end_after_power_loss(bench, seed) >= 12
-    assert shape(bench.log)[:6] == rows
+        harness.append(2)
+    rows = shape(harness.log)
+    harness.log.flush()
+    harness.append(2)
+    assert end_after_power_loss(harness, seed) >= 12
+    assert shape(harness.log)[:6] == rows
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_an_epoch_is_durable_before_the_recovery_point_passes_it(seed: int) -> None:
     """T1, D1: recovery reads no segment below the recovery point, so the file must have the epoch."""
-    bench = Bench(segment_bytes=1)
-    bench.append(2, epoch=1)
-    bench.append(2, epoch=5)
-    bench.log.flush()
-    bench.append(2, epoch=5)
-    assert end_after_power_loss(bench, seed) >= 4
-    assert bench.log.epochs.entries == [(1, 0), (5, 2)]
+    harness = LogHarness(segment_bytes=1)
+    harness.append(2, epoch=1)
+    harness.append(2, epoch=5)
+    harness.log.flush()
+    harness.append(2, epoch=5)
+    assert end_after_power_loss(harness, seed) >= 4
+    assert harness.log.epochs.entries == [(1, 0), (5, 2)]
 
 
 def test_an_epoch_that_starts_within_the_active_segment_is_durable_once_that_is_flushed_and_closed() -> None:
     """D1: the recovery point does not move when the next segment begins there."""
-    bench = Bench()
-    bench.append(2, epoch=1)
-    bench.log.flush()
-    bench.append(2, epoch=5)
-    bench.log.flush()
-    bench.log.roll()
-    bench.append(1, epoch=5)
-    end_after_power_loss(bench)
-    assert bench.log.epochs.entries == [(1, 0), (5, 2)]
+    harness = LogHarness()
+    harness.append(2, epoch=1)
+    harness.log.flush()
+    harness.append(2, epoch=5)
+    harness.log.flush()
+    harness.log.roll()
+    harness.append(1, epoch=5)
+    end_after_power_loss(harness)
+    assert harness.log.epochs.entries == [(1, 0), (5, 2)]
 
 
 def test_assigning_an_epoch_does_not_wait_for_the_disk() -> None:
     """T1: a broker that takes over a thousand partitions must not sync a thousand files before it serves the first."""
-    bench = Bench()
-    bench.append(2, epoch=1)
-    before = bench.disk.syncs
-    bench.log.epochs.assign(5, 2)
-    bench.append(1, epoch=5)
-    assert bench.disk.syncs == before
+    harness = LogHarness()
+    harness.append(2, epoch=1)
+    before = harness.disk.syncs
+    harness.log.epochs.assign(5, 2)
+    harness.append(1, epoch=5)
+    assert harness.disk.syncs == before
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -166,9 +166,9 @@ def test_the_topic_id_is_durable_with_the_first_flush(seed: int) -> None:
 
 
 def test_a_flush_to_a_failing_disk_raises() -> None:
-    bench = Bench()
-    bench.append()
-    bench.disk.failing = True
+    harness = LogHarness()
+    harness.append()
+    harness.disk.failing = True
     with pytest.raises(OSError, match="Input/output"):
-        bench.log.flush()
-    assert bench.log.recovery_point == 0
+        harness.log.flush()
+    assert harness.log.recovery_point == 0

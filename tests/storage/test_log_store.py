@@ -13,7 +13,7 @@ from insync.storage.config import LogConfig
 from insync.storage.log import Log
 from insync.storage.log_store import LogStore
 from insync.wire.batch import HEADER_SIZE
-from tests.storage.storage_bench import batch
+from tests.storage.storage_harness import batch
 
 A, B = UUID(int=10), UUID(int=11)
 

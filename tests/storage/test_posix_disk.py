@@ -11,7 +11,7 @@ import pytest
 
 from insync.storage import disk as disks
 from insync.storage.posix import PosixDisk
-from tests.storage.storage_bench import Bench, content, shape
+from tests.storage.storage_harness import LogHarness, content, shape
 
 
 @pytest.fixture
@@ -152,20 +152,20 @@ def _allocated_bytes(disk: PosixDisk, name: str) -> int:
 
 
 def test_a_log_survives_clean_and_unclean_stops(disk: PosixDisk) -> None:
-    bench = Bench(disk, segment_bytes=200, index_interval_bytes=1)
+    harness = LogHarness(disk, segment_bytes=200, index_interval_bytes=1)
     for epoch in (1, 1, 2, 3, 3):
-        bench.append(2, epoch=epoch)
-    before, rows = content(bench.log), shape(bench.log)
-    job = bench.log.begin_flush()
+        harness.append(2, epoch=epoch)
+    before, rows = content(harness.log), shape(harness.log)
+    job = harness.log.begin_flush()
     job.run()
-    bench.log.finish_flush(job)
-    log = bench.reopen_clean()
+    harness.log.finish_flush(job)
+    log = harness.reopen_clean()
     assert (content(log), shape(log), log.recovery) == (before, rows, None)
-    bench.append(2, epoch=4)
+    harness.append(2, epoch=4)
     log.close_files()
     with open(f"{disk.root}/{log.active.paths()[0]}", "ab") as file:
         file.write(b"torn")
-    log = bench.open(recovery_point=10)
+    log = harness.open(recovery_point=10)
     assert log.leo == 12
     assert log.recovery is not None
     assert log.recovery.truncated_bytes == 4

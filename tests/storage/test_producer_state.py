@@ -12,7 +12,7 @@ from insync.storage.producer_state import Duplicate, ProducerStates, decode_snap
 from insync.wire import batch as batches
 from insync.wire.batch import BatchHeader
 from insync.wire.errors import ErrorCode
-from tests.storage.storage_bench import Bench
+from tests.storage.storage_harness import LogHarness
 
 
 def header(sequence: int, count: int = 1, *, epoch: int = 0, offset: int = 0, producer: int = 9) -> BatchHeader:
@@ -112,19 +112,19 @@ def test_a_damaged_snapshot_is_not_used(states: ProducerStates) -> None:
 @pytest.mark.parametrize("offset", range(0, 21, 2))
 def test_a_truncation_resets_producers_to_that_offset(offset: int) -> None:
     """P4: truncated batches may be sent again; the others are duplicates."""
-    bench = Bench(segment_bytes=400)
+    harness = LogHarness(segment_bytes=400)
     for at in range(0, 20, 2):
-        bench.append(2, producer_id=9, producer_epoch=0, base_sequence=at)
-    bench.log.truncate_to(offset)
+        harness.append(2, producer_id=9, producer_epoch=0, base_sequence=at)
+    harness.log.truncate_to(offset)
     fresh = header(offset, 2)
-    assert bench.log.producers.check(fresh) is None
+    assert harness.log.producers.check(fresh) is None
     if offset:
-        assert isinstance(bench.log.producers.check(header(offset - 2, 2)), Duplicate)
+        assert isinstance(harness.log.producers.check(header(offset - 2, 2)), Duplicate)
 
 
 def test_followers_derive_producers_from_the_batches() -> None:
     """P4: so that a new leader has them."""
-    leader, follower = Bench(), Bench()
+    leader, follower = LogHarness(), LogHarness()
     leader.append(2, producer_id=9, producer_epoch=0, base_sequence=0)
     follower.log.append_as_follower(leader.log.read(0, 1_000, limit_offset=2))
     assert isinstance(follower.log.producers.check(header(0, 2)), Duplicate)

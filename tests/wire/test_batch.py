@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
@@ -11,6 +10,7 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 from insync.wire import batch, compression
 from insync.wire.batch import BatchHeader, NewRecord, Record
 from insync.wire.errors import ErrorCode, MalformedBatchError, Refusal
+from tests.wire.batch_harness import write_crc
 
 LIMIT = 1 << 20
 NOW = 1_700_000_000_123
@@ -31,13 +31,6 @@ some_records = st.lists(
 
 def one_batch(**options: object) -> bytearray:
     return batch.build([NewRecord(b"k", b"v")] * 3, **{"timestamp_ms": NOW, **options})  # type: ignore[arg-type]
-
-
-def resealed(data: bytearray) -> bytearray:
-    """The batch with a CRC that fits what was done to it."""
-    crc = crc32c(memoryview(data)[21:])
-    data[17:21] = crc.to_bytes(4, "big")
-    return data
 
 
 def refused(data: bytes | bytearray, limit: int) -> ErrorCode:
@@ -217,7 +210,7 @@ def test_the_count_must_fit_the_offsets(count: int, last_delta: int) -> None:
     data = one_batch()
     data[23:27] = last_delta.to_bytes(4, "big", signed=True)
     data[57:61] = count.to_bytes(4, "big", signed=True)
-    assert refused(resealed(data), LIMIT) is ErrorCode.invalid_record
+    assert refused(write_crc(data), LIMIT) is ErrorCode.invalid_record
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
@@ -226,7 +219,7 @@ def test_unknown_codecs_are_refused(codec: int) -> None:
     data = one_batch()
     data[22] |= codec
     assert batch.read_header(data).compression == "unknown"
-    assert refused(resealed(data), LIMIT) is ErrorCode.invalid_record
+    assert refused(write_crc(data), LIMIT) is ErrorCode.invalid_record
     with pytest.raises(MalformedBatchError):
         list(batch.records(data))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from crc32c import crc32c
 from hypothesis import example, given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
@@ -14,6 +13,7 @@ from insync.wire import batch, compression, record_walk
 from insync.wire.batch import NewRecord
 from insync.wire.errors import ErrorCode, Refusal
 from insync.wire.record_check import CheckedRecords, DecompressionBudget, RecordRules, check_records, max_uncompressed
+from tests.wire.batch_harness import write_crc
 
 NOW = 1_700_000_000_123
 MIB = 1 << 20
@@ -31,8 +31,7 @@ def with_payload(payload: bytes, count: int, codec: str = "none") -> bytes:
     data[8:12] = (len(data) - 12).to_bytes(4, "big")
     data[23:27] = (count - 1).to_bytes(4, "big")
     data[57:61] = count.to_bytes(4, "big")
-    data[17:21] = crc32c(memoryview(data)[21:]).to_bytes(4, "big")
-    return bytes(data)
+    return bytes(write_crc(data))
 
 
 def payload_of(*records: NewRecord) -> bytes:

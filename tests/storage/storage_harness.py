@@ -16,7 +16,7 @@ TOPIC_ID = UUID(int=7)
 DIRECTORY = "data/t-0"
 
 
-class Bench:
+class LogHarness:
     """A log and the disk under it."""
 
     def __init__(self, disk: Disk | None = None, **config: Any) -> None:

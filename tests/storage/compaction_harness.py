@@ -10,7 +10,7 @@ from insync.storage.compaction import Compaction
 from insync.storage.log import Log
 from insync.wire import batch as batches
 from insync.wire.batch import NewRecord, Record
-from tests.storage.storage_bench import Bench
+from tests.storage.storage_harness import LogHarness
 
 Pair = tuple[bytes | None, bytes | None]
 
@@ -20,11 +20,11 @@ def keyed(pairs: Sequence[Pair], *, timestamp: int = 1_000, **fields: Any) -> An
     return data, batches.read_header(data)
 
 
-def put(bench: Bench, *pairs: Pair, epoch: int = 1, now: int = 0, **fields: Any) -> int:
+def put(harness: LogHarness, *pairs: Pair, epoch: int = 1, now: int = 0, **fields: Any) -> int:
     """Append one batch and commit the whole log."""
     data, header = keyed(pairs, **fields)
-    base = bench.log.append_as_leader(data, header, epoch, now)
-    bench.log.set_hwm(bench.log.leo)
+    base = harness.log.append_as_leader(data, header, epoch, now)
+    harness.log.set_hwm(harness.log.leo)
     return base
 
 
@@ -57,11 +57,11 @@ def table(log: Log, below: int | None = None) -> dict[bytes, tuple[int, bytes | 
     return {r.key: (r.offset, r.value) for r in records(log) if r.key is not None and r.offset < limit}
 
 
-def drop_snapshots(bench: Bench) -> None:
+def drop_snapshots(harness: LogHarness) -> None:
     """Without them, producers can only be derived from the batches."""
-    for name in bench.disk.listdir("data/t-0"):
+    for name in harness.disk.listdir("data/t-0"):
         if name.endswith(".snapshot"):
-            bench.disk.remove(bench.path(name))
+            harness.disk.remove(harness.path(name))
 
 
 class ProcessDiedError(Exception):

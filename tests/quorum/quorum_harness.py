@@ -18,10 +18,10 @@ from insync.storage.flush import LogFlush
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch, vote
-from tests.quorum.quorum_net import CLUSTER, DIRECTORY, open_metadata_log
+from tests.quorum.quorum_net_harness import CLUSTER, DIRECTORY, open_metadata_log
 
 
-class Bench:
+class QuorumHarness:
     def __init__(
         self,
         node_id: int = 1,
@@ -57,7 +57,7 @@ class Bench:
             self.quorum.start(self.now)
             self.collect()
 
-    def intact(self) -> Bench:
+    def intact(self) -> QuorumHarness:
         """A voter that took part in the first election of its cluster."""
         self.quorum._state.damage.condition = INTACT
         return self
@@ -159,7 +159,7 @@ class Bench:
 
     # --- roles -------------------------------------------------------------------------------------------------------
 
-    def lead(self) -> Bench:
+    def lead(self) -> QuorumHarness:
         """Win a pre-vote and a vote with the help of voter 2, and sync the leader-change record."""
         if not self.quorum.is_leader:
             self.tick()

@@ -23,7 +23,7 @@ from insync.wire.types import METADATA_TOPIC_ID
 
 CLUSTER = "test-cluster"
 DIRECTORY = "meta/__cluster_metadata-0"
-HANDLERS = {
+HANDLERS: dict[type, Callable[[Quorum, Any, int, int], None]] = {
     vote.VoteRequest: Quorum.handle_vote,
     begin_quorum_epoch.BeginQuorumEpochRequest: Quorum.handle_begin_quorum_epoch,
     end_quorum_epoch.EndQuorumEpochRequest: Quorum.handle_end_quorum_epoch,
@@ -90,6 +90,12 @@ class Peer:
         result = action()
         self.net.carry_out(self)
         return result
+
+    def tick(self) -> None:
+        self.do(lambda: self.quorum.tick(self.net.now))
+
+    def lose_peer(self, peer: int) -> None:
+        self.do(lambda: self.quorum.peer_lost(peer, self.net.now))
 
     def propose(self, *payloads: bytes) -> int:
         last: int = self.do(lambda: self.quorum.propose(payloads, self.net.now))
