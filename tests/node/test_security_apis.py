@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from insync.controller.config import ControllerConfig
+from insync.metadata.security_records import to_scram_record
 from insync.node.config import CONTROLLER, AuthorizerConfig
+from insync.security.scram import make_credential
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import (
     alter_client_quotas,
@@ -207,3 +209,18 @@ def test_a_controller_describes_too() -> None:
     answer = net.answered(1, create_acls.CreateAclsRequest(creations=(creation("t"),)))
     assert [result.error_code for result in answer.results] == [ErrorCode.none]
     assert described_acls(net, 1) == [("t", ["User:alice"])]
+
+
+def test_a_new_cluster_begins_with_the_users_it_was_formatted_with() -> None:
+    """Once: what administrators change later stays changed."""
+    credential = make_credential("SCRAM-SHA-256", "secret", b"salt", 4_096)
+    first = to_scram_record("SCRAM-SHA-256", "alice", credential)
+    made = ControllerConfig(cluster_id=CLUSTER, rebalance_interval_ms=0, first_users=(first,))
+    net = Net(config(1, controller=made)).up()
+    assert net.nodes[1].image.scram_credentials == {("SCRAM-SHA-256", "alice"): credential}
+    deletion = alter_user_scram_credentials.ScramCredentialDeletion(name="alice", mechanism=1)
+    request = alter_user_scram_credentials.AlterUserScramCredentialsRequest(deletions=(deletion,), upsertions=())
+    assert net.answered(1, request).results[0].error_code is ErrorCode.none
+    net.restart(1)
+    net.advance(15_000)
+    assert net.nodes[1].image.scram_credentials == {}

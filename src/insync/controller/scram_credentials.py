@@ -7,6 +7,7 @@ allowing to log in.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from insync.controller.decision import Decision, Slices
 from insync.controller.reassignment import OK, Outcome
@@ -18,7 +19,8 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import alter_user_scram_credentials as api
 from insync.wire.types import NO_DURATION
 
-_Change = api.ScramCredentialDeletion | api.ScramCredentialUpsertion
+if TYPE_CHECKING:  # the classes are made when they are first looked up
+    _Change = api.ScramCredentialDeletion | api.ScramCredentialUpsertion
 _CHECKED_PER_SLICE = 10
 """To check a change takes so much less time than to make its record."""
 _TWICE: Outcome = (ErrorCode.duplicate_resource, "A user credential cannot be altered twice in the same request")

@@ -18,6 +18,7 @@ from insync.node.config import NodeConfig
 from insync.node.node import Node
 from insync.quorum.config import QuorumConfig
 from insync.replication.config import ReplicationConfig
+from insync.server import bootstrap_metadata
 from insync.server.disk import ServerDisk
 from insync.server.endpoints import ListenerAddress
 from insync.server.incarnation import given_incarnation
@@ -62,6 +63,7 @@ def node_config(properties: Properties, identity: Identity, ports: dict[str, int
             parts.get("controller", {}),
             cluster_id=identity.cluster_id,
             cluster_defaults=tuple((k, v) for k, v in properties.topic_defaults.items() if k in AGREED),
+            first_users=bootstrap_metadata.read(properties.directory),
         ),
         groups=_build(GroupConfig, parts.get("groups", {})),
         replication=_build(ReplicationConfig, parts.get("replication", {}), wall_offset_ms=wall_offset),

@@ -24,11 +24,16 @@ VERSION = 1
 REBUILDING = ".rebuilding"
 """Marks a directory that is being filled from another node's, until it has its meta.properties."""
 
+BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+"""What a new cluster begins with (see `bootstrap_metadata`)."""
+
 _NOT_DATA = (
     LOCK_FILE,
     "lost+found",
     checkpoints.META_PROPERTIES,
     f"{checkpoints.META_PROPERTIES}.tmp",
+    BOOTSTRAP_CHECKPOINT,
+    f"{BOOTSTRAP_CHECKPOINT}.tmp",
     f"{REBUILDING}.tmp",
 )
 
@@ -50,15 +55,41 @@ def new_cluster_id() -> str:
     return checkpoints.encode_uuid(UUID(bytes=secrets.token_bytes(16), version=4))
 
 
-def format_directory(directory: str, *, cluster_id: str, node_id: int, existing_data: bool = False) -> None:
-    """Write meta.properties. `existing_data`: the directory holds this node's logs and has lost the file."""
+def format_directory(
+    directory: str,
+    *,
+    cluster_id: str,
+    node_id: int,
+    existing_data: bool = False,
+    bootstrap: bytes | None = None,
+) -> None:
+    """Write meta.properties. `existing_data`: the directory holds this node's logs and has lost the file.
+
+    `bootstrap`: the content of bootstrap.checkpoint, which every controller's directory needs.
+    """
     if os.path.lexists(os.path.join(directory, checkpoints.META_PROPERTIES)):
         raise FormatError(f"{directory} is already formatted, for {_describe(directory)}. Use another directory.")
     if holds_data(directory) and not existing_data:
         raise FormatError(_lost_identity(directory))
+    if bootstrap is not None:  # before meta.properties, which says that the directory is complete
+        _write_private(directory, BOOTSTRAP_CHECKPOINT, bootstrap)
     directory_id = UUID(bytes=secrets.token_bytes(16), version=4)
     data = checkpoints.encode_meta_properties(cluster_id=cluster_id, node_id=node_id, directory_id=directory_id)
     disks.write_atomically(PosixDisk(directory), checkpoints.META_PROPERTIES, data)
+
+
+def _write_private(directory: str, name: str, data: bytes) -> None:
+    """For the owner of the directory only: whoever reads the credentials in the file can try passwords."""
+    os.makedirs(directory, exist_ok=True)
+    path = os.path.join(directory, name)
+    temporary = f"{path}.tmp"
+    if os.path.lexists(temporary):
+        os.unlink(temporary)
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
 
 
 def is_formatted(directory: str) -> bool:
