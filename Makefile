@@ -7,6 +7,9 @@ SEEDS  ?= 0:2000
 FUZZ_SECONDS ?= 600
 JAVA   := java=default-jre-headless
 
+# Compiled modules are kept: the tests start hundreds of Python processes, and compiling would double what a start takes.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 

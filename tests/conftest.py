@@ -2,7 +2,8 @@
 
 `pytest --rewrite-golden` writes golden outputs instead of comparing them; review the diff.
 
-Every test gets a mark that `-m` selects, by what it needs: `unit`, `cluster` or `spark` (see kinds_of_tests).
+Every test gets a mark that `-m` selects, by what it needs: `unit`, `cluster` or `spark` (see kinds_of_tests). A unit
+test that starts a process fails.
 
 With `-n`, a process gets whole files, and files of one `xdist_group` together, so that what a module or a group shares
 (a cluster, a Spark session) is started once. pytest-xdist 3.8 also groups by that mark, but by changing ids, which
@@ -12,17 +13,21 @@ pytest 9.2 does not allow (pytest-dev/pytest-xdist#1386); without this each proc
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.kinds_of_tests import kind_of_test
+from tests.kinds_of_tests import CLUSTER_DIRECTORIES, SPARK_DIRECTORIES, TESTS, kind_of_test
 
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
+OTHER_DIRECTORIES = [TESTS / name for name in (*CLUSTER_DIRECTORIES, *SPARK_DIRECTORIES)]
+PROCESS_STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn")
 GROUP = re.compile(r'^pytestmark = .*\bxdist_group\("([\w-]+)"\)', re.MULTILINE)
 
 
@@ -33,8 +38,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """With `-m unit...`, files of other kinds are not even imported: that would take longer than many unit tests."""
     expression: str = config.getoption("markexpr", "")
+    if not expression.startswith("unit"):
+        return None
     is_test_file = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
-    if expression.startswith("unit") and is_test_file and kind_of_test(collection_path) != "unit":
+    if collection_path in OTHER_DIRECTORIES or (is_test_file and kind_of_test(collection_path) != "unit"):
         return True
     return None
 
@@ -42,6 +49,34 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         item.add_marker(kind_of_test(item.path, getattr(item, "fixturenames", ())))
+
+
+class UnitTestGuard:
+    """Fails a unit test that starts a process: it belongs to another kind, and `make unit` would be slow with it."""
+
+    def __init__(self) -> None:
+        self.unit_test: pytest.Item | None = None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self.unit_test = item if item.get_closest_marker("unit") else None
+        try:
+            return (yield)
+        finally:
+            self.unit_test = None
+
+    def on_audit_event(self, event: str, _arguments: tuple[Any, ...]) -> None:
+        if event in PROCESS_STARTS and self.unit_test is not None:
+            raise RuntimeError(
+                f"{self.unit_test.nodeid} is a unit test and starts a process ({event}). "
+                "Import what starts it by a name that tests/kinds_of_tests.py knows."
+            )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    guard = UnitTestGuard()
+    config.pluginmanager.register(guard, "insync-unit-test-guard")
+    sys.addaudithook(guard.on_audit_event)
 
 
 @pytest.hookimpl(optionalhook=True)

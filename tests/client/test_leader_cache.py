@@ -112,10 +112,10 @@ def test_a_hanging_broker_does_not_block_requests_to_others() -> None:
     with FakeCluster() as fake:
         fake.topic("t", (2, 3))
         fake.write("t", 0, "a", "b", "c")
-        with SyncClient(fake.bootstrap, timeout_s=3) as before:
+        with SyncClient(fake.bootstrap, timeout_s=1.5) as before:
             fake.silent = [1]
             assert latest(before).offset == 3
-        with SyncClient(fake.bootstrap, timeout_s=3) as after:
+        with SyncClient(fake.bootstrap, timeout_s=1.5) as after:
             assert latest(after).offset == 3
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from insync.node import forwarding
 from insync.sansio import Reply, RequestAbandoned
 from insync.wire.errors import ErrorCode
@@ -91,8 +93,9 @@ def test_a_write_that_waits_for_the_isr_is_dropped() -> None:
     assert net.log("t").leo == 1
 
 
-def test_the_number_of_requests_that_wait_for_the_controller_is_bounded() -> None:
+def test_the_number_of_requests_that_wait_for_the_controller_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Above the limit a request fails immediately with REQUEST_TIMED_OUT, which clients retry."""
+    monkeypatch.setattr(forwarding, "MAX_REQUESTS", 20)
     net = without_controller()
     for at in range(forwarding.MAX_REQUESTS):
         net.ask(1, create_request(f"t{at}"))

@@ -9,6 +9,7 @@ import pytest
 
 from insync.quorum.config import QuorumConfig
 from tests.quorum.quorum_net_harness import Net, Peer
+from tests.slow_parameters import first_quick
 
 CALM = QuorumConfig(fetch_max_bytes=400, snapshot_chunk_bytes=150, snapshots_kept=1, retry_backoff_ms=10)
 HASTY = QuorumConfig(
@@ -78,7 +79,7 @@ def check_progress(net: Net) -> None:
 
 
 @pytest.mark.parametrize("voters", [1, 3, 5])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", first_quick(range(10), 2))
 def test_committed_entries_stay_and_the_quorum_makes_progress_after_the_faults(voters: int, seed: int) -> None:
     """Q2, Q4, Q5, Q6, S7, S12: with Kafka's timeouts."""
     net = Net(voters, observers=1, seed=seed * 10 + voters, config=CALM)
@@ -92,7 +93,7 @@ def test_committed_entries_stay_and_the_quorum_makes_progress_after_the_faults(v
 
 
 @pytest.mark.parametrize("voters", [3, 5])
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", first_quick(range(15), 2))
 def test_committed_entries_stay_when_elections_never_end(voters: int, seed: int) -> None:
     """Q2, Q4, Q5, Q6, S7, S12: with timeouts so short that leaders change all the time."""
     net = Net(voters, observers=1, seed=seed * 10 + voters, config=HASTY)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from insync.replication import delete_records as deleting
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import delete_records, fetch
@@ -127,7 +129,8 @@ def test_an_abandoned_request_is_released() -> None:
     assert h[1].manager.next_deadline() != 1_000
 
 
-def test_the_number_of_waiting_requests_is_limited() -> None:
+def test_the_number_of_waiting_requests_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deleting, "MAX_PARKED", 20)
     h = pair()
     for _ in range(deleting.MAX_PARKED):
         assert result(h, delete(h, 3)) is None

@@ -2,6 +2,8 @@
 
 import itertools
 
+import pytest
+
 from insync.sim import shrinking
 from insync.sim.mutants.catalogue import MUTANTS, apply_mutant
 from insync.sim.mutants.hunt import find_catching_seed
@@ -10,6 +12,7 @@ from insync.sim.plans.swarm import draw_plan
 from insync.sim.run import run_plan
 
 
+@pytest.mark.slow
 def test_a_failing_plan_shrinks_to_fewer_actions_that_break_the_same_property() -> None:
     mutant = MUTANTS["unclean-keeps-elr"]
     seed = find_catching_seed(mutant, range(60)).seed

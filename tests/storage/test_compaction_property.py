@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from random import Random
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -93,6 +94,7 @@ def test_tombstones_expire_and_nothing_they_deleted_comes_back(history: History)
     assert held == {key: row for key, row in last.items() if row[1] is not None or row[0] >= end}
 
 
+@pytest.mark.slow
 @relaxed
 @given(writes, st.integers(0, 60), st.integers(0, 1 << 30), st.booleans())
 def test_a_crash_anywhere_leaves_each_segment_as_it_was_or_compact(

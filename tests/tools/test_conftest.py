@@ -28,15 +28,10 @@ def test_where(number, request):
 
 
 def test_a_file_and_a_group_of_files_run_in_one_process(tmp_path: Path) -> None:
-    directory = tmp_path / "tests"
-    directory.mkdir()
-    shutil.copy(TESTS / "conftest.py", directory)
-    shutil.copy(TESTS / "kinds_of_tests.py", directory)
+    directory = _make_tests(tmp_path)
     for name, mark in {"one": MARK, "alone": "", "other": "", "two": MARK}.items():
         (directory / f"test_{name}.py").write_text(A_FILE.format(mark=mark))
-    command = [sys.executable, "-m", "pytest", "-n", "2", "--no-loadscope-reorder", "-p", "no:cacheprovider"]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = _run_pytest(tmp_path, "-n", "2", "--no-loadscope-reorder")
     assert done.returncode == 0, done.stdout
     ran = [line.split() for line in (tmp_path / "where").read_text().splitlines()]
     places: dict[str, set[str]] = {}
@@ -45,6 +40,21 @@ def test_a_file_and_a_group_of_files_run_in_one_process(tmp_path: Path) -> None:
     assert len(ran) == 12
     assert sorted(places) == ["group", "test_alone", "test_other"]
     assert [processes for processes in places.values() if len(processes) > 1] == []
+
+
+def _make_tests(directory: Path) -> Path:
+    """A directory of tests with our conftest.py."""
+    tests = directory / "tests"
+    tests.mkdir()
+    for name in ("conftest.py", "kinds_of_tests.py"):
+        shutil.copy(TESTS / name, tests)
+    return tests
+
+
+def _run_pytest(directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_every_file_with_spark_is_in_its_group() -> None:
@@ -61,6 +71,8 @@ def test_every_file_with_spark_is_in_its_group() -> None:
         ("from insync.cluster.cluster import Cluster\n", (), "cluster"),
         ("from tests.server import server_harness\n", (), "cluster"),
         ("from tests.spark.spark_session import start\n", (), "spark"),
+        ("from insync import (\n    Cluster,\n)\n", (), "cluster"),
+        ("import struct, wheel_smoke as smoke\n", (), "cluster"),
         ("", ("insync_cluster",), "cluster"),
         ("from pyspark.sql import SparkSession\n", (), "spark"),
         ("import subprocess\n", ("spark",), "spark"),
@@ -71,6 +83,14 @@ def test_a_test_is_marked_by_what_its_file_and_its_helpers_need(
 ) -> None:
     (tmp_path / "test_it.py").write_text(source)
     assert kinds_of_tests.kind_of_test(tmp_path / "test_it.py", fixtures) == kind
+
+
+def test_a_unit_test_that_starts_a_process_fails(tmp_path: Path) -> None:
+    source = "import os\ndef test_it():\n    os.posix_spawn('/bin/true', ['true'], {})\n"
+    (_make_tests(tmp_path) / "test_it.py").write_text(source)
+    done = _run_pytest(tmp_path)
+    assert done.returncode == 1
+    assert "test_it.py::test_it is a unit test and starts a process (os.posix_spawn)" in done.stdout
 
 
 def test_unit_tests_include_the_core_and_no_real_nodes() -> None:

@@ -55,6 +55,7 @@ def test_each_api_has_one_request_and_its_response() -> None:
         assert codec.response_type_of(request) is response
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", REQUESTS, ids=name_of)
 @settings(max_examples=8, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
@@ -67,6 +68,7 @@ def test_every_request_survives_its_frame(cls: Any, data: st.DataObject) -> None
     assert codec.encode_request(decoded, 42, "me") == frame
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", RESPONSES, ids=name_of)
 @settings(max_examples=8, suppress_health_check=list(HealthCheck))
 @given(data=st.data())

@@ -16,6 +16,7 @@ from insync.wire.errors import ErrorCode
 from insync.wire.handwritten_metadata import FEW, LOWEST, encode_metadata
 from insync.wire.messages import metadata as api
 from insync.wire.types import ms
+from tests.slow_parameters import last_quick
 
 NUMBERS = st.integers(-1, 2**31 - 1)
 NODES = st.lists(NUMBERS, max_size=4).map(tuple)
@@ -73,7 +74,7 @@ def answer(name: str | None, *partitions: Any) -> Any:
     return api.MetadataResponse(throttle_time=ms(0), brokers=(), topics=(topic,), error_code=ErrorCode.none)
 
 
-@pytest.mark.parametrize("version", [11, 12, 13])
+@pytest.mark.parametrize("version", last_quick([11, 12, 13]))
 @given(response=RESPONSES)
 def test_it_is_byte_for_byte_what_the_general_way_gives(version: int, response: Any) -> None:
     pieces = encode_metadata(response, version, 7, lambda _: "")

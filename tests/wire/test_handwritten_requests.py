@@ -17,10 +17,13 @@ from insync.wire.errors import MalformedFrameError
 from insync.wire.messages import fetch
 from insync.wire.types import ms
 from insync.wire.versions import translator as translators
+from tests.slow_parameters import last_quick
 from tests.wire.translator_harness import OTHER, TOPIC, Names, make_translator
 
 PRODUCE, FETCH = 0, 1
-BY_HAND = [*((PRODUCE, version) for version in range(7, 14)), *((FETCH, version) for version in range(15, 19))]
+PRODUCES = [(PRODUCE, version) for version in range(7, 14)]
+FETCHES = [(FETCH, version) for version in range(15, 19)]
+BY_HAND = [*PRODUCES, *FETCHES]
 RECORDS = bytes(range(200))
 
 st.register_type_strategy(Records, st.binary(max_size=300))
@@ -103,7 +106,7 @@ def test_older_versions_are_left_to_the_general_way(key: int, version: int) -> N
     assert read(bytes(100), 0, version, Names().id_of) is None
 
 
-@pytest.mark.parametrize(("key", "version"), BY_HAND)
+@pytest.mark.parametrize(("key", "version"), [*last_quick(PRODUCES), *last_quick(FETCHES)])
 @settings(max_examples=30)
 @given(data=st.data())
 def test_any_request_comes_out_as_the_general_way_gives_it(key: int, version: int, data: st.DataObject) -> None:
@@ -111,7 +114,7 @@ def test_any_request_comes_out_as_the_general_way_gives_it(key: int, version: in
     assert as_the_general_way(codec.encode_request(request, 1, "client"))
 
 
-@pytest.mark.parametrize(("key", "version"), BY_HAND)
+@pytest.mark.parametrize(("key", "version"), [*last_quick(PRODUCES), *last_quick(FETCHES)])
 @settings(max_examples=60)
 @given(data=st.data())
 def test_damaged_bytes_come_out_as_the_general_way_says(key: int, version: int, data: st.DataObject) -> None:

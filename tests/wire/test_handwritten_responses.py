@@ -19,6 +19,7 @@ from insync.wire.messages import fetch, produce
 from insync.wire.types import instant, ms
 from insync.wire.versions.context import RequestContext
 from insync.wire.versions.translator import VersionTranslator
+from tests.slow_parameters import last_quick
 from tests.wire.translator_harness import OTHER, TOPIC, TYPES, Names, make_translator
 
 PRODUCE_VERSIONS = range(3, 14)
@@ -105,7 +106,7 @@ def name_of(topic_id: UUID | None) -> str:
     return "" if topic_id is None else Names().name_of(topic_id) or ""
 
 
-@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+@pytest.mark.parametrize("version", last_quick(PRODUCE_VERSIONS))
 @settings(max_examples=60)
 @given(response=produce_responses)
 def test_produce_answers_are_byte_for_byte_those_of_the_general_way(version: int, response: Any) -> None:
@@ -114,7 +115,7 @@ def test_produce_answers_are_byte_for_byte_those_of_the_general_way(version: int
         assert b"".join(pieces) == in_general(make_context(0, version), response)
 
 
-@pytest.mark.parametrize("version", FETCH_VERSIONS)
+@pytest.mark.parametrize("version", last_quick(FETCH_VERSIONS))
 @settings(max_examples=60)
 @given(response=fetch_responses)
 def test_fetch_answers_are_byte_for_byte_those_of_the_general_way(version: int, response: Any) -> None:

@@ -62,6 +62,7 @@ def written_by_kio(entity: Any) -> bytes:
     return out.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "version"), EVERY)
 def test_what_both_versions_have_is_carried_over(key: int, version: int) -> None:
     """There and back again: what the older version has room for is still the same."""
