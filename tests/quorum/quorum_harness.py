@@ -37,7 +37,7 @@ class QuorumHarness:
         self.now = 1_000
         self.token = 0
         self.holds_elections = False
-        self.events: list[tuple[str, Any]] = []
+        self.snapshots: list[tuple[list[bytes], int, int]] = []
         self.effects: list[Any] = []
         self.replies: dict[int, Any] = {}
         self.quorum = Quorum(
@@ -50,7 +50,7 @@ class QuorumHarness:
             config=config or QuorumConfig(),
             rng=random.Random(7),
             out=self.out,
-            listener=self,
+            on_snapshot=self.on_snapshot,
             findings=self.findings,
         )
         if start:
@@ -62,16 +62,8 @@ class QuorumHarness:
         self.quorum._state.damage.condition = INTACT
         return self
 
-    # --- listener ----------------------------------------------------------------------------------------------------
-
-    def on_leader(self, epoch: int, leader_id: int, now: int) -> None:
-        self.events.append(("leader", (epoch, leader_id)))
-
-    def on_committed(self, hwm: int, now: int) -> None:
-        self.events.append(("committed", hwm))
-
     def on_snapshot(self, payloads: list[bytes], offset: int, epoch: int, now: int) -> None:
-        self.events.append(("snapshot", (list(payloads), offset, epoch)))
+        self.snapshots.append((list(payloads), offset, epoch))
 
     # --- effects -----------------------------------------------------------------------------------------------------
 

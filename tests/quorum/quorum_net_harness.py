@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from insync.quorum.config import QuorumConfig
+from insync.quorum.leader import Leader
 from insync.quorum.quorum import Quorum
 from insync.sansio import Note, Outbox, Reply, Send, Sync
 from insync.sim.engine.disk import SimDisk
@@ -38,7 +39,7 @@ def open_metadata_log(disk: SimDisk) -> Log:
 
 
 class Peer:
-    """One replica with its disk; also its own listener."""
+    """One replica with its disk, and the records that it has applied."""
 
     def __init__(self, net: Net, node_id: int) -> None:
         self.net = net
@@ -50,7 +51,6 @@ class Peer:
         self.paused = False
         self.applied = 0
         self.image: list[bytes] = []
-        self.leaders: list[tuple[int, int]] = []
         self.snapshots_seen: list[int] = []
 
     @property
@@ -72,7 +72,7 @@ class Peer:
             config=self.net.config,
             rng=random.Random(self.net.rng.random()),
             out=self.out,
-            listener=self,
+            on_snapshot=self.on_snapshot,
             now=self.net.now,
         )
         self.do(lambda: self.quorum.start(self.net.now))
@@ -88,6 +88,7 @@ class Peer:
     def do(self, action: Callable[[], Any]) -> Any:
         """Run one step of this replica, and carry out its effects."""
         result = action()
+        self.apply_committed()
         self.net.carry_out(self)
         return result
 
@@ -97,16 +98,19 @@ class Peer:
     def lose_peer(self, peer: int) -> None:
         self.do(lambda: self.quorum.peer_lost(peer, self.net.now))
 
+    def leads_in(self, epoch: int) -> bool:
+        """Whether it leads this epoch, and has committed an entry of it."""
+        role = self.quorum._state.role
+        return isinstance(role, Leader) and role.is_established and bool(self.quorum.epoch == epoch)
+
     def propose(self, *payloads: bytes) -> int:
         last: int = self.do(lambda: self.quorum.propose(payloads, self.net.now))
         return last
 
-    # --- listener ----------------------------------------------------------------------------------------------------
+    # --- what is committed -------------------------------------------------------------------------------------------
 
-    def on_leader(self, epoch: int, leader_id: int, now: int) -> None:
-        self.leaders.append((epoch, leader_id))
-
-    def on_committed(self, hwm: int, now: int) -> None:
+    def apply_committed(self) -> None:
+        hwm = self.quorum.hwm
         for offset, epoch, payload in self.quorum.read_committed(self.applied, hwm):
             self.net.check_committed(self.id, offset, epoch, payload)
             self.image.append(payload)
@@ -191,7 +195,7 @@ class Net:
     def find_leader(self) -> Peer | None:
         running = [peer for peer in self.peers.values() if peer.up]
         newest = max((peer.quorum.epoch for peer in running), default=0)
-        leaders = [peer for peer in running if peer.quorum.is_leader and peer.leaders[-1:] == [(newest, peer.id)]]
+        leaders = [peer for peer in running if peer.leads_in(newest)]
         return leaders[0] if leaders else None
 
     # --- the network -------------------------------------------------------------------------------------------------

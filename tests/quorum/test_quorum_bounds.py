@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from insync.quorum import messages
-from insync.quorum.bounds import MAX_ANSWERED_EPOCH_STEP, MAX_EPOCH_STEP
 from insync.quorum.config import QuorumConfig
 from insync.quorum.messages import LeaderInfo, OffsetAndEpoch
+from insync.quorum.state import MAX_ANSWERED_EPOCH_STEP, MAX_EPOCH_STEP
 from insync.storage.posix import PosixDisk
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch, fetch_snapshot, vote

@@ -382,7 +382,7 @@ def test_a_damaged_snapshot_is_replaced_by_an_older_one_and_the_log() -> None:
     flip(harness.disk, newest, 100)
     again = QuorumHarness(1, (1,), disk=harness.disk)
     assert [finding.kind for finding in again.findings.current()] == ["snapshot_damaged"]
-    assert ("snapshot", ([b"image 1"], 2, 1)) in again.events
+    assert ([b"image 1"], 2, 1) in again.snapshots
     assert again.quorum.is_leader
 
 

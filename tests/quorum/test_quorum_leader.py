@@ -109,13 +109,16 @@ def test_a_majority_offset_is_reached_by_a_majority() -> None:
     assert leaders.majority_offset([9, 1, 4, 8, -1], 3) == 4
 
 
-def test_leadership_is_announced_after_everything_before_it_is_committed() -> None:
+def test_leadership_is_established_once_everything_before_it_is_committed() -> None:
     """Q3: the first decision of a new controller is based on all earlier ones."""
     harness = leader_after(data(0, 1, b"a", b"b"), 1)
     epoch = harness.quorum.epoch
-    assert ("leader", (epoch, 1)) not in harness.events
+    leader = harness.quorum._state.role
+    assert isinstance(leader, leaders.Leader)
+    assert not leader.is_established
     harness.fetch(3, epoch, (3, epoch))
-    assert harness.events[-2:] == [("committed", 3), ("leader", (epoch, 1))]
+    assert leader.is_established
+    assert (harness.quorum.hwm, harness.quorum.leo) == (3, 3)
 
 
 def test_the_high_watermark_does_not_go_back_when_a_voter_lost_its_log() -> None:
@@ -145,7 +148,7 @@ def test_a_leader_without_a_majority_resigns_at_its_deadline() -> None:
     harness.tick(elected + 1_000 + 3_000)
     assert harness.quorum.role == "resigned"
     assert harness.notes("quorum_resigned") == [{"epoch": 1, "reason": "no_majority"}]
-    assert harness.events[-1] == ("leader", (1, -1))
+    assert (harness.quorum.epoch, harness.quorum.leader_id) == (1, -1)
 
 
 def test_the_time_of_a_leader_starts_when_its_election_is_on_disk() -> None:

@@ -134,7 +134,7 @@ def test_an_older_snapshot_than_the_newest_is_not_written() -> None:
     offset = commit(harness, b"a")
     harness.write_snapshot([b"new"], offset, 1)
     harness.write_snapshot([b"old"], offset, 1)
-    assert QuorumHarness(1, (1,), disk=harness.disk).events[0] == ("snapshot", ([b"new"], offset, 1))
+    assert QuorumHarness(1, (1,), disk=harness.disk).snapshots[0] == ([b"new"], offset, 1)
 
 
 def test_a_snapshot_is_named_after_the_last_entry_even_if_that_is_a_control_record() -> None:
@@ -155,7 +155,7 @@ def test_a_restart_loads_the_snapshot_and_continues_with_the_log() -> None:
     commit(harness, b"b")
     harness.disk.lossy_crash(random.Random(1))
     again = QuorumHarness(1, (1,), disk=harness.disk, config=SMALL)
-    assert again.events[0] == ("snapshot", ([b"image"], offset, 1))
+    assert again.snapshots[0] == ([b"image"], offset, 1)
     assert again.quorum.log.log_start == offset
     again.sync()
     assert list(again.quorum.read_committed(offset, again.quorum.hwm)) == [(offset, 1, b"b")]
@@ -170,7 +170,7 @@ def test_a_damaged_snapshot_is_skipped_for_an_older_one() -> None:
     harness.write_snapshot([b"second"], second, 1)
     harness.disk.corrupt_tail(f"{DIRECTORY}/{second:020d}-0000000001.checkpoint", random.Random(1))
     again = single_voter(QuorumConfig(snapshots_kept=2), harness.disk)
-    assert again.events[0] == ("snapshot", ([b"first"], first, 1))
+    assert again.snapshots[0] == ([b"first"], first, 1)
     assert (first, 1, b"b") in list(again.quorum.read_committed(first, again.quorum.hwm))
 
 
@@ -254,7 +254,7 @@ def test_a_voter_whose_log_is_replaced_by_a_snapshot_votes_by_the_snapshots_epoc
     harness = QuorumHarness(config=SMALL).intact()
     install(harness, harness.follow(2, 4), OffsetAndEpoch(50, 3))
     assert (harness.quorum.leo, harness.quorum.hwm) == (50, 50)
-    assert harness.events[-1] == ("snapshot", (PAYLOADS, 50, 3))
+    assert harness.snapshots[-1] == (PAYLOADS, 50, 3)
     assert not harness.vote(3, 5, (60, 2)).vote_granted
     assert not harness.vote(3, 6, (49, 3)).vote_granted
     assert harness.vote(3, 7, (50, 3)).vote_granted

@@ -77,7 +77,7 @@ class Node:
             config=config.quorum,
             rng=rng,
             out=self.out,
-            listener=self,
+            on_snapshot=self._load_snapshot,
             findings=self.findings,
             now=now,
         )
@@ -145,18 +145,6 @@ class Node:
     @property
     def broker_epoch(self) -> int:
         return self.broker_role.lifecycle.broker_epoch if self.broker_role else -1
-
-    # --- callbacks of the quorum -------------------------------------------------------------------------------------
-
-    def on_leader(self, epoch: int, leader_id: int, now: int) -> None:
-        """`_follow_quorum` acts on it."""
-
-    def on_committed(self, hwm: int, now: int) -> None:
-        """`_follow_quorum` acts on it."""
-
-    def on_snapshot(self, payloads: list[bytes], offset: int, epoch: int, now: int) -> None:
-        self.metadata_loader.load_snapshot(payloads, offset, epoch)
-        self._change_token = ()
 
     # --- routing -----------------------------------------------------------------------------------------------------
 
@@ -261,6 +249,11 @@ class Node:
             self._apply_at = now if self.metadata_loader.has_more(self.quorum) else None
         if self.broker_role:
             self.broker_role.apply_first_assignments(now)
+
+    def _load_snapshot(self, payloads: list[bytes], offset: int, epoch: int, now: int) -> None:
+        """Called by the quorum within an event."""
+        self.metadata_loader.load_snapshot(payloads, offset, epoch)
+        self._change_token = ()
 
     def _apply_quorum_changes(self, now: int) -> None:
         """First the leader, then what is committed (Q2), a part per step."""

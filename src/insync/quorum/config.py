@@ -1,10 +1,9 @@
-"""What one voter or observer of the metadata quorum is given: timeouts, sizes and a listener."""
+"""What one voter or observer of the metadata quorum is given: timeouts, sizes and a callback."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from insync.wire.types import METADATA_TOPIC
 
@@ -55,16 +54,5 @@ class QuorumConfig:
         return self.fetch_timeout_ms // 2
 
 
-class QuorumListener(Protocol):
-    """Acts on what the quorum committed. It is called synchronously, and may propose or resign from within."""
-
-    def on_leader(self, epoch: int, leader_id: int, now: int) -> None:
-        """There is a new leader or epoch; -1 is no leader. This node's own leadership is announced only once all
-        entries of earlier leaders are committed and were passed to `on_committed`, so that an active controller misses
-        no decision (Q3)."""
-
-    def on_committed(self, hwm: int, now: int) -> None:
-        """Everything below `hwm` is committed; read it with `Quorum.read_committed`."""
-
-    def on_snapshot(self, payloads: list[bytes], offset: int, epoch: int, now: int) -> None:
-        """Drop everything and start from these records, which stand for the whole log below `offset`."""
+OnSnapshot = Callable[[list[bytes], int, int, int], None]
+"""(payloads, offset, epoch, now): start again from these records, which stand for the whole log below `offset`."""

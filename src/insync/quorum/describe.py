@@ -63,4 +63,4 @@ def _replica_state(state: RaftState, replica_id: int, progress: Progress) -> des
 
 
 def _timestamp(state: RaftState, when: int) -> int:
-    return state.wall_clock_ms(when) if when >= 0 else -1
+    return when + state.config.wall_offset_ms if when >= 0 else -1

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from insync.quorum import bounds, messages
+from insync.quorum import messages
 from insync.quorum.config import NO_NODE, QUORUM_CHANNEL
 from insync.quorum.messages import OffsetAndEpoch
 from insync.quorum.offset_checkpoint import INTACT, NEW
@@ -87,7 +87,7 @@ def request_error(state: RaftState, request: vote.RequestPartition) -> ErrorCode
         return ErrorCode.fenced_leader_epoch
     if not state.is_voter or request.replica_id not in state.other_voters:
         return ErrorCode.inconsistent_voter_set
-    if not bounds.is_epoch_in_range(state.epoch, request.replica_epoch) or request.last_offset > MAX_OFFSET:
+    if not state.is_epoch_in_range(request.replica_epoch) or request.last_offset > MAX_OFFSET:
         state.refuse_claim(request.replica_epoch, request.replica_id, "epoch_out_of_range")
         return ErrorCode.invalid_request
     return ErrorCode.none

@@ -132,11 +132,11 @@ class Follower(Role):
         if state.acknowledged() < state.log.leo:
             state.request_sync(now)
             return
-        state.advance_hwm(min(self.leader_hwm, state.log.leo), now)
+        state.advance_hwm(min(self.leader_hwm, state.log.leo))
         if self.heard:
             state.restore_if_caught_up()
             state.sync_checkpoint(now)
-        if self.is_current and not self.in_flight and self.retry_at is None:
+        if not self.in_flight and self.retry_at is None:
             self.in_flight = True
             self._send_request(self._choose_peer())
 

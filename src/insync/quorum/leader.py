@@ -102,7 +102,7 @@ class Leader(Role):
             granting_voters=self.granted_by,
             base_offset=self.epoch_start,
             leader_epoch=state.epoch,
-            timestamp_ms=state.wall_clock_ms(now),
+            timestamp_ms=now + state.config.wall_offset_ms,
         )
         self._append(leader_change, now)
         self._begin_epoch(now)
@@ -114,9 +114,6 @@ class Leader(Role):
         self.parked.clear()
         for voter in self.voters:
             self.state.findings.clear(VOTER_LOST_ENTRIES, f"voter {voter}")
-
-    def may_announce_leader(self) -> bool:
-        return self.is_established
 
     def refuses_pre_votes(self) -> bool:
         return True
@@ -130,7 +127,8 @@ class Leader(Role):
         """Append one batch and return the offset of its last record, which is committed once the high watermark is
         above it."""
         entries = [batch.NewRecord(None, payload) for payload in payloads]
-        return self._append(batch.build(entries, timestamp_ms=self.state.wall_clock_ms(now)), now) + len(entries) - 1
+        data = batch.build(entries, timestamp_ms=now + self.state.config.wall_offset_ms)
+        return self._append(data, now) + len(entries) - 1
 
     def _append(self, data: bytearray, now: int) -> int:
         state = self.state
@@ -149,13 +147,11 @@ class Leader(Role):
         offset = majority_offset(offsets, state.majority)
         if offset <= state.hwm or not covers_own_epoch(offset, self.epoch_start):
             return
-        state.advance_hwm(offset, now)
-        if self.is_current and not self.is_established:
+        state.advance_hwm(offset)
+        if not self.is_established:
             self.is_established = True
             state.damage.on_leader_heard()
-            state.announce(now)
-        if self.is_current:
-            self._serve_parked(now)
+        self._serve_parked(now)
 
     # --- fetches -----------------------------------------------------------------------------------------------------
 
@@ -171,10 +167,6 @@ class Leader(Role):
             self.state.out.reply(token, answer)
             return
         self._acknowledge(replica_id, partition.fetch_offset, now)
-        if not self.is_current:
-            answer = messages.fetch_response(self.state.leader_info(ErrorCode.not_leader_or_follower))
-            self.state.out.reply(token, answer)
-            return
         self._answer_earlier_fetch(replica_id)
         wait_ms = min(millis(request.max_wait), self.state.config.fetch_timeout_ms)
         fetch = ParkedFetch(token, replica_id, partition, now + wait_ms)

@@ -14,6 +14,8 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot, vote
 from insync.wire.types import METADATA_TOPIC, METADATA_TOPIC_ID, NO_DURATION, ms
 
+_INDEX_NAMES = ("partition_index", "partition", "index")
+
 
 class OffsetAndEpoch(NamedTuple):
     """A position in the log: the offset, and the epoch of the entry before it. Also the id of a snapshot."""
@@ -32,23 +34,16 @@ class LeaderInfo(NamedTuple):
 
 def metadata_partition(topics: Sequence[Any]) -> Any | None:
     """The partition of __cluster_metadata in a request or answer; None if the message is about anything else."""
-    if len(topics) != 1 or len(topics[0].partitions) != 1 or not _is_metadata(topics[0]):
+    if len(topics) != 1 or len(topics[0].partitions) != 1:
         return None
-    partition = topics[0].partitions[0]
-    return partition if _index(partition) == PARTITION else None
-
-
-def _is_metadata(topic: Any) -> bool:
+    topic, partition = topics[0], topics[0].partitions[0]
+    # The schemas call the same fields by different names.
     if hasattr(topic, "topic_id"):
-        return bool(topic.topic_id == METADATA_TOPIC_ID)
-    return bool((topic.topic_name if hasattr(topic, "topic_name") else topic.name) == METADATA_TOPIC)
-
-
-def _index(partition: Any) -> int:
-    for name in ("partition_index", "partition", "index"):
-        if hasattr(partition, name):
-            return int(getattr(partition, name))
-    return -1
+        is_metadata = topic.topic_id == METADATA_TOPIC_ID
+    else:
+        is_metadata = (topic.topic_name if hasattr(topic, "topic_name") else topic.name) == METADATA_TOPIC
+    index = next((getattr(partition, name) for name in _INDEX_NAMES if hasattr(partition, name)), None)
+    return partition if is_metadata and index == PARTITION else None
 
 
 # --- requests --------------------------------------------------------------------------------------------------------

@@ -48,26 +48,22 @@ class QuorumCheckpoint:
 
 
 class CheckpointFile:
-    __slots__ = ("_disk", "_file", "_path", "unsynced")
+    __slots__ = ("_disk", "_file", "_unsynced", "path")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
-        self._path = path
+        self.path = path
         self._file: DiskFile | None = None
-        self.unsynced = False
-
-    @property
-    def path(self) -> str:
-        return self._path
+        self._unsynced = False
 
     def exists(self) -> bool:
-        return self._disk.exists(self._path)
+        return self._disk.exists(self.path)
 
     def load(self) -> QuorumCheckpoint | None:
         """The newest good line; None if the file is missing or has none."""
         if not self.exists():
             return None
-        for line in reversed(read_all(self._disk, self._path).splitlines()):
+        for line in reversed(read_all(self._disk, self.path).splitlines()):
             checkpoint = decode(line)
             if checkpoint is not None:
                 return checkpoint
@@ -75,12 +71,17 @@ class CheckpointFile:
 
     def append(self, checkpoint: QuorumCheckpoint) -> None:
         """Survives the death of the process; `sync_later` makes it survive a power loss too."""
-        self._open().append(encode(checkpoint))
-        self.unsynced = True
+        if self._file is None:
+            self._file = self._disk.open(self.path)
+        self._file.append(encode(checkpoint))
+        self._unsynced = True
 
-    def sync_later(self) -> SyncLater:
-        self.unsynced = False
-        return self._open().sync_later()
+    def sync_later(self) -> SyncLater | None:
+        """Makes durable what was appended; None if all of it is."""
+        if self._file is None or not self._unsynced:
+            return None
+        self._unsynced = False
+        return self._file.sync_later()
 
     def store(self, checkpoint: QuorumCheckpoint) -> None:
         """Durable on return."""
@@ -89,18 +90,13 @@ class CheckpointFile:
             self._file.sync()
         else:
             self.close()
-            write_atomically(self._disk, self._path, encode(checkpoint))
-        self.unsynced = False
+            write_atomically(self._disk, self.path, encode(checkpoint))
+        self._unsynced = False
 
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-    def _open(self) -> DiskFile:
-        if self._file is None:
-            self._file = self._disk.open(self._path)
-        return self._file
 
 
 class CheckpointSync:
@@ -141,10 +137,11 @@ class OffsetCheckpoint:
         return not self._is_syncing and now - self._synced_ms >= SYNC_INTERVAL_MS
 
     def begin_sync(self, now: int) -> None:
-        if self._file.unsynced:
+        sync = self._file.sync_later()
+        if sync is not None:
             self._is_syncing = True
             self._synced_ms = now
-            self._out.sync(CheckpointSync(self._file.sync_later()), self._on_synced)
+            self._out.sync(CheckpointSync(sync), self._on_synced)
 
     def _on_synced(self, now: int) -> None:
         self._is_syncing = False

@@ -14,8 +14,8 @@ from typing import Any
 
 from insync.errors import InvariantError
 from insync.findings import Findings
-from insync.quorum import bounds, describe, election, messages, snapshot
-from insync.quorum.config import QuorumConfig, QuorumListener
+from insync.quorum import describe, election, messages, snapshot
+from insync.quorum.config import OnSnapshot, QuorumConfig
 from insync.quorum.follower import Follower
 from insync.quorum.leader import Leader
 from insync.quorum.messages import OffsetAndEpoch
@@ -50,7 +50,7 @@ class Quorum:
         config: QuorumConfig,
         rng: random.Random,
         out: Outbox,
-        listener: QuorumListener,
+        on_snapshot: OnSnapshot,
         findings: Findings | None = None,
         now: int = 0,
     ) -> None:
@@ -64,7 +64,7 @@ class Quorum:
             config=config,
             rng=rng,
             out=out,
-            listener=listener,
+            on_snapshot=on_snapshot,
             findings=findings or Findings(out),
         )
         self._transitions = RoleTransitions(self._state)
@@ -158,7 +158,7 @@ class Quorum:
     # --- the leader's part -------------------------------------------------------------------------------------------
 
     def propose(self, payloads: Sequence[bytes], now: int) -> int:
-        """Append one batch and return the offset of its last record (Q2: it counts once `on_committed` passes that)."""
+        """Append one batch and return the offset of its last record (Q2: it counts once `hwm` passes that)."""
         role = self._state.role
         if not isinstance(role, Leader):
             raise InvariantError("Q1", f"node {self._state.node_id} proposes as {role.name}")
@@ -284,7 +284,7 @@ class Quorum:
             return ErrorCode.fenced_leader_epoch
         if not self._state.is_voter or partition.leader_id not in self._state.other_voters:
             return ErrorCode.inconsistent_voter_set
-        reason = bounds.claim_error(self._state, partition.leader_epoch, partition.leader_id, solicited=False)
+        reason = self._state.claim_error(partition.leader_epoch, partition.leader_id, solicited=False)
         if reason:
             self._state.refuse_claim(partition.leader_epoch, partition.leader_id, reason)
             return ErrorCode.invalid_request

@@ -47,7 +47,7 @@ class Download:
 
 
 def open_replica(state: RaftState, now: int) -> None:
-    """Make snapshot and log consistent after a restart, and hand the snapshot to the listener.
+    """Make snapshot and log consistent after a restart, and pass the snapshot on.
 
     A crash may have come between storing a snapshot and truncating the log for it, so the log is truncated again.
     """
@@ -152,7 +152,7 @@ def _load(state: RaftState, snapshot: OffsetAndEpoch, payloads: list[bytes], now
     state.out.note("quorum_snapshot_loaded", offset=snapshot.offset, epoch=snapshot.epoch, records=len(payloads))
     state.hwm = snapshot.offset
     state.log.set_hwm(snapshot.offset)
-    state.listener.on_snapshot(payloads, snapshot.offset, snapshot.epoch, now)
+    state.on_snapshot(payloads, snapshot.offset, snapshot.epoch, now)
 
 
 def _prune(state: RaftState) -> None:

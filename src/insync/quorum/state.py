@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from insync.errors import InvariantError
 from insync.findings import Findings
 from insync.quorum import damage, offset_checkpoint, state_file
-from insync.quorum.config import NO_NODE, QuorumConfig, QuorumListener
+from insync.quorum.config import NO_NODE, OnSnapshot, QuorumConfig
 from insync.quorum.damage import Damage
 from insync.quorum.durable_outbox import DurableOutbox
 from insync.quorum.messages import LeaderInfo, OffsetAndEpoch
@@ -31,11 +31,17 @@ from insync.quorum.state_file import ElectionState, PersistElection
 from insync.quorum.timeouts import ElectionTimeouts
 from insync.sansio import Message, Outbox
 from insync.storage import verification
+from insync.storage.checkpoints import MAX_EPOCH
 from insync.storage.damage import CorruptSegmentError
 from insync.storage.disk import Disk, remove_if_exists
 from insync.storage.flush import LogFlush
 from insync.storage.log import Log
 from insync.wire.errors import ErrorCode
+
+MAX_EPOCH_STEP = 10_000
+"""How far ahead the epoch of an incoming request may be. A replica that was away for longer asks the others itself."""
+MAX_ANSWERED_EPOCH_STEP = 1_000_000
+"""How far ahead the epoch in an answer may be: more than a day of uninterrupted elections."""
 
 
 class Transitions(Protocol):
@@ -91,10 +97,6 @@ class Role:
     def on_durable(self, took_ms: int, now: int) -> None:
         """A sync of the log, which took `took_ms`, has ended."""
 
-    def may_announce_leader(self) -> bool:
-        """Q3: whether the listener may hear of the leader; of its own leadership it hears once that is established."""
-        return True
-
     def has_heard(self) -> bool:
         """Whether the followed leader has answered as such."""
         return False
@@ -122,7 +124,6 @@ class RaftState:
     """`role` is set by the transitions; everything else starts from the files."""
 
     __slots__ = (
-        "_announced",
         "_persisting",
         "_sync_began_ms",
         "_syncing",
@@ -139,12 +140,12 @@ class RaftState:
         "findings",
         "foreign_voters",
         "hwm",
-        "listener",
         "log",
         "majority",
         "node_id",
         "noted_leader",
         "noted_refusals",
+        "on_snapshot",
         "out",
         "role",
         "snapshots",
@@ -167,7 +168,7 @@ class RaftState:
         config: QuorumConfig,
         rng: random.Random,
         out: Outbox,
-        listener: QuorumListener,
+        on_snapshot: OnSnapshot,
         findings: Findings,
     ) -> None:
         self.node_id = node_id
@@ -179,7 +180,7 @@ class RaftState:
         self.config = config
         self.timeouts = ElectionTimeouts(config, rng)
         self.out = DurableOutbox(out)
-        self.listener = listener
+        self.on_snapshot = on_snapshot
         self.findings = findings
         self.directory = directory
         state_file.make_directory_durable(disk, directory)
@@ -200,7 +201,6 @@ class RaftState:
         self._persisting: PersistElection | None = None
         self._version = 0
         self.election, self.checkpoint = self._load_files()
-        self._announced = (self.epoch, NO_NODE)
 
     def _load_files(self) -> tuple[ElectionState, OffsetCheckpoint]:
         """Read quorum-state and the offset checkpoint, and find out what is damaged (Q8)."""
@@ -241,9 +241,6 @@ class RaftState:
     def other_voters(self) -> tuple[int, ...]:
         return tuple(voter for voter in self.voters if voter != self.node_id)
 
-    def wall_clock_ms(self, now: int) -> int:
-        return now + self.config.wall_offset_ms
-
     def log_end(self) -> OffsetAndEpoch:
         """The end of the log and the epoch of the entry before it, which the snapshot knows if the log is empty."""
         epoch = self.log.epochs.last_epoch
@@ -254,6 +251,32 @@ class RaftState:
 
     def leader_info(self, error: ErrorCode = ErrorCode.none) -> LeaderInfo:
         return LeaderInfo(self.epoch, self.leader_id, error)
+
+    def is_epoch_in_range(self, epoch: int, *, solicited: bool = False) -> bool:
+        """Q8: epochs are 32-bit numbers that only rise, and one request that names the highest of them would leave no
+        epoch for the next election. So an epoch may be ahead of ours only as far as elections can have taken it."""
+        step = MAX_ANSWERED_EPOCH_STEP if solicited else MAX_EPOCH_STEP
+        return epoch <= min(self.epoch + step, MAX_EPOCH - 1)
+
+    def claim_error(self, epoch: int, leader_id: int, *, solicited: bool) -> str:
+        """Q8: why the claim of another replica that `leader_id` leads `epoch` is refused, before any of it is written
+        to disk; empty if it is credible."""
+        if epoch < self.epoch:
+            return ""
+        if not self.is_epoch_in_range(epoch, solicited=solicited):
+            return "epoch_out_of_range"
+        if leader_id == NO_NODE:
+            return ""
+        if leader_id not in self.voters:
+            return "not_a_voter"
+        known = self.election.leader_id
+        if (
+            epoch == self.epoch
+            and known not in (NO_NODE, leader_id)
+            and (known == self.node_id or self.role.has_heard())
+        ):
+            return "other_leader"  # S12: the known leader has shown that it leads this epoch
+        return ""
 
     def refuse_claim(self, epoch: int, leader_id: int, reason: str) -> None:
         """Noted once for each epoch of this replica, however often it happens."""
@@ -269,13 +292,6 @@ class RaftState:
             self.foreign_voters[voter] = None
         elif self.foreign_voters:
             self.foreign_voters.pop(voter, None)
-
-    def announce(self, now: int) -> None:
-        """Tell the listener of a new leader or epoch, and of this node's own leadership once it is established (Q3)."""
-        leader = (self.epoch, self.leader_id if self.role.may_announce_leader() else NO_NODE)
-        if leader != self._announced:
-            self._announced = leader
-            self.listener.on_leader(*leader, now)
 
     # --- the election state ------------------------------------------------------------------------------------------
 
@@ -381,13 +397,11 @@ class RaftState:
         self.log.truncate_fully(end.offset)
         self.durable = end.offset
 
-    def advance_hwm(self, offset: int, now: int) -> None:
+    def advance_hwm(self, offset: int) -> None:
         """Commit everything below `offset`. The high watermark never goes back (S7)."""
-        if offset <= self.hwm:
-            return
-        self.hwm = offset
-        self.log.set_hwm(offset)
-        self.listener.on_committed(offset, now)
+        if offset > self.hwm:
+            self.hwm = offset
+            self.log.set_hwm(offset)
 
     # --- the offset checkpoint (Q8) ----------------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from insync.errors import InvariantError
-from insync.quorum import bounds
 from insync.quorum.config import NO_NODE
 from insync.quorum.election import Candidate, Prospective, Recovering, Resigned, Unattached
 from insync.quorum.follower import Follower
@@ -30,9 +29,7 @@ class RoleTransitions:
         state = self._state
         previous, state.role = state.role, role
         previous.leave(now)
-        state.announce(now)
-        if role.is_current:
-            role.enter(now)
+        role.enter(now)
 
     def become_unattached(self, epoch: int, now: int, deadline: int | None = None, retries: int = 0) -> None:
         """No leader is known in `epoch`: wait for one, and stand for election at the deadline."""
@@ -90,7 +87,7 @@ class RoleTransitions:
         state = self._state
         if leader_id == state.node_id:
             leader_id = NO_NODE  # no other replica knows more of this node's leadership than the node itself
-        reason = bounds.claim_error(state, epoch, leader_id, solicited=solicited)
+        reason = state.claim_error(epoch, leader_id, solicited=solicited)
         if reason:
             state.refuse_claim(epoch, leader_id, reason)
             return False
