@@ -92,6 +92,11 @@ class Cluster:
         self.controller.next_offset = len(self.log)
         self.controller.tick(self.now)
 
+    def is_due(self) -> bool:
+        """The controller asks to be called now."""
+        deadline = self.controller.next_deadline()
+        return deadline is not None and deadline <= self.now
+
     def fail_over(self, *, from_snapshot: bool = False) -> None:
         """Another controller takes over with the log, or with a snapshot of it."""
         image = Image()
@@ -232,9 +237,10 @@ class Cluster:
                 ),
             ),
         )
-        if response.error_code is not ErrorCode.none:
-            return response.error_code
-        return response.topics[0].partitions[0].error_code
+        error: ErrorCode = response.error_code
+        if error is ErrorCode.none:
+            error = response.topics[0].partitions[0].error_code
+        return error
 
     def reassign(self, target: tuple[int, ...] | None, *, name: str = "t", any_factor: bool = True) -> ErrorCode:
         response = self.handle(
@@ -252,7 +258,8 @@ class Cluster:
                 ),
             ),
         )
-        return response.responses[0].partitions[0].error_code
+        error: ErrorCode = response.responses[0].partitions[0].error_code
+        return error
 
     def elect(self, election_type: int, *, name: str = "t", index: int = 0) -> ErrorCode:
         response = self.handle(
@@ -263,7 +270,8 @@ class Cluster:
                 timeout=ms(1000),
             ),
         )
-        return response.replica_election_results[0].partition_result[0].error_code
+        error: ErrorCode = response.replica_election_results[0].partition_result[0].error_code
+        return error
 
     def configure(
         self, key: str, value: str | None, *, kind: int = TOPIC, name: str = "t", operation: int = 0, dry: bool = False
@@ -285,7 +293,8 @@ class Cluster:
                 validate_only=dry,
             ),
         )
-        return response.responses[0].error_code
+        error: ErrorCode = response.responses[0].error_code
+        return error
 
     # --- what came out -----------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import pytest
 
 from insync.controller.config import ControllerConfig
 from insync.controller.controller import Controller
-from insync.controller.decision import Decision
+from insync.controller.decision import Decision, Slices
 from insync.controller.state import ControllerState
 from insync.metadata.partition import Partition
 from insync.sansio import Outbox
@@ -63,16 +63,16 @@ def test_an_inactive_controller_decides_nothing() -> None:
     assert len(cluster.log) == size
 
 
-def test_a_controller_that_is_deposed_while_fencing_stops_there() -> None:
+def test_a_controller_that_is_deposed_while_fencing_stops_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Q2: the controller may be deposed while it submits."""
     cluster = Cluster().up(1, 2, 3)
-    submitted: list[Decision] = []
+    submitted: list[Decision | Slices] = []
 
-    def depose(decision: Decision, now: int) -> None:
-        submitted.append(decision)
+    def depose(change: Decision | Slices, now: int) -> None:
+        submitted.append(change)
         cluster.controller.deactivate()
 
-    cluster.controller._submit = depose
+    monkeypatch.setattr(cluster.controller, "_submit", depose)
     cluster.controller.tick(cluster.now + 60_000)
     assert len(submitted) == 1
 
@@ -84,7 +84,8 @@ def test_producer_id_blocks_never_overlap() -> None:
     def block(broker: int, epoch: int | None = None) -> allocate_producer_ids.AllocateProducerIdsResponse:
         known = cluster.image.brokers[broker].epoch if epoch is None else epoch
         request = allocate_producer_ids.AllocateProducerIdsRequest(broker_id=broker, broker_epoch=known)
-        return cluster.handle("allocate_producer_ids", request)
+        response: allocate_producer_ids.AllocateProducerIdsResponse = cluster.handle("allocate_producer_ids", request)
+        return response
 
     starts = [block(1).producer_id_start, block(2).producer_id_start]
     cluster.fail_over()
@@ -109,22 +110,22 @@ def test_the_same_history_gives_the_same_log() -> None:
 
 def test_fencing_visits_only_the_partitions_of_that_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     """B4: the cost is linear in what is affected."""
-    looked_at: list[Partition] = []
+    visited: list[Partition] = []
     cluster = Cluster().up(1, 2, 3, 4)
     for number in range(30):
         cluster.topic((1, 2) if number % 10 else (3, 4), name=f"t{number}", min_isr=1)
     original = ControllerState.change
 
-    def counting(self: object, partition: Partition, *args: object, **kwargs: object) -> object:
-        looked_at.append(partition)
-        return original(self, partition, *args, **kwargs)
+    def record_change(state: ControllerState, partition: Partition, *args: Any, **kwargs: Any) -> Any:
+        visited.append(partition)
+        return original(state, partition, *args, **kwargs)
 
-    monkeypatch.setattr(ControllerState, "change", counting)
+    monkeypatch.setattr(ControllerState, "change", record_change)
     cluster.fence(3)
-    assert sorted(partition.topic for partition in looked_at) == ["t0", "t10", "t20"]
+    assert sorted(partition.topic for partition in visited) == ["t0", "t10", "t20"]
 
 
 def test_a_controller_that_was_never_active_has_no_deadline() -> None:
     """Q1"""
-    controller = Controller(ControllerConfig(cluster_id=CLUSTER), random.Random(1), Outbox(), lambda decision: None)
+    controller = Controller(ControllerConfig(cluster_id=CLUSTER), random.Random(1), Outbox(), lambda change, now: None)
     assert controller.next_deadline() is None

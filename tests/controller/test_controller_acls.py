@@ -14,7 +14,13 @@ from tests.controller.controller_harness import Cluster
 
 
 def creation(name: str = "orders", **fields: Any) -> create_acls.AclCreation:
-    values = {"resource_type": 2, "principal": "User:alice", "host": "*", "operation": 3, "permission_type": 3}
+    values: dict[str, Any] = {
+        "resource_type": 2,
+        "principal": "User:alice",
+        "host": "*",
+        "operation": 3,
+        "permission_type": 3,
+    }
     return create_acls.AclCreation(**(values | {"resource_name": name} | fields))
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import pytest
 
+from insync.metadata.partition import Partition
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import alter_partition
 from tests.controller.controller_harness import Cluster
@@ -32,7 +34,9 @@ def test_an_accepted_proposal_is_the_isr_at_the_next_partition_epoch(cluster: Cl
     assert after.isr == (1, 2, 3)
     assert after.partition_epoch == before.partition_epoch + 1
     assert after.leader_epoch == before.leader_epoch
-    answer = cluster.decisions[-1].response.topics[0].partitions[0]
+    response = cluster.decisions[-1].response
+    assert response is not None
+    answer = response.topics[0].partitions[0]
     assert (answer.isr, answer.partition_epoch, answer.leader_epoch, answer.leader_id) == (
         after.isr,
         after.partition_epoch,
@@ -51,7 +55,7 @@ def test_a_proposal_of_the_current_isr_voids_every_earlier_one(cluster: Cluster)
     assert cluster.partition().isr == (1, 2)
 
 
-REFUSALS = {
+REFUSALS: dict[str, tuple[dict[str, Any], tuple[int, ...], ErrorCode]] = {
     "an earlier incarnation of the sender": ({"broker_epoch": 0}, (1, 2), ErrorCode.stale_broker_epoch),
     "an unknown topic": ({"topic_id": UUID(int=9)}, (1, 2), ErrorCode.unknown_topic_id),
     "an unknown partition": ({"index": 7}, (1, 2), ErrorCode.unknown_topic_or_partition),
@@ -82,7 +86,7 @@ def test_a_proposal_is_refused_for(cluster: Cluster, name: str) -> None:
     assert cluster.partition() == before
 
 
-ORDER = (
+ORDER: tuple[tuple[dict[str, Any], ErrorCode], ...] = (
     ({"topic_id": UUID(int=9)}, ErrorCode.unknown_topic_id),
     ({"leader_epoch": 99}, ErrorCode.not_controller),
     ({"leader_epoch": -1}, ErrorCode.fenced_leader_epoch),
@@ -94,7 +98,7 @@ ORDER = (
 @pytest.mark.parametrize("first", range(len(ORDER)))
 def test_the_first_failing_check_decides(cluster: Cluster, first: int) -> None:
     """I4: the order of the checks, from each one on."""
-    changes: dict[str, object] = {}
+    changes: dict[str, Any] = {}
     for later, _ in reversed(ORDER[first:]):
         changes |= later
     assert cluster.alter((1, 4), **changes) is ORDER[first][1]
@@ -120,7 +124,7 @@ def test_one_refused_partition_does_not_affect_the_others(cluster: Cluster) -> N
     cluster.topic((1, 2, 3), name="other")
     good, bad = cluster.partition("other"), cluster.partition()
 
-    def proposal(partition: object, isr: tuple[int, ...]) -> alter_partition.RequestTopic:
+    def proposal(partition: Partition, isr: tuple[int, ...]) -> alter_partition.RequestTopic:
         return alter_partition.RequestTopic(
             topic_id=partition.topic_id,
             partitions=(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from insync.wire.errors import ErrorCode
@@ -157,7 +159,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("change", "error"), REFUSED)
-def test_configs_are_checked(change: dict[str, object], error: ErrorCode) -> None:
+def test_configs_are_checked(change: dict[str, Any], error: ErrorCode) -> None:
     """E8: an invalid value is never stored."""
     cluster = started(2)
     size = len(cluster.log)

@@ -41,13 +41,15 @@ def grow(cluster: Cluster, name: str, count: int, assignments: Any = None, dry: 
         made = tuple(create_partitions.CreatePartitionsAssignment(broker_ids=replicas) for replicas in assignments)
     topic = create_partitions.CreatePartitionsTopic(name=name, count=count, assignments=made)
     request = create_partitions.CreatePartitionsRequest(topics=(topic,), timeout=ms(1), validate_only=dry)
-    return cluster.handle("create_partitions", request).results[0].error_code
+    error: ErrorCode = cluster.handle("create_partitions", request).results[0].error_code
+    return error
 
 
 def delete(cluster: Cluster, **which: Any) -> ErrorCode:
     state = delete_topics.DeleteTopicState(**({"name": None, "topic_id": None} | which))
     request = delete_topics.DeleteTopicsRequest(topics=(state,), timeout=ms(1))
-    return cluster.handle("delete_topics", request).responses[0].error_code
+    error: ErrorCode = cluster.handle("delete_topics", request).responses[0].error_code
+    return error
 
 
 def test_a_new_topic_is_led_by_the_first_active_replica_with_all_active_ones_in_the_isr() -> None:

@@ -196,7 +196,8 @@ def test_validate_only_changes_nothing() -> None:
 )
 def test_a_quota_that_kafka_refuses_is_refused_whole(names: _Names, ops: dict[str, float | None]) -> None:
     cluster = Cluster()
-    assert alter_quotas(cluster, entry(names, {"consumer_byte_rate": None} | ops)) == [ErrorCode.invalid_request]
+    with_removal: dict[str, float | None] = {"consumer_byte_rate": None, **ops}
+    assert alter_quotas(cluster, entry(names, with_removal)) == [ErrorCode.invalid_request]
     assert not cluster.image.client_quotas
 
 

@@ -274,7 +274,7 @@ class GroupHarness:
         answer = self.answers[self.ask(lambda token: self.coordinator.delete(request, token, self.now))]
         return {result.group_id: result.error_code.name for result in answer.results}
 
-    def list(self, states: tuple[str, ...] = (), types: tuple[str, ...] = ()) -> Any:
+    def list_groups(self, states: tuple[str, ...] = (), types: tuple[str, ...] = ()) -> Any:
         request = list_groups.ListGroupsRequest(states_filter=states, types_filter=types)
         return self.answers[self.ask(lambda token: self.coordinator.list(request, token))]
 

@@ -13,7 +13,7 @@ def test_groups_are_listed_with_their_state() -> None:
     harness = GroupHarness()
     harness.stable(1)
     harness.committed(1, group="offsets-only")
-    groups = {g.group_id: (g.group_state, g.protocol_type, g.group_type) for g in harness.list().groups}
+    groups = {g.group_id: (g.group_state, g.protocol_type, g.group_type) for g in harness.list_groups().groups}
     assert groups == {"g": ("Stable", "consumer", "classic"), "offsets-only": ("Empty", "", "classic")}
 
 
@@ -21,9 +21,11 @@ def test_lists_are_filtered() -> None:
     harness = GroupHarness()
     harness.stable(1)
     harness.committed(1, group="offsets-only")
-    assert [group.group_id for group in harness.list(states=("stable",)).groups] == ["g"]
-    assert [group.group_id for group in harness.list(types=("Classic",), states=("Empty",)).groups] == ["offsets-only"]
-    assert harness.list(types=("consumer",)).groups == ()
+    assert [group.group_id for group in harness.list_groups(states=("stable",)).groups] == ["g"]
+    assert [group.group_id for group in harness.list_groups(types=("Classic",), states=("Empty",)).groups] == [
+        "offsets-only"
+    ]
+    assert harness.list_groups(types=("consumer",)).groups == ()
 
 
 def test_members_are_described() -> None:
@@ -165,7 +167,7 @@ def test_groups_that_are_being_loaded_are_not_served_yet() -> None:
     assert harness.answers[harness.join()].error_code is ErrorCode.coordinator_load_in_progress
     assert harness.committed(1) == "coordinator_load_in_progress"
     assert harness.fetch_group("g", None).error_code is ErrorCode.coordinator_load_in_progress
-    assert harness.list().error_code is ErrorCode.coordinator_load_in_progress
+    assert harness.list_groups().error_code is ErrorCode.coordinator_load_in_progress
     assert harness.describe().error_code is ErrorCode.coordinator_load_in_progress
     assert harness.delete("g") == {"g": "coordinator_load_in_progress"}
     assert harness.heartbeat(ids[0], generation) == "none", "members stay"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from insync.groups.timers import Timers
+from insync.groups.timers import Timer, Timers
 
 
 def test_a_postponed_timer_fires_at_its_last_time() -> None:
-    timers, fired = Timers(), []
+    timers = Timers()
+    fired: list[int] = []
     timer = timers.create(fired.append)
     timer.set(10)
     timer.set(30)
@@ -21,7 +22,8 @@ def test_a_postponed_timer_fires_at_its_last_time() -> None:
 
 
 def test_a_timer_that_is_brought_forward_fires_once() -> None:
-    timers, fired = Timers(), []
+    timers = Timers()
+    fired: list[int] = []
     timer = timers.create(fired.append)
     timer.set(30)
     timer.set(10)
@@ -31,7 +33,8 @@ def test_a_timer_that_is_brought_forward_fires_once() -> None:
 
 
 def test_a_cancelled_timer_leaves_no_deadline() -> None:
-    timers, fired = Timers(), []
+    timers = Timers()
+    fired: list[int] = []
     timer = timers.create(fired.append)
     timer.set(10)
     timer.cancel()
@@ -41,7 +44,8 @@ def test_a_cancelled_timer_leaves_no_deadline() -> None:
 
 
 def test_a_cancelled_timer_can_be_set_again() -> None:
-    timers, fired = Timers(), []
+    timers = Timers()
+    fired: list[int] = []
     timer = timers.create(fired.append)
     timer.set(10)
     timer.cancel()
@@ -59,7 +63,11 @@ def test_timers_fire_exactly_when_a_simple_list_of_them_would(
 ) -> None:
     timers = Timers()
     fired: list[tuple[int, int]] = []
-    all_timers = [timers.create(lambda now, n=n: fired.append((n, now))) for n in range(3)]  # type: ignore[misc]
+
+    def create(number: int) -> Timer:
+        return timers.create(lambda now: fired.append((number, now)))
+
+    all_timers = [create(number) for number in range(3)]
     model: dict[int, int] = {}
     now = 0
     for changes, wait in rounds:

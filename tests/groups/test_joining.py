@@ -145,7 +145,7 @@ def test_a_member_without_a_common_protocol_is_refused() -> None:
     harness = GroupHarness()
     harness.stable(1)
     for fields in ({"protocols": (("other", b""),)}, {"kind": "connect"}, {"protocols": ()}, {"kind": ""}):
-        answer = harness.answers[harness.join(**fields)]  # type: ignore[arg-type]
+        answer = harness.answers[harness.join(**fields)]
         assert answer.error_code is ErrorCode.inconsistent_group_protocol
 
 
@@ -174,7 +174,7 @@ def test_names_that_do_not_fit_a_record_are_refused() -> None:
     assert harness.answers[harness.join(group=long)].error_code is ErrorCode.invalid_group_id
     assert harness.committed(1, group=long) == "invalid_group_id"
     for fields in ({"instance": long}, {"kind": long}, {"protocols": ((long, b""),)}, {"client": Client("x" * 32_760)}):
-        assert harness.answers[harness.join(**fields)].error_code is ErrorCode.invalid_request  # type: ignore[arg-type]
+        assert harness.answers[harness.join(**fields)].error_code is ErrorCode.invalid_request
     assert not harness.groups
 
 

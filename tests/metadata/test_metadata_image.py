@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -15,7 +16,7 @@ from insync.wire import metadata_records as records
 T, U = UUID(int=101), UUID(int=102)
 
 
-def registration(broker: int, epoch: int, **fields: object) -> records.RegisterBrokerRecord:
+def registration(broker: int, epoch: int, **fields: Any) -> records.RegisterBrokerRecord:
     return records.RegisterBrokerRecord(
         broker_id=broker,
         incarnation_id=UUID(int=broker),
@@ -25,12 +26,12 @@ def registration(broker: int, epoch: int, **fields: object) -> records.RegisterB
     )
 
 
-def new_partition(topic: UUID, index: int, replicas: tuple[int, ...], **fields: object) -> records.PartitionRecord:
-    values = {"isr": replicas, "leader": replicas[0], "leader_epoch": 0, "partition_epoch": 0} | fields
+def new_partition(topic: UUID, index: int, replicas: tuple[int, ...], **fields: Any) -> records.PartitionRecord:
+    values: dict[str, Any] = {"isr": replicas, "leader": replicas[0], "leader_epoch": 0, "partition_epoch": 0} | fields
     return records.PartitionRecord(partition_id=index, topic_id=topic, replicas=replicas, **values)
 
 
-def change(topic: UUID, index: int, **fields: object) -> records.PartitionChangeRecord:
+def change(topic: UUID, index: int, **fields: Any) -> records.PartitionChangeRecord:
     return records.PartitionChangeRecord(partition_id=index, topic_id=topic, **fields)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from insync.metadata.partition import Partition
@@ -62,8 +63,8 @@ def committed(*epochs: int) -> CommittedLog:
     return log
 
 
-def partition(**fields: object) -> Partition:
-    values: dict[str, object] = {
+def partition(**fields: Any) -> Partition:
+    values: dict[str, Any] = {
         "topic_id": KEY[0],
         "topic": "t",
         "index": 0,
@@ -73,4 +74,4 @@ def partition(**fields: object) -> Partition:
         "leader_epoch": 1,
         "partition_epoch": 1,
     }
-    return Partition(**{**values, **fields})  # type: ignore[arg-type]
+    return Partition(**{**values, **fields})

@@ -1,4 +1,4 @@
-"""The omniscient observer of one partition: what is committed, lost and forgiven."""
+"""The ghost of one partition, which sees all replicas: what is committed, lost and forgiven."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from insync.properties.clients import ClientChecks
 from insync.properties.ghost import PartitionGhost, Tracked
-from insync.properties.history import Acked, Failed, History, ListedOffset, Read, Sent
+from insync.properties.history import Acked, Failed, History, ListedOffset, Read, Record, Sent
 from tests.properties.property_harness import KEY, FakeLog, batch, committed, partition
 
 NODE = object()
@@ -143,7 +143,7 @@ def test_an_unclean_election_that_may_not_lose_and_does_is_found() -> None:
 
 
 def test_a_leader_from_before_an_unclean_election_commits_nothing() -> None:
-    """S9: but who believed it is forgiven."""
+    """S9: but a client that read from it is forgiven."""
     ghost = PartitionGhost(partition(), 2)
     old = FakeLog([1, 1, 1])
     lead(ghost, 1, old, 1, hwm=1)
@@ -254,16 +254,16 @@ class World:
         self.ghost = PartitionGhost(partition(), 2)
         self.log = FakeLog([1] * 8)
         lead(self.ghost, 1, self.log, 1, hwm=5)
-        self.found: list[str] = []
+        self.violations: list[str] = []
         self.history = History()
-        self.clients = ClientChecks(self.history, {KEY: self.ghost}, lambda p, detail, name: self.found.append(p))
+        self.clients = ClientChecks(self.history, {KEY: self.ghost}, lambda p, detail, name: self.violations.append(p))
 
-    def saw(self, *records: object) -> list[str]:
+    def saw(self, *records: Record) -> list[str]:
         for record in records:
-            self.history.append(record)  # type: ignore[arg-type]
+            self.history.append(record)
         self.clients.check()
-        found, self.found[:] = list(self.found), []
-        return found
+        violations, self.violations[:] = list(self.violations), []
+        return violations
 
 
 def test_an_acknowledged_batch_has_to_be_committed() -> None:

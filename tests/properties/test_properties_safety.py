@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from insync.properties import (
     ALL,
     candidate_completeness,
@@ -18,7 +20,7 @@ from insync.properties import (
     unclean_exclusion,
 )
 from insync.properties.committed_log import Forgiven
-from insync.properties.history import Acked, History, Read, Sent
+from insync.properties.history import Acked, Fingerprint, History, Read, Sent
 from insync.wire import batch as wire_batch
 from tests.properties.property_harness import KEY, FakeHeader, FakeLog, batch, committed
 
@@ -71,9 +73,9 @@ def test_the_leader_commits_with_every_replica_that_may_be_elected() -> None:
 def test_a_broker_back_from_an_unclean_stop_is_no_candidate() -> None:
     """S5: not leader, not in ISR, not in ELR, until it has caught up."""
 
-    def check(**where: object) -> str | None:
-        world = {"complete": False, "leader": 1, "isr": (1,), "elr": (), "moment": "now", **where}
-        return unclean_exclusion.check(2, **world)  # type: ignore[arg-type]
+    def check(**where: Any) -> str | None:
+        world: dict[str, Any] = {"complete": False, "leader": 1, "isr": (1,), "elr": (), "moment": "now", **where}
+        return unclean_exclusion.check(2, **world)
 
     assert check() is None
     assert check(isr=(1, 2), complete=True) is None
@@ -117,8 +119,8 @@ def test_a_quorum_leader_of_the_newest_epoch_has_all_committed_metadata() -> Non
     assert metadata_matching.check_leader(1, 4, 1, truth)
 
 
-def read(*batches: object) -> Read:
-    return Read(0, 1, KEY, 0, 2, tuple(batches))  # type: ignore[arg-type]
+def read(*batches: Fingerprint) -> Read:
+    return Read(0, 1, KEY, 0, 2, batches)
 
 
 def test_readers_see_committed_batches_only() -> None:
@@ -164,9 +166,10 @@ def test_balanced_recovery_finds_the_most_complete_log_it_asked() -> None:
 def test_which_elections_may_lose_records() -> None:
     """S9, E6: a setting, an operator, or MinISR losses."""
 
-    def may(**why: object) -> bool:
-        world = {"unclean_enabled": False, "strategy": "balanced", "by_operator": False, "lost": 1, "min_isr": 2, **why}
-        return no_loss.may_lose(**world)  # type: ignore[arg-type]
+    def may(**why: Any) -> bool:
+        world: dict[str, Any] = {"unclean_enabled": False, "strategy": "balanced", "by_operator": False}
+        world |= {"lost": 1, "min_isr": 2, **why}
+        return no_loss.may_lose(**world)
 
     assert not may()
     assert not may(strategy="manual")

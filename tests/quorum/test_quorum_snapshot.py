@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,8 @@ from insync.errors import InvariantError
 from insync.quorum import messages, snapshot_store
 from insync.quorum.config import QuorumConfig
 from insync.quorum.messages import LeaderInfo, OffsetAndEpoch
+from insync.sansio import Send
+from insync.sim.engine.disk import SimDisk
 from insync.storage.disk import read_all
 from insync.wire import batch, control
 from insync.wire.errors import ErrorCode
@@ -21,8 +24,8 @@ SMALL = QuorumConfig(snapshot_chunk_bytes=100, snapshots_kept=1)
 PAYLOADS = [b"payload-%d" % number for number in range(30)]
 
 
-def single_voter(config: QuorumConfig = SMALL, disk: object = None) -> QuorumHarness:
-    harness = QuorumHarness(1, (1,), config=config, disk=disk)  # type: ignore[arg-type]
+def single_voter(config: QuorumConfig = SMALL, disk: SimDisk | None = None) -> QuorumHarness:
+    harness = QuorumHarness(1, (1,), config=config, disk=disk)
     harness.sync()
     return harness
 
@@ -35,7 +38,7 @@ def commit(harness: QuorumHarness, *payloads: bytes) -> int:
     return harness.quorum.hwm
 
 
-def fetch_chunk(harness: QuorumHarness, replica: int, named: OffsetAndEpoch, at: int, epoch: int = 1) -> object:
+def fetch_chunk(harness: QuorumHarness, replica: int, named: OffsetAndEpoch, at: int, epoch: int = 1) -> Any:
     request = messages.fetch_snapshot_request("test-cluster", replica, epoch, named, at, 1_000)
     token = harness._ask(harness.quorum.handle_fetch_snapshot, request)
     return harness.replies[token].topics[0].partitions[0]
@@ -209,10 +212,10 @@ def test_a_snapshot_is_served_in_chunks() -> None:
     size = 1
     while len(collected) < size:
         answer = fetch_chunk(harness, 9, named, len(collected))
-        assert answer.position == len(collected)  # type: ignore[attr-defined]
-        assert 0 < len(answer.unaligned_records) <= 100  # type: ignore[attr-defined]
-        collected += answer.unaligned_records  # type: ignore[attr-defined]
-        size = answer.size  # type: ignore[attr-defined]
+        assert answer.position == len(collected)
+        assert 0 < len(answer.unaligned_records) <= 100
+        collected += answer.unaligned_records
+        size = answer.size
     assert snapshot_store.decode(collected) == PAYLOADS
 
 
@@ -227,7 +230,7 @@ def test_a_snapshot_request_that_cannot_be_served_gets_an_error() -> None:
         (fetch_chunk(harness, 9, named, -1), ErrorCode.position_out_of_range),
         (fetch_chunk(harness, 9, named, 0, epoch=0), ErrorCode.fenced_leader_epoch),
     ]:
-        assert answer.error_code is error  # type: ignore[attr-defined]
+        assert answer.error_code is error
 
 
 def test_an_observer_that_comes_late_loads_the_snapshot_and_then_the_log() -> None:
@@ -260,10 +263,10 @@ def test_a_voter_whose_log_is_replaced_by_a_snapshot_votes_by_the_snapshots_epoc
     assert harness.vote(3, 7, (50, 3)).vote_granted
 
 
-def install(harness: QuorumHarness, send: object, named: OffsetAndEpoch, content: bytes | None = None) -> None:
+def install(harness: QuorumHarness, send: Send, named: OffsetAndEpoch, content: bytes | None = None) -> None:
     """Answer a follower's fetch with a snapshot, and serve that in chunks."""
     content = bytes(snapshot_store.encode(PAYLOADS, named, 0)) if content is None else content
-    harness.answer(send, fetch_answer(2, 4, snapshot=named))  # type: ignore[arg-type]
+    harness.answer(send, fetch_answer(2, 4, snapshot=named))
     while sends := harness.sends(fetch_snapshot.FetchSnapshotRequest):
         at = sends[0].request.topics[0].partitions[0].position
         info = LeaderInfo(4, 2, ErrorCode.none)

@@ -6,6 +6,7 @@ There is no controller here: tests hand out metadata with `apply` and answer Alt
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 from insync.metadata.partition import Partition
@@ -27,6 +28,10 @@ TOPIC = "t"
 TOPIC_ID = UUID(int=0x70)
 PARTITIONS = 3
 CONTROLLER = 9
+
+FetchResponse = fetch.FetchResponse
+PartitionData = fetch.PartitionData
+ListOffsetsPartitionResponse = list_offsets.ListOffsetsPartitionResponse
 
 
 class Cluster:
@@ -93,7 +98,7 @@ class Broker:
         self.config = config
         self.disk = SimDisk()
         self.token = 0
-        self.replies: dict[int, object] = {}
+        self.replies: dict[int, Any] = {}
         self.notes: list[Note] = []
         self.sends: list[Send] = []
         self.boot()
@@ -137,11 +142,12 @@ class Broker:
 
 
 class Harness:
-    def __init__(self, brokers: tuple[int, ...] = (1, 2, 3), *, min_isr: int = 1, **config: int) -> None:
+    def __init__(self, brokers: tuple[int, ...] = (1, 2, 3), *, min_isr: int = 1, **config: Any) -> None:
         self.shared = Shared(brokers, min_isr)
         self.config = ReplicationConfig(**config)
         self.brokers = {broker: Broker(broker, self.shared, self.config) for broker in brokers}
         self.now = 0
+        self.parked: list[tuple[Broker, int, Send, Broker]] = []
 
     def __getitem__(self, broker: int) -> Broker:
         return self.brokers[broker]
@@ -197,19 +203,24 @@ class Harness:
         self[broker].collect()
         return token
 
-    def fetched(self, broker: int, token: int) -> fetch.FetchResponse | None:
+    def fetched(self, broker: int, token: int) -> FetchResponse | None:
+        """None if the fetch is parked."""
         return self[broker].replies.get(token)
 
-    def follower_fetch(self, broker: int, replica: int, offset: int, **fields: int) -> fetch.PartitionData:
-        """One fetch of a follower outside any session; returns its partition of the response."""
-        token = self.fetch(broker, follower_request(self.shared, replica, offset, **fields))
+    def fetched_partition(self, broker: int, token: int) -> PartitionData:
+        """The first partition of a response."""
         response = self.fetched(broker, token)
         assert response is not None
         return response.responses[0].partitions[0]
 
+    def follower_fetch(self, broker: int, replica: int, offset: int, **fields: int) -> PartitionData:
+        """One fetch of a follower outside any session; returns its partition of the response."""
+        token = self.fetch(broker, follower_request(self.shared, replica, offset, **fields))
+        return self.fetched_partition(broker, token)
+
     def list_offsets(
         self, broker: int, timestamp: int, *, epoch: int = -1, replica_id: int = -1
-    ) -> list_offsets.ListOffsetsPartitionResponse:
+    ) -> ListOffsetsPartitionResponse:
         query = list_offsets.ListOffsetsPartition(partition_index=0, current_leader_epoch=epoch, timestamp=timestamp)
         topic = list_offsets.ListOffsetsTopic(name=TOPIC, partitions=(query,))
         request = list_offsets.ListOffsetsRequest(
@@ -218,9 +229,23 @@ class Harness:
         token = self[broker].next_token()
         self[broker].manager.list_offsets(request, token, self.now)
         self[broker].collect()
-        return self[broker].replies[token].topics[0].partitions[0]
+        entry: ListOffsetsPartitionResponse = self[broker].replies[token].topics[0].partitions[0]
+        return entry
 
     # --- the network ---
+
+    def take_fetch(self, broker: int) -> Send:
+        """The only fetch that this follower has sent and that is not delivered."""
+        self[broker].collect()
+        (send,) = [send for send in self[broker].sends if send.channel == "fetch"]
+        self[broker].sends.remove(send)
+        return send
+
+    def serve(self, send: Send) -> FetchResponse:
+        """The leader's response to a fetch, which does not park; it is not delivered."""
+        response = self.fetched(send.peer, self.fetch(send.peer, send.request))
+        assert response is not None
+        return response
 
     def deliver(self, send: Send, origin: Broker) -> bool:
         """Deliver one fetch to its leader; False if the leader parks it."""
@@ -234,12 +259,8 @@ class Harness:
         send.on_response(response, self.now)
         return True
 
-    parked: list[tuple[Broker, int, Send, Broker]]
-
     def run(self, rounds: int = 20) -> None:
         """Deliver fetches and responses until every fetch is parked. AlterPartition requests are not delivered."""
-        if not hasattr(self, "parked"):
-            self.parked = []
         for _ in range(rounds):
             if not (self._deliver_parked() or self._deliver_sends()):
                 return
@@ -345,8 +366,12 @@ def partition(
     )
 
 
-def records(count: int = 1, value: bytes = b"v", **fields: int) -> bytearray:
+def records(count: int = 1, value: bytes = b"v", **fields: Any) -> bytearray:
     return batch.build([batch.NewRecord(None, value) for _ in range(count)], timestamp_ms=1000, **fields)
+
+
+def records_size(entry: PartitionData) -> int:
+    return 0 if entry.records is None else len(entry.records)
 
 
 def follower_request(

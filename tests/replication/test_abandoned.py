@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from insync.replication.fetch_session import MAX_WAIT_MS
 from insync.sansio import HangUp
@@ -17,13 +18,14 @@ from tests.replication.replication_harness import (
     follower_request,
     partition,
     records,
+    records_size,
 )
 
 SIZE = len(records(1))
 HUGE = 2**31 - 1
 
 
-def alone(**config: int) -> Harness:
+def alone(**config: Any) -> Harness:
     h = Harness((1,), **config)
     h.apply(partition(replicas=(1,), isr=(1,)))
     return h
@@ -93,7 +95,7 @@ def test_the_session_of_an_abandoned_fetch_continues() -> None:
     h.write(1)
     again = h.fetched(1, h.fetch(1, follower_request(h.shared, 2, 0, session_epoch=2, **session)))
     assert again is not None
-    assert len(again.responses[0].partitions[0].records) == SIZE
+    assert records_size(again.responses[0].partitions[0]) == SIZE
 
 
 def test_an_abandoned_produce_is_released_and_its_records_stay() -> None:
@@ -159,8 +161,8 @@ def test_a_consumer_gets_no_more_than_fetch_max_bytes() -> None:
     h.write(1, 5)
     answer = h.fetched(1, h.fetch(1, consumer_request(fetch_partition(0), max_bytes=HUGE)))
     assert answer is not None
-    assert len(answer.responses[0].partitions[0].records) == 2 * SIZE
-    assert len(h.follower_fetch(1, 2, 0).records) == 5 * SIZE
+    assert records_size(answer.responses[0].partitions[0]) == 2 * SIZE
+    assert records_size(h.follower_fetch(1, 2, 0)) == 5 * SIZE
 
 
 def test_a_min_bytes_above_the_limit_does_not_make_a_consumer_wait() -> None:
@@ -180,4 +182,4 @@ def test_a_consumer_that_asks_for_zero_bytes_gets_a_batch() -> None:
         request = consumer_request(fetch_partition(0, max_bytes=nothing), max_bytes=nothing, min_bytes=nothing)
         answer = h.fetched(1, h.fetch(1, request))
         assert answer is not None
-        assert len(answer.responses[0].partitions[0].records) == SIZE
+        assert records_size(answer.responses[0].partitions[0]) == SIZE

@@ -29,7 +29,7 @@ def result(h: Harness, token: int, broker: int = 1) -> tuple[ErrorCode, int] | N
     h[broker].collect()
     if token not in h[broker].replies:
         return None
-    entry = h[broker].replies[token].topics[0].partitions[0]  # type: ignore[attr-defined]
+    entry = h[broker].replies[token].topics[0].partitions[0]
     return entry.error_code, entry.low_watermark
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from insync.replication import fetch_server
-from insync.sansio import Send
+from insync.storage.log import Log
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
 from insync.wire.types import ms
@@ -19,22 +20,10 @@ from tests.replication.replication_harness import (
     follower_request,
     partition,
     records,
+    records_size,
 )
 
 SIZE = len(records(1))
-
-
-def pending_fetch(h: Harness, broker: int) -> Send:
-    h[broker].collect()
-    (send,) = [send for send in h[broker].sends if send.channel == "fetch"]
-    h[broker].sends.remove(send)
-    return send
-
-
-def serve(h: Harness, send: Send) -> fetch.FetchResponse:
-    response = h.fetched(send.peer, h.fetch(send.peer, send.request))
-    assert response is not None
-    return response
 
 
 # --- sessions ---
@@ -46,7 +35,7 @@ def test_an_incremental_round_names_only_what_changed_on_both_sides() -> None:
     partitions = [partition(replicas=(1, 2), isr=(1, 2), index=index) for index in range(3)]
     for broker in (1, 2):
         h[broker].manager.apply(partitions, [], 0)
-    opened = pending_fetch(h, 2)
+    opened = h.take_fetch(2)
     assert (opened.request.session_epoch, len(opened.request.topics[0].partitions)) == (0, 3)
     token = h.fetch(1, opened.request)
     h.tick(500)
@@ -54,7 +43,7 @@ def test_an_incremental_round_names_only_what_changed_on_both_sides() -> None:
     assert answer is not None
     assert len(answer.responses[0].partitions) == 3, "a full response lists every partition"
     opened.on_response(answer, h.now)
-    waiting = pending_fetch(h, 2)
+    waiting = h.take_fetch(2)
     assert (waiting.request.session_id, waiting.request.session_epoch) == (answer.session_id, 1)
     assert waiting.request.topics == ()
     token = h.fetch(1, waiting.request)
@@ -64,7 +53,7 @@ def test_an_incremental_round_names_only_what_changed_on_both_sides() -> None:
     assert answer is not None
     assert [entry.partition_index for entry in answer.responses[0].partitions] == [1]
     waiting.on_response(answer, h.now)
-    request = pending_fetch(h, 2).request
+    request = h.take_fetch(2).request
     assert [(p.partition, p.fetch_offset) for p in request.topics[0].partitions] == [(1, 1)]
 
 
@@ -107,17 +96,17 @@ def test_after_a_lost_session_the_next_one_names_every_partition(error: str) -> 
     """F1: without a backoff, since nothing is wrong with the partitions."""
     h = Harness((1, 2))
     h.apply(partition(replicas=(1, 2), isr=(1, 2)))
-    send = pending_fetch(h, 2)
+    send = h.take_fetch(2)
     token = h.fetch(1, send.request)
     h.tick(500)
     send.on_response(h.fetched(1, token), h.now)
-    again = pending_fetch(h, 2)
+    again = h.take_fetch(2)
     assert again.request.session_epoch == 1
     empty = fetch.FetchResponse(
         throttle_time=send.request.max_wait, error_code=ErrorCode[error], session_id=0, responses=()
     )
     again.on_response(empty, h.now)
-    opened = pending_fetch(h, 2).request
+    opened = h.take_fetch(2).request
     assert (opened.session_epoch, len(opened.topics[0].partitions)) == (0, 1)
     assert opened.session_id == again.request.session_id, "names the old session, to close it"
 
@@ -126,12 +115,12 @@ def test_after_a_lost_response_the_fetcher_backs_off_and_opens_a_new_session() -
     """F1: the state of the old session is unknown."""
     h = Harness((1, 2), replica_fetch_backoff_ms=1000)
     h.apply(partition(replicas=(1, 2), isr=(1, 2)))
-    pending_fetch(h, 2).on_response(None, h.now)
+    h.take_fetch(2).on_response(None, h.now)
     h[2].collect()
     assert h[2].sends == []
     assert h[2].manager.next_deadline() == 1000
     h.tick(1000)
-    assert pending_fetch(h, 2).request.session_epoch == 0
+    assert h.take_fetch(2).request.session_epoch == 0
 
 
 def test_a_refused_partition_waits_while_the_others_go_on() -> None:
@@ -207,10 +196,10 @@ def test_a_consumers_fetch_waits_for_enough_bytes_or_its_deadline() -> None:
     assert h.fetched(1, token) is None
     assert h[1].manager.next_deadline() == 500
     h.write(1)
-    assert len(h.fetched(1, token).responses[0].partitions[0].records) == 2 * SIZE  # type: ignore[union-attr]
+    assert records_size(h.fetched_partition(1, token)) == 2 * SIZE
     late = h.fetch(1, consumer_request(fetch_partition(2), max_wait=500))
     h.tick(500)
-    assert h.fetched(1, late).responses[0].partitions[0].records == b""  # type: ignore[union-attr]
+    assert h.fetched_partition(1, late).records == b""
 
 
 def test_limits_hold_except_for_the_first_batch_of_the_first_partition_with_data() -> None:
@@ -224,13 +213,13 @@ def test_limits_hold_except_for_the_first_batch_of_the_first_partition_with_data
     )
     answer = h.fetched(1, h.fetch(1, small))
     assert answer is not None
-    assert [len(entry.records) for entry in answer.responses[0].partitions] == [SIZE, 0]
+    assert [records_size(entry) for entry in answer.responses[0].partitions] == [SIZE, 0]
     again = consumer_request(
         fetch_partition(1, max_bytes=1), max_bytes=SIZE, session_id=answer.session_id, session_epoch=1
     )
     answer = h.fetched(1, h.fetch(1, again))
     assert answer is not None
-    assert [(entry.partition_index, len(entry.records)) for entry in answer.responses[0].partitions] == [(1, SIZE)]
+    assert [(entry.partition_index, records_size(entry)) for entry in answer.responses[0].partitions] == [(1, SIZE)]
 
 
 def test_a_response_to_a_follower_has_records_of_a_limited_number_of_partitions(
@@ -245,8 +234,8 @@ def test_a_response_to_a_follower_has_records_of_a_limited_number_of_partitions(
         h.write(1, index=index)
     answered = []
     for _ in range(4):
-        request = pending_fetch(h, 2)
-        response = serve(h, request)
+        request = h.take_fetch(2)
+        response = h.serve(request)
         entries = response.responses[0].partitions
         answered.append([entry.partition_index for entry in entries if entry.records])
         h.write(1, index=0)  # a busy partition does not keep the others waiting
@@ -264,7 +253,7 @@ def test_a_response_to_a_consumer_has_as_many_partitions_as_its_bytes_allow(monk
         h.write(1, index=index)
     answer = h.fetched(1, h.fetch(1, consumer_request(*(fetch_partition(0, index=index) for index in range(4)))))
     assert answer is not None
-    assert [len(entry.records) for entry in answer.responses[0].partitions] == [SIZE] * 4
+    assert [records_size(entry) for entry in answer.responses[0].partitions] == [SIZE] * 4
 
 
 def test_a_new_request_in_a_session_releases_the_one_that_is_parked() -> None:
@@ -278,7 +267,7 @@ def test_a_new_request_in_a_session_releases_the_one_that_is_parked() -> None:
     second = h.fetch(1, follower_request(h.shared, 2, 0, session_id=opened.session_id, session_epoch=2, max_wait=500))
     assert h.fetched(1, first) is not None
     h.write(1)
-    assert len(h.fetched(1, second).responses[0].partitions[0].records) == SIZE  # type: ignore[union-attr]
+    assert records_size(h.fetched_partition(1, second)) == SIZE
 
 
 @pytest.mark.parametrize("last_follows", [True, False])
@@ -298,7 +287,7 @@ def test_writes_that_arrive_together_reach_a_waiting_follower_together(last_foll
         h.produce(1, records(1), acks=1, more=True)
         h[1].manager.finish_step(h.now)
         h[1].collect()
-    assert len(h.fetched(1, waiting).responses[0].partitions[0].records) == 2 * SIZE  # type: ignore[union-attr]
+    assert records_size(h.fetched_partition(1, waiting)) == 2 * SIZE
 
 
 def test_the_log_is_read_once_for_followers_at_the_same_offset(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,11 +302,17 @@ def test_the_log_is_read_once_for_followers_at_the_same_offset(monkeypatch: pyte
         assert opened is not None
         request = replace(request, session_id=opened.session_id, session_epoch=1, max_wait=ms(500))
         waiting[broker] = h.fetch(1, request)
-    reads, read = [], type(log).read
-    monkeypatch.setattr(type(log), "read", lambda *args, **kwargs: (reads.append(args[1]), read(*args, **kwargs))[1])
+    reads: list[int] = []
+    read = Log.read
+
+    def record_read(log: Log, offset: int, *args: Any, **kwargs: Any) -> Any:
+        reads.append(offset)
+        return read(log, offset, *args, **kwargs)
+
+    monkeypatch.setattr(Log, "read", record_read)
     h.write(1)
     assert reads == [1]
-    answers = [h.fetched(1, token).responses[0].partitions[0].records for token in waiting.values()]  # type: ignore[union-attr]
+    answers = [h.fetched_partition(1, token).records for token in waiting.values()]
     assert answers == [read(log, 1, 1 << 20, limit_offset=2)] * 3
 
 
@@ -326,8 +321,8 @@ def test_a_stopped_broker_does_not_fetch() -> None:
     h = Harness((1, 2))
     h.apply(partition(replicas=(1, 2), isr=(1, 2)))
     h.write(1)
-    send = pending_fetch(h, 2)
-    answer = serve(h, send)
+    send = h.take_fetch(2)
+    answer = h.serve(send)
     h[2].manager.stop_fetching()
     send.on_response(answer, h.now)
     h.tick(5000)

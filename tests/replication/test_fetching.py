@@ -21,22 +21,10 @@ from tests.replication.replication_harness import (
     fetch_partition,
     partition,
     records,
+    records_size,
 )
 
 SIZE = len(records(1))
-
-
-def pending_fetch(h: Harness, broker: int) -> Send:
-    h[broker].collect()
-    (send,) = [send for send in h[broker].sends if send.channel == "fetch"]
-    h[broker].sends.remove(send)
-    return send
-
-
-def serve(h: Harness, send: Send) -> fetch.FetchResponse:
-    response = h.fetched(send.peer, h.fetch(send.peer, send.request))
-    assert response is not None
-    return response
 
 
 # --- F1, F2 ---
@@ -63,7 +51,7 @@ def test_a_followers_fetch_carries_broker_epoch_leader_epoch_leo_and_last_epoch(
     for offset, epoch in enumerate([3, 3, 4]):
         log.append_as_follower(bytes(records(1, base_offset=offset, leader_epoch=epoch)))
     h.apply(partition(1, 7, replicas=(1, 2)), 2)
-    request = pending_fetch(h, 2).request
+    request = h.take_fetch(2).request
     requested = request.topics[0].partitions[0]
     assert (request.replica_state.replica_id, request.replica_state.replica_epoch) == (2, 102)
     assert (requested.current_leader_epoch, requested.fetch_offset, requested.last_fetched_epoch) == (7, 3, 4)
@@ -103,7 +91,7 @@ def test_offsets_outside_the_log_are_out_of_range(offset: int, error: str) -> No
     h.write(1, 4)
     h[1].replica().log.delete_records(2)
     token = h.fetch(1, consumer_request(fetch_partition(offset)))
-    assert h.fetched(1, token).responses[0].partitions[0].error_code is ErrorCode[error]  # type: ignore[union-attr]
+    assert h.fetched_partition(1, token).error_code is ErrorCode[error]
 
 
 def test_topic_identity_is_checked() -> None:
@@ -114,8 +102,7 @@ def test_topic_identity_is_checked() -> None:
     def error_for(topic_id: UUID, index: int = 0) -> ErrorCode:
         topics = (fetch.FetchTopic(topic_id=topic_id, partitions=(fetch_partition(0, index=index),)),)
         request = replace(consumer_request(), topics=topics)
-        response = h.fetched(1, h.fetch(1, request))
-        return response.responses[0].partitions[0].error_code  # type: ignore[union-attr]
+        return h.fetched_partition(1, h.fetch(1, request)).error_code
 
     assert error_for(UUID(int=0x99)) is ErrorCode.unknown_topic_id
     h.shared.topics[UUID(int=0x71)] = TOPIC
@@ -138,9 +125,11 @@ def test_the_refusal_of_one_partition_does_not_affect_the_others() -> None:
     h[1].manager.apply([partition(replicas=(1,), isr=(1,), index=index) for index in (0, 1)], [], 0)
     h.write(1, index=1)
     token = h.fetch(1, consumer_request(fetch_partition(9), fetch_partition(0, index=1)))
-    entries = h.fetched(1, token).responses[0].partitions  # type: ignore[union-attr]
+    response = h.fetched(1, token)
+    assert response is not None
+    entries = response.responses[0].partitions
     assert [entry.error_code.name for entry in entries] == ["offset_out_of_range", "none"]
-    assert len(entries[1].records) == SIZE
+    assert records_size(entries[1]) == SIZE
 
 
 # --- F4 ---
@@ -198,8 +187,8 @@ def test_a_response_from_an_earlier_epoch_is_dropped() -> None:
     h = Harness((1, 2))
     h.apply(partition(replicas=(1, 2), isr=(1, 2)))
     h.write(1)
-    send = pending_fetch(h, 2)
-    answer = serve(h, send)
+    send = h.take_fetch(2)
+    answer = h.serve(send)
     h.apply(partition(1, 1, version=1, replicas=(1, 2), isr=(1, 2)))
     send.on_response(answer, h.now)
     assert h[2].replica().log.leo == 0
@@ -213,8 +202,8 @@ def test_a_response_from_a_former_leader_is_dropped() -> None:
     h = Harness((1, 2, 3))
     h.apply(partition())
     h.write(1)
-    send = pending_fetch(h, 3)
-    answer = serve(h, send)
+    send = h.take_fetch(3)
+    answer = h.serve(send)
     h.apply(partition(2, 1, version=1))
     send.on_response(answer, h.now)
     assert h[3].replica().log.leo == 0
@@ -226,8 +215,8 @@ def test_a_response_for_another_offset_is_dropped() -> None:
     h = Harness((1, 2))
     h.apply(partition(replicas=(1, 2), isr=(1, 2)))
     h.write(1)
-    send = pending_fetch(h, 2)
-    answer = serve(h, send)
+    send = h.take_fetch(2)
+    answer = h.serve(send)
     h[2].replica().log.append_as_follower(bytes(records(1, base_offset=0, leader_epoch=0)))
     send.on_response(answer, h.now)
     assert h[2].replica().log.leo == 1
@@ -239,8 +228,8 @@ def test_a_leader_ignores_the_response_to_its_fetch_as_a_follower() -> None:
     h = Harness((1, 2))
     h.apply(partition(replicas=(1, 2), isr=(1, 2)))
     h.write(1)
-    send = pending_fetch(h, 2)
-    answer = serve(h, send)
+    send = h.take_fetch(2)
+    answer = h.serve(send)
     h.apply(partition(2, 1, version=1, replicas=(1, 2), isr=(1, 2)))
     send.on_response(answer, h.now)
     assert h[2].replica().log.leo == 0
@@ -252,10 +241,10 @@ def test_a_damaged_response_is_not_stored_and_is_fetched_again() -> None:
     h = Harness((1, 2), replica_fetch_backoff_ms=100)
     h.apply(partition(replicas=(1, 2), isr=(1, 2)))
     h.write(1)
-    send = pending_fetch(h, 2)
-    answer = serve(h, send)
+    send = h.take_fetch(2)
+    answer = h.serve(send)
     entry = answer.responses[0].partitions[0]
-    damaged = replace(entry, records=entry.records[:-1] + b"\xff")
+    damaged = replace(entry, records=bytes(entry.records or b"")[:-1] + b"\xff")
     topic = replace(answer.responses[0], partitions=(damaged,))
     send.on_response(replace(answer, responses=(topic,)), h.now)
     assert h[2].replica().log.leo == 0
@@ -319,11 +308,11 @@ def test_a_late_opening_request_ends_the_session_that_replaced_it() -> None:
     h = Harness((1, 2))
     for broker in (1, 2):
         h[broker].manager.apply([partition(1, replicas=(1, 2))], [], 0)
-    opening = replace(pending_fetch(h, 2).request, max_wait=NO_DURATION)
-    first = serve(h, Send(1, "fetch", opening, lambda *_: None, 1))
+    opening = replace(h.take_fetch(2).request, max_wait=NO_DURATION)
+    first = h.serve(Send(1, "fetch", opening, lambda *_: None, 1))
     assert first.session_id > 0
-    late = serve(h, Send(1, "fetch", opening, lambda *_: None, 1))
+    late = h.serve(Send(1, "fetch", opening, lambda *_: None, 1))
     assert late.session_id not in (0, first.session_id)
     goes_on = replace(opening, session_id=first.session_id, session_epoch=1, topics=())
-    answer = serve(h, Send(1, "fetch", goes_on, lambda *_: None, 1))
+    answer = h.serve(Send(1, "fetch", goes_on, lambda *_: None, 1))
     assert answer.error_code is ErrorCode.fetch_session_id_not_found

@@ -102,15 +102,19 @@ def test_records_that_commit_after_the_timeout_still_take_effect() -> None:
     h = Harness()
     h.apply(partition(isr=(1, 2)), 1)
     events: list[str] = []
-    for name in ("first", "second"):
+
+    def append(name: str, timeout_ms: int) -> None:
         h[1].manager.append(
             KEY,
             bytearray(records(1)),
-            lambda error, _offset, _now, name=name: events.append(f"{name} {error.name}"),
+            lambda error, _offset, _now: events.append(f"{name} {error.name}"),
             h.now,
-            1_000 if name == "first" else 9_000,
-            on_committed=lambda _now, name=name: events.append(f"{name} committed"),
+            timeout_ms,
+            on_committed=lambda _now: events.append(f"{name} committed"),
         )
+
+    append("first", 1_000)
+    append("second", 9_000)
     h[1].manager.tick(1_000)
     assert events == ["first request_timed_out"]
     h.follower_fetch(1, 2, 2)

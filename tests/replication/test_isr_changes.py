@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from insync.wire.errors import ErrorCode
 from tests.replication.replication_harness import Harness, alter_response, partition, records
 
 
-def expanding(**config: int) -> Harness:
+def expanding(**config: Any) -> Harness:
     """Leader 1 with ISR (1, 2) has just proposed (1, 2, 3)."""
     h = Harness(**config)
     h.apply(partition(isr=(1, 2)), 1)

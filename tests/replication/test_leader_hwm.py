@@ -9,7 +9,14 @@ import pytest
 from insync.replication import follower, isr
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
-from tests.replication.replication_harness import Harness, consumer_request, fetch_partition, partition, records
+from tests.replication.replication_harness import (
+    Harness,
+    consumer_request,
+    fetch_partition,
+    partition,
+    records,
+    records_size,
+)
 
 
 @pytest.mark.parametrize(
@@ -182,10 +189,10 @@ def test_consumers_read_below_the_hwm_and_followers_to_the_leo() -> None:
     h.write(1, 2)
     h.follower_fetch(1, 2, 1)
     token = h.fetch(1, consumer_request(fetch_partition(0), isolation=1))
-    entry = h.fetched(1, token).responses[0].partitions[0]  # type: ignore[union-attr]
+    entry = h.fetched_partition(1, token)
     assert (entry.high_watermark, entry.last_stable_offset, entry.aborted_transactions) == (1, 1, ())
-    assert len(entry.records) == len(records(1))
-    assert len(h.follower_fetch(1, 2, 0).records) == 2 * len(records(1))
+    assert records_size(entry) == len(records(1))
+    assert records_size(h.follower_fetch(1, 2, 0)) == 2 * len(records(1))
 
 
 def test_a_debugging_consumer_reads_from_a_follower_below_the_hwm_that_it_knows() -> None:
@@ -200,11 +207,11 @@ def test_a_debugging_consumer_reads_from_a_follower_below_the_hwm_that_it_knows(
     def read(replica_id: int, offset: int, epoch: int = -1) -> fetch.PartitionData:
         request = consumer_request(fetch_partition(offset, epoch=epoch))
         token = h.fetch(2, replace(request, replica_state=fetch.ReplicaState(replica_id=replica_id)))
-        return h.fetched(2, token).responses[0].partitions[0]  # type: ignore[union-attr]
+        return h.fetched_partition(2, token)
 
     entry = read(-2, 0)
     assert (entry.error_code, entry.high_watermark) == (ErrorCode.none, 1)
-    assert len(entry.records) == len(records(1))
+    assert records_size(entry) == len(records(1))
     assert read(-2, 1).records == b""
     assert read(-2, 3).error_code is ErrorCode.offset_out_of_range
     assert read(-2, 0, epoch=9).error_code is ErrorCode.unknown_leader_epoch

@@ -212,7 +212,7 @@ def test_an_unknown_topic_and_a_partition_led_elsewhere_are_refused() -> None:
     h = Harness()
     h.apply(partition(2, 4), 1)
     token = h.produce(1, records(1))
-    entry = h[1].replies[token].responses[0].partition_responses[0]  # type: ignore[attr-defined]
+    entry = h[1].replies[token].responses[0].partition_responses[0]
     assert entry.error_code is ErrorCode.not_leader_or_follower
     assert (entry.current_leader.leader_id, entry.current_leader.leader_epoch) == (2, 4)
     topic = produce.TopicProduceData(
@@ -230,7 +230,7 @@ def test_log_append_time_is_wall_clock_time() -> None:
     h.apply(partition(replicas=(1,), isr=(1,)))
     h.now = 5
     token = h.produce(1, records(1))
-    entry = h[1].replies[token].responses[0].partition_responses[0]  # type: ignore[attr-defined]
+    entry = h[1].replies[token].responses[0].partition_responses[0]
     assert entry.log_append_time.timestamp() == 1_700_000_000.005
 
 
@@ -316,7 +316,7 @@ def test_offset_for_leader_epoch_finds_the_end_of_an_epoch() -> None:
         request = offset_for_leader_epoch.OffsetForLeaderEpochRequest(topics=(topic,))
         h[1].manager.offset_for_leader_epoch(request, 500, h.now)
         h[1].collect()
-        entry = h[1].replies[500].topics[0].partitions[0]  # type: ignore[attr-defined]
+        entry = h[1].replies[500].topics[0].partitions[0]
         return entry.leader_epoch, entry.end_offset
 
     assert [end_of_epoch(epoch) for epoch in (0, 2, 4, 5)] == [(0, 2), (0, 2), (4, 3), (-1, -1)]
@@ -332,7 +332,7 @@ def test_replica_log_info_has_the_last_written_epoch_and_the_log_end() -> None:
     h[1].manager.get_replica_log_info(request, 500, h.now)
     h[1].collect()
     answer = h[1].replies[500]
-    assert answer.broker_epoch == 101  # type: ignore[attr-defined]
-    here, elsewhere = answer.topic_partition_log_info_list[0].partition_log_info  # type: ignore[attr-defined]
+    assert answer.broker_epoch == 101
+    here, elsewhere = answer.topic_partition_log_info_list[0].partition_log_info
     assert (here.last_written_leader_epoch, here.current_leader_epoch, here.log_end_offset) == (0, 4, 2)
     assert elsewhere.error_code is ErrorCode.not_leader_or_follower

@@ -169,11 +169,13 @@ class World:
             self.lead(self.rng.choice(candidates), self.partition.isr)
 
     def lead(self, leader: int, isr: tuple[int, ...]) -> None:
-        epochs = {
-            "leader_epoch": self.partition.leader_epoch + 1,
-            "partition_epoch": self.partition.partition_epoch + 1,
-        }
-        self.partition = replace(self.partition, leader=leader, isr=isr, **epochs)
+        self.partition = replace(
+            self.partition,
+            leader=leader,
+            isr=isr,
+            leader_epoch=self.partition.leader_epoch + 1,
+            partition_epoch=self.partition.partition_epoch + 1,
+        )
 
     def fence(self, broker: int | None = None) -> None:
         broker = self.rng.choice(BROKERS) if broker is None else broker

@@ -101,7 +101,7 @@ def test_a_deposed_leader_fails_its_waiting_produces_and_follows() -> None:
     assert h.fetched(1, fetch) is None
     h.apply(partition(2, 1, version=1), 1)
     assert h.produced(1, token) == [(ErrorCode.not_leader_or_follower, -1)]
-    entry = h.fetched(1, fetch).responses[0].partitions[0]  # type: ignore[union-attr]
+    entry = h.fetched_partition(1, fetch)
     assert entry.error_code is ErrorCode.not_leader_or_follower
     assert (entry.current_leader.leader_id, entry.current_leader.leader_epoch) == (2, 1)
     (send,) = [send for send in h[1].sends if send.channel == "fetch"]
@@ -137,7 +137,9 @@ def test_a_follower_in_a_new_epoch_of_the_same_leader_fetches_in_that_epoch() ->
     h.run()
     h.advance(600)
     assert h.leader().followers[2].fetched_in_epoch
-    assert h[2].replica().role.epoch == 1  # type: ignore[union-attr]
+    role = h[2].replica().role
+    assert isinstance(role, Follower)
+    assert role.epoch == 1
 
 
 def test_a_follower_moves_to_the_fetcher_of_a_new_leader() -> None:
@@ -193,7 +195,7 @@ def test_a_deleted_topic_fails_its_waiting_requests() -> None:
     h[1].manager.apply([], [(TOPIC_ID, 0)], h.now)
     h[1].collect()
     assert h.produced(1, token) == [(ErrorCode.not_leader_or_follower, -1)]
-    entry = h.fetched(1, fetch).responses[0].partitions[0]  # type: ignore[union-attr]
+    entry = h.fetched_partition(1, fetch)
     assert entry.error_code is ErrorCode.unknown_topic_id
     assert h[1].manager.replicas == {}
     assert not h[1].disk.exists(f"data/{TOPIC}-0")

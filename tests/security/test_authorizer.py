@@ -139,7 +139,7 @@ def test_of_two_equal_acls_one_remains_when_the_other_is_removed() -> None:
 
 
 def test_every_change_has_another_version() -> None:
-    """Whoever remembers what was allowed has to notice."""
+    """A cache of decisions can tell that they are outdated."""
     made = authorizer()
     versions = [made.version]
     for change in (made.add, made.remove):
@@ -197,8 +197,8 @@ def test_any_topic_is_allowed_unless_a_deny_covers_all_that_is_allowed() -> None
     )
 
 
-def test_decisions_equal_those_of_looking_at_every_acl() -> None:
-    """The tables by name and the remembered decisions change nothing but the time it takes."""
+def test_decisions_equal_those_of_a_scan_of_all_acls() -> None:
+    """The tables by name and the cached decisions change only the time that a decision takes."""
     rng = random.Random(7)
     names = ["", "a", "ab", "abc", "b", "*"]
     for _ in range(200):
