@@ -25,6 +25,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "consume": ("consume.consume", "Read a topic from the beginning, an offset or a time."),
     "group": ("group.app", "Consumer groups."),
+    "acl": ("acl.app", "Access control lists: who may do what."),
+    "user": ("user.app", "Users that log in by SCRAM."),
+    "quota": ("quota.app", "Quotas: limits of users, client ids and addresses."),
     "reassign": ("reassign.app", "Move partitions to other brokers."),
     "elect": ("elect.elect", "Make the first replica of each partition its leader."),
     "quorum": (

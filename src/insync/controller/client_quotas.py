@@ -12,12 +12,12 @@ from math import isfinite
 from insync.controller.decision import Decision
 from insync.controller.reassignment import OK, Outcome
 from insync.controller.state import ControllerState
-from insync.metadata.security_records import QUOTA_ENTITY_FIELDS, to_quota_record
+from insync.metadata.security_records import to_quota_record
 from insync.security.quotas import (
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
-    DEFAULT,
+    ENTITY_TYPES,
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
     QuotaEntity,
@@ -65,11 +65,10 @@ def _alter_entity(
     state: ControllerState, key: EntityKey, ops: tuple[api.OpData, ...], made: list[records.ClientQuotaRecord]
 ) -> Outcome:
     """All changes of an entity are made, or none."""
-    names = dict(key)
-    outcome = _check_entity(names)
-    if outcome != OK:
+    outcome = _check_entity(dict(key))
+    entity = QuotaEntity.of(dict(key))
+    if outcome != OK or entity is None:
         return outcome
-    entity = QuotaEntity(**{QUOTA_ENTITY_FIELDS[kind]: name or DEFAULT for kind, name in names.items()})
     limits = _LIMITS if entity.ip is None else _IP_LIMITS
     current = state.image.client_quotas.get(entity, {})
     changes: dict[str, float | None] = {}
@@ -89,7 +88,7 @@ def _check_entity(names: dict[str, str | None]) -> Outcome:
     if not names:
         return ErrorCode.invalid_request, "Invalid empty client quota entity"
     for kind, name in names.items():
-        if kind not in QUOTA_ENTITY_FIELDS:
+        if kind not in ENTITY_TYPES:
             return ErrorCode.invalid_request, f"Unhandled client quota entity type: {kind}"
         if name == "":
             return ErrorCode.invalid_request, f"Empty {kind} not supported"

@@ -5,13 +5,11 @@ from __future__ import annotations
 from uuid import UUID
 
 from insync.security.acl import Acl, Operation, PatternType, Permission, ResourceType
-from insync.security.quotas import DEFAULT, QuotaEntity
+from insync.security.quotas import QuotaEntity
 from insync.security.scram import MECHANISM_CODES, ScramCredential
 from insync.wire import metadata_records as records
 
 MECHANISMS = {code: name for name, code in MECHANISM_CODES.items()}
-QUOTA_ENTITY_FIELDS = {"user": "user", "client-id": "client_id", "ip": "ip"}
-"""From Kafka's entity types to the fields of QuotaEntity."""
 
 
 def to_acl_record(acl_id: UUID, acl: Acl) -> records.AccessControlEntryRecord:
@@ -63,9 +61,7 @@ def to_quota_record(entity: QuotaEntity, key: str, value: float | None) -> recor
     """None removes the limit."""
     return records.ClientQuotaRecord(
         entity=tuple(
-            records.QuotaEntityPart(entity_type=entity_type, entity_name=getattr(entity, field) or None)
-            for entity_type, field in QUOTA_ENTITY_FIELDS.items()
-            if getattr(entity, field) is not None
+            records.QuotaEntityPart(entity_type=kind, entity_name=name) for kind, name in entity.names().items()
         ),
         key=key,
         value=0.0 if value is None else value,
@@ -75,7 +71,4 @@ def to_quota_record(entity: QuotaEntity, key: str, value: float | None) -> recor
 
 def to_quota_entity(record: records.ClientQuotaRecord) -> QuotaEntity | None:
     """None if the quota depends on something that this version does not know."""
-    names = {part.entity_type: part.entity_name or DEFAULT for part in record.entity}
-    if not names.keys() <= QUOTA_ENTITY_FIELDS.keys():
-        return None
-    return QuotaEntity(**{QUOTA_ENTITY_FIELDS[entity_type]: name for entity_type, name in names.items()})
+    return QuotaEntity.of({part.entity_type: part.entity_name for part in record.entity})

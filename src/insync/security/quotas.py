@@ -8,6 +8,7 @@ bursts. Time is an argument, in milliseconds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 DEFAULT = ""
@@ -19,9 +20,16 @@ CONSUMER_BYTE_RATE = "consumer_byte_rate"
 REQUEST_PERCENTAGE = "request_percentage"
 CONTROLLER_MUTATION_RATE = "controller_mutation_rate"
 CONNECTION_CREATION_RATE = "connection_creation_rate"
+USER_QUOTAS = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE)
+"""Of users and client ids."""
+IP_QUOTAS = (CONNECTION_CREATION_RATE,)
 
 WINDOWS = 11
 WINDOW_MS = 1_000
+
+
+ENTITY_TYPES = {"user": "user", "client-id": "client_id", "ip": "ip"}
+"""From Kafka's entity types to the fields of QuotaEntity."""
 
 
 class QuotaEntity(NamedTuple):
@@ -30,6 +38,24 @@ class QuotaEntity(NamedTuple):
     user: str | None = None
     client_id: str | None = None
     ip: str | None = None
+
+    @classmethod
+    def of(cls, names: Mapping[str, str | None]) -> QuotaEntity | None:
+        """From Kafka's names by entity type; None stands for the default. None if there is an unknown type."""
+        if not names.keys() <= ENTITY_TYPES.keys():
+            return None
+        return cls(**{ENTITY_TYPES[kind]: name or DEFAULT for kind, name in names.items()})
+
+    def names(self) -> dict[str, str | None]:
+        """The inverse of `of`."""
+        return {
+            kind: getattr(self, field) or None
+            for kind, field in ENTITY_TYPES.items()
+            if getattr(self, field) is not None
+        }
+
+    def __str__(self) -> str:
+        return " and ".join(f"{kind} {name or '<default>'}" for kind, name in self.names().items())
 
 
 class Share(NamedTuple):

@@ -6,16 +6,14 @@ A filter names entity types. A strict one matches entities of exactly these type
 from __future__ import annotations
 
 from insync.metadata.image import Image
-from insync.metadata.security_records import QUOTA_ENTITY_FIELDS
 from insync.node.node_view import NodeView
 from insync.sansio import Request
-from insync.security.quotas import DEFAULT, QuotaEntity
+from insync.security.quotas import DEFAULT, ENTITY_TYPES, QuotaEntity
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import describe_client_quotas as api
 from insync.wire.types import NO_DURATION
 
 EXACT, DEFAULT_NAME, ANY_NAME = range(3)
-_ENTITY_TYPES = {field: kind for kind, field in QUOTA_ENTITY_FIELDS.items()}
 
 
 def handle(node: NodeView, event: Request, now: int) -> None:
@@ -38,7 +36,7 @@ def _find_filter_error(components: tuple[api.ComponentData, ...]) -> tuple[Error
             return ErrorCode.invalid_request, "Invalid empty entity type."
         if kind in kinds:
             return ErrorCode.invalid_request, f"Entity type {kind} cannot appear more than once in the filter."
-        if kind not in QUOTA_ENTITY_FIELDS:
+        if kind not in ENTITY_TYPES:
             return ErrorCode.unsupported_version, f"Unsupported entity type {kind}"
         if component.match_type not in (EXACT, DEFAULT_NAME, ANY_NAME):
             return ErrorCode.invalid_request, f"Unknown match type {component.match_type}"
@@ -55,11 +53,7 @@ def _find_filter_error(components: tuple[api.ComponentData, ...]) -> tuple[Error
 def _describe(image: Image, request: api.DescribeClientQuotasRequest) -> tuple[api.EntryData, ...]:
     return tuple(
         api.EntryData(
-            entity=tuple(
-                api.EntityData(entity_type=_ENTITY_TYPES[field], entity_name=name or None)
-                for field, name in zip(QuotaEntity._fields, entity, strict=True)
-                if name is not None
-            ),
+            entity=tuple(api.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.names().items()),
             values=tuple(api.ValueData(key=key, value=value) for key, value in limits.items()),
         )
         for entity, limits in image.client_quotas.items()
@@ -74,7 +68,7 @@ def _matches(entity: QuotaEntity, request: api.DescribeClientQuotasRequest) -> b
 
 
 def _matches_component(entity: QuotaEntity, component: api.ComponentData) -> bool:
-    name: str | None = getattr(entity, QUOTA_ENTITY_FIELDS[component.entity_type])
+    name: str | None = getattr(entity, ENTITY_TYPES[component.entity_type])
     if component.match_type == ANY_NAME:
         return name is not None
     # An exact filter for the empty name matches nothing: no entity has it.

@@ -1,0 +1,207 @@
+"""`insync user`: users that log in by SCRAM, and their passwords.
+
+A password is asked for, or read from a file or standard input. On a command line every user of the machine can read it,
+so giving it there is possible, and warned of.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from insync.cli.common import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_TIMEOUT,
+    AsJson,
+    Bootstrap,
+    Timeout,
+    print_json,
+    print_table,
+    run,
+)
+from insync.cli.exits import failure, usage_error
+from insync.client import users
+from insync.client.client import Client
+from insync.escaping import printable
+from insync.security.scram import HASHES, MAX_ITERATIONS, MIN_ITERATIONS
+
+app = typer.Typer(help="Users that log in by SCRAM.", no_args_is_help=True)
+
+DEFAULT_MECHANISM = "SCRAM-SHA-256"
+DEFAULT_ITERATIONS = 8_192
+
+Name = Annotated[str, typer.Argument(metavar="NAME")]
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option("--password-file", metavar="FILE", help="Read the password from the first line; - for stdin."),
+]
+Password = Annotated[
+    str | None, typer.Option("--password", metavar="SECRET", help="Visible to other users; for tests only.")
+]
+Mechanism = Annotated[
+    list[str] | None,
+    typer.Option("--mechanism", "-m", metavar="NAME", help=f"One of {', '.join(HASHES)}; repeat for both."),
+]
+Iterations = Annotated[
+    int, typer.Option("--iterations", min=MIN_ITERATIONS, max=MAX_ITERATIONS, help="More make guessing slower.")
+]
+
+
+@app.command()
+def add(
+    name: Name,
+    mechanism: Mechanism = None,
+    password_file: PasswordFile = None,
+    password: Password = None,
+    iterations: Iterations = DEFAULT_ITERATIONS,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Create a user; its password is asked for."""
+    mechanisms = _check_mechanisms(mechanism or [DEFAULT_MECHANISM])
+
+    async def find_existing(client: Client) -> list[str]:
+        existing = (await users.list_users(client, [name])).get(name, {})
+        return [chosen for chosen in mechanisms if chosen in existing]
+
+    existing = run(bootstrap, timeout, find_existing)
+    if existing:
+        raise failure(
+            f"user '{name}' exists with {' and '.join(existing)}: change the password with `insync user passwd`"
+        )
+    _set_password(name, _read_password(password_file, password), mechanisms, iterations, bootstrap, timeout)
+    if as_json:
+        print_json({"user": name, "mechanisms": mechanisms})
+    else:
+        typer.echo(f"user '{printable(name)}' created for {' and '.join(mechanisms)}")
+
+
+@app.command()
+def passwd(
+    name: Name,
+    mechanism: Annotated[
+        list[str] | None,
+        typer.Option("--mechanism", "-m", metavar="NAME", help="Default: all that the user has."),
+    ] = None,
+    password_file: PasswordFile = None,
+    password: Password = None,
+    iterations: Iterations = DEFAULT_ITERATIONS,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Change a user's password. Connections that are open stay open."""
+    existing = _list_mechanisms(name, bootstrap, timeout)
+    mechanisms = _check_mechanisms(mechanism or existing)
+    missing = [chosen for chosen in mechanisms if chosen not in existing]
+    if missing:
+        raise failure(f"user '{name}' has no {' or '.join(missing)}: add it with `insync user add --mechanism`")
+    _set_password(name, _read_password(password_file, password), mechanisms, iterations, bootstrap, timeout)
+    if as_json:
+        print_json({"user": name, "mechanisms": mechanisms})
+    else:
+        typer.echo(f"password of '{printable(name)}' changed for {' and '.join(mechanisms)}")
+
+
+@app.command(name="list")
+def list_users(
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """List users with their mechanisms and iterations."""
+    listed = run(bootstrap, timeout, users.list_users)
+    rows = [
+        {"user": name, "mechanism": mechanism, "iterations": iterations}
+        for name, credentials in listed.items()
+        for mechanism, iterations in credentials.items()
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(("user", "mechanism", "iterations"), [list(row.values()) for row in rows])
+
+
+@app.command()
+def remove(
+    name: Name,
+    mechanism: Annotated[
+        list[str] | None,
+        typer.Option("--mechanism", "-m", metavar="NAME", help="Default: all that the user has."),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Remove a user. ACLs and quotas of the name stay, and connections that are open stay open."""
+    existing = _list_mechanisms(name, bootstrap, timeout)
+    mechanisms = _check_mechanisms(mechanism or existing)
+    missing = [chosen for chosen in mechanisms if chosen not in existing]
+    if missing:
+        raise failure(f"user '{name}' has no {' or '.join(missing)}")
+
+    async def work(client: Client) -> None:
+        for chosen in mechanisms:  # Kafka refuses to change a user twice in one request
+            await users.remove_credential(client, name, chosen)
+
+    run(bootstrap, timeout, work)
+    if as_json:
+        print_json({"user": name, "removed": mechanisms})
+    else:
+        typer.echo(f"user '{printable(name)}' removed for {' and '.join(mechanisms)}")
+
+
+def _set_password(
+    name: str, password: str, mechanisms: list[str], iterations: int, bootstrap: str, timeout: float
+) -> None:
+    async def work(client: Client) -> None:
+        for mechanism in mechanisms:  # Kafka refuses to change a user twice in one request
+            await users.set_password(client, name, password, mechanism, iterations)
+
+    run(bootstrap, timeout, work)
+
+
+def _list_mechanisms(name: str, bootstrap: str, timeout: float) -> list[str]:
+    existing = run(bootstrap, timeout, lambda client: users.list_users(client, [name])).get(name)
+    if not existing:
+        raise failure(f"there is no user '{name}': `insync user list` lists the users")
+    return list(existing)
+
+
+def _check_mechanisms(mechanisms: list[str]) -> list[str]:
+    chosen = list(dict.fromkeys(mechanism.upper() for mechanism in mechanisms))
+    for mechanism in chosen:
+        if mechanism not in HASHES:
+            raise usage_error(f"'{mechanism}' is not a mechanism: write one of {', '.join(HASHES)}")
+    return chosen
+
+
+def _read_password(file: Path | None, given: str | None) -> str:
+    if file is not None and given is not None:
+        raise usage_error("give --password-file or --password, not both")
+    if given is not None:
+        typer.echo("insync: warning: other users of this machine can read a password on a command line", err=True)
+        password = given
+    elif file is not None:
+        password = _read_first_line(file)
+    elif sys.stdin.isatty():
+        password = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+    else:
+        password = sys.stdin.readline().rstrip("\r\n")
+    if not password:
+        raise usage_error("the password is empty")
+    return password
+
+
+def _read_first_line(file: Path) -> str:
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text()
+    except OSError as error:
+        raise usage_error(f"--password-file {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise usage_error(f"--password-file {file}: is not a text file") from None
+    return text.splitlines()[0] if text else ""

@@ -1,0 +1,103 @@
+"""ACLs: listing, creating and deleting them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from insync.client import apis
+from insync.client.client import Client
+from insync.client.errors import raise_for_error
+from insync.security.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
+
+
+async def list_acls(client: Client, acl_filter: AclFilter) -> list[Acl]:
+    """The ACLs that match, sorted by resource and principal."""
+
+    async def attempt() -> Any:
+        answer = await client.call_any(apis.DESCRIBE_ACLS, _filter_values(acl_filter))
+        raise_for_error(answer.error_code, "listing ACLs", answer.error_message)
+        return answer
+
+    answer = await client.retry(attempt)
+    acls = [_make_acl(resource, acl) for resource in answer.resources for acl in resource.acls]
+    return sorted(
+        acls,
+        key=lambda acl: (
+            acl.resource_type,
+            acl.resource_name,
+            acl.pattern_type,
+            acl.principal,
+            acl.operation,
+            acl.permission,
+            acl.host,
+        ),
+    )
+
+
+async def create_acls(client: Client, acls: Sequence[Acl]) -> None:
+    """An ACL that exists already is left as it is. The first that is refused raises; others may have been created."""
+    values = {"creations": [_creation_values(acl) for acl in acls]}
+
+    async def attempt() -> None:
+        answer = await client.call_controller(apis.CREATE_ACLS, values)
+        for acl, result in zip(acls, answer.results, strict=True):
+            raise_for_error(result.error_code, f"creating the ACL '{acl}'", result.error_message)
+
+    await client.retry(attempt)
+
+
+async def delete_acls(client: Client, filters: Sequence[AclFilter]) -> list[Acl]:
+    """The ACLs that were deleted. If an attempt fails after it had an effect, those that it deleted are not included.
+
+    The first filter that is refused raises; others may have had an effect.
+    """
+    values = {"filters": [_filter_values(acl_filter) for acl_filter in filters]}
+
+    async def attempt() -> Any:
+        answer = await client.call_controller(apis.DELETE_ACLS, values)
+        for result in answer.filter_results:
+            raise_for_error(result.error_code, "deleting ACLs", result.error_message)
+            for acl in result.matching_acls:
+                raise_for_error(acl.error_code, "deleting an ACL", acl.error_message)
+        return answer
+
+    answer = await client.retry(attempt)
+    deleted = [_make_acl(acl, acl) for result in answer.filter_results for acl in result.matching_acls]
+    return list(dict.fromkeys(deleted))
+
+
+def _make_acl(resource: Any, entry: Any) -> Acl:
+    return Acl(
+        resource_type=ResourceType(resource.resource_type),
+        resource_name=resource.resource_name,
+        pattern_type=PatternType(resource.pattern_type),
+        principal=entry.principal,
+        host=entry.host,
+        operation=Operation(entry.operation),
+        permission=Permission(entry.permission_type),
+    )
+
+
+def _creation_values(acl: Acl) -> dict[str, Any]:
+    return {
+        "resource_type": acl.resource_type,
+        "resource_name": acl.resource_name,
+        "resource_pattern_type": acl.pattern_type,
+        "principal": acl.principal,
+        "host": acl.host,
+        "operation": acl.operation,
+        "permission_type": acl.permission,
+    }
+
+
+def _filter_values(acl_filter: AclFilter) -> dict[str, Any]:
+    return {
+        "resource_type_filter": acl_filter.resource_type,
+        "resource_name_filter": acl_filter.resource_name,
+        "pattern_type_filter": acl_filter.pattern_type,
+        "principal_filter": acl_filter.principal,
+        "host_filter": acl_filter.host,
+        "operation": acl_filter.operation,
+        "permission_type": acl_filter.permission,
+    }
