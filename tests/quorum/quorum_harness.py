@@ -14,7 +14,7 @@ from insync.quorum.offset_checkpoint import INTACT
 from insync.quorum.quorum import Quorum
 from insync.sansio import Note, Outbox, Reply, Send, Sync
 from insync.sim.engine.disk import SimDisk
-from insync.storage.flush import LogFlush
+from insync.storage.log import LogFlush
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch, vote

@@ -12,7 +12,7 @@ from insync.storage import disk as disks
 from insync.storage.damage import CorruptSegmentError, DamagedRange
 from insync.storage.log import Log
 from insync.storage.repair import Replacement, SegmentRepair
-from insync.storage.verification import Verification, sound_prefix
+from insync.storage.verification import Verification, check_batches
 from insync.wire import batch as batches
 from tests.storage.compaction_harness import MortalDisk, ProcessDiedError, compact, put, records
 from tests.storage.storage_harness import LogHarness, batch, content, shape
@@ -222,8 +222,8 @@ def test_a_repair_replaces_nothing_if_the_log_was_truncated_meanwhile() -> None:
 
 def test_a_segment_repaired_from_a_compacted_replica_ends_where_the_next_starts() -> None:
     """D6: recovery takes a gap between two segments for lost records."""
-    harness = LogHarness(segment_bytes=150, cleanup_policy="compact")
-    other = LogHarness(segment_bytes=150, cleanup_policy="compact")
+    harness = LogHarness(segment_bytes=150, compacts=True, deletes=False)
+    other = LogHarness(segment_bytes=150, compacts=True, deletes=False)
     for number in range(6):
         for side in (harness, other):
             put(side, (b"k", b"v%d" % number))
@@ -283,7 +283,7 @@ def test_verification_notices_a_wrong_index() -> None:
 def test_compaction_aborts_at_a_damaged_batch() -> None:
     """D6: rewriting it would give it a right CRC; to stop reading there would lose everything after it."""
     for at in (8, 70):  # a length, a value
-        harness = LogHarness(cleanup_policy="compact")
+        harness = LogHarness(compacts=True, deletes=False)
         for number in range(6):
             put(harness, (b"k%d" % (number % 2), b"v%d" % number))
         harness.log.roll()
@@ -302,10 +302,10 @@ def test_the_sound_part_of_a_read_ends_before_the_first_damaged_batch() -> None:
     harness = make_log()
     data = bytearray(content(harness.log))
     first = batches.read_header(data).length
-    assert sound_prefix(harness.log, bytes(data)) == len(data)
+    assert check_batches(harness.log, bytes(data)).size == len(data)
     data[first + 65] ^= 1
-    assert sound_prefix(harness.log, bytes(data)) == first
-    assert sound_prefix(harness.log, bytes(batch(1)[0])) == 0  # of leader epoch -1
+    assert check_batches(harness.log, bytes(data)).size == first
+    assert check_batches(harness.log, bytes(batch(1)[0])).size == 0  # of leader epoch -1
 
 
 @pytest.mark.parametrize("interval", [150, 10_000])

@@ -22,7 +22,7 @@ DAY = 24 * 3600 * 1000
 @pytest.fixture
 def harness() -> LogHarness:
     """A segment for every batch, however small."""
-    return LogHarness(segment_bytes=1, index_interval_bytes=1, cleanup_policy="compact", delete_retention_ms=100)
+    return LogHarness(segment_bytes=1, index_interval_bytes=1, compacts=True, deletes=False, delete_retention_ms=100)
 
 
 def offsets(harness: LogHarness) -> list[int]:
@@ -106,7 +106,7 @@ def test_a_delete_horizon_changes_no_timestamp(harness: LogHarness) -> None:
 
 
 def test_tombstones_with_the_longest_delete_retention_stay(harness: LogHarness) -> None:
-    harness = LogHarness(segment_bytes=1, cleanup_policy="compact", delete_retention_ms=2**63 - 1)
+    harness = LogHarness(segment_bytes=1, compacts=True, deletes=False, delete_retention_ms=2**63 - 1)
     for pair in [(b"a", None), (b"end", b"")]:
         put(harness, pair)
     compact(harness.log, now=DAY)
@@ -135,7 +135,7 @@ def test_an_undecodable_batch_is_kept_as_it_is(harness: LogHarness) -> None:
 
 
 def test_small_neighbours_become_one_segment_that_ends_where_the_next_starts() -> None:
-    harness = LogHarness(segment_bytes=200, index_interval_bytes=1, cleanup_policy="compact")
+    harness = LogHarness(segment_bytes=200, index_interval_bytes=1, compacts=True, deletes=False)
     for n in range(20):
         put(harness, (b"a", b"%d" % n))
     many = len(harness.log.segments)
@@ -148,7 +148,7 @@ def test_small_neighbours_become_one_segment_that_ends_where_the_next_starts() -
 
 
 def test_a_second_pass_over_a_clean_log_swaps_nothing() -> None:
-    harness = LogHarness(segment_bytes=200, index_interval_bytes=1, cleanup_policy="compact")
+    harness = LogHarness(segment_bytes=200, index_interval_bytes=1, compacts=True, deletes=False)
     for n in range(20):
         put(harness, (b"a", b"%d" % n))
     while compact(harness.log).segments:
@@ -172,7 +172,7 @@ def test_keys_that_do_not_fit_wait_for_the_next_pass(harness: LogHarness) -> Non
 
 def test_a_producer_is_known_after_compaction_emptied_its_last_batch() -> None:
     """P4: recovery derives the producers from the log."""
-    harness = LogHarness(segment_bytes=250, cleanup_policy="compact")
+    harness = LogHarness(segment_bytes=250, compacts=True, deletes=False)
     put(harness, (b"a", b"1"), producer_id=9, producer_epoch=0, base_sequence=0)
     put(harness, (b"a", b"2"), producer_id=9, producer_epoch=0, base_sequence=1)
     for value in (b"3", b"4", b"5"):
@@ -274,7 +274,7 @@ def test_an_aborted_pass_leaves_a_file_that_opening_removes(harness: LogHarness)
 
 
 def test_urgency_is_the_new_share_of_a_log_once_it_reaches_the_ratio() -> None:
-    harness = LogHarness(segment_bytes=1, cleanup_policy="compact", min_cleanable_ratio=0.5)
+    harness = LogHarness(segment_bytes=1, compacts=True, deletes=False, min_cleanable_ratio=0.5)
     assert compaction.urgency(harness.log, 0, 0) == 0
     for n in range(5):
         put(harness, (b"a", b"%d" % n))
@@ -286,7 +286,7 @@ def test_urgency_is_the_new_share_of_a_log_once_it_reaches_the_ratio() -> None:
 
 def test_compaction_waits_for_the_minimum_lag_and_is_overdue_after_the_maximum() -> None:
     harness = LogHarness(
-        segment_bytes=1, cleanup_policy="compact", min_compaction_lag_ms=100, max_compaction_lag_ms=1_000
+        segment_bytes=1, compacts=True, deletes=False, min_compaction_lag_ms=100, max_compaction_lag_ms=1_000
     )
     for n in range(4):
         put(harness, (b"a", b"%d" % n), timestamp=1_000 + n)
@@ -296,8 +296,8 @@ def test_compaction_waits_for_the_minimum_lag_and_is_overdue_after_the_maximum()
 
 
 def test_retention_deletes_nothing_of_a_compacted_log_unless_the_policy_has_delete_too() -> None:
-    for policy, dropped in (("compact", 0), ("compact,delete", 3)):
-        harness = LogHarness(segment_bytes=1, cleanup_policy=policy, retention_ms=1, retention_bytes=1)
+    for deletes, dropped in ((False, 0), (True, 3)):
+        harness = LogHarness(segment_bytes=1, compacts=True, deletes=deletes, retention_ms=1, retention_bytes=1)
         for n in range(3):
             put(harness, (b"a", b"%d" % n))
         assert harness.log.apply_retention(DAY) == dropped
@@ -312,7 +312,9 @@ def test_the_record_with_the_largest_timestamp_is_found_after_its_batch_was_empt
 
 
 def test_a_pass_over_real_files_with_concurrent_readers(tmp_path: Path) -> None:
-    harness = LogHarness(PosixDisk(str(tmp_path)), segment_bytes=300, index_interval_bytes=60, cleanup_policy="compact")
+    harness = LogHarness(
+        PosixDisk(str(tmp_path)), segment_bytes=300, index_interval_bytes=60, compacts=True, deletes=False
+    )
     for n in range(60):
         put(harness, (b"k%d" % (n % 7), b"%d" % n))
     last = table(harness.log)

@@ -38,7 +38,8 @@ def make_log(history: History, disk: MortalDisk | None = None, segment_bytes: in
         disk,
         segment_bytes=segment_bytes,
         index_interval_bytes=60,
-        cleanup_policy="compact",
+        compacts=True,
+        deletes=False,
         delete_retention_ms=RETENTION,
     )
     for number, batch in enumerate(history):

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from insync.sim.engine.disk import SimDisk
 from insync.storage.config import LogConfig
-from insync.storage.flush import LogFlush
-from insync.storage.log import Log
+from insync.storage.log import Log, LogFlush
 from insync.storage.log_store import LogStore
 from tests.storage.storage_harness import batch, content, shape
 

@@ -15,7 +15,6 @@ from insync.node.config import NodeConfig
 from insync.replication.manager import ReplicaManager
 from insync.replication.replica import Replica
 from insync.sansio import Outbox
-from insync.storage.config import DELETE
 from insync.storage.log import Log
 from insync.storage.log_store import LogKey, LogStore
 
@@ -44,7 +43,7 @@ class BackgroundTasks:
             log = replica.log
             if log.leo > log.recovery_point:
                 self._unflushed[log] = replica.key
-            if log.config.cleanup_policy != DELETE and log.config.compacts:
+            if log.config.compacts:
                 self._cleaner.on_change(replica, now)
 
     def tick(self, now: int) -> None:

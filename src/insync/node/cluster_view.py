@@ -10,7 +10,7 @@ from insync.metadata.image import Image
 from insync.node.lifecycle import Lifecycle
 from insync.replication import throttle
 from insync.replication.throttle import ThrottleRates, TopicThrottle
-from insync.storage.config import COMPACT, LogConfig
+from insync.storage.config import LogConfig
 from insync.wire import compression
 
 
@@ -119,12 +119,12 @@ def _log_config(image: Image, topic: str, broker_id: int) -> LogConfig:
     def number(key: str) -> int:
         return int(value(key))  # type: ignore[arg-type]
 
-    policy = ",".join(value("cleanup.policy"))  # type: ignore[arg-type]
+    policy: tuple[str, ...] = value("cleanup.policy")  # type: ignore[assignment]
     longest_lag = number("max.compaction.lag.ms")
     return LogConfig(
         segment_bytes=number("segment.bytes"),
         # Only closed segments are compacted, so a segment must close before its records exceed the longest lag.
-        segment_ms=min(number("segment.ms"), longest_lag) if COMPACT in policy else number("segment.ms"),
+        segment_ms=min(number("segment.ms"), longest_lag) if "compact" in policy else number("segment.ms"),
         index_interval_bytes=number("index.interval.bytes"),
         retention_ms=number("retention.ms"),
         retention_bytes=number("retention.bytes"),
@@ -133,7 +133,8 @@ def _log_config(image: Image, topic: str, broker_id: int) -> LogConfig:
         max_message_bytes=number("max.message.bytes"),
         log_append_time=value("message.timestamp.type") == "LogAppendTime",
         compression=_codec(str(value("compression.type"))),
-        cleanup_policy=policy,
+        deletes="delete" in policy,
+        compacts="compact" in policy,
         delete_retention_ms=number("delete.retention.ms"),
         min_cleanable_ratio=float(value("min.cleanable.dirty.ratio")),  # type: ignore[arg-type]
         min_compaction_lag_ms=number("min.compaction.lag.ms"),

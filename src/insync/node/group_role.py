@@ -170,7 +170,7 @@ class GroupRole:
             data = log.read(at, max_bytes, limit_offset=log.damage.limit(at, end))
         except CorruptSegmentError:
             data = b""
-        sound = verification.sound_prefix(log, data)
+        sound = verification.check_batches(log, data).size
         if sound < len(data) or not data:
             self._replicas.suspect(replica, at, "loading of groups", now)
         return data[:sound] or None

@@ -34,8 +34,7 @@ from insync.storage import verification
 from insync.storage.checkpoints import MAX_EPOCH
 from insync.storage.damage import CorruptSegmentError
 from insync.storage.disk import Disk, remove_if_exists
-from insync.storage.flush import LogFlush
-from insync.storage.log import Log
+from insync.storage.log import Log, LogFlush
 from insync.wire.errors import ErrorCode
 
 MAX_EPOCH_STEP = 10_000
@@ -383,7 +382,7 @@ class RaftState:
         """Sound batches from `offset` on. Q8, D6: damaged metadata is neither applied nor sent. A damaged metadata log
         ends the node: its next start recovers the log, and the other voters restore what it lacks."""
         records = self.log.read(offset, max_bytes, limit_offset=limit_offset)
-        sound = verification.sound_prefix(self.log, records)
+        sound = verification.check_batches(self.log, records).size
         if sound == 0 and (records or offset < min(limit_offset, self.log.leo)):
             raise CorruptSegmentError(
                 self.directory, offset, f"the metadata log is damaged at offset {offset}; a restart recovers it"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 NEVER = 2**63 - 1
-DELETE, COMPACT = "delete", "compact"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +23,11 @@ class LogConfig:
     log_append_time: bool = False
     compression: int | None = None
     """The codec in which all batches are stored; None: the producer's choice."""
-    cleanup_policy: str = "delete"
-    """delete, compact, or both separated by a comma. If empty, only DeleteRecords removes records (KIP-1161)."""
+    deletes: bool = True
+    """Whether records are deleted by age and by the size of the log."""
+    compacts: bool = False
+    """Whether a record is deleted when a later one has the same key. Without either, only DeleteRecords removes records
+    (KIP-1161)."""
     delete_retention_ms: int = 24 * 3600 * 1000
     """How long a tombstone stays after the compaction that first saw it."""
     min_cleanable_ratio: float = 0.5
@@ -36,13 +38,3 @@ class LogConfig:
     timestamp_after_max_ms: int = NEVER
     """How far the timestamps of records may be behind or ahead of the broker's clock."""
     producer_id_expiration_ms: int = 24 * 3600 * 1000
-
-    @property
-    def deletes(self) -> bool:
-        """Whether records are deleted by age and by the size of the log."""
-        return DELETE in self.cleanup_policy
-
-    @property
-    def compacts(self) -> bool:
-        """Whether a record is deleted when a later one has the same key."""
-        return COMPACT in self.cleanup_policy

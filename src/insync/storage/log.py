@@ -24,13 +24,33 @@ from insync.storage.damage import Damage
 from insync.storage.disk import Bytes, Disk, SyncLater
 from insync.storage.epoch_cache import EpochCache
 from insync.storage.file_names import SNAPSHOT, file_name
-from insync.storage.flush import LogFlush
 from insync.storage.producer_state import ProducerStates
 from insync.storage.recovery import OpenedLog, RecoveryReport
 from insync.storage.segment import Segment
 from insync.wire import batch as batches
 from insync.wire.batch import BatchHeader, Record
 from insync.wire.errors import ErrorCode
+
+
+class LogFlush:
+    """Making a log durable in three steps: begin on the log's thread, run on any thread, finish on the log's thread.
+
+    `run` uses only descriptors that were taken by `begin_flush`, so the log may be appended to, truncated or deleted
+    meanwhile. If it was truncated, `finish_flush` does not raise the recovery point: offsets below `end_offset` may
+    have been rewritten since.
+    """
+
+    __slots__ = ("_syncs", "end_offset", "name_changes", "truncation_count")
+
+    def __init__(self, end_offset: int, truncation_count: int, name_changes: int, syncs: list[SyncLater]) -> None:
+        self.end_offset = end_offset
+        self.truncation_count = truncation_count
+        self.name_changes = name_changes
+        self._syncs = syncs
+
+    def run(self) -> None:
+        for sync in self._syncs:
+            sync()
 
 
 class Log:

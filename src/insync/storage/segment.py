@@ -218,12 +218,13 @@ class Segment:
 
     def _read_readable(self, position: int, n: int, offset: int) -> bytes:
         """D6: the bytes up to the first unreadable one, which must not be in the first batch's start."""
+        file = self._file or self.open()
         try:
-            data = self.file.read(position, n)
+            data = file.read(position, n)
         except OSError as error:
             if not disks.is_read_error(error):
                 raise
-            data = self.file.read(position, disks.unreadable_ranges(self.file, position, n)[0][0] - position)
+            data = file.read(position, disks.unreadable_ranges(file, position, n)[0][0] - position)
         if len(data) < min(n, _START.size):
             raise CorruptSegmentError(self._path + LOG, offset, f"unreadable bytes from position {position} on")
         return data
@@ -507,7 +508,7 @@ class Segment:
             self._since_index += header.length
 
     def _add_time_entry(self) -> None:
-        if self.top_timestamp > (self.times.keys[-1] if self.times else NO_TIMESTAMP):
+        if self.top_timestamp > (self.times.keys[-1] if self.times.keys else NO_TIMESTAMP):
             self.times.add(self.top_timestamp, self.max_timestamp_offset)
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from struct import Struct
+from sys import maxsize
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -253,7 +254,7 @@ class CheckResult(NamedTuple):
     """Whether the batch after them is damaged; else it was not checked."""
 
 
-def check_batches(log: Log, records: bytes, most: int) -> CheckResult:
+def check_batches(log: Log, records: bytes, most: int = maxsize) -> CheckResult:
     """Check up to `most` batches of `records`, as read from `log`; the first may start below the offset of the read."""
     at, end, expected, count = 0, len(records), -1, 0
     view, unpack, epoch_at = memoryview(records), _START.unpack_from, log.epochs.epoch_at
@@ -275,8 +276,3 @@ def check_batches(log: Log, records: bytes, most: int) -> CheckResult:
         at, expected = following, base + last_offset_delta + 1
         count += 1
     return CheckResult(at, count, False)
-
-
-def sound_prefix(log: Log, records: bytes) -> int:
-    """How many bytes at the front of `records` are sound batches."""
-    return check_batches(log, records, len(records)).size

@@ -36,7 +36,7 @@ from insync.sim.engine.host import Host, NodeLike
 from insync.sim.engine.network import Network
 from insync.sim.engine.trace import Trace
 from insync.storage.disk import write_atomically
-from insync.storage.flush import LogFlush
+from insync.storage.log import LogFlush
 
 NodeFactory = Callable[[Any, SimDisk, random.Random, int], NodeLike]
 Lost = dict[str, tuple[int, int]]
