@@ -1,4 +1,4 @@
-"""Record batches against an independent implementation (kafka-python), and what a broker refuses (P5)."""
+"""Record batches compared with an independent implementation (kafka-python), and batches that a broker refuses (P5)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def refused(data: bytes | bytearray, limit: int) -> ErrorCode:
 
 
 @given(some_records, st.sampled_from(compression.NAMES))
-def test_what_is_built_is_read_back(records: list[NewRecord], codec: str) -> None:
+def test_records_of_a_built_batch_are_read_back(records: list[NewRecord], codec: str) -> None:
     data = batch.build(records, base_offset=40, timestamp_ms=NOW, compression=codec)
     expected = [
         Record(40 + i, NOW if r.timestamp_ms is None else r.timestamp_ms, r.key, r.value, tuple(r.headers))
@@ -51,7 +51,7 @@ def test_what_is_built_is_read_back(records: list[NewRecord], codec: str) -> Non
 
 
 @given(some_records, st.sampled_from(compression.NAMES))
-def test_every_batch_that_is_built_is_one_a_broker_takes(records: list[NewRecord], codec: str) -> None:
+def test_a_broker_accepts_every_batch_that_build_returns(records: list[NewRecord], codec: str) -> None:
     """P5: header, count and CRC of a sound batch pass."""
     data = batch.build(records, timestamp_ms=NOW, compression=codec)
     header = batch.validate_produce(data, LIMIT)
@@ -127,7 +127,7 @@ def test_log_append_time_overrides_every_records_timestamp_under_a_new_crc() -> 
     assert {r.timestamp for r in theirs} == {NOW + 5}
 
 
-def test_iteration_stops_before_a_batch_that_is_cut_off() -> None:
+def test_iteration_stops_before_a_batch_that_is_incomplete() -> None:
     whole = one_batch() + one_batch(base_offset=3)
     ends = [[h.base_offset for _, h in batch.iter_headers(whole[:size])] for size in range(len(whole) + 1)]
     half = len(whole) // 2
@@ -144,7 +144,7 @@ def test_iteration_stops_at_a_length_that_no_batch_can_have(length: int) -> None
 
 
 def test_sequences_wrap_after_the_largest_32_bit_number() -> None:
-    """P4: sequence numbers go on from 0."""
+    """P4: sequence numbers continue at 0."""
     header = batch.read_header(one_batch(producer_id=1, producer_epoch=0, base_sequence=2**31 - 2))
     assert header.last_sequence == 0
     assert batch.read_header(one_batch()).last_sequence == -1
@@ -159,7 +159,7 @@ def test_any_flipped_bit_that_the_crc_covers_is_found(data: st.DataObject) -> No
     assert refused(sound, LIMIT) is ErrorCode.corrupt_message
 
 
-def test_a_batch_that_is_cut_off_is_corrupt() -> None:
+def test_a_batch_that_is_incomplete_is_corrupt() -> None:
     """P5: bad length."""
     data = one_batch()
     for size in (1, 16, 17, 60, 61, len(data) - 1):
@@ -197,7 +197,7 @@ def test_a_batch_may_be_as_large_as_the_limit_and_no_larger() -> None:
     ],
 )
 def test_other_formats_are_refused(magic: int, error: ErrorCode) -> None:
-    """P5: bad magic; the old formats, which can be shorter than one of our headers, are told apart from damage."""
+    """P5: bad magic; the old formats, which can be shorter than one of our headers, do not count as damage."""
     data = one_batch()
     data[16] = magic
     assert refused(data, LIMIT) is error
@@ -225,7 +225,7 @@ def test_unknown_codecs_are_refused(codec: int) -> None:
 
 
 def test_clients_may_not_write_control_batches_or_append_times() -> None:
-    """P5: both are a broker's to write."""
+    """P5: only brokers write them."""
     assert refused(one_batch(control=True), LIMIT) is ErrorCode.invalid_record
     stamped = one_batch()
     batch.set_log_append_time(stamped, NOW)

@@ -1,4 +1,4 @@
-"""Taking records out of a batch, against the reader of whole batches."""
+"""Filtering the records of a batch, compared with the decoder of whole batches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ records = st.lists(
 
 
 @given(records, st.sampled_from(CODECS), st.integers(0, 2**12), st.integers(0, 2**45))
-def test_what_is_kept_reads_as_before_and_the_header_stays(
+def test_kept_records_and_the_header_stay_the_same(
     made: list[batch.NewRecord], codec: str, chosen: int, horizon: int
 ) -> None:
     data = bytes(batch.build(made, base_offset=70, leader_epoch=4, timestamp_ms=9, compression=codec, producer_id=3))
@@ -52,7 +52,7 @@ def test_what_is_kept_reads_as_before_and_the_header_stays(
         assert after == data
 
 
-def test_an_emptied_batch_still_tells_offsets_epoch_and_producer() -> None:
+def test_an_emptied_batch_keeps_offsets_epoch_and_producer() -> None:
     data = batch.build(
         [batch.NewRecord(b"k", b"v")] * 3, base_offset=5, leader_epoch=2, timestamp_ms=8, compression="zstd",
         producer_id=9, producer_epoch=1, base_sequence=40,
@@ -66,19 +66,19 @@ def test_an_emptied_batch_still_tells_offsets_epoch_and_producer() -> None:
 
 
 @given(st.binary(max_size=200), st.integers(0, 1_000), st.integers(0, 300))
-def test_no_payload_makes_the_walk_raise_anything_but_malformed(payload: bytes, count: int, last: int) -> None:
+def test_any_payload_is_read_or_malformed(payload: bytes, count: int, last: int) -> None:
     data = batch.build([batch.NewRecord(b"k", b"v")], timestamp_ms=8)
     header = batch.read_header(data)
     header.length, header.count, header.last_offset_delta = 61 + len(payload), count, last
     try:
-        found = list(batch_filter.raw_records(bytes(data[:61]) + payload, 0, header))
+        records = list(batch_filter.raw_records(bytes(data[:61]) + payload, 0, header))
     except MalformedBatchError:
         return
-    assert len(found) == count
+    assert len(records) == count
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
-def test_what_would_fill_the_memory_is_not_unpacked(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_above_the_limit_are_not_decompressed(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """P5: a few kilobytes can stand for gigabytes."""
     data = bytes(batch.build([batch.NewRecord(b"k", bytes(3_000_000))], timestamp_ms=8, compression=codec))
     header = batch.read_header(data)

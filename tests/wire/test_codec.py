@@ -1,4 +1,4 @@
-"""Frames of requests and responses: round trips of every pinned message, another implementation's bytes, and abuse."""
+"""Frames of requests and responses: round trips of every pinned message, kafka-python's bytes, and malformed input."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_kafka_python_reads_our_responses() -> None:
 
 
 def test_the_answer_to_api_versions_has_the_oldest_header() -> None:
-    """Clients ask before they know what we speak; flexible versions would otherwise add a byte of tags."""
+    """Clients ask before they know our versions; the header of a flexible version would have a byte of tags."""
     answer = api_versions.ApiVersionsResponse(
         error_code=ErrorCode.none, api_keys=(), throttle_time=NO_DURATION, supported_features=(), finalized_features=()
     )
@@ -236,7 +236,7 @@ def fetch_request() -> Any:
 
 
 @given(st.data())
-def test_damaged_frames_raise_malformed_frame_and_nothing_else(data: st.DataObject) -> None:
+def test_damaged_frames_are_malformed_or_a_request_that_can_be_encoded(data: st.DataObject) -> None:
     """kio alone would abort the process on some of these."""
     frame = bytearray(codec.encode_request(fetch_request(), 1, "c"))
     for _ in range(data.draw(st.integers(1, 3))):
@@ -244,9 +244,11 @@ def test_damaged_frames_raise_malformed_frame_and_nothing_else(data: st.DataObje
     cut = data.draw(st.integers(0, len(frame)))
     for damaged in (bytes(frame), bytes(frame[:cut]), bytes(frame) + b"\x00"):
         try:
-            codec.decode_request(damaged)
+            header, request = codec.decode_request(damaged)
         except MalformedFrameError:
             continue
+        encoded = codec.encode_request(request, header.correlation_id, header.client_id)
+        assert codec.decode_request(encoded) == (header, request)
 
 
 @pytest.mark.parametrize("count", [b"\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\xff\xff\x01", b"\x40"])
@@ -256,7 +258,7 @@ def test_an_array_cannot_claim_more_than_the_frame_holds(count: bytes) -> None:
 
 
 def test_the_entries_of_a_request_are_limited_over_all_its_arrays() -> None:
-    """A few bytes each on the wire, some hundred in memory."""
+    """An entry has a few bytes on the wire and some hundred in memory."""
     topics = bounds_check.MAX_ENTRIES // 10
 
     def frame(partitions: int) -> bytes:
@@ -309,7 +311,7 @@ def test_null_is_refused_where_the_schema_allows_none(cls: Any, null: bytes) -> 
 
 
 @pytest.mark.parametrize(("key", "version"), [(93, 1), (1, 99), (12345, 0), (-1, 0)])
-def test_unknown_apis_and_versions_say_so(key: int, version: int) -> None:
+def test_unknown_apis_and_versions_are_named_in_the_error(key: int, version: int) -> None:
     frame = key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big") + b"\x00\x00\x00\x07\xff\xff"
     assert codec.read_request_header(frame)[0] == codec.RequestHeader(key, version, 7, None)
     with pytest.raises(UnknownApiError) as raised:
@@ -317,7 +319,7 @@ def test_unknown_apis_and_versions_say_so(key: int, version: int) -> None:
     assert (raised.value.key, raised.value.version) == (key, version)
 
 
-def test_a_client_id_that_is_no_text_is_not_worth_a_connection() -> None:
+def test_an_undecodable_client_id_does_not_end_the_connection() -> None:
     frame = codec.encode_request(fetch_request(), 1, "ab").replace(b"ab", b"\xff\xfe", 1)
     assert codec.decode_request(frame)[0].client_id == "\ufffd\ufffd"
 

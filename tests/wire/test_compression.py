@@ -1,4 +1,4 @@
-"""Codecs: every framing that clients send is read, and ours are those that Kafka's readers take."""
+"""Compression codecs: all framings that clients send are read, and Kafka's readers accept those that we write."""
 
 from __future__ import annotations
 
@@ -61,12 +61,17 @@ def test_cut_off_data_is_malformed(codec: int, cut: int) -> None:
 
 
 @pytest.mark.parametrize("codec", [compression.GZIP, compression.LZ4, compression.ZSTD])
-def test_only_data_that_needs_more_room_is_tried_again_with_more(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_larger_buffer_is_tried_only_for_data_that_needs_it(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The largest buffer is 128 MiB: too much to fill for every damaged batch."""
     large = bytes(600_000)
     packed = compression.compress(codec, large)
     sizes: list[int] = []
-    monkeypatch.setattr(compression, "bytearray", lambda size: sizes.append(size) or bytearray(size), raising=False)
+
+    def record_size(size: int) -> bytearray:
+        sizes.append(size)
+        return bytearray(size)
+
+    monkeypatch.setattr(compression, "bytearray", record_size, raising=False)
     assert compression.decompress(codec, packed) == large
     first = max(16 << 10, 8 * len(packed))
     assert sizes == [first, 8 * first, 64 * first]

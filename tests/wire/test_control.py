@@ -20,7 +20,7 @@ def only_record(data: bytearray) -> batch.Record:
     return record
 
 
-def test_a_leader_change_says_who_leads_and_who_voted() -> None:
+def test_a_leader_change_names_the_leader_and_its_voters() -> None:
     """Q5: the new leader's first batch, at the offset and in the epoch it begins with."""
     data = control.leader_change_batch(
         leader_id=2,
@@ -72,7 +72,7 @@ def test_kafka_python_sees_a_control_batch() -> None:
     assert DefaultRecordBatch(bytes(data)).is_control_batch
 
 
-def test_types_that_are_not_the_quorums_have_no_message() -> None:
+def test_other_control_types_have_no_message() -> None:
     marker = batch.build([NewRecord(b"\x00\x00\x00\x01", b"\x00\x00\x00\x00\x00\x05")], timestamp_ms=NOW, control=True)
     record = only_record(marker)
     assert control.control_type(record) == control.COMMIT

@@ -1,4 +1,4 @@
-"""What followers send and hear, by hand: byte for byte, and value for value, what the general way gives."""
+"""The handwritten codec of followers: the bytes and values of the generic codec, or it leaves a message to that."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _requests = st.builds(
 
 
 @given(_requests, st.integers(0, 2**31 - 1))
-def test_it_is_what_the_general_way_gives(request: fetch.FetchRequest, correlation_id: int) -> None:
-    assert handwritten_fetch.encode_request(request, correlation_id, b"me") == codec.encode_request(
-        request, correlation_id, "me"
-    )
+def test_requests_have_the_bytes_of_the_generic_codec(request: fetch.FetchRequest, correlation_id: int) -> None:
+    frame = handwritten_fetch.encode_request(request, correlation_id, b"me")
+    assert frame is not None
+    assert bytes(frame) == codec.encode_request(request, correlation_id, "me")
 
 
 @given(_requests, st.sampled_from(["rack", "cluster"]))
-def test_what_followers_never_say_is_declined(request: fetch.FetchRequest, more: str) -> None:
+def test_requests_that_no_follower_sends_are_left_to_the_generic_codec(request: fetch.FetchRequest, more: str) -> None:
     values = {name: getattr(request, name) for name in type(request).__dataclass_fields__ if not name.startswith("_")}
     values |= {"rack_id": "east"} if more == "rack" else {"cluster_id": "c"}
     assert handwritten_fetch.encode_request(fetch.FetchRequest(**values), 1, b"me") is None
@@ -88,7 +88,7 @@ _answers = st.builds(
 
 
 @given(_answers)
-def test_an_answer_is_read_as_the_general_way_does_or_left_to_it(answer: fetch.FetchResponse) -> None:
+def test_a_response_is_decoded_as_by_the_generic_codec_or_left_to_it(answer: fetch.FetchResponse) -> None:
     read = handwritten_fetch.decode_response(codec.encode_response(answer, 7))
     lines = [line for topic in answer.responses for line in topic.partitions]
     unusual = (
@@ -101,7 +101,7 @@ def test_an_answer_is_read_as_the_general_way_does_or_left_to_it(answer: fetch.F
 
 
 @given(_answers, st.data())
-def test_a_damaged_answer_is_read_as_the_general_way_does_or_left_to_it(
+def test_a_damaged_response_is_decoded_as_by_the_generic_codec_or_left_to_it(
     answer: fetch.FetchResponse, data: st.DataObject
 ) -> None:
     frame = bytearray(codec.encode_response(answer, 7))

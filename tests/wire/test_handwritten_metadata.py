@@ -1,4 +1,4 @@
-"""Metadata answers written by hand: the same bytes as the general way, or left to it."""
+"""The handwritten encoder of Metadata responses: the bytes of the generic codec, or it leaves them to that."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ RESPONSES = st.builds(
 )
 
 
-def general(response: Any, version: int, correlation_id: int) -> bytes:
+def encode_generically(response: Any, version: int, correlation_id: int) -> bytes:
     target = importlib.import_module(f"kio.schema.metadata.v{version}.response").MetadataResponse
     return b"".join(frames.framed(codec.encode_response(convert(response, target), correlation_id)))
 
@@ -76,16 +76,16 @@ def answer(name: str | None, *partitions: Any) -> Any:
 
 @pytest.mark.parametrize("version", last_quick([11, 12, 13]))
 @given(response=RESPONSES)
-def test_it_is_byte_for_byte_what_the_general_way_gives(version: int, response: Any) -> None:
+def test_responses_have_the_bytes_of_the_generic_codec(version: int, response: Any) -> None:
     pieces = encode_metadata(response, version, 7, lambda _: "")
     if pieces is None:
         assert version < 12
         assert any(topic.name is None for topic in response.topics)
     else:
-        assert b"".join(pieces) == general(response, version, 7)
+        assert b"".join(pieces) == encode_generically(response, version, 7)
 
 
-def test_what_is_seldom_is_declined() -> None:
+def test_rare_responses_are_left_to_the_generic_codec() -> None:
     assert encode_metadata(answer("t"), LOWEST - 1, 7, lambda _: "") is None
     assert encode_metadata(answer(None), LOWEST, 7, lambda _: "") is None
     assert encode_metadata(answer("t", partition(FEW + 1)), 13, 7, lambda _: "") is None

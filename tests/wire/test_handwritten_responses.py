@@ -1,4 +1,4 @@
-"""Hand-written answers of Produce and Fetch are those of the general way, to the byte; another client reads them."""
+"""The handwritten encoders of Produce and Fetch responses: the bytes of the generic codec, which kafka-python reads."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def make_context(key: int, version: int) -> RequestContext:
     return context
 
 
-def in_general(context: RequestContext, response: Any) -> bytes:
+def encode_generically(context: RequestContext, response: Any) -> bytes:
     content = codec.encode_response(VersionTranslator(Names()).downgrade(context, response), 77)
     return len(content).to_bytes(4, "big") + content
 
@@ -109,19 +109,19 @@ def name_of(topic_id: UUID | None) -> str:
 @pytest.mark.parametrize("version", last_quick(PRODUCE_VERSIONS))
 @settings(max_examples=60)
 @given(response=produce_responses)
-def test_produce_answers_are_byte_for_byte_those_of_the_general_way(version: int, response: Any) -> None:
+def test_produce_responses_have_the_bytes_of_the_generic_codec(version: int, response: Any) -> None:
     pieces = handwritten_broker.encode_produce(response, version, 77, name_of)
     if pieces is not None:
-        assert b"".join(pieces) == in_general(make_context(0, version), response)
+        assert b"".join(pieces) == encode_generically(make_context(0, version), response)
 
 
 @pytest.mark.parametrize("version", last_quick(FETCH_VERSIONS))
 @settings(max_examples=60)
 @given(response=fetch_responses)
-def test_fetch_answers_are_byte_for_byte_those_of_the_general_way(version: int, response: Any) -> None:
+def test_fetch_responses_have_the_bytes_of_the_generic_codec(version: int, response: Any) -> None:
     pieces = handwritten_broker.encode_fetch(response, version, 77, name_of)
     if pieces is not None:
-        assert b"".join(pieces) == in_general(make_context(1, version), response)
+        assert b"".join(pieces) == encode_generically(make_context(1, version), response)
 
 
 def fetched(content: bytes, **fields: Any) -> fetch.FetchResponse:
@@ -142,7 +142,7 @@ def produced(**fields: Any) -> produce.ProduceResponse:
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
-def test_the_usual_fetch_answer_is_not_declined_and_its_records_are_not_copied(version: int) -> None:
+def test_usual_fetch_responses_are_encoded_without_a_copy_of_their_records(version: int) -> None:
     content = bytes(100_000)
     pieces = handwritten_broker.encode_fetch(fetched(content), version, 1, name_of)
     assert pieces is not None
@@ -150,14 +150,14 @@ def test_the_usual_fetch_answer_is_not_declined_and_its_records_are_not_copied(v
 
 
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
-def test_the_usual_produce_answer_is_not_declined(version: int) -> None:
+def test_usual_produce_responses_are_encoded_by_handwritten_code(version: int) -> None:
     assert handwritten_broker.encode_produce(produced(), version, 1, name_of) is not None
     refused = produced(error_message="no")
     assert handwritten_broker.encode_produce(refused, version, 1, name_of) is not None
 
 
 @pytest.mark.parametrize("version", [8, 9, 11, 12])
-def test_kafka_python_reads_which_records_were_refused_and_why(version: int) -> None:
+def test_kafka_python_reads_the_errors_of_refused_records(version: int) -> None:
     """P5: KIP-467, from version 8 on."""
     errors = tuple(
         produce.BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=why)
@@ -184,7 +184,7 @@ def refused_batch(
 
 
 @pytest.mark.parametrize("version", [4, 9, 10, 11, 12, 16])
-def test_kafka_python_reads_a_hand_written_fetch_answer(version: int) -> None:
+def test_kafka_python_reads_a_handwritten_fetch_response(version: int) -> None:
     pieces = handwritten_broker.encode_fetch(fetched(b"records" * 1000), version, 5, name_of)
     assert pieces is not None
     body = b"".join(pieces)[9 if version >= 12 else 8 :]
@@ -196,7 +196,7 @@ def test_kafka_python_reads_a_hand_written_fetch_answer(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [3, 5, 8, 9, 11, 12])
-def test_kafka_python_reads_a_hand_written_produce_answer(version: int) -> None:
+def test_kafka_python_reads_a_handwritten_produce_response(version: int) -> None:
     pieces = handwritten_broker.encode_produce(produced(), version, 5, name_of)
     assert pieces is not None
     theirs = TheirProduceResponse.decode(b"".join(pieces)[9 if version >= 9 else 8 :], version=version)

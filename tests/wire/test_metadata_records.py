@@ -88,7 +88,7 @@ def test_older_versions_are_read_with_defaults_for_what_they_lack(cls: Any, vers
         assert getattr(newest, field.name) == expected
 
 
-def test_the_types_are_those_that_kafka_numbers() -> None:
+def test_record_types_have_kafkas_numbers() -> None:
     numbers = {cls.__name__.removesuffix("Record"): key for key, cls in metadata_records.TYPES.items()}
     assert numbers == {
         "RegisterBroker": 0,
@@ -253,19 +253,19 @@ def test_keys_of_users_are_not_in_the_text_of_a_record() -> None:
     assert not any(secret in repr(record) for secret in ("pepper", "b'stored", "b'server"))
 
 
-def test_tags_from_the_future_are_skipped() -> None:
+def test_unknown_tags_are_skipped() -> None:
     frame = metadata_records.encode(NoOpRecord())[:-1] + b"\x01\x09\x02ab"
     assert metadata_records.decode(frame) == NoOpRecord()
 
 
 @pytest.mark.parametrize("frame", ["01060000", "01020100", "017f0000"])
-def test_types_and_versions_from_the_future_say_so(frame: str) -> None:
+def test_unknown_types_and_versions_are_named_in_the_error(frame: str) -> None:
     with pytest.raises(UnknownApiError):
         metadata_records.decode(bytes.fromhex(frame))
 
 
 @pytest.mark.parametrize("frame", ["", "01", "0114", "00140000", "02140000", "011400", "0114000000", "01090011"])
-def test_what_is_no_record_is_malformed(frame: str) -> None:
+def test_other_bytes_are_malformed(frame: str) -> None:
     with pytest.raises(MalformedFrameError):
         metadata_records.decode(bytes.fromhex(frame))
 

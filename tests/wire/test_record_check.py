@@ -1,4 +1,4 @@
-"""P5: every record of a produced batch is looked at, by compiled code and by its slow twin alike."""
+"""P5: every record of a produced batch is checked, with the same result by compiled code and by Python."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def payload_of(*records: NewRecord) -> bytes:
     return bytes(batch.build(records, timestamp_ms=NOW)[61:])
 
 
-def test_the_walk_is_compiled_where_tests_run() -> None:
+def test_the_check_is_compiled_where_tests_run() -> None:
     """P5: in Python it would cost more than everything else that a broker does with a record."""
     assert record_walk.COMPILED
 
@@ -76,7 +76,7 @@ def test_a_record_that_breaks_the_format_is_refused_and_named(name: str, codec: 
 
 @given(st.integers(0, 2**32), st.booleans())
 @example(114_074, False)  # the number of headers, 0, lies behind the end of its record
-def test_the_compiled_walk_and_its_twin_agree(seed: int, keys: bool) -> None:
+def test_the_compiled_check_and_the_one_in_python_agree(seed: int, keys: bool) -> None:
     """P5: on damaged records and on sound ones."""
     rng = Random(seed)
     count = rng.choice((1, 2, 70))
@@ -92,8 +92,8 @@ def test_the_compiled_walk_and_its_twin_agree(seed: int, keys: bool) -> None:
 
 
 @given(st.integers(0, 2**32), st.sampled_from(compression.NAMES))
-def test_what_is_accepted_kafka_python_and_our_decoder_can_read(seed: int, codec: str) -> None:
-    """P5: whatever a batch looks like that passes, no consumer gets stuck at it."""
+def test_kafka_python_and_our_decoder_read_every_accepted_batch(seed: int, codec: str) -> None:
+    """P5: no consumer gets stuck at a batch that was accepted."""
     rng = Random(seed)
     count = rng.choice((1, 2, 20))
     payload = bytearray(payload_of(*[some_record(rng) for _ in range(count)]))
@@ -120,7 +120,7 @@ def some_record(rng: Random) -> NewRecord:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_no_more_is_decompressed_than_is_allowed(codec: str) -> None:
+def test_decompression_has_a_limit(codec: str) -> None:
     """P5: decompression bombs; a good batch of the same codec passes."""
     assert isinstance(check(with_payload(payload_of(NewRecord(None, bytes(100_000))), 1, codec)), CheckedRecords)
     refusal = check(with_payload(bytes(17 * MIB), 1, codec), max_message_bytes=MIB)
@@ -129,14 +129,14 @@ def test_no_more_is_decompressed_than_is_allowed(codec: str) -> None:
     assert isinstance(check(with_payload(b"", 1, codec)[:61] + b"nonsense"), Refusal)
 
 
-def test_what_a_batch_may_be_decompressed_grows_with_what_its_topic_takes() -> None:
+def test_the_decompression_limit_grows_with_max_message_bytes() -> None:
     """P5: 16 times, between 16 and 128 MiB."""
     assert [max_uncompressed(size) for size in (1_000, 1_048_588, 4 * MIB, 2**31 - 1)] == [
         16 * MIB, 16_777_408, 64 * MIB, 128 * MIB,
     ]  # fmt: skip
 
 
-def test_a_count_that_cannot_be_is_refused_before_any_record_is_looked_at() -> None:
+def test_an_impossible_count_is_refused_before_any_record_is_read() -> None:
     """P5: a count of 2**31 - 1 costs no walk."""
     refusal = check(with_payload(GOOD, 2**31 - 1))
     assert isinstance(refusal, Refusal)
@@ -158,7 +158,7 @@ def test_no_timestamp_is_always_in_range() -> None:
     assert checked == CheckedRecords(None, NOW)
 
 
-def test_a_thousand_bad_records_are_listed_and_no_more() -> None:
+def test_at_most_a_thousand_bad_records_are_listed() -> None:
     data = batch.build([NewRecord(None, b"v")] * 1_500, timestamp_ms=NOW)
     refusal = check(data, keys=True)
     assert isinstance(refusal, Refusal)

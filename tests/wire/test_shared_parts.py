@@ -1,4 +1,4 @@
-"""Answers whose items share a tuple are encoded as kio encodes them."""
+"""Responses whose items share a tuple are encoded as kio encodes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Durations, instants and uuids between kio's Python values and the node's numbers."""
+"""Conversion of durations, instants and uuids between kio's types and the node's numbers."""
 
 from __future__ import annotations
 

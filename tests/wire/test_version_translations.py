@@ -1,4 +1,4 @@
-"""What versions changed besides adding fields, API by API."""
+"""Differences between versions beyond added fields, API by API."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def lines(answer: Any) -> dict[tuple[str, int], ErrorCode]:
     }
 
 
-def test_topics_by_name_become_topics_by_id_and_names_again() -> None:
+def test_topic_names_become_ids_in_requests_and_names_again_in_responses() -> None:
     translator = make_translator()
     context = received(translator, produce_of(produce8, {"t": {4: PLAIN}}))
     topic = context.request.topic_data[0]
@@ -86,7 +86,7 @@ def test_topics_by_name_become_topics_by_id_and_names_again() -> None:
     }
 
 
-def test_unknown_names_never_reach_the_node_and_are_answered_beside_its_answer() -> None:
+def test_unknown_names_do_not_reach_the_node_and_are_refused_in_the_same_response() -> None:
     translator = make_translator()
     context = received(translator, produce_of(produce8, {"t": {4: PLAIN}, "nowhere": {0: PLAIN, 1: PLAIN}}))
     assert [topic.topic_id for topic in context.request.topic_data] == [TOPIC]
@@ -98,7 +98,7 @@ def test_unknown_names_never_reach_the_node_and_are_answered_beside_its_answer()
     }
 
 
-def test_a_topic_deleted_meanwhile_is_answered_by_its_name_in_words_of_its_time() -> None:
+def test_a_topic_deleted_meanwhile_is_refused_by_name_with_an_error_of_that_version() -> None:
     names = Names()
     translator = make_translator(names)
     context = received(translator, produce_of(produce8, {"t": {4: PLAIN}}))
@@ -160,24 +160,24 @@ def test_unknown_names_in_a_fetch_are_answered_at_once() -> None:
     context = received(translator, fetch_of("t", "nowhere"))
     assert context.request.min_bytes == 0
     answer = read_answer(context, translator.encode_response(context, fetched(PLAIN)))
-    found = {
+    errors = {
         (topic.topic, line.partition_index): line.error_code for topic in answer.responses for line in topic.partitions
     }
-    assert found == {("t", 3): ErrorCode.none, ("nowhere", 3): ErrorCode.unknown_topic_or_partition}
+    assert errors == {("t", 3): ErrorCode.none, ("nowhere", 3): ErrorCode.unknown_topic_or_partition}
 
 
-@pytest.mark.parametrize(("version", "told"), [(4, ErrorCode.unsupported_compression_type), (11, ErrorCode.none)])
-def test_zstd_is_kept_from_consumers_that_cannot_read_it(version: int, told: ErrorCode) -> None:
+@pytest.mark.parametrize(("version", "error"), [(4, ErrorCode.unsupported_compression_type), (11, ErrorCode.none)])
+def test_zstd_is_not_sent_to_consumers_of_older_versions(version: int, error: ErrorCode) -> None:
     translator = make_translator()
     asked: Any = fetch_of("t")
     if version == 4:
         asked = FetchV4(replica_id=-1, max_wait=ms(1), min_bytes=1, topics=(FetchTopicV4(topic="t", partitions=()),))
     context = received(translator, asked)
     line = read_answer(context, translator.encode_response(context, fetched(ZSTD))).responses[0].partitions[0]
-    assert (line.error_code, line.records) == (told, ZSTD if told is ErrorCode.none else b"")
+    assert (line.error_code, line.records) == (error, ZSTD if error is ErrorCode.none else b"")
 
 
-def test_followers_of_old_have_an_id_and_no_epoch() -> None:
+def test_a_replica_id_of_an_older_version_has_no_epoch() -> None:
     asked = FetchV4(replica_id=5, max_wait=ms(1), min_bytes=1, topics=())
     assert received(make_translator(), asked).request.replica_state == fetch.ReplicaState(
         replica_id=5, replica_epoch=-1
@@ -192,14 +192,14 @@ def test_followers_of_old_have_an_id_and_no_epoch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "told"), [(list4, ErrorCode.leader_not_available), (list7, ErrorCode.offset_not_available)]
+    ("module", "error"), [(list4, ErrorCode.leader_not_available), (list7, ErrorCode.offset_not_available)]
 )
-def test_an_unknown_high_watermark_is_told_in_words_of_the_version(module: Any, told: ErrorCode) -> None:
+def test_an_unknown_high_watermark_is_an_error_that_the_version_has(module: Any, error: ErrorCode) -> None:
     """H4, W20: error 78 came with version 5."""
-    assert offsets(module, -1, ErrorCode.offset_not_available).error_code is told
+    assert offsets(module, -1, ErrorCode.offset_not_available).error_code is error
 
 
-def test_a_timestamp_with_a_meaning_that_the_version_does_not_have_is_refused() -> None:
+def test_special_timestamps_of_newer_versions_are_refused() -> None:
     assert offsets(list4, -3, ErrorCode.none).error_code is ErrorCode.unsupported_version
     assert offsets(list7, -4, ErrorCode.none).error_code is ErrorCode.unsupported_version
     assert offsets(list7, -9, ErrorCode.none).error_code is ErrorCode.unsupported_version
@@ -223,20 +223,22 @@ def offsets(module: Any, timestamp: int, error: ErrorCode) -> Any:
     return read_answer(context, translator.encode_response(context, response)).topics[0].partitions[0]
 
 
-@pytest.mark.parametrize(("asks", "told"), [(True, 0b1_1111_1010_0000), (False, -(2**31))])
-def test_what_may_be_done_with_the_cluster_was_once_told_with_the_metadata(asks: bool, told: int) -> None:
+@pytest.mark.parametrize(("requested", "operations"), [(True, 0b1_1111_1010_0000), (False, -(2**31))])
+def test_older_metadata_responses_have_the_authorized_operations_of_the_cluster(
+    requested: bool, operations: int
+) -> None:
     translator = make_translator()
     asked = MetadataV10(
         topics=(),
         allow_auto_topic_creation=False,
-        include_cluster_authorized_operations=asks,
+        include_cluster_authorized_operations=requested,
         include_topic_authorized_operations=False,
     )
     answer = metadata.MetadataResponse(
         throttle_time=NO_DURATION, brokers=(), cluster_id="c", controller_id=1, topics=(), error_code=ErrorCode.none
     )
     context = received(translator, asked)
-    assert read_answer(context, translator.encode_response(context, answer)).cluster_authorized_operations == told
+    assert read_answer(context, translator.encode_response(context, answer)).cluster_authorized_operations == operations
 
 
 def test_an_empty_metadata_request_means_all_topics_in_version_0_and_none_later() -> None:
@@ -252,7 +254,7 @@ def test_topics_to_delete_by_name() -> None:
     assert [(topic.name, topic.topic_id) for topic in request.topics] == [("a", None), ("b", None)]
 
 
-def test_a_fenced_producer_is_told_so_in_words_of_the_version() -> None:
+def test_a_fenced_producer_gets_an_error_that_the_version_has() -> None:
     translator = make_translator()
     context = received(translator, InitV3(transactional_id=None, transaction_timeout=ms(1)))
     response = init_producer_id.InitProducerIdResponse(
@@ -261,7 +263,7 @@ def test_a_fenced_producer_is_told_so_in_words_of_the_version() -> None:
     assert translator.downgrade(context, response).error_code is ErrorCode.invalid_producer_epoch
 
 
-def test_the_bytes_of_api_versions_follow_what_the_node_says() -> None:
+def test_api_versions_responses_follow_the_table_of_the_node() -> None:
     translator = make_translator()
     context = received(
         translator, api_versions.ApiVersionsRequest(client_software_name="c", client_software_version="1")
@@ -278,14 +280,14 @@ def test_the_bytes_of_api_versions_follow_what_the_node_says() -> None:
 
 
 @pytest.mark.parametrize("asked", [FindV0(key="g"), FindV3(key="g", key_type=0)])
-def test_one_coordinator_is_asked_for_and_answered_as_a_batch_of_one(asked: Any) -> None:
+def test_a_find_coordinator_for_one_group_is_a_batch_of_one(asked: Any) -> None:
     translator = make_translator()
     context = received(translator, asked)
     assert (context.request.coordinator_keys, context.request.key_type) == (("g",), 0)
-    found = find_coordinator.Coordinator(
+    coordinator = find_coordinator.Coordinator(
         key="g", node_id=2, host="h", port=9, error_code=ErrorCode.none, error_message=None
     )
-    response = find_coordinator.FindCoordinatorResponse(throttle_time=NO_DURATION, coordinators=(found,))
+    response = find_coordinator.FindCoordinatorResponse(throttle_time=NO_DURATION, coordinators=(coordinator,))
     answer = read_answer(context, translator.encode_response(context, response))
     assert (answer.node_id, answer.host, answer.port, answer.error_code) == (2, "h", 9, ErrorCode.none)
 
@@ -302,7 +304,7 @@ def offset_answer(error: ErrorCode) -> offset_fetch.OffsetFetchResponse:
 
 
 @pytest.mark.parametrize("module", [offset_fetch1, offset_fetch7])
-def test_offsets_of_one_group_are_asked_for_and_answered_as_a_batch_of_one(module: Any) -> None:
+def test_an_offset_fetch_for_one_group_is_a_batch_of_one(module: Any) -> None:
     translator = make_translator()
     topic = module.OffsetFetchRequestTopic(name="t", partition_indexes=(1,))
     context = received(translator, module.OffsetFetchRequest(group_id="g", topics=(topic,)))
@@ -312,19 +314,19 @@ def test_offsets_of_one_group_are_asked_for_and_answered_as_a_batch_of_one(modul
     assert answer.topics[0].partitions[0].committed_offset == 44
 
 
-def test_all_offsets_of_a_group_are_asked_for_with_null() -> None:
+def test_null_topics_ask_for_all_offsets_of_a_group() -> None:
     request = received(make_translator(), offset_fetch7.OffsetFetchRequest(group_id="g", topics=None)).request
     assert request.groups[0].topics is None
 
 
-def test_the_error_of_a_group_is_told_where_the_version_has_room_for_it() -> None:
+def test_the_error_of_a_group_is_in_the_field_that_the_version_has() -> None:
     translator = make_translator()
     for module, where in ((offset_fetch1, "line"), (offset_fetch7, "top")):
         topic = module.OffsetFetchRequestTopic(name="t", partition_indexes=(1,))
         context = received(translator, module.OffsetFetchRequest(group_id="g", topics=(topic,)))
         answer = read_answer(context, translator.encode_response(context, offset_answer(ErrorCode.not_coordinator)))
-        told = answer.error_code if where == "top" else answer.topics[0].partitions[0].error_code
-        assert told is ErrorCode.not_coordinator
+        error = answer.error_code if where == "top" else answer.topics[0].partitions[0].error_code
+        assert error is ErrorCode.not_coordinator
 
 
 def test_a_join_of_version_0_has_one_timeout_for_both() -> None:
@@ -332,7 +334,7 @@ def test_a_join_of_version_0_has_one_timeout_for_both() -> None:
     assert received(make_translator(), asked).request.rebalance_timeout == ms(7000)
 
 
-def test_a_member_that_leaves_alone_hears_its_own_error() -> None:
+def test_a_single_member_that_leaves_gets_its_own_error() -> None:
     translator = make_translator()
     context = received(translator, LeaveV2(group_id="g", member_id="m"))
     assert [member.member_id for member in context.request.members] == ["m"]

@@ -1,4 +1,4 @@
-"""Clients of every version at the translator: what reaches the node is the node's version, what goes back is theirs."""
+"""The version translator: the node gets its own version of every request, and clients get theirs of every response."""
 
 from __future__ import annotations
 
@@ -49,9 +49,10 @@ def test_any_answer_of_the_node_reaches_the_client_in_the_version_it_asked(
     translator = make_translator()
     context = received(translator, data.draw(st.from_type(codec.request_type(key, version))))
     response = data.draw(st.from_type(codec.response_type_of(TYPES[key])))
-    told = translator.downgrade(context, response)
-    assert type(told) is codec.response_type(key, version)
-    assert written_by_kio(read_answer(context, translator.encode_response(context, response))) == written_by_kio(told)
+    downgraded = translator.downgrade(context, response)
+    assert type(downgraded) is codec.response_type(key, version)
+    decoded = read_answer(context, translator.encode_response(context, response))
+    assert written_by_kio(decoded) == written_by_kio(downgraded)
     older = codec.response_type(key, version)
     assert entities.encode(response, older) == written_by_kio(convert(response, older))
 
@@ -64,8 +65,8 @@ def written_by_kio(entity: Any) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("key", "version"), EVERY)
-def test_what_both_versions_have_is_carried_over(key: int, version: int) -> None:
-    """There and back again: what the older version has room for is still the same."""
+def test_fields_of_both_versions_survive_the_conversion(key: int, version: int) -> None:
+    """To the older version and back."""
     older = codec.response_type(key, version)
     first = convert(_sample(older), codec.response_type_of(TYPES[key]))
     assert convert(convert(first, older), type(first)) == first
@@ -73,15 +74,15 @@ def test_what_both_versions_have_is_carried_over(key: int, version: int) -> None
 
 def _sample(cls: Any) -> Any:
     strategy = st.from_type(cls)
-    found: list[Any] = []
+    values: list[Any] = []
 
     @settings(max_examples=3, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
     @given(strategy)
     def collect(value: Any) -> None:
-        found.append(value)
+        values.append(value)
 
     collect()
-    return found[-1]
+    return values[-1]
 
 
 def test_bytes_after_a_request_are_ignored_as_kafka_does() -> None:
@@ -111,7 +112,7 @@ def test_a_version_outside_the_advertised_range_is_unknown_though_it_has_a_schem
         make_translator().receive(frame)
 
 
-def test_nodes_speak_their_own_version_through_the_same_edge() -> None:
+def test_requests_of_nodes_pass_unchanged() -> None:
     request = vote.VoteRequest(cluster_id="c", voter_id=1, topics=())
     assert received(make_translator(), request).request == request
 
@@ -132,8 +133,8 @@ def test_api_versions_of_an_unknown_version_is_answered_in_version_0(version: in
     assert [(line.api_key, line.min_version, line.max_version) for line in answer.api_keys] == [(18, 0, 4)]
 
 
-def test_features_from_level_0_are_not_told_to_clients_of_before_version_4() -> None:
-    """Their reader fails on a lowest level of 0."""
+def test_clients_before_version_4_get_no_features_from_level_0() -> None:
+    """Their decoder fails on a lowest level of 0."""
     features = tuple(
         api_versions.SupportedFeatureKey(name=name, min_version=low, max_version=2)
         for name, low in (("a", 0), ("b", 1))
@@ -142,10 +143,10 @@ def test_features_from_level_0_are_not_told_to_clients_of_before_version_4() -> 
         error_code=ErrorCode.none, api_keys=(), throttle_time=ms(0), supported_features=features
     )
     translator = make_translator()
-    for version, told in ((3, ["b"]), (4, ["a", "b"])):
+    for version, names in ((3, ["b"]), (4, ["a", "b"])):
         asked = codec.request_type(18, version)(client_software_name="c", client_software_version="1")
         answer = translator.downgrade(received(translator, asked), response)
-        assert [feature.name for feature in answer.supported_features] == told
+        assert [feature.name for feature in answer.supported_features] == names
 
 
 # --- abuse ------------------------------------------------------------------------------------------------------------
@@ -153,32 +154,35 @@ def test_features_from_level_0_are_not_told_to_clients_of_before_version_4() -> 
 
 @settings(max_examples=300)
 @given(key=st.sampled_from(sorted(TYPES)), version=st.integers(0, 18), body=st.binary(max_size=80))
-def test_random_bytes_are_a_request_or_malformed(key: int, version: int, body: bytes) -> None:
-    _survives(key.to_bytes(2, "big") + version.to_bytes(2, "big") + body)
+def test_random_bytes_are_malformed_or_a_request_that_can_be_encoded(key: int, version: int, body: bytes) -> None:
+    assert_malformed_or_complete(key.to_bytes(2, "big") + version.to_bytes(2, "big") + body)
 
 
 @settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), where=st.sampled_from(EVERY))
-def test_damaged_requests_are_a_request_or_malformed(data: st.DataObject, where: tuple[int, int]) -> None:
+def test_damaged_requests_are_malformed_or_a_request_that_can_be_encoded(
+    data: st.DataObject, where: tuple[int, int]
+) -> None:
     frame = bytearray(codec.encode_request(data.draw(st.from_type(codec.request_type(*where))), 1, "c"))
     for _ in range(data.draw(st.integers(1, 4))):
         frame[data.draw(st.integers(4, len(frame) - 1))] = data.draw(st.sampled_from([0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF]))
-    _survives(bytes(frame))
-    _survives(bytes(frame[: data.draw(st.integers(0, len(frame)))]))
-    _survives(bytes(frame) + b"\x00")
+    assert_malformed_or_complete(bytes(frame))
+    assert_malformed_or_complete(bytes(frame[: data.draw(st.integers(0, len(frame)))]))
+    assert_malformed_or_complete(bytes(frame) + b"\x00")
 
 
-def _survives(frame: bytes) -> None:
-    """Either a request that the node can take, whole and with every field in place, or the one kind of complaint."""
+def assert_malformed_or_complete(frame: bytes) -> None:
+    """The frame is a request with all its fields, or raises MalformedFrameError and nothing else."""
     try:
         context = make_translator().receive(frame)
     except MalformedFrameError:
         return
     if context.request is not None:
-        entities.encode(context.request)
+        encoded = entities.encode(context.request)
+        assert entities.encode(entities.decode(type(context.request), encoded)) == encoded
 
 
-def test_a_null_that_the_older_schema_does_not_know_becomes_empty() -> None:
+def test_null_becomes_empty_where_the_older_schema_has_no_null() -> None:
     """Metadata of an unknown topic id has no name; before version 12 there had to be one."""
     topic = metadata.MetadataResponseTopic(
         error_code=ErrorCode.unknown_topic_id, name=None, topic_id=None, partitions=()

@@ -1,7 +1,8 @@
-"""Every API at every version that a client may speak, and a translator that knows two topics."""
+"""Every API in every version that a client may use, and a translator that knows two topics."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -32,7 +33,7 @@ SERVED = {key: (versions[0], versions[-1]) for key, versions in VERSIONS.items()
 
 
 class Names:
-    """`gone` and `born` change what is known while a request is under way."""
+    """The topics that the translator knows; a test may change `ids` between request and response."""
 
     def __init__(self) -> None:
         self.ids = {"t": TOPIC, "other": OTHER}
@@ -57,8 +58,8 @@ def version_of(request_type: Any, version: int) -> Any:
     return codec.request_type(request_type.__api_key__, version)
 
 
-def read_answer(context: RequestContext, pieces: list[bytes]) -> Any:
-    """What the client makes of a frame: its length and its correlation id are checked on the way."""
+def read_answer(context: RequestContext, pieces: Sequence[bytes | bytearray]) -> Any:
+    """Decode a response as the client does, and check its length and correlation id."""
     frame = b"".join(pieces)
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     header = context.header
