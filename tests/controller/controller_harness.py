@@ -12,6 +12,7 @@ from insync.controller.decision import Decision, Slices
 from insync.metadata.image import Image
 from insync.metadata.partition import Partition
 from insync.metadata.snapshot import to_records
+from insync.node.controller_apis import CONTROLLER_APIS
 from insync.sansio import Note, Outbox, Send
 from insync.wire import metadata_records
 from insync.wire.errors import ErrorCode
@@ -72,7 +73,7 @@ class Cluster:
 
     def next_slice(self) -> Any:
         """Carry out one slice of the oldest change; returns the response with the last slice."""
-        self.controller.next_offset = len(self.log)
+        self.controller.state.next_offset = len(self.log)
         return self.submit(self.slices.pop(0), self.now)
 
     def _carry_out(self, decision: Decision) -> None:
@@ -83,13 +84,13 @@ class Cluster:
             self.log.append(record)
             self.controller.replay(decoded, len(self.log) - 1)
 
-    def handle(self, handler: str, request: Any) -> Any:
-        self.controller.next_offset = len(self.log)
-        return self.submit(getattr(self.controller, handler)(request, self.now), self.now)
+    def handle(self, api: str, request: Any) -> Any:
+        self.controller.state.next_offset = len(self.log)
+        return self.submit(CONTROLLER_APIS[api].decide(self.controller.state, request, self.now), self.now)
 
     def tick(self, after: int = 0) -> None:
         self.now += after
-        self.controller.next_offset = len(self.log)
+        self.controller.state.next_offset = len(self.log)
         self.controller.tick(self.now)
 
     def is_due(self) -> bool:
@@ -113,7 +114,7 @@ class Cluster:
 
     @property
     def image(self) -> Image:
-        return self.controller.image
+        return self.controller.state.image
 
     # --- brokers -----------------------------------------------------------------------------------------------------
 
@@ -121,7 +122,7 @@ class Cluster:
         if previous is None:
             previous = self.image.brokers[broker].epoch if clean else -1
         return self.handle(
-            "register_broker",
+            "broker_registration",
             broker_registration.BrokerRegistrationRequest(
                 broker_id=broker,
                 cluster_id=CLUSTER,
@@ -332,5 +333,5 @@ class Cluster:
                 for topic in send.request.topic_partitions
             ),
         )
-        self.controller.next_offset = len(self.log)
+        self.controller.state.next_offset = len(self.log)
         send.on_response(response, self.now)

@@ -51,11 +51,13 @@ def test_a_registration_that_is_retried_gets_the_same_epoch_and_writes_nothing()
 def test_a_broker_with_the_directory_of_another_one_is_refused() -> None:
     """B9: its directory is a copy, and does not hold what the controller believes this broker to hold."""
     cluster = Cluster()
-    assert cluster.handle("register_broker", registration(1, directory=7)).error_code is ErrorCode.none
+    assert cluster.handle("broker_registration", registration(1, directory=7)).error_code is ErrorCode.none
     size = len(cluster.log)
-    assert cluster.handle("register_broker", registration(2, directory=7)).error_code is ErrorCode.invalid_registration
+    assert (
+        cluster.handle("broker_registration", registration(2, directory=7)).error_code is ErrorCode.invalid_registration
+    )
     assert len(cluster.log) == size
-    assert cluster.handle("register_broker", registration(2, directory=8)).error_code is ErrorCode.none
+    assert cluster.handle("broker_registration", registration(2, directory=8)).error_code is ErrorCode.none
 
 
 def test_a_broker_keeps_its_directory_and_may_get_a_new_one() -> None:
@@ -63,9 +65,9 @@ def test_a_broker_keeps_its_directory_and_may_get_a_new_one() -> None:
     cluster = Cluster()
     for incarnation, directory in ((1, 7), (2, 7), (3, 8)):
         request = registration(1, directory=directory, incarnation=incarnation)
-        assert cluster.handle("register_broker", request).error_code is ErrorCode.none
+        assert cluster.handle("broker_registration", request).error_code is ErrorCode.none
     assert cluster.image.brokers[1].log_dirs == (UUID(int=8),)
-    assert cluster.handle("register_broker", registration(2, directory=7)).error_code is ErrorCode.none
+    assert cluster.handle("broker_registration", registration(2, directory=7)).error_code is ErrorCode.none
 
 
 def registration(broker_id: int, *, directory: int, incarnation: int = 1) -> Message:
@@ -86,7 +88,7 @@ def test_a_broker_of_another_cluster_is_refused() -> None:
         broker_id=1, cluster_id="other", incarnation_id=UUID(int=1), listeners=(), features=(), rack=None
     )
     cluster = Cluster()
-    assert cluster.handle("register_broker", request).error_code is ErrorCode.inconsistent_cluster_id
+    assert cluster.handle("broker_registration", request).error_code is ErrorCode.inconsistent_cluster_id
     assert cluster.image.brokers == {}
 
 

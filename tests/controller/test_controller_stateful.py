@@ -94,7 +94,7 @@ class ControllerHistories(RuleBasedStateMachine):
         partition = self.cluster.partition(name)
         if partition.leader == NO_LEADER:
             return
-        able = [member for member in partition.replicas if self.cluster.controller._state.can_lead(member)]
+        able = [member for member in partition.replicas if self.cluster.controller.state.can_lead(member)]
         chosen = [member for bit, member in enumerate(able) if mask >> bit & 1 and member != partition.leader]
         self.by_leader = True
         self.cluster.alter((partition.leader, *chosen), name=name)

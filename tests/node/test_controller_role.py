@@ -38,7 +38,7 @@ def test_a_topic_is_visible_and_answered_only_once_committed() -> None:
     token = net.ask(1, create_request("t"))
     assert token not in net.answers
     assert net.nodes[1].image.find("t", 0) is None
-    assert net.controller().controller.image.find("t", 0) is not None
+    assert net.controller().controller.state.image.find("t", 0) is not None
     net.release_disks()
     assert topic_errors(net.answers[token]) == [ErrorCode.none]
     assert net.nodes[1].image.find("t", 0) is not None
@@ -75,7 +75,7 @@ def test_a_deposed_controller_refuses_waiting_requests_and_drops_its_uncommitted
         for effect in direct(net, old, token, request)
     ]
     assert replies == []
-    assert role.controller.image.find("lost", 0) is not None
+    assert role.controller.state.image.find("lost", 0) is not None
     net.advance(20_000)
     assert [topic_errors(net.answers[token]) for token in (9_001, 9_002)] == [[ErrorCode.not_controller]] * 2
     assert not role.active
@@ -119,7 +119,7 @@ def test_a_new_controller_knows_everything_that_its_predecessor_committed() -> N
     net.advance(20_000)
     new = leader_of(net)
     assert new != old
-    assert net.controller(new).controller.image.find("kept", 0) is not None
+    assert net.controller(new).controller.state.image.find("kept", 0) is not None
     assert topic_errors(net.answered(new, create_request("kept", (new,)))) == [ErrorCode.topic_already_exists]
 
 
@@ -151,7 +151,7 @@ def test_topics_that_come_and_go_leave_nothing_behind_in_memory() -> None:
         net.create(f"t{number}")
         net.delete(f"t{number}")
     net.advance(2_000)
-    pending = net.controller().controller.image
+    pending = net.controller().controller.state.image
     for image in (pending, net.nodes[1].image, net.nodes[2].image):
         assert image.offset == pending.offset
         assert not image.take_changes()

@@ -7,11 +7,10 @@ Notes: alter_partition_refused(broker, topic, partition, error).
 
 from __future__ import annotations
 
-from insync.controller import eligibility
 from insync.controller.decision import Decision
 from insync.controller.state import ControllerState
 from insync.metadata.configs import Resource
-from insync.metadata.image import CLUSTER_DEFAULTS
+from insync.metadata.image import CLUSTER_DEFAULTS, Image
 from insync.metadata.partition import Partition, PartitionKey
 from insync.wire import metadata_records as records
 from insync.wire.errors import ErrorCode
@@ -23,7 +22,7 @@ _NONE = ErrorCode.none
 
 
 def alter_partitions(state: ControllerState, request: alter_partition.AlterPartitionRequest, now: int) -> Decision:
-    if not eligibility.is_current_epoch(state.image, request.broker_id, request.broker_epoch):
+    if not state.is_current_epoch(request.broker_id, request.broker_epoch):
         return _make_decision(ErrorCode.stale_broker_epoch, [], ())
     made: list[records.MetadataRecord] = []
     seen: dict[PartitionKey, None] = {}
@@ -103,7 +102,7 @@ def find_error(
         if not state.can_join_isr(member.broker_id):
             return ErrorCode.ineligible_replica
         in_isr = member.broker_id in partition.isr
-        if not eligibility.is_current_member_epoch(state.image, member.broker_id, member.broker_epoch, in_isr):
+        if not is_current_member_epoch(state.image, member.broker_id, member.broker_epoch, in_isr):
             return ErrorCode.ineligible_replica
     return _NONE if leader_knows_min_isr(state, partition, proposal) else ErrorCode.operation_not_attempted
 
@@ -124,6 +123,16 @@ def has_possible_recovery_state(partition: Partition, proposal: alter_partition.
     if proposal.leader_recovery_state != records.RECOVERING:
         return True
     return partition.recovering and len(proposal.new_isr_with_epochs) == 1
+
+
+def is_current_member_epoch(image: Image, broker_id: int, broker_epoch: int, in_isr: bool) -> bool:
+    """I4: a follower that restarted since it last fetched may have lost what the leader has seen of it.
+
+    A leader sends -1 for a member that has not fetched in its leader epoch. That is safe: had the member restarted, it
+    would have been fenced, and the partition epoch that the leader knows would be an old one.
+    """
+    broker = image.brokers.get(broker_id)
+    return (broker_epoch == -1 and in_isr) or (broker is not None and broker.epoch == broker_epoch)
 
 
 def leader_knows_min_isr(

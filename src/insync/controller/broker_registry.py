@@ -42,8 +42,7 @@ def register(
         # B2: the same process asks again, because it missed the response.
         state.contact(request.broker_id, now).last_heard_ms = now
         return _answer_registration(ErrorCode.none, existing.epoch)
-    if existing is not None and not existing.fenced:
-        # B2: fencing takes the earlier incarnation out of every ISR and leadership; only then may a new one begin.
+    if not may_replace(existing):
         return _answer_registration(ErrorCode.duplicate_broker_registration)
     if is_directory_taken(state, request):
         return _answer_registration(ErrorCode.invalid_registration)
@@ -73,6 +72,11 @@ def _register_in_slices(
         yield rest
     else:
         yield from rest
+
+
+def may_replace(existing: Broker | None) -> bool:
+    """B2: fencing takes the earlier incarnation out of every ISR and leadership; only then may a new one begin."""
+    return existing is None or existing.fenced
 
 
 def is_directory_taken(state: ControllerState, request: broker_registration.BrokerRegistrationRequest) -> bool:

@@ -7,7 +7,6 @@ serving what is intact. The directory of a replica is not stored: a node has one
 
 from __future__ import annotations
 
-from insync.controller import eligibility
 from insync.controller.decision import Decision
 from insync.controller.partition_change import without
 from insync.controller.state import ControllerState
@@ -19,7 +18,7 @@ from insync.wire.types import NO_DURATION, ZERO_UUID
 
 
 def assign_replicas(state: ControllerState, request: messages.AssignReplicasToDirsRequest, now: int) -> Decision:
-    if not eligibility.is_current_epoch(state.image, request.broker_id, request.broker_epoch):
+    if not state.is_current_epoch(request.broker_id, request.broker_epoch):
         return _make_decision(ErrorCode.stale_broker_epoch, [], ())  # B8
     made: list[records.MetadataRecord] = []
     changed: dict[PartitionKey, None] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from insync.controller import broker_registry, eligibility
+from insync.controller import broker_registry
 from insync.controller.decision import Decision, Slices
 from insync.controller.state import Contact, ControllerState
 from insync.metadata.broker import Broker
@@ -19,7 +19,7 @@ from insync.wire.types import NO_DURATION
 
 
 def handle_heartbeat(state: ControllerState, request: broker_heartbeat.BrokerHeartbeatRequest, now: int) -> Decision:
-    if not eligibility.is_current_epoch(state.image, request.broker_id, request.broker_epoch):
+    if not state.is_current_epoch(request.broker_id, request.broker_epoch):
         return Decision(response=_make_response(ErrorCode.stale_broker_epoch))  # B8
     broker = state.image.brokers[request.broker_id]
     contact = state.contact(broker.id, now)

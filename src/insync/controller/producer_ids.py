@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from insync.controller import eligibility
 from insync.controller.decision import Decision
 from insync.controller.state import ControllerState
 from insync.wire import metadata_records as records
@@ -14,7 +13,7 @@ _MAX_ID = 2**63 - 1
 
 
 def allocate(state: ControllerState, request: allocate_producer_ids.AllocateProducerIdsRequest, now: int) -> Decision:
-    if not eligibility.is_current_epoch(state.image, request.broker_id, request.broker_epoch):
+    if not state.is_current_epoch(request.broker_id, request.broker_epoch):
         return Decision(response=_make_response(ErrorCode.stale_broker_epoch))  # B8
     first, size = state.image.next_producer_id, state.config.producer_id_block
     if first > _MAX_ID - size:

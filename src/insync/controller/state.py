@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from insync.controller import eligibility
 from insync.controller.config import ControllerConfig
 from insync.controller.partition_change import Election, PartitionChangeBuilder
 from insync.metadata import configs
@@ -61,11 +60,20 @@ class ControllerState:
             contact = self.contacts[broker_id] = Contact(now)
         return contact
 
+    def is_current_epoch(self, broker_id: int, broker_epoch: int) -> bool:
+        """B8: a request of an earlier incarnation of a broker is void."""
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and broker.epoch == broker_epoch
+
     def can_lead(self, broker_id: int) -> bool:
-        return broker_id not in self.leaving and eligibility.can_lead(self.image, broker_id)
+        """E2, B4, B7: a broker that is fenced or shutting down is not elected."""
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and broker.is_active and broker_id not in self.leaving
 
     def can_join_isr(self, broker_id: int) -> bool:
-        return broker_id not in self.leaving and eligibility.can_join_isr(self.image, broker_id)
+        """I4, B4, B7: a broker that is fenced or shutting down is not added to an ISR."""
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and broker.is_active and broker_id not in self.leaving
 
     def allows_unclean_election(self, topic: str) -> bool:
         return bool(self.image.config(topic, configs.UNCLEAN_ELECTION))

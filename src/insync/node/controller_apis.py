@@ -9,9 +9,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from insync.controller import acls, client_quotas, scram_credentials
-from insync.controller.controller import Controller
+from insync.controller import (
+    acls,
+    broker_registry,
+    client_quotas,
+    configs,
+    directories,
+    elections,
+    heartbeats,
+    producer_ids,
+    reassignment,
+    scram_credentials,
+    topics,
+)
+from insync.controller.alter_partition import alter_partitions
 from insync.controller.decision import Decision, Slices
+from insync.controller.state import ControllerState
 from insync.node.apis import create_topics as create_topics_api
 from insync.node.apis import update_features as update_features_api
 from insync.node.parts import Parts
@@ -36,7 +49,7 @@ from insync.wire.messages import (
 )
 from insync.wire.types import NO_DURATION
 
-Decide = Callable[[Controller, Any, int], Decision | Slices]
+Decide = Callable[[ControllerState, Any, int], Decision | Slices]
 Refuse = Callable[[Any, ErrorCode], Message]
 
 PART_ITEMS = 200
@@ -55,7 +68,7 @@ class Forwardable:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerApi(Forwardable):
     decide: Decide
-    """(controller, request, now) -> what to append to the metadata log, and the response."""
+    """(the controller's state, request, now) -> what to append to the metadata log, and the response."""
     between_nodes: bool = False
     """Only brokers send it, to the controller; other APIs are the clients', and brokers forward them."""
 
@@ -81,7 +94,7 @@ _RESOURCE_PARTS = Parts(
 )
 
 CREATE_TOPICS = ControllerApi(
-    decide=Controller.create_topics,
+    decide=topics.create,
     refuse=lambda request, error: create_topics.CreateTopicsResponse(
         throttle_time=NO_DURATION,
         topics=tuple(
@@ -97,7 +110,7 @@ CREATE_TOPICS = ControllerApi(
 CONTROLLER_APIS: dict[str, ControllerApi] = {
     # --- between nodes ---
     "alter_partition": ControllerApi(  # I3, I4
-        decide=Controller.alter_partition,
+        decide=alter_partitions,
         refuse=lambda _, error: alter_partition.AlterPartitionResponse(
             throttle_time=NO_DURATION, error_code=error, topics=()
         ),
@@ -111,28 +124,28 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
         between_nodes=True,
     ),
     "broker_registration": ControllerApi(  # B1, B2
-        decide=Controller.register_broker,
+        decide=broker_registry.register,
         refuse=lambda _, error: broker_registration.BrokerRegistrationResponse(
             throttle_time=NO_DURATION, error_code=error
         ),
         between_nodes=True,
     ),
     "broker_heartbeat": ControllerApi(  # B3, B4, B7
-        decide=Controller.broker_heartbeat,
+        decide=heartbeats.handle_heartbeat,
         refuse=lambda _, error: broker_heartbeat.BrokerHeartbeatResponse(
             throttle_time=NO_DURATION, error_code=error, should_shut_down=False
         ),
         between_nodes=True,
     ),
     "allocate_producer_ids": ControllerApi(  # P4
-        decide=Controller.allocate_producer_ids,
+        decide=producer_ids.allocate,
         refuse=lambda _, error: allocate_producer_ids.AllocateProducerIdsResponse(
             throttle_time=NO_DURATION, error_code=error, producer_id_start=-1, producer_id_len=0
         ),
         between_nodes=True,
     ),
     "assign_replicas_to_dirs": ControllerApi(  # D6
-        decide=Controller.assign_replicas_to_dirs,
+        decide=directories.assign_replicas,
         refuse=lambda _, error: assign_replicas_to_dirs.AssignReplicasToDirsResponse(
             throttle_time=NO_DURATION, error_code=error, directories=()
         ),
@@ -141,7 +154,7 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
     # --- of clients, forwarded by brokers ---
     "create_topics": CREATE_TOPICS,
     "delete_topics": ControllerApi(
-        decide=Controller.delete_topics,
+        decide=topics.delete,
         refuse=lambda request, error: delete_topics.DeleteTopicsResponse(
             throttle_time=NO_DURATION,
             responses=tuple(
@@ -157,7 +170,7 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
         ),
     ),
     "create_partitions": ControllerApi(
-        decide=Controller.create_partitions,
+        decide=topics.add_partitions,
         refuse=lambda request, error: create_partitions.CreatePartitionsResponse(
             throttle_time=NO_DURATION,
             results=tuple(
@@ -168,7 +181,7 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
         parts=Parts(asked=("topics",), answered=("results",), limit=PART_ITEMS, entry_key=lambda topic: topic.name),
     ),
     "alter_partition_reassignments": ControllerApi(  # R
-        decide=Controller.alter_partition_reassignments,
+        decide=reassignment.alter_reassignments,
         refuse=lambda _, error: alter_partition_reassignments.AlterPartitionReassignmentsResponse(
             throttle_time=NO_DURATION, error_code=error, error_message=None, responses=()
         ),
@@ -181,13 +194,13 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
         ),
     ),
     "list_partition_reassignments": ControllerApi(  # R6
-        decide=Controller.list_partition_reassignments,
+        decide=reassignment.list_reassignments,
         refuse=lambda _, error: list_partition_reassignments.ListPartitionReassignmentsResponse(
             throttle_time=NO_DURATION, error_code=error, error_message=None, topics=()
         ),
     ),
     "elect_leaders": ControllerApi(  # E1; the controller itself divides an election of all partitions, which it knows
-        decide=Controller.elect_leaders,
+        decide=elections.elect,
         refuse=lambda _, error: elect_leaders.ElectLeadersResponse(
             throttle_time=NO_DURATION, error_code=error, replica_election_results=()
         ),
@@ -200,36 +213,34 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
         ),
     ),
     "incremental_alter_configs": ControllerApi(  # E8
-        decide=Controller.incremental_alter_configs,
+        decide=configs.alter,
         refuse=lambda request, error: incremental_alter_configs.IncrementalAlterConfigsResponse(
             throttle_time=NO_DURATION, responses=_refuse_resources(incremental_alter_configs, request, error)
         ),
         parts=_RESOURCE_PARTS,
     ),
     "alter_configs": ControllerApi(  # E8
-        decide=Controller.alter_configs,
+        decide=configs.replace_all,
         refuse=lambda request, error: alter_configs.AlterConfigsResponse(
             throttle_time=NO_DURATION, responses=_refuse_resources(alter_configs, request, error)
         ),
         parts=_RESOURCE_PARTS,
     ),
     "unregister_broker": ControllerApi(  # I5
-        decide=Controller.unregister_broker,
+        decide=broker_registry.unregister,
         refuse=lambda _, error: unregister_broker.UnregisterBrokerResponse(
             throttle_time=NO_DURATION, error_code=error, error_message=None
         ),
     ),
     "create_acls": ControllerApi(
-        decide=Controller.create_acls,
+        decide=acls.create,
         refuse=acls.refuse_creations,
         parts=Parts(asked=("creations",), answered=("results",), limit=PART_ITEMS),
     ),
-    "delete_acls": ControllerApi(decide=Controller.delete_acls, refuse=acls.refuse_filters),
-    "alter_user_scram_credentials": ControllerApi(
-        decide=Controller.alter_user_scram_credentials, refuse=scram_credentials.refuse
-    ),
+    "delete_acls": ControllerApi(decide=acls.delete, refuse=acls.refuse_filters),
+    "alter_user_scram_credentials": ControllerApi(decide=scram_credentials.alter, refuse=scram_credentials.refuse),
     "alter_client_quotas": ControllerApi(
-        decide=Controller.alter_client_quotas,
+        decide=client_quotas.alter,
         refuse=client_quotas.refuse,
         parts=Parts(
             asked=("entries",),

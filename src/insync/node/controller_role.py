@@ -72,10 +72,10 @@ class ControllerRole:
         if not self.active:
             when_committed(ErrorCode.not_controller, None)
             return
-        self.controller.next_offset = self.quorum.leo
+        self.controller.state.next_offset = self.quorum.leo
         parts = (request,) if api.parts is None else api.parts.divide(request)
         if api.parts is None or len(parts) == 1:
-            self._begin(api.decide(self.controller, request, now), when_committed, now)
+            self._begin(api.decide(self.controller.state, request, now), when_committed, now)
         else:
             self._begin(self._decide_parts(api, api.parts, parts, now), when_committed, now)
 
@@ -83,7 +83,7 @@ class ControllerRole:
         """A large request as several smaller ones, whose answers are joined."""
         responses = []
         for part in parts:
-            change = api.decide(self.controller, part, now)
+            change = api.decide(self.controller.state, part, now)
             for decision in [change] if isinstance(change, Decision) else change:
                 yield Decision(records=decision.records, rest=decision.rest)
                 response = decision.response
@@ -117,7 +117,7 @@ class ControllerRole:
 
     def tick(self, now: int) -> None:
         if self.active:
-            self.controller.next_offset = self.quorum.leo
+            self.controller.state.next_offset = self.quorum.leo
             self._slice_is_next = bool(self._slices) and not self._slice_is_next
             if self._slice_is_next:
                 slices, when_committed = self._slices.popleft()
@@ -127,7 +127,7 @@ class ControllerRole:
 
     def peer_lost(self, peer: int, now: int) -> None:
         if self.active:
-            self.controller.next_offset = self.quorum.leo
+            self.controller.state.next_offset = self.quorum.leo
             self.controller.on_peer_lost(peer, now)
 
     def on_stall(self, late_ms: int, now: int) -> None:
@@ -143,7 +143,7 @@ class ControllerRole:
         if self.controller.active or not self.quorum.is_leader or applied < self.quorum.leo:
             return
         self._epoch = self.quorum.epoch
-        self.controller.next_offset = self.quorum.leo
+        self.controller.state.next_offset = self.quorum.leo
         self.out.note("controller_active", epoch=self.quorum.epoch, offset=applied)
         self.controller.activate(image.copy(), self.quorum.epoch, now)
 
@@ -174,8 +174,8 @@ class ControllerRole:
             self.quorum.propose([metadata_records.encode(record) for record in decision.records], now)
             for index, record in enumerate(decision.records):
                 self.controller.replay(record, base + index)
-            self.controller.next_offset = self.quorum.leo
-            self.controller.image.take_changes()  # of the pending image; nothing reads them
+            self.controller.state.next_offset = self.quorum.leo
+            self.controller.state.image.take_changes()  # of the pending image; nothing reads them
         if decision.rest is not None and self.active:
             self._slices.append((decision.rest, None))
         if when_committed is None:

@@ -7,15 +7,15 @@ succeeds, so that tools can ensure a level; any other is refused and nothing cha
 from __future__ import annotations
 
 from insync.controller.config import FEATURES
-from insync.controller.controller import Controller
 from insync.controller.decision import Decision
+from insync.controller.state import ControllerState
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import update_features as api
 from insync.wire.types import NO_DURATION
 
 
-def decide(controller: Controller, request: api.UpdateFeaturesRequest, now: int) -> Decision:
-    levels = controller.image.features
+def decide(state: ControllerState, request: api.UpdateFeaturesRequest, now: int) -> Decision:
+    levels = state.image.features
     for update in request.feature_updates:
         problem = _problem(update, levels.get(update.feature, 0))
         if problem is not None:

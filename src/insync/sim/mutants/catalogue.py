@@ -69,7 +69,7 @@ CATALOGUE: tuple[Mutant, ...] = (
         "the refusal of a fetch from an earlier incarnation of the follower",
         ("replication.leader:is_earlier_incarnation", patches.always(False)),
         ("replication.isr:is_same_incarnation", patches.always(True)),
-        ("controller.eligibility:is_current_member_epoch", patches.always(True)),
+        ("controller.alter_partition:is_current_member_epoch", patches.always(True)),
     ),
     _mutant(
         "late-answers",
@@ -151,19 +151,19 @@ CATALOGUE: tuple[Mutant, ...] = (
         "member-epoch-unchecked",
         "I4",
         "the broker epoch of each proposed ISR member",
-        ("controller.eligibility:is_current_member_epoch", patches.always(True)),
+        ("controller.alter_partition:is_current_member_epoch", patches.always(True)),
     ),
     _mutant(
         "ineligible-members",
         "I4",
         "the controller's eligibility check of ISR members",
-        ("controller.eligibility:can_join_isr", patches.always(True)),
+        ("controller.state:ControllerState.can_join_isr", patches.unless_leaving),
     ),
     _mutant(
         "ineligible-everywhere",
         "I2",
         "the eligibility checks on the leader and on the controller",
-        ("controller.eligibility:can_join_isr", patches.always(True)),
+        ("controller.state:ControllerState.can_join_isr", patches.unless_leaving),
         ("replication.leader:Leader.is_eligible", patches.same_incarnation_is_enough),
     ),
     _mutant(
@@ -182,7 +182,7 @@ CATALOGUE: tuple[Mutant, ...] = (
         "registers-unfenced",
         "B2",
         "fencing the earlier incarnation before a new registration",
-        ("controller.broker_registry:register", patches.as_if_fenced),
+        ("controller.broker_registry:may_replace", patches.always(True)),
         ("controller.broker_registry:expel_unclean", patches.elr_only),
     ),
     _mutant(
@@ -195,7 +195,7 @@ CATALOGUE: tuple[Mutant, ...] = (
         "fenced-electable",
         "E2",
         "electing only unfenced replicas",
-        ("controller.eligibility:can_lead", patches.always(True)),
+        ("controller.state:ControllerState.can_lead", patches.unless_leaving),
     ),
     _mutant(
         "elr-kept-at-min-isr",

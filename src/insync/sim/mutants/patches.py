@@ -44,20 +44,9 @@ def elr_only(original: Any) -> Any:
     return expel_unclean
 
 
-def as_if_fenced(original: Any) -> Any:
-    """A broker may register again although its earlier incarnation is not fenced."""
-
-    def register(state: Any, request: Any, now: int) -> Any:
-        brokers = state.image.brokers
-        broker = brokers.get(request.broker_id)
-        if broker is None:
-            return original(state, request, now)
-        brokers[broker.id] = replace(broker, fenced=True)
-        decision = original(state, request, now)
-        brokers[broker.id] = broker
-        return decision
-
-    return register
+def unless_leaving(_original: Any) -> Any:
+    """A broker that is fenced or shutting down is eligible; one that is just being fenced is not."""
+    return lambda self, broker_id: broker_id not in self.leaving
 
 
 def without_former_members(original: Any) -> Any:
