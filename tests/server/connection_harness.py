@@ -1,11 +1,12 @@
-"""A listener with connections over pretended sockets: what arrives, what leaves, and what the node is asked."""
+"""A listener with connections over fake sockets: what arrives, what is sent, and the requests that the node gets."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from struct import pack, unpack
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -16,6 +17,7 @@ from insync.server.connection import Connection
 from insync.server.divided import Answer
 from insync.server.limits import Limits
 from insync.server.listener import Listener
+from insync.server.peers import Peers
 from insync.server.traffic import Traffic
 from insync.server.turns import Turns
 from insync.wire import codec
@@ -28,7 +30,7 @@ TOPIC_ID = UUID(int=7)
 
 
 class Transport:
-    """Keeps what is written; `stuck` keeps it from leaving."""
+    """Keeps what is written. If it is `stuck`, the peer does not read."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -94,14 +96,17 @@ class NoPeers:
 
 
 START_NS = 1 << 62
-"""A clock that stands still, in the future: however slow the machine is, a turn that has begun has time left."""
+"""A stopped clock, set far ahead: a turn that has begun has time left, however slow the machine is."""
 
 
 PLAINTEXT = Acceptor("PLAINTEXT", serves_nodes=True)
 
 
 class ConnectionHarness:
-    """`asked`: by token, the requests that the node has not answered."""
+    """`asked` has the requests that the node has not answered, by token.
+
+    `turns` has, in order, for every request whether another one follows, and "ended" for every end of a turn.
+    """
 
     def __init__(self, acceptor: Acceptor = PLAINTEXT, **limits: int) -> None:
         self.acceptor = acceptor
@@ -109,6 +114,7 @@ class ConnectionHarness:
         self.abandoned: list[int] = []
         self.asker = UNKNOWN_CLIENT
         self.turn_open = False  # the last request said that another follows
+        self.turns: list[bool | str] = []
         self._tokens = 0
         self._soon: deque[Callable[[], None]] = deque()
         self.listener = Listener(
@@ -117,7 +123,7 @@ class ConnectionHarness:
             request=self._request,
             end_turn=self._end_turn,
             abandon=lambda token, _message: self.abandoned.append(token),
-            peers=NoPeers(),  # type: ignore[arg-type]
+            peers=cast(Peers, NoPeers()),
             known_brokers=lambda: [1],
             traffic=Traffic(),
             translator=VersionTranslator(Names()),
@@ -125,6 +131,7 @@ class ConnectionHarness:
 
     def _request(self, message: Message, answer: Answer, client: Client, more: bool) -> int:
         self.turn_open = more
+        self.turns.append(more)
         self._tokens += 1
         self.asked[self._tokens] = (message, answer)
         self.asker = client
@@ -132,9 +139,10 @@ class ConnectionHarness:
 
     def _end_turn(self) -> None:
         self.turn_open = False
+        self.turns.append("ended")
 
     def run_turns(self) -> None:
-        """The loop goes round until nobody waits for a turn."""
+        """Run the loop until no connection waits for a turn."""
         while self._soon:
             self._soon.popleft()()
 
@@ -152,7 +160,7 @@ class Peer:
     def __init__(self, harness: ConnectionHarness) -> None:
         self.connection = Connection(harness.listener, harness.acceptor)
         self.transport = Transport(self.connection)
-        self.connection.connection_made(self.transport)  # type: ignore[arg-type]
+        self.connection.connection_made(cast(asyncio.Transport, self.transport))
         self._correlation = 0
 
     def send(self, request: Any, client_id: str = "test") -> int:
@@ -161,18 +169,18 @@ class Peer:
         self.connection.data_received(pack(">i", len(frame)) + frame)
         return self._correlation
 
-    def go(self) -> None:
+    def disconnect(self) -> None:
         self.connection.connection_lost(None)
 
     @property
     def received(self) -> list[int]:
-        """The correlation ids of the answers that came."""
-        data, found = bytes(self.transport.written), []
+        """The correlation ids of the answers that have arrived."""
+        data, ids = bytes(self.transport.written), list[int]()
         while data:
             (length,) = unpack(">i", data[:4])
-            found.append(unpack(">i", data[4:8])[0])
+            ids.append(unpack(">i", data[4:8])[0])
             data = data[4 + length :]
-        return found
+        return ids
 
     @property
     def ended(self) -> str:
@@ -221,5 +229,5 @@ def written() -> Any:
 
 def write_by_name(topic: str, acks: int) -> Any:
     data = PartitionProduceData(index=0, records=b"")
-    topics = (TopicProduceData(name=topic, partition_data=(data,)),)  # type: ignore[arg-type]
-    return ProduceRequest(transactional_id=None, acks=acks, timeout=ms(1_000), topic_data=topics)  # type: ignore[arg-type]
+    topics = (TopicProduceData(name=topic, partition_data=(data,)),)
+    return ProduceRequest(transactional_id=None, acks=acks, timeout=ms(1_000), topic_data=topics)

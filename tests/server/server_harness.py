@@ -1,5 +1,5 @@
-"""A plain blocking client for tests of real processes: it speaks the node's own versions, and knows nothing of retries
-except where a test asks for them. Every wait has a deadline and a condition."""
+"""A blocking client for tests of real processes. It uses the node's own versions and retries only where a test asks for
+it. Every wait has a condition and a timeout."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import socket
 import time
 import urllib.request
 from collections.abc import Callable
+from functools import partial
 from struct import pack, unpack
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from insync.server import node_query
@@ -18,22 +19,26 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import create_topics, fetch, init_producer_id, metadata, produce
 from insync.wire.types import ms
 
+T = TypeVar("T")
+
 TIMEOUT_S = 20.0
-"""Far more than anything takes; only a defect waits this long."""
+"""Much longer than anything takes; only a defect waits this long."""
 
 
-def eventually(condition: Callable[[], Any], what: str, timeout_s: float = TIMEOUT_S) -> Any:
+def eventually(
+    condition: Callable[[], T | None], what: str, timeout_s: float = TIMEOUT_S, *, interval_s: float = 0.005
+) -> T:
     """The first true value of `condition`."""
     deadline = time.monotonic() + timeout_s
-    while not (found := condition()):
+    while not (value := condition()):
         if time.monotonic() > deadline:
             raise AssertionError(f"still not: {what}")
-        time.sleep(0.005)
-    return found
+        time.sleep(interval_s)
+    return value
 
 
 class Wire:
-    """One connection, with requests and answers as they are."""
+    """One connection. Requests are sent and responses returned without interpretation."""
 
     def __init__(self, node: LocalNode) -> None:
         self.sock = socket.create_connection(node.address, TIMEOUT_S)
@@ -60,7 +65,7 @@ class Wire:
         return codec.decode_response(self._exactly(length), kind)
 
     def is_closed(self) -> bool:
-        """Whether the node closes this connection within the patience; whatever it sends before that is ignored."""
+        """Whether the node closes this connection within the timeout; what it sends before that is ignored."""
         try:
             while self.sock.recv(65_536):
                 pass
@@ -71,7 +76,7 @@ class Wire:
         return True
 
     def is_answered_or_closed(self) -> bool:
-        """Whether something comes of what was sent. A node that closes with bytes unread resets the connection."""
+        """Whether the node reacts to what was sent. If it closes with bytes unread, the connection is reset."""
         try:
             self.sock.recv(4)
         except ConnectionError:
@@ -91,7 +96,7 @@ class Wire:
 
 
 class Topic:
-    """One topic with one partition, written to and read through whoever leads it."""
+    """A topic with one partition, which is written and read through its leader."""
 
     def __init__(self, cluster: LocalCluster, name: str, **configs: str) -> None:
         self.cluster = cluster
@@ -119,10 +124,10 @@ class Topic:
             topics=(asked,), allow_auto_topic_creation=False, include_topic_authorized_operations=False
         )
         try:
-            found = node_query.send_request((node or self._any()).address, request).topics[0].partitions
+            partitions = node_query.send_request((node or self._any()).address, request).topics[0].partitions
         except node_query.NoAnswerError:
             return None
-        return found[0] if found else None
+        return partitions[0] if partitions else None
 
     def leader(self) -> LocalNode:
         def known() -> LocalNode | None:
@@ -130,11 +135,10 @@ class Topic:
             node = self.cluster.nodes.get(partition.leader_id) if partition else None
             return node if node is not None and node.is_running else None
 
-        found: LocalNode = eventually(known, f"{self.name} has a live leader")
-        return found
+        return eventually(known, f"{self.name} has a live leader")
 
     def try_produce(self, value: bytes, acks: int = -1) -> int | None:
-        """The record's offset, or None if there is reason to try again."""
+        """The record's offset, or None if the client should retry."""
         return self._try(self.produce_request(value, acks))
 
     def _try(self, request: Any) -> int | None:
@@ -146,7 +150,7 @@ class Topic:
         return line.base_offset if line.error_code is ErrorCode.none else None
 
     def produce(self, value: bytes, timeout_s: float = TIMEOUT_S) -> int:
-        """As a retrying, idempotent client does (P4): a retry of what was written unheard is not written again."""
+        """Like a retrying, idempotent client (P4): a retry after a lost response is not written again."""
         if self._producer_id < 0:
             self._producer_id = eventually(self._new_producer_id, "a producer id")
         sequence = self._next_sequence
@@ -204,14 +208,14 @@ class Topic:
 
     def values(self) -> list[bytes]:
         """Everything that a consumer can read, from the leader."""
-        found: list[bytes] = []
+        values: list[bytes] = []
         offset = 0
         while True:
-            (data,) = eventually(lambda at=offset: self._try_fetch(at), f"{self.name} can be read")
+            (data,) = eventually(partial(self._try_fetch, offset), f"{self.name} can be read")
             if not data:
-                return found
+                return values
             for position, header in batch.iter_headers(data):
-                found += [record.value or b"" for record in batch.records(data, position)]
+                values += [record.value or b"" for record in batch.records(data, position)]
                 offset = header.next_offset
 
     def _try_fetch(self, offset: int) -> tuple[bytes] | None:

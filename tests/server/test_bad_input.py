@@ -1,4 +1,4 @@
-"""Whatever a client sends, the node answers or closes that connection, serves the others, and stays small."""
+"""Whatever a client sends, the node answers or closes the connection, serves others, and uses little memory."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_thousands_of_idle_connections_do_not_delay_others(node: LocalNode) -> N
 
 
 def test_a_write_without_acks_that_fails_closes_the_connection(node: LocalNode, topic: Topic) -> None:
-    """P1, W6: there is no other way to tell."""
+    """P1, W6: there is no response that could carry the error."""
     damaged = topic.produce_request(b"never stored", acks=0)
     records = bytearray(damaged.topic_data[0].partition_data[0].records)
     records[-1] ^= 1
@@ -199,7 +199,7 @@ def test_a_write_without_acks_that_fails_closes_the_connection(node: LocalNode, 
     assert b"never stored" not in topic.values()
 
 
-def test_a_damaged_batch_is_refused_and_the_connection_lives_on(node: LocalNode, topic: Topic) -> None:
+def test_a_damaged_batch_is_refused_and_the_connection_stays_open(node: LocalNode, topic: Topic) -> None:
     """P5"""
     sound = topic.produce_request(b"sound")
     records = bytearray(sound.topic_data[0].partition_data[0].records)
@@ -252,7 +252,9 @@ def test_a_request_that_trickles_in_is_closed_and_others_are_served(node: LocalN
 
 
 @pytest.mark.parametrize("codec_name", ["gzip", "snappy", "lz4", "zstd"])
-def test_a_batch_that_unpacks_to_gigabytes_is_refused(node: LocalNode, cluster: LocalCluster, codec_name: str) -> None:
+def test_a_decompression_bomb_is_refused_without_decompressing_it(
+    node: LocalNode, cluster: LocalCluster, codec_name: str
+) -> None:
     """P5: what is too large is not decompressed, and the node needs no memory for it."""
     keyed = Topic(cluster, f"bomb-{codec_name}")
     plain = keyed.produce_request(b"x").topic_data[0].partition_data[0].records
@@ -295,7 +297,7 @@ def test_an_array_that_claims_billions_of_entries_closes_the_connection(node: Lo
 
 
 def test_a_request_with_too_many_entries_closes_the_connection(node: LocalNode) -> None:
-    """Three bytes each on the wire would be hundreds in memory."""
+    """An entry has three bytes on the wire and hundreds in memory."""
     count = bounds_check.MAX_ENTRIES + 1
     before = resident_mb(node)
     with Wire(node) as wire:

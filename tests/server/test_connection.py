@@ -26,7 +26,7 @@ from tests.server.connection_harness import (
 ROOM = 64_000
 
 
-# --- who asks ---
+# --- the client ---
 
 
 def test_the_node_gets_the_client_id_and_the_address_in_kafkas_notation() -> None:
@@ -105,9 +105,9 @@ def test_requests_of_a_client_that_disconnected_are_abandoned() -> None:
     for _ in range(3):
         client.send(ask_id())
     harness.answer(2, new_id())
-    client.go()
+    client.disconnect()
     assert harness.abandoned == [1, 3], "what was answered is not"
-    harness.answer(1, new_id())  # whatever the node still says about it goes nowhere
+    harness.answer(1, new_id())  # a late answer of the node is dropped
     assert client.received == []
 
 
@@ -122,14 +122,11 @@ def frames(*requests: Any) -> bytes:
 def test_the_node_learns_that_another_request_follows() -> None:
     harness = ConnectionHarness()
     client = harness.connect()
-    more_flags = []
-    ask = harness.listener.request
-    harness.listener.request = lambda *args: (more_flags.append(args[3]), ask(*args))[1]
     data = frames(write(), write(), write())
     client.connection.data_received(data[:-5])
-    assert more_flags == [True, False], "the third is incomplete"
+    assert harness.turns == [True, False], "the third is incomplete"
     client.connection.data_received(data[-5:])
-    assert more_flags == [True, False, False]
+    assert harness.turns == [True, False, False]
 
 
 @pytest.mark.parametrize("second", ["bad", "too much"])
@@ -288,7 +285,7 @@ def test_a_closed_connection_releases_its_budget() -> None:
     client.send(write(ROOM))
     client.connection.data_received(pack(">i", ROOM) + bytes(100))
     assert harness.listener.budget_received.used > ROOM
-    client.go()
+    client.disconnect()
     assert harness.listener.budget_received.used == 0
 
 
@@ -322,7 +319,7 @@ def test_a_new_connection_replaces_the_one_that_was_idle_longest() -> None:
     node.send(ask_id(), client_id="insync-node-2")
     harness.answer(2, new_id())
     newcomer = harness.connect()
-    assert [each.ended for each in (busy, idle, node, newcomer)] == ["", "aborted", "", ""]
+    assert [peer.ended for peer in (busy, idle, node, newcomer)] == ["", "aborted", "", ""]
 
 
 def test_a_new_connection_is_closed_if_none_is_idle() -> None:
@@ -339,7 +336,7 @@ def test_a_request_carries_the_listener_that_it_arrived_on() -> None:
     assert (harness.asker.listener, harness.asker.on_node_listener) == ("EXTERNAL", False)
 
 
-def test_a_client_id_alone_does_not_make_a_connection_a_nodes() -> None:
+def test_a_client_id_alone_does_not_make_a_connection_one_of_a_node() -> None:
     """On a listener that nodes do not use."""
     for serves_nodes, peer_id in ((True, 2), (False, None)):
         harness = ConnectionHarness(Acceptor("ANY", serves_nodes=serves_nodes))
@@ -350,7 +347,7 @@ def test_a_client_id_alone_does_not_make_a_connection_a_nodes() -> None:
         assert peer.connection.is_node() is serves_nodes
 
 
-def test_a_connection_that_may_not_act_as_a_node_is_a_clients() -> None:
+def test_a_connection_that_may_not_act_as_a_node_counts_as_a_client() -> None:
     harness = ConnectionHarness()
     harness.listener.may_act_as_node = lambda client: client.principal == "User:node"
     peer = harness.connect()

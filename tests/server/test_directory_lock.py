@@ -101,7 +101,8 @@ def test_a_forked_child_does_not_keep_the_lock_after_the_owners_death(tmp_path: 
     """B9: the child has a copy of every descriptor, and may live on."""
     with process(DIE_AND_LEAVE_A_CHILD, tmp_path) as owner:
         owner.wait()
-        DirectoryLock(str(tmp_path)).release()
+        with DirectoryLock(str(tmp_path)):
+            assert (tmp_path / LOCK_FILE).read_text().startswith(f"{os.getpid()}\n")
 
 
 def test_apache_kafka_and_insync_exclude_each_other(tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
-"""Disk work off the loop keeps the order that matters."""
+"""Disk work off the loop keeps its order where that matters."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -21,12 +21,12 @@ class _Job:
         self.run = work
 
 
-def _with_threads(tmp_path: Path, story: Callable[[ServerDisk, DiskThreads], object]) -> None:
+def _with_threads(tmp_path: Path, scenario: Callable[[ServerDisk, DiskThreads], Awaitable[None]]) -> None:
     async def run() -> None:
         disk = ServerDisk(str(tmp_path))
         threads = DiskThreads(disk, asyncio.get_running_loop())
         try:
-            await asyncio.wait_for(story(disk, threads), TIMEOUT_S)  # type: ignore[arg-type]
+            await asyncio.wait_for(scenario(disk, threads), TIMEOUT_S)
         finally:
             threads.close()
 
@@ -34,7 +34,7 @@ def _with_threads(tmp_path: Path, story: Callable[[ServerDisk, DiskThreads], obj
 
 
 def test_the_last_of_many_writes_to_a_file_stays(tmp_path: Path) -> None:
-    async def story(disk: ServerDisk, threads: DiskThreads) -> None:
+    async def scenario(disk: ServerDisk, threads: DiskThreads) -> None:
         left = asyncio.Semaphore(0)
         for number in range(50):
             threads.write("file", str(number).encode(), lambda error: left.release())
@@ -42,13 +42,13 @@ def test_the_last_of_many_writes_to_a_file_stays(tmp_path: Path) -> None:
             await left.acquire()
         assert disks.read_all(disk, "file") == b"49"
 
-    _with_threads(tmp_path, story)
+    _with_threads(tmp_path, scenario)
 
 
 def test_writes_that_wait_are_replaced_by_the_newest(tmp_path: Path) -> None:
     """However long the disk takes; all of them complete with it."""
 
-    async def story(disk: ServerDisk, threads: DiskThreads) -> None:
+    async def scenario(disk: ServerDisk, threads: DiskThreads) -> None:
         gate, left = threading.Event(), asyncio.Semaphore(0)
         threads._writer.submit(gate.wait)
         for number in range(1_000):
@@ -61,13 +61,13 @@ def test_writes_that_wait_are_replaced_by_the_newest(tmp_path: Path) -> None:
         assert disks.read_all(disk, "file") == b"999"
         assert not threads._waiting
 
-    _with_threads(tmp_path, story)
+    _with_threads(tmp_path, scenario)
 
 
 def test_a_write_of_the_loop_is_not_replaced_by_an_older_one(tmp_path: Path) -> None:
     """B5: the checkpoint written while stopping must not be overtaken by one that was under way."""
 
-    async def story(disk: ServerDisk, threads: DiskThreads) -> None:
+    async def scenario(disk: ServerDisk, threads: DiskThreads) -> None:
         gate, done = threading.Event(), asyncio.Event()
         threads._writer.submit(gate.wait)  # the writer is busy, so the next write is late
         threads.write("file", b"old", lambda error: None)
@@ -77,13 +77,13 @@ def test_a_write_of_the_loop_is_not_replaced_by_an_older_one(tmp_path: Path) -> 
         await done.wait()
         assert disks.read_all(disk, "file") == b"new"
 
-    _with_threads(tmp_path, story)
+    _with_threads(tmp_path, scenario)
 
 
 def test_the_loop_does_not_wait_for_a_replaced_file_to_be_freed(tmp_path: Path) -> None:
     """The file system frees a file with its last name or descriptor, whichever goes last: here, in the thread."""
 
-    async def story(disk: ServerDisk, threads: DiskThreads) -> None:
+    async def scenario(disk: ServerDisk, threads: DiskThreads) -> None:
         closed_in: list[int] = []
 
         def close(fd: int) -> None:
@@ -108,7 +108,7 @@ def test_the_loop_does_not_wait_for_a_replaced_file_to_be_freed(tmp_path: Path) 
         assert replaced not in _open_inodes()
         assert threading.get_ident() not in closed_in
 
-    _with_threads(tmp_path, story)
+    _with_threads(tmp_path, scenario)
 
 
 async def _written(threads: DiskThreads, path: str, data: bytes) -> None:
@@ -128,7 +128,7 @@ def _open_inodes() -> list[int]:
 
 
 def test_a_flush_runs_off_the_loop_and_completes_on_it(tmp_path: Path) -> None:
-    async def story(disk: ServerDisk, threads: DiskThreads) -> None:
+    async def scenario(disk: ServerDisk, threads: DiskThreads) -> None:
         ran_in: list[int] = []
         done: asyncio.Future[tuple[int, OSError | None]] = asyncio.get_running_loop().create_future()
         job = _Job(lambda: ran_in.append(threading.get_ident()))
@@ -136,11 +136,11 @@ def test_a_flush_runs_off_the_loop_and_completes_on_it(tmp_path: Path) -> None:
         assert await done == (threading.get_ident(), None)
         assert ran_in != [threading.get_ident()]
 
-    _with_threads(tmp_path, story)
+    _with_threads(tmp_path, scenario)
 
 
 def test_a_failing_disk_is_reported(tmp_path: Path) -> None:
-    async def story(disk: ServerDisk, threads: DiskThreads) -> None:
+    async def scenario(disk: ServerDisk, threads: DiskThreads) -> None:
         failure = OSError(28, "no space left")
 
         def fail() -> None:
@@ -153,4 +153,4 @@ def test_a_failing_disk_is_reported(tmp_path: Path) -> None:
         threads.write("missing/file", b"x", done.set_result)
         assert isinstance(await done, OSError)
 
-    _with_threads(tmp_path, story)
+    _with_threads(tmp_path, scenario)

@@ -44,7 +44,7 @@ def written_part(request: Any) -> Any:
 
 
 def arrive(client: Peer, *requests: Any) -> None:
-    """The bytes have arrived, and other connections have their turns first."""
+    """Requests arrive while other connections have their turns."""
     client.connection.is_queued = True
     for number, request in enumerate(requests, 1):
         frame = codec.encode_request(request, number, "test")
@@ -91,7 +91,7 @@ def test_parts_of_a_client_that_disconnected_are_abandoned_and_the_rest_is_not_s
     arrive(client, write_many())
     client.connection.serve(NOW)
     client.connection.serve(NOW)
-    client.go()
+    client.disconnect()
     assert harness.abandoned == [1, 2]
     client.connection.serve(NOW)
     harness.run_turns()
@@ -129,16 +129,12 @@ def test_parts_without_acks_are_not_answered() -> None:
 def test_the_node_learns_that_a_part_follows_and_that_the_turn_ended() -> None:
     harness = ConnectionHarness()
     client = harness.connect()
-    more_flags = []
-    ask, end_turn = harness.listener.request, harness.listener.end_turn
-    harness.listener.request = lambda *args: (more_flags.append(args[3]), ask(*args))[1]
-    harness.listener.end_turn = lambda: (more_flags.append("ended"), end_turn())[1]
     arrive(client, write_many(3 * PART))
     client.connection.serve(NOW)
     client.connection.serve(NOW)
-    assert more_flags == [True, "ended", True, "ended"], "followers get what each turn has written"
+    assert harness.turns == [True, "ended", True, "ended"], "followers get what each turn has written"
     client.connection.serve(NOW)
-    assert more_flags[4:] == [False]
+    assert harness.turns[4:] == [False]
 
 
 def test_a_write_is_not_left_waiting_by_a_request_of_another_api() -> None:
@@ -166,7 +162,7 @@ def test_a_large_request_is_decoded_in_a_unit_of_its_own() -> None:
     assert len(harness.asked) == 1
 
 
-def test_a_divided_request_takes_the_room_of_one_until_it_is_answered() -> None:
+def test_a_divided_request_takes_the_capacity_of_one_until_it_is_answered() -> None:
     harness = ConnectionHarness(max_in_flight=1)
     client = harness.connect()
     client.send(write_many())

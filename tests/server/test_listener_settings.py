@@ -21,54 +21,54 @@ def problem(text: str, roles: tuple[str, ...] = BOTH) -> str:
 
 
 def test_a_node_without_settings_has_one_plaintext_listener_for_everything() -> None:
-    found = settings("")
-    (listener,) = found.bound
+    listeners = settings("")
+    (listener,) = listeners.bound
     assert (listener.name, listener.address.host, listener.address.port) == ("PLAINTEXT", "", 9092)
     assert listener.security.protocol is PLAINTEXT
     assert listener.serves_nodes
-    assert found.inter_broker.name == found.controller.name == "PLAINTEXT"
-    assert not found.has_separate_controller_listener
+    assert listeners.inter_broker.name == listeners.controller.name == "PLAINTEXT"
+    assert not listeners.has_separate_controller_listener
 
 
 def test_names_of_protocols_stand_for_themselves() -> None:
-    found = settings("listeners=PLAINTEXT://:1,ssl://:2,SASL_SSL://:3")
-    assert [listener.security.protocol for listener in found.bound] == [PLAINTEXT, SSL, SASL_SSL]
-    assert [listener.serves_nodes for listener in found.bound] == [True, False, False]
+    listeners = settings("listeners=PLAINTEXT://:1,ssl://:2,SASL_SSL://:3")
+    assert [listener.security.protocol for listener in listeners.bound] == [PLAINTEXT, SSL, SASL_SSL]
+    assert [listener.serves_nodes for listener in listeners.bound] == [True, False, False]
 
 
 def test_a_map_gives_other_names_a_protocol() -> None:
-    found = settings(
+    listeners = settings(
         "listeners=INTERNAL://:1,EXTERNAL://:2,CONTROLLER://:3 controller.listener.names=CONTROLLER "
         "listener.security.protocol.map=internal:SSL,EXTERNAL:SASL_SSL,CONTROLLER:PLAINTEXT "
         "inter.broker.listener.name=INTERNAL"
     )
-    assert [(listener.name, listener.security.protocol) for listener in found.bound] == [
+    assert [(listener.name, listener.security.protocol) for listener in listeners.bound] == [
         ("INTERNAL", SSL),
         ("EXTERNAL", SASL_SSL),
         ("CONTROLLER", PLAINTEXT),
     ]
-    assert [listener.serves_nodes for listener in found.bound] == [True, False, True]
-    assert [address.name for address in found.advertised] == ["INTERNAL", "EXTERNAL"]
-    assert (found.inter_broker.name, found.controller.name) == ("INTERNAL", "CONTROLLER")
+    assert [listener.serves_nodes for listener in listeners.bound] == [True, False, True]
+    assert [address.name for address in listeners.advertised] == ["INTERNAL", "EXTERNAL"]
+    assert (listeners.inter_broker.name, listeners.controller.name) == ("INTERNAL", "CONTROLLER")
 
 
 def test_controllers_are_reached_by_the_first_of_their_listeners() -> None:
     """As seen from a broker, which does not open them itself."""
-    found = settings("listeners=PLAINTEXT://:1 controller.listener.names=FIRST,SECOND", BROKER)
-    assert (found.controller.name, found.controller.protocol) == ("FIRST", PLAINTEXT)
+    listeners = settings("listeners=PLAINTEXT://:1 controller.listener.names=FIRST,SECOND", BROKER)
+    assert (listeners.controller.name, listeners.controller.protocol) == ("FIRST", PLAINTEXT)
 
 
 def test_the_inter_broker_listener_may_be_named_by_its_protocol() -> None:
-    found = settings("listeners=PLAINTEXT://:1,SSL://:2 security.inter.broker.protocol=SSL")
-    assert (found.inter_broker.name, found.inter_broker.protocol) == ("SSL", SSL)
+    listeners = settings("listeners=PLAINTEXT://:1,SSL://:2 security.inter.broker.protocol=SSL")
+    assert (listeners.inter_broker.name, listeners.inter_broker.protocol) == ("SSL", SSL)
 
 
 def test_an_override_counts_for_its_listener_only() -> None:
-    found = settings(
+    listeners = settings(
         "listeners=PLAINTEXT://:1,SSL://:2 ssl.protocol=TLSv1.3 ssl.client.auth=required "
         "listener.name.ssl.ssl.client.auth=none listener.name.ssl.scram-sha-256.sasl.jaas.config=x"
     )
-    plaintext, ssl = (listener.security.settings for listener in found.bound)
+    plaintext, ssl = (listener.security.settings for listener in listeners.bound)
     assert plaintext == {"ssl.protocol": "TLSv1.3", "ssl.client.auth": "required"}
     assert ssl == {"ssl.protocol": "TLSv1.3", "ssl.client.auth": "none", "scram-sha-256.sasl.jaas.config": "x"}
 
@@ -86,8 +86,8 @@ def test_settings_are_not_shown() -> None:
 
 
 def test_one_port_serves_an_ipv4_and_an_ipv6_listener() -> None:
-    found = settings("listeners=PLAINTEXT://127.0.0.1:9092,SSL://[::1]:9092")
-    assert [listener.address.host for listener in found.bound] == ["127.0.0.1", "::1"]
+    listeners = settings("listeners=PLAINTEXT://127.0.0.1:9092,SSL://[::1]:9092")
+    assert [listener.address.host for listener in listeners.bound] == ["127.0.0.1", "::1"]
 
 
 CONTROLLERS = "controller.listener.names=CONTROLLER"

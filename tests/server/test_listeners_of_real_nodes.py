@@ -18,12 +18,12 @@ INTERNAL = "INTERNAL"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ListenerCluster]:
-    found = ListenerCluster(
+    cluster = ListenerCluster(
         {INTERNAL: "PLAINTEXT", CONTROLLER: "PLAINTEXT"}, settings={"inter.broker.listener.name": INTERNAL}
     )
-    found.start()
-    yield found
-    found.stop()
+    cluster.start()
+    yield cluster
+    cluster.stop()
 
 
 def connected_ports(cluster: ListenerCluster, node_id: int) -> set[int]:
@@ -43,13 +43,13 @@ def connected_ports(cluster: ListenerCluster, node_id: int) -> set[int]:
 
 
 def _open_files(pid: int) -> list[str]:
-    found = []
+    targets = []
     for name in os.listdir(f"/proc/{pid}/fd"):
         try:
-            found.append(os.readlink(f"/proc/{pid}/fd/{name}"))
+            targets.append(os.readlink(f"/proc/{pid}/fd/{name}"))
         except FileNotFoundError:
             continue
-    return found
+    return targets
 
 
 def test_every_listener_names_its_own_endpoints(cluster: ListenerCluster) -> None:

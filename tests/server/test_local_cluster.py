@@ -1,4 +1,4 @@
-"""What a cluster on this machine keeps for itself, checks and remembers before any of its nodes runs (B9)."""
+"""What a local cluster reserves, checks and stores before any of its nodes runs (B9)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from subprocess import Popen
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -55,7 +56,7 @@ def busy_port() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def test_the_port_of_a_node_that_is_down_is_given_to_nobody_else() -> None:
+def test_the_port_of_a_stopped_node_stays_reserved() -> None:
     cluster = LocalCluster(brokers=1)
     try:
         for port in (cluster.nodes[1].port, cluster.nodes[1].metrics_port):
@@ -110,7 +111,7 @@ def test_a_node_that_still_runs_keeps_the_cluster_from_starting(
     prepared(tmp_path)
 
 
-def test_a_directory_remembers_its_cluster(tmp_path: Path) -> None:
+def test_a_directory_stores_its_cluster(tmp_path: Path) -> None:
     """B9: as many brokers as before unless more are asked for; the same voters."""
     first = prepared(tmp_path, brokers=2)
     again = prepared(tmp_path)
@@ -125,13 +126,13 @@ def test_a_directory_remembers_its_cluster(tmp_path: Path) -> None:
         LocalCluster(directory=str(tmp_path), controllers=3)
 
 
-def test_a_file_is_no_directory_for_a_cluster(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ClusterError, match="file is not a directory"):
         LocalCluster(directory=str(tmp_path / "file"))
 
 
-def test_voters_on_disk_are_not_overruled(tmp_path: Path) -> None:
+def test_voters_on_disk_take_precedence_over_the_layout(tmp_path: Path) -> None:
     """B9: a layout that was edited by hand, say."""
     prepared(tmp_path)
     voted(tmp_path, 1, 2, 3)
@@ -209,18 +210,18 @@ def test_a_crash_while_a_cluster_is_created_leaves_one_that_can_be_started(
     assert prepared(tmp_path).layout.cluster_id == cluster.layout.cluster_id
 
 
-# --- who is ready ----------------------------------------------------------------------------------------------------
+# --- readiness ----------------------------------------------------------------------------------------------------
 
 
-class Answering(LocalCluster):
-    """Nodes that count as running, and answer as `states` has it."""
+class FakeStates(LocalCluster):
+    """Its nodes count as running and report `states`."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(brokers=2, directory=str(directory))
         self.states: dict[int, dict[str, Any]] = {}
         for node in self.nodes.values():
             node.incarnation_id = UUID(int=node.id)
-            node.process = Running()  # type: ignore[assignment]
+            node.process = cast("Popen[bytes]", Running())
             self.states[node.id] = {
                 "cluster_id": self.layout.cluster_id,
                 "node_id": node.id,
@@ -252,13 +253,13 @@ def test_a_cluster_is_ready_when_these_processes_know_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B3: registered with the current incarnation, unfenced, and with a known controller."""
-    cluster = Answering(tmp_path)
+    cluster = FakeStates(tmp_path)
     assert cluster.is_ready(monkeypatch)
     cluster.states[2]["unfenced"]["1"] = str(UUID(int=99))  # the registration of an earlier incarnation
     assert not cluster.is_ready(monkeypatch)
     del cluster.states[2]["unfenced"]["1"]
     assert not cluster.is_ready(monkeypatch)
-    cluster = Answering(tmp_path)
+    cluster = FakeStates(tmp_path)
     cluster.states[1]["controller_id"] = -1
     assert not cluster.is_ready(monkeypatch)
 
@@ -267,7 +268,7 @@ def test_another_process_on_the_port_does_not_make_a_cluster_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its address must not be given out as this cluster's."""
-    cluster = Answering(tmp_path)
+    cluster = FakeStates(tmp_path)
     cluster.states[2] |= {"cluster_id": "other"}
     with pytest.raises(ClusterError, match=r"Another process answers on .* node 2: node 2 of cluster other"):
         cluster.is_ready(monkeypatch)

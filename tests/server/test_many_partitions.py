@@ -1,14 +1,14 @@
 """A cluster with a thousand partitions loses nothing, neither in a clean stop nor when all nodes are killed.
 
-Three replicas of each, so every node holds a thousand logs. "Everything" is: each partition has a leader and all its
-replicas in the ISR, and each record that was acknowledged can be read, once.
+Every partition has three replicas, so every node holds a thousand logs. Afterwards every partition has a leader and all
+its replicas in the ISR, and every acknowledged record can be read once.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -32,7 +32,7 @@ REFUSALS = (ErrorCode.not_leader_or_follower, ErrorCode.not_enough_replicas, Err
 Place = tuple[UUID, int]
 """A partition: its topic and its number."""
 
-# Two cores start three nodes with a thousand logs each: no node must count as dead meanwhile.
+# Three nodes with a thousand logs each start on two cores: none of them must be fenced meanwhile.
 SETTINGS = {
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": "5000",
@@ -42,12 +42,11 @@ SETTINGS = {
 }
 
 
-def patiently(condition: Callable[[], Any], what: str) -> Any:
-    """Polls ten times a second only: an answer about a thousand partitions is work for the nodes that are starting."""
-    return eventually(lambda: condition() or time.sleep(0.1), what, TIMEOUT_S)
+INTERVAL_S = 0.1
+"""Between polls: a response about a thousand partitions is work for nodes that are starting."""
 
 
-class Big:
+class LargeCluster:
     """The cluster, its partitions, and the acknowledged records."""
 
     def __init__(self, directory: Path) -> None:
@@ -76,9 +75,10 @@ class Big:
         return list(self.cluster.nodes.values())
 
     def wait_until_whole(self) -> None:
-        """Whether every node knows a leader and an ISR of three for every partition."""
+        """Wait until every node knows a leader and an ISR of three for every partition."""
+        what = "every partition is led and in sync"
         for node in self.nodes:
-            self.leaders = patiently(lambda at=node: self._whole(at), "every partition is led and in sync")
+            self.leaders = eventually(partial(self._whole, node), what, TIMEOUT_S, interval_s=INTERVAL_S)
 
     def _whole(self, node: LocalNode) -> dict[Place, int] | None:
         asked = tuple(metadata.MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in self.topics)
@@ -89,9 +89,9 @@ class Big:
             answer = node_query.send_request(node.address, request, TIMEOUT_S)
         except node_query.NoAnswerError:
             return None
-        found = [(topic.topic_id, partition) for topic in answer.topics for partition in topic.partitions]
-        whole = [line for _, line in found if line.leader_id > 0 and len(line.isr_nodes) == 3]
-        leaders = {(topic_id, line.partition_index): line.leader_id for topic_id, line in found}
+        lines = [(topic.topic_id, partition) for topic in answer.topics for partition in topic.partitions]
+        whole = [line for _, line in lines if line.leader_id > 0 and len(line.isr_nodes) == 3]
+        leaders = {(topic_id, line.partition_index): line.leader_id for topic_id, line in lines}
         return leaders if len(whole) == TOPICS * PARTITIONS else None
 
     def write(self, text: str) -> None:
@@ -105,7 +105,7 @@ class Big:
                 self._write(node, missing)
             return not missing
 
-        patiently(all_written, f"{text} is acknowledged everywhere")
+        eventually(all_written, f"{text} is acknowledged everywhere", TIMEOUT_S, interval_s=INTERVAL_S)
 
     def _write(self, node: LocalNode, missing: dict[Place, bytes]) -> None:
         """One request for all partitions of the node. A refusal wrote nothing: the current leader is tried next."""
@@ -120,23 +120,24 @@ class Big:
 
     def read_all(self) -> dict[Place, list[bytes]]:
         """The records of every partition, read from its leader, which is looked up again after an error."""
-        found: dict[Place, list[bytes]] = {}
-        for place, data in patiently(self._read, "every partition can be read").items():
-            for pos, _ in batch.iter_headers(data):
-                found.setdefault(place, []).extend(record.value or b"" for record in batch.records(data, pos))
-        return found
+        data = eventually(self._read, "every partition can be read", TIMEOUT_S, interval_s=INTERVAL_S)
+        values: dict[Place, list[bytes]] = {}
+        for place, batches in data.items():
+            for pos, _ in batch.iter_headers(batches):
+                values.setdefault(place, []).extend(record.value or b"" for record in batch.records(batches, pos))
+        return values
 
     def _read(self) -> dict[Place, bytes] | None:
         self.wait_until_whole()
-        found: dict[Place, bytes] = {}
+        data: dict[Place, bytes] = {}
         for node in self.nodes:
             mine = [place for place, leader in self.leaders.items() if leader == node.id]
             answer = node_query.send_request(node.address, _fetch(mine), TIMEOUT_S)
             lines = [(topic.topic_id, line) for topic in answer.responses for line in topic.partitions]
             if any(line.error_code is not ErrorCode.none for _, line in lines):
                 return None
-            found |= {(topic_id, line.partition_index): bytes(line.records or b"") for topic_id, line in lines}
-        return found
+            data |= {(topic_id, line.partition_index): bytes(line.records or b"") for topic_id, line in lines}
+        return data
 
 
 def _by_topic(places: Any) -> dict[UUID, list[int]]:
@@ -174,14 +175,14 @@ def _fetch(places: list[Place]) -> Any:
 
 
 @pytest.fixture
-def big(tmp_path: Path) -> Iterator[Big]:
-    big = Big(tmp_path / "cluster")
+def big(tmp_path: Path) -> Iterator[LargeCluster]:
+    big = LargeCluster(tmp_path / "cluster")
     yield big
     for node in big.nodes:
         big.cluster.kill(node.id)
 
 
-def test_a_thousand_partitions_come_back_after_an_orderly_stop_and_after_kill_9_of_all(big: Big) -> None:
+def test_a_thousand_partitions_come_back_after_an_orderly_stop_and_after_kill_9_of_all(big: LargeCluster) -> None:
     """B5, D3: every partition has all acknowledged records, and no others."""
     big.start()
     big.create()
@@ -205,7 +206,7 @@ def test_a_thousand_partitions_come_back_after_an_orderly_stop_and_after_kill_9_
     big.write("third")
 
 
-def _restarts(big: Big) -> Counter[str]:
+def _restarts(big: LargeCluster) -> Counter[str]:
     lines = "".join(node.log.read_text() for node in big.nodes)
     assert "Traceback" not in lines
     return Counter(word for word in ("started", "stopped") for _ in range(lines.count(f"event={word} ")))

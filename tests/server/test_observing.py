@@ -1,4 +1,4 @@
-"""Metrics and logs of a running cluster: every metric by its name, and one line per event with epochs and cause."""
+"""Metrics and logs of a running cluster: all metrics by name, and one line per event with epochs and cause."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ METRICS = {
     "BytesOutPerSec": "response_bytes_total",
     "MaxLag": "replica_max_lag",
 }
-"""By Kafka's name, which the help text begins with: the name here."""
+"""Kafka's name, with which the help text begins, and ours."""
 
 
 @pytest.fixture(scope="module")
@@ -72,24 +72,24 @@ def test_requests_are_counted_by_api(cluster: LocalCluster, topic: Topic) -> Non
 
 
 def isr_of(topic: Topic) -> list[int]:
-    found = topic.partition()
-    return sorted(found.isr_nodes) if found else []
+    partition = topic.partition()
+    return sorted(partition.isr_nodes) if partition else []
 
 
 def lines(cluster: LocalCluster, event: str) -> list[dict[str, str]]:
     """The fields of every such line in any node's log."""
     text = "".join(node.log.read_text() for node in cluster.nodes.values())
-    found = [line for line in text.splitlines() if f" event={event} " in line]
-    return [dict(re.findall(r"(\w+)=('[^']*'|\S+)", line)) for line in found]
+    matching = [line for line in text.splitlines() if f" event={event} " in line]
+    return [dict(re.findall(r"(\w+)=('[^']*'|\S+)", line)) for line in matching]
 
 
 def of_partition(cluster: LocalCluster, event: str, **more: str) -> list[dict[str, str]]:
-    """Those of the topic's only partition, whichever way they name it, with these values."""
+    """The lines about the topic's only partition, named in either way, with these values."""
     return [
-        each
-        for each in lines(cluster, event)
-        if (each.get("topic") == "watched" or each.get("partition") == "watched-0")
-        and all(each.get(key) == value for key, value in more.items())
+        fields
+        for fields in lines(cluster, event)
+        if (fields.get("topic") == "watched" or fields.get("partition") == "watched-0")
+        and all(fields.get(key) == value for key, value in more.items())
     ]
 
 
@@ -101,13 +101,13 @@ def test_a_death_and_a_return_are_logged_with_their_epochs_and_causes(cluster: L
     cluster.kill(victim.id)
 
     def replaced() -> Any:
-        found = topic.partition()
-        return found if found and found.leader_id not in (-1, victim.id) else None
+        partition = topic.partition()
+        return partition if partition and partition.leader_id not in (-1, victim.id) else None
 
     after = eventually(replaced, "another leads")
 
     fenced = eventually(lambda: lines(cluster, "broker_fenced")[fencings:], "the fencing is logged")
-    assert [each["broker"] for each in fenced] == [str(victim.id)]
+    assert [fields["broker"] for fields in fenced] == [str(victim.id)]
     assert int(fenced[0]["broker_epoch"]) > 0
     assert fenced[0]["cause"].startswith(("'its connections dropped", "'no heartbeat for "))
 

@@ -1,4 +1,4 @@
-"""Requests to other nodes over real sockets, by the same rules as in the simulated network."""
+"""Requests to other nodes over real sockets, with the same rules as in the simulated network."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ class _Peer:
             writer.transport.abort()
 
 
-Story = Callable[[Peers, _Peer, "asyncio.Queue[Event]"], Awaitable[None]]
+Scenario = Callable[[Peers, _Peer, "asyncio.Queue[Event]"], Awaitable[None]]
 
 
-def _told(story: Story) -> None:
+def run_scenario(scenario: Scenario) -> None:
     async def run() -> None:
         loop, events, peer = asyncio.get_running_loop(), asyncio.Queue[Event](), _Peer()
         await peer.listen()
         route = Route("127.0.0.1", peer.port)
         peers = Peers(1, lambda node, channel: route if node == 2 else None, events.put_nowait, loop)
         try:
-            await asyncio.wait_for(story(peers, peer, events), TIMEOUT_S)
+            await asyncio.wait_for(scenario(peers, peer, events), TIMEOUT_S)
         finally:
             peers.close()
             peer.die()
@@ -76,7 +76,7 @@ def _send(peer: int = 2, timeout_ms: int = 60_000, channel: str = "heartbeat") -
 
 
 def test_requests_of_one_channel_share_a_connection_and_keep_their_order() -> None:
-    async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+    async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
         sends = [_send() for _ in range(5)]
         for send in sends:
             peers.send(send)
@@ -89,33 +89,33 @@ def test_requests_of_one_channel_share_a_connection_and_keep_their_order() -> No
             assert event.response == ANSWER
         assert len(peer.writers) == 1
 
-    _told(story)
+    run_scenario(scenario)
 
 
 def test_every_channel_has_its_own_connection() -> None:
-    async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+    async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
         for channel in ("fetch", "quorum"):
             peers.send(_send(channel=channel))
             await peer.frames.get()
         assert len(peer.writers) == 2
 
-    _told(story)
+    run_scenario(scenario)
 
 
 def test_the_client_id_of_a_node_has_its_node_id() -> None:
-    async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+    async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
         peers.send(_send())
         header, _ = await peer.frames.get()
         assert node_id_of_client(header.client_id) == 1
 
-    _told(story)
+    run_scenario(scenario)
     assert [
         node_id_of_client(name) for name in (None, "", "rdkafka", "insync-node-", "insync-node-x", "insync-node-²")
     ] == [None] * 6
 
 
 def test_a_request_that_is_not_answered_in_time_loses_the_others_on_its_connection() -> None:
-    async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+    async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
         patient, hasty = _send(), _send(timeout_ms=30)
         peers.send(patient)
         peers.send(hasty)
@@ -127,11 +127,11 @@ def test_a_request_that_is_not_answered_in_time_loses_the_others_on_its_connecti
         assert len(peer.writers) == 2
         assert events.empty()  # a connection closed from here says nothing about the peer
 
-    _told(story)
+    run_scenario(scenario)
 
 
 def test_an_unknown_peer_and_one_that_does_not_listen_give_no_answer() -> None:
-    async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+    async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
         peer.server.close()
         await peer.server.wait_closed()
         for send in (_send(peer=9), _send()):
@@ -140,11 +140,11 @@ def test_an_unknown_peer_and_one_that_does_not_listen_give_no_answer() -> None:
             assert isinstance(event, Response)
             assert (event.send, event.response) == (send, None)
 
-    _told(story)
+    run_scenario(scenario)
 
 
 def test_a_peer_that_drops_its_connections_is_lost_and_that_is_repeated() -> None:
-    async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+    async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
         send = _send()
         peers.send(send)
         await peer.frames.get()
@@ -153,11 +153,11 @@ def test_a_peer_that_drops_its_connections_is_lost_and_that_is_repeated() -> Non
         assert [e.send for e in seen if isinstance(e, Response)] == [send]
         assert [e.peer for e in seen if isinstance(e, PeerLost)] == [2, 2, 2]
 
-    _told(story)
+    run_scenario(scenario)
 
 
 def test_a_peer_with_another_connection_left_is_not_lost() -> None:
-    async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+    async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
         for channel in ("fetch", "quorum"):
             peers.send(_send(channel=channel))
         for _ in range(2):
@@ -168,11 +168,11 @@ def test_a_peer_with_another_connection_left_is_not_lost() -> None:
         assert isinstance(await events.get(), Response)
         assert events.empty()
 
-    _told(story)
+    run_scenario(scenario)
 
 
 def test_a_malformed_answer_resets_the_connection() -> None:
-    async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+    async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
         peers.send(_send())
         _, writer = await peer.frames.get()
         writer.write(pack(">i", 3) + b"abc")
@@ -180,11 +180,11 @@ def test_a_malformed_answer_resets_the_connection() -> None:
         assert isinstance(event, Response)
         assert event.response is None
 
-    _told(story)
+    run_scenario(scenario)
 
 
 def test_a_client_that_claims_to_be_an_unknown_node_is_not_probed() -> None:
-    async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+    async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
         for stranger in range(100, 1_100):
             peers.on_connected(stranger)
             peers.on_dropped(stranger)
@@ -192,11 +192,11 @@ def test_a_client_that_claims_to_be_an_unknown_node_is_not_probed() -> None:
         assert not peers._tasks
         assert not peers._open
 
-    _told(story)
+    run_scenario(scenario)
 
 
 def test_a_peer_that_leaves_the_cluster_is_no_longer_probed() -> None:
-    async def story(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+    async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
         peers.send(_send())
         await peer.frames.get()
         peer.die()
@@ -207,4 +207,4 @@ def test_a_peer_that_leaves_the_cluster_is_no_longer_probed() -> None:
             await asyncio.sleep(0.01)
         assert not peers.lost
 
-    _told(story)
+    run_scenario(scenario)

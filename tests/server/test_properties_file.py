@@ -38,22 +38,22 @@ def test_a_file_that_is_not_utf8_is_refused_with_the_line(tmp_path: Path) -> Non
 
 
 def test_a_file_has_the_identity_of_a_node() -> None:
-    found = _parsed("listeners=PLAINTEXT://:9092,CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER\n")
-    assert (found.node_id, found.roles, found.directory) == (3, ("broker", "controller"), "/var/lib/insync")
-    assert found.voters == {1: ("one", 9093), 3: ("three", 9093)}
-    addresses = [listener.address for listener in found.listeners.bound]
+    parsed = _parsed("listeners=PLAINTEXT://:9092,CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER\n")
+    assert (parsed.node_id, parsed.roles, parsed.directory) == (3, ("broker", "controller"), "/var/lib/insync")
+    assert parsed.voters == {1: ("one", 9093), 3: ("three", 9093)}
+    addresses = [listener.address for listener in parsed.listeners.bound]
     assert addresses == [ListenerAddress("PLAINTEXT", "", 9092), ListenerAddress("CONTROLLER", "", 9093)]
 
 
 def test_the_controllers_listener_is_not_advertised_to_clients() -> None:
-    found = _parsed("listeners=PLAINTEXT://:9092,CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER\n")
-    assert [each.name for each in found.listeners.advertised] == ["PLAINTEXT"]
+    parsed = _parsed("listeners=PLAINTEXT://:9092,CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER\n")
+    assert [listener.name for listener in parsed.listeners.advertised] == ["PLAINTEXT"]
 
 
 def test_settings_go_to_the_part_they_belong_to() -> None:
-    found = _parsed("broker.session.timeout.ms=7000\nreplica.lag.time.max.ms = 12000\nnum.partitions: 6\n")
-    assert found.settings["controller"] == {"session_timeout_ms": 7_000, "default_partitions": 6}
-    assert found.settings["replication"] == {"replica_lag_time_max_ms": 12_000}
+    parsed = _parsed("broker.session.timeout.ms=7000\nreplica.lag.time.max.ms = 12000\nnum.partitions: 6\n")
+    assert parsed.settings["controller"] == {"session_timeout_ms": 7_000, "default_partitions": 6}
+    assert parsed.settings["replication"] == {"replica_lag_time_max_ms": 12_000}
 
 
 def test_topic_defaults_keep_the_brokers_names() -> None:
@@ -70,9 +70,9 @@ def test_the_finer_unit_of_a_retention_wins() -> None:
 
 
 def test_a_profile_sets_what_the_file_does_not() -> None:
-    found = _parsed("insync.profile=fast\nbroker.session.timeout.ms=777\n")
-    assert found.settings["controller"]["session_timeout_ms"] == 777
-    assert found.settings["node"]["heartbeat_interval_ms"] < 2_000
+    parsed = _parsed("insync.profile=fast\nbroker.session.timeout.ms=777\n")
+    assert parsed.settings["controller"]["session_timeout_ms"] == 777
+    assert parsed.settings["node"]["heartbeat_interval_ms"] < 2_000
 
 
 def test_the_production_profile_is_kafkas_defaults() -> None:
@@ -80,8 +80,8 @@ def test_the_production_profile_is_kafkas_defaults() -> None:
 
 
 def test_comments_and_continued_lines() -> None:
-    found = _parsed("# a comment\n! another\nbroker.rack=\\\n   east\n")
-    assert found.rack == "east"
+    parsed = _parsed("# a comment\n! another\nbroker.rack=\\\n   east\n")
+    assert parsed.rack == "east"
 
 
 def test_kafkas_thread_counts_are_accepted_and_named() -> None:
@@ -149,8 +149,8 @@ def test_an_invalid_identity_is_refused(key: str, value: str) -> None:
 
 
 def test_every_key_that_kafka_knows_is_accepted() -> None:
-    found = _parsed("transaction.max.timeout.ms=1000\nremote.log.reader.threads=2\nauthorizer.class.name=\n")
-    assert found.unused == ("transaction.max.timeout.ms", "remote.log.reader.threads", "authorizer.class.name")
+    parsed = _parsed("transaction.max.timeout.ms=1000\nremote.log.reader.threads=2\nauthorizer.class.name=\n")
+    assert parsed.unused == ("transaction.max.timeout.ms", "remote.log.reader.threads", "authorizer.class.name")
 
 
 @pytest.mark.parametrize("key", ["ssl.keystore.location", "authorizer.class.name"])
@@ -159,12 +159,12 @@ def test_a_key_that_restricts_access_is_not_ignored(key: str) -> None:
 
 
 def test_static_configs_are_described_with_type_default_and_source() -> None:
-    found = _parsed(
+    parsed = _parsed(
         "insync.profile=fast\nnum.partitions=1\nleader.imbalance.check.interval.seconds=60\nlog.retention.hours=24\n"
     )
     endpoint = Endpoint(name="PLAINTEXT", host="::1", port=9092)
     described = {
-        config.name: (config.kind, config.value, config.default) for config in static_configs(found, (endpoint,))
+        config.name: (config.kind, config.value, config.default) for config in static_configs(parsed, (endpoint,))
     }
     assert described["advertised.listeners"] == (2, "PLAINTEXT://[::1]:9092", None)
     assert described["broker.id"] == (3, "3", "-1")

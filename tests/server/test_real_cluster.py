@@ -27,7 +27,7 @@ def running() -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def cluster(running: LocalCluster) -> Iterator[LocalCluster]:
-    """Every test leaves all three nodes up, and none of them has met a defect."""
+    """All three nodes run after every test, and none of them has logged a traceback."""
     yield running
     for node in running.nodes.values():
         running.start_node(node.id)
@@ -49,11 +49,10 @@ def _active_controller(cluster: LocalCluster) -> LocalNode:
         running = [node for node in cluster.nodes.values() if node.is_running]
         return next((node for node in running if metric(node, "active_controller_count") == 1), None)
 
-    found: LocalNode = eventually(active, "one controller is active")
-    return found
+    return eventually(active, "one controller is active")
 
 
-def _fails_over(topic: Topic, victim: LocalNode) -> float:
+def _measure_failover(topic: Topic, victim: LocalNode) -> float:
     """Seconds from the kill to the next acknowledged write."""
     topic.produce(b"before")
     _in_sync(topic, 3)
@@ -66,15 +65,15 @@ def _fails_over(topic: Topic, victim: LocalNode) -> float:
 def test_kill_9_of_a_leader_is_noticed_by_its_dropped_connections(cluster: LocalCluster) -> None:
     controller = _active_controller(cluster)
     topics = (Topic(cluster, f"killed-leader-{i}") for i in range(10))  # placed in turn
-    topic = next(each for each in topics if each.leader() is not controller)
+    topic = next(topic for topic in topics if topic.leader() is not controller)
     leader = topic.leader()
-    assert _fails_over(topic, leader) < SESSION_TIMEOUT_S
+    assert _measure_failover(topic, leader) < SESSION_TIMEOUT_S
     assert topic.values() == [b"before", b"after"]
 
 
-def test_kill_9_of_the_active_controller_stops_writes_only_for_a_moment(cluster: LocalCluster) -> None:
+def test_kill_9_of_the_active_controller_stops_writes_for_less_than_a_session(cluster: LocalCluster) -> None:
     topic = Topic(cluster, "killed-controller")
-    assert _fails_over(topic, _active_controller(cluster)) < SESSION_TIMEOUT_S
+    assert _measure_failover(topic, _active_controller(cluster)) < SESSION_TIMEOUT_S
     assert topic.values() == [b"before", b"after"]
 
 
@@ -88,7 +87,8 @@ def test_every_acknowledged_write_survives_kill_9_of_all_nodes(cluster: LocalClu
     for node in cluster.nodes.values():
         cluster.start_node(node.id)
     cluster.wait_until_ready()
-    eventually(lambda: topic.values() == written, "all of it is committed again")
+    eventually(lambda: len(topic.values()) == len(written), "all of it is committed again")
+    assert topic.values() == written
 
 
 def test_no_write_fails_while_one_node_after_the_other_is_restarted(cluster: LocalCluster) -> None:
@@ -153,12 +153,14 @@ def test_metrics_show_a_missing_replica(cluster: LocalCluster) -> None:
 
 
 def test_elections_and_fencing_are_logged_with_epochs(cluster: LocalCluster) -> None:
-    topic = Topic(cluster, "told")
+    topic = Topic(cluster, "logged")
     _in_sync(topic, 3)
     victim = topic.leader()
     cluster.kill(victim.id)
     leader = topic.leader()
-    eventually(lambda: "event=became_leader partition=told-0 epoch=1 " in leader.log.read_text(), "the leader logs it")
+    eventually(
+        lambda: "event=became_leader partition=logged-0 epoch=1 " in leader.log.read_text(), "the leader logs it"
+    )
     logs = "".join(node.log.read_text() for node in cluster.nodes.values())
     assert f"event=broker_fenced broker={victim.id} broker_epoch=" in logs
-    assert "event=leader_elected topic=told partition=0" in logs
+    assert "event=leader_elected topic=logged partition=0" in logs

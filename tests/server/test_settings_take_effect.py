@@ -7,7 +7,7 @@ from uuid import UUID
 
 from insync.controller.config import ControllerConfig
 from insync.controller.controller import Controller
-from insync.controller.decision import Decision
+from insync.controller.decision import Decision, Slices
 from insync.metadata.configs import Resource
 from insync.metadata.image import CLUSTER_DEFAULTS, Image
 from insync.sansio import Outbox
@@ -36,12 +36,13 @@ def test_a_copy_of_an_image_keeps_the_nodes_defaults() -> None:
 
 def test_a_new_cluster_stores_the_settings_that_its_nodes_must_agree_on() -> None:
     """E8: with different values of MinISR, controllers and brokers would disagree on what is committed."""
-    decisions: list[Decision] = []
+    decisions: list[Decision | Slices] = []
     config = ControllerConfig(cluster_id="c", cluster_defaults=(("min.insync.replicas", "2"),))
-    Controller(config, random.Random(1), Outbox(), lambda decision, _now: decisions.append(decision)).activate(
-        Image(), 1, 0
-    )
+    controller = Controller(config, random.Random(1), Outbox(), lambda change, _now: decisions.append(change))
+    controller.activate(Image(), 1, 0)
+    (decision,) = decisions
+    assert isinstance(decision, Decision)
     image = Image()
-    for record in decisions[0].records:
+    for record in decision.records:
         image.apply(record, 0)
     assert image.min_isr("any") == 2

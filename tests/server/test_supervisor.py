@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from insync.server import supervisor as module
-from insync.server.local_cluster import ClusterError
+from insync.server.local_cluster import ClusterError, LocalCluster
 from insync.server.supervisor import Supervisor
 
 
-class Cluster:
+class FakeCluster:
     """A cluster whose nodes end with these codes at every start."""
 
     def __init__(self, directory: Path, **codes: int) -> None:
@@ -40,17 +40,17 @@ class Cluster:
 
 def test_a_node_that_cannot_start_is_not_restarted(tmp_path: Path) -> None:
     """Its address is in use, or its directory belongs to another process: another attempt would fail too."""
-    cluster, said = Cluster(tmp_path, cannot=2, crashed=1), list[str]()
-    supervisor = Supervisor(cluster, said.append)  # type: ignore[arg-type]
+    cluster, messages = FakeCluster(tmp_path, cannot=2, crashed=1), list[str]()
+    supervisor = Supervisor(cast(LocalCluster, cluster), messages.append)
     for now in (0.0, 10.0, 100.0, 1_000.0):
         supervisor._check_nodes(now)
     assert set(cluster.started) == {2}
-    assert "node 1 is not restarted: why node 1 ended" in said
+    assert "node 1 is not restarted: why node 1 ended" in messages
 
 
 def test_a_supervisor_without_nodes_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "POLL_INTERVAL_S", 0)
-    cluster = Cluster(tmp_path, one=2, other=2)
+    cluster = FakeCluster(tmp_path, one=2, other=2)
     with pytest.raises(ClusterError, match="No node is left"):
-        Supervisor(cluster, lambda text: None).run(lambda: None)  # type: ignore[arg-type]
+        Supervisor(cast(LocalCluster, cluster), lambda text: None).run(lambda: None)
     assert cluster.stopped

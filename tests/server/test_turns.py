@@ -1,10 +1,13 @@
-"""Turns: connections share the loop, with a clock and a loop that the test moves."""
+"""Turns: how connections share the loop. The test moves the clock and the loop."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
 from struct import pack
+from typing import Any, cast
+
+import pytest
 
 from insync.sansio import Client, Message
 from insync.server.connection import HeldRequest
@@ -122,7 +125,7 @@ def test_a_quiet_client_waits_for_one_slice_however_many_connections_flood() -> 
 
 
 def test_a_client_that_asks_again_at_once_waits_for_one_round() -> None:
-    """Many connections that send a little each are no better off than one that sends much."""
+    """Many connections that send little have no advantage over one that sends much."""
     loop = Loop()
     floods = [Busy(loop, f"flood-{number}") for number in range(20)]
     for flood in floods:
@@ -260,7 +263,7 @@ def test_nodes_do_not_starve_clients() -> None:
 
 
 def test_every_iteration_of_the_loop_ends_after_one_slice_of_each_class() -> None:
-    """So do the waits of timers, finished disk work and new input."""
+    """So timers, finished disk work and new input do not wait longer either."""
     loop = Loop()
     for number in range(100):
         Busy(loop, f"client-{number}").send(1_000_000)
@@ -268,7 +271,7 @@ def test_every_iteration_of_the_loop_ends_after_one_slice_of_each_class() -> Non
     assert all(loop.iterate() <= SLICES_NS + 2 * COST_NS for _ in range(100))
 
 
-def test_what_becomes_possible_during_a_turn_waits_for_its_end() -> None:
+def test_a_connection_that_becomes_ready_during_a_turn_waits_for_its_end() -> None:
     """A request is never served within the effects of another."""
     loop = Loop()
     other = Busy(loop, "other")
@@ -292,7 +295,7 @@ def frames(count: int, request: object, client_id: str = "test") -> bytes:
     return (pack(">i", len(frame)) + frame) * count
 
 
-class SlowWorld(ConnectionHarness):
+class SlowHarness(ConnectionHarness):
     """Every request takes so long to serve that its turn is over, and is answered at once."""
 
     def _request(self, message: Message, answer: Answer, client: Client, more: bool) -> int:
@@ -321,8 +324,8 @@ class ShortTurns(Turns):
         super().__init__(soon.append, lambda: 0)
 
 
-def slow_harness() -> SlowWorld:
-    harness = SlowWorld()
+def slow_harness() -> SlowHarness:
+    harness = SlowHarness()
     harness.listener.turns = ShortTurns(harness._soon)
     return harness
 
@@ -348,11 +351,17 @@ def test_the_end_of_a_turn_ends_what_a_request_left_for_the_next_one() -> None:
     assert harness.ended == [1]
 
 
-def test_a_held_metadata_request_is_served_although_a_fetch_behind_it_takes_all_capacity() -> None:
+def test_a_held_metadata_request_is_served_although_a_fetch_behind_it_takes_all_capacity(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Answers are sent in order: else the fetch would wait for that answer, and the request for capacity, forever."""
     harness = ConnectionHarness()
     held: list[HeldRequest] = []
-    harness.listener.submit_metadata = lambda *request, again: held.append(request)  # type: ignore[method-assign]
+
+    def hold(*request: Any, again: bool) -> None:
+        held.append(cast(HeldRequest, request))
+
+    monkeypatch.setattr(harness.listener, "submit_metadata", hold)
     client = harness.connect()
     client.send(ask_topics())
     client.send(ask_records())
@@ -398,7 +407,7 @@ def test_a_length_above_the_limit_closes_the_connection_even_when_its_turn_ended
     assert client.ended == "aborted"
 
 
-# --- who counts as a node ---
+# --- which connections count as those of a node ---
 
 
 def heartbeat() -> object:
@@ -418,7 +427,7 @@ def test_a_node_of_the_cluster_has_the_turns_of_nodes() -> None:
     assert connected(ConnectionHarness(), heartbeat(), "insync-node-2").connection.is_node()
 
 
-def test_a_client_and_a_node_that_the_cluster_does_not_know_have_not() -> None:
+def test_clients_and_unknown_nodes_have_the_turns_of_clients() -> None:
     harness = ConnectionHarness()
     assert not connected(harness, heartbeat(), "app").connection.is_node()
     assert not connected(harness, heartbeat(), "insync-node-77").connection.is_node()
@@ -430,12 +439,12 @@ def test_what_a_node_forwards_for_clients_has_the_turns_of_clients() -> None:
 
 
 def test_only_some_connections_count_as_those_of_one_node() -> None:
-    """Whoever takes a node's name takes no more than its places."""
+    """A client that uses the name of a node gets no more than its share."""
     harness = ConnectionHarness()
     claimed = [connected(harness, heartbeat(), "insync-node-2") for _ in range(50)]
     admitted = [peer for peer in claimed if peer.connection.is_node()]
     assert len(admitted) == MAX_NODE_CONNECTIONS
     assert connected(harness, heartbeat(), "insync-node-3").connection.is_node()
     assert connected(harness, ask_records(), "insync-node-2").connection.is_node(), "another API is another channel"
-    admitted[0].go()
+    admitted[0].disconnect()
     assert connected(harness, heartbeat(), "insync-node-2").connection.is_node()

@@ -1,4 +1,4 @@
-"""Other voters for a cluster that is stopped: nothing committed is forgotten, even by an interrupted change (B9)."""
+"""Changing the voters of a stopped cluster: no committed entry is lost, even if the change is interrupted (B9)."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Crash(BaseException):
 
 
 class Operations:
-    """Lets the disk do so many things, and then no more."""
+    """The disk fails after a number of operations."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, allowed: int) -> None:
         self.left = allowed
