@@ -50,7 +50,11 @@ def parse(key: ConfigKey, text: str) -> Value | None:
     """The value of `text` for `key`, or None if it is not valid."""
     text = text.strip()
     if key.kind in ("int", "float"):
-        return _parse_number(key, text)
+        try:
+            number = int(text) if key.kind == "int" else float(text)
+        except ValueError:
+            return None
+        return number if key.low <= number <= key.high else None
     if key.kind == "bool":
         return {"true": True, "false": False}.get(text.lower())
     if key.kind == "choice":
@@ -87,16 +91,9 @@ def requirement(key: ConfigKey) -> str:
 def value_of(key: ConfigKey, text: str | None) -> Value:
     """The effective value. Stored values were checked when they were set; an invalid one falls back to the default."""
     value = None if text is None else parse(key, text)
-    default = parse(key, key.default)
-    return value if value is not None else default if default is not None else key.default
-
-
-def _parse_number(key: ConfigKey, text: str) -> int | float | None:
-    try:
-        number = int(text) if key.kind == "int" else float(text)
-    except ValueError:
-        return None
-    return number if key.low <= number <= key.high else None
+    if value is None:
+        value = parse(key, key.default)
+    return key.default if value is None else value
 
 
 def _is_throttled_replica(item: str) -> bool:

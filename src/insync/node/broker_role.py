@@ -51,7 +51,7 @@ class BrokerRole:
         self.findings = findings
         self.out = out
         self.metadata_loader = metadata_loader
-        self._applies_assignments = False
+        self.applies_assignments = False
         self._pending = PendingAssignments()
         self._removed: dict[PartitionKey, None] = {}
         """Logs that the metadata log deleted or moved away before assignments were applied."""
@@ -87,7 +87,7 @@ class BrokerRole:
             self._reconfigure()
         mine, gone = self.metadata_loader.merge_changes(changes)
         forgotten = self.metadata_loader.take_forgotten()
-        if self._applies_assignments:
+        if self.applies_assignments:
             self._pending.add(mine, gone, forgotten)
             self._apply_assignments(now)
             self.groups.metadata_changed(changes, now)
@@ -98,9 +98,9 @@ class BrokerRole:
     def apply_first_assignments(self, now: int) -> None:
         """B3, T7: apply every assignment, and delete the logs of replicas that the metadata log deleted or moved away
         meanwhile."""
-        if self._applies_assignments or not self.lifecycle.saw_registration:
+        if not self.lifecycle.saw_registration:
             return
-        self._applies_assignments = self.lifecycle.applying_assignments = True
+        self.applies_assignments = self.lifecycle.applying_assignments = True
         self._pending.add(self.metadata_loader.list_assigned(), self._removed)
         self._apply_assignments(now)
         self.groups.refresh(now)

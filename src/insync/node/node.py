@@ -247,7 +247,7 @@ class Node:
             self._change_token = token
             self._apply_quorum_changes(now)
             self._apply_at = now if self.metadata_loader.has_more(self.quorum) else None
-        if self.broker_role:
+        if self.broker_role and not self.broker_role.applies_assignments:
             self.broker_role.apply_first_assignments(now)
 
     def _load_snapshot(self, payloads: list[bytes], offset: int, epoch: int, now: int) -> None:

@@ -188,8 +188,9 @@ class Leader(Role):
 
     @property
     def min_isr(self) -> int:
+        """H1: a partition never needs more in-sync replicas than it has replicas."""
         partition = self.replica.partition
-        return partition.effective_min_isr(self._state.cluster.min_insync_replicas(partition.topic))
+        return min(self._state.cluster.min_insync_replicas(partition.topic), len(partition.replicas))
 
     def has_min_isr(self) -> bool:
         """H1, P2: the committed ISR counts, since the maximal one may never come true."""
