@@ -18,6 +18,7 @@ from insync.server.divided import Answer
 from insync.server.limits import Limits
 from insync.server.listener import Listener
 from insync.server.peers import Peers
+from insync.server.pending import PendingConnections
 from insync.server.traffic import Traffic
 from insync.server.turns import Turns
 from insync.wire import codec
@@ -119,6 +120,7 @@ class ConnectionHarness:
         self._soon: deque[Callable[[], None]] = deque()
         self.listener = Listener(
             limits=Limits(**limits),
+            pending=PendingConnections(limit=10, timeout_ms=10_000),
             turns=Turns(self._soon.append, lambda: START_NS),
             request=self._request,
             end_turn=self._end_turn,

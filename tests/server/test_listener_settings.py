@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from insync.server.listeners import ListenerSettingError, ListenerSettings, SecurityProtocol, read_listeners
+from insync.security.setting_error import SecuritySettingError
+from insync.server.listeners import ListenerSettings, SecurityProtocol, read_listeners
 
 BOTH, BROKER, CONTROLLER = ("broker", "controller"), ("broker",), ("controller",)
 PLAINTEXT, SSL, SASL_SSL = SecurityProtocol.PLAINTEXT, SecurityProtocol.SSL, SecurityProtocol.SASL_SSL
@@ -15,7 +16,7 @@ def settings(text: str, roles: tuple[str, ...] = BOTH) -> ListenerSettings:
 
 
 def problem(text: str, roles: tuple[str, ...] = BOTH) -> str:
-    with pytest.raises(ListenerSettingError) as caught:
+    with pytest.raises(SecuritySettingError) as caught:
         settings(text, roles)
     return str(caught.value)
 

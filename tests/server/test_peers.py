@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import ssl
 from collections.abc import Awaitable, Callable
 from struct import pack, unpack
 
+import pytest
+
 from insync.sansio import Event, PeerLost, Response, Send
-from insync.server.peers import Peers, Route, node_id_of_client
+from insync.security.tls import TlsSettings
+from insync.server.peers import HANDSHAKE_RESETS, Peers, Route, node_id_of_client
+from insync.server.pending import PendingConnections
+from insync.server.tls_contexts import TlsListener, TlsPeers
 from insync.wire import codec
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import broker_heartbeat
 from insync.wire.types import NO_DURATION
+from tests.server.tls_harness import HOSTS, authority, inline_settings
 
 TIMEOUT_S = 10
 REQUEST = broker_heartbeat.BrokerHeartbeatRequest(
@@ -29,8 +37,8 @@ class _Peer:
         self.frames: asyncio.Queue[tuple[codec.RequestHeader, asyncio.StreamWriter]] = asyncio.Queue()
         self.writers: list[asyncio.StreamWriter] = []
 
-    async def listen(self) -> None:
-        self.server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+    async def listen(self, tls: ssl.SSLContext | None = None) -> None:
+        self.server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=tls)
         self.port: int = self.server.sockets[0].getsockname()[1]
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -56,11 +64,11 @@ class _Peer:
 Scenario = Callable[[Peers, _Peer, "asyncio.Queue[Event]"], Awaitable[None]]
 
 
-def run_scenario(scenario: Scenario) -> None:
+def run_scenario(scenario: Scenario, server: ssl.SSLContext | None = None, client: TlsPeers | None = None) -> None:
     async def run() -> None:
         loop, events, peer = asyncio.get_running_loop(), asyncio.Queue[Event](), _Peer()
-        await peer.listen()
-        route = Route("127.0.0.1", peer.port)
+        await peer.listen(server)
+        route = Route("127.0.0.1", peer.port, client)
         peers = Peers(1, lambda node, channel: route if node == 2 else None, events.put_nowait, loop)
         try:
             await asyncio.wait_for(scenario(peers, peer, events), TIMEOUT_S)
@@ -208,3 +216,123 @@ def test_a_peer_that_leaves_the_cluster_is_no_longer_probed() -> None:
         assert not peers.lost
 
     run_scenario(scenario)
+
+
+# --- TLS ---
+
+
+def server_context(hosts: tuple[str, ...] = HOSTS, **more: str) -> ssl.SSLContext:
+    settings = TlsSettings.of_listener(inline_settings(hosts=hosts, **more))
+    return settings.server_context(settings.read())
+
+
+def tls_peers(*, authority_name: str = "insync test CA", **more: str) -> TlsPeers:
+    settings = inline_settings("node", hosts=(), **more)
+    settings["ssl.truststore.certificates"] = authority(authority_name).certificate_pem
+    return TlsPeers("SSL", TlsSettings.of(settings))
+
+
+def test_requests_travel_over_tls() -> None:
+    async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+        sends = [_send() for _ in range(3)]
+        for send in sends:
+            peers.send(send)
+        for send in sends:
+            peer.answer(*await peer.frames.get())
+            event = await events.get()
+            assert isinstance(event, Response)
+            assert (event.send, event.response) == (send, ANSWER)
+
+    run_scenario(scenario, server_context(ssl_client_auth="required"), tls_peers())
+
+
+@pytest.mark.parametrize(
+    ("server", "client", "reason"),
+    [
+        (server_context(), tls_peers(authority_name="another CA"), "certificate of the other side was rejected"),
+        (server_context(hosts=("elsewhere",)), tls_peers(), "certificate of the other side was rejected"),
+    ],
+)
+def test_a_peer_that_refuses_tls_is_alive_and_reported_once(
+    server: ssl.SSLContext, client: TlsPeers, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+        for _ in range(3):
+            peers.send(_send())
+            event = await events.get()
+            assert isinstance(event, Response)
+            assert event.response is None
+            peers._retry_at.clear()
+        assert reason in peers.denied[2]
+        peers._probe(2)
+        for _ in range(5):
+            await asyncio.sleep(0.01)
+        assert events.empty()  # no PeerLost
+
+    with caplog.at_level(logging.ERROR):
+        run_scenario(scenario, server, client)
+    assert caplog.text.count("event=peer_denied") == 1
+
+
+def test_a_peer_that_expects_tls_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    """Its listener answers a plain request with an alert."""
+
+    async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+        tls = TlsListener("SSL", TlsSettings.of_listener(inline_settings()), PendingConnections(10, 10_000))
+        server = await asyncio.get_running_loop().create_server(lambda: tls.wrap(asyncio.Protocol()), "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        peers.route_to = lambda node, channel: Route("127.0.0.1", port)
+        peers.send(_send())
+        await events.get()
+        assert peers.denied == {2: "it expects TLS"}
+        server.close()
+
+    with caplog.at_level(logging.ERROR):
+        run_scenario(scenario)
+    assert "listener.security.protocol.map" in caplog.text
+
+
+def test_a_peer_that_closes_every_handshake_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    """One that does so once may just have died."""
+
+    async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+        server = await asyncio.start_server(lambda _, writer: writer.transport.abort(), "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        client = tls_peers()
+        peers.route_to = lambda node, channel: Route("127.0.0.1", port, client)
+        for attempt in range(HANDSHAKE_RESETS):
+            assert "event=peer_denied" not in caplog.text, attempt
+            peers.send(_send())
+            await events.get()
+        server.close()
+
+    with caplog.at_level(logging.ERROR):
+        run_scenario(scenario)
+    assert "does not speak TLS" in caplog.text
+
+
+def test_a_peer_that_refused_is_not_tried_again_at_once() -> None:
+    async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+        for _ in range(20):
+            peers.send(_send())
+            await events.get()
+        assert len(peer.writers) == 0
+        peers._retry_at.clear()
+        peers.route_to = lambda node, channel: Route("127.0.0.1", peer.port, tls_peers())
+        peers.send(_send())
+        peer.answer(*await peer.frames.get())
+        await events.get()
+        assert peers.denied == {}
+
+    run_scenario(scenario, server_context(), tls_peers(authority_name="another CA"))
+
+
+def test_a_refused_port_is_death_with_tls_too() -> None:
+    async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+        peers.send(_send())
+        await peer.frames.get()
+        peer.die()
+        while not isinstance(await events.get(), PeerLost):
+            pass
+
+    run_scenario(scenario, server_context(), tls_peers())

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from insync.metadata.broker import Endpoint
+from insync.node.config import PASSWORD
 from insync.server import assembly, properties
 from insync.server.endpoints import ListenerAddress
 from insync.server.properties import Properties, PropertiesError
@@ -153,9 +154,33 @@ def test_every_key_that_kafka_knows_is_accepted() -> None:
     assert parsed.unused == ("transaction.max.timeout.ms", "remote.log.reader.threads", "authorizer.class.name")
 
 
-@pytest.mark.parametrize("key", ["ssl.keystore.location", "authorizer.class.name"])
+@pytest.mark.parametrize("key", ["create.topic.policy.class.name", "authorizer.class.name"])
 def test_a_key_that_restricts_access_is_not_ignored(key: str) -> None:
     assert f"{key}: restricts access" in _problem(f"{NEEDED}{key}=x\n")
+
+
+def test_settings_of_listeners_are_checked_with_the_line_that_is_wrong() -> None:
+    listeners = "listeners=PLAINTEXT://:9092,SSL://:9093\n"
+    assert _problem(NEEDED + listeners) == (
+        "node.properties: ssl.keystore.location: is missing. A listener with TLS needs a certificate and its private "
+        "key. (listener SSL, SSL)"
+    )
+    own = "ssl.client.auth=none\nlistener.name.ssl.ssl.client.auth=maybe\n"
+    assert _problem(NEEDED + listeners + own).startswith(
+        "node.properties:7: listener.name.ssl.ssl.client.auth: 'maybe' is not one of none, requested, required"
+    )
+
+
+def test_passwords_and_keys_are_neither_shown_nor_described() -> None:
+    found = _parsed(
+        "ssl.keystore.password=secret-1\nlistener.name.plaintext.plain.sasl.jaas.config=secret-2\n"
+        "ssl.keystore.key=secret-3\nssl.keystore.location=/k\n"
+    )
+    described = {config.name: config for config in static_configs(found, ())}
+    assert described["ssl.keystore.location"].value == "/k"
+    for name in ("ssl.keystore.password", "listener.name.plaintext.plain.sasl.jaas.config", "ssl.keystore.key"):
+        assert (described[name].kind, described[name].value) == (PASSWORD, None)
+    assert "secret" not in f"{found!r} {described!r}"
 
 
 def test_static_configs_are_described_with_type_default_and_source() -> None:

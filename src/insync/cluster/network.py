@@ -13,11 +13,14 @@ import asyncio
 import socket
 from collections.abc import Callable, Iterable
 from struct import Struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from insync.cluster.faults import Faults
 from insync.server.network import Network
 from insync.server.peers import node_id_of_client
+
+if TYPE_CHECKING:
+    from insync.server.tls_contexts import TlsListener, TlsPeers
 
 _CLIENT_ID_LENGTH = Struct(">h")
 _CLIENT_ID_AT = 12
@@ -38,13 +41,21 @@ class CutNetwork(Network):
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def connect(self, peer: int, protocol: asyncio.Protocol, host: str, port: int) -> None:
+    async def connect(
+        self, peer: int, protocol: asyncio.Protocol, host: str, port: int, tls: TlsPeers | None = None
+    ) -> None:
         while peer in self.faults.cut_from:
             await self._changed.wait()
-        await super().connect(peer, Link(self, self._loop, protocol, peer), host, port)
+        await super().connect(peer, Link(self, self._loop, protocol, peer), host, port, tls)
 
-    async def listen(self, accept: Callable[[], asyncio.Protocol], sock: socket.socket, backlog: int) -> asyncio.Server:
-        return await super().listen(lambda: Link(self, self._loop, accept(), None), sock, backlog)
+    async def listen(
+        self,
+        accept: Callable[[], asyncio.Protocol],
+        sock: socket.socket,
+        backlog: int,
+        tls: TlsListener | None = None,
+    ) -> asyncio.Server:
+        return await super().listen(lambda: Link(self, self._loop, accept(), None), sock, backlog, tls)
 
 
 class Link(asyncio.Protocol):

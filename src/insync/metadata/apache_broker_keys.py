@@ -313,8 +313,8 @@ DYNAMIC: Mapping[str, str] = MappingProxyType(
 type in Kafka's words.
 """
 
-_LISTENERS = "listener.name."
-"""Prefix of what counts for one listener."""
+_OF_LISTENERS = ("listener.name.", "sasl.", "ssl.")
+"""Prefixes of the settings of listeners."""
 
 UNSAFE_TO_IGNORE = (
     "alter.config.policy.",
@@ -323,9 +323,7 @@ UNSAFE_TO_IGNORE = (
     "create.topic.policy.",
     "delegation.token.",
     "principal.builder.",
-    "sasl.",
     "security.providers",
-    "ssl.",
     "super.users",
 )
 """Prefixes of configs that restrict access. A node that cannot enforce them refuses them."""
@@ -337,7 +335,7 @@ def is_known(name: str) -> bool:
 
 def is_fixed(name: str) -> bool:
     """Whether it is read when a node starts, and not changed while it runs."""
-    return name in FIXED or name.startswith((_LISTENERS, *UNSAFE_TO_IGNORE))
+    return name in FIXED or name.startswith((*_OF_LISTENERS, *UNSAFE_TO_IGNORE))
 
 
 def is_unsafe_to_ignore(name: str) -> bool:

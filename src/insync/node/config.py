@@ -18,13 +18,13 @@ from insync.replication.config import ReplicationConfig
 BROKER = "broker"
 CONTROLLER = "controller"
 
-UNKNOWN, BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = range(8)
+UNKNOWN, BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = range(10)
 """Kafka's numbers for the types of configs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticConfig:
-    """A config that cannot change while the node runs, as DescribeConfigs lists it."""
+    """A config that cannot change while the node runs, as DescribeConfigs lists it. A PASSWORD has no value here."""
 
     name: str
     kind: int

@@ -22,6 +22,7 @@ from typing import Protocol
 from insync.escaping import log_value
 from insync.node.handlers import PARTS
 from insync.sansio import Client, HangUp, Message
+from insync.security.principal import ANONYMOUS, MappingRuleError
 from insync.server.acceptor import Acceptor
 from insync.server.divided import Answer, DividedRequest
 from insync.server.limits import ConnectionBudget, Limits
@@ -146,6 +147,7 @@ class Connection(asyncio.Protocol):
         self._is_identified = False
         self._has_asked_metadata = False  # whether the client has asked for metadata before
         self._client_id = ""
+        self._principal = ANONYMOUS
         self.first_api = -1
         self._clients: dict[int, Client] = {}  # by API version
         self._due_requests: deque[HeldRequest] = deque()  # requests that were held back and are due now
@@ -337,11 +339,18 @@ class Connection(asyncio.Protocol):
     def _on_first_request(self, header: RequestHeader) -> None:
         self._is_identified = True
         self._client_id = header.client_id or ""
+        self._principal = self._principal_of_transport()
         self.first_api = header.api_key
         peer = node_id_of_client(header.client_id)
         if peer is not None and self.listener.may_act_as_node(self._client(header.api_version)):
             self.peer = peer
             self.listener.on_peer_connected(peer)
+
+    def _principal_of_transport(self) -> str:
+        try:
+            return self.acceptor.principal_of(self._transport)
+        except MappingRuleError as error:
+            raise MalformedFrameError(str(error)) from error
 
     def _client(self, version: int) -> Client:
         client = self._clients.get(version)
@@ -351,6 +360,7 @@ class Connection(asyncio.Protocol):
                 id=self._client_id,
                 host=f"/{address[0]}",  # with a slash, as Kafka has it in the hosts of group members: tools expect it
                 version=version,
+                principal=self._principal,
                 listener=self.acceptor.name,
                 on_node_listener=self.acceptor.serves_nodes,
             )

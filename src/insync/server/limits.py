@@ -25,6 +25,10 @@ class Limits:
     """A connection is closed if a request is still incomplete after this time."""
     slow_reader_ms: int = 30_000
     """A connection is closed if its client leaves answers unread for this time."""
+    authentication_ms: int = 10_000
+    """A connection is closed if its TLS handshake or its authentication is not complete after this time."""
+    max_unauthenticated: int = 1_000
+    """Connections whose handshake or authentication is under way."""
     write_buffer_bytes: int = 1 << 20
     """Above this, a connection is not read until its client has read its answers."""
     received_bytes: int = 512 << 20

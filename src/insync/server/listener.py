@@ -20,6 +20,7 @@ from insync.server.connection import Connection, HeldRequest, Slot, SubmitReques
 from insync.server.limits import ConnectionBudget, Limits
 from insync.server.network import Network
 from insync.server.peers import Peers
+from insync.server.pending import PendingConnections
 from insync.server.traffic import Traffic
 from insync.server.turns import Turns
 from insync.wire.versions.translator import VersionTranslator
@@ -44,6 +45,7 @@ class Listener:
         self,
         *,
         limits: Limits,
+        pending: PendingConnections,
         turns: Turns,
         request: SubmitRequest,
         end_turn: Callable[[], None],
@@ -56,6 +58,7 @@ class Listener:
     ) -> None:
         """`known_brokers`: the ids of the brokers that are not fenced."""
         self.limits = limits
+        self.pending = pending
         self.turns = turns
         self._node_connections: Counter[tuple[int, int]] = Counter()  # by node and first API
         self.traffic = traffic
@@ -78,7 +81,7 @@ class Listener:
 
     async def open(self, listening: Iterable[tuple[Acceptor, socket.socket]], network: Network) -> None:
         for acceptor, sock in listening:
-            self._servers.append(await network.listen(partial(Connection, self, acceptor), sock, BACKLOG))
+            self._servers.append(await network.listen(partial(Connection, self, acceptor), sock, BACKLOG, acceptor.tls))
         self._sweep_later(asyncio.get_running_loop())
 
     def close(self) -> None:
@@ -191,7 +194,8 @@ class Listener:
 
     def _sweep_later(self, loop: asyncio.AbstractEventLoop) -> None:
         limits = self.limits
-        interval_s = max(0.1, min(limits.slow_reader_ms, limits.slow_request_ms, limits.idle_ms, 20_000) / 4_000)
+        shortest_ms = min(limits.slow_reader_ms, limits.slow_request_ms, limits.idle_ms, limits.authentication_ms)
+        interval_s = max(0.1, min(shortest_ms, 20_000) / 4_000)
         self._sweeper = loop.call_later(interval_s, self._sweep, loop)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -205,4 +209,5 @@ class Listener:
                 connection.close("slow_request", f"{connection.received_bytes} bytes in {limits.slow_request_ms} ms")
             elif connection.last_received_ns < idle and not connection.in_flight:
                 connection.close("idle", f"for {self.limits.idle_ms} ms")
+        self.pending.close_overdue(now)
         self._sweep_later(loop)

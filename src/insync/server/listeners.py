@@ -10,12 +10,14 @@ protocol's own needs no entry. Nodes reach brokers by the inter-broker listener,
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
 
 from insync.metadata import apache_broker_keys
 from insync.node.config import BROKER, CONTROLLER
+from insync.security.setting_error import SecuritySettingError
 from insync.server.endpoints import ListenerAddress, parse_listeners
 from insync.server.property_keys import InvalidValueError, comma_separated
 
@@ -39,6 +41,18 @@ _PER_MECHANISM = (
     "sasl.login.class",
     "sasl.server.callback.handler.class",
 )
+_SECRETS = (
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.password",
+    "ssl.truststore.certificates",
+    "ssl.truststore.password",
+    "sasl.jaas.config",
+    "sasl.oauthbearer.assertion.private.key.passphrase",
+    "sasl.oauthbearer.client.credentials.client.secret",
+)
+"""Those that have Kafka's type PASSWORD."""
 _SECURITY = frozenset(key for key in apache_broker_keys.FIXED if key.startswith(("ssl.", "sasl."))) | {
     "connections.max.reauth.ms"
 }
@@ -61,15 +75,6 @@ class SecurityProtocol(IntEnum):
         return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
-class ListenerSettingError(Exception):
-    """A setting contradicts another, or its value is not valid. The text does not repeat values of other settings."""
-
-    def __init__(self, key: str, problem: str) -> None:
-        super().__init__(f"{key}: {problem}")
-        self.key = key
-        self.problem = problem
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerSecurity:
     """What a listener of this name requires, here or on other nodes."""
@@ -78,6 +83,12 @@ class ListenerSecurity:
     protocol: SecurityProtocol
     settings: Mapping[str, str] = field(repr=False, default_factory=dict)
     """The settings of TLS and SASL that count for it."""
+    overrides: frozenset[str] = frozenset()
+    """Those of them that are its own."""
+
+    def key_of(self, setting: str) -> str:
+        """The key that a setting has in the file."""
+        return f"{_prefix(self.name)}{setting}" if setting in self.overrides else setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,9 +131,47 @@ def is_security_setting(key: str) -> bool:
     return key in _SECURITY
 
 
+def is_secret(key: str) -> bool:
+    """Whether its value must not be shown."""
+    return key.endswith(_SECRETS)
+
+
 def read_listeners(values: Mapping[str, str], roles: tuple[str, ...]) -> ListenerSettings:
-    """`values`: all settings of the file. ListenerSettingError names the first that is wrong."""
+    """`values`: all settings of the file. SecuritySettingError names the first that is wrong."""
     return _Reader(values, roles).read()
+
+
+def check_security(listeners: ListenerSettings) -> None:
+    """SecuritySettingError if settings of TLS or SASL are missing or contradict each other. Files are not read."""
+    for listener in listeners.bound:
+        with naming_the_key(listener.security):
+            _check(listener.security, is_server=True)
+    for security in (listeners.inter_broker, listeners.controller):
+        with naming_the_key(security):
+            _check(security, is_server=False)
+
+
+@contextmanager
+def naming_the_key(security: ListenerSecurity) -> Iterator[None]:
+    """Errors name the key as it is in the file, and the listener."""
+    try:
+        yield
+    except SecuritySettingError as error:
+        raise SecuritySettingError(
+            security.key_of(error.key), f"{error.problem} (listener {security.name}, {security.protocol.name})"
+        ) from None
+
+
+def _check(security: ListenerSecurity, *, is_server: bool) -> None:
+    if security.protocol.uses_sasl:
+        raise SecuritySettingError(LISTENERS, "SASL is not supported.")
+    if security.protocol.uses_tls:
+        from insync.security.tls import TlsSettings  # a node without TLS does not import it
+
+        if is_server:
+            TlsSettings.of_listener(security.settings)
+        else:
+            TlsSettings.of(security.settings)
 
 
 class _Reader:
@@ -171,7 +220,7 @@ class _Reader:
     def _check_names(self, names: Iterable[str], key: str) -> None:
         for name in names:
             if name not in self._protocols:
-                raise ListenerSettingError(
+                raise SecuritySettingError(
                     key, f"the listener {name} has no security protocol. Add {name}:SSL, or another, to {PROTOCOL_MAP}."
                 )
 
@@ -187,7 +236,7 @@ class _Reader:
             general.pop("ssl.client.auth", None)
         prefix = _prefix(name)
         own = {key.removeprefix(prefix): value for key, value in self._values.items() if key.startswith(prefix)}
-        return ListenerSecurity(name=name, protocol=protocol, settings=general | own)
+        return ListenerSecurity(name=name, protocol=protocol, settings=general | own, overrides=frozenset(own))
 
     # --- contradictions ----------------------------------------------------------------------------------------------
 
@@ -199,7 +248,7 @@ class _Reader:
         for port, sharing in by_port.items():
             if port and len(sharing) > 1 and sorted(map(_ip_version, sharing)) != [4, 6]:
                 names = " and ".join(listener.name for listener in sharing)
-                raise ListenerSettingError(
+                raise SecuritySettingError(
                     LISTENERS, f"{names} have the same port {port}. Give each listener a port of its own."
                 )
 
@@ -210,7 +259,7 @@ class _Reader:
         if self._is_controller:
             for name in self._controllers:
                 if name not in names:
-                    raise ListenerSettingError(
+                    raise SecuritySettingError(
                         CONTROLLER_NAMES,
                         f"the listener {name} is not in {LISTENERS}, and this node is a controller. "
                         f"Add {name}://host:port to {LISTENERS}.",
@@ -218,7 +267,7 @@ class _Reader:
             if not self._is_broker:
                 for name in names:
                     if name not in self._controllers:
-                        raise ListenerSettingError(
+                        raise SecuritySettingError(
                             LISTENERS,
                             f"the listener {name} is not in {CONTROLLER_NAMES}, and this node is a controller only. "
                             f"Remove it, or add it to {CONTROLLER_NAMES}.",
@@ -226,7 +275,7 @@ class _Reader:
         else:
             for name in self._controllers:
                 if name in names:
-                    raise ListenerSettingError(
+                    raise SecuritySettingError(
                         LISTENERS,
                         f"{name} is in {CONTROLLER_NAMES}, and this node is a broker only. Remove it from {LISTENERS}.",
                     )
@@ -239,7 +288,7 @@ class _Reader:
         names = [listener.name for listener in self._listeners]
         for listener in listeners if self._is_broker else ():
             if listener.name not in names:
-                raise ListenerSettingError(
+                raise SecuritySettingError(
                     ADVERTISED,
                     f"the listener {listener.name} is not in {LISTENERS}"
                     + (
@@ -249,12 +298,12 @@ class _Reader:
                     ),
                 )
             if text is not None and listener.host in ("0.0.0.0", "::"):
-                raise ListenerSettingError(
+                raise SecuritySettingError(
                     ADVERTISED, f"{listener.host} is no address to connect to. Name a host that clients can reach."
                 )
         advertised = tuple(listener for listener in listeners if not self._is_for_controllers(listener.name))
         if self._is_broker and not advertised:
-            raise ListenerSettingError(
+            raise SecuritySettingError(
                 ADVERTISED if text is not None else LISTENERS,
                 f"all listeners are in {CONTROLLER_NAMES}, and this node is a broker too. Add a listener for clients.",
             )
@@ -263,19 +312,19 @@ class _Reader:
     def _read_inter_broker(self, advertised: tuple[ListenerAddress, ...]) -> str:
         name, protocol = self._values.get(INTER_BROKER_NAME), self._values.get(INTER_BROKER_PROTOCOL)
         if name and protocol:
-            raise ListenerSettingError(INTER_BROKER_NAME, f"and {INTER_BROKER_PROTOCOL} are both set. Remove one.")
+            raise SecuritySettingError(INTER_BROKER_NAME, f"and {INTER_BROKER_PROTOCOL} are both set. Remove one.")
         key = INTER_BROKER_NAME if name else INTER_BROKER_PROTOCOL
         chosen = name.upper() if name else _parse_protocol(INTER_BROKER_PROTOCOL, protocol or "PLAINTEXT").name
         if not self._is_broker:
             return self._inter_broker_of_controller(chosen, is_given=bool(name or protocol))
         if self._is_for_controllers(chosen):
-            raise ListenerSettingError(
+            raise SecuritySettingError(
                 key, f"{chosen} is in {CONTROLLER_NAMES}. Brokers need a listener of their own; name another."
             )
         names = [listener.name for listener in advertised]
         if chosen not in names:
             problem = "" if name or protocol else f"is not set, so brokers would use the listener {chosen}, but "
-            raise ListenerSettingError(
+            raise SecuritySettingError(
                 key,
                 f"{problem}{chosen} is not among the advertised listeners {', '.join(names)}. "
                 f"Set {INTER_BROKER_NAME} to one of them.",
@@ -298,11 +347,11 @@ class _Reader:
                 continue
             suffixes = [key.removeprefix(prefix) for prefix in prefixes if key.startswith(prefix)]
             if not suffixes:
-                raise ListenerSettingError(
+                raise SecuritySettingError(
                     key, "names no listener of this node. Check its spelling (the name is in lower case), or remove it."
                 )
             if not any(map(_is_override_of_listener, suffixes)):
-                raise ListenerSettingError(
+                raise SecuritySettingError(
                     key, "is not a known setting of a listener. Check its spelling, or remove it."
                 )
 
@@ -322,7 +371,7 @@ def _parse(key: str, text: str) -> tuple[ListenerAddress, ...]:
     try:
         return parse_listeners(text)
     except InvalidValueError as error:
-        raise ListenerSettingError(key, str(error)) from error
+        raise SecuritySettingError(key, str(error)) from error
 
 
 def _parse_map(text: str) -> dict[str, SecurityProtocol]:
@@ -330,10 +379,10 @@ def _parse_map(text: str) -> dict[str, SecurityProtocol]:
     for item in comma_separated(text):
         name, separator, protocol = item.partition(":")
         if not separator or not name.strip():
-            raise ListenerSettingError(PROTOCOL_MAP, f"{item!r} is not of the form NAME:PROTOCOL")
+            raise SecuritySettingError(PROTOCOL_MAP, f"{item!r} is not of the form NAME:PROTOCOL")
         normalized = name.strip().upper()
         if normalized in protocols:
-            raise ListenerSettingError(PROTOCOL_MAP, f"the listener {normalized} is named twice. Remove one.")
+            raise SecuritySettingError(PROTOCOL_MAP, f"the listener {normalized} is named twice. Remove one.")
         protocols[normalized] = _parse_protocol(PROTOCOL_MAP, protocol.strip())
     return protocols
 
@@ -343,7 +392,7 @@ def _parse_protocol(key: str, text: str) -> SecurityProtocol:
         return SecurityProtocol[text.strip().upper()]
     except KeyError:
         names = ", ".join(protocol.name for protocol in SecurityProtocol)
-        raise ListenerSettingError(key, f"{text!r} is not one of {names}") from None
+        raise SecuritySettingError(key, f"{text!r} is not one of {names}") from None
 
 
 def _ip_version(listener: ListenerAddress) -> int:

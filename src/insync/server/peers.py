@@ -7,16 +7,19 @@ The client id of a node's requests contains its node id, so that both ends of a 
 last connection with a peer drops and its address refuses connections, its process has died: `PeerLost`. A connection
 that was only reset proves nothing, or a node that wakes from a long pause would take all others for dead. While the
 address refuses connections, `PeerLost` is repeated now and then, for a controller that was elected meanwhile.
+
+A peer that refuses TLS or authentication is alive. It is reported once, with what to do, and tried again after a while.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+import ssl
+from collections import Counter, deque
 from collections.abc import Callable
 from struct import Struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from insync.escaping import log_value
 from insync.node import forwarding, lifecycle, producer_ids
@@ -29,6 +32,9 @@ from insync.server.runner import now_ms
 from insync.wire import codec, handwritten_fetch
 from insync.wire.errors import MalformedFrameError
 from insync.wire.frames import FrameBuffer
+
+if TYPE_CHECKING:
+    from insync.server.tls_contexts import TlsPeers
 
 log = logging.getLogger("insync.server")
 
@@ -53,7 +59,15 @@ PROBE_MS = 20
 FAST_PROBES = 100
 """The first probes follow each other quickly; after these, there is one a second."""
 
+DENIED_BACKOFF_S = 0.5
+"""How long a peer that refused TLS or authentication is not tried again."""
+
+HANDSHAKE_RESETS = 5
+SAME_PROTOCOL = "Give the listener the same protocol on all nodes (listener.security.protocol.map)."
+
 _LENGTH = Struct(">i")
+_TLS_ALERT = b"\x15\x03"
+"""How a listener with TLS answers what is not TLS."""
 
 
 class Route(NamedTuple):
@@ -61,6 +75,7 @@ class Route(NamedTuple):
 
     host: str
     port: int
+    tls: TlsPeers | None = None
 
 
 RouteTo = Callable[[int, str], Route | None]
@@ -96,6 +111,10 @@ class Peers:
         self._probing: dict[int, None] = {}
         self.lost: dict[int, float] = {}
         """Peers without a connection: since when."""
+        self.denied: dict[int, str] = {}
+        """Why peers refused TLS or authentication, until they answer a request."""
+        self._retry_at: dict[tuple[int, str], float] = {}
+        self._handshake_resets: Counter[int] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
         self.closed = False
 
@@ -106,7 +125,7 @@ class Peers:
         connection = self._connections.get(key)
         if connection is None:
             route = self.route_to(send.peer, send.channel)
-            if route is None:
+            if route is None or self._retry_at.get(key, 0.0) > self.loop.time():
                 self.loop.call_soon(self.step, Response(send, None))
                 return
             connection = self._connections[key] = PeerConnection(self, send.peer, send.channel)
@@ -155,6 +174,25 @@ class Peers:
         if not self._open[peer]:
             del self._open[peer]
 
+    def on_denied(self, peer: int, channel: str, reason: str, advice: str) -> None:
+        """The peer refused TLS or authentication, or this node refused the peer."""
+        self._retry_at[peer, channel] = self.loop.time() + DENIED_BACKOFF_S
+        if self.denied.get(peer) != reason:
+            self.denied[peer] = reason
+            log.error("event=peer_denied peer=%d reason=%s advice=%s", peer, log_value(reason), log_value(advice))
+
+    def on_handshake_reset(self, peer: int, channel: str) -> None:
+        """A process that dies closes its connections, and so does one whose listener does not use TLS, each time."""
+        self._handshake_resets[peer] += 1
+        if self._handshake_resets[peer] >= HANDSHAKE_RESETS:
+            self.on_denied(peer, channel, "it does not speak TLS, or closes every handshake", SAME_PROTOCOL)
+
+    def on_accepted(self, peer: int) -> None:
+        """The peer has answered a request."""
+        if self.denied.pop(peer, None) is not None:
+            self._handshake_resets.pop(peer, None)
+            log.info("event=peer_accepted peer=%d", peer)
+
     def is_known(self, peer: int) -> bool:
         """Whether the cluster has a node of this id."""
         return self.route_to(peer, PROBE_CHANNEL) is not None
@@ -174,7 +212,7 @@ class Peers:
             while peer not in self._open and self.is_known(peer):
                 if await self._is_refused(peer):
                     self.step(PeerLost(peer))
-                probes += 1
+                probes = probes + 1 if peer not in self.denied else FAST_PROBES
                 await asyncio.sleep((PROBE_MS if probes < FAST_PROBES else PROBE_MS * 50) / 1_000)
         finally:
             self._probing.pop(peer, None)
@@ -191,9 +229,12 @@ class Peers:
             return False
         probe = PeerConnection(self, peer, PROBE_CHANNEL)
         try:
-            await asyncio.wait_for(self.network.connect(peer, probe, route.host, route.port), 1)
+            await asyncio.wait_for(self.network.connect(peer, probe, *route), 1)
         except ConnectionRefusedError:
             return True
+        except ssl.SSLError as error:
+            probe.on_tls_error(error)
+            return False
         except (OSError, TimeoutError):
             probe.reset()
             return False
@@ -217,8 +258,12 @@ class PeerConnection(asyncio.Protocol):
 
     async def connect(self, route: Route) -> None:
         try:
-            await self._peers.network.connect(self.peer, self, route.host, route.port)
+            await self._peers.network.connect(self.peer, self, *route)
+        except ssl.SSLError as error:
+            self.on_tls_error(error)
         except OSError as error:
+            if route.tls is not None and isinstance(error, ConnectionResetError):
+                self._peers.on_handshake_reset(self.peer, self.channel)
             log.debug("event=peer_unreachable peer=%d channel=%s error=%s", self.peer, self.channel, log_value(error))
             self.reset()
 
@@ -240,6 +285,13 @@ class PeerConnection(asyncio.Protocol):
                 return frame
         return codec.encode_request(send.request, correlation, self._peers.client_id)
 
+    def on_tls_error(self, error: ssl.SSLError) -> None:
+        """One side did not accept the other's certificate, or they do not speak the same."""
+        from insync.server.tls_contexts import PEER_ADVICE, explain
+
+        self._peers.on_denied(self.peer, self.channel, explain(error), PEER_ADVICE)
+        self.reset()
+
     # --- the socket's events -----------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -258,12 +310,16 @@ class PeerConnection(asyncio.Protocol):
             while not self._closed and (frame := self._frames.take()) is not None:
                 self._on_answer(frame)
         except MalformedFrameError as error:
+            if data.startswith(_TLS_ALERT):
+                self._peers.on_denied(self.peer, self.channel, "it expects TLS", SAME_PROTOCOL)
             log.warning("event=bad_answer peer=%d channel=%s error=%s", self.peer, self.channel, log_value(error))
             self.reset()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self._closed:
             self._transport = None
+            if isinstance(exc, ssl.SSLError):
+                self.on_tls_error(exc)
             self.reset()
             self._peers.on_dropped(self.peer)
 
@@ -273,6 +329,8 @@ class PeerConnection(asyncio.Protocol):
         send = self.outstanding[0][2]
         response = self._decode(frame, send)
         self.outstanding.popleft()
+        if self._peers.denied:
+            self._peers.on_accepted(self.peer)
         self._peers.step(Response(send, response))
 
     def _decode(self, frame: bytes, send: Send) -> Message:

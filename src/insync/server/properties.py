@@ -14,9 +14,10 @@ from typing import Any
 
 from insync import java_properties
 from insync.metadata import apache_broker_keys
+from insync.security.setting_error import SecuritySettingError
 from insync.server import listeners, property_keys
 from insync.server.endpoints import parse_voters
-from insync.server.listeners import ListenerSettingError, ListenerSettings, SecurityProtocol
+from insync.server.listeners import ListenerSettings
 from insync.server.profiles import PROFILES
 from insync.server.property_keys import InvalidValueError
 
@@ -113,17 +114,14 @@ class _Reader:
     def _listeners(self, values: dict[str, str], roles: tuple[str, ...]) -> ListenerSettings:
         try:
             found = listeners.read_listeners(values, roles)
-            for security in (found.inter_broker, found.controller, *(bound.security for bound in found.bound)):
-                if security.protocol is not SecurityProtocol.PLAINTEXT:
-                    problem = f"the listener {security.name} uses {security.protocol.name}, which is not supported."
-                    raise ListenerSettingError(listeners.LISTENERS, f"{problem} Use PLAINTEXT.")
+            listeners.check_security(found)
             return found
-        except ListenerSettingError as error:
+        except SecuritySettingError as error:
             entry = self._entries.get(error.key)
             raise PropertiesError(self._source, entry.line if entry else 0, error.key, error.problem) from error
 
     def _read_entry(self, key: str, entry: Entry) -> None:
-        if key in property_keys.STRUCTURAL or listeners.is_override(key):
+        if key in property_keys.STRUCTURAL or listeners.is_override(key) or listeners.is_security_setting(key):
             return
         if entry.value and apache_broker_keys.is_unsafe_to_ignore(key):
             raise PropertiesError(

@@ -15,13 +15,14 @@ from insync.node.node import Node
 from insync.node.node_view import NodeTopicNames
 from insync.sansio import Shutdown, Stop
 from insync.server import assembly, metrics_endpoint, ownership, sockets
-from insync.server.acceptor import Acceptor
+from insync.server.acceptor import Acceptor, NodeSecurity
 from insync.server.directory_lock import DirectoryLock
 from insync.server.disk import DiskThreads, ServerDisk
 from insync.server.listener import Listener
 from insync.server.network import Network
 from insync.server.notes import NoteLog
 from insync.server.peers import CONTROLLER_CHANNELS, Peers, Route, RouteTo
+from insync.server.pending import PendingConnections
 from insync.server.properties import Properties
 from insync.server.runner import Runner
 from insync.server.traffic import Traffic
@@ -49,10 +50,13 @@ class Server:
         """
         loop = asyncio.get_running_loop()
         self._lock, identity = ownership.lock_and_check(self.properties)
-        listening = [
-            (Acceptor(listener.name, listener.serves_nodes), sockets.bind(listener.address.host, listener.address.port))
-            for listener in self.properties.listeners.bound
-        ]
+        limits = assembly.limits(self.properties)
+        pending = PendingConnections(limits.max_unauthenticated, limits.authentication_ms)
+        security = NodeSecurity.load(self.properties.listeners, pending)
+        addresses = [listener.address for listener in self.properties.listeners.bound]
+        listening = list(
+            zip(security.acceptors, [sockets.bind(address.host, address.port) for address in addresses], strict=True)
+        )
         metrics_socket = self._bind_metrics()
         ports = {acceptor.name: _port(sock) for acceptor, sock in listening}
         config = assembly.node_config(self.properties, identity, ports)
@@ -60,11 +64,12 @@ class Server:
         threads = DiskThreads(disk, loop)
         node = assembly.make_node(config, disk)
         runner = Runner(node, threads, self.notes, loop)
-        peers = runner.peers = Peers(node.id, self._route_to(node), runner.step, loop, network)
+        peers = runner.peers = Peers(node.id, self._route_to(node, security), runner.step, loop, network)
         turns = Turns(loop.call_soon)
         runner.use_turns(turns)
         listener = runner.outgoing = Listener(
-            limits=assembly.limits(self.properties),
+            limits=limits,
+            pending=pending,
             turns=turns,
             request=runner.request,
             end_turn=runner.end_turn,
@@ -75,6 +80,7 @@ class Server:
             translator=VersionTranslator(NodeTopicNames(node)),
         )
         self._stop_on_signals(loop, runner)
+        security.watch_files(loop)
         runner.start()
         await self._open_listener(listener, listening, network)
         metrics = await self._serve_metrics(node, listener, metrics_socket)
@@ -87,6 +93,7 @@ class Server:
             metrics.close()
         listener.close()
         peers.close()
+        security.close()
         threads.close()
         return stop
 
@@ -144,7 +151,7 @@ class Server:
 
         return None if sock is None else await metrics_endpoint.serve(page, sock)
 
-    def _route_to(self, node: Node) -> RouteTo:
+    def _route_to(self, node: Node, security: NodeSecurity) -> RouteTo:
         voters, listeners = self.properties.voters, self.properties.listeners
         inter_broker = listeners.inter_broker.name
         without_endpoint: dict[int, None] = {}
@@ -157,7 +164,7 @@ class Server:
             """
             is_for_controller = channel in CONTROLLER_CHANNELS or not listeners.has_separate_controller_listener
             if peer in voters and is_for_controller:
-                return Route(*voters[peer])
+                return Route(*voters[peer], security.controller_tls)
             broker = node.image.brokers.get(peer)
             if broker is None:
                 return None
@@ -173,7 +180,7 @@ class Server:
                     )
                 return None
             without_endpoint.pop(peer, None)
-            return Route(endpoint.host, endpoint.port)
+            return Route(endpoint.host, endpoint.port, security.inter_broker_tls)
 
         return route_to
 

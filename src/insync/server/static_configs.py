@@ -14,10 +14,10 @@ from typing import Any
 from insync.controller.config import ControllerConfig
 from insync.groups.config import GroupConfig
 from insync.metadata.broker import Endpoint
-from insync.node.config import BOOLEAN, INT, LIST, LONG, SHORT, STRING, NodeConfig, StaticConfig
+from insync.node.config import BOOLEAN, INT, LIST, LONG, PASSWORD, SHORT, STRING, NodeConfig, StaticConfig
 from insync.quorum.config import QuorumConfig
 from insync.replication.config import ReplicationConfig
-from insync.server import property_keys
+from insync.server import listeners, property_keys
 from insync.server.limits import Limits
 from insync.server.listeners import DEFAULT_LISTENERS, DEFAULT_MAP
 from insync.server.properties import Properties
@@ -90,7 +90,7 @@ _CONSTANT = (
 
 def static_configs(properties: Properties, endpoints: tuple[Endpoint, ...]) -> tuple[StaticConfig, ...]:
     """`endpoints`: the advertised ones, with the ports that were bound."""
-    by_name = {config.name: config for config in _unused_keys(properties)}
+    by_name = {config.name: config for config in (*_unused_keys(properties), *_security(properties))}
     by_name |= {config.name: config for config in _structural(properties, endpoints)}
     by_name |= {config.name: config for config in _settings(properties)}
     by_name |= {name: StaticConfig(name=name, kind=kind, value=value, default=value) for name, kind, value in _CONSTANT}
@@ -122,6 +122,15 @@ def _structural(properties: Properties, endpoints: tuple[Endpoint, ...]) -> Iter
 
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
+
+
+def _security(properties: Properties) -> Iterator[StaticConfig]:
+    """Settings of listeners, as written, but for what is secret."""
+    for name, value in properties.as_written.items():
+        if listeners.is_secret(name):
+            yield StaticConfig(name=name, kind=PASSWORD, value=None, default=None)
+        elif listeners.is_override(name) or listeners.is_security_setting(name):
+            yield StaticConfig(name=name, kind=STRING, value=value, default=None)
 
 
 def _unused_keys(properties: Properties) -> Iterator[StaticConfig]:

@@ -19,7 +19,7 @@ from insync import findings
 from insync.metadata import apache_broker_keys, config_docs, configs, topic_names
 from insync.metadata.configs import ConfigKey, Resource
 from insync.metadata.image import CLUSTER_DEFAULTS, Image
-from insync.node.config import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING, UNKNOWN, NodeConfig, StaticConfig
+from insync.node.config import BOOLEAN, DOUBLE, INT, LIST, LONG, PASSWORD, STRING, UNKNOWN, NodeConfig, StaticConfig
 from insync.node.node_view import NodeView
 from insync.sansio import Request
 from insync.wire.errors import ErrorCode
@@ -266,18 +266,20 @@ def _own_line(name: str, value: str) -> api.DescribeConfigsResourceResult:
 
 def _static_line(config: StaticConfig) -> api.DescribeConfigsResourceResult:
     sources = [(config.value, STATIC), (config.default, BUILT_IN)]
-    if config.value == config.default:
+    if config.kind == PASSWORD:
+        sources = sources[:1]
+    elif config.value == config.default:
         sources = sources[1:]
     return api.DescribeConfigsResourceResult(
         name=config.name,
         value=config.value,
         read_only=True,
         config_source=sources[0][1],
-        is_sensitive=False,
+        is_sensitive=config.kind == PASSWORD,
         synonyms=tuple(
             api.DescribeConfigsSynonym(name=config.name, value=value, source=source)
             for value, source in sources
-            if value is not None
+            if value is not None or config.kind == PASSWORD
         ),
         config_type=config.kind,
         documentation=None,

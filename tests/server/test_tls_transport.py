@@ -1,0 +1,228 @@
+"""TLS between a connection and its socket: what is joined, counted, paused, closed and refused."""
+
+from __future__ import annotations
+
+import ssl
+
+import pytest
+
+from insync.server.tls_transport import NOT_TLS_ALERT
+from tests.server.tls_harness import TlsPair, authority, inline_settings
+
+RECORD_OVERHEAD = 64
+"""More than a record of either version adds."""
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_both_versions_carry_bytes_in_both_directions(version: str) -> None:
+    pair = TlsPair(inline_settings(ssl_enabled_protocols=version)).established()
+    tls: ssl.SSLObject = pair.server_tls.get_extra_info("ssl_object")
+    assert tls.version() == version
+    pair.client_tls.writelines([b"ask", b"ing"])
+    pair.pump()
+    pair.server_tls.write(b"answer")
+    pair.pump()
+    assert (pair.server.received, pair.client.received) == (b"asking", b"answer")
+
+
+def test_the_protocol_is_connected_after_the_handshake() -> None:
+    pair = TlsPair()
+    assert pair.server.transport is pair.client.transport is None
+    pair.established()
+    assert pair.server.transport is pair.server_tls
+    assert pair.client.transport is pair.client_tls
+
+
+def test_a_request_right_behind_the_handshake_is_not_lost() -> None:
+    """The last message of a client's handshake and its first request arrive in one piece."""
+    pair = TlsPair()
+    pair.server_tls.data_received(pair.client_pipe.take())
+    pair.client_tls.data_received(pair.server_pipe.take())
+    pair.client_tls.write(b"first request")
+    pair.server_tls.data_received(pair.client_pipe.take())
+    assert pair.server.received == b"first request"
+
+
+def test_small_pieces_become_one_record() -> None:
+    pair = TlsPair().established()
+    pair.server_tls.writelines([b"x" * 20] * 100)
+    assert len(pair.server_pipe.buffer) < 2_000 + RECORD_OVERHEAD
+    pair.pump()
+    assert pair.client.received == b"x" * 2_000
+
+
+def test_many_records_are_delivered_together() -> None:
+    pair = TlsPair().established()
+    pair.client_tls.write(bytes(200_000))
+    pair.pump()
+    assert (len(pair.server.received), pair.server.deliveries) == (200_000, 1)
+
+
+def test_everything_that_a_client_has_not_read_is_counted() -> None:
+    """Also what is encrypted: a client that does not read is a slow reader, and charged to the memory budget."""
+    pair = TlsPair().established()
+    pair.server_tls.set_write_buffer_limits(1 << 20)
+    pair.server_tls.write(bytes(10 << 20))
+    assert pair.server_tls.get_write_buffer_size() >= 10 << 20
+    assert pair.server.paused
+    assert len(pair.server_pipe.buffer) < 1 << 20  # the rest is not encrypted yet
+
+
+def test_writing_goes_on_when_the_client_reads() -> None:
+    pair = TlsPair().established()
+    pair.server_tls.set_write_buffer_limits(1 << 20)
+    data = bytes(range(256)) * (20 << 10)
+    pair.server_tls.write(data)
+    assert pair.server.paused
+    pair.pump()
+    assert pair.client.received == data
+    assert not pair.server.paused
+    assert pair.server_tls.get_write_buffer_size() == 0
+
+
+@pytest.mark.parametrize("high", [1, 1_000, 1 << 16, 1 << 20])
+def test_writing_is_never_left_paused(high: int) -> None:
+    """Whatever the limit is, and however little the client reads at a time."""
+    pair = TlsPair().established()
+    pair.server_tls.set_write_buffer_limits(high)
+    pair.server_tls.writelines([bytes(3_000)] * 500)
+    while pair.server_pipe.buffer:
+        pair.client_tls.data_received(pair.server_pipe.take(50_000))
+    assert not pair.server.paused
+    assert len(pair.client.received) == 1_500_000
+
+
+def test_reading_is_paused_at_the_socket() -> None:
+    pair = TlsPair().established()
+    pair.server_tls.pause_reading()
+    assert not pair.server_pipe.reading
+    pair.server_tls.resume_reading()
+    assert pair.server_pipe.reading
+
+
+def test_closing_sends_what_was_written_and_says_goodbye() -> None:
+    pair = TlsPair().established()
+    pair.server_tls.set_write_buffer_limits(1_000)
+    pair.server_tls.write(bytes(100_000))
+    pair.server_tls.close()
+    assert pair.server_pipe.ended == "closed"
+    pair.client_tls.data_received(pair.server_pipe.take())
+    assert len(pair.client.received) == 100_000
+    assert pair.client.saw_eof
+    assert pair.client_pipe.ended == "closed"
+
+
+def test_the_end_of_the_socket_ends_the_connection() -> None:
+    pair = TlsPair().established()
+    pair.server_tls.eof_received()
+    pair.server_tls.connection_lost(None)
+    assert pair.server.saw_eof
+    assert pair.server.lost == [None]
+
+
+def test_damaged_records_end_the_connection_with_their_reason() -> None:
+    pair = TlsPair().established()
+    pair.client_tls.write(b"request")
+    damaged = bytearray(pair.client_pipe.take())
+    damaged[-1] ^= 1
+    pair.server_tls.data_received(bytes(damaged))
+    assert pair.server_pipe.ended == "aborted"
+    assert pair.server.received == b""
+    pair.server_tls.connection_lost(None)
+    assert isinstance(pair.server.lost[0], ssl.SSLError)
+
+
+# --- handshakes that fail ---
+
+
+def failed(pair: TlsPair) -> tuple[Exception | None, Exception | None]:
+    pair.pump()
+    return pair.server.handshakes[0] if pair.server.handshakes else None, (
+        pair.client.handshakes[0] if pair.client.handshakes else None
+    )
+
+
+def test_what_is_not_tls_is_refused() -> None:
+    pair = TlsPair()
+    pair.server_tls.data_received(b"\x00\x00\x00\x10\x00\x12\x00\x00GET / HTTP/1.1\r\n\r\n")
+    (error,) = pair.server.handshakes
+    assert isinstance(error, ssl.SSLError)
+    assert pair.server_pipe.ended == "closed"
+    assert pair.server_pipe.take() == NOT_TLS_ALERT
+    assert pair.server.transport is None
+
+
+def test_a_handshake_that_is_given_up_ends_once() -> None:
+    pair = TlsPair()
+    pair.server_tls.give_up("slow_authentication", "10 s")
+    pair.server_tls.data_received(pair.client_pipe.take())
+    pair.server_tls.connection_lost(None)
+    assert [str(error) for error in pair.server.handshakes] == ["slow_authentication: 10 s"]
+    assert pair.server_pipe.ended == "aborted"
+    assert pair.server.lost == []
+
+
+def test_a_client_that_leaves_during_the_handshake_ends_it() -> None:
+    pair = TlsPair()
+    pair.server_tls.connection_lost(None)
+    assert isinstance(pair.server.handshakes[0], ConnectionResetError)
+
+
+def test_a_certificate_for_another_name_is_refused_by_the_client() -> None:
+    error = failed(TlsPair(name="other.example.com"))[1]
+    assert isinstance(error, ssl.SSLCertVerificationError)
+    assert error.verify_code == 62
+
+
+def test_the_check_of_names_can_be_disabled() -> None:
+    settings = inline_settings("client", hosts=(), ssl_endpoint_identification_algorithm="")
+    TlsPair(client=settings, name="other.example.com").established()
+
+
+def test_a_stranger_is_refused() -> None:
+    stranger = authority("another CA").issue("mallory")
+    own = {
+        **inline_settings("client", hosts=()),
+        "ssl.keystore.certificate.chain": stranger.certificate_pem,
+        "ssl.keystore.key": stranger.key_pem(),
+    }
+    pair = TlsPair(inline_settings(ssl_client_auth="required"), own)
+    assert isinstance(failed(pair)[0], ssl.SSLCertVerificationError)
+    assert pair.server.transport is None
+    # With TLS 1.3 the client has finished before the server has looked at its certificate; it learns of it afterwards.
+    pair.client_tls.connection_lost(None)
+    assert isinstance(pair.client.lost[0], ssl.SSLError)
+
+
+@pytest.mark.parametrize(("demand", "passes"), [("none", True), ("requested", True), ("required", False)])
+def test_a_client_without_a_certificate_passes_unless_one_is_required(demand: str, passes: bool) -> None:
+    anonymous = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority().certificate_pem}
+    pair = TlsPair(inline_settings(ssl_client_auth=demand), anonymous)
+    pair.pump()
+    assert (pair.server.handshakes == [None]) is passes
+
+
+def test_an_expired_certificate_is_refused() -> None:
+    expired = authority().issue("node", hosts=("localhost",), is_expired=True)
+    own = {
+        **inline_settings(),
+        "ssl.keystore.certificate.chain": expired.certificate_pem,
+        "ssl.keystore.key": expired.key_pem(),
+    }
+    error = failed(TlsPair(own))[1]
+    assert isinstance(error, ssl.SSLCertVerificationError)
+    assert "expired" in error.verify_message
+
+
+def test_no_common_version_is_refused() -> None:
+    old = inline_settings("client", hosts=(), ssl_enabled_protocols="TLSv1.2")
+    error = failed(TlsPair(inline_settings(ssl_enabled_protocols="TLSv1.3"), old))[0]
+    assert isinstance(error, ssl.SSLError)
+
+
+def test_every_truncation_of_a_handshake_only_waits() -> None:
+    hello = TlsPair().client_pipe.take()
+    for size in range(0, len(hello), 7):
+        pair = TlsPair()
+        pair.server_tls.data_received(hello[:size])
+        assert (pair.server.handshakes, pair.server_pipe.ended) == ([], "")
