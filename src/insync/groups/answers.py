@@ -10,24 +10,13 @@ from insync.wire.messages import join_group, sync_group
 from insync.wire.types import NO_DURATION
 
 
-def join_response(group: Group, member: Member, *, skip_assignment: bool = False) -> join_group.JoinGroupResponse:
-    """The generation as `member` sees it: only the leader, which assigns, sees the others."""
-    is_leader = group.leader == member.id
-    return join_group.JoinGroupResponse(
-        throttle_time=NO_DURATION,
-        error_code=ErrorCode.none,
-        generation_id=group.generation,
-        protocol_type=group.protocol_type,
-        protocol_name=group.protocol,
-        leader=group.leader or "",
-        skip_assignment=skip_assignment,
-        member_id=member.id,
-        members=_members(group) if is_leader else (),
-    )
-
-
-def join_response_as_follower(group: Group, member: Member, leader: str) -> join_group.JoinGroupResponse:
-    """For a leader whose client cannot be told to keep the assignment: the answer names another leader."""
+def join_response(
+    group: Group, member: Member, *, leader: str | None = None, skip_assignment: bool = False
+) -> join_group.JoinGroupResponse:
+    """The generation as `member` sees it: only the leader, which assigns, sees the others. `leader`: another than the
+    group's, for a leader whose client cannot be told to keep the assignment."""
+    if leader is None:
+        leader = group.leader or ""
     return join_group.JoinGroupResponse(
         throttle_time=NO_DURATION,
         error_code=ErrorCode.none,
@@ -35,8 +24,9 @@ def join_response_as_follower(group: Group, member: Member, leader: str) -> join
         protocol_type=group.protocol_type,
         protocol_name=group.protocol,
         leader=leader,
+        skip_assignment=skip_assignment,
         member_id=member.id,
-        members=(),
+        members=_members(group) if leader == member.id else (),
     )
 
 

@@ -173,7 +173,7 @@ def _keep_generation(
         can_skip = client.version < 0 or client.version >= SKIP_ASSIGNMENT_VERSION
         is_leader = group.leader == member.id
         if is_leader and not can_skip:
-            response = answers.join_response_as_follower(group, member, previous_leader or "")
+            response = answers.join_response(group, member, leader=previous_leader or "")
         else:
             response = answers.join_response(group, member, skip_assignment=is_leader)
         answers.answer_join(shard.out, member, response)

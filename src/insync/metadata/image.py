@@ -107,21 +107,12 @@ class Image:
 
     def copy(self) -> Image:
         """An independent image without pending changes."""
-        other = Image(self.defaults)
-        other.brokers = dict(self.brokers)
+        other = self.copy_for_snapshot()
         other.topics = dict(self.topics)
-        other.topic_ids = dict(self.topic_ids)
         other.incomplete_topics = dict(self.incomplete_topics)
-        other.configs = {resource: dict(values) for resource, values in self.configs.items()}
-        other.features = dict(self.features)
-        other.next_producer_id = self.next_producer_id
-        other.acls = dict(self.acls)
-        other.scram_credentials = dict(self.scram_credentials)
-        other.client_quotas = {entity: dict(limits) for entity, limits in self.client_quotas.items()}
         other.offset = self.offset
         other.raised_min_isr = dict(self.raised_min_isr)
         other.snapshot_end = self.snapshot_end
-        other.partitions = {topic_id: dict(partitions) for topic_id, partitions in self.partitions.items()}
         other._acl_ids = dict(self._acl_ids)
         other._leaderless = dict(self._leaderless)
         other._reassigning = dict(self._reassigning)

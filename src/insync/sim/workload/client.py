@@ -1,4 +1,4 @@
-"""What simulated clients share: a place on the network and a cache of partition leaders.
+"""What simulated clients share: a place on the network, a cache of partition leaders, and a rhythm.
 
 A client learns leaders from Metadata responses of random brokers, so after a failover its cache is as stale as a real
 client's, until a broker refuses its request.
@@ -12,10 +12,12 @@ from typing import Any
 from uuid import UUID
 
 from insync.metadata.partition import PartitionKey
+from insync.properties.history import History
 from insync.sansio import Message, OnResponse, Send
 from insync.sim.engine.connection import Connection
 from insync.sim.engine.engine import Engine
 from insync.sim.engine.network import Network
+from insync.sim.plans.plan import ClientPlan
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import metadata
 
@@ -129,3 +131,25 @@ class MetadataCache:
         if self._led is None:
             self._led = [key for key, leader in self.leaders.items() if leader.node >= 0]
         return self._client.rng.choice(self._led) if self._led else None
+
+
+class Worker:
+    """Does its work at the interval of its plan, and records the results."""
+
+    def __init__(self, client: Client, plan: ClientPlan, history: History, topics: tuple[str, ...]) -> None:
+        self.client = client
+        self._plan = plan
+        self._history = history
+        self._cache = MetadataCache(client, topics)
+
+    def start(self) -> None:
+        self._cache.start()
+        self._tick()
+
+    def _tick(self) -> None:
+        if self.client.active:
+            self.client.later(self._plan.every_ms, self._tick)
+            self._work()
+
+    def _work(self) -> None:
+        raise NotImplementedError

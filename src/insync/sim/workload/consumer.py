@@ -11,7 +11,7 @@ from insync.metadata.partition import PartitionKey
 from insync.properties.history import Fingerprint, History, ListedOffset, Read
 from insync.sansio import Message
 from insync.sim.plans.plan import ClientPlan
-from insync.sim.workload.client import Client, Leader, MetadataCache
+from insync.sim.workload.client import Client, Leader, Worker
 from insync.sim.workload.requests import EARLIEST, LATEST, fetch_request, list_offsets_request
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
@@ -20,24 +20,14 @@ REREAD_PROBABILITY = 0.15
 """The probability that a consumer reads again what it has read before."""
 
 
-class Consumer:
+class Consumer(Worker):
     def __init__(self, client: Client, plan: ClientPlan, history: History, topics: tuple[str, ...]) -> None:
-        self.client = client
+        super().__init__(client, plan, history, topics)
         self.reads = 0
-        self._plan = plan
-        self._history = history
-        self._cache = MetadataCache(client, topics)
         self._positions: dict[PartitionKey, int] = {}
         self._busy: dict[PartitionKey, None] = {}
 
-    def start(self) -> None:
-        self._cache.start()
-        self._tick()
-
-    def _tick(self) -> None:
-        if not self.client.active:
-            return
-        self.client.later(self._plan.every_ms, self._tick)
+    def _work(self) -> None:
         key = self._cache.pick_partition()
         if key is not None and key not in self._busy:
             self._fetch(key, self._cache.leaders[key])
@@ -89,23 +79,10 @@ class Consumer:
         self.client.ask(leader.node, request, on_response)
 
 
-class Lister:
+class Lister(Worker):
     """Polls the latest offset, which a new leader must not return before it knows it (H4)."""
 
-    def __init__(self, client: Client, plan: ClientPlan, history: History, topics: tuple[str, ...]) -> None:
-        self.client = client
-        self._plan = plan
-        self._history = history
-        self._cache = MetadataCache(client, topics)
-
-    def start(self) -> None:
-        self._cache.start()
-        self._tick()
-
-    def _tick(self) -> None:
-        if not self.client.active:
-            return
-        self.client.later(self._plan.every_ms, self._tick)
+    def _work(self) -> None:
         key = self._cache.pick_partition()
         if key is not None:
             self._list(key, self._cache.leaders[key])

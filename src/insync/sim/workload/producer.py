@@ -14,7 +14,7 @@ from insync.metadata.partition import PartitionKey
 from insync.properties.history import UNKNOWN_CRC, Acked, Failed, History, Sent
 from insync.sansio import Message
 from insync.sim.plans.plan import ClientPlan
-from insync.sim.workload.client import Client, MetadataCache
+from insync.sim.workload.client import Client, Worker
 from insync.sim.workload.requests import produce_request
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
@@ -62,7 +62,7 @@ class PartitionQueue:
         self.next_sequence = 0
 
 
-class Producer:
+class Producer(Worker):
     def __init__(
         self,
         client: Client,
@@ -71,12 +71,9 @@ class Producer:
         topics: tuple[str, ...],
         append_time_topics: tuple[str, ...] = (),
     ) -> None:
-        self.client = client
+        super().__init__(client, plan, history, topics)
         self.acked = 0
         self.failed = 0
-        self._plan = plan
-        self._history = history
-        self._cache = MetadataCache(client, topics)
         self._append_time_topics = append_time_topics
         self._queues: dict[PartitionKey, PartitionQueue] = {}
         self._values = 0
@@ -88,14 +85,7 @@ class Producer:
     def unanswered(self) -> int:
         return sum(len(queue.batches) for queue in self._queues.values())
 
-    def start(self) -> None:
-        self._cache.start()
-        self._tick()
-
-    def _tick(self) -> None:
-        if not self.client.active:
-            return
-        self.client.later(self._plan.every_ms, self._tick)
+    def _work(self) -> None:
         if self._plan.idempotent and self._producer_id < 0:
             self._ask_producer_id()
             return
