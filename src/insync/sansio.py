@@ -150,6 +150,11 @@ class Client:
     on_node_listener: bool = True
     """Whether other nodes use this listener too: the inter-broker listener, or one of the controllers'."""
 
+    @property
+    def user(self) -> str:
+        """The name of the principal, as quotas have it."""
+        return self.principal.partition(":")[2]
+
 
 UNKNOWN_CLIENT = Client()
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from insync.security import quotas as quotas_module
 from insync.security.quotas import (
+    CONNECTION_CREATION_RATE,
+    CONTROLLER_MUTATION_RATE,
     DEFAULT,
     PRODUCER_BYTE_RATE,
     WINDOW_MS,
     WINDOWS,
     ClientQuotas,
     QuotaEntity,
+    QuotaManager,
     Rate,
     Share,
     TokenBucket,
+    Windows,
 )
 
 SPECIFIC_FIRST = (
@@ -50,8 +55,9 @@ def test_a_removed_quota_gives_way_to_the_next_one() -> None:
     assert limit_of(quotas) == 10
     quotas.set(QuotaEntity("alice", None), PRODUCER_BYTE_RATE, None)
     assert limit_of(quotas) == 20
-    assert quotas.limits() == {QuotaEntity(DEFAULT, None): {PRODUCER_BYTE_RATE: 20}}
     assert quotas.find("consumer_byte_rate", "alice", "app") is None
+    quotas.set(QuotaEntity(DEFAULT, None), PRODUCER_BYTE_RATE, None)
+    assert not quotas
 
 
 def test_clients_of_a_user_share_the_users_limit_and_users_of_a_default_do_not() -> None:
@@ -101,7 +107,7 @@ def test_old_seconds_leave_the_average() -> None:
 def test_a_limit_of_zero_stops_a_client_for_a_bounded_time() -> None:
     rate = Rate()
     rate.record(1, 0)
-    assert rate.throttle_ms(0, 0) == WINDOWS * WINDOW_MS
+    assert 0 < rate.throttle_ms(0, 0) < WINDOWS * WINDOW_MS
 
 
 def test_a_burst_of_mutations_passes_and_is_paid_for_afterwards() -> None:
@@ -112,3 +118,75 @@ def test_a_burst_of_mutations_passes_and_is_paid_for_afterwards() -> None:
     assert bucket.throttle_ms(5, 9_000) == 0
     bucket.take(5 * WINDOWS + 1, 5, 1_000_000)
     assert bucket.throttle_ms(5, 1_000_000) == 200, "the bucket does not fill beyond its size"
+
+
+def manager(**limits: float) -> QuotaManager:
+    made = QuotaManager(Windows(count=2), Windows(count=2))
+    made.update({QuotaEntity("alice"): limits, QuotaEntity(ip="10.0.0.1"): {CONNECTION_CREATION_RATE: 5}})
+    return made
+
+
+def test_nothing_is_measured_while_nobody_has_a_quota() -> None:
+    quotas = QuotaManager()
+    assert not quotas.is_active
+    quotas.update({QuotaEntity(ip=DEFAULT): {CONNECTION_CREATION_RATE: 5}})
+    assert (quotas.is_active, quotas.ip_limits) == (False, {DEFAULT: 5}), "addresses are counted by connection"
+    quotas.update({QuotaEntity("alice"): {PRODUCER_BYTE_RATE: 5}})
+    assert (quotas.is_active, quotas.ip_limits) == (True, {})
+    quotas.update({})
+    assert not quotas.is_active
+
+
+def test_a_client_waits_by_its_own_limit_only() -> None:
+    quotas = manager(producer_byte_rate=100)
+    assert quotas.record(PRODUCER_BYTE_RATE, "alice", "app", 1_000, 0) > 0
+    assert quotas.record(PRODUCER_BYTE_RATE, "bob", "app", 1_000, 0) == 0
+    assert quotas.record("consumer_byte_rate", "alice", "app", 1_000, 0) == 0
+    assert quotas.record(PRODUCER_BYTE_RATE, "alice", "other", 0, 0) > 0, "another client of the same user"
+
+
+def test_a_new_limit_counts_at_once_for_what_was_used_before() -> None:
+    quotas = manager(producer_byte_rate=100)
+    quotas.record(PRODUCER_BYTE_RATE, "alice", "app", 1_000, 0)
+    quotas.update({QuotaEntity("alice"): {PRODUCER_BYTE_RATE: 10_000}})
+    assert quotas.record(PRODUCER_BYTE_RATE, "alice", "app", 0, 0) == 0
+    quotas.update({QuotaEntity("alice"): {PRODUCER_BYTE_RATE: 10}})
+    assert quotas.record(PRODUCER_BYTE_RATE, "alice", "app", 0, 0) > 50_000
+
+
+def test_the_wait_for_request_time_is_a_window_at_most() -> None:
+    quotas = manager(request_percentage=1)
+    assert quotas.record_request_time("alice", "app", 5_000_000, 0) == 0, "5 ms in a second are half a percent"
+    assert quotas.record_request_time("alice", "app", 10**10, 0) == WINDOW_MS
+
+
+def test_a_fetch_is_limited_to_what_the_rate_allows_in_the_measured_time() -> None:
+    quotas = manager(consumer_byte_rate=100)
+    assert quotas.max_fetch_bytes("alice", "app") == 100
+    assert quotas.max_fetch_bytes("bob", "app") is None
+
+
+def test_mutations_are_paid_for_afterwards() -> None:
+    """KIP-599"""
+    quotas = manager(controller_mutation_rate=5)
+    assert quotas.mutation_throttle_ms("alice", "app", 0) == 0
+    quotas.record_mutations("alice", "app", 15, 0)
+    assert quotas.mutation_throttle_ms("alice", "app", 0) == 1_000, "the bucket holds 10, for two seconds"
+    assert quotas.mutation_throttle_ms("alice", "app", 1_000) == 0
+    quotas.record_mutations("bob", "app", 1_000, 0)
+    assert quotas.mutation_throttle_ms("bob", "app", 0) == 0
+
+
+def test_clients_that_invent_ids_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quotas_module, "MAX_SHARES", 3_000)
+    quotas = QuotaManager(Windows(count=2), Windows(count=2))
+    both = {PRODUCER_BYTE_RATE: 100.0, CONTROLLER_MUTATION_RATE: 1.0}
+    quotas.update({QuotaEntity(None, DEFAULT): both})
+    for now in range(6_000):  # one new id in a millisecond
+        quotas.record(PRODUCER_BYTE_RATE, "alice", f"client-{now}", 1, now)
+        quotas.mutation_throttle_ms("alice", f"client-{now}", now)
+        quotas.record(PRODUCER_BYTE_RATE, "alice", "busy", 100, now)
+        quotas.record_mutations("alice", "busy", 1, now)
+    assert len(quotas._rates) + len(quotas._buckets) <= 3_000
+    assert quotas.record(PRODUCER_BYTE_RATE, "alice", "busy", 0, now) > 0, "what is in use is kept"
+    assert quotas.mutation_throttle_ms("alice", "busy", now) > 0

@@ -12,6 +12,7 @@ from uuid import UUID
 from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest, TopicProduceData
 
 from insync.sansio import UNKNOWN_CLIENT, Client, HangUp, Message
+from insync.security.quotas import QuotaManager
 from insync.server.acceptor import Acceptor
 from insync.server.connection import Connection
 from insync.server.divided import Answer
@@ -118,6 +119,7 @@ class ConnectionHarness:
         self.turns: list[bool | str] = []
         self._tokens = 0
         self._soon: deque[Callable[[], None]] = deque()
+        self.timers: list[tuple[float, Callable[[], None]]] = []
         self.listener = Listener(
             limits=Limits(**limits),
             pending=PendingConnections(limit=10, timeout_ms=10_000),
@@ -128,8 +130,11 @@ class ConnectionHarness:
             peers=cast(Peers, NoPeers()),
             known_brokers=lambda: [1],
             traffic=Traffic(),
+            quotas=QuotaManager(),
             translator=VersionTranslator(Names()),
         )
+
+        self.listener.call_later = lambda delay_s, callback: self.timers.append((delay_s, callback))  # type: ignore[method-assign]
 
     def _request(self, message: Message, answer: Answer, client: Client, more: bool) -> int:
         self.turn_open = more

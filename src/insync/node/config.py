@@ -87,6 +87,12 @@ class NodeConfig:
     static_configs: tuple[StaticConfig, ...] = ()
     """What DescribeConfigs lists of the properties file and the defaults, besides the configs of topics."""
 
+    quota_windows: int = 11
+    quota_window_ms: int = 1_000
+    """What the rates of clients are averaged over: the newest window and all whole ones before it."""
+    mutation_quota_windows: int = 11
+    mutation_quota_window_ms: int = 1_000
+
     authorizer: AuthorizerConfig | None = None
     """None: everything is allowed, and ACLs can be neither created nor listed."""
 

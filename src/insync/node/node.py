@@ -11,6 +11,7 @@ from random import Random
 from uuid import UUID
 
 from insync.findings import Findings
+from insync.metadata.changes import Changes
 from insync.metadata.image import Image
 from insync.node.broker_role import BrokerRole
 from insync.node.config import NodeConfig
@@ -36,6 +37,7 @@ from insync.sansio import (
     Synced,
     TurnEnded,
 )
+from insync.security.quotas import QuotaManager, Windows
 from insync.storage.config import LogConfig
 from insync.storage.disk import Disk
 from insync.storage.log_loader import open_log
@@ -57,6 +59,11 @@ class Node:
         self.stopped = False
         self.halted = False  # stopped, and not cleanly
         self.described_topics: dict[tuple[UUID, str], metadata.MetadataResponseTopic] = {}
+        self.quotas = QuotaManager(
+            Windows(config.quota_windows, config.quota_window_ms),
+            Windows(config.mutation_quota_windows, config.mutation_quota_window_ms),
+        )
+        self._quotas_from: Image | None = None  # the image that `quotas` is up to date with
         self._leader = (-1, -1)  # (epoch, id) of the quorum's leader that the node last acted on
         self._due: int | None = None  # the deadline that `next_deadline` last returned
         self._ticked_at = now
@@ -269,12 +276,20 @@ class Node:
         if self.metadata_loader.catch_up(quorum):
             self.described_topics.clear()
             changes = self.metadata_loader.image.take_changes()
+            self._update_quotas(changes)
             if broker:
                 broker.metadata_changed(changes, now)
         self.metadata_loader.maybe_snapshot(quorum)
         if role:
             role.committed(self.metadata_loader.applied)
             role.activate_when_ready(self.metadata_loader.image, self.metadata_loader.applied, now)
+
+    def _update_quotas(self, changes: Changes) -> None:
+        """A loaded snapshot is another image, whose changes do not say what it no longer has."""
+        image = self.metadata_loader.image
+        if changes.client_quotas or image is not self._quotas_from:
+            self._quotas_from = image
+            self.quotas.update(image.client_quotas)
 
     def _stop_cleanly(self, now: int) -> None:
         self.stopped = True

@@ -1,14 +1,18 @@
 """Client quotas (KIP-13, KIP-124, KIP-546, KIP-599): who shares which limit, and how long to wait when it is exceeded.
 
 A quota belongs to a user, a client id, or both, each by name or as a default. The most specific one counts. Byte rates
-and request time are measured over the last `WINDOWS` seconds; a client that exceeds its rate is asked to wait until the
-average over the window has fallen to the limit. Controller mutations draw from a bucket of tokens, which allows short
-bursts. Time is an argument, in milliseconds.
+and request time are measured over the last `WINDOWS` windows; a client that exceeds its rate is asked to wait until the
+average over them has fallen to the limit. Controller mutations draw from a bucket of tokens, which allows short bursts.
+Time is an argument, in milliseconds.
+
+A request is served first and paid for afterwards, so that a client makes progress whatever its limit is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
 from typing import NamedTuple
 
 DEFAULT = ""
@@ -26,6 +30,8 @@ IP_QUOTAS = (CONNECTION_CREATION_RATE,)
 
 WINDOWS = 11
 WINDOW_MS = 1_000
+MAX_SHARES = 10_000
+"""Clients may invent ids, each with a rate of its own: with more of them, those that are idle are forgotten."""
 
 
 ENTITY_TYPES = {"user": "user", "client-id": "client_id", "ip": "ip"}
@@ -86,8 +92,8 @@ class ClientQuotas:
             del self._limits[entity]
         self._found.clear()
 
-    def limits(self) -> dict[QuotaEntity, dict[str, float]]:
-        return {entity: dict(limits) for entity, limits in self._limits.items()}
+    def __bool__(self) -> bool:
+        return bool(self._limits)
 
     def find(self, quota: str, user: str, client_id: str) -> tuple[Share, float] | None:
         """The limit that counts for this client, and what it is shared by; None if nothing limits it."""
@@ -95,6 +101,8 @@ class ClientQuotas:
             return None
         asked = Share(quota, user, client_id)
         if asked not in self._found:
+            if len(self._found) >= MAX_SHARES:
+                self._found.clear()
             self._found[asked] = self._most_specific(asked)
         return self._found[asked]
 
@@ -117,19 +125,35 @@ class ClientQuotas:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """What rates are averaged over. All but the newest count as whole."""
+
+    count: int = WINDOWS
+    length_ms: int = WINDOW_MS
+
+    @property
+    def full_ms(self) -> int:
+        return (self.count - 1) * self.length_ms
+
+
+DEFAULT_WINDOWS = Windows()
+
+
 class Rate:
-    """An average over the last seconds."""
+    """An average over the last windows."""
 
-    __slots__ = ("_amounts", "_newest")
+    __slots__ = ("_amounts", "_newest", "_windows")
 
-    def __init__(self) -> None:
-        self._amounts: list[float] = [0.0] * WINDOWS
-        self._newest = -WINDOWS
-        """The number of the newest window; window `n` covers the milliseconds from `n * WINDOW_MS` on."""
+    def __init__(self, windows: Windows = DEFAULT_WINDOWS) -> None:
+        self._windows = windows
+        self._amounts: list[float] = [0.0] * windows.count
+        self._newest = -windows.count
+        """The number of the newest window; window `n` covers the milliseconds from `n * length_ms` on."""
 
     def record(self, amount: float, now: int) -> None:
         self._advance(now)
-        self._amounts[self._newest % WINDOWS] += amount
+        self._amounts[self._newest % len(self._amounts)] += amount
 
     def per_second(self, now: int) -> float:
         self._advance(now)
@@ -140,38 +164,144 @@ class Rate:
         rate = self.per_second(now)
         if rate <= limit:
             return 0
-        return round((rate - limit) / limit * self._covered_ms(now)) if limit > 0 else WINDOWS * WINDOW_MS
+        covered_ms = self._covered_ms(now)
+        return round((rate - limit) / limit * covered_ms) if limit > 0 else covered_ms
+
+    def is_idle(self, now: int) -> bool:
+        self._advance(now)
+        return not any(self._amounts)
 
     def _covered_ms(self, now: int) -> int:
-        """All windows but the newest count as whole, so a first burst is not taken for a high rate."""
-        return (WINDOWS - 1) * WINDOW_MS + now % WINDOW_MS + 1
+        """A first burst is not taken for a high rate."""
+        return self._windows.full_ms + now % self._windows.length_ms + 1
 
     def _advance(self, now: int) -> None:
-        newest = now // WINDOW_MS
-        for window in range(max(self._newest + 1, newest - WINDOWS + 1), newest + 1):
-            self._amounts[window % WINDOWS] = 0.0
+        count = len(self._amounts)
+        newest = now // self._windows.length_ms
+        for window in range(max(self._newest + 1, newest - count + 1), newest + 1):
+            self._amounts[window % count] = 0.0
         self._newest = max(self._newest, newest)
 
 
 class TokenBucket:
     """KIP-599: mutations are paid for after they are made, so one large request passes, and the next ones wait."""
 
-    __slots__ = ("_filled_at", "_tokens")
+    __slots__ = ("_capacity_s", "_filled_at", "_limit", "_tokens")
 
-    def __init__(self, limit: float, now: int) -> None:
-        self._tokens = limit * WINDOWS
+    def __init__(self, limit: float, now: int, windows: Windows = DEFAULT_WINDOWS) -> None:
+        self._capacity_s = windows.count * windows.length_ms / 1_000
+        self._limit = limit
+        self._tokens = limit * self._capacity_s
         self._filled_at = now
 
     def throttle_ms(self, limit: float, now: int) -> int:
         """How long until a request may be made; 0 if now."""
         self._fill(limit, now)
-        return 0 if self._tokens >= 0 else round(-self._tokens / limit * 1_000)
+        return 0 if self._tokens >= 0 else ceil(-self._tokens / limit * 1_000)
 
     def take(self, amount: float, limit: float, now: int) -> None:
         self._fill(limit, now)
         self._tokens -= amount
 
+    def is_full(self, now: int) -> bool:
+        self._fill(self._limit, now)
+        return self._tokens >= self._limit * self._capacity_s
+
     def _fill(self, limit: float, now: int) -> None:
+        self._limit = limit
         gained = limit * max(0, now - self._filled_at) / 1_000
-        self._tokens = min(self._tokens + gained, limit * WINDOWS)
-        self._filled_at = now
+        self._tokens = min(self._tokens + gained, limit * self._capacity_s)
+        self._filled_at = max(self._filled_at, now)
+
+
+class QuotaManager:
+    """Measures what clients use, and says how long each has to wait. One per node.
+
+    `is_active` is false while no user and no client id has a quota: then nothing has to be measured.
+    """
+
+    __slots__ = (
+        "_buckets",
+        "_mutation_windows",
+        "_rates",
+        "_shares_to_prune",
+        "_windows",
+        "ip_limits",
+        "is_active",
+        "limits",
+    )
+
+    def __init__(self, windows: Windows = DEFAULT_WINDOWS, mutation_windows: Windows = DEFAULT_WINDOWS) -> None:
+        self.is_active = False
+        self.limits = ClientQuotas()
+        self.ip_limits: dict[str, float] = {}
+        """New connections per second, by address; under DEFAULT those of every other address."""
+        self._windows = windows
+        self._mutation_windows = mutation_windows
+        self._rates: dict[Share, Rate] = {}
+        self._buckets: dict[Share, TokenBucket] = {}
+        self._shares_to_prune = MAX_SHARES
+
+    def update(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
+        """The quotas of the cluster have changed. What was measured still counts."""
+        limits = ClientQuotas()
+        ip_limits = {}
+        for entity, by_name in quotas.items():
+            for name, limit in by_name.items():
+                if entity.ip is None:
+                    limits.set(entity, name, limit)
+                elif name == CONNECTION_CREATION_RATE:
+                    ip_limits[entity.ip] = limit
+        self.limits, self.ip_limits = limits, ip_limits
+        self.is_active = bool(limits)
+        if not self.is_active:
+            self._rates.clear()
+            self._buckets.clear()
+
+    def record(self, quota: str, user: str, client_id: str, amount: float, now: int) -> int:
+        """Count what a client has used; returns how long it has to wait."""
+        match = self.limits.find(quota, user, client_id)
+        if match is None:
+            return 0
+        share, limit = match
+        rate = self._rates.get(share)
+        if rate is None:
+            self._prune(now)
+            rate = self._rates[share] = Rate(self._windows)
+        rate.record(amount, now)
+        throttle_ms = rate.throttle_ms(limit, now)
+        return min(throttle_ms, self._windows.length_ms) if quota == REQUEST_PERCENTAGE else throttle_ms
+
+    def record_request_time(self, user: str, client_id: str, time_ns: int, now: int) -> int:
+        """In percent of the one thread that serves requests."""
+        return self.record(REQUEST_PERCENTAGE, user, client_id, time_ns / 10_000_000, now)
+
+    def max_fetch_bytes(self, user: str, client_id: str) -> int | None:
+        """What one fetch may return, so that it does not have to be paid for longer than rates are measured."""
+        match = self.limits.find(CONSUMER_BYTE_RATE, user, client_id)
+        return None if match is None else max(1, int(match[1] * self._windows.full_ms / 1_000))
+
+    def mutation_throttle_ms(self, user: str, client_id: str, now: int) -> int:
+        """How long a client has to wait until it may change partitions again."""
+        match = self.limits.find(CONTROLLER_MUTATION_RATE, user, client_id)
+        return 0 if match is None else self._bucket(*match, now).throttle_ms(match[1], now)
+
+    def record_mutations(self, user: str, client_id: str, count: int, now: int) -> None:
+        """Count partitions that were created or deleted."""
+        match = self.limits.find(CONTROLLER_MUTATION_RATE, user, client_id)
+        if match is not None:
+            self._bucket(*match, now).take(count, match[1], now)
+
+    def _bucket(self, share: Share, limit: float, now: int) -> TokenBucket:
+        bucket = self._buckets.get(share)
+        if bucket is None:
+            self._prune(now)
+            bucket = self._buckets[share] = TokenBucket(limit, now, self._mutation_windows)
+        return bucket
+
+    def _prune(self, now: int) -> None:
+        """Forget what is as if it had never been used. The work is spread over as many new shares as there are."""
+        if len(self._rates) + len(self._buckets) >= self._shares_to_prune:
+            self._rates = {share: rate for share, rate in self._rates.items() if not rate.is_idle(now)}
+            self._buckets = {share: bucket for share, bucket in self._buckets.items() if not bucket.is_full(now)}
+            self._shares_to_prune = max(MAX_SHARES, 2 * (len(self._rates) + len(self._buckets)))

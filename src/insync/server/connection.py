@@ -7,7 +7,9 @@ does an answer that has to wait; a fetch that waits for records takes all of it,
 A request with many entries reaches the node in parts (see `divided`), and a large one is read from the buffer, decoded
 and handled in separate units of a turn. The next request of the connection waits until all parts have reached the node.
 
-The socket is not read while there is no capacity, while requests wait for a turn (see `turns`), or while the client
+The socket is not read while there is no capacity, while requests wait for a turn (see `turns`), while the client does
+not read its answers, or while the connection is muted because its client exceeds a quota (KIP-219). The answer that is
+over the limit says for how long.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from time import monotonic_ns
 from typing import Protocol
 
@@ -23,16 +27,19 @@ from insync.escaping import log_value
 from insync.node.handlers import PARTS
 from insync.sansio import Client, HangUp, Message
 from insync.security.principal import ANONYMOUS, MappingRuleError
+from insync.security.quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, QuotaManager
 from insync.server.acceptor import Acceptor
 from insync.server.divided import Answer, DividedRequest
 from insync.server.limits import ConnectionBudget, Limits
 from insync.server.peers import node_id_of_client
+from insync.server.runner import now_ms
 from insync.server.traffic import Traffic
 from insync.server.turns import Turns
 from insync.wire.codec import RequestHeader
 from insync.wire.errors import MalformedFrameError
 from insync.wire.frames import FrameBuffer
 from insync.wire.handwritten_broker import Pieces
+from insync.wire.types import millis, ms
 from insync.wire.versions.context import RequestContext
 from insync.wire.versions.translator import VersionTranslator
 
@@ -47,6 +54,8 @@ READ_AHEAD_BYTES = 1 << 16
 """How much a connection reads ahead while it waits for its turn."""
 LARGE_BYTES = 1 << 20
 """A request of this size is decoded in a unit of its own: 1 MB takes a millisecond to copy, 100 MB take 100 ms."""
+MAX_THROTTLE_MS = 2**31 - 1
+"""What an answer can tell."""
 NOT_SUBMITTED = 0
 """The token of a request that has not reached the node."""
 
@@ -92,6 +101,7 @@ class ConnectionHost(Protocol):
     turns: Turns
     traffic: Traffic
     translator: VersionTranslator
+    quotas: QuotaManager
     budget_received: ConnectionBudget
     budget_unread: ConnectionBudget
     holding: int
@@ -111,6 +121,8 @@ class ConnectionHost(Protocol):
     def may_act_as_node(self, client: Client) -> bool: ...
 
     def submit_metadata(self, message: Message, slot: Slot, client: Client, *, again: bool) -> None: ...
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> None: ...
 
     def hold(self) -> None: ...
 
@@ -157,6 +169,7 @@ class Connection(asyncio.Protocol):
         self._has_pending_requests = False  # complete requests wait for a turn
         self._is_reading = True
         self._is_serving = False
+        self._muted_until_ms = 0  # 0: not muted
         self._closed = False
         self._closed_here = False
 
@@ -224,6 +237,7 @@ class Connection(asyncio.Protocol):
         if self._is_serving or self._closed:
             return False
         self._is_serving, unread = True, len(self._frames)
+        began_ns = monotonic_ns() if self.listener.quotas.is_active else 0
         self.listener.hold()
         try:
             while not self._closed and self._serve_unit() and monotonic_ns() < until_ns:
@@ -236,6 +250,8 @@ class Connection(asyncio.Protocol):
                 self._announced_more = False
                 self.listener.end_turn()  # the turn is over, there is no capacity, or the next request is malformed
             self.listener.release()
+        if began_ns:
+            self._record_request_time(monotonic_ns() - began_ns)
         if self._closed:
             return False
         self._has_pending_requests = self._has_unfinished_request() or (self._has_capacity() and self._frames.has_whole)
@@ -274,7 +290,9 @@ class Connection(asyncio.Protocol):
         self.listener.turns.ready_later(self)
 
     def _has_capacity(self) -> bool:
-        return not self._closed and not self.write_paused_ns and self._weight < self._capacity
+        return (
+            not self._closed and not self.write_paused_ns and not self._muted_until_ms and self._weight < self._capacity
+        )
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
@@ -318,6 +336,8 @@ class Connection(asyncio.Protocol):
         slot = Slot(self, context, len(frame))
         self._slots.append(slot)
         listener.traffic.record_request(header.api_key, len(frame))
+        if header.api_key == FETCH and listener.quotas.is_active:
+            self._limit_fetch(context)
         if context.request is None:
             self._encode_response(slot, None)
         elif header.api_key == METADATA:
@@ -374,6 +394,8 @@ class Connection(asyncio.Protocol):
         if response is None:
             # W6: acks=0 is not answered. Partitions that the translator refused never reached the node.
             refused = slot.context.refused
+            if self.listener.quotas.is_active:
+                self._throttle(slot, None, [])
             self._complete_request(slot, CloseAfterFlush("refused", f"acks=0, {refused[0][2].name}") if refused else [])
         elif type(response) is HangUp:
             self._complete_request(slot, CloseAfterFlush("refused", response.reason))
@@ -381,7 +403,10 @@ class Connection(asyncio.Protocol):
             self._encode_response(slot, response)
 
     def _encode_response(self, slot: Slot, response: Message | None) -> None:
-        self._complete_request(slot, self.listener.translator.encode_response(slot.context, response))
+        buffers = self.listener.translator.encode_response(slot.context, response)
+        if self.listener.quotas.is_active:
+            buffers = self._throttle(slot, response, buffers)
+        self._complete_request(slot, buffers)
 
     def _complete_request(self, slot: Slot, buffers: Pieces) -> None:
         slot.buffers = buffers
@@ -441,6 +466,56 @@ class Connection(asyncio.Protocol):
         if self._unsent and not self._closed:
             unsent, self._unsent, self._unsent_size = self._unsent, [], 0
             self._transport.writelines(unsent)
+
+    # --- quotas ------------------------------------------------------------------------------------------------------
+
+    def _throttle(self, slot: Slot, response: Message | None, buffers: Pieces) -> Pieces:
+        """KIP-219: a client above its limits is answered at once, told how long to wait, and not read meanwhile."""
+        if self.peer is not None:
+            return buffers
+        key, quotas, now = slot.context.header.api_key, self.listener.quotas, now_ms()
+        client = self._client(slot.context.header.api_version)
+        throttle_ms = quotas.record_request_time(client.user, client.id, 0, now)
+        if key == PRODUCE:
+            throttle_ms = max(throttle_ms, quotas.record(PRODUCER_BYTE_RATE, client.user, client.id, slot.size, now))
+        elif key == FETCH:
+            size = sum(len(piece) for piece in buffers)
+            throttle_ms = max(throttle_ms, quotas.record(CONSUMER_BYTE_RATE, client.user, client.id, size, now))
+        throttle_ms = min(throttle_ms, MAX_THROTTLE_MS)
+        if response is not None and hasattr(response, "throttle_time"):
+            told_ms = millis(response.throttle_time)  # by the controller, which has quotas too
+            if throttle_ms > told_ms:
+                response = replace(response, throttle_time=ms(throttle_ms))
+                buffers = self.listener.translator.encode_response(slot.context, response)
+            throttle_ms = max(throttle_ms, told_ms)
+        if throttle_ms:
+            self.mute(throttle_ms)
+        return buffers
+
+    def _record_request_time(self, time_ns: int) -> None:
+        if self.peer is None and self._is_identified:
+            client = self._client(-1)
+            self.listener.quotas.record_request_time(client.user, client.id, time_ns, now_ms())
+
+    def _limit_fetch(self, context: RequestContext) -> None:
+        client = self._client(context.header.api_version)
+        most = self.listener.quotas.max_fetch_bytes(client.user, client.id)
+        if self.peer is None and most is not None and context.request.max_bytes > most:
+            context.request = replace(context.request, max_bytes=most)
+
+    def mute(self, for_ms: int) -> None:
+        """Do not read requests for a while. Those that have been read are answered."""
+        until_ms = now_ms() + for_ms
+        if until_ms > self._muted_until_ms:
+            self._muted_until_ms = until_ms
+            self.listener.call_later(for_ms / 1_000, partial(self._unmute, until_ms))
+            if not self._is_serving:
+                self._update_reading(taken=False)
+
+    def _unmute(self, until_ms: int) -> None:
+        if self._muted_until_ms == until_ms and not self._closed:
+            self._muted_until_ms = 0
+            self.listener.turns.ready_later(self)
 
     # --- capacity ----------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from time import monotonic_ns
 
 from insync.node.handlers import BETWEEN_NODES
 from insync.sansio import Client, Message
+from insync.security.quotas import QuotaManager
 from insync.server.acceptor import Acceptor
 from insync.server.connection import Connection, HeldRequest, Slot, SubmitRequest
 from insync.server.limits import ConnectionBudget, Limits
@@ -54,6 +55,7 @@ class Listener:
         known_brokers: Callable[[], Collection[int]],
         traffic: Traffic,
         translator: VersionTranslator,
+        quotas: QuotaManager,
         may_act_as_node: Callable[[Client], bool] = lambda client: client.on_node_listener,
     ) -> None:
         """`known_brokers`: the ids of the brokers that are not fenced."""
@@ -63,6 +65,7 @@ class Listener:
         self._node_connections: Counter[tuple[int, int]] = Counter()  # by node and first API
         self.traffic = traffic
         self.translator = translator
+        self.quotas = quotas
         self.budget_received = ConnectionBudget(limits.received_bytes)
         self.budget_unread = ConnectionBudget(limits.unread_bytes)
         self.connections: dict[Connection, None] = {}
@@ -128,6 +131,9 @@ class Listener:
             return False
         self._node_connections[peer, first_api] += 1
         return True
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_later(delay_s, callback)
 
     # --- answers that are sent together ------------------------------------------------------------------------------
 

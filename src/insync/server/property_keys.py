@@ -113,6 +113,11 @@ _TABLE: dict[str, tuple[Target, ...]] = {
     "default.replication.factor": (("controller", "default_replication_factor", integer(1, 32_767)),),
     "leader.imbalance.check.interval.seconds": (("controller", "rebalance_interval_ms", _seconds),),
     "auto.create.topics.enable": (("node", "auto_create_topics", boolean),),
+    # quotas of clients
+    "quota.window.num": (("node", "quota_windows", integer(1, _INT_MAX)),),
+    "quota.window.size.seconds": (("node", "quota_window_ms", _seconds),),
+    "controller.quota.window.num": (("node", "mutation_quota_windows", integer(1, _INT_MAX)),),
+    "controller.quota.window.size.seconds": (("node", "mutation_quota_window_ms", _seconds),),
     # the quorum
     "controller.quorum.election.timeout.ms": (("quorum", "election_timeout_ms", _MS1),),
     "controller.quorum.election.backoff.max.ms": (("quorum", "election_backoff_max_ms", _MS1),),

@@ -78,6 +78,7 @@ class Server:
             known_brokers=lambda: [broker.id for broker in node.image.brokers.values() if not broker.fenced],
             traffic=self.traffic,
             translator=VersionTranslator(NodeTopicNames(node)),
+            quotas=node.quotas,
         )
         self._stop_on_signals(loop, runner)
         security.watch_files(loop)

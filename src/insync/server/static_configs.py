@@ -52,7 +52,11 @@ _TYPES = {
 }
 """The types of keys in `property_keys.SETTINGS`; the others are INT."""
 
-_MILLISECONDS = {"leader.imbalance.check.interval.seconds": 1_000}
+_MILLISECONDS = {
+    "leader.imbalance.check.interval.seconds": 1_000,
+    "quota.window.size.seconds": 1_000,
+    "controller.quota.window.size.seconds": 1_000,
+}
 """Keys in a coarser unit than the milliseconds of their field: milliseconds per unit."""
 
 _COARSER_UNITS = (

@@ -1,0 +1,103 @@
+"""Clients with quotas: a throttled producer or consumer gets about its rate, and is told that it is throttled."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from typer.testing import CliRunner
+
+from insync.cli.main import app
+from insync.server.local_cluster import LocalCluster
+
+WINDOW_SETTINGS = {"quota.window.num": "2", "controller.quota.window.num": "2"}
+"""Rates are averaged over one to two seconds, not eleven: tests end sooner."""
+RATE = 200_000
+SECONDS = 5
+TIMEOUT_S = 20
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    made = LocalCluster(brokers=1, settings=WINDOW_SETTINGS)
+    made.start()
+    admin = AdminClient({"bootstrap.servers": made.bootstrap})
+    admin.create_topics([NewTopic("t", 1)])["t"].result(TIMEOUT_S)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(autouse=True)
+def _quotas(cluster: LocalCluster) -> Iterator[None]:
+    limits = {"slow-producer": "producer_byte_rate", "slow-consumer": "consumer_byte_rate"}
+    for client_id, quota in limits.items():
+        run(cluster, "quota", "set", "--client-id", client_id, f"{quota}={RATE}")
+    yield
+    for client_id in limits:
+        run(cluster, "quota", "remove", "--client-id", client_id)
+
+
+def run(cluster: LocalCluster, *arguments: str) -> None:
+    env = {"INSYNC_BOOTSTRAP": cluster.bootstrap}
+    result = CliRunner(env=env).invoke(app, [*arguments, "--timeout", str(TIMEOUT_S)])
+    assert result.exit_code == 0, result.output
+
+
+def produce(cluster: LocalCluster, client_id: str, size: int, acks: int = -1) -> tuple[float, list[int]]:
+    """How long it takes to write `size` bytes, and for how long the broker asked to wait, each time (ms)."""
+    told: list[int] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "client.id": client_id,
+            "acks": acks,
+            "linger.ms": 5,
+            "batch.size": 20_000,
+            "throttle_cb": lambda event: told.append(event.throttle_time * 1_000),
+        }
+    )
+    began = time.monotonic()
+    for _ in range(size // 1_000):
+        producer.produce("t", b"x" * 1_000)
+        producer.poll(0)
+    assert producer.flush(4 * TIMEOUT_S) == 0
+    return time.monotonic() - began, told
+
+
+def test_a_throttled_producer_gets_about_its_rate(cluster: LocalCluster) -> None:
+    """The first second is not throttled, since rates are averaged."""
+    took_s, told = produce(cluster, "slow-producer", RATE * SECONDS)
+    assert 0.8 * (SECONDS - 2) < took_s < 2 * SECONDS
+    assert max(told, default=0) > 0
+    took_s, told = produce(cluster, "other-producer", RATE * SECONDS)
+    assert (took_s < 0.8 * (SECONDS - 2), told) == (True, [])
+
+
+def test_a_throttled_consumer_gets_about_its_rate(cluster: LocalCluster) -> None:
+    produce(cluster, "other-producer", RATE * SECONDS)
+
+    def consume(client_id: str) -> float:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "client.id": client_id,
+                "group.id": "unused",
+                "enable.auto.commit": False,
+            }
+        )
+        consumer.assign([TopicPartition("t", 0, 0)])
+        began, size = time.monotonic(), 0
+        while size < RATE * SECONDS:
+            for message in consumer.consume(500, timeout=TIMEOUT_S) or pytest.fail(f"only {size} bytes"):
+                size += len(message.value())
+        took_s = time.monotonic() - began
+        consumer.close()
+        return took_s
+
+    assert 0.8 * (SECONDS - 2) < consume("slow-consumer") < 2 * SECONDS
+    assert consume("other-consumer") < 0.8 * (SECONDS - 2)
