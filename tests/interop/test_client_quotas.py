@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator
 
@@ -13,8 +14,11 @@ from typer.testing import CliRunner
 from insync.cli.main import app
 from insync.server.local_cluster import LocalCluster
 
-WINDOW_SETTINGS = {"quota.window.num": "2", "controller.quota.window.num": "2"}
-"""Rates are averaged over one to two seconds, not eleven: tests end sooner."""
+SETTINGS = {
+    "quota.window.num": "2",  # rates are averaged over one to two seconds, not eleven: tests end sooner
+    "controller.quota.window.num": "2",
+    "max.connections.per.ip.overrides": "127.0.0.3:2",
+}
 RATE = 200_000
 SECONDS = 5
 TIMEOUT_S = 20
@@ -22,7 +26,7 @@ TIMEOUT_S = 20
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    made = LocalCluster(brokers=1, settings=WINDOW_SETTINGS)
+    made = LocalCluster(brokers=1, settings=SETTINGS)
     made.start()
     admin = AdminClient({"bootstrap.servers": made.bootstrap})
     admin.create_topics([NewTopic("t", 1)])["t"].result(TIMEOUT_S)
@@ -101,3 +105,39 @@ def test_a_throttled_consumer_gets_about_its_rate(cluster: LocalCluster) -> None
 
     assert 0.8 * (SECONDS - 2) < consume("slow-consumer") < 2 * SECONDS
     assert consume("other-consumer") < 0.8 * (SECONDS - 2)
+
+
+def connect(cluster: LocalCluster, address: str) -> socket.socket:
+    """From this address, of which Linux has a whole network."""
+    return socket.create_connection(cluster.nodes[1].address, TIMEOUT_S, source_address=(address, 0))
+
+
+def is_refused(connection: socket.socket, within_s: float = TIMEOUT_S) -> bool:
+    """Whether the broker closes it."""
+    connection.settimeout(within_s)
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+    except TimeoutError:
+        return False
+
+
+def test_an_address_that_connects_too_fast_is_refused(cluster: LocalCluster) -> None:
+    run(cluster, "quota", "set", "--ip", "127.0.0.2", "connection_creation_rate=3")
+    connections = [connect(cluster, "127.0.0.2") for _ in range(12)]
+    others = [connect(cluster, "127.0.0.4") for _ in range(12)]
+    assert is_refused(connections[-1])
+    assert not is_refused(connections[0], within_s=0.1)
+    assert not is_refused(others[-1], within_s=0.1)
+    for connection in (*connections, *others):
+        connection.close()
+    run(cluster, "quota", "remove", "--ip", "127.0.0.2")
+
+
+def test_an_address_has_no_more_connections_than_it_may(cluster: LocalCluster) -> None:
+    connections = [connect(cluster, "127.0.0.3") for _ in range(3)]
+    assert is_refused(connections[2])
+    assert not is_refused(connections[1], within_s=0.1)
+    for connection in connections:
+        connection.close()

@@ -110,7 +110,7 @@ class ConnectionHarness:
     `turns` has, in order, for every request whether another one follows, and "ended" for every end of a turn.
     """
 
-    def __init__(self, acceptor: Acceptor = PLAINTEXT, **limits: int) -> None:
+    def __init__(self, acceptor: Acceptor = PLAINTEXT, **limits: Any) -> None:
         self.acceptor = acceptor
         self.asked: dict[int, tuple[Message, Answer]] = {}
         self.abandoned: list[int] = []

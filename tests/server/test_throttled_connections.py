@@ -1,4 +1,5 @@
-"""KIP-219: a client above its quota is answered at once, told how long to wait, and not read meanwhile."""
+"""KIP-219: a client above its quota is answered at once, told how long to wait, and not read meanwhile. KIP-612: the
+connections of an address, and how fast new ones come, are limited."""
 
 from __future__ import annotations
 
@@ -7,12 +8,14 @@ from struct import unpack
 from typing import Any
 
 from insync.security.quotas import (
+    CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
     DEFAULT,
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
     QuotaEntity,
 )
+from insync.server.acceptor import Acceptor
 from insync.wire import codec
 from insync.wire.types import millis, ms
 from tests.server.connection_harness import (
@@ -176,3 +179,82 @@ def test_a_connection_that_is_closed_stays_closed_when_its_wait_is_over() -> Non
     harness.timers[0][1]()
     harness.run_turns()
     assert client.connection.is_closed
+
+
+# --- connections ---
+
+
+def fire_timers(harness: ConnectionHarness) -> None:
+    timers, harness.timers = harness.timers, []
+    for _, callback in timers:
+        callback()
+    harness.run_turns()
+
+
+def test_an_address_has_no_more_connections_than_it_may() -> None:
+    harness = ConnectionHarness(max_connections_per_ip=2)
+    first, second, third = (harness.connect() for _ in range(3))
+    assert [client.ended for client in (first, second, third)] == ["", "", "aborted"]
+    third.disconnect()
+    first.disconnect()
+    assert harness.connect().ended == ""
+
+
+def test_some_addresses_may_have_other_numbers() -> None:
+    harness = ConnectionHarness(max_connections_per_ip=1, max_connections_per_ip_overrides=(("10.0.0.1", 2),))
+    assert [harness.connect().ended for _ in range(3)] == ["", "", "aborted"]
+
+
+def test_an_address_that_connects_too_fast_is_refused_after_a_while() -> None:
+    """It would come back at once if it were refused at once."""
+    harness = ConnectionHarness()
+    quotas = harness.listener.quotas
+    quotas.update({QuotaEntity(ip="10.0.0.1"): {CONNECTION_CREATION_RATE: 1}})
+    clients = [harness.connect() for _ in range(20)]
+    assert [client.ended for client in clients] == [""] * 20
+    clients[-1].send(ask_id())
+    fire_timers(harness)
+    assert len([client for client in clients if client.ended]) in (9, 10), "one per second, over ten seconds"
+    assert (clients[0].ended, clients[-1].ended) == ("", "aborted")
+    quotas.update({QuotaEntity(ip="10.0.0.1"): {CONNECTION_CREATION_RATE: 1_000}})
+    harness.timers = []
+    assert harness.connect().ended == ""
+    assert harness.timers == []
+
+
+def test_the_default_is_for_addresses_without_a_limit_of_their_own() -> None:
+    harness = ConnectionHarness()
+    harness.listener.quotas.update(
+        {
+            QuotaEntity(ip=DEFAULT): {CONNECTION_CREATION_RATE: 1},
+            QuotaEntity(ip="10.0.0.1"): {CONNECTION_CREATION_RATE: 1_000},
+        }
+    )
+    for _ in range(20):
+        harness.connect()
+    assert harness.timers == []
+    harness.listener.quotas.update({QuotaEntity(ip=DEFAULT): {CONNECTION_CREATION_RATE: 1}})
+    harness.connect()
+    assert len(harness.timers) == 2
+
+
+def test_new_connections_wait_while_there_are_too_many_in_all() -> None:
+    harness = ConnectionHarness(max_connection_creation_rate=1)
+    clients = [harness.connect() for _ in range(15)]
+    assert 0 < len(harness.timers) < 10
+    harness.timers[-1][1]()
+    last = clients[-1]
+    assert not last.transport.reading
+    last.send(ask_id())
+    assert harness.asked == {}
+    fire_timers(harness)
+    fire_timers(harness)
+    assert (len(harness.asked), last.ended) == (1, "")
+
+
+def test_a_listener_that_nodes_have_to_themselves_is_not_limited() -> None:
+    harness = ConnectionHarness(acceptor=Acceptor("CONTROLLER", serves_nodes=True), max_connections_per_ip=1)
+    harness.listener._has_client_listener = True
+    nodes = [harness.connect() for _ in range(3)]
+    assert [node.ended for node in nodes] == ["", "", ""]
+    nodes[0].disconnect()

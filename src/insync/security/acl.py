@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
 from typing import Self
 
 WILDCARD = "*"
@@ -180,3 +182,14 @@ def find_filter_error(acl_filter: AclFilter) -> str | None:
     codes = (acl_filter.resource_type, acl_filter.pattern_type, acl_filter.operation, acl_filter.permission)
     unknown = [type(code).__name__ for code in codes if not code]
     return f"The filter has an unknown code for {' and '.join(unknown)}." if unknown else None
+
+
+@lru_cache(maxsize=4_096)
+def canonical_host(host: str) -> str:
+    """One spelling for each address. An IPv6 address loses its zone, and the IPv4 address in it stands alone."""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return str(mapped or address)

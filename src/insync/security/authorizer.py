@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from ipaddress import IPv6Address, ip_address
 from itertools import chain
 
 from insync.security.acl import (
@@ -25,6 +23,7 @@ from insync.security.acl import (
     PatternType,
     Permission,
     ResourceType,
+    canonical_host,
 )
 
 IMPLIED_BY: dict[Operation, tuple[Operation, ...]] = {
@@ -209,18 +208,7 @@ def is_permission(acl: Acl, operation: Operation) -> bool:
 def applies_to(acl: Acl, principal: str, host: str) -> bool:
     if acl.principal not in (principal, WILDCARD_PRINCIPAL):
         return False
-    return acl.host in (host, WILDCARD) or _canonical_host(acl.host) == _canonical_host(host)
-
-
-@lru_cache(maxsize=4_096)
-def _canonical_host(host: str) -> str:
-    """One spelling for each address. An IPv6 address loses its zone, and the IPv4 address in it stands alone."""
-    try:
-        address = ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return str(mapped or address)
+    return acl.host in (host, WILDCARD) or canonical_host(acl.host) == canonical_host(host)
 
 
 def _covers_pattern(denial: Acl, acl: Acl) -> bool:

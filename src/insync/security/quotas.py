@@ -10,7 +10,8 @@ A request is served first and paid for afterwards, so that a client makes progre
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
@@ -30,6 +31,8 @@ IP_QUOTAS = (CONNECTION_CREATION_RATE,)
 
 WINDOWS = 11
 WINDOW_MS = 1_000
+MAX_INT = 2**31 - 1
+"""Kafka's value for no limit."""
 MAX_SHARES = 10_000
 """Clients may invent ids, each with a rate of its own: with more of them, those that are idle are forgotten."""
 
@@ -225,10 +228,10 @@ class QuotaManager:
         "_mutation_windows",
         "_rates",
         "_shares_to_prune",
-        "_windows",
         "ip_limits",
         "is_active",
         "limits",
+        "windows",
     )
 
     def __init__(self, windows: Windows = DEFAULT_WINDOWS, mutation_windows: Windows = DEFAULT_WINDOWS) -> None:
@@ -236,7 +239,7 @@ class QuotaManager:
         self.limits = ClientQuotas()
         self.ip_limits: dict[str, float] = {}
         """New connections per second, by address; under DEFAULT those of every other address."""
-        self._windows = windows
+        self.windows = windows
         self._mutation_windows = mutation_windows
         self._rates: dict[Share, Rate] = {}
         self._buckets: dict[Share, TokenBucket] = {}
@@ -267,10 +270,10 @@ class QuotaManager:
         rate = self._rates.get(share)
         if rate is None:
             self._prune(now)
-            rate = self._rates[share] = Rate(self._windows)
+            rate = self._rates[share] = Rate(self.windows)
         rate.record(amount, now)
         throttle_ms = rate.throttle_ms(limit, now)
-        return min(throttle_ms, self._windows.length_ms) if quota == REQUEST_PERCENTAGE else throttle_ms
+        return min(throttle_ms, self.windows.length_ms) if quota == REQUEST_PERCENTAGE else throttle_ms
 
     def record_request_time(self, user: str, client_id: str, time_ns: int, now: int) -> int:
         """In percent of the one thread that serves requests."""
@@ -279,7 +282,7 @@ class QuotaManager:
     def max_fetch_bytes(self, user: str, client_id: str) -> int | None:
         """What one fetch may return, so that it does not have to be paid for longer than rates are measured."""
         match = self.limits.find(CONSUMER_BYTE_RATE, user, client_id)
-        return None if match is None else max(1, int(match[1] * self._windows.full_ms / 1_000))
+        return None if match is None else max(1, int(match[1] * self.windows.full_ms / 1_000))
 
     def mutation_throttle_ms(self, user: str, client_id: str, now: int) -> int:
         """How long a client has to wait until it may change partitions again."""
@@ -305,3 +308,74 @@ class QuotaManager:
             self._rates = {share: rate for share, rate in self._rates.items() if not rate.is_idle(now)}
             self._buckets = {share: bucket for share, bucket in self._buckets.items() if not bucket.is_full(now)}
             self._shares_to_prune = max(MAX_SHARES, 2 * (len(self._rates) + len(self._buckets)))
+
+
+class Admission(NamedTuple):
+    """What to do with a new connection."""
+
+    refusal: str = ""
+    """Why it is closed; empty if it is not."""
+    delay_ms: int = 0
+    """Before it is served, or closed: a client that is refused at once would come back at once."""
+
+
+class ConnectionQuotas:
+    """Limits the connections of each address, and how fast new ones come, from each address and in all (KIP-612).
+
+    Addresses are in the form of `canonical_host`.
+    """
+
+    __slots__ = ("_counts", "_max_per_ip", "_max_rate", "_overrides", "_rate", "_rates", "_windows")
+
+    def __init__(
+        self,
+        *,
+        max_per_ip: int = MAX_INT,
+        overrides: Iterable[tuple[str, int]] = (),
+        max_rate: int = MAX_INT,
+        windows: Windows = DEFAULT_WINDOWS,
+    ) -> None:
+        self._max_per_ip = max_per_ip
+        self._overrides = dict(overrides)
+        self._max_rate = max_rate
+        self._windows = windows
+        self._counts: Counter[str] = Counter()
+        self._rate = Rate(windows)
+        self._rates: dict[str, Rate] = {}
+
+    def connect(self, ip: str, ip_limits: Mapping[str, float], now: int) -> Admission:
+        """A connection was accepted; `disconnect` follows when it has ended, refused or not.
+
+        `ip_limits`: new connections per second, by address; under DEFAULT those of every other address.
+        """
+        self._counts[ip] += 1
+        allowed = self._overrides.get(ip, self._max_per_ip)
+        if self._counts[ip] > allowed:
+            return Admission(f"{allowed} connections of one address are allowed")
+        ip_limit = ip_limits.get(ip, ip_limits.get(DEFAULT)) if ip_limits else None
+        if ip_limit is not None:
+            delay_ms = self._record_ip(ip, ip_limit, now)
+            if delay_ms:
+                return Admission(f"{ip_limit:g} new connections per second of one address are allowed", delay_ms)
+        if self._max_rate == MAX_INT:
+            return Admission()
+        self._rate.record(1, now)
+        return Admission("", min(self._rate.throttle_ms(self._max_rate, now), self._windows.length_ms))
+
+    def disconnect(self, ip: str) -> None:
+        self._counts[ip] -= 1
+        if not self._counts[ip]:
+            del self._counts[ip]
+
+    def _record_ip(self, ip: str, limit: float, now: int) -> int:
+        """A connection that is refused does not count: else a client that keeps trying would never get in."""
+        rate = self._rates.get(ip)
+        if rate is None:
+            if len(self._rates) >= MAX_SHARES:
+                self._rates = {known: rate for known, rate in self._rates.items() if not rate.is_idle(now)}
+            rate = self._rates[ip] = Rate(self._windows)
+        rate.record(1, now)
+        throttle_ms = min(rate.throttle_ms(limit, now), self._windows.length_ms)
+        if throttle_ms:
+            rate.record(-1, now)
+        return throttle_ms

@@ -26,6 +26,7 @@ from typing import Protocol
 from insync.escaping import log_value
 from insync.node.handlers import PARTS
 from insync.sansio import Client, HangUp, Message
+from insync.security.acl import canonical_host
 from insync.security.principal import ANONYMOUS, MappingRuleError
 from insync.security.quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, QuotaManager
 from insync.server.acceptor import Acceptor
@@ -137,6 +138,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, listener: ConnectionHost, acceptor: Acceptor) -> None:
         self.listener = listener
         self.acceptor = acceptor
+        self.address = ""  # the client's IP address
         self.last_received_ns = monotonic_ns()  # when bytes last arrived
         self.write_paused_ns = 0  # since when the client has not read its answers; 0: it reads
         self.partial_since_ns = 0  # when the first byte of the partial request arrived
@@ -186,6 +188,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
         self._transport.set_write_buffer_limits(high=self.listener.limits.write_buffer_bytes)
+        self.address = canonical_host((transport.get_extra_info("peername") or ("",))[0])
         self.listener.on_connected(self)
 
     def data_received(self, data: bytes) -> None:

@@ -15,6 +15,12 @@ class Limits:
     """socket.request.max.bytes"""
     max_connections: int = 2**31 - 1
     """max.connections; at most half of the files that the process may open."""
+    max_connections_per_ip: int = 2**31 - 1
+    """max.connections.per.ip"""
+    max_connections_per_ip_overrides: tuple[tuple[str, int], ...] = ()
+    """By address."""
+    max_connection_creation_rate: int = 2**31 - 1
+    """New connections per second."""
     idle_ms: int = 600_000
     """connections.max.idle.ms"""
     max_in_flight: int = 64

@@ -15,13 +15,14 @@ from time import monotonic_ns
 
 from insync.node.handlers import BETWEEN_NODES
 from insync.sansio import Client, Message
-from insync.security.quotas import QuotaManager
+from insync.security.quotas import ConnectionQuotas, QuotaManager
 from insync.server.acceptor import Acceptor
 from insync.server.connection import Connection, HeldRequest, Slot, SubmitRequest
 from insync.server.limits import ConnectionBudget, Limits
 from insync.server.network import Network
 from insync.server.peers import Peers
 from insync.server.pending import PendingConnections
+from insync.server.runner import now_ms
 from insync.server.traffic import Traffic
 from insync.server.turns import Turns
 from insync.wire.versions.translator import VersionTranslator
@@ -78,12 +79,21 @@ class Listener:
         self.end_turn = end_turn
         self.abandon = abandon
         self.may_act_as_node = may_act_as_node
+        self._connection_quotas = ConnectionQuotas(
+            max_per_ip=limits.max_connections_per_ip,
+            overrides=limits.max_connections_per_ip_overrides,
+            max_rate=limits.max_connection_creation_rate,
+            windows=quotas.windows,
+        )
+        self._has_client_listener = False  # one that other nodes do not use
         self._held: list[tuple[float, HeldRequest]] = []
         self._servers: list[asyncio.Server] = []
         self._sweeper: asyncio.TimerHandle | None = None
 
     async def open(self, listening: Iterable[tuple[Acceptor, socket.socket]], network: Network) -> None:
-        for acceptor, sock in listening:
+        acceptors = list(listening)
+        self._has_client_listener = any(not acceptor.serves_nodes for acceptor, _ in acceptors)
+        for acceptor, sock in acceptors:
             self._servers.append(await network.listen(partial(Connection, self, acceptor), sock, BACKLOG, acceptor.tls))
         self._sweep_later(asyncio.get_running_loop())
 
@@ -99,8 +109,23 @@ class Listener:
 
     def on_connected(self, connection: Connection) -> None:
         self.connections[connection] = None
+        if not self._is_for_nodes_only(connection):
+            self._apply_connection_quotas(connection)
         if len(self.connections) > self.limits.max_connections:
             self._choose_idle(connection).close("too_many_connections", f"{self.limits.max_connections} are allowed")
+
+    def _is_for_nodes_only(self, connection: Connection) -> bool:
+        """As in Kafka, the limits do not apply to a listener that nodes have to themselves."""
+        return connection.acceptor.serves_nodes and self._has_client_listener
+
+    def _apply_connection_quotas(self, connection: Connection) -> None:
+        refusal, delay_ms = self._connection_quotas.connect(connection.address, self.quotas.ip_limits, now_ms())
+        if delay_ms:  # after the transport has begun to read: it does so when this returns
+            self.call_later(0, partial(connection.mute, delay_ms))
+        if refusal and delay_ms:
+            self.call_later(delay_ms / 1_000, partial(connection.close, "too_many_connections", refusal))
+        elif refusal:
+            connection.close("too_many_connections", refusal)
 
     def _choose_idle(self, newest: Connection) -> Connection:
         """Idle clients must not keep out connections with requests, those of other nodes above all."""
@@ -108,7 +133,10 @@ class Listener:
         return min(idle, key=lambda connection: connection.last_received_ns, default=newest)
 
     def on_disconnected(self, connection: Connection, closed_here: bool) -> None:
-        self.connections.pop(connection, None)
+        if connection in self.connections:
+            del self.connections[connection]
+            if not self._is_for_nodes_only(connection):
+                self._connection_quotas.disconnect(connection.address)
         if connection.peer is None:
             return
         if connection.has_node_turns:

@@ -7,11 +7,13 @@ in `metadata.configs`. The identity of a node (id, roles, listeners, voters) is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Any
 
 from insync.metadata import configs
 from insync.node.config import BROKER, CONTROLLER
+from insync.security.acl import canonical_host
 
 Convert = Callable[[str], Any]
 Target = tuple[str, str, Convert]
@@ -63,6 +65,20 @@ def verified_reads(text: str) -> str:
 
 def comma_separated(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def connections_by_address(text: str) -> tuple[tuple[str, int], ...]:
+    """address:count,... with the addresses in the form in which connections have them."""
+    counts = []
+    for part in comma_separated(text):
+        host, _, count = part.rpartition(":")
+        address = host.strip("[]")
+        try:
+            ip_address(address)
+        except ValueError:
+            raise InvalidValueError(f"{part!r} is not ADDRESS:COUNT; host names are not resolved") from None
+        counts.append((canonical_host(address), int(integer(0, _INT_MAX)(count))))
+    return tuple(counts)
 
 
 def roles(text: str) -> tuple[str, ...]:
@@ -162,6 +178,9 @@ _TABLE: dict[str, tuple[Target, ...]] = {
     # the server
     "socket.request.max.bytes": (("limits", "max_request_bytes", integer(1, _INT_MAX)),),
     "max.connections": (("limits", "max_connections", _BYTES),),
+    "max.connections.per.ip": (("limits", "max_connections_per_ip", _BYTES),),
+    "max.connections.per.ip.overrides": (("limits", "max_connections_per_ip_overrides", connections_by_address),),
+    "max.connection.creation.rate": (("limits", "max_connection_creation_rate", _BYTES),),
     "connections.max.idle.ms": (("limits", "idle_ms", _MS1),),
     "queued.max.request.bytes": (("limits", "received_bytes", integer(1)),),
     "insync.queued.max.response.bytes": (("limits", "unread_bytes", integer(1)),),

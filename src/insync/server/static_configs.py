@@ -34,6 +34,7 @@ _DEFAULTS = {(part, field.name): field.default for part, cls in _PARTS.items() f
 
 _TYPES = {
     "auto.create.topics.enable": BOOLEAN,
+    "max.connections.per.ip.overrides": STRING,
     "offsets.topic.replication.factor": SHORT,
     **dict.fromkeys(
         (
@@ -111,6 +112,8 @@ def _settings(properties: Properties) -> Iterator[StaticConfig]:
 
 
 def _text(value: Any, scale: int) -> str:
+    if isinstance(value, tuple):
+        return ",".join(f"{address}:{count}" for address, count in value)
     return str(value).lower() if isinstance(value, bool) else str(value // scale if scale > 1 else value)
 
 
