@@ -9,13 +9,18 @@ from uuid import UUID
 
 import pytest
 
+from insync.controller import recovery
 from insync.metadata.partition import Partition
+from insync.node import forwarding, lifecycle
+from insync.quorum.config import FETCH_CHANNEL, QUORUM_CHANNEL
+from insync.replication import alter_partition
 from insync.sim.engine.cluster import Cluster
 from insync.sim.engine.disk import SimDisk
 from insync.sim.engine.engine import Engine
 from insync.sim.engine.network import Network
 from insync.sim.plans.plan import Action
-from insync.sim.workload.faults import Faults
+from insync.sim.scenario.fault_steps import CHANNELS
+from insync.sim.workload.faults import CONTROL_CHANNELS, Faults
 from insync.sim.workload.operator import Operator
 
 PARTITION = Partition(
@@ -153,6 +158,19 @@ def test_isolation_from_the_controllers_does_not_affect_replication(world: World
     assert world.blocked(2, 1, "heartbeat")
     assert world.blocked(2, 1, "metadata")
     assert not world.blocked(2, 1, "fetch")
+
+
+def test_isolation_blocks_every_channel_to_and_from_the_controllers() -> None:
+    channels = (
+        lifecycle.CHANNEL,
+        forwarding.CHANNEL,
+        alter_partition.CHANNEL,
+        recovery.CHANNEL,
+        QUORUM_CHANNEL,
+        FETCH_CHANNEL,
+    )
+    assert sorted(CONTROL_CHANNELS) == sorted(channels)
+    assert set(CONTROL_CHANNELS) < set(CHANNELS)
 
 
 def test_without_fetching_everything_else_works(world: World) -> None:

@@ -311,7 +311,7 @@ class Simulation:
     def hold(self, source: int, target: int, channel: str | None = None, *, both_ways: bool = False) -> None:
         """Hold back what `source` sends to `target`, on all channels or on one, until `release` or `heal`.
 
-        The channels are fetch, heartbeat, controller, forward, metadata and quorum. Requests still time out.
+        The channels are fetch, heartbeat, controller, recovery, forward, metadata and quorum. Requests still time out.
         """
         self._check_node(source)
         self._check_node(target)

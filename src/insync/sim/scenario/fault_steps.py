@@ -7,7 +7,7 @@ from insync.sim.engine.network import Link
 from insync.sim.scenario.context import ScenarioContext
 from insync.sim.scenario.steps import step
 
-CHANNELS = ("fetch", "heartbeat", "controller", "forward", "metadata", "quorum")
+CHANNELS = ("fetch", "heartbeat", "controller", "recovery", "forward", "metadata", "quorum")
 
 
 @step("crash NODE [lossy]")

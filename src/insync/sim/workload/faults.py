@@ -19,7 +19,7 @@ from insync.sim.workload.operator import Operator
 from insync.wire import batch
 
 DATA_CHANNELS = ("fetch", "client")
-CONTROL_CHANNELS = ("heartbeat", "controller", "forward", "metadata", "quorum")
+CONTROL_CHANNELS = ("heartbeat", "controller", "recovery", "forward", "metadata", "quorum")
 """The channels between nodes and controllers."""
 
 
