@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -13,40 +13,18 @@ from insync.replication.leader import Leader
 from insync.sansio import Effect, Event, Timer
 from insync.sim.checks.checker import Checker
 from insync.wire import metadata_records as records
+from tests.properties.property_harness import FakeLog
 
 TOPIC = UUID(int=7)
 KEY = (TOPIC, 0)
 
 
-class Header(SimpleNamespace):
-    """One record per batch; the CRC stands for its content."""
+class CheckedLog(FakeLog):
+    """A log that was opened, perhaps after a recovery."""
 
-
-class FakeLog:
-    def __init__(self) -> None:
-        self.headers: list[Header] = []
-        self.hwm = 0
-        self.log_start = 0
-        self.truncation_count = 0
+    def __init__(self, epochs: Sequence[int] = ()) -> None:
+        super().__init__(epochs)
         self.recovery: Any = None
-
-    @property
-    def leo(self) -> int:
-        return max(len(self.headers), self.log_start)
-
-    def append(self, epoch: int, count: int = 1) -> None:
-        for _ in range(count):
-            at = len(self.headers)
-            header = Header(base_offset=at, last_offset=at, leader_epoch=epoch, crc=1000 * epoch + at)
-            header.producer_id = header.producer_epoch = header.base_sequence = -1
-            self.headers.append(header)
-
-    def truncate(self, offset: int) -> None:
-        self.truncation_count += 1
-        del self.headers[offset:]
-
-    def iter_headers(self, start: int, end: int) -> Iterator[Header]:
-        return iter([h for h in self.headers if start <= h.base_offset < end])
 
 
 class FakeLeader(Leader):
@@ -59,7 +37,7 @@ class FakeLeader(Leader):
 
 
 class FakeReplica:
-    def __init__(self, partition: Any, log: FakeLog) -> None:
+    def __init__(self, partition: Any, log: CheckedLog) -> None:
         self.key = KEY
         self.partition = partition
         self.log = log
@@ -76,7 +54,7 @@ class FakeNode:
         self.config = SimpleNamespace(voters=(1, 2, 3), quorum=SimpleNamespace(check_quorum_ms=600))
         self.metadata = metadata
         self.quorum = SimpleNamespace(
-            hwm=0, leo=0, epoch=1, leader_id=100, is_leader=False, log=FakeLog(), is_waiting_for_disk=False
+            hwm=0, leo=0, epoch=1, leader_id=100, is_leader=False, log=CheckedLog(), is_waiting_for_disk=False
         )
         self.quorum.read_committed = self._read_committed
         self.metadata_loader = SimpleNamespace(applied=0)
@@ -135,8 +113,11 @@ class World:
 
     # --- what tests do ---
 
+    def quorum(self, node_id: int) -> SimpleNamespace:
+        return self._nodes[node_id].quorum
+
     @property
-    def found(self) -> list[str]:
+    def violations(self) -> list[str]:
         return [violation.property for violation in self.checker.violations]
 
     @property
@@ -166,16 +147,17 @@ class World:
     def change(self, **fields: Any) -> None:
         self.commit(records.PartitionChangeRecord(partition_id=0, topic_id=TOPIC, **fields))
 
-    def host(self, broker: int, log: FakeLog | None = None) -> FakeReplica:
+    def host(self, broker: int, log: CheckedLog | None = None) -> FakeReplica:
         node = self._nodes[broker]
-        replica = FakeReplica(self.checker.truth.image.partition(KEY), log or FakeLog())
+        replica = FakeReplica(self.checker.truth.image.partition(KEY), log or CheckedLog())
         node.replicas.replicas[KEY] = replica
         node.broker_epoch = self.checker.truth.image.brokers[broker].epoch
         self.changed(broker)
         return replica
 
     def replica(self, broker: int) -> FakeReplica:
-        return self._nodes[broker].replicas.replicas[KEY]
+        replica: FakeReplica = self._nodes[broker].replicas.replicas[KEY]
+        return replica
 
     def changed(self, broker: int) -> None:
         self._nodes[broker].changed = [self.replica(broker)]
@@ -210,7 +192,7 @@ def three_replicas(hwm: int = 5) -> World:
     return world
 
 
-def recovered(world: World, broker: int, epoch: int, log: FakeLog) -> FakeReplica:
+def recovered(world: World, broker: int, epoch: int, log: CheckedLog) -> FakeReplica:
     """A broker is back with `log` and registered under `epoch`."""
     world.start(broker).lifecycle.incarnation_id = UUID(int=100 + epoch)
     world.checker.node_started(broker)

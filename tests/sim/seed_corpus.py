@@ -1,4 +1,4 @@
-"""Seeds that once found a bug, and which. They run on every change."""
+"""Seeds that once showed a bug, and which one. They run on every change."""
 
 CORPUS: dict[int, str] = {
     7: "the checker forgot that a crash was lossy when another crash followed",

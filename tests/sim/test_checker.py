@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from insync.errors import InvariantError
 from insync.properties.history import Acked, Fingerprint, ListedOffset, Read, Sent
 from insync.quorum import messages
 from insync.quorum.config import QuorumConfig
-from insync.sansio import Message, Reply, Request, Stop
+from insync.sansio import Effect, Message, Reply, Request, Stop
 from insync.wire import metadata_records as records
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import list_offsets
 from insync.wire.types import ms
-from tests.sim.checker_harness import KEY, FakeLog, World, recovered, three_replicas
+from tests.sim.checker_harness import KEY, CheckedLog, World, recovered, three_replicas
 
 
 def metadata_fetch(*, replica: int, epoch: int) -> Message:
@@ -31,7 +29,7 @@ def test_a_good_run_has_no_violation() -> None:
     world.replicate(2, 2, 3, epoch=2)
     world.commit_data(7, leader=2)
     world.checker.finish()
-    assert world.found == []
+    assert world.violations == []
     assert world.ghost.committed.end == 7
 
 
@@ -51,12 +49,12 @@ def test_an_elected_leader_without_a_committed_record_is_found() -> None:
     world.replica(1).lead(1, (1, 2))
     world.replicate(1, 2, 1)
     world.commit_data(6)
-    assert world.found == []
+    assert world.violations == []
     world.change(leader=3, isr=(3,))
-    assert "S9" not in world.found
+    assert "S9" not in world.violations
     world.replica(3).lead(2, (3,))
     world.changed(3)
-    assert world.found == ["S9"]
+    assert world.violations == ["S9"]
 
 
 def test_an_isr_member_that_truncates_committed_records_is_found() -> None:
@@ -64,7 +62,7 @@ def test_an_isr_member_that_truncates_committed_records_is_found() -> None:
     world = three_replicas()
     world.replica(2).log.truncate(4)
     world.changed(2)
-    assert world.found == ["S3"]
+    assert world.violations == ["S3"]
 
 
 def test_a_leader_that_truncates_committed_records_is_found() -> None:
@@ -72,7 +70,7 @@ def test_a_leader_that_truncates_committed_records_is_found() -> None:
     world = three_replicas()
     world.replica(1).log.truncate(4)
     world.changed(1)
-    assert "S1" in world.found
+    assert "S1" in world.violations
 
 
 def test_two_logs_that_differ_below_the_high_watermark_are_found() -> None:
@@ -82,10 +80,10 @@ def test_two_logs_that_differ_below_the_high_watermark_are_found() -> None:
     world.replica(3).log.truncate(4)
     world.replica(3).log.append(7)
     world.changed(3)
-    assert world.found == []
+    assert world.violations == []
     world.replica(3).log.hwm = 5
     world.changed(3)
-    assert world.found == ["S2"]
+    assert world.violations == ["S2"]
 
 
 def test_records_committed_below_min_isr_are_found() -> None:
@@ -95,7 +93,7 @@ def test_records_committed_below_min_isr_are_found() -> None:
     world.replica(1).lead(1, (1,))
     world.replicate(1, 1)
     world.commit_data(6)
-    assert world.found == ["S3"]
+    assert world.violations == ["S3"]
 
 
 def test_a_leader_that_commits_without_an_electable_replica_is_found() -> None:
@@ -103,7 +101,7 @@ def test_a_leader_that_commits_without_an_electable_replica_is_found() -> None:
     world = three_replicas()
     world.replica(1).lead(1, (1, 2))
     world.changed(1)
-    assert world.found == ["S4"]
+    assert world.violations == ["S4"]
 
 
 def test_a_leader_that_proposes_an_incomplete_replica_is_found() -> None:
@@ -113,10 +111,10 @@ def test_a_leader_that_proposes_an_incomplete_replica_is_found() -> None:
     world.replica(1).lead(1, (1, 2))
     world.replicate(1, 2, 1)
     world.commit_data(6)
-    assert world.found == []
+    assert world.violations == []
     world.replica(1).lead(1, (1, 2), (1, 2, 3))
     world.changed(1)
-    assert world.found == ["S4"]
+    assert world.violations == ["S4"]
 
 
 def test_an_unclean_registration_that_stays_in_the_elr_is_found() -> None:
@@ -124,9 +122,9 @@ def test_an_unclean_registration_that_stays_in_the_elr_is_found() -> None:
     world = three_replicas()
     world.crash(2, lost={})
     world.change(isr=(1,), eligible_leader_replicas=(2, 3))
-    assert world.found == []
-    recovered(world, 2, 50, FakeLog())
-    assert world.found == ["S5", "S3"]
+    assert world.violations == []
+    recovered(world, 2, 50, CheckedLog())
+    assert world.violations == ["S5", "S3"]
 
 
 def test_a_replica_that_joins_the_isr_before_it_caught_up_is_found() -> None:
@@ -134,12 +132,12 @@ def test_a_replica_that_joins_the_isr_before_it_caught_up_is_found() -> None:
     world = three_replicas()
     world.crash(2, lost={})
     world.change(isr=(1, 3))
-    replica = recovered(world, 2, 50, FakeLog())
+    replica = recovered(world, 2, 50, CheckedLog())
     replica.log.append(1, 4)
     world.changed(2)
-    assert world.found == []
+    assert world.violations == []
     world.change(isr=(1, 2, 3))
-    assert world.found == ["S5", "S3"]
+    assert world.violations == ["S5", "S3"]
 
 
 def test_a_replica_that_caught_up_may_join_again() -> None:
@@ -147,10 +145,10 @@ def test_a_replica_that_caught_up_may_join_again() -> None:
     world = three_replicas()
     world.crash(2, lost={})
     world.change(isr=(1, 3))
-    recovered(world, 2, 50, FakeLog()).log.append(1, 5)
+    recovered(world, 2, 50, CheckedLog()).log.append(1, 5)
     world.changed(2)
     world.change(isr=(1, 2, 3))
-    assert world.found == []
+    assert world.violations == []
     assert world.ghost.suspects == {}
 
 
@@ -159,16 +157,16 @@ def test_a_fenced_broker_that_still_counts_is_found() -> None:
     fencing = records.BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=1, fenced=records.FENCED)
     world = three_replicas()
     world.commit(fencing)
-    assert world.found == ["S5"]
+    assert world.violations == ["S5"]
     world = three_replicas()
     world.change(isr=(1, 3))
     world.commit(fencing)
-    assert world.found == []
+    assert world.violations == []
     world.change(leader=2, isr=(2,))
     world.replica(2).lead(2, (2,))
     world.changed(2)
     world.change(isr=(2, 3))
-    assert "S5" in world.found
+    assert "S5" in world.violations
 
 
 def test_a_clean_stop_keeps_the_place_in_the_elr() -> None:
@@ -180,7 +178,7 @@ def test_a_clean_stop_keeps_the_place_in_the_elr() -> None:
     world.crash(2)
     world.change(isr=(1,), eligible_leader_replicas=(2, 3))
     recovered(world, 2, 50, log)
-    assert world.found == []
+    assert world.violations == []
     assert world.checker.probes.seen["clean_registration_kept_elr"] == 1
 
 
@@ -189,29 +187,30 @@ def test_a_high_watermark_that_goes_down_in_a_term_is_found() -> None:
     world = three_replicas()
     world.replica(1).log.hwm = 4
     world.changed(1)
-    assert world.found == ["S6"]
+    assert world.violations == ["S6"]
 
 
-def listing(offset: int, timestamp: int) -> tuple[Request, list[Reply]]:
-    asked = SimpleNamespace(partition_index=0, timestamp=timestamp)
-    request = list_offsets.ListOffsetsRequest(
-        replica_id=-1, isolation_level=0, topics=(SimpleNamespace(name="t", partitions=(asked,)),), timeout=ms(0)
-    )
-    answer = SimpleNamespace(partition_index=0, error_code=ErrorCode.none, offset=offset)
-    topic = SimpleNamespace(name="t", partitions=(answer,))
+def listing(offset: int, timestamp: int) -> tuple[Request, list[Effect]]:
+    query = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+    topics = (list_offsets.ListOffsetsTopic(name="t", partitions=(query,)),)
+    request = list_offsets.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=topics, timeout=ms(0))
+    entry = list_offsets.ListOffsetsPartitionResponse(partition_index=0, error_code=ErrorCode.none, offset=offset)
+    topic = list_offsets.ListOffsetsTopicResponse(name="t", partitions=(entry,))
     response = list_offsets.ListOffsetsResponse(throttle_time=ms(0), topics=(topic,))
     return Request(1, request), [Reply(1, response)]
 
 
 @pytest.mark.parametrize(
-    ("offset", "timestamp", "found"), [(5, -1, []), (4, -1, ["S6"]), (0, -2, [])], ids=["true", "stale", "earliest"]
+    ("offset", "timestamp", "violations"),
+    [(5, -1, []), (4, -1, ["S6"]), (0, -2, [])],
+    ids=["true", "stale", "earliest"],
 )
-def test_a_leader_that_lists_a_stale_end_offset_is_found(offset: int, timestamp: int, found: list[str]) -> None:
+def test_a_leader_that_lists_a_stale_end_offset_is_found(offset: int, timestamp: int, violations: list[str]) -> None:
     """S6, H4: the current leader lists the true end or refuses; the start of the log is not checked."""
     world = three_replicas()
     event, effects = listing(offset, timestamp)
-    world.step(1, event, effects)  # type: ignore[arg-type]
-    assert world.found == found
+    world.step(1, event, effects)
+    assert world.violations == violations
 
 
 def test_different_committed_metadata_is_found() -> None:
@@ -223,9 +222,9 @@ def test_different_committed_metadata_is_found() -> None:
         other.quorum.log.append(epoch)
         other.quorum.hwm = other.quorum.leo = len(world.metadata)
     world.step(1)
-    assert world.found == []
+    assert world.violations == []
     world.step(2)
-    assert world.found == ["S7"]
+    assert world.violations == ["S7"]
 
 
 def test_metadata_truncated_below_what_was_committed_is_found() -> None:
@@ -233,7 +232,7 @@ def test_metadata_truncated_below_what_was_committed_is_found() -> None:
     world = three_replicas()
     world._nodes[3].quorum.leo = 2
     world.step(3)
-    assert world.found == ["S7"]
+    assert world.violations == ["S7"]
 
 
 def test_two_quorum_leaders_of_one_epoch_are_found() -> None:
@@ -243,13 +242,13 @@ def test_two_quorum_leaders_of_one_epoch_are_found() -> None:
         quorum = world._nodes[broker].quorum
         quorum.epoch, quorum.leader_id, quorum.is_leader = 4, broker, True
         world.step(broker)
-    assert world.found == ["S12"]
+    assert world.violations == ["S12"]
 
 
 def test_a_controller_without_followers_has_to_stop() -> None:
     """S12: a voter that fetches in its epoch follows it; two of three are a majority."""
     world = World()
-    quorum = world.node(1).quorum
+    quorum = world.quorum(1)
     quorum.epoch, quorum.leader_id, quorum.is_leader = 2, 1, True
     world.step(1)
     world.engine.now += 500_000
@@ -257,26 +256,26 @@ def test_a_controller_without_followers_has_to_stop() -> None:
     world.step(1, Request(2, metadata_fetch(replica=3, epoch=1)))
     world.engine.now += 500_000
     world.step(1)
-    assert world.found == []
+    assert world.violations == []
     world.engine.now += 100_000
     world.step(1)
-    assert world.found == ["S12"]
+    assert world.violations == ["S12"]
 
 
 def test_the_time_of_a_controller_starts_when_its_election_is_on_disk() -> None:
     """S12: before that no voter can know of it."""
     world = World()
-    quorum = world.node(1).quorum
+    quorum = world.quorum(1)
     quorum.epoch, quorum.leader_id, quorum.is_leader, quorum.is_waiting_for_disk = 2, 1, True, True
     world.step(1)
     world.engine.now += 1_000_000
     world.step(1)
-    assert world.found == []
+    assert world.violations == []
     quorum.is_waiting_for_disk = False
     world.step(1)
     world.engine.now += 600_000
     world.step(1)
-    assert world.found == ["S12"]
+    assert world.violations == ["S12"]
 
 
 def test_two_leaders_of_one_epoch_are_found() -> None:
@@ -284,7 +283,7 @@ def test_two_leaders_of_one_epoch_are_found() -> None:
     world = three_replicas()
     world.replica(2).lead(1, (1, 2, 3))
     world.changed(2)
-    assert world.found == ["S12"]
+    assert world.violations == ["S12"]
 
 
 def test_clients_are_checked_against_the_committed_log() -> None:
@@ -299,9 +298,9 @@ def test_clients_are_checked_against_the_committed_log() -> None:
         Acked(2, 6, 9),
         ListedOffset(7, 8, KEY, 6, leader_epoch=1),
     ):
-        world.history.append(record)  # type: ignore[arg-type]
+        world.history.append(record)
     world.step(1)
-    assert world.found == ["S11", "S8", "S9", "S6"]
+    assert world.violations == ["S11", "S8", "S9", "S6"]
 
 
 def test_deleting_records_that_are_not_committed_is_found() -> None:
@@ -310,25 +309,25 @@ def test_deleting_records_that_are_not_committed_is_found() -> None:
     world.replica(2).log.append(1, 3)
     world.replica(2).log.log_start = 7
     world.changed(2)
-    assert world.found == ["S9"]
+    assert world.violations == ["S9"]
 
 
 def test_a_recovery_quorum_that_is_too_small_is_found() -> None:
     """S10: the last-known ELR has one member, MinISR is 2."""
     world = three_replicas()
     world.change(leader=-1, isr=(), eligible_leader_replicas=(2,), last_known_elr=(1,))
-    assert world.found == []
+    assert world.violations == []
     world.change(eligible_leader_replicas=(), last_known_elr=(1,))
-    assert world.found == ["S10"]
+    assert world.violations == ["S10"]
 
 
 def test_a_reassignment_that_completes_too_early_is_found() -> None:
     """S14: replica 4 is added in the place of 3, and 3 is removed before 4 is in the ISR."""
     world = three_replicas()
     world.change(replicas=(1, 2, 4, 3), adding_replicas=(4,), removing_replicas=(3,))
-    assert world.found == []
+    assert world.violations == []
     world.change(replicas=(1, 2, 4), isr=(1, 2), adding_replicas=(), removing_replicas=())
-    assert "S14" in world.found
+    assert "S14" in world.violations
 
 
 def test_a_repeated_sequence_is_found() -> None:
@@ -341,4 +340,4 @@ def test_a_repeated_sequence_is_found() -> None:
             header.producer_id, header.producer_epoch, header.base_sequence = 9, 0, 3
         world.changed(broker)
     world.commit_data(7)
-    assert world.found == ["S13"]
+    assert world.violations == ["S13"]

@@ -12,7 +12,7 @@ from insync.wire import codec
 from insync.wire import metadata_records as records
 from insync.wire.messages import elect_leaders, envelope
 from insync.wire.types import ms
-from tests.sim.checker_harness import KEY, FakeLog, World, recovered, three_replicas
+from tests.sim.checker_harness import KEY, CheckedLog, World, recovered, three_replicas
 
 
 def without_candidates(strategy: str = "balanced") -> World:
@@ -32,7 +32,7 @@ def without_candidates(strategy: str = "balanced") -> World:
 
 
 def come_back(world: World, broker: int, records_kept: int) -> None:
-    log = FakeLog()
+    log = CheckedLog()
     log.append(1, records_kept)
     recovered(world, broker, 60 + broker, log)
 
@@ -56,7 +56,7 @@ def committed_by_a_late_fetch() -> World:
 
 def reopen(world: World, broker: int, length: int) -> None:
     world.start(broker)
-    log = FakeLog()
+    log = CheckedLog()
     log.append(1, length)
     world.host(broker, log)
 
@@ -67,9 +67,9 @@ def test_what_a_dead_replica_held_when_its_last_fetch_left_is_not_lost() -> None
     world.crash(1, {"data/t-0/0.log": (6, 3)})
     world.change(leader=-1, isr=(), last_known_elr=(1, 2))
     reopen(world, 1, 3)
-    assert world.found == []
+    assert world.violations == []
     reopen(world, 2, 6)
-    assert world.found == []
+    assert world.violations == []
 
 
 def test_a_record_of_a_late_fetch_that_is_gone_without_a_lossy_crash_is_found() -> None:
@@ -78,9 +78,9 @@ def test_a_record_of_a_late_fetch_that_is_gone_without_a_lossy_crash_is_found() 
     world.crash(1, {"data/t-0/0.log": (6, 3)})
     world.change(leader=-1, isr=(), last_known_elr=(1, 2))
     reopen(world, 1, 3)
-    assert world.found == []
+    assert world.violations == []
     reopen(world, 2, 5)
-    assert world.found == ["S9"]
+    assert world.violations == ["S9"]
 
 
 def test_balanced_recovery_that_chooses_the_longer_log_is_correct() -> None:
@@ -89,7 +89,7 @@ def test_balanced_recovery_that_chooses_the_longer_log_is_correct() -> None:
     come_back(world, 1, 3)
     come_back(world, 2, 6)
     elect(world, 2)
-    assert world.found == []
+    assert world.violations == []
     assert world.ghost.committed.end == 6
     assert world.checker.probes.seen["balanced_recovery_chose"] == 1
     assert world.checker.probes.seen["unclean_election_lost_nothing"] == 1
@@ -101,7 +101,7 @@ def test_balanced_recovery_that_ignores_a_complete_log_is_found() -> None:
     come_back(world, 1, 3)
     come_back(world, 2, 6)
     elect(world, 1)
-    assert world.found == ["S9"]
+    assert world.violations == ["S9"]
 
 
 def test_balanced_recovery_may_lose_what_min_isr_replicas_lost() -> None:
@@ -110,12 +110,12 @@ def test_balanced_recovery_may_lose_what_min_isr_replicas_lost() -> None:
     come_back(world, 1, 3)
     come_back(world, 2, 4)
     elect(world, 2)
-    assert world.found == []
+    assert world.violations == []
     assert world.ghost.committed.end == 4
     assert world.checker.probes.seen["unclean_election_lost_records"] == 1
     world.replicate(1, 2, epoch=3)
     world.commit_data(5, leader=2)
-    assert world.found == []
+    assert world.violations == []
     assert world.ghost.committed.at(4).leader_epoch == 3
 
 
@@ -123,7 +123,7 @@ def test_proactive_recovery_may_lose_records() -> None:
     """S9, E6: the topic's configs permit it."""
     world = without_candidates("proactive")
     elect(world, 3)
-    assert world.found == []
+    assert world.violations == []
     assert world.ghost.committed.end == 5
 
 
@@ -132,7 +132,7 @@ def test_manual_recovery_may_not_lose_records_by_itself() -> None:
     world = without_candidates("manual")
     assert world.checker.probes.seen["manual_recovery_waits"] == 1
     elect(world, 3)
-    assert world.found == ["S9"]
+    assert world.violations == ["S9"]
 
 
 @pytest.mark.parametrize("forwarded", [False, True], ids=["direct", "forwarded"])
@@ -147,7 +147,7 @@ def test_an_operator_may_lose_records(forwarded: bool) -> None:
     quorum.leo += 1
     world.step(3, Request(1, request))
     elect(world, 3)
-    assert world.found == []
+    assert world.violations == []
     assert world.checker.probes.seen["unclean_election_by_operator"] == 1
 
 
@@ -159,7 +159,7 @@ def test_the_log_of_a_removed_replica_no_longer_counts() -> None:
     del world._nodes[3].replicas.replicas[KEY]
     world.commit(records.NoOpRecord())
     assert 3 not in world.ghost.tracked
-    assert world.found == []
+    assert world.violations == []
 
 
 def test_a_removal_and_return_seen_as_one_is_a_probe() -> None:
@@ -181,4 +181,4 @@ def test_a_deleted_topic_is_not_checked() -> None:
     world.commit(records.RemoveTopicRecord(topic_id=KEY[0]))
     world.history.append(Acked(1, 2, 9))
     world.step(1)
-    assert world.found == []
+    assert world.violations == []

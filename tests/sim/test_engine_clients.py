@@ -167,7 +167,7 @@ def test_a_pipeline_is_sent_again_in_order_after_a_failure() -> None:
     def say(n: int, header: batch.BatchHeader) -> ErrorCode:
         if n == 1:
             return ErrorCode.not_enough_replicas
-        seen = [each.base_sequence for each in world.broker.produced[1:]]
+        seen = [header.base_sequence for header in world.broker.produced[1:]]
         return ErrorCode.none if seen == sorted(seen) and 0 in seen else ErrorCode.out_of_order_sequence_number
 
     world.broker.say = say
@@ -227,8 +227,8 @@ def test_a_consumer_below_the_log_start_continues_at_the_earliest_offset() -> No
     reads = world.seen(Read)
     assert world.broker.fetches[0] == 0
     assert reads[0].offset == 5
-    found = reads[0].batches[0]
-    assert (found.base_offset, found.last_offset, found.leader_epoch) == (5, 7, 4)
+    fetched = reads[0].batches[0]
+    assert (fetched.base_offset, fetched.last_offset, fetched.leader_epoch) == (5, 7, 4)
     assert (reads[0].hwm, reads[0].leader_epoch) in ((8, 4), (8, -1))
     assert 8 in world.broker.fetches
 

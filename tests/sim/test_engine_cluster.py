@@ -230,13 +230,13 @@ def test_an_invariant_that_a_node_finds_broken_ends_the_run() -> None:
     assert engine.now < 200_000
 
 
-def test_an_invariant_that_an_observer_finds_broken_ends_the_run() -> None:
+def test_an_invariant_that_an_observer_finds_broken_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, made, witness = cluster()
 
     def complain(node_id: int, event: Any, effects: list[Any]) -> None:
         raise InvariantError("S2", "seen from outside")
 
-    witness.after_step = complain  # type: ignore[method-assign]
+    monkeypatch.setattr(witness, "after_step", complain)
     engine.run_until(1_000_000)
     assert made.violation is not None
     assert made.violation.name == "S2"

@@ -84,8 +84,10 @@ def test_the_actions_of_a_plan_are_carried_out() -> None:
     world.start()
     world.faults.schedule(world.plan.actions, world.plan.setup_ms)
     world.advance(5_000)
-    assert (1, False) in world.checker.crashes
-    assert (2, True) in world.checker.crashes
+    checker = world.checker
+    assert isinstance(checker, RunningChecker)
+    assert (1, False) in checker.crashes
+    assert (2, True) in checker.crashes
     assert world.cluster.stats["clean_stop"] == 1
     assert all(host.alive for host in world.cluster.hosts.values())
 
@@ -115,7 +117,7 @@ def test_operators_change_the_cluster() -> None:
 def test_a_cluster_that_does_not_converge_is_a_violation() -> None:
     class Never(RunningChecker):
         def why_not_converged(self) -> str | None:
-            return "L4: never content"
+            return "L4: never converged"
 
     outcome = run_plan(draw_plan(1, actions=(), fault_ms=200, convergence_ms=600), checker_factory=Never)
     assert outcome.violation is not None

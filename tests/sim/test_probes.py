@@ -12,7 +12,7 @@ from insync.sim.checks.probes import PROBES, Probes
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import alter_partition, alter_partition_reassignments, broker_registration, fetch, produce
 from insync.wire.types import ms
-from tests.sim.checker_harness import FakeLog, three_replicas
+from tests.sim.checker_harness import CheckedLog, three_replicas
 
 
 def seen(effects: list[Effect], event: Event | None = None, node: Any = None, cluster: Any = None) -> dict[str, int]:
@@ -180,7 +180,7 @@ def test_the_checker_adds_what_it_alone_knows() -> None:
     world.change(leader=2, isr=(2, 3))
     world.replicate(1, 1)
     world.crash(1, lost={"data/t-0/00000000000000000000.log": (9, 4)})
-    cut = FakeLog()
+    cut = CheckedLog()
     cut.recovery = SimpleNamespace(truncated_bytes=12)
     world.start(1)
     world.host(1, cut)

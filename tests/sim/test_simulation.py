@@ -1,4 +1,4 @@
-"""The public `insync.sim.Simulation`: returned values, retold scenarios, determinism, and what wrong arguments get."""
+"""The public `insync.sim.Simulation`: returned values, known scenarios, determinism, and errors for wrong arguments."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 
@@ -127,7 +128,7 @@ def test_a_reassignment_moves_a_replica() -> None:
 
 
 def test_a_leader_cut_off_from_the_rest_is_replaced_and_truncates_after_healing() -> None:
-    """F3, H1: what it takes meanwhile is never acknowledged to acks=all."""
+    """F3, H1: what it appends meanwhile is never acknowledged to acks=all."""
     sim = build(min_isr=2)
     sim.produce("t", 0, "A")
     sim.partition_network({1}, {2, 3, 101})
@@ -147,7 +148,7 @@ def test_a_leader_cut_off_from_the_rest_is_replaced_and_truncates_after_healing(
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_divergence_case_e_a_fork_in_two_epochs(seed: int) -> None:
-    """D3, D5: both logs went on after the shared part, each in an epoch of its own; the follower's part goes."""
+    """D3, D5: both logs continue after the shared part, each in its own epoch; the follower's part is truncated."""
     sim = build(seed=seed)
     sim.produce("t", 0, "A", "B")
     sim.crash(1)
@@ -218,7 +219,7 @@ def test_without_the_maximal_isr_a_property_fails_and_the_simulation_stops() -> 
 # --- determinism -----------------------------------------------------------------------------------------------------
 
 
-def _tell(seed: int) -> str:
+def _run_scenario(seed: int) -> str:
     sim = build(seed=seed, min_isr=2)
     sim.produce("t", 0, "A")
     sim.power_loss(1)
@@ -228,9 +229,9 @@ def _tell(seed: int) -> str:
     return sim.story(verbose=True)
 
 
-def test_one_seed_gives_one_story_and_another_seed_another() -> None:
-    assert _tell(1) == _tell(1)
-    assert _tell(1) != _tell(2)
+def test_one_seed_gives_one_trace_and_another_seed_another() -> None:
+    assert _run_scenario(1) == _run_scenario(1)
+    assert _run_scenario(1) != _run_scenario(2)
 
 
 # --- notebooks -------------------------------------------------------------------------------------------------------
@@ -274,7 +275,7 @@ def test_a_picture_strikes_out_what_the_leader_does_not_have() -> None:
     [
         (lambda sim: Simulation(brokers=0), "brokers must be an int from 1 to 99, not 0"),
         (lambda sim: Simulation(controllers=0), "controllers must be an int from 1 to 99, not 0"),
-        (lambda sim: Simulation(seed="x"), "seed must be an int, not 'x'"),
+        (lambda sim: Simulation(seed=cast(int, "x")), "seed must be an int, not 'x'"),
         (lambda sim: sim.create_topic("t"), "topic 't' exists already"),
         (lambda sim: sim.create_topic("u", replicas=(1, 9)), "there is no broker 9: the brokers are 1, 2, 3"),
         (lambda sim: sim.create_topic("u", replication_factor=4), "the controller refused to create topic u"),
