@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 
 from tests.kinds_of_tests import CLUSTER_DIRECTORIES, SPARK_DIRECTORIES, TESTS, kind_of_test
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 OTHER_DIRECTORIES = [TESTS / name for name in (*CLUSTER_DIRECTORIES, *SPARK_DIRECTORIES)]
 PROCESS_STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn")
 GROUP = re.compile(r'^pytestmark = .*\bxdist_group\("([\w-]+)"\)', re.MULTILINE)
+
+
+hypothesis.settings.register_profile("no-deadline", deadline=None)  # a busy machine must not fail a property
+hypothesis.settings.load_profile("no-deadline")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

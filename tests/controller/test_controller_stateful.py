@@ -199,8 +199,6 @@ class ControllerHistories(RuleBasedStateMachine):
             assert len(partition.last_known_elr) >= model.promised, "S10"
 
 
-ControllerHistories.TestCase.settings = settings(
-    max_examples=25, stateful_step_count=40, deadline=None, derandomize=True
-)
+ControllerHistories.TestCase.settings = settings(max_examples=25, stateful_step_count=40, derandomize=True)
 TestControllerHistories = ControllerHistories.TestCase
 """S3, S5, S10, M2, B4, E1-E8, R1-R5"""

@@ -223,4 +223,4 @@ class Groups(RuleBasedStateMachine):
 
 
 TestGroups = Groups.TestCase
-TestGroups.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+TestGroups.settings = settings(max_examples=120, stateful_step_count=40)

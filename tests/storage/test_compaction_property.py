@@ -30,7 +30,7 @@ RETENTION = 50
 pairs = st.tuples(st.sampled_from(KEYS), st.none() | st.binary(max_size=40))
 writes = st.lists(st.lists(pairs, min_size=1, max_size=4), min_size=1, max_size=25)
 History = list[list[Pair]]
-relaxed = settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+relaxed = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 
 
 def make_log(history: History, disk: MortalDisk | None = None, segment_bytes: int = 200) -> LogHarness:

@@ -166,7 +166,7 @@ WEIGHTED = [name for name, weight in NAMES.items() for _ in range(weight)]
 STEPS = st.tuples(st.sampled_from(WEIGHTED), st.integers(0, 9_999))
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEPS, max_size=40))
 @example([("append", 1), ("flush", 0), ("checkpoint", 0), ("truncate", 1), ("append", 2), ("power_loss", 0)])
 @example([("append", 8385), ("prune", 4880), ("stop_cleanly", 285)])
