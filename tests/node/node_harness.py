@@ -25,6 +25,7 @@ from insync.sansio import (
     Client,
     Effect,
     Event,
+    HangUp,
     Note,
     Reply,
     Request,
@@ -73,6 +74,7 @@ class Net:
         self.slow_disks: list[int] = []
         self.syncs: list[tuple[int, Sync]] = []
         self.answers: dict[int, Any] = {}
+        self.hang_ups: dict[int, HangUp] = {}
         self.notes: list[tuple[int, Note]] = []
         self.stops: dict[int, Stop] = {}
         self.files: list[tuple[int, str]] = []
@@ -216,6 +218,8 @@ class Net:
                 self._send(node, effect)
             elif isinstance(effect, Reply):
                 self._reply(effect)
+            elif isinstance(effect, HangUp):
+                self.hang_ups[effect.token] = effect
             elif isinstance(effect, Sync):
                 self._sync(node, effect)
             elif isinstance(effect, WriteFile):

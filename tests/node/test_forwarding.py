@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from insync.node.controller_apis import FORWARDED
 from insync.node.forwarding import Forwarding
-from insync.sansio import Effect, Outbox, Reply, Request, Send
+from insync.sansio import UNKNOWN_CLIENT, Client, Effect, Note, Outbox, Reply, Request, Send
 from insync.wire import codec
 from insync.wire.errors import ErrorCode
+from insync.wire.forwarded_client import decode_principal
 from insync.wire.messages import create_topics, delete_topics, envelope
 from insync.wire.types import NO_DURATION, ms
 from tests.node.node_harness import config, create_request, produce_request, three_brokers, three_voters
@@ -24,8 +27,8 @@ class Harness:
         self.config = config(1)
         self.forwarding = Forwarding(self.config, self.out, lambda: self.controller)
 
-    def forward(self, now: int = 0) -> list[Any]:
-        self.forwarding.forward(FORWARDED[REQUEST.__api_key__], REQUEST, TOKEN, now)
+    def forward(self, now: int = 0, client: Client = UNKNOWN_CLIENT) -> list[Any]:
+        self.forwarding.forward(FORWARDED[REQUEST.__api_key__], REQUEST, TOKEN, client, now)
         return self.out.drain()
 
     def tick(self, now: int) -> list[Any]:
@@ -112,12 +115,32 @@ def test_a_second_attempt_gets_the_time_that_is_left() -> None:
     assert second.timeout_ms == harness.config.forward_timeout_ms - 20_000 - harness.config.forward_retry_ms
 
 
-def test_other_errors_of_the_envelope_are_passed_to_the_client() -> None:
+@pytest.mark.parametrize(
+    "error", [ErrorCode.invalid_request, ErrorCode.cluster_authorization_failed], ids=lambda error: error.name
+)
+def test_a_refused_envelope_is_a_problem_of_the_broker_and_not_of_its_client(error: ErrorCode) -> None:
+    """As in Kafka. A client that reads CLUSTER_AUTHORIZATION_FAILED would look for a fault in its own rights."""
     harness = Harness()
     (send,) = harness.forward()
-    send.on_response(enveloped(error=ErrorCode.invalid_request), 10)
-    (reply,) = harness.out.drain()
-    assert errors(reply) == [ErrorCode.invalid_request]
+    send.on_response(enveloped(error=error), 10)
+    note, reply = harness.out.drain()
+    assert isinstance(note, Note)
+    assert (note.kind, note.fields["error"]) == ("forwarding_refused", error.name)
+    assert errors(reply) == [ErrorCode.unknown_server_error]
+
+
+def test_an_envelope_names_the_client_of_the_request() -> None:
+    """A1: the controller checks the rights of this client, from this address."""
+    harness = Harness()
+    (send,) = harness.forward(client=Client(id="app", host="/10.1.2.3", principal="User:CN=alice,O=x:y"))
+    assert decode_principal(send.request.request_principal) == "User:CN=alice,O=x:y"
+    assert send.request.client_host_address == bytes([10, 1, 2, 3])
+    assert codec.decode_request(send.request.request_data)[0].client_id == "app"
+
+
+def test_an_envelope_of_the_broker_itself_names_no_client() -> None:
+    (send,) = Harness().forward()
+    assert send.request.request_principal is None
 
 
 def test_a_topic_is_created_through_any_broker() -> None:

@@ -1,4 +1,5 @@
-"""The APIs that the active controller decides: how, how a request is refused, and how a large one is divided.
+"""The APIs that the active controller decides: how, the rights that it needs, how a request is refused, and how a large
+one is divided.
 
 `handlers` has the table of all APIs. This part of it is a module of its own because the roles use it.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from insync.controller import (
@@ -27,8 +29,11 @@ from insync.controller.decision import Decision, Slices
 from insync.controller.state import ControllerState
 from insync.node.apis import create_topics as create_topics_api
 from insync.node.apis import update_features as update_features_api
+from insync.node.authorization import topics as topic_rights
+from insync.node.authorization.checks import Rights, of_nodes, on_cluster
 from insync.node.parts import Parts
 from insync.sansio import Message
+from insync.security.acl import Operation
 from insync.wire.apis import APIS
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import (
@@ -69,8 +74,20 @@ class Forwardable:
 class ControllerApi(Forwardable):
     decide: Decide
     """(the controller's state, request, now) -> what to append to the metadata log, and the response."""
-    between_nodes: bool = False
-    """Only brokers send it, to the controller; other APIs are the clients', and brokers forward them."""
+    needs: Operation | Rights
+    """The operation on the cluster, or more detailed rights."""
+
+    @property
+    def rights(self) -> Rights:
+        if isinstance(self.needs, Rights):
+            return self.needs
+        of_request = of_nodes if self.between_nodes else partial(on_cluster, self.needs)
+        return of_request(lambda request: self.refuse(request, ErrorCode.cluster_authorization_failed))
+
+    @property
+    def between_nodes(self) -> bool:
+        """Only brokers send it, to the controller; other APIs are the clients', and brokers forward them."""
+        return self.needs is Operation.CLUSTER_ACTION
 
 
 def _refuse_resources(api: Any, request: Any, error: ErrorCode) -> tuple[Any, ...]:
@@ -94,6 +111,7 @@ _RESOURCE_PARTS = Parts(
 )
 
 CREATE_TOPICS = ControllerApi(
+    needs=topic_rights.CREATE_TOPICS,
     decide=topics.create,
     refuse=lambda request, error: create_topics.CreateTopicsResponse(
         throttle_time=NO_DURATION,
@@ -121,39 +139,40 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
             limit=PART_ITEMS,
             entry_key=lambda partition: partition.partition_index,
         ),
-        between_nodes=True,
+        needs=Operation.CLUSTER_ACTION,
     ),
     "broker_registration": ControllerApi(  # B1, B2
         decide=broker_registry.register,
         refuse=lambda _, error: broker_registration.BrokerRegistrationResponse(
             throttle_time=NO_DURATION, error_code=error
         ),
-        between_nodes=True,
+        needs=Operation.CLUSTER_ACTION,
     ),
     "broker_heartbeat": ControllerApi(  # B3, B4, B7
         decide=heartbeats.handle_heartbeat,
         refuse=lambda _, error: broker_heartbeat.BrokerHeartbeatResponse(
             throttle_time=NO_DURATION, error_code=error, should_shut_down=False
         ),
-        between_nodes=True,
+        needs=Operation.CLUSTER_ACTION,
     ),
     "allocate_producer_ids": ControllerApi(  # P4
         decide=producer_ids.allocate,
         refuse=lambda _, error: allocate_producer_ids.AllocateProducerIdsResponse(
             throttle_time=NO_DURATION, error_code=error, producer_id_start=-1, producer_id_len=0
         ),
-        between_nodes=True,
+        needs=Operation.CLUSTER_ACTION,
     ),
     "assign_replicas_to_dirs": ControllerApi(  # D6
         decide=directories.assign_replicas,
         refuse=lambda _, error: assign_replicas_to_dirs.AssignReplicasToDirsResponse(
             throttle_time=NO_DURATION, error_code=error, directories=()
         ),
-        between_nodes=True,
+        needs=Operation.CLUSTER_ACTION,
     ),
     # --- of clients, forwarded by brokers ---
     "create_topics": CREATE_TOPICS,
     "delete_topics": ControllerApi(
+        needs=topic_rights.DELETE_TOPICS,
         decide=topics.delete,
         refuse=lambda request, error: delete_topics.DeleteTopicsResponse(
             throttle_time=NO_DURATION,
@@ -170,6 +189,7 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
         ),
     ),
     "create_partitions": ControllerApi(
+        needs=topic_rights.CREATE_PARTITIONS,
         decide=topics.add_partitions,
         refuse=lambda request, error: create_partitions.CreatePartitionsResponse(
             throttle_time=NO_DURATION,
@@ -181,6 +201,7 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
         parts=Parts(asked=("topics",), answered=("results",), limit=PART_ITEMS, entry_key=lambda topic: topic.name),
     ),
     "alter_partition_reassignments": ControllerApi(  # R
+        needs=Operation.ALTER,
         decide=reassignment.alter_reassignments,
         refuse=lambda _, error: alter_partition_reassignments.AlterPartitionReassignmentsResponse(
             throttle_time=NO_DURATION, error_code=error, error_message=None, responses=()
@@ -194,12 +215,14 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
         ),
     ),
     "list_partition_reassignments": ControllerApi(  # R6
+        needs=Operation.DESCRIBE,
         decide=reassignment.list_reassignments,
         refuse=lambda _, error: list_partition_reassignments.ListPartitionReassignmentsResponse(
             throttle_time=NO_DURATION, error_code=error, error_message=None, topics=()
         ),
     ),
     "elect_leaders": ControllerApi(  # E1; the controller itself divides an election of all partitions, which it knows
+        needs=Operation.ALTER,
         decide=elections.elect,
         refuse=lambda _, error: elect_leaders.ElectLeadersResponse(
             throttle_time=NO_DURATION, error_code=error, replica_election_results=()
@@ -213,6 +236,7 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
         ),
     ),
     "incremental_alter_configs": ControllerApi(  # E8
+        needs=topic_rights.INCREMENTAL_ALTER_CONFIGS,
         decide=configs.alter,
         refuse=lambda request, error: incremental_alter_configs.IncrementalAlterConfigsResponse(
             throttle_time=NO_DURATION, responses=_refuse_resources(incremental_alter_configs, request, error)
@@ -220,6 +244,7 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
         parts=_RESOURCE_PARTS,
     ),
     "alter_configs": ControllerApi(  # E8
+        needs=topic_rights.ALTER_CONFIGS,
         decide=configs.replace_all,
         refuse=lambda request, error: alter_configs.AlterConfigsResponse(
             throttle_time=NO_DURATION, responses=_refuse_resources(alter_configs, request, error)
@@ -227,19 +252,24 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
         parts=_RESOURCE_PARTS,
     ),
     "unregister_broker": ControllerApi(  # I5
+        needs=Operation.ALTER,
         decide=broker_registry.unregister,
         refuse=lambda _, error: unregister_broker.UnregisterBrokerResponse(
             throttle_time=NO_DURATION, error_code=error, error_message=None
         ),
     ),
     "create_acls": ControllerApi(
+        needs=Operation.ALTER,
         decide=acls.create,
         refuse=acls.refuse_creations,
         parts=Parts(asked=("creations",), answered=("results",), limit=PART_ITEMS),
     ),
-    "delete_acls": ControllerApi(decide=acls.delete, refuse=acls.refuse_filters),
-    "alter_user_scram_credentials": ControllerApi(decide=scram_credentials.alter, refuse=scram_credentials.refuse),
+    "delete_acls": ControllerApi(needs=Operation.ALTER, decide=acls.delete, refuse=acls.refuse_filters),
+    "alter_user_scram_credentials": ControllerApi(
+        needs=Operation.ALTER, decide=scram_credentials.alter, refuse=scram_credentials.refuse
+    ),
     "alter_client_quotas": ControllerApi(
+        needs=Operation.ALTER_CONFIGS,
         decide=client_quotas.alter,
         refuse=client_quotas.refuse,
         parts=Parts(
@@ -250,7 +280,9 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
             entry_key=client_quotas.entity_key,
         ),
     ),
-    "update_features": ControllerApi(decide=update_features_api.decide, refuse=update_features_api.refuse),
+    "update_features": ControllerApi(
+        needs=Operation.ALTER, decide=update_features_api.decide, refuse=update_features_api.refuse
+    ),
 }
 
 FORWARDED: dict[int, ControllerApi] = {

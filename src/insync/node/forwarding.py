@@ -1,9 +1,10 @@
 """Requests that only the controller can decide: a broker forwards them and returns the answer.
 
 A request travels in Kafka's Envelope, so that a controller can tell a forwarded request (never forwarded again) from
-one that a client sent to it. While there is no controller, or the one asked is no longer it, the broker retries until
-the request's timeout. It also retries when an answer is lost: the controller may then answer from the state that the
-first attempt left (a topic that exists already), which is what Kafka's clients expect of a retry.
+one that a client sent to it. The envelope names the client, whose rights the controller checks (A1). While there is no
+controller, or the one asked is no longer it, the broker retries until the request's timeout. It also retries when an
+answer is lost: the controller may then answer from the state that the first attempt left (a topic that exists already),
+which is what Kafka's clients expect of a retry.
 
 A request that would keep the controller busy for long is sent in parts, one after the other: each part is decided,
 committed and answered by itself, and other requests are served in between. If the controller changes meanwhile, the
@@ -11,6 +12,8 @@ remaining parts go to the next one.
 
 Requests under way are limited in number and bytes. Above the limit a request fails immediately with REQUEST_TIMED_OUT;
 the client may retry.
+
+Notes: forwarding_refused(peer, error).
 """
 
 from __future__ import annotations
@@ -20,9 +23,10 @@ from collections.abc import Callable
 from insync.node.config import NodeConfig
 from insync.node.controller_apis import Forwardable
 from insync.node.parts import Parts
-from insync.sansio import Message, Outbox
+from insync.sansio import UNKNOWN_CLIENT, Client, Message, Outbox
 from insync.wire import codec
 from insync.wire.errors import ErrorCode
+from insync.wire.forwarded_client import encode_address, encode_principal
 from insync.wire.messages import envelope
 
 CHANNEL = "forward"
@@ -46,12 +50,15 @@ class Forwarding:
     def under_way(self) -> int:
         return self._requests
 
-    def forward(self, api: Forwardable, request: Message, token: int, now: int) -> None:
-        self._begin(api, request, lambda answer, _now: self.out.reply(token, answer), token, now)
+    def forward(self, api: Forwardable, request: Message, token: int, client: Client, now: int) -> None:
+        self._begin(api, request, lambda answer, _now: self.out.reply(token, answer), token, client, now)
 
-    def ask(self, api: Forwardable, request: Message, on_answer: OnAnswer, now: int) -> None:
-        """Forward the broker's own request; `on_answer` gets the controller's answer, or a refusal."""
-        self._begin(api, request, on_answer, None, now)
+    def ask(
+        self, api: Forwardable, request: Message, on_answer: OnAnswer, now: int, client: Client = UNKNOWN_CLIENT
+    ) -> None:
+        """Forward a request of this broker, or one that it makes for `client`. `on_answer` gets the controller's
+        answer, or a refusal."""
+        self._begin(api, request, on_answer, None, client, now)
 
     def abandon(self, token: int) -> None:
         """The client's connection has ended: do not retry."""
@@ -70,15 +77,23 @@ class Forwarding:
     def next_deadline(self) -> int | None:
         return min(f.retry_at for f in self._waiting) if self._waiting else None
 
-    def _begin(self, api: Forwardable, request: Message, on_answer: OnAnswer, token: int | None, now: int) -> None:
+    def _begin(
+        self, api: Forwardable, request: Message, on_answer: OnAnswer, token: int | None, client: Client, now: int
+    ) -> None:
         parts = (request,) if api.parts is None else api.parts.divide(request)
         if api.parts is None or len(parts) == 1:
-            self._begin_one(api, request, on_answer, token, now)
+            self._begin_one(api, request, on_answer, token, client, now)
         else:
-            self._begin_parts(api, api.parts, parts, on_answer, now)
+            self._begin_parts(api, api.parts, parts, on_answer, client, now)
 
     def _begin_parts(
-        self, api: Forwardable, division: Parts, parts: tuple[Message, ...], on_answer: OnAnswer, now: int
+        self,
+        api: Forwardable,
+        division: Parts,
+        parts: tuple[Message, ...],
+        on_answer: OnAnswer,
+        client: Client,
+        now: int,
     ) -> None:
         answers: list[Message] = []
 
@@ -88,13 +103,15 @@ class Forwarding:
             if len(answers) == len(parts):
                 on_answer(division.join(answers), now)
             else:
-                self._begin_one(api, parts[len(answers)], on_part, None, now)
+                self._begin_one(api, parts[len(answers)], on_part, None, client, now)
 
-        self._begin_one(api, parts[0], on_part, None, now)
+        self._begin_one(api, parts[0], on_part, None, client, now)
 
-    def _begin_one(self, api: Forwardable, request: Message, on_answer: OnAnswer, token: int | None, now: int) -> None:
-        data = codec.encode_request(request, 0, "forwarded")
-        forwarded = _Forwarded(api, request, data, on_answer, token, now + self.config.forward_timeout_ms)
+    def _begin_one(
+        self, api: Forwardable, request: Message, on_answer: OnAnswer, token: int | None, client: Client, now: int
+    ) -> None:
+        data = codec.encode_request(request, 0, client.id)
+        forwarded = _Forwarded(api, request, data, on_answer, token, client, now + self.config.forward_timeout_ms)
         if not self.has_room(len(data)):
             on_answer(api.refuse(request, ErrorCode.request_timed_out), now)
             return
@@ -118,14 +135,19 @@ class Forwarding:
             if response is None or response.error_code is ErrorCode.not_controller:
                 self._retry_later(forwarded, now)
             elif response.error_code is not ErrorCode.none:
-                self._refuse(forwarded, response.error_code, now)
+                # As in Kafka: this broker was refused, and its client cannot do anything about that.
+                self.out.note("forwarding_refused", peer=peer, error=response.error_code.name)
+                self._refuse(forwarded, ErrorCode.unknown_server_error, now)
             else:
                 _, answer = codec.decode_response(response.response_data, type(forwarded.request))
                 self._release(forwarded)
                 forwarded.on_answer(answer, now)
 
+        client = forwarded.client
         wrapped = envelope.EnvelopeRequest(
-            request_data=forwarded.data, request_principal=None, client_host_address=b"\x7f\x00\x00\x01"
+            request_data=forwarded.data,
+            request_principal=None if client is UNKNOWN_CLIENT else encode_principal(client.principal),
+            client_host_address=encode_address(client.host.lstrip("/")),
         )
         self.out.send(peer, CHANNEL, wrapped, on_response, timeout_ms=max(1, forwarded.deadline - now))
 
@@ -143,14 +165,22 @@ class Forwarding:
 
 
 class _Forwarded:
-    __slots__ = ("api", "data", "deadline", "on_answer", "request", "retry_at", "token")
+    __slots__ = ("api", "client", "data", "deadline", "on_answer", "request", "retry_at", "token")
 
     def __init__(
-        self, api: Forwardable, request: Message, data: bytes, on_answer: OnAnswer, token: int | None, deadline: int
+        self,
+        api: Forwardable,
+        request: Message,
+        data: bytes,
+        on_answer: OnAnswer,
+        token: int | None,
+        client: Client,
+        deadline: int,
     ) -> None:
         self.api = api
         self.request = request
         self.data = data
+        self.client = client
         self.on_answer = on_answer
         self.token = token
         """Of the client's request; None for the broker's own."""

@@ -13,10 +13,12 @@ from uuid import UUID
 from insync.findings import Findings
 from insync.metadata.changes import Changes
 from insync.metadata.image import Image
+from insync.node.access import Access, AccessControl
+from insync.node.authorization.checks import Complete, Refused, Rights, allow
 from insync.node.broker_role import BrokerRole
 from insync.node.config import NodeConfig
 from insync.node.controller_role import ControllerRole
-from insync.node.handlers import HANDLERS, Role, hang_up_unserved
+from insync.node.handlers import HANDLERS, Handler, Role, hang_up_unserved
 from insync.node.lifecycle import STOPPED, Lifecycle
 from insync.node.metadata_loader import MetadataLoader
 from insync.quorum.config import METADATA_DIRECTORY
@@ -24,11 +26,16 @@ from insync.quorum.quorum import Quorum
 from insync.replication.manager import ReplicaManager
 from insync.replication.replica import Replica
 from insync.sansio import (
+    UNKNOWN_CLIENT,
+    Client,
     DiskFailed,
     Effect,
     Event,
+    HangUp,
+    Message,
     Outbox,
     PeerLost,
+    Reply,
     Request,
     RequestAbandoned,
     Response,
@@ -37,6 +44,7 @@ from insync.sansio import (
     Synced,
     TurnEnded,
 )
+from insync.security.authorizer import Authorizer
 from insync.security.quotas import QuotaManager, Windows
 from insync.storage.config import LogConfig
 from insync.storage.disk import Disk
@@ -73,6 +81,8 @@ class Node:
             config.node_id, config.metadata_snapshot_records, config.topic_defaults, config.metadata_apply_records
         )
         self._apply_at: int | None = None  # when committed metadata remains to be applied
+        self.access_control = AccessControl(config.authorizer, self.out, self._is_caught_up)
+        self._completions: dict[int, Complete] = {}  # by token: requests of which some entries were refused
         log = open_log(disk, METADATA_DIRECTORY, topic_id=METADATA_TOPIC_ID, config=LogConfig(retention_ms=-1))
         self.quorum = Quorum(
             node_id=config.node_id,
@@ -135,11 +145,19 @@ class Node:
         self._due = first
         return first
 
+    def may_act_as_node(self, client: Client) -> bool:
+        """A4: whether this client may send what only nodes send."""
+        return self.access_control.may_act_as_node(client)
+
     # --- for observers -----------------------------------------------------------------------------------------------
 
     @property
     def image(self) -> Image:
         return self.metadata_loader.image
+
+    @property
+    def authorizer(self) -> Authorizer | None:
+        return self.access_control.authorizer
 
     @property
     def replicas(self) -> ReplicaManager | None:
@@ -179,12 +197,65 @@ class Node:
 
     def _request(self, event: Request, now: int) -> None:
         handler = HANDLERS.get(event.request.__api_key__)
+        client = event.client
+        if handler is not None and client is not UNKNOWN_CLIENT and self._has_to_check(event, handler):
+            checked = self._authorize(event, handler.rights, now)
+            if checked is None:
+                return
+            event = checked
         if handler is not None and handler.role is not Role.BROKER:
             handler.handle(self, event, now)
         elif handler is not None and self.broker_role:
             handler.handle(self.broker_role, event, now)
         else:
             hang_up_unserved(self.out, event)
+
+    def _has_to_check(self, event: Request, handler: Handler) -> bool:
+        """A1: what a broker forwards is checked by the controller that decides it."""
+        if self.access_control.authorizer is None:
+            is_for_nodes = handler.rights.is_for_nodes  # A4
+            return not event.client.on_node_listener and is_for_nodes is not None and is_for_nodes(event.request)
+        return handler.role is not Role.FORWARDED or self.broker_role is None
+
+    def _authorize(self, event: Request, rights: Rights, now: int) -> Request | None:
+        """A3: the request without the entries that are refused; None if it was answered here."""
+        client = event.client
+        if rights.check is not allow and not self.access_control.can_decide(client.principal):
+            # A5: clients try again after a lost connection, and give up after a refusal.
+            self.out.hang_up(event.token, f"the ACLs are not loaded yet, and {client.principal} is not a super user")
+            return None
+        outcome = rights.check(event.request, Access(self.access_control, client, now), self)
+        if outcome is None:
+            return event
+        if isinstance(outcome, Refused):
+            self._answer(event.token, outcome.response)
+            return None
+        self._completions[event.token] = outcome.complete
+        return Request(event.token, outcome.request, client, event.more)
+
+    def _answer(self, token: int, response: Message | HangUp | None) -> None:
+        if isinstance(response, HangUp):
+            self.out.hang_up(token, response.reason)
+        else:
+            self.out.reply(token, response)
+
+    def _complete_responses(self, effects: list[Effect]) -> list[Effect]:
+        """A3: add the refused entries to the responses of requests that were narrowed."""
+        for index, effect in enumerate(effects):
+            if isinstance(effect, Reply | HangUp):
+                complete = self._completions.pop(effect.token, None)
+                if complete is not None and isinstance(effect, Reply):
+                    completed = complete(effect.response)
+                    effects[index] = (
+                        HangUp(effect.token, completed.reason)
+                        if isinstance(completed, HangUp)
+                        else Reply(effect.token, completed)
+                    )
+        return effects
+
+    def _is_caught_up(self) -> bool:
+        """A5: whether everything is applied that the leader of the quorum says is committed."""
+        return self.quorum.has_leaders_hwm and self.metadata_loader.applied >= self.quorum.hwm
 
     def _abandon(self, event: RequestAbandoned, now: int) -> None:
         """Let go of a request that may be parked for long. Others are answered soon, and their answers are dropped."""
@@ -245,7 +316,8 @@ class Node:
         refusal = self.quorum.cluster_mismatch or (self.broker_role.lifecycle.refusal if self.broker_role else "")
         if refusal and not self.stopped:
             return self._stop_refused(refusal)
-        return self.out.drain()
+        effects = self.out.drain()
+        return self._complete_responses(effects) if self._completions else effects
 
     def _follow_quorum(self, now: int) -> None:
         """Act on changes of the quorum; most events leave it as it was."""
@@ -277,6 +349,7 @@ class Node:
             self.described_topics.clear()
             changes = self.metadata_loader.image.take_changes()
             self._update_quotas(changes)
+            self.access_control.apply(self.metadata_loader.image, changes)
             if broker:
                 broker.metadata_changed(changes, now)
         self.metadata_loader.maybe_snapshot(quorum)

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from insync.findings import Findings
 from insync.metadata.image import Image
+from insync.node.access import AccessControl
 from insync.node.broker_role import BrokerRole
 from insync.node.config import NodeConfig
 from insync.node.controller_role import ControllerRole
@@ -26,6 +27,7 @@ class NodeView(Protocol):
     quorum: Quorum
     broker_role: BrokerRole | None
     controller_role: ControllerRole | None
+    access_control: AccessControl
     described_topics: dict[tuple[UUID, str], metadata.MetadataResponseTopic]
     """For Metadata answers, by topic and listener, until the image changes."""
 

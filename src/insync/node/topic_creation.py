@@ -11,7 +11,7 @@ from __future__ import annotations
 from insync.metadata import topic_names
 from insync.node.controller_apis import CREATE_TOPICS
 from insync.node.forwarding import Forwarding
-from insync.sansio import Outbox
+from insync.sansio import Client, Outbox
 from insync.wire.messages import create_topics as api
 from insync.wire.types import ms
 
@@ -29,8 +29,8 @@ class TopicCreation:
         self._out = out
         self._waiting: dict[str, None] = {}
 
-    def create_missing(self, names: list[str], now: int) -> None:
-        """`names`: of topics that do not exist."""
+    def create_missing(self, names: list[str], client: Client, now: int) -> None:
+        """`names`: of topics that do not exist. The controller checks that `client` may create them (A1)."""
         fresh = [name for name in names if self._can_create(name)][: MAX_WAITING - len(self._waiting)]
         if not self._enabled or not fresh:
             return
@@ -45,7 +45,7 @@ class TopicCreation:
             timeout=ms(self._timeout),
             validate_only=False,
         )
-        self._forwarding.ask(CREATE_TOPICS, request, self._on_answer, now)
+        self._forwarding.ask(CREATE_TOPICS, request, self._on_answer, now, client)
 
     def _can_create(self, name: str) -> bool:
         return topic_names.is_valid(name) and name not in topic_names.INTERNAL_TOPICS and name not in self._waiting

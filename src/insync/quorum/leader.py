@@ -140,6 +140,11 @@ class Leader(Role):
     def on_durable(self, took_ms: int, now: int) -> None:
         self._advance_hwm(now)
 
+    @property
+    def has_committed_own_epoch(self) -> bool:
+        """Q5: until then the high watermark may be lower than an earlier leader's."""
+        return covers_own_epoch(self.state.hwm, self.epoch_start)
+
     def _advance_hwm(self, now: int) -> None:
         """Commit as far as a majority allows, and answer the fetches that wait for it."""
         state = self.state

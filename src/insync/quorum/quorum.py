@@ -118,6 +118,14 @@ class Quorum:
         return self._state.hwm
 
     @property
+    def has_leaders_hwm(self) -> bool:
+        """Whether `hwm` is what the leader of the current epoch, perhaps this node, has as its high watermark."""
+        role = self._state.role
+        if isinstance(role, Leader):
+            return role.has_committed_own_epoch
+        return isinstance(role, Follower) and 0 <= role.leader_hwm <= self._state.hwm
+
+    @property
     def leo(self) -> int:
         return self._state.log.leo
 

@@ -19,6 +19,7 @@ from insync.replication.fetch_session import (
     NO_SESSION,
     CachedPartition,
     ParkedFetch,
+    ReadRights,
     Session,
     SessionCache,
 )
@@ -90,11 +91,14 @@ class FetchServer:
         self._deadlines: list[tuple[int, int, ParkedFetch]] = []  # includes fetches that were answered since
         self._sequence = 0
 
-    def fetch(self, request: fetch.FetchRequest, token: int, now: int) -> None:
+    def fetch(self, request: fetch.FetchRequest, token: int, now: int, rights: ReadRights | None = None) -> None:
+        """`rights`: of a consumer; None: it may read everything."""
         session = self.sessions.open(request, now)
         if isinstance(session, ErrorCode):
             self._state.out.reply(token, _make_response(session, NO_SESSION, []))
             return
+        if rights is not None:
+            session.set_rights(rights)
         if session.parked is not None:
             # Its fetcher has given up on that one, or it would not send another.
             self._state.out.reply(self._unpark(session.parked).token, _make_response(_NONE, session.id, []))
@@ -166,6 +170,9 @@ class FetchServer:
         max_partitions = MAX_PARTITIONS_WITH_RECORDS if session.replica_id >= 0 else len(session.partitions)
         served = Served(parked.max_bytes, reads, max_partitions)
         for cached in list(session.dirty):
+            if session.rights is not None and not session.rights.may_read(cached.key[0]):
+                self._refuse(cached, ErrorCode.topic_authorization_failed, None, served)  # A3, A6
+                continue
             replica = self._state.replicas.get(cached.key)
             if replica is None:
                 self._refuse(cached, self._state.error_without_replica(*cached.key), None, served)

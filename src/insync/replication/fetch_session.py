@@ -10,6 +10,9 @@ session cache is full.
 
 from __future__ import annotations
 
+from typing import Protocol
+from uuid import UUID
+
 from insync.metadata.partition import PartitionKey
 from insync.replication.cluster import ClusterView
 from insync.replication.config import ReplicationConfig
@@ -26,6 +29,16 @@ DEBUG_CONSUMER = -2
 """The replica id of Kafka's replica verification tool: it reads as a consumer does, from any replica."""
 MAX_WAIT_MS = 300_000
 """The limit for `max_wait`: while a request is open, its connection does not count as idle."""
+
+
+class ReadRights(Protocol):
+    """What a consumer may read, by the ACLs at the time of each call."""
+
+    def may_read(self, topic_id: UUID) -> bool: ...
+
+    def change_token(self) -> tuple[object, ...]:
+        """Changes whenever the rights may have changed."""
+        ...
 
 
 class CachedPartition:
@@ -80,7 +93,18 @@ class CachedPartition:
 
 
 class Session:
-    __slots__ = ("dirty", "epoch", "id", "last_fetch_ms", "parked", "partitions", "replica_epoch", "replica_id")
+    __slots__ = (
+        "dirty",
+        "epoch",
+        "id",
+        "last_fetch_ms",
+        "parked",
+        "partitions",
+        "replica_epoch",
+        "replica_id",
+        "rights",
+        "rights_token",
+    )
 
     def __init__(self, session_id: int, replica_id: int, replica_epoch: int) -> None:
         self.id = session_id
@@ -91,6 +115,16 @@ class Session:
         self.dirty: dict[CachedPartition, None] = {}
         self.parked: ParkedFetch | None = None
         self.last_fetch_ms = 0
+        self.rights: ReadRights | None = None
+        self.rights_token: tuple[object, ...] = ()
+
+    def set_rights(self, rights: ReadRights) -> None:
+        """A6: with other rights than before, every partition may have another answer."""
+        token = rights.change_token()
+        if token != self.rights_token:
+            self.rights_token = token
+            self.dirty.update(dict.fromkeys(self.partitions.values()))
+        self.rights = rights
 
     def add(self, topics: tuple[fetch.FetchTopic, ...]) -> None:
         """Fetch what a request names, now and in every later round until it is forgotten."""
@@ -162,7 +196,9 @@ class SessionCache:
     def open(self, request: fetch.FetchRequest, now: int) -> Session | ErrorCode:
         """F1: the session that this request belongs to, updated with the partitions that it names."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self.drop(request.session_id)
+            replaced = self._sessions.get(request.session_id)
+            if replaced is not None and replaced.replica_id == request.replica_state.replica_id:  # A4: not a replica's
+                self.drop(replaced.id)
             session = self._create(request, now)
         else:
             existing = self._continue(request)

@@ -19,6 +19,7 @@ from insync.replication.cluster import ClusterView
 from insync.replication.config import ReplicationConfig
 from insync.replication.delete_records import DeleteServer
 from insync.replication.fetch_server import FetchServer, Reads
+from insync.replication.fetch_session import ReadRights
 from insync.replication.fetcher import Fetchers
 from insync.replication.leader import leader_of
 from insync.replication.produce_server import ProduceServer
@@ -143,8 +144,17 @@ class ReplicaManager:
         self._produce_server.append(key, batch, on_done, on_committed, now + timeout_ms, now)
         self.finish_step(now)
 
-    def fetch(self, request: fetch.FetchRequest, token: int, now: int, *, more: bool = False) -> None:
-        self._fetch_server.fetch(request, token, now)
+    def fetch(
+        self,
+        request: fetch.FetchRequest,
+        token: int,
+        now: int,
+        *,
+        more: bool = False,
+        rights: ReadRights | None = None,
+    ) -> None:
+        """`rights`: what a consumer may read; None: everything."""
+        self._fetch_server.fetch(request, token, now, rights)
         if not more:
             self.finish_step(now)
 

@@ -17,7 +17,7 @@ def handle(node: NodeView, event: Request, now: int) -> None:
     elif node.quorum.is_leader or node.broker_role is None:
         node.quorum.handle_describe_quorum(request, event.token, now)
     else:
-        node.broker_role.forwarding.forward(_FORWARDABLE, request, event.token, now)
+        node.broker_role.forwarding.forward(_FORWARDABLE, request, event.token, event.client, now)
 
 
 def _is_for_metadata_log(request: api.DescribeQuorumRequest) -> bool:

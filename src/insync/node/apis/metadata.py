@@ -12,7 +12,7 @@ from insync.metadata import topic_names
 from insync.metadata.image import Image
 from insync.metadata.partition import NO_LEADER, Partition
 from insync.node.node_view import NodeView
-from insync.sansio import Request
+from insync.sansio import Client, Request
 from insync.wire import operations
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import metadata as api
@@ -24,9 +24,12 @@ def handle(node: NodeView, event: Request, now: int) -> None:
     image = node.image
     alive = [broker for broker in image.brokers.values() if not broker.fenced]
     listener = event.client.listener
-    topics = _topics(node, request, listener, now)
+    topics = _topics(node, request, event.client, now)
     if request.include_topic_authorized_operations:
-        topics = [replace(topic, topic_authorized_operations=operations.ON_TOPIC) for topic in topics]
+        topics = [
+            topic if topic.name is None else replace(topic, topic_authorized_operations=operations.ON_TOPIC)
+            for topic in topics
+        ]
     answer = api.MetadataResponse(
         throttle_time=NO_DURATION,
         brokers=tuple(
@@ -43,14 +46,15 @@ def handle(node: NodeView, event: Request, now: int) -> None:
     node.out.reply(event.token, answer)
 
 
-def _topics(node: NodeView, request: api.MetadataRequest, listener: str, now: int) -> list[api.MetadataResponseTopic]:
+def _topics(node: NodeView, request: api.MetadataRequest, client: Client, now: int) -> list[api.MetadataResponseTopic]:
+    listener = client.listener
     if request.topics is None:
         image = node.image
         complete = [(i, name) for i, name in image.topics.items() if i not in image.incomplete_topics]
         return [_known(node, topic_id, name, listener) for topic_id, name in complete]
     if request.allow_auto_topic_creation and node.broker_role is not None:
         missing = [asked.name for asked in request.topics if asked.name and asked.name not in node.image.topic_ids]
-        node.broker_role.topic_creation.create_missing(missing, now)
+        node.broker_role.topic_creation.create_missing(missing, client, now)
     return [_asked(node, asked.topic_id, asked.name, listener) for asked in request.topics]
 
 
