@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from insync.client import apis, offsets, topics
-from insync.client.client import Client
+from insync.client.client import Client, LeaderCache
 from insync.client.consumer import Reader
 from insync.client.errors import NoBrokerError
-from insync.client.leaders import LeaderCache
 from insync.client.model import NO_NODE, Offset, Partition, Topic
 from insync.client.sync_client import SyncClient
 from insync.wire.types import ZERO_UUID

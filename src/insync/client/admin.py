@@ -28,13 +28,7 @@ async def reassign(client: Client, targets: Mapping[TopicPartition, Sequence[int
         "allow_replication_factor_change": True,
         "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
     }
-
-    async def attempt() -> Any:
-        answer = await client.call_controller(apis.ALTER_REASSIGNMENTS, values)
-        raise_for_error(answer.error_code, "changing reassignments", answer.error_message)
-        return answer
-
-    answer = await client.retry(attempt)
+    answer = await _ask_controller(client, apis.ALTER_REASSIGNMENTS, values, "changing reassignments")
     return {
         (topic.name, p.partition_index): (p.error_code, p.error_message or "")
         for topic in answer.responses
@@ -44,14 +38,8 @@ async def reassign(client: Client, targets: Mapping[TopicPartition, Sequence[int
 
 async def list_reassignments(client: Client) -> list[Reassignment]:
     """R6: all reassignments in progress."""
-
-    async def attempt() -> Any:
-        values = {"timeout": ms(int(client.timeout_s * 1000)), "topics": None}
-        answer = await client.call_controller(apis.LIST_REASSIGNMENTS, values)
-        raise_for_error(answer.error_code, "listing reassignments", answer.error_message)
-        return answer
-
-    answer = await client.retry(attempt)
+    values = {"timeout": ms(int(client.timeout_s * 1000)), "topics": None}
+    answer = await _ask_controller(client, apis.LIST_REASSIGNMENTS, values, "listing reassignments")
     reassignments = [
         Reassignment(
             topic=topic.name,
@@ -77,18 +65,23 @@ async def elect_leaders(client: Client, kind: int, partitions: Sequence[TopicPar
         "topic_partitions": None if partitions is None else entries,
         "timeout": ms(int(client.timeout_s * 1000)),
     }
-
-    async def attempt() -> Any:
-        answer = await client.call_controller(apis.ELECT_LEADERS, values)
-        raise_for_error(answer.error_code, "electing leaders")
-        return answer
-
-    answer = await client.retry(attempt)
+    answer = await _ask_controller(client, apis.ELECT_LEADERS, values, "electing leaders")
     return {
         (result.topic, p.partition_id): (p.error_code, p.error_message or "")
         for result in answer.replica_election_results
         for p in result.partition_result
     }
+
+
+async def _ask_controller(client: Client, api: apis.Api, values: Mapping[str, Any], doing: str) -> Any:
+    """The answer, once it has no error."""
+
+    async def attempt() -> Any:
+        answer = await client.call_controller(api, values)
+        raise_for_error(answer.error_code, doing, getattr(answer, "error_message", None))
+        return answer
+
+    return await client.retry(attempt)
 
 
 async def describe_quorum(client: Client) -> QuorumState:

@@ -39,12 +39,8 @@ def is_assignment_stored(group: Group) -> bool:
 
 
 def _sync_error(group: Group | None, request: sync_group.SyncGroupRequest) -> ErrorCode:
-    if group is None or group.state == EMPTY:
-        return ErrorCode.unknown_member_id
-    if group.state == DEAD:
-        return ErrorCode.coordinator_not_available
     error = _membership_error(group, request)
-    if error is not ErrorCode.none:
+    if group is None or error is not ErrorCode.none:
         return error
     if request.protocol_type not in (None, group.protocol_type) or request.protocol_name not in (None, group.protocol):
         return ErrorCode.inconsistent_group_protocol
@@ -52,20 +48,20 @@ def _sync_error(group: Group | None, request: sync_group.SyncGroupRequest) -> Er
 
 
 def _membership_error(
-    group: Group, request: sync_group.SyncGroupRequest | heartbeat_messages.HeartbeatRequest
+    group: Group | None, request: sync_group.SyncGroupRequest | heartbeat_messages.HeartbeatRequest
 ) -> ErrorCode:
+    if group is None or group.state == EMPTY:
+        return ErrorCode.unknown_member_id
+    if group.state == DEAD:
+        return ErrorCode.coordinator_not_available
     error = group.member_error(request.member_id, request.group_instance_id)
     return group.generation_error(request.generation_id) if error is ErrorCode.none else error
 
 
 def heartbeat(shard: Shard, request: heartbeat_messages.HeartbeatRequest, now: int) -> ErrorCode:
     group = shard.groups.get(request.group_id)
-    if group is None or group.state == EMPTY:
-        return ErrorCode.unknown_member_id
-    if group.state == DEAD:
-        return ErrorCode.coordinator_not_available
     error = _membership_error(group, request)
-    if error is not ErrorCode.none:
+    if group is None or error is not ErrorCode.none:
         return error
     group.members[request.member_id].extend_session(now)
     return ErrorCode.rebalance_in_progress if group.state == PREPARING else ErrorCode.none

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from insync.client import offsets, producers, topics
+from insync.client import offsets, producer, topics
 from insync.client.client import Client
 from insync.client.errors import ClientError, raise_for_error
 from insync.client.offsets import EARLIEST, LATEST
@@ -45,7 +45,7 @@ def list_last_sequences(
     client: SyncClient, topic: str, partitions: list[int], producer_id: int, epoch: int
 ) -> dict[int, int]:
     """A producer's last sequence in this epoch, by partition; those without one are left out."""
-    by_partition = client.call(lambda cluster: producers.describe_producers(cluster, topic, partitions))
+    by_partition = client.call(lambda cluster: producer.describe_producers(cluster, topic, partitions))
     last: dict[int, int] = {}
     for partition, writers in by_partition.items():
         for writer in writers:
