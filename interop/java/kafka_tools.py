@@ -24,6 +24,7 @@ ARCHIVE = apache_kafka.LIBS.parent / "tools.jsa"
 _TOOLS = "org.apache.kafka.tools"
 CLASSES = {
     "kafka-topics": f"{_TOOLS}.TopicCommand",
+    "kafka-acls": f"{_TOOLS}.AclCommand",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-producer": f"{_TOOLS}.ConsoleProducer",
     "kafka-console-consumer": f"{_TOOLS}.consumer.ConsoleConsumer",

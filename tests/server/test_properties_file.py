@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from insync.metadata.broker import Endpoint
-from insync.node.config import PASSWORD
+from insync.node.config import PASSWORD, AuthorizerConfig
 from insync.server import assembly, properties
 from insync.server.endpoints import ListenerAddress
 from insync.server.properties import Properties, PropertiesError
@@ -151,10 +151,23 @@ def test_an_invalid_identity_is_refused(key: str, value: str) -> None:
 
 def test_every_key_that_kafka_knows_is_accepted() -> None:
     parsed = _parsed("transaction.max.timeout.ms=1000\nremote.log.reader.threads=2\nauthorizer.class.name=\n")
-    assert parsed.unused == ("transaction.max.timeout.ms", "remote.log.reader.threads", "authorizer.class.name")
+    assert parsed.unused == ("transaction.max.timeout.ms", "remote.log.reader.threads")
+    assert parsed.authorizer is None
 
 
-@pytest.mark.parametrize("key", ["create.topic.policy.class.name", "authorizer.class.name"])
+def test_the_authorizer_is_kafkas() -> None:
+    name = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    written = f"authorizer.class.name={name}\nsuper.users=User:admin; User:CN=broker,O=Example;\n"
+    assert _parsed(written).authorizer == AuthorizerConfig(super_users=("User:admin", "User:CN=broker,O=Example"))
+    allowing = _parsed(f"authorizer.class.name={name}\nallow.everyone.if.no.acl.found=true\n").authorizer
+    assert allowing == AuthorizerConfig(allow_if_no_acl=True)
+    assert _parsed("super.users=User:admin\n").authorizer is None
+    assert "Use org.apache.kafka.metadata" in _problem(f"{NEEDED}authorizer.class.name=kafka.security.AclAuthorizer\n")
+    assert "super.users: 'admin' is not type:name" in _problem(f"{NEEDED}super.users=admin\n")
+    assert "neither true nor false" in _problem(f"{NEEDED}allow.everyone.if.no.acl.found=maybe\n")
+
+
+@pytest.mark.parametrize("key", ["create.topic.policy.class.name", "principal.builder.class"])
 def test_a_key_that_restricts_access_is_not_ignored(key: str) -> None:
     assert f"{key}: restricts access" in _problem(f"{NEEDED}{key}=x\n")
 

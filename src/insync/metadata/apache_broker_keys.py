@@ -313,18 +313,16 @@ DYNAMIC: Mapping[str, str] = MappingProxyType(
 type in Kafka's words.
 """
 
-_OF_LISTENERS = ("listener.name.", "sasl.", "ssl.")
-"""Prefixes of the settings of listeners."""
+_OF_SECURITY = ("allow.everyone.if.no.acl.found", "listener.name.", "sasl.", "ssl.", "super.users")
+"""Prefixes of the settings of listeners and of the authorizer."""
 
 UNSAFE_TO_IGNORE = (
     "alter.config.policy.",
-    "authorizer.",
     "client.quota.callback.",
     "create.topic.policy.",
     "delegation.token.",
     "principal.builder.",
     "security.providers",
-    "super.users",
 )
 """Prefixes of configs that restrict access. A node that cannot enforce them refuses them."""
 
@@ -335,7 +333,7 @@ def is_known(name: str) -> bool:
 
 def is_fixed(name: str) -> bool:
     """Whether it is read when a node starts, and not changed while it runs."""
-    return name in FIXED or name.startswith((*_OF_LISTENERS, *UNSAFE_TO_IGNORE))
+    return name in FIXED or name.startswith((*_OF_SECURITY, *UNSAFE_TO_IGNORE))
 
 
 def is_unsafe_to_ignore(name: str) -> bool:

@@ -50,6 +50,7 @@ def node_config(properties: Properties, identity: Identity, ports: dict[str, int
         voters=tuple(sorted(properties.voters)),
         roles=properties.roles,
         rack=properties.rack,
+        authorizer=properties.authorizer,
         endpoints=endpoints,
         static_configs=static_configs(properties, endpoints),
         directory_id=identity.directory_id,

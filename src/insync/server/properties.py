@@ -14,6 +14,7 @@ from typing import Any
 
 from insync import java_properties
 from insync.metadata import apache_broker_keys
+from insync.node.config import AuthorizerConfig
 from insync.security.setting_error import SecuritySettingError
 from insync.server import listeners, property_keys
 from insync.server.endpoints import parse_voters
@@ -43,6 +44,7 @@ class Properties:
     roles: tuple[str, ...]
     directory: str
     listeners: ListenerSettings
+    authorizer: AuthorizerConfig | None
     voters: dict[int, tuple[str, int]]
     rack: str | None
     metrics_port: int | None
@@ -102,6 +104,7 @@ class _Reader:
             roles=roles,
             directory=directory,
             listeners=self._listeners(as_written, roles),
+            authorizer=self._authorizer(),
             voters=self._required("controller.quorum.voters", parse_voters),
             rack=self._optional("broker.rack", str, None),
             metrics_port=self._optional("insync.metrics.port", property_keys.integer(0, 65_535), None),
@@ -119,6 +122,13 @@ class _Reader:
         except SecuritySettingError as error:
             entry = self._entries.get(error.key)
             raise PropertiesError(self._source, entry.line if entry else 0, error.key, error.problem) from error
+
+    def _authorizer(self) -> AuthorizerConfig | None:
+        super_users = self._optional("super.users", property_keys.principals, ())
+        allow_if_no_acl = self._optional("allow.everyone.if.no.acl.found", property_keys.boolean, False)
+        if not self._optional("authorizer.class.name", property_keys.authorizer_class, ""):
+            return None
+        return AuthorizerConfig(super_users=super_users, allow_if_no_acl=allow_if_no_acl)
 
     def _read_entry(self, key: str, entry: Entry) -> None:
         if key in property_keys.STRUCTURAL or listeners.is_override(key) or listeners.is_security_setting(key):

@@ -19,6 +19,8 @@ Convert = Callable[[str], Any]
 Target = tuple[str, str, Convert]
 """(part, field, conversion)."""
 
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
 _INT_MAX = 2**31 - 1
 _LONG_MAX = 2**63 - 1
 
@@ -79,6 +81,21 @@ def connections_by_address(text: str) -> tuple[tuple[str, int], ...]:
             raise InvalidValueError(f"{part!r} is not ADDRESS:COUNT; host names are not resolved") from None
         counts.append((canonical_host(address), int(integer(0, _INT_MAX)(count))))
     return tuple(counts)
+
+
+def authorizer_class(text: str) -> str:
+    if text not in ("", STANDARD_AUTHORIZER):
+        raise InvalidValueError(f"{text!r} is not supported. Use {STANDARD_AUTHORIZER}.")
+    return text
+
+
+def principals(text: str) -> tuple[str, ...]:
+    """Type:name;... since names may have commas."""
+    found = tuple(part.strip() for part in text.split(";") if part.strip())
+    for principal in found:
+        if ":" not in principal:
+            raise InvalidValueError(f"{principal!r} is not type:name, such as User:{principal}")
+    return found
 
 
 def roles(text: str) -> tuple[str, ...]:
@@ -217,6 +234,9 @@ STRUCTURAL = (
     "log.dirs",
     "log.dir",
     "broker.rack",
+    "authorizer.class.name",
+    "super.users",
+    "allow.everyone.if.no.acl.found",
     "insync.metrics.port",
     "insync.profile",
 )

@@ -78,11 +78,13 @@ _STRUCTURAL = (
     ("log.dirs", STRING, None),
     ("log.dir", STRING, "/tmp/kafka-logs"),
     ("broker.rack", STRING, None),
+    ("authorizer.class.name", STRING, ""),
+    ("super.users", STRING, ""),
+    ("allow.everyone.if.no.acl.found", BOOLEAN, "false"),
 )
 
 _CONSTANT = (
     ("auto.leader.rebalance.enable", BOOLEAN, "true"),
-    ("authorizer.class.name", STRING, ""),
     ("controlled.shutdown.enable", BOOLEAN, "true"),
     ("delete.topic.enable", BOOLEAN, "true"),
     ("group.coordinator.rebalance.protocols", LIST, "classic"),
