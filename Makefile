@@ -50,7 +50,7 @@ test: setup check ## Everything that must hold before a change is pushed: check,
 
 pythons: ## The unit tests on each of Python 3.11 to 3.14 that is installed, in an environment of its own
 	@for version in 3.11 3.12 3.13 3.14; do \
-	  if command -v python$$version >/dev/null; then \
+	  if python$$version -c "" 2>/dev/null; then \
 	    $(MAKE) --no-print-directory unit PYTHON=python$$version VENV=build/python$$version || exit 1; \
 	  else echo "python$$version is not installed"; fi; \
 	done

@@ -54,6 +54,7 @@ def test_a_listener_that_is_not_kafka_is_recognized() -> None:
     async def connect() -> None:
         async def speak_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            writer.close()
 
         server = await asyncio.start_server(speak_http, "127.0.0.1", 0)
         async with server:
@@ -105,6 +106,8 @@ def test_a_broker_that_does_not_answer_times_out() -> None:
             values = {"error_code": ErrorCode.none, "api_keys": keys, "throttle_time": NO_DURATION}
             frame = codec.encode_response(build_request(codec.response_type(18, 3), values), 1)
             writer.write(len(frame).to_bytes(4) + frame)
+            await reader.read()
+            writer.close()
 
         server = await asyncio.start_server(answer_once, "127.0.0.1", 0)
         async with server:
