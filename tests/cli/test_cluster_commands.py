@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -190,6 +191,15 @@ def test_health_waits_when_asked_to(fake: FakeCluster) -> None:
 
     fake.before["DescribeQuorum"] = join
     assert "healthy" in good(fake, "health", "--wait", "30")
+
+
+def test_health_waits_for_a_cluster_that_is_only_starting() -> None:
+    with FakeCluster(brokers=1) as fake:
+        fake.stop(1)
+        later = threading.Timer(0.3, fake.start, [1])
+        later.start()
+        assert "healthy" in good(fake, "health", "--wait", "30")
+        later.join()
 
 
 # --- explain, top ---

@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -29,6 +30,7 @@ T = TypeVar("T")
 
 DEFAULT_BOOTSTRAP = "localhost:9092"
 DEFAULT_TIMEOUT = 10.0
+CONNECT_INTERVAL_S = 0.1
 PIPE_WIDTH = 180
 
 Bootstrap = Annotated[
@@ -45,15 +47,28 @@ Timeout = Annotated[float, typer.Option("--timeout", min=0.1, metavar="SECONDS",
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
-def run(bootstrap: str, timeout: float, work: Callable[[Client], Awaitable[T]]) -> T:
-    """Connect, do the work and close; errors of the cluster are printed and become an exit code."""
+def run(bootstrap: str, timeout: float, work: Callable[[Client], Awaitable[T]], *, wait_s: float = 0.0) -> T:
+    """Connect, do the work and close; errors of the cluster are printed and become an exit code.
+
+    As long as no broker can be reached, all of it is tried again for `wait_s` seconds.
+    """
 
     async def session() -> T:
         async with Client.connect(bootstrap, timeout_s=timeout, settings=client_config.current_settings()) as client:
             return await work(client)
 
+    async def sessions() -> T:
+        deadline = time.monotonic() + wait_s
+        while True:
+            try:
+                return await session()
+            except NoBrokerError:
+                if time.monotonic() >= deadline:
+                    raise
+            await asyncio.sleep(CONNECT_INTERVAL_S)
+
     try:
-        return asyncio.run(session())
+        return asyncio.run(sessions())
     except AddressError as error:
         raise usage_error(str(error)) from None
     except ClientError as error:

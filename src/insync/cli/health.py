@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import asdict
 from typing import Annotated
 
@@ -28,7 +29,13 @@ POLL_S = 0.2
 
 def health(
     wait: Annotated[
-        float, typer.Option("--wait", min=0.0, metavar="SECONDS", help="Wait this long for a healthy cluster.")
+        float,
+        typer.Option(
+            "--wait",
+            min=0.0,
+            metavar="SECONDS",
+            help="Wait this long for a cluster that answers and is healthy.",
+        ),
     ] = 0.0,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = DEFAULT_TIMEOUT,
@@ -36,16 +43,17 @@ def health(
 ) -> None:
     """Check brokers, quorum, disks and every partition. Exits with 0 if healthy, else with 1."""
 
+    deadline = time.monotonic() + wait
+
     async def work(client: Client) -> tuple[ClusterSnapshot, list[Finding]]:
-        deadline = asyncio.get_running_loop().time() + wait
         while True:
             snapshot = await checks.snapshot_cluster(client)
             findings = checks.find_problems(snapshot)
-            if checks.is_healthy(findings) or asyncio.get_running_loop().time() >= deadline:
+            if checks.is_healthy(findings) or time.monotonic() >= deadline:
                 return snapshot, findings
             await asyncio.sleep(POLL_S)
 
-    snapshot, findings = run(bootstrap, timeout, work)
+    snapshot, findings = run(bootstrap, timeout, work, wait_s=wait)
     healthy = checks.is_healthy(findings)
     if as_json:
         print_json(_as_dict(snapshot, findings, healthy))
