@@ -215,7 +215,7 @@ def test_a_new_cluster_begins_with_the_users_it_was_formatted_with() -> None:
     """Once: what administrators change later stays changed."""
     credential = make_credential("SCRAM-SHA-256", "secret", b"salt", 4_096)
     first = to_scram_record("SCRAM-SHA-256", "alice", credential)
-    made = ControllerConfig(cluster_id=CLUSTER, rebalance_interval_ms=0, first_users=(first,))
+    made = ControllerConfig(cluster_id=CLUSTER, rebalance_interval_ms=0, first_records=(first,))
     net = Net(config(1, controller=made)).up()
     assert net.nodes[1].image.scram_credentials == {("SCRAM-SHA-256", "alice"): credential}
     deletion = alter_user_scram_credentials.ScramCredentialDeletion(name="alice", mechanism=1)

@@ -21,14 +21,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from insync.cluster import queries
 from insync.cluster.faults import Faults
 from insync.cluster.processes import ControlledCluster
 from insync.cluster.queries import PartitionView
 from insync.cluster.topic_specs import TopicSpecs, parse_topic_specs, to_config_values
+from insync.server.cluster_layout import ADMIN
 from insync.server.local_cluster import ClusterError, LocalNode
+
+if TYPE_CHECKING:
+    from insync.server.local_security import LocalSecurity
 
 __all__ = ["Cluster", "ClusterError"]
 
@@ -49,6 +53,9 @@ class Cluster:
       topic configs).
     - `settings`: further settings of the nodes, under Kafka's names.
     - `directory`: where the nodes keep their data. Without it the cluster uses a temporary directory and removes it.
+    - `security`: the protocol for clients, "sasl_ssl", "ssl" or "sasl_plaintext"; by default none. A secured cluster
+      has TLS between its nodes, an authorizer, a super user `admin`, and `users` (names and passwords, which "ssl"
+      does not need), who may use all topics and groups until an ACL denies it. `client_config` says how they connect.
     """
 
     def __init__(
@@ -59,6 +66,8 @@ class Cluster:
         topics: TopicSpecs = (),
         settings: Mapping[str, Any] | None = None,
         directory: str | Path | None = None,
+        security: str | None = None,
+        users: Mapping[str, str] | None = None,
     ) -> None:
         self._topics = parse_topic_specs(topics)
         self._keeps_data = directory is not None
@@ -69,6 +78,8 @@ class Cluster:
             profile=profile,
             settings={key: str(value) for key, value in (settings or {}).items()},
             directory=None if directory is None else str(directory),
+            security=security,
+            users=users,
         )
 
     def __repr__(self) -> str:
@@ -126,6 +137,34 @@ class Cluster:
         """The last lines of a node's log; empty after the cluster has removed its directory."""
         log = self.log_of(node)
         return "\n".join(log.read_text(errors="replace").splitlines()[-count:]) if log.exists() else ""
+
+    # --- users and certificates --------------------------------------------------------------------------------------
+
+    def client_config(
+        self, user: str = ADMIN, client: str = "confluent-kafka", password: str | None = None
+    ) -> dict[str, Any]:
+        """The settings with which a user connects to a secured cluster, for one of these clients: confluent-kafka (or
+        librdkafka), kafka-python, aiokafka, java (also for `--client-config`). A user that was added after the start
+        needs its `password`."""
+        return self._processes.client_settings(user, client, password)
+
+    def client_certificate(self, user: str, *, is_expired: bool = False, is_trusted: bool = True) -> Path:
+        """A new key and certificate of a client, in one PEM file. With `is_trusted=False` an authority signs it that
+        the cluster does not know."""
+        return self._security.write_client_certificate(user, is_expired=is_expired, is_trusted=is_trusted)
+
+    def replace_certificate(self, node: int, *, hosts: Collection[str] | None = None, is_expired: bool = False) -> None:
+        """Give a node another certificate, for other host names or one that has expired. The node uses it for new
+        connections within a second or so; without arguments it is valid again."""
+        self._security.issue_node(
+            self._node(node).id, hosts=None if hosts is None else tuple(hosts), is_expired=is_expired
+        )
+
+    @property
+    def _security(self) -> LocalSecurity:
+        if self._processes.security is None:
+            raise ClusterError("This cluster has no certificates: it was started without security.")
+        return self._processes.security
 
     # --- topics ------------------------------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ def partition_on(node: LocalNode, topic: str, index: int) -> PartitionView | Non
         cursor=describe_topic_partitions.RequestCursor(topic_name=topic, partition_index=index),
     )
     try:
-        partitions = node_query.send_request(node.address, request, TIMEOUT_S).topics[0].partitions
+        partitions = _ask(node, request).topics[0].partitions
     except node_query.NoAnswerError:
         return None
     return next((_view(entry) for entry in partitions if entry.partition_index == index), None)
@@ -65,7 +65,7 @@ def knows_leaders(node: LocalNode, topic: str, partitions: int) -> bool:
         topics=(topic_entry,), allow_auto_topic_creation=False, include_topic_authorized_operations=False
     )
     try:
-        entries = node_query.send_request(node.address, request, TIMEOUT_S).topics[0].partitions
+        entries = _ask(node, request).topics[0].partitions
     except node_query.NoAnswerError:
         return False
     return len(entries) == partitions and all(entry.leader_id >= 0 for entry in entries)
@@ -85,7 +85,7 @@ def create_topic(
         topics=(topic_entry,), timeout=ms(int(CREATE_TIMEOUT_S * 1_000)), validate_only=False
     )
     try:
-        answer = node_query.send_request(node.address, request, CREATE_TIMEOUT_S).topics[0]
+        answer = _ask(node, request, CREATE_TIMEOUT_S).topics[0]
     except node_query.NoAnswerError as error:
         raise ClusterError(f"topic {name!r} was not created: node {node.id} did not answer ({error})") from error
     if answer.error_code is not ErrorCode.none:
@@ -97,10 +97,14 @@ def answers(node: LocalNode) -> bool:
     """Whether the node answers ApiVersions, which may be long before it is in contact with its peers."""
     request = api_versions.ApiVersionsRequest(client_software_name="insync", client_software_version="")
     try:
-        node_query.send_request(node.address, request, TIMEOUT_S)
+        _ask(node, request)
     except node_query.NoAnswerError:
         return False
     return True
+
+
+def _ask(node: LocalNode, request: Message, timeout_s: float = TIMEOUT_S) -> Message:
+    return node_query.send_request(node.address, request, timeout_s, node.tls)
 
 
 def _view(entry: Message) -> PartitionView:

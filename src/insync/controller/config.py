@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from insync.wire.metadata_records import UserScramCredentialRecord
+from insync.wire.metadata_records import MetadataRecord
 
 FEATURES = (("metadata.version", 25), ("eligible.leader.replicas.version", 1))
 """The feature levels of a new cluster: Kafka 4.0's metadata, and the ELR on."""
@@ -33,5 +33,5 @@ class ControllerConfig:
     cluster_defaults: tuple[tuple[str, str], ...] = ()
     """Topic configs of a new cluster, under the broker's names. Those on which controllers and brokers have to agree
     (min.insync.replicas) are set here and not in the defaults of each node."""
-    first_users: tuple[UserScramCredentialRecord, ...] = ()
-    """Of a new cluster: credentials by which its nodes can authenticate to each other."""
+    first_records: tuple[MetadataRecord, ...] = ()
+    """Of a new cluster: credentials by which its nodes can authenticate to each other, and ACLs."""

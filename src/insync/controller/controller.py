@@ -158,5 +158,5 @@ def _first_records(config: ControllerConfig) -> list[records.MetadataRecord]:
             records.ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=value)
             for name, value in config.cluster_defaults
         ),
-        *config.first_users,
+        *config.first_records,
     ]

@@ -64,7 +64,7 @@ def node_config(properties: Properties, identity: Identity, ports: dict[str, int
             parts.get("controller", {}),
             cluster_id=identity.cluster_id,
             cluster_defaults=tuple((k, v) for k, v in properties.topic_defaults.items() if k in AGREED),
-            first_users=bootstrap_metadata.read(properties.directory),
+            first_records=bootstrap_metadata.read(properties.directory),
         ),
         groups=_build(GroupConfig, parts.get("groups", {})),
         replication=_build(ReplicationConfig, parts.get("replication", {}), wall_offset_ms=wall_offset),

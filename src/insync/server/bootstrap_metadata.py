@@ -2,8 +2,8 @@
 
 Nodes that authenticate by SCRAM need credentials before there is a cluster that could create them. `insync format
 --add-scram` and Kafka's kafka-storage write them into this file, a snapshot of the metadata log; the first controller
-of a new cluster puts them into its log. Of Kafka's file only the credentials count: the levels of features are those
-that this release supports.
+of a new cluster puts them into its log. A local cluster with security begins with ACLs too. Of Kafka's file only these
+two count: the levels of features are those that this release supports.
 """
 
 from __future__ import annotations
@@ -27,7 +27,12 @@ from insync.server.startup_error import StartupError
 from insync.server.storage_format import BOOTSTRAP_CHECKPOINT
 from insync.wire import metadata_records
 from insync.wire.errors import MalformedFrameError, UnknownApiError
-from insync.wire.metadata_records import FeatureLevelRecord, MetadataRecord, UserScramCredentialRecord
+from insync.wire.metadata_records import (
+    AccessControlEntryRecord,
+    FeatureLevelRecord,
+    MetadataRecord,
+    UserScramCredentialRecord,
+)
 
 SALT_BYTES = 24
 _FIELDS = ("name", "password", "saltedpassword", "salt", "iterations")
@@ -37,15 +42,16 @@ class ScramArgumentError(ValueError):
     """The text of an --add-scram option cannot be read. Its message contains no password."""
 
 
-def encode(first_users: tuple[UserScramCredentialRecord, ...]) -> bytes:
+def encode(first_records: tuple[MetadataRecord, ...]) -> bytes:
+    """`first_records`: credentials and ACLs."""
     records: list[MetadataRecord] = [FeatureLevelRecord(name=name, feature_level=level) for name, level in FEATURES]
-    records += first_users
+    records += first_records
     payloads = [metadata_records.encode(record) for record in records]
     return bytes(snapshot_store.encode(payloads, OffsetAndEpoch(0, 0), 0))
 
 
-def read(directory: str) -> tuple[UserScramCredentialRecord, ...]:
-    """The credentials in the directory's bootstrap.checkpoint; none if there is no such file."""
+def read(directory: str) -> tuple[MetadataRecord, ...]:
+    """The credentials and ACLs in the directory's bootstrap.checkpoint; none if there is no such file."""
     path = os.path.join(directory, BOOTSTRAP_CHECKPOINT)
     try:
         with open(path, "rb") as file:
@@ -56,7 +62,7 @@ def read(directory: str) -> tuple[UserScramCredentialRecord, ...]:
         raise StartupError(
             f"{path} is damaged. Format the directory again, or remove the file if this cluster has run before."
         )
-    credentials = []
+    first_records: list[MetadataRecord] = []
     for payload in payloads:
         try:
             record = metadata_records.decode(payload)
@@ -67,9 +73,9 @@ def read(directory: str) -> tuple[UserScramCredentialRecord, ...]:
                 f"{path} has a record that cannot be read ({error}). "
                 "Format the directory again, or remove the file if this cluster has run before."
             ) from None
-        if isinstance(record, UserScramCredentialRecord):
-            credentials.append(record)
-    return tuple(credentials)
+        if isinstance(record, UserScramCredentialRecord | AccessControlEntryRecord):
+            first_records.append(record)
+    return tuple(first_records)
 
 
 def parse_scram_argument(text: str) -> UserScramCredentialRecord:

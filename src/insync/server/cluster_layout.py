@@ -34,6 +34,9 @@ DEFAULT_BROKERS = 3
 DEFAULT_VOTERS = 3
 """How many of the brokers also vote if there are no separate controllers."""
 
+ADMIN = "admin"
+"""The super user of a secured cluster."""
+
 _NODE_DIRECTORY = re.compile(r"node-([1-9][0-9]*)")
 
 

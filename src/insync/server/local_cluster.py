@@ -15,6 +15,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -23,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 from insync.server import cluster_layout, incarnation, node_query, ownership, sockets
@@ -31,6 +32,9 @@ from insync.server.cluster_layout import Layout, data_directory
 from insync.server.directory_lock import DirectoryLock, DirectoryLockedError
 from insync.server.startup_error import StartupError
 from insync.server.storage_format import check_identity, format_directory, is_formatted, new_cluster_id
+
+if TYPE_CHECKING:
+    from insync.server.local_security import LocalSecurity
 
 HOST = "127.0.0.1"
 POLL_S = 0.01
@@ -49,8 +53,15 @@ class LocalNode:
     id: int
     roles: tuple[str, ...]
     port: int
+    """For clients; the port of the controllers' listener for a node that is a controller only."""
     metrics_port: int
     directory: Path
+    node_port: int = 0
+    """In a secured cluster: of the brokers' own listener. Otherwise all use `port`."""
+    controller_port: int = 0
+    """In a secured cluster: of the controllers' listener."""
+    tls: ssl.SSLContext | None = None
+    """How this process reaches the listener of the nodes; None: without TLS."""
     process: subprocess.Popen[bytes] | None = None
     incarnation_id: UUID | None = None
     """The incarnation id of the last process that was started."""
@@ -65,7 +76,8 @@ class LocalNode:
 
     @property
     def address(self) -> tuple[str, int]:
-        return (HOST, self.port)
+        """For requests of this process; in a secured cluster, of the listener for nodes."""
+        return (HOST, self.node_port or self.controller_port or self.port)
 
     @property
     def is_broker(self) -> bool:
@@ -81,6 +93,9 @@ class LocalCluster:
 
     `brokers` and `controllers`: None means as stored in the directory, else three brokers and no separate controllers;
     the first brokers then vote. If the directory has fewer brokers, new ones are added, which do not vote.
+
+    `security`: the protocol of clients in lower case (sasl_ssl, ssl or sasl_plaintext), or None for a cluster without
+    security, or as stored in the directory. `users`: the first users and their passwords, besides the admin.
     """
 
     def __init__(
@@ -92,6 +107,8 @@ class LocalCluster:
         port: int = 0,
         profile: str = "fast",
         settings: Mapping[str, str] | None = None,
+        security: str | None = None,
+        users: Mapping[str, str] | None = None,
     ) -> None:
         self.profile = profile
         self._settings = dict(settings or {})
@@ -105,6 +122,7 @@ class LocalCluster:
         self._requested = (brokers, controllers)
         self._stored_layout: Layout | None = None
         self.layout = self._read_layout()
+        self.security = self._read_security(security, users)
         self.nodes = self._plan_nodes(port)
 
     @property
@@ -116,7 +134,19 @@ class LocalCluster:
             {"id": n.id, "pid": n.pid, "roles": list(n.roles), "port": n.port, "metrics_port": n.metrics_port}
             for n in self.nodes.values()
         ]
-        return {"bootstrap": self.bootstrap, "nodes": nodes}
+        described: dict[str, object] = {"bootstrap": self.bootstrap, "nodes": nodes}
+        if self.security is not None:
+            described["security"] = self.security.describe()
+        return described
+
+    def client_settings(self, user: str, client: str = "java", password: str | None = None) -> dict[str, Any]:
+        """How a user of a secured cluster connects, as settings of that client library."""
+        if self.security is None:
+            raise ClusterError("This cluster has no users: it was started without security.")
+        try:
+            return self.security.client_settings(user, self.bootstrap, client, password)
+        except ValueError as error:
+            raise ClusterError(str(error)) from None
 
     # --- the cluster -------------------------------------------------------------------------------------------------
 
@@ -215,12 +245,12 @@ class LocalCluster:
         if not node.is_running:
             raise ClusterError(f"Node {node.id} has ended; see {node.log}: {last_line(node.log)}")
         try:
-            state = node_query.query_node_state(node.address, node.id)
+            state = node_query.query_node_state(node.address, node.id, tls=node.tls)
         except node_query.NoAnswerError:
             return False
         if (state["cluster_id"], state["incarnation_id"]) != (self.layout.cluster_id, str(node.incarnation_id)):
             raise ClusterError(
-                f"Another process answers on {HOST}:{node.port}, the address of node {node.id}: "
+                f"Another process answers on {HOST}:{node.address[1]}, the address of node {node.id}: "
                 f"node {state['node_id']} of cluster {state['cluster_id']}. Stop it, or use other ports."
             )
         if state["controller_id"] < 0:
@@ -244,6 +274,16 @@ class LocalCluster:
         except (StartupError, OSError) as error:
             raise ClusterError(str(error)) from error
 
+    def _read_security(self, protocol: str | None, users: Mapping[str, str] | None) -> LocalSecurity | None:
+        if protocol is None and users is None and not (self.directory / "security").exists():
+            return None
+        from insync.server.local_security import LocalSecurity  # imports a library for certificates
+
+        try:
+            return LocalSecurity.prepare(self.directory, protocol, users, has_data=self._stored_layout is not None)
+        except StartupError as error:
+            raise ClusterError(str(error)) from None
+
     def _plan_nodes(self, port: int) -> dict[int, LocalNode]:
         count = len(self.layout.nodes)
         if port and port + count - 1 > MAX_PORT:
@@ -252,10 +292,18 @@ class LocalCluster:
             )
         ports = [port + i for i in range(count)] if port else self._reserve_ports(count)
         metrics_ports = self._reserve_ports(count, not_in=ports)
-        return {
+        nodes = {
             node.id: LocalNode(node.id, node.roles, ports[i], metrics_ports[i], self.directory / f"node-{node.id}")
             for i, node in enumerate(self.layout.nodes)
         }
+        if self.security is not None:
+            for node in nodes.values():
+                node.node_port, node.controller_port = self._reserve_ports(2, not_in=ports)
+                if not node.is_broker:
+                    node.node_port, node.controller_port = 0, node.port
+                elif "controller" not in node.roles:
+                    node.controller_port = 0
+        return nodes
 
     def _reserve_ports(self, count: int, not_in: Sequence[int] = ()) -> list[int]:
         """Reserve free ports also while a node is down: else any client's connection might get one of them.
@@ -323,6 +371,13 @@ class LocalCluster:
         """The layout is written first, with the nodes that have been formatted: after a crash in between, no node looks
         like one that lost its data."""
         cluster_layout.save(self.directory, self.layout)
+        bootstrap = None
+        if self.security is not None:
+            self.security.write(list(self.nodes), self.bootstrap)
+            bootstrap = self.security.bootstrap_checkpoint()
+            context = self.security.supervisor_context()
+            for local in self.nodes.values():
+                local.tls = context
         for node in self.layout.nodes:
             data = data_directory(self.directory, node.id)
             data.parent.mkdir(exist_ok=True)
@@ -335,7 +390,7 @@ class LocalCluster:
                 source = voter_change.rebuild_voter(self.directory, self.layout, node.id)
                 self.notices.append(f"{data} was empty; node {node.id} got the metadata log of node {source}")
             else:
-                format_directory(str(data), cluster_id=self.layout.cluster_id, node_id=node.id)
+                format_directory(str(data), cluster_id=self.layout.cluster_id, node_id=node.id, bootstrap=bootstrap)
                 if node.formatted:
                     self.notices.append(f"{data} was empty; node {node.id} will fetch its replicas from the others")
         self.layout = self._stored_layout = self.layout.all_formatted()
@@ -346,20 +401,29 @@ class LocalCluster:
 
     def node_settings(self, node: LocalNode) -> dict[str, str]:
         """The settings in the properties file of this node."""
-        voters = ",".join(f"{n.id}@{HOST}:{n.port}" for n in self.nodes.values() if "controller" in n.roles)
+        voters = ",".join(
+            f"{n.id}@{HOST}:{n.controller_port or n.port}" for n in self.nodes.values() if "controller" in n.roles
+        )
         brokers = sum(other.is_broker for other in self.nodes.values())
         return {
             "node.id": str(node.id),
             "process.roles": ",".join(node.roles),
-            "listeners": f"PLAINTEXT://{HOST}:{node.port}",
+            "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in self._listeners(node)),
             "controller.quorum.voters": voters,
             "log.dirs": str(node.directory / "data"),
             "default.replication.factor": str(min(3, brokers)),
             "min.insync.replicas": "2" if brokers >= 3 else "1",
             "insync.profile": self.profile,
             "insync.metrics.port": str(node.metrics_port),
+            **(self.security.node_settings(node.id) if self.security is not None else {}),
             **self._settings,
         }
+
+    def _listeners(self, node: LocalNode) -> list[tuple[str, int]]:
+        if self.security is None:
+            return [("PLAINTEXT", node.port)]
+        listeners = [("CLIENTS", node.port), ("NODES", node.node_port)] if node.is_broker else []
+        return [*listeners, ("CONTROLLER", node.controller_port)] if node.controller_port else listeners
 
 
 def launch(

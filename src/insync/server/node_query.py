@@ -1,4 +1,4 @@
-"""One request to a node over a plain blocking socket, for its supervisor: no retries, no state.
+"""One request to a node over a blocking socket, for its supervisor: no retries, no state.
 
 `query_live_brokers` and `query_node_state` encode their requests by hand: the start of a cluster waits for the answer,
 and importing all messages would take longer than the cluster needs to start.
@@ -13,6 +13,8 @@ from struct import error as StructError  # noqa: N812  an exception
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import ssl
+
     from insync.sansio import Message
 
 _LENGTH = Struct(">i")
@@ -30,11 +32,13 @@ class NoAnswerError(Exception):
     """The node cannot be reached, or did not answer as expected."""
 
 
-def send_request(address: tuple[str, int], request: Message, timeout_s: float = 3.0) -> Message:
+def send_request(
+    address: tuple[str, int], request: Message, timeout_s: float = 3.0, tls: ssl.SSLContext | None = None
+) -> Message:
     from insync.wire import codec
     from insync.wire.errors import MalformedFrameError
 
-    answer = _send_frame(address, codec.encode_request(request, 1, _CLIENT_ID.decode()), timeout_s)
+    answer = _send_frame(address, codec.encode_request(request, 1, _CLIENT_ID.decode()), timeout_s, tls)
     try:
         return codec.decode_response(answer, type(request))[1]
     except MalformedFrameError as error:
@@ -51,13 +55,15 @@ def query_live_brokers(address: tuple[str, int], timeout_s: float = 3.0) -> tupl
         raise NoAnswerError(f"the answer is not a Metadata response: {error}") from error
 
 
-def query_node_state(address: tuple[str, int], node_id: int, timeout_s: float = 3.0) -> dict[str, Any]:
+def query_node_state(
+    address: tuple[str, int], node_id: int, timeout_s: float = 3.0, tls: ssl.SSLContext | None = None
+) -> dict[str, Any]:
     """The state that DescribeConfigs gives as that one config (`insync.node.apis.describe_configs`)."""
     name, key = str(node_id).encode(), STATE_KEY.encode()
     head = _METADATA.pack(_DESCRIBE_CONFIGS_KEY, _VERSION, 1, len(_CLIENT_ID)) + _CLIENT_ID
     resource = _I32.pack(1) + bytes((_BROKER,)) + _I16.pack(len(name)) + name
     keys = _I32.pack(1) + _I16.pack(len(key)) + key
-    answer = _send_frame(address, head + resource + keys + b"\0", timeout_s)
+    answer = _send_frame(address, head + resource + keys + b"\0", timeout_s, tls)
     try:
         return _read_state(answer)
     except (StructError, ValueError, KeyError) as error:
@@ -91,14 +97,25 @@ def _after_string(data: bytes, pos: int) -> int:
     return pos + 2 + max(0, int(_I16.unpack_from(data, pos)[0]))
 
 
-def _send_frame(address: tuple[str, int], frame: bytes, timeout_s: float) -> bytes:
+def _send_frame(address: tuple[str, int], frame: bytes, timeout_s: float, tls: ssl.SSLContext | None = None) -> bytes:
     try:
-        with socket.create_connection(address, timeout_s) as sock:
+        with _connect(address, timeout_s, tls) as sock:
             sock.sendall(_LENGTH.pack(len(frame)) + frame)
             (length,) = _LENGTH.unpack(_read_exactly(sock, 4))
             return _read_exactly(sock, length)
     except OSError as error:
         raise NoAnswerError(str(error)) from error
+
+
+def _connect(address: tuple[str, int], timeout_s: float, tls: ssl.SSLContext | None) -> socket.socket:
+    sock = socket.create_connection(address, timeout_s)
+    if tls is None:
+        return sock
+    try:
+        return tls.wrap_socket(sock, server_hostname=address[0])
+    except OSError:
+        sock.close()
+        raise
 
 
 def _read_exactly(sock: socket.socket, size: int) -> bytes:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from insync.cluster.cluster import Cluster
 
 MARKER = "insync"
-OPTIONS = ("brokers", "controllers", "profile", "topics", "settings", "directory")
+OPTIONS = ("brokers", "controllers", "profile", "topics", "settings", "directory", "security", "users")
 SHARED = "insync_session_cluster"
 
 _clusters = pytest.StashKey["list[Cluster]"]()
