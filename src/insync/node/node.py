@@ -14,6 +14,7 @@ from insync.findings import Findings
 from insync.metadata.changes import Changes
 from insync.metadata.image import Image
 from insync.node.access import Access, AccessControl
+from insync.node.authorization import old_versions
 from insync.node.authorization.checks import Complete, Refused, Rights, allow
 from insync.node.broker_role import BrokerRole
 from insync.node.config import NodeConfig
@@ -52,6 +53,7 @@ from insync.storage.log_loader import open_log
 from insync.wire.apis import FETCH
 from insync.wire.messages import metadata
 from insync.wire.types import METADATA_TOPIC_ID
+from insync.wire.versions.context import RequestContext
 
 LATE_MS = 100
 """A timer that fires later than this shows that the node was stalled."""
@@ -148,6 +150,11 @@ class Node:
     def may_act_as_node(self, client: Client) -> bool:
         """A4: whether this client may send what only nodes send."""
         return self.access_control.may_act_as_node(client)
+
+    def check_translated(self, context: RequestContext, client: Client, now: int) -> None:
+        """A3: apply the client's rights to what the version translator answers by itself."""
+        if self.access_control.authorizer is not None:
+            old_versions.check_translated(context, Access(self.access_control, client, now))
 
     # --- for observers -----------------------------------------------------------------------------------------------
 

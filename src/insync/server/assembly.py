@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import resource
 import secrets
@@ -18,7 +19,7 @@ from insync.node.config import NodeConfig
 from insync.node.node import Node
 from insync.quorum.config import QuorumConfig
 from insync.replication.config import ReplicationConfig
-from insync.server import bootstrap_metadata
+from insync.server import bootstrap_metadata, notes
 from insync.server.disk import ServerDisk
 from insync.server.endpoints import ListenerAddress
 from insync.server.incarnation import given_incarnation
@@ -83,7 +84,9 @@ def max_connections_for(configured: int, max_files: int) -> int:
 
 
 def make_node(config: NodeConfig, disk: ServerDisk) -> Node:
-    return Node(config, disk, random.Random(secrets.randbits(64)), now_ms())
+    node = Node(config, disk, random.Random(secrets.randbits(64)), now_ms())
+    node.access_control.notes_allowed = notes.log.isEnabledFor(logging.DEBUG)
+    return node
 
 
 def _endpoint(address: ListenerAddress, protocol: SecurityProtocol, ports: dict[str, int]) -> Endpoint:

@@ -110,6 +110,7 @@ class ConnectionHost(Protocol):
     request: SubmitRequest
     end_turn: Callable[[], None]
     abandon: Callable[[int, Message], None]
+    check_translated: Callable[[RequestContext, Client], None]
 
     def on_connected(self, connection: Connection) -> None: ...
 
@@ -336,6 +337,8 @@ class Connection(asyncio.Protocol):
         header = context.header
         if not self._is_identified:
             self._on_first_request(header)
+        if context.refused or header.api_key == METADATA:
+            listener.check_translated(context, self._client(header.api_version))
         slot = Slot(self, context, len(frame))
         self._slots.append(slot)
         listener.traffic.record_request(header.api_key, len(frame))

@@ -25,6 +25,7 @@ from insync.server.pending import PendingConnections
 from insync.server.runner import now_ms
 from insync.server.traffic import Traffic
 from insync.server.turns import Turns
+from insync.wire.versions.context import RequestContext
 from insync.wire.versions.translator import VersionTranslator
 
 BACKLOG = 1_024
@@ -58,8 +59,10 @@ class Listener:
         translator: VersionTranslator,
         quotas: QuotaManager,
         may_act_as_node: Callable[[Client], bool] = lambda client: client.on_node_listener,
+        check_translated: Callable[[RequestContext, Client], None] = lambda context, client: None,
     ) -> None:
-        """`known_brokers`: the ids of the brokers that are not fenced."""
+        """`known_brokers`: the ids of the brokers that are not fenced. `check_translated` applies the client's rights
+        to what the translator answers by itself."""
         self.limits = limits
         self.pending = pending
         self.turns = turns
@@ -79,6 +82,7 @@ class Listener:
         self.end_turn = end_turn
         self.abandon = abandon
         self.may_act_as_node = may_act_as_node
+        self.check_translated = check_translated
         self._connection_quotas = ConnectionQuotas(
             max_per_ip=limits.max_connections_per_ip,
             overrides=limits.max_connections_per_ip_overrides,

@@ -18,6 +18,7 @@ DEBUG_KINDS = (
     "hwm_unknown",
     "became_follower",
     "elr_changed",
+    "authorization_allowed",
 )
 """Frequent, or useful only to examine one partition."""
 
@@ -36,6 +37,7 @@ WARNING_KINDS = (
     "quorum_state_rebuilt",
     "quorum_loss_accepted",
     "finding",
+    "forwarding_refused",
 )
 ERROR_KINDS = ("quorum_no_intact_majority",)
 

@@ -24,7 +24,7 @@ from insync.server.notes import NoteLog
 from insync.server.peers import CONTROLLER_CHANNELS, Peers, Route, RouteTo
 from insync.server.pending import PendingConnections
 from insync.server.properties import Properties
-from insync.server.runner import Runner
+from insync.server.runner import Runner, now_ms
 from insync.server.traffic import Traffic
 from insync.server.turns import Turns
 from insync.wire.versions.translator import VersionTranslator
@@ -79,6 +79,8 @@ class Server:
             traffic=self.traffic,
             translator=VersionTranslator(NodeTopicNames(node)),
             quotas=node.quotas,
+            may_act_as_node=node.may_act_as_node,
+            check_translated=lambda context, client: node.check_translated(context, client, now_ms()),
         )
         self._stop_on_signals(loop, runner)
         security.watch_files(loop)

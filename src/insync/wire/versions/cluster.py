@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from insync.wire import operations
 from insync.wire.convert import convert, item_type
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import delete_topics, list_offsets
@@ -70,11 +69,10 @@ def upgrade_metadata(request: Any, pinned: Any, context: RequestContext, names: 
 
 
 def downgrade_metadata(response: Any, target: Any, context: RequestContext, names: TopicNames) -> Any:
-    """Versions 8 to 10 have the operations allowed on the cluster; later they are in DescribeCluster."""
     if target.__version__ < _LISTENER_NOT_FOUND_SINCE:
         response = replace(response, topics=tuple([_without_listener_errors(topic) for topic in response.topics]))
-    if getattr(context.client_request, "include_cluster_authorized_operations", False):
-        return convert(response, target, cluster_authorized_operations=operations.ON_CLUSTER)
+    if context.wants_cluster_operations:
+        return convert(response, target, cluster_authorized_operations=context.cluster_operations)
     return convert(response, target)
 
 

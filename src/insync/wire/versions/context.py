@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 from uuid import UUID
 
+from insync.wire import operations
 from insync.wire.codec import RequestHeader
 from insync.wire.errors import ErrorCode
 
@@ -21,17 +22,24 @@ class RequestContext:
     """`client_request` is what the client sent, `request` what the node gets; None if the translator answers itself.
 
     A name is looked up once, when the request arrives: if the topic is deleted before the response, the response still
-    has its name. Partitions that the translator `refused` do not reach the node; it adds them to the response.
+    has its name. Partitions that the translator `refused` do not reach the node; it adds them to the response, as it
+    adds `cluster_operations`, what the client may do on the cluster, to a response that has a field for them.
     """
 
-    __slots__ = ("client_request", "header", "names", "refused", "request")
+    __slots__ = ("client_request", "cluster_operations", "header", "names", "refused", "request")
 
     def __init__(self, header: RequestHeader) -> None:
         self.header = header
         self.client_request: Any = None
         self.request: Any = None
+        self.cluster_operations = operations.ON_CLUSTER
         self.names: dict[UUID, str] = {}
         self.refused: list[tuple[str, int, ErrorCode]] = []
+
+    @property
+    def wants_cluster_operations(self) -> bool:
+        """Versions 8 to 10 of Metadata; later they are in DescribeCluster."""
+        return getattr(self.client_request, "include_cluster_authorized_operations", False)
 
     def id_of(self, names: TopicNames, name: str) -> UUID | None:
         topic_id = names.id_of(name)
