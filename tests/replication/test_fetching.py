@@ -9,6 +9,7 @@ import pytest
 
 from insync.sansio import Send
 from insync.storage.config import LogConfig
+from insync.wire import batch
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
 from insync.wire.types import NO_DURATION
@@ -236,15 +237,16 @@ def test_a_leader_ignores_the_response_to_its_fetch_as_a_follower() -> None:
     assert h.leader(2).leso == 0
 
 
-def test_a_damaged_response_is_not_stored_and_is_fetched_again() -> None:
-    """F5: a byte that was damaged in transit costs a retry and nothing else."""
+@pytest.mark.parametrize("size", [-1, batch.HEADER_SIZE, batch.HEADER_SIZE - 1, 1])
+def test_a_damaged_response_is_not_stored_and_is_fetched_again(size: int) -> None:
+    """F5: a byte that was damaged in transit, or records that are cut off, cost a retry and nothing else."""
     h = Harness((1, 2), replica_fetch_backoff_ms=100)
     h.apply(partition(replicas=(1, 2), isr=(1, 2)))
     h.write(1)
     send = h.take_fetch(2)
     answer = h.serve(send)
     entry = answer.responses[0].partitions[0]
-    damaged = replace(entry, records=bytes(entry.records or b"")[:-1] + b"\xff")
+    damaged = replace(entry, records=bytes(entry.records or b"")[:size] + (b"\xff" if size < 0 else b""))
     topic = replace(answer.responses[0], partitions=(damaged,))
     send.on_response(replace(answer, responses=(topic,)), h.now)
     assert h[2].replica().log.leo == 0

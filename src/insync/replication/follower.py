@@ -99,6 +99,8 @@ def _clamp_hwm(log: Log) -> None:
 
 def _append(log: Log, records: batch.Bytes) -> ErrorCode:
     """F5: exactly at the LEO, with the leader's offsets and epochs."""
+    if len(records) < batch.HEADER_SIZE:
+        return ErrorCode.corrupt_message
     header = batch.read_header(records)
     if header.base_offset < log.leo == log.log_start:
         # The leader's log starts inside a batch, which is sent whole.
