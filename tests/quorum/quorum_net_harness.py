@@ -73,7 +73,6 @@ class Peer:
             rng=random.Random(self.net.rng.random()),
             out=self.out,
             on_snapshot=self.on_snapshot,
-            now=self.net.now,
         )
         self.do(lambda: self.quorum.start(self.net.now))
 

@@ -98,7 +98,6 @@ class Node:
             out=self.out,
             on_snapshot=self._load_snapshot,
             findings=self.findings,
-            now=now,
         )
         self.controller_role: ControllerRole | None = (
             ControllerRole(config, self.quorum, rng, self.out) if config.is_controller else None

@@ -34,7 +34,7 @@ READ_BYTES = 1 << 20
 
 
 class Quorum:
-    """A voter if `node_id` is one of `voters`, else an observer. `now` is not used before `start`."""
+    """A voter if `node_id` is one of `voters`, else an observer."""
 
     __slots__ = ("_state", "_transitions")
 
@@ -52,7 +52,6 @@ class Quorum:
         out: Outbox,
         on_snapshot: OnSnapshot,
         findings: Findings | None = None,
-        now: int = 0,
     ) -> None:
         self._state = RaftState(
             node_id=node_id,

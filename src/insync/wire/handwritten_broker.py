@@ -18,7 +18,7 @@ from functools import lru_cache
 from operator import attrgetter
 from struct import Struct
 from struct import error as StructError  # noqa: N812  an exception
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from insync.wire.errors import ErrorCode, MalformedFrameError
@@ -65,6 +65,9 @@ class _UnusualError(MalformedFrameError):
 _PRODUCE = Struct(">hhii")
 _FLEXIBLE_PRODUCE = Struct(">bbhiB")
 
+ProduceFields: TypeAlias = "tuple[int, int, list[produce.TopicProduceData], int]"
+"""(acks, timeout in ms, topics, the position after them)."""
+
 
 def decode_produce(frame: bytes, pos: int, version: int, id_of: IdOf) -> produce.ProduceRequest | None:
     """`pos`: the end of the header's client id."""
@@ -72,12 +75,15 @@ def decode_produce(frame: bytes, pos: int, version: int, id_of: IdOf) -> produce
         return None
     read = _flexible_produce if version >= PRODUCE_FLEXIBLE else _plain_produce
     try:
-        return read(frame, pos, version, id_of)
+        acks, timeout, topics, end = read(frame, pos, version, id_of)
     except _DECLINED:
         return None
+    if end != len(frame):
+        return None
+    return produce.ProduceRequest(transactional_id=None, acks=acks, timeout=ms(timeout), topic_data=tuple(topics))
 
 
-def _plain_produce(frame: bytes, pos: int, version: int, id_of: IdOf) -> produce.ProduceRequest:
+def _plain_produce(frame: bytes, pos: int, version: int, id_of: IdOf) -> ProduceFields:
     transactional, acks, timeout, count = _PRODUCE.unpack_from(frame, pos)
     if transactional != -1 or count < 0:
         raise _UnusualError
@@ -99,10 +105,10 @@ def _plain_produce(frame: bytes, pos: int, version: int, id_of: IdOf) -> produce
             lines.append(produce.PartitionProduceData(index=index, records=frame[pos : pos + size]))
             pos += size
         topics.append(produce.TopicProduceData(topic_id=topic_id, partition_data=tuple(lines)))
-    return _produce(frame, pos, acks, timeout, topics)
+    return acks, timeout, topics, pos
 
 
-def _flexible_produce(frame: bytes, pos: int, version: int, id_of: IdOf) -> produce.ProduceRequest:
+def _flexible_produce(frame: bytes, pos: int, version: int, id_of: IdOf) -> ProduceFields:
     """Counts and names have lengths of one byte in practice; see `_short`."""
     tags, transactional, acks, timeout, count = _FLEXIBLE_PRODUCE.unpack_from(frame, pos)
     if tags or transactional:
@@ -132,13 +138,7 @@ def _flexible_produce(frame: bytes, pos: int, version: int, id_of: IdOf) -> prod
         topics.append(produce.TopicProduceData(topic_id=topic_id, partition_data=tuple(lines)))
     if frame[pos]:
         raise _UnusualError
-    return _produce(frame, pos + 1, acks, timeout, topics)
-
-
-def _produce(frame: bytes, end: int, acks: int, timeout: int, topics: list[Any]) -> produce.ProduceRequest:
-    if end != len(frame):
-        raise _UnusualError
-    return produce.ProduceRequest(transactional_id=None, acks=acks, timeout=ms(timeout), topic_data=tuple(topics))
+    return acks, timeout, topics, pos + 1
 
 
 # --- requests: Fetch --------------------------------------------------------------------------------------------------
