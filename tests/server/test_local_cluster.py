@@ -195,7 +195,7 @@ def test_a_crash_while_a_cluster_is_created_leaves_one_that_can_be_started(
     """B9: nodes that were never formatted do not look like nodes that lost everything."""
     made: list[int] = []
 
-    def dies_after_one(directory: str, *, cluster_id: str, node_id: int) -> None:
+    def dies_after_one(directory: str, *, cluster_id: str, node_id: int, bootstrap: None) -> None:
         if made:
             raise KeyboardInterrupt
         made.append(node_id)
@@ -232,7 +232,7 @@ class FakeStates(LocalCluster):
 
     def is_ready(self, monkeypatch: pytest.MonkeyPatch) -> bool:
         states = {node.port: self.states[node.id] for node in self.nodes.values()}
-        monkeypatch.setattr(node_query, "query_node_state", lambda address, node_id: states[address[1]])
+        monkeypatch.setattr(node_query, "query_node_state", lambda address, node_id, tls: states[address[1]])
         try:
             self.wait_until_ready(timeout_s=0)
         except ClusterError as error:

@@ -368,9 +368,8 @@ class LocalCluster:
                     )
 
     def _write_nodes(self) -> None:
-        """The layout is written first, with the nodes that have been formatted: after a crash in between, no node looks
-        like one that lost its data."""
-        cluster_layout.save(self.directory, self.layout)
+        """The layout is written before the nodes, with those that have been formatted: after a crash in between, no
+        node looks like one that lost its data. Security comes before both: a stored cluster cannot get it later."""
         bootstrap = None
         if self.security is not None:
             self.security.write(list(self.nodes), self.bootstrap)
@@ -378,6 +377,7 @@ class LocalCluster:
             context = self.security.supervisor_context()
             for local in self.nodes.values():
                 local.tls = context
+        cluster_layout.save(self.directory, self.layout)
         for node in self.layout.nodes:
             data = data_directory(self.directory, node.id)
             data.parent.mkdir(exist_ok=True)
