@@ -139,12 +139,14 @@ class RaftState:
         "findings",
         "foreign_voters",
         "hwm",
+        "is_voter",
         "log",
         "majority",
         "node_id",
         "noted_leader",
         "noted_refusals",
         "on_snapshot",
+        "other_voters",
         "out",
         "role",
         "snapshots",
@@ -172,6 +174,8 @@ class RaftState:
     ) -> None:
         self.node_id = node_id
         self.voters = voters
+        self.other_voters = tuple(voter for voter in voters if voter != node_id)
+        self.is_voter = node_id in voters
         self.majority = len(voters) // 2 + 1
         self.cluster_id = cluster_id
         self.log = log
@@ -231,14 +235,6 @@ class RaftState:
         """The leader of this epoch; this node's own id only while it leads."""
         leader = self.election.leader_id
         return NO_NODE if leader == self.node_id and not self.role.is_leader else leader
-
-    @property
-    def is_voter(self) -> bool:
-        return self.node_id in self.voters
-
-    @property
-    def other_voters(self) -> tuple[int, ...]:
-        return tuple(voter for voter in self.voters if voter != self.node_id)
 
     def log_end(self) -> OffsetAndEpoch:
         """The end of the log and the epoch of the entry before it, which the snapshot knows if the log is empty."""
