@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from insync.controller.config import ControllerConfig
-from insync.node.config import BROKER, CONTROLLER, NodeConfig
+from insync.node.config import BROKER, CONTROLLER, AuthorizerConfig, NodeConfig
 from insync.node.node import Node
 from insync.sansio import Effect, Event, Message, Reply, Request, Response, Send, Sync, Synced, Timer, WriteFile
 from insync.storage.disk import Disk, write_atomically
@@ -30,7 +30,7 @@ HOUR_MS = 3_600_000
 class Rig:
     """Node 1 is broker and controller, the only voter; the others are brokers."""
 
-    def __init__(self, disks: Sequence[Disk]) -> None:
+    def __init__(self, disks: Sequence[Disk], authorizer: AuthorizerConfig | None = None) -> None:
         self.now = 0
         self.spent: defaultdict[int, float] = defaultdict(float)
         self.answers: dict[int, Message] = {}
@@ -42,7 +42,7 @@ class Rig:
         self._asked: dict[tuple[int, int], tuple[int, Send]] = {}
         self._tokens = 0
         for node_id, disk in self._disks.items():
-            self.nodes[node_id] = node = Node(_config(node_id), disk, random.Random(node_id), 0)
+            self.nodes[node_id] = node = Node(_config(node_id, authorizer), disk, random.Random(node_id), 0)
             self.carry(node_id, node.start(0))
 
     def ask(self, node_id: int, request: Message) -> int:
@@ -126,7 +126,7 @@ def _deadline(node: Node, otherwise: int) -> int:
     return otherwise if deadline is None else deadline
 
 
-def _config(node_id: int) -> NodeConfig:
+def _config(node_id: int, authorizer: AuthorizerConfig | None) -> NodeConfig:
     return NodeConfig(
         node_id=node_id,
         cluster_id=CLUSTER_ID,
@@ -135,6 +135,7 @@ def _config(node_id: int) -> NodeConfig:
         roles=(BROKER, CONTROLLER) if node_id == 1 else (BROKER,),
         controller=ControllerConfig(cluster_id=CLUSTER_ID),
         flush_check_interval_ms=HOUR_MS,
+        authorizer=authorizer,
     )
 
 
