@@ -75,6 +75,8 @@ class Net:
         self.syncs: list[tuple[int, Sync]] = []
         self.answers: dict[int, Any] = {}
         self.hang_ups: dict[int, HangUp] = {}
+        self.clients: dict[int, Client] = {}
+        """What other nodes see of a node; they trust one that is not in it."""
         self.notes: list[tuple[int, Note]] = []
         self.stops: dict[int, Stop] = {}
         self.files: list[tuple[int, str]] = []
@@ -219,7 +221,7 @@ class Net:
             elif isinstance(effect, Reply):
                 self._reply(effect)
             elif isinstance(effect, HangUp):
-                self.hang_ups[effect.token] = effect
+                self._hang_up(effect)
             elif isinstance(effect, Sync):
                 self._sync(node, effect)
             elif isinstance(effect, WriteFile):
@@ -239,7 +241,8 @@ class Net:
         else:
             self._tokens += 1
             self._asked[self._tokens] = (node, send)
-            self._queue.append((self.nodes[send.peer], Request(self._tokens, send.request)))
+            client = UNKNOWN_CLIENT if send.peer == node.id else self.clients.get(node.id, UNKNOWN_CLIENT)
+            self._queue.append((self.nodes[send.peer], Request(self._tokens, send.request, client)))
 
     def _reply(self, effect: Reply) -> None:
         asker = self._asked.pop(effect.token, None)
@@ -250,6 +253,13 @@ class Net:
             self.answers[effect.token] = effect.response
         else:
             self._queue.append((asker[0], Response(asker[1], effect.response)))
+
+    def _hang_up(self, effect: HangUp) -> None:
+        asker = self._asked.pop(effect.token, None)
+        if asker is None:
+            self.hang_ups[effect.token] = effect
+        else:
+            self._queue.append((asker[0], Response(asker[1], None)))
 
     def _sync(self, node: Node, sync: Sync) -> None:
         if node.id in self.slow_disks:
