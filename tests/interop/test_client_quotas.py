@@ -141,3 +141,18 @@ def test_an_address_has_no_more_connections_than_it_may(cluster: LocalCluster) -
     assert not is_refused(connections[1], within_s=0.1)
     for connection in connections:
         connection.close()
+
+
+def test_a_client_that_creates_partitions_too_fast_has_to_wait(cluster: LocalCluster) -> None:
+    """KIP-599: librdkafka asks in a version that does not know the error, so it is not refused but slowed down."""
+    run(cluster, "quota", "set", "--client-id", "fast-admin", "controller_mutation_rate=5")
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "client.id": "fast-admin"})
+
+    def create(name: str, partitions: int) -> float:
+        began = time.monotonic()
+        admin.create_topics([NewTopic(name, partitions)])[name].result(TIMEOUT_S)
+        return time.monotonic() - began
+
+    assert create("first", 20) < 1, "ten of them in advance, and ten that are owed: two seconds"
+    assert create("second", 1) > 1.5
+    run(cluster, "quota", "remove", "--client-id", "fast-admin")

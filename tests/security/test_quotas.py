@@ -13,6 +13,7 @@ from insync.security.quotas import (
     WINDOW_MS,
     WINDOWS,
     ClientQuotas,
+    MutationQuota,
     QuotaEntity,
     QuotaManager,
     Rate,
@@ -167,14 +168,24 @@ def test_a_fetch_is_limited_to_what_the_rate_allows_in_the_measured_time() -> No
 
 
 def test_mutations_are_paid_for_afterwards() -> None:
-    """KIP-599"""
+    """KIP-599: what is refused does not count, and the wait is that of the refusal."""
     quotas = manager(controller_mutation_rate=5)
-    assert quotas.mutation_throttle_ms("alice", "app", 0) == 0
-    quotas.record_mutations("alice", "app", 15, 0)
-    assert quotas.mutation_throttle_ms("alice", "app", 0) == 1_000, "the bucket holds 10, for two seconds"
-    assert quotas.mutation_throttle_ms("alice", "app", 1_000) == 0
-    quotas.record_mutations("bob", "app", 1_000, 0)
-    assert quotas.mutation_throttle_ms("bob", "app", 0) == 0
+
+    def of_request(now: int, *, is_strict: bool = True) -> MutationQuota:
+        quota = quotas.mutation_quota("alice", "app", is_strict=is_strict, now=now)
+        assert quota is not None
+        return quota
+
+    first = of_request(0)
+    assert (first.charge(15), first.throttle_ms) == (True, 0), "the bucket holds 10, for two seconds"
+    assert (first.charge(1), first.throttle_ms) == (False, 1_000)
+    second = of_request(500)
+    assert (second.charge(1), second.throttle_ms) == (False, 500)
+    third = of_request(1_000)
+    assert (third.charge(5), third.throttle_ms) == (True, 0)
+    patient = of_request(1_000, is_strict=False)
+    assert (patient.charge(5), patient.throttle_ms) == (True, 2_000), "an older client is told to wait and not refused"
+    assert quotas.mutation_quota("bob", "app", is_strict=True, now=0) is None
 
 
 def test_clients_that_invent_ids_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,11 +193,15 @@ def test_clients_that_invent_ids_do_not_fill_the_memory(monkeypatch: pytest.Monk
     quotas = QuotaManager(Windows(count=2), Windows(count=2))
     both = {PRODUCER_BYTE_RATE: 100.0, CONTROLLER_MUTATION_RATE: 1.0}
     quotas.update({QuotaEntity(None, DEFAULT): both})
+    now, busy = 0, None
     for now in range(6_000):  # one new id in a millisecond
         quotas.record(PRODUCER_BYTE_RATE, "alice", f"client-{now}", 1, now)
-        quotas.mutation_throttle_ms("alice", f"client-{now}", now)
+        quotas.mutation_quota("alice", f"client-{now}", is_strict=True, now=now)
         quotas.record(PRODUCER_BYTE_RATE, "alice", "busy", 100, now)
-        quotas.record_mutations("alice", "busy", 1, now)
+        busy = quotas.mutation_quota("alice", "busy", is_strict=False, now=now)
+        assert busy is not None
+        busy.charge(1)
     assert len(quotas._rates) + len(quotas._buckets) <= 3_000
     assert quotas.record(PRODUCER_BYTE_RATE, "alice", "busy", 0, now) > 0, "what is in use is kept"
-    assert quotas.mutation_throttle_ms("alice", "busy", now) > 0
+    assert busy is not None
+    assert busy.throttle_ms > 0

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kafka.protocol.admin import CreateTopicsRequest as TheirCreateTopics
 from kafka.protocol.metadata import MetadataResponse as TheirMetadata
+from kio.index import load_request_schema
 from kio.schema.create_topics.v2.request import CreateTopicsRequest as CreateTopicsV2
 from kio.schema.update_raft_voter.v0.response import UpdateRaftVoterResponse
 from kio.static.constants import EntityType
@@ -22,6 +23,7 @@ from insync.wire.messages import (
     api_versions,
     create_topics,
     describe_topic_partitions,
+    envelope,
     fetch,
     get_replica_log_info,
     list_offsets,
@@ -330,3 +332,16 @@ def test_frames_too_short_for_their_header_are_malformed(frame: bytes) -> None:
         codec.decode_request(frame)
     with pytest.raises(MalformedFrameError):
         codec.decode_response(frame[:3], fetch.FetchRequest)
+
+
+def test_an_envelope_is_kafkas_and_names_the_version_of_the_clients_request() -> None:
+    """KIP-590: Kafka skips the tag, and its own envelopes do not have it."""
+    fields: dict[str, Any] = {"request_data": b"r", "request_principal": b"p", "client_host_address": b"\x7f\0\0\x01"}
+    theirs = load_request_schema(58, 0)
+    plain = entities.encode(theirs(**fields))
+    assert entities.encode(envelope.EnvelopeRequest(**fields)) == plain
+    assert entities.decode(envelope.EnvelopeRequest, plain) == envelope.EnvelopeRequest(**fields)
+    tagged = entities.encode(envelope.EnvelopeRequest(**fields, client_version=4))
+    assert tagged == plain[:-1] + bytes.fromhex("01904e020004")
+    assert entities.decode(theirs, tagged) == theirs(**fields)
+    assert entities.decode(envelope.EnvelopeRequest, tagged).client_version == 4

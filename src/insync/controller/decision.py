@@ -12,7 +12,7 @@ remaining work follows from the image and the next request, never from the slice
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from insync.sansio import Message
@@ -26,6 +26,15 @@ class Decision:
     """None if no request asked for the change."""
     rest: Slices | None = None
     """What follows in later steps. The response does not wait for it."""
+
+
+Charge = Callable[[int], bool]
+"""Counts partitions that a client creates or deletes; False if its quota does not allow them now."""
+
+
+def charge_nothing(partitions: int) -> bool:
+    """For clients without a quota."""
+    return True
 
 
 Slices = Iterator[Decision]

@@ -15,7 +15,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from insync.controller import configs, placement
-from insync.controller.decision import Decision, Slices
+from insync.controller.decision import Charge, Decision, Slices, charge_nothing
 from insync.controller.reassignment import OK, Outcome, find_assignment_problem
 from insync.controller.state import ControllerState
 from insync.metadata import topic_names
@@ -32,6 +32,7 @@ MAX_NEW_PARTITIONS = 10_000
 """In one request; Kafka has the same limit."""
 
 _TOO_MANY = (ErrorCode.policy_violation, f"One request may create at most {MAX_NEW_PARTITIONS} partitions.")
+_THROTTLED = (ErrorCode.throttling_quota_exceeded, "The throttling quota has been exceeded.")
 _NO_ACTIVE_REPLICA = (
     ErrorCode.invalid_replica_assignment,
     "All brokers of a partition are fenced or shutting down.",
@@ -47,7 +48,9 @@ Described = dict[tuple[tuple[str, str], ...], "tuple[create_messages.CreatableTo
 # --- create ----------------------------------------------------------------------------------------------------------
 
 
-def create(state: ControllerState, request: create_messages.CreateTopicsRequest, now: int) -> Slices:
+def create(
+    state: ControllerState, request: create_messages.CreateTopicsRequest, now: int, charge: Charge = charge_nothing
+) -> Slices:
     made: Records = []
     names = _TopicNames(state.image)
     results = []
@@ -61,6 +64,8 @@ def create(state: ControllerState, request: create_messages.CreateTopicsRequest,
             outcome, assignments = _assign(state, entries[0], MAX_NEW_PARTITIONS - planned, start)
         if outcome == OK:
             outcome = _check_configs(entries[0])
+        if outcome == OK and not request.validate_only and not charge(len(assignments)):
+            outcome = _THROTTLED
         if outcome != OK:
             results.append(_refused(name, outcome))
             continue
@@ -284,7 +289,9 @@ def _refused(name: str, outcome: Outcome) -> create_messages.CreatableTopicResul
 # --- add partitions -------------------------------------------------------------------------------------------------
 
 
-def add_partitions(state: ControllerState, request: more_messages.CreatePartitionsRequest, now: int) -> Slices:
+def add_partitions(
+    state: ControllerState, request: more_messages.CreatePartitionsRequest, now: int, charge: Charge = charge_nothing
+) -> Slices:
     """Unlike a new topic, a growing one may be seen with only some of its new partitions. A request that is repeated
     after a change of the controller adds those that are missing."""
     made: Records = []
@@ -292,6 +299,8 @@ def add_partitions(state: ControllerState, request: more_messages.CreatePartitio
     planned = 0
     for name, entries in _group_by_name(request.topics).items():
         outcome, new = _assign_additional(state, name, entries, MAX_NEW_PARTITIONS - planned)
+        if outcome == OK and not request.validate_only and not charge(len(new)):
+            outcome, new = _THROTTLED, []
         planned += len(new)
         if outcome == OK and not request.validate_only:
             topic_id = state.image.topic_ids[name]
@@ -347,7 +356,9 @@ def _assign_additional(
 # --- delete ----------------------------------------------------------------------------------------------------------
 
 
-def delete(state: ControllerState, request: delete_messages.DeleteTopicsRequest, now: int) -> Decision:
+def delete(
+    state: ControllerState, request: delete_messages.DeleteTopicsRequest, now: int, charge: Charge = charge_nothing
+) -> Decision:
     made: Records = []
     seen: dict[UUID, None] = {}
     results = []
@@ -355,6 +366,8 @@ def delete(state: ControllerState, request: delete_messages.DeleteTopicsRequest,
         topic_id = entry.topic_id if entry.name is None else state.image.topic_ids.get(entry.name)
         name = state.image.topics.get(topic_id) if topic_id is not None else entry.name
         error = ErrorCode.invalid_request if is_repeated else _find_delete_error(state, entry, topic_id, seen)
+        if error is ErrorCode.none and topic_id is not None and not charge(len(state.image.partitions[topic_id])):
+            error = ErrorCode.throttling_quota_exceeded
         if error is ErrorCode.none and topic_id is not None:
             seen[topic_id] = None
             made.append(records.RemoveTopicRecord(topic_id=topic_id))

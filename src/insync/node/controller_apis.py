@@ -26,7 +26,6 @@ from insync.controller import (
 )
 from insync.controller.alter_partition import alter_partitions
 from insync.controller.decision import Decision, Slices
-from insync.controller.state import ControllerState
 from insync.node.apis import create_topics as create_topics_api
 from insync.node.apis import update_features as update_features_api
 from insync.node.authorization import topics as topic_rights
@@ -34,7 +33,7 @@ from insync.node.authorization.checks import Rights, of_nodes, on_cluster
 from insync.node.parts import Parts
 from insync.sansio import Message
 from insync.security.acl import Operation
-from insync.wire.apis import APIS
+from insync.wire.apis import APIS, STRICT_QUOTA_SINCE
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import (
     allocate_producer_ids,
@@ -54,7 +53,8 @@ from insync.wire.messages import (
 )
 from insync.wire.types import NO_DURATION
 
-Decide = Callable[[ControllerState, Any, int], Decision | Slices]
+Decide = Callable[..., Decision | Slices]
+"""(state, request, now), and `charge` if it creates or deletes partitions."""
 Refuse = Callable[[Any, ErrorCode], Message]
 
 PART_ITEMS = 200
@@ -74,6 +74,8 @@ class Forwardable:
 class ControllerApi(Forwardable):
     decide: Decide
     """(the controller's state, request, now) -> what to append to the metadata log, and the response."""
+    strict_quota_since: int | None = None
+    """If it creates or deletes partitions: the lowest version of its clients that a quota may refuse (KIP-599)."""
     needs: Operation | Rights
     """The operation on the cluster, or more detailed rights."""
 
@@ -113,6 +115,7 @@ _RESOURCE_PARTS = Parts(
 CREATE_TOPICS = ControllerApi(
     needs=topic_rights.CREATE_TOPICS,
     decide=topics.create,
+    strict_quota_since=STRICT_QUOTA_SINCE["create_topics"],
     refuse=lambda request, error: create_topics.CreateTopicsResponse(
         throttle_time=NO_DURATION,
         topics=tuple(
@@ -174,6 +177,7 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
     "delete_topics": ControllerApi(
         needs=topic_rights.DELETE_TOPICS,
         decide=topics.delete,
+        strict_quota_since=STRICT_QUOTA_SINCE["delete_topics"],
         refuse=lambda request, error: delete_topics.DeleteTopicsResponse(
             throttle_time=NO_DURATION,
             responses=tuple(
@@ -191,6 +195,7 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
     "create_partitions": ControllerApi(
         needs=topic_rights.CREATE_PARTITIONS,
         decide=topics.add_partitions,
+        strict_quota_since=STRICT_QUOTA_SINCE["create_partitions"],
         refuse=lambda request, error: create_partitions.CreatePartitionsResponse(
             throttle_time=NO_DURATION,
             results=tuple(

@@ -15,18 +15,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from random import Random
 
 from insync.controller.controller import Controller
 from insync.controller.decision import Decision, Slices
 from insync.metadata.image import Image
 from insync.node.config import NodeConfig
-from insync.node.controller_apis import ControllerApi
+from insync.node.controller_apis import ControllerApi, Decide
 from insync.node.parts import Parts
 from insync.quorum.quorum import Quorum
-from insync.sansio import Message, Outbox
+from insync.sansio import UNKNOWN_CLIENT, Client, Message, Outbox
+from insync.security.quotas import MutationQuota, QuotaManager
 from insync.wire import metadata_records
 from insync.wire.errors import ErrorCode
+from insync.wire.types import ms
 
 Answer = Callable[[Message], None]
 WhenCommitted = Callable[[ErrorCode | None, Message | None], None]
@@ -34,7 +38,10 @@ WhenCommitted = Callable[[ErrorCode | None, Message | None], None]
 
 
 class ControllerRole:
-    def __init__(self, config: NodeConfig, quorum: Quorum, rng: Random, out: Outbox) -> None:
+    def __init__(
+        self, config: NodeConfig, quorum: Quorum, rng: Random, out: Outbox, quotas: QuotaManager | None = None
+    ) -> None:
+        self._quotas = quotas or QuotaManager()
         self.quorum = quorum
         self.out = out
         self.controller = Controller(
@@ -59,31 +66,47 @@ class ControllerRole:
     def _still_leads(self) -> bool:
         return self.quorum.is_leader and self.quorum.epoch == self._epoch
 
-    def handle(self, api: ControllerApi, request: Message, answer: Answer, now: int) -> None:
+    def handle(
+        self, api: ControllerApi, request: Message, answer: Answer, now: int, client: Client = UNKNOWN_CLIENT
+    ) -> None:
         """Decide a request, and answer it once that is committed, or refuse it."""
 
         def when_committed(error: ErrorCode | None, response: Message | None) -> None:
             answer(response if error is None else api.refuse(request, error))
 
-        self.decide(api, request, when_committed, now)
+        self.decide(api, request, when_committed, now, client)
 
-    def decide(self, api: ControllerApi, request: Message, when_committed: WhenCommitted, now: int) -> None:
+    def decide(
+        self,
+        api: ControllerApi,
+        request: Message,
+        when_committed: WhenCommitted,
+        now: int,
+        client: Client = UNKNOWN_CLIENT,
+    ) -> None:
         """Q3: one request at a time, on the state that all earlier decisions left."""
         if not self.active:
             when_committed(ErrorCode.not_controller, None)
             return
         self.controller.state.next_offset = self.quorum.leo
+        decide: Decide = api.decide
+        if self._quotas.is_active and api.strict_quota_since is not None and client is not UNKNOWN_CLIENT:
+            is_strict = client.version < 0 or client.version >= api.strict_quota_since
+            quota = self._quotas.mutation_quota(client.user, client.id, is_strict=is_strict, now=now)
+            if quota is not None:
+                decide = partial(api.decide, charge=quota.charge)
+                when_committed = partial(_tell_throttle_time, quota, when_committed)
         parts = (request,) if api.parts is None else api.parts.divide(request)
         if api.parts is None or len(parts) == 1:
-            self._begin(api.decide(self.controller.state, request, now), when_committed, now)
+            self._begin(decide(self.controller.state, request, now), when_committed, now)
         else:
-            self._begin(self._decide_parts(api, api.parts, parts, now), when_committed, now)
+            self._begin(self._decide_parts(decide, api.parts, parts, now), when_committed, now)
 
-    def _decide_parts(self, api: ControllerApi, division: Parts, parts: tuple[Message, ...], now: int) -> Slices:
+    def _decide_parts(self, decide: Decide, division: Parts, parts: tuple[Message, ...], now: int) -> Slices:
         """A large request as several smaller ones, whose answers are joined."""
         responses = []
         for part in parts:
-            change = api.decide(self.controller.state, part, now)
+            change = decide(self.controller.state, part, now)
             for decision in [change] if isinstance(change, Decision) else change:
                 yield Decision(records=decision.records, rest=decision.rest)
                 response = decision.response
@@ -185,3 +208,12 @@ class ControllerRole:
             when_committed(None, decision.response)
         else:
             self._waiting.append((last, when_committed, decision.response))
+
+
+def _tell_throttle_time(
+    quota: MutationQuota, when_committed: WhenCommitted, error: ErrorCode | None, response: Message | None
+) -> None:
+    """KIP-599: the client's broker does not read its connection for so long."""
+    if response is not None and quota.throttle_ms:
+        response = replace(response, throttle_time=ms(quota.throttle_ms))
+    when_committed(error, response)

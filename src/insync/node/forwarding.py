@@ -148,6 +148,7 @@ class Forwarding:
             request_data=forwarded.data,
             request_principal=None if client is UNKNOWN_CLIENT else encode_principal(client.principal),
             client_host_address=encode_address(client.host.lstrip("/")),
+            client_version=client.version,
         )
         self.out.send(peer, CHANNEL, wrapped, on_response, timeout_ms=max(1, forwarded.deadline - now))
 

@@ -107,7 +107,8 @@ def _forwarded_to_controller(api: ControllerApi) -> Handler:
         if node.broker_role:
             node.broker_role.forwarding.forward(api, event.request, event.token, event.client, now)
         elif node.controller_role:
-            node.controller_role.handle(api, event.request, partial(node.out.reply, event.token), now)
+            answer = partial(node.out.reply, event.token)
+            node.controller_role.handle(api, event.request, answer, now, event.client)
 
     return Handler(
         role=Role.FORWARDED,

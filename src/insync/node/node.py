@@ -100,7 +100,7 @@ class Node:
             findings=self.findings,
         )
         self.controller_role: ControllerRole | None = (
-            ControllerRole(config, self.quorum, rng, self.out) if config.is_controller else None
+            ControllerRole(config, self.quorum, rng, self.out, self.quotas) if config.is_controller else None
         )
         self.broker_role: BrokerRole | None = (
             BrokerRole(config, disk, rng, self.out, self.quorum, self.metadata_loader, self.findings, now)

@@ -151,9 +151,11 @@ class Parts:
         failed = [answer for answer in answers if getattr(answer, "error_code", ErrorCode.none) is not ErrorCode.none]
         if failed:
             return failed[0]
+        throttle_times = [answer.throttle_time for answer in answers if getattr(answer, "throttle_time", None)]
+        first = replace(answers[0], throttle_time=max(throttle_times)) if throttle_times else answers[0]
         name = self.answered[0]
         items = self._joined([getattr(answer, name) for answer in answers], 0)
-        return self.finish(replace(answers[0], **{name: items}))
+        return self.finish(replace(first, **{name: items}))
 
     def _joined(self, arrays: list[Any], depth: int) -> tuple[Any, ...]:
         """Where an item was cut, the last of one array and the first of the next have the same key."""

@@ -217,6 +217,31 @@ class TokenBucket:
         self._filled_at = max(self._filled_at, now)
 
 
+class MutationQuota:
+    """What one request may create and delete. `throttle_ms` is how long its client has to wait then."""
+
+    __slots__ = ("_bucket", "_is_strict", "_limit", "_now", "throttle_ms")
+
+    def __init__(self, bucket: TokenBucket, limit: float, is_strict: bool, now: int) -> None:
+        self._bucket = bucket
+        self._limit = limit
+        self._is_strict = is_strict
+        self._now = now
+        self.throttle_ms = 0
+
+    def charge(self, partitions: int) -> bool:
+        """Whether so many partitions may be created or deleted; then they count."""
+        if self._is_strict:
+            self.throttle_ms = self._bucket.throttle_ms(self._limit, self._now)
+            if self.throttle_ms:
+                return False
+            self._bucket.take(partitions, self._limit, self._now)
+            return True
+        self._bucket.take(partitions, self._limit, self._now)
+        self.throttle_ms = self._bucket.throttle_ms(self._limit, self._now)
+        return True
+
+
 class QuotaManager:
     """Measures what clients use, and says how long each has to wait. One per node.
 
@@ -284,16 +309,11 @@ class QuotaManager:
         match = self.limits.find(CONSUMER_BYTE_RATE, user, client_id)
         return None if match is None else max(1, int(match[1] * self.windows.full_ms / 1_000))
 
-    def mutation_throttle_ms(self, user: str, client_id: str, now: int) -> int:
-        """How long a client has to wait until it may change partitions again."""
+    def mutation_quota(self, user: str, client_id: str, *, is_strict: bool, now: int) -> MutationQuota | None:
+        """For one request; None if nothing limits its client. A strict one refuses, the other only says how long to
+        wait afterwards."""
         match = self.limits.find(CONTROLLER_MUTATION_RATE, user, client_id)
-        return 0 if match is None else self._bucket(*match, now).throttle_ms(match[1], now)
-
-    def record_mutations(self, user: str, client_id: str, count: int, now: int) -> None:
-        """Count partitions that were created or deleted."""
-        match = self.limits.find(CONTROLLER_MUTATION_RATE, user, client_id)
-        if match is not None:
-            self._bucket(*match, now).take(count, match[1], now)
+        return None if match is None else MutationQuota(self._bucket(*match, now), match[1], is_strict, now)
 
     def _bucket(self, share: Share, limit: float, now: int) -> TokenBucket:
         bucket = self._buckets.get(share)

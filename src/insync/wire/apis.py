@@ -91,4 +91,7 @@ SERVED: dict[int, tuple[int, int]] = {api.key: api.served for api in _TABLE if a
 PINNED: dict[int, int] = {api.key: api.pinned for api in _TABLE}
 """By key: the version that nodes speak."""
 
+STRICT_QUOTA_SINCE = {"create_topics": 6, "delete_topics": 5, "create_partitions": 3}
+"""KIP-599: the lowest version whose clients understand THROTTLING_QUOTA_EXCEEDED. Others only wait."""
+
 PRODUCE, FETCH, METADATA, API_VERSIONS = (APIS[name].key for name in ("produce", "fetch", "metadata", "api_versions"))

@@ -14,7 +14,7 @@ from typing import Any
 
 from kio.index import UnknownAPIKey, UnknownEntity, load_request_schema, load_response_schema
 
-from insync.wire import entities, get_replica_log_info
+from insync.wire import entities, envelope, get_replica_log_info
 from insync.wire.apis import PINNED
 from insync.wire.errors import MalformedFrameError, UnknownApiError
 from insync.wire.varint import read_uvarint
@@ -25,8 +25,14 @@ _I32 = Struct(">i")
 MAX_HEADER_TAGS = 100
 """Kafka's headers have none so far."""
 
-_OWN_REQUESTS = {(get_replica_log_info.API_KEY, 0): get_replica_log_info.GetReplicaLogInfoRequest}
-_OWN_RESPONSES = {(get_replica_log_info.API_KEY, 0): get_replica_log_info.GetReplicaLogInfoResponse}
+_OWN_REQUESTS = {
+    (envelope.API_KEY, 0): envelope.EnvelopeRequest,
+    (get_replica_log_info.API_KEY, 0): get_replica_log_info.GetReplicaLogInfoRequest,
+}
+_OWN_RESPONSES = {
+    (envelope.API_KEY, 0): envelope.EnvelopeResponse,
+    (get_replica_log_info.API_KEY, 0): get_replica_log_info.GetReplicaLogInfoResponse,
+}
 
 
 @dataclass(slots=True)

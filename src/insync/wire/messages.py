@@ -23,8 +23,11 @@ from typing import Any
 
 from insync.wire.apis import APIS, Api
 
-WITHOUT_KIO = {"get_replica_log_info": "insync.wire.get_replica_log_info"}
-"""APIs that kio lacks, and the modules that define their classes."""
+WITHOUT_KIO = {
+    "envelope": "insync.wire.envelope",
+    "get_replica_log_info": "insync.wire.get_replica_log_info",
+}
+"""APIs that kio lacks, or that have more fields here, and the modules that define their classes."""
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -1495,6 +1495,7 @@ class envelope:
         request_data: bytes
         request_principal: bytes | None
         client_host_address: bytes
+        client_version: int = ...
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class EnvelopeResponse(_Entity):

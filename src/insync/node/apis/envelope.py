@@ -10,7 +10,7 @@ from insync.node.authorization.checks import Narrowed, Refused
 from insync.node.authorization.cluster import DESCRIBE_QUORUM
 from insync.node.controller_apis import FORWARDED
 from insync.node.node_view import NodeView
-from insync.sansio import Client, Message, Request
+from insync.sansio import UNKNOWN_CLIENT, Client, Message, Request
 from insync.wire import codec
 from insync.wire.apis import APIS
 from insync.wire.codec import RequestHeader
@@ -52,7 +52,8 @@ def handle(node: NodeView, event: Request, now: int) -> None:
     if key == _DESCRIBE_QUORUM:  # the quorum answers; there is nothing to decide
         when_committed(None, node.quorum.describe(now))
     else:
-        role.decide(FORWARDED[key], inner if outcome is None else outcome.request, when_committed, now)
+        asked_for = UNKNOWN_CLIENT if request.request_principal is None else client
+        role.decide(FORWARDED[key], inner if outcome is None else outcome.request, when_committed, now, asked_for)
 
 
 def _client_of(request: api.EnvelopeRequest, header: RequestHeader | None, sender: Client) -> Client | ErrorCode:
@@ -70,6 +71,7 @@ def _client_of(request: api.EnvelopeRequest, header: RequestHeader | None, sende
     return Client(
         id=(header.client_id if header is not None else None) or "",
         host=f"/{host}",
+        version=request.client_version,
         principal=principal,
         listener=sender.listener,
         on_node_listener=sender.on_node_listener,
