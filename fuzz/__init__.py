@@ -7,6 +7,6 @@ the exceptions that it documents, in bounded time and memory. Anything else is a
     python -m fuzz --list               the targets
     python -m fuzz --replay FILE        one saved input again
 
-`make fuzz` runs it for long; a short run with fixed seeds is part of the tests. Inputs come from `mutate`, and where
+`make fuzz` is a long run; a short one with fixed seeds is part of the tests. Inputs come from `mutate`, and where
 atheris is installed (see `coverage`) from libFuzzer, which keeps those that reach new lines.
 """

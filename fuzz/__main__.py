@@ -1,5 +1,4 @@
-"""The command: `python -m fuzz`. Each target has its share of the time; findings are saved, and say how to see them
-again."""
+"""The command `python -m fuzz`: every target gets an equal share of the time, and findings are saved for `--replay`."""
 
 from __future__ import annotations
 
@@ -28,8 +27,8 @@ def main() -> int:
         return _replay(options.replay, options.target)
     chosen = [TARGETS[name] for name in options.target or TARGETS]
     share = options.seconds / len(chosen)
-    guided = not options.plain and coverage.available()
-    how = "coverage-guided (atheris)" if guided else "plain mutation: atheris is not there, or not wanted"
+    guided = not options.plain and coverage.is_available()
+    how = "coverage-guided (atheris)" if guided else "plain mutation: without atheris"
     print(f"{len(chosen)} targets, {share:.0f} s each, seed {options.seed}, {how}", flush=True)
     reports = [_fuzz(target, share, options.seed, guided) for target in chosen]
     return 1 if any(report.findings for report in reports) else 0

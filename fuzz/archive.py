@@ -1,18 +1,18 @@
-"""Several files as one input: count, then for each its name and its content with their lengths. Any bytes unpack."""
+"""Several files as one input: their number, then name and content of each with their lengths. Any bytes can be read."""
 
 from __future__ import annotations
 
 from random import Random
 from struct import pack, unpack_from
 
-from fuzz.mutate import mutated
+from fuzz.mutate import mutate_bytes
 from insync.sim.engine.disk import SimDisk
 from insync.storage import disk as disks
 
 Files = dict[str, bytes]
 
 
-def packed(files: Files) -> bytes:
+def pack_files(files: Files) -> bytes:
     parts = [pack(">H", len(files))]
     for name, data in files.items():
         text = name.encode()
@@ -20,8 +20,8 @@ def packed(files: Files) -> bytes:
     return b"".join(parts)
 
 
-def unpacked(data: bytes) -> Files:
-    """What there is of it: lengths that reach past the end take what is left."""
+def unpack_files(data: bytes) -> Files:
+    """Any bytes are accepted: a length that reaches past the end takes what is left."""
     files: Files = {}
     if len(data) < 2:
         return files
@@ -38,29 +38,29 @@ def unpacked(data: bytes) -> Files:
     return files
 
 
-def mutated_files(data: bytes, rng: Random) -> bytes:
-    """Mostly the content of one file; now and then a file is gone, doubled, emptied, or another's."""
-    files = unpacked(data)
+def mutate_files(data: bytes, rng: Random) -> bytes:
+    """Mostly changes the content of one file; sometimes removes, copies, empties or replaces a file."""
+    files = unpack_files(data)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         if files:
             _change(files, rng.choice(sorted(files)), rng)
-    return packed(files)
+    return pack_files(files)
 
 
 def read_tree(disk: SimDisk, directory: str = "") -> Files:
-    """Every file of a disk below a directory, by its path from there."""
-    found: Files = {}
+    """Every file below a directory, by its path relative to that."""
+    files: Files = {}
     for name in disk.listdir(directory):
         path = disks.join(directory, name)
         try:
-            found[name] = disks.read_all(disk, path)
-        except IsADirectoryError:
-            found |= {f"{name}/{below}": data for below, data in read_tree(disk, path).items()}
-    return found
+            files |= {f"{name}/{below}": data for below, data in read_tree(disk, path).items()}
+        except FileNotFoundError:  # it is no directory
+            files[name] = disks.read_all(disk, path)
+    return files
 
 
 def disk_of(files: Files) -> SimDisk:
-    """A disk with these files, all of them durable. A name that is a file and a directory at once is one of them."""
+    """A disk with these files, all of them durable. Of names that would be a file and a directory, the first counts."""
     disk = SimDisk()
     for path, data in files.items():
         try:
@@ -74,7 +74,7 @@ def disk_of(files: Files) -> SimDisk:
 def _change(files: Files, name: str, rng: Random) -> None:
     chance = rng.random()
     if chance < 0.80:
-        files[name] = mutated(files[name], rng)
+        files[name] = mutate_bytes(files[name], rng)
     elif chance < 0.86:
         del files[name]
     elif chance < 0.90:
@@ -82,10 +82,10 @@ def _change(files: Files, name: str, rng: Random) -> None:
     elif chance < 0.95:
         files[name] = files[rng.choice(sorted(files))]
     else:
-        files[_plain(mutated(name.encode(), rng))] = files[name]
+        files[_plain(mutate_bytes(name.encode(), rng))] = files[name]
 
 
 def _plain(name: bytes) -> str:
-    """A name that every disk takes: no way up, and no empty part."""
+    """A name that every disk accepts: without `..` and without empty parts."""
     parts = [part for part in name.decode("utf-8", "replace").replace("\x00", "_").split("/") if part.strip(".")]
     return "/".join(parts)[:200] or "_"

@@ -1,7 +1,7 @@
 """Coverage-guided fuzzing with atheris, Google's fuzzer for Python, where it is installed.
 
-It is a tool and no dependency: `make fuzz` puts it into build/fuzz/tools, outside the environment. Each target runs in
-a process of its own (`guided`), because libFuzzer ends the process that it runs in.
+atheris is not a dependency: `make fuzz` installs it in build/fuzz/tools, outside the environment. Every target runs in
+its own process (`guided`), because libFuzzer ends the process that it runs in.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TOOLS = Path("build/fuzz/tools")
 TIMEOUT_MARGIN_S = 300
 
 
-def available() -> bool:
+def is_available() -> bool:
     tried = subprocess.run(
         [sys.executable, "-c", "import atheris"], env=_environment(), capture_output=True, check=False
     )
@@ -52,16 +52,16 @@ def fuzz(target: Target, *, seconds: float, seed: int, corpus: Path) -> Report:
             signature, _, trace = path.read_text().partition("\n")
             report.findings[signature] = Finding(target.name, path.with_suffix("").read_bytes(), signature, trace)
     if process.returncode:  # native code crashed, or the process could not start: exceptions do not end it
-        report.findings["the process ended"] = _ended(target, process.stderr)
+        report.findings["the process ended"] = _process_finding(target, process.stderr)
     return report
 
 
 def _executions(stderr: bytes) -> int:
-    found = re.search(rb"stat::number_of_executed_units: (\d+)", stderr)
-    return int(found[1]) if found else 0
+    units = re.search(rb"stat::number_of_executed_units: (\d+)", stderr)
+    return int(units[1]) if units else 0
 
 
-def _ended(target: Target, stderr: bytes) -> Finding:
+def _process_finding(target: Target, stderr: bytes) -> Finding:
     artifact = re.search(rb"Test unit written to (\S+)", stderr)
     data = Path(artifact[1].decode()).read_bytes() if artifact else b""
     return Finding(target.name, data, "the process ended", stderr.decode(errors="replace")[-4_000:])

@@ -1,7 +1,7 @@
-"""The plain fuzzer: seeds, mutations, and a corpus that wanders. The same seed tries the same inputs.
+"""The plain fuzzer: seeds, mutations, and a corpus that changes. The same seed tries the same inputs.
 
-A finding is identified by its exception and the innermost lines of insync that it came through, so that one defect is
-reported once.
+A finding is identified by its exception and the innermost functions of its traceback, so that one defect is reported
+once.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from fuzz import limits
 from fuzz.target import Target
 
 _OWN = (__file__, limits.__file__)
-_MOST_KEPT = 400
-_KEEP = 0.02
+_MAX_CORPUS = 400
+_KEEP_PROBABILITY = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Finding:
     trace: str
 
     def save(self, directory: Path) -> Path:
-        """The input, and beside it what it led to."""
+        """Write the input, and beside it the traceback."""
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / f"{self.target}-{hashlib.sha1(self.signature.encode()).hexdigest()[:10]}"
         path.write_bytes(self.data)
@@ -50,7 +50,7 @@ class Report:
 
 
 def fuzz(target: Target, *, seed: int, executions: int | None = None, seconds: float | None = None) -> Report:
-    """Until so many inputs were tried, or so much time has passed."""
+    """Try inputs up to this number, or for this time."""
     report = Report(target.name)
     rng = Random(f"{target.name} {seed}")
     corpus = list(target.seeds())
@@ -60,18 +60,18 @@ def fuzz(target: Target, *, seed: int, executions: int | None = None, seconds: f
         seconds is None or time.monotonic() - started < seconds
     ):
         data = (next(fresh, None) if report.executions % 2 == 0 else None) or target.mutate(rng.choice(corpus), rng)
-        if _try(target, data, report) and rng.random() < _KEEP:
+        if _try(target, data, report) and rng.random() < _KEEP_PROBABILITY:
             _keep(corpus, data, rng)
     report.seconds = time.monotonic() - started
     return report
 
 
 def examine(target: Target, data: bytes) -> Finding | None:
-    """What one input leads to; None if the target keeps its contract."""
+    """Run one input; None if the target keeps its contract."""
     try:
-        with limits.limited():
+        with limits.limit_resources():
             target.run(data)
-    except Exception as error:  # whatever it is, it is what we look for
+    except Exception as error:  # any exception that the target does not document is a finding
         return Finding(target.name, data, signature(error), "".join(traceback.format_exception(error)))
     return None
 
@@ -90,7 +90,7 @@ def _try(target: Target, data: bytes, report: Report) -> bool:
 
 
 def _keep(corpus: list[bytes], data: bytes, rng: Random) -> None:
-    if len(corpus) < _MOST_KEPT:
+    if len(corpus) < _MAX_CORPUS:
         corpus.append(data)
     else:
         corpus[rng.randrange(len(corpus))] = data

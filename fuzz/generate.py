@@ -1,6 +1,6 @@
-"""Messages of any schema, as bytes, with extreme values: well-formed and hostile.
+"""Encoded messages of any schema with extreme values.
 
-They are written from the schema alone, so that they also have values that the entity classes would refuse (a duration
+They are generated from the schema alone, so that they also have values that the entity classes would refuse (a duration
 of 292 million years, an unknown error code, a null that is not allowed).
 """
 
@@ -13,7 +13,7 @@ from typing import Any, get_origin
 
 from kio.serial._introspect import EntityField, EntityTupleField, classify_field, is_optional
 
-from fuzz.mutate import mutated, number, varint
+from fuzz.mutate import mutate_bytes, number, varint
 from insync.wire import batch
 
 _BITS = {
@@ -38,9 +38,9 @@ DEEPEST = 6
 
 
 class Pool:
-    """The values to choose from: a target knows which names and ids mean something to it.
+    """The values to choose from: names and ids that exist in the target.
 
-    `special` has the texts of fields that would hardly ever be right otherwise, by (class, field).
+    `special` has texts for fields that would seldom be valid otherwise, by (class, field).
     """
 
     def __init__(
@@ -157,13 +157,13 @@ def _text(texts: tuple[str, ...], rng: Random) -> bytes:
 
 def _blob(name: str, pool: Pool, rng: Random) -> bytes:
     if name == "records":
-        made = bytes(batches(rng))
-        return mutated(made, rng) if rng.random() < 0.2 else made
+        made = bytes(random_batch(rng))
+        return mutate_bytes(made, rng) if rng.random() < 0.2 else made
     return rng.choice(pool.blobs) if rng.random() < 0.8 else rng.randbytes(rng.randrange(40))
 
 
-def batches(rng: Random) -> bytearray:
-    """A sound batch, as a client would send it, whose numbers may be any."""
+def random_batch(rng: Random) -> bytearray:
+    """A sound batch of a client with arbitrary numbers."""
     keys = (b"k", b"", None)
     records = [batch.NewRecord(rng.choice(keys), rng.choice((b"v" * 20, None))) for _ in range(rng.randrange(1, 4))]
     producer = rng.choice((-1, -1, 0, 1, 2**63 - 1))

@@ -1,6 +1,6 @@
-"""Time and memory for one input: what takes more is a finding, not a hanging fuzzer.
+"""Limits of time and memory for one input: exceeding them is a finding.
 
-Time is the processor's, so that a busy machine changes nothing.
+The time is that of the processor, so that the load of the machine does not matter.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-MOST_SECONDS = 5.0
-MOST_BYTES = 1 << 30
+MAX_SECONDS = 5.0
+MAX_BYTES = 1 << 30
 
 
-class TooSlow(Exception):  # noqa: N818  says what it was
-    """An input took longer than any may."""
+class TooSlowError(Exception):
+    """An input took longer than the limit."""
 
 
 @contextmanager
-def limited(seconds: float = MOST_SECONDS, more_bytes: int = MOST_BYTES) -> Iterator[None]:
-    """Within, one input may take so long, and the process may grow by so much address space (MemoryError)."""
+def limit_resources(seconds: float = MAX_SECONDS, more_bytes: int = MAX_BYTES) -> Iterator[None]:
+    """The block raises TooSlowError after this time, and MemoryError if the address space grows by more than this."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     before = signal.signal(signal.SIGVTALRM, _too_slow)
     resource.setrlimit(resource.RLIMIT_AS, (_address_space() + more_bytes, hard))
@@ -35,7 +35,7 @@ def limited(seconds: float = MOST_SECONDS, more_bytes: int = MOST_BYTES) -> Iter
 
 
 def _too_slow(_number: int, _frame: FrameType | None) -> None:
-    raise TooSlow
+    raise TooSlowError
 
 
 def _address_space() -> int:

@@ -1,4 +1,4 @@
-"""Small damage to bytes, of the kinds that decoders trip over: lengths, counts, signs, ends, and things twice."""
+"""Small damage to bytes of the kinds that break decoders: lengths, counts, signs, truncation, repetition."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ INTERESTING = (
     2**63 - 2,
     -(2**63),
 )
-LONGEST = 1 << 20
+MAX_INPUT_BYTES = 1 << 20
 
 Change = Callable[[bytearray, Random], None]
 
 
-def mutated(data: bytes, rng: Random, others: list[bytes] | None = None) -> bytes:
-    """One to four changes; with `others`, sometimes a cross of two inputs first."""
+def mutate_bytes(data: bytes, rng: Random, others: list[bytes] | None = None) -> bytes:
+    """One to four changes; with `others`, sometimes of a combination of two inputs."""
     out = bytearray(data)
     if others and rng.random() < 0.1:
         other = rng.choice(others)
         out = out[: rng.randrange(len(out) + 1)] + bytearray(other[rng.randrange(len(other) + 1) :])
     for _ in range(rng.choice((1, 1, 1, 2, 3, 4))):
         rng.choice(_CHANGES)(out, rng)
-    del out[LONGEST:]
+    del out[MAX_INPUT_BYTES:]
     return bytes(out)
 
 
 def number(rng: Random, bits: int) -> int:
-    """A signed number of so many bits: seldom a plain one."""
+    """A signed number of this many bits, usually an extreme one."""
     low, high = -(1 << bits - 1), (1 << bits - 1) - 1
     if rng.random() < 0.1:
         return rng.randint(low, high)
@@ -61,7 +61,7 @@ def number(rng: Random, bits: int) -> int:
 
 
 def varint(value: int) -> bytes:
-    """Unsigned, seven bits a byte; a negative one in ten bytes, as some encoders write it."""
+    """Unsigned, seven bits per byte; a negative one in ten bytes, as some encoders write it."""
     value &= 0xFFFFFFFFFFFFFFFF
     out = bytearray()
     while value > 0x7F:

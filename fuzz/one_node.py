@@ -41,7 +41,7 @@ LOG = "data"
 
 
 class OneNode:
-    """`unanswered` requests are those that still wait for something; `stop` is how the node ended, if it did."""
+    """`unanswered` has the requests that are parked; `stop` is the effect with which the node ended, if it did."""
 
     def __init__(self, disk: SimDisk, voters: tuple[int, ...] = (1,)) -> None:
         self.now = 1_000
@@ -62,7 +62,7 @@ class OneNode:
         self._run()
 
     def receive(self, frame: bytes) -> None:
-        """A client's frame; MalformedFrameError if a server would close the connection for it."""
+        """A client's frame; raises MalformedFrameError if a server would close the connection."""
         context = self.translator.receive(frame)
         if context.request is None:
             self._answer(context, None)
@@ -70,9 +70,9 @@ class OneNode:
         self._tokens += 1
         self.unanswered[self._tokens] = context
         client = Client("c", "host", context.header.api_version)
-        self.tell(Request(self._tokens, context.request, client))
+        self.deliver(Request(self._tokens, context.request, client))
 
-    def tell(self, event: Event) -> None:
+    def deliver(self, event: Event) -> None:
         self._queue.append(event)
         self._run()
 
@@ -83,7 +83,7 @@ class OneNode:
             if at is None or at > end:
                 break
             self.now = max(self.now + 1, at)  # a deadline that is asked for again at once would stop time
-            self.tell(Timer())
+            self.deliver(Timer())
         self.now = max(self.now, end)
 
     def _run(self) -> None:
@@ -93,7 +93,7 @@ class OneNode:
     def _carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Reply):
-                self._replied(effect)
+                self._carry_out_reply(effect)
             elif isinstance(effect, Send):
                 self._send(effect)
             elif isinstance(effect, Sync):
@@ -104,7 +104,7 @@ class OneNode:
             elif isinstance(effect, Stop):
                 self.stop = effect
 
-    def _replied(self, reply: Reply) -> None:
+    def _carry_out_reply(self, reply: Reply) -> None:
         send = self._sends.pop(reply.token, None)
         if reply.token in self.ignored:
             del self.ignored[reply.token]

@@ -1,4 +1,4 @@
-"""What the engine wants to know of a target."""
+"""What the engine needs of a target."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from random import Random
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """`run` returns, whatever the input; an exception that leaves it is a finding."""
+    """`run` returns for every input; an exception that leaves it is a finding."""
 
     name: str
     about: str
     run: Callable[[bytes], None]
     seeds: Callable[[], list[bytes]]
-    """Valid inputs: most of what is worth finding lies one step beside them."""
+    """Valid inputs: most defects are found one change away from them."""
     mutate: Callable[[bytes, Random], bytes]
     short: int = 300
-    """How many inputs a short run tries."""
+    """The number of inputs of a short run."""

@@ -1,10 +1,10 @@
-"""Small files: a properties file is read, or PropertiesError names what is wrong; a checkpoint is read or is None."""
+"""Small files: a properties file is read, or PropertiesError names the problem; a checkpoint is read or is None."""
 
 from __future__ import annotations
 
 from random import Random
 
-from fuzz.mutate import mutated
+from fuzz.mutate import mutate_bytes
 from fuzz.target import Target
 from insync.quorum import offset_checkpoint, state_file
 from insync.server import properties, property_keys
@@ -33,7 +33,7 @@ def run_properties(data: bytes) -> None:
         properties.parse(properties.decode(data, "fuzzed"), "fuzzed")
     except properties.PropertiesError as error:
         if "fuzzed" not in str(error):
-            raise AssertionError("a problem without its file") from error
+            raise AssertionError("the message does not name the file") from error
 
 
 def run_checkpoints(data: bytes) -> None:
@@ -47,16 +47,17 @@ def run_checkpoints(data: bytes) -> None:
     if states is not None:
         producer_state.decode_snapshot(states.encode())
     for kind in (index.OffsetIndex, index.TimeIndex):
-        if (found := kind(100)).decode(data):
-            found.truncate(101)
-            found.encode()
+        entries = kind(100)
+        if entries.decode(data):
+            entries.truncate(101)
+            entries.encode()
     try:
         state = state_file.decode(data)
     except state_file.StateFileError:
         return
     voters = state_file.decode_voters(data) or ()
     if state_file.decode(state_file.encode(state, voters)) != state:
-        raise AssertionError("what is written is not what is read back")
+        raise AssertionError("an encoded state is decoded to another one")
 
 
 def property_seeds() -> list[bytes]:
@@ -87,7 +88,7 @@ def mutate(data: bytes, rng: Random) -> bytes:
     if rng.random() < 0.5:
         at = rng.randrange(len(data) + 1)
         return data[:at] + rng.choice(_WORDS) + data[at + rng.choice((0, 0, 1, 5)) :]
-    return mutated(data, rng)
+    return mutate_bytes(data, rng)
 
 
 PROPERTIES = Target(

@@ -1,6 +1,6 @@
-"""Records of `__consumer_offsets`: what a coordinator replays, whatever is in them.
+"""Records of `__consumer_offsets` with any content, which a coordinator replays.
 
-An input is a row of records, each a key and a value with their lengths.
+An input is a list of records: keys and values with their lengths.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from random import Random
 from struct import pack
 
-from fuzz.archive import packed, unpacked
-from fuzz.mutate import mutated, varint
+from fuzz.archive import pack_files, unpack_files
+from fuzz.mutate import mutate_bytes, varint
 from fuzz.target import Target
 from fuzz.targets.common import SUBSCRIPTION
 from insync.groups import records, subscription
@@ -33,18 +33,18 @@ def run(data: bytes) -> None:
         now=1_000,
     )
     coordinator.begin_load(0, epoch=0)
-    for at, (key, value) in enumerate(_split(data)):
+    for at, (key, value) in enumerate(_unpack_rows(data)):
         coordinator.replay(0, Record(at, 1_000, key, value))
         subscription.read_topics(key)
     coordinator.finish_load(0, 1_000)
     coordinator.topics_deleted({"t": None}, 1_000)
-    for now in (2_000, 700_000, 10**10):  # sessions end, and offsets grow old: what was read is written again
+    for now in (2_000, 700_000, 10**10):  # sessions end and offsets expire, so records are written
         coordinator.tick(now)
     coordinator.unload(0)
 
 
 class _Log:
-    """Takes everything at once."""
+    """Commits every append at once."""
 
     def append(
         self,
@@ -89,11 +89,11 @@ def seeds() -> list[bytes]:
             records.offset_value(committed),
         ),
     ]
-    return [_joined(rows), *(_joined([row]) for row in rows)]
+    return [_pack_rows(rows), *(_pack_rows([row]) for row in rows)]
 
 
 def _flexible(protocol_type: str, member: str, generation: int = 3) -> bytes:
-    """Version 4 of a group's value, which has room for strings that the others have not."""
+    """Version 4 of a group's value, in which strings may be longer than in the others."""
 
     def text(value: str) -> bytes:
         return varint(len(value) + 1) + value.encode()
@@ -104,30 +104,30 @@ def _flexible(protocol_type: str, member: str, generation: int = 3) -> bytes:
 
 
 def mutate(data: bytes, rng: Random) -> bytes:
-    rows = _split(data) or [(b"", b"")]
+    rows = _unpack_rows(data) or [(b"", b"")]
     at = rng.randrange(len(rows))
     key, value = rows[at]
     if rng.random() < 0.4:
-        key = mutated(key, rng)
+        key = mutate_bytes(key, rng)
     else:
-        value = mutated(value or b"", rng)
+        value = mutate_bytes(value or b"", rng)
     rows[at] = (key, value)
     if rng.random() < 0.2:
         rows.append(rng.choice(rows))
-    return _joined(rows[:20])
+    return _pack_rows(rows[:20])
 
 
-def _joined(rows: list[tuple[bytes, bytes | None]]) -> bytes:
+def _pack_rows(rows: list[tuple[bytes, bytes | None]]) -> bytes:
     files: dict[str, bytes] = {}
     for at, (key, value) in enumerate(rows):
         files[f"{at:02d}.key"] = key
         if value is not None:
             files[f"{at:02d}.value"] = value
-    return packed(files)
+    return pack_files(files)
 
 
-def _split(data: bytes) -> list[tuple[bytes, bytes | None]]:
-    files = unpacked(data)
+def _unpack_rows(data: bytes) -> list[tuple[bytes, bytes | None]]:
+    files = unpack_files(data)
     return [(files[name], files.get(name[:-3] + "value")) for name in sorted(files) if name.endswith(".key")]
 
 

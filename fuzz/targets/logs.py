@@ -1,7 +1,7 @@
-"""One log's directory, damaged: opening it recovers what can be trusted, and then it is a log like any other.
+"""The damaged directory of a log: opening it recovers what is sound, and then it can be used like any other.
 
-Bytes below the recovery point were synced and are taken as they are; only there may a damaged log turn out to be
-unreadable later (CorruptSegmentError). From recovery point 0 on nothing may go wrong.
+Bytes below the recovery point were synced and are not checked, so a damaged log may turn out to be unreadable there
+(CorruptSegmentError). With recovery point 0 this must not happen.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from random import Random
 from struct import pack, unpack
 from uuid import UUID
 
-from fuzz.archive import Files, disk_of, mutated_files, packed, read_tree, unpacked
+from fuzz.archive import Files, disk_of, mutate_files, pack_files, read_tree, unpack_files
 from fuzz.mutate import number
 from fuzz.target import Target
 from insync.sim.engine.disk import SimDisk
@@ -25,19 +25,19 @@ from insync.wire.batch import NewRecord, build, read_header
 
 _ID = UUID(int=7)
 _CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=100, retention_ms=1_000_000, retention_bytes=1_200)
-_HOW = "how"
-"""A pseudo file: whether the last stop is said to be clean, the recovery point, the log start."""
+_OPTIONS = "options"
+"""A pseudo file: whether the last stop was clean, the recovery point, and the log start."""
 _FORMAT = ">?qq"
 
 
-class Unreadable(Exception):  # noqa: N818  says what the log is
-    """A reader does not come on, or comes to the same records again."""
+class UnreadableError(Exception):
+    """A reader makes no progress."""
 
 
 def run(data: bytes) -> None:
-    files = unpacked(data)
-    clean, recovery_point, log_start = _how(files)
-    disk = disk_of({f"data/t-0/{name}": content for name, content in files.items() if name != _HOW})
+    files = unpack_files(data)
+    clean, recovery_point, log_start = _read_options(files)
+    disk = disk_of({f"data/t-0/{name}": content for name, content in files.items() if name != _OPTIONS})
     try:
         log = _open(disk, clean, recovery_point, log_start)
         _use(log)
@@ -47,7 +47,7 @@ def run(data: bytes) -> None:
         if again.leo != end:
             raise AssertionError(f"closed at {end}, opened at {again.leo}")
         _use(again)
-    except (CorruptSegmentError, Unreadable):
+    except (CorruptSegmentError, UnreadableError):
         if not clean and recovery_point <= 0:
             raise
 
@@ -65,7 +65,7 @@ def _open(disk: SimDisk, clean: bool, recovery_point: int, log_start: int) -> Lo
 
 
 def _use(log: Log) -> None:
-    """What a broker does with a log in its life."""
+    """What a broker does with a log."""
     log.set_hwm(log.leo)
     _read_all(log)
     log.offset_for_timestamp(5, log.leo)
@@ -84,12 +84,12 @@ def _read_all(log: Log) -> None:
     offset = log.log_start
     while offset < log.leo:
         data = log.read(offset, 500, limit_offset=log.leo)
-        found = list(batch.iter_headers(data))
-        if not found:
-            raise Unreadable(f"nothing to read at {offset}, though the log ends at {log.leo}")
-        if found[-1][1].next_offset <= offset:
-            raise Unreadable(f"reading at {offset} goes back to {found[-1][1].next_offset}")
-        offset = found[-1][1].next_offset
+        headers = [header for _, header in batch.iter_headers(data)]
+        if not headers:
+            raise UnreadableError(f"nothing to read at {offset}, though the log ends at {log.leo}")
+        if headers[-1].next_offset <= offset:
+            raise UnreadableError(f"reading at {offset} goes back to {headers[-1].next_offset}")
+        offset = headers[-1].next_offset
     for _ in log.iter_headers(log.log_start, log.leo):
         pass
 
@@ -99,16 +99,16 @@ def _append(log: Log, epoch: int) -> None:
     log.append_as_leader(data, read_header(data), epoch, 1_500)
 
 
-def _how(files: Files) -> tuple[bool, int, int]:
+def _read_options(files: Files) -> tuple[bool, int, int]:
     try:
-        clean, recovery_point, log_start = unpack(_FORMAT, files.get(_HOW, b""))
+        clean, recovery_point, log_start = unpack(_FORMAT, files.get(_OPTIONS, b""))
     except struct.error:
         return False, 0, 0
     return clean, recovery_point % MAX_OFFSET, log_start % MAX_OFFSET
 
 
 def seeds() -> list[bytes]:
-    """A log of several segments, epochs and producers, once closed and once as a crash leaves it."""
+    """A log of several segments, epochs and producers, closed and after a crash."""
     made = []
     for clean in (False, True):
         disk = SimDisk()
@@ -128,17 +128,17 @@ def seeds() -> list[bytes]:
         if clean:
             log.close()
         for point, start in ((0, 0), (log.leo, 0), (log.leo, 5), (10, 3)):
-            files = {_HOW: pack(_FORMAT, clean, point, start), **read_tree(disk, "data/t-0")}
-            made.append(packed(files))
+            files = {_OPTIONS: pack(_FORMAT, clean, point, start), **read_tree(disk, "data/t-0")}
+            made.append(pack_files(files))
     return made
 
 
 def mutate(data: bytes, rng: Random) -> bytes:
-    files = unpacked(mutated_files(data, rng))
+    files = unpack_files(mutate_files(data, rng))
     if rng.random() < 0.2:
         point = rng.choice((0, 0, 10, 30, number(rng, 64)))
-        files[_HOW] = pack(_FORMAT, rng.random() < 0.3, point, rng.choice((0, 0, 3, 40, number(rng, 64))))
-    return packed(files)
+        files[_OPTIONS] = pack(_FORMAT, rng.random() < 0.3, point, rng.choice((0, 0, 3, 40, number(rng, 64))))
+    return pack_files(files)
 
 
 TARGET = Target(name="logs", about=__doc__ or "", run=run, seeds=seeds, mutate=mutate, short=250)

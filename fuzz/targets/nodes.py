@@ -1,8 +1,8 @@
-"""A node under requests that are well-formed and make no sense: it answers each, or the connection is closed.
+"""Well-formed requests with arbitrary values to a node: it answers or the connection is closed.
 
-An input is a stream of frames, as a connection carries them. A node lives for one input: it has a topic `t` with
-records, a compacted one `c`, and a group `g`. After the last frame time goes on, so that what requests have left behind
-comes up too. A node that stops, or raises, is a finding.
+An input is the stream of frames of a connection. Every input has a new node with a topic `t` with records, a compacted
+one `c`, and a group `g`. After the last frame the time advances, so that delayed effects of the requests are seen too.
+A node that stops or raises is a finding.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from struct import pack
 from typing import Any
 
 from fuzz import generate
-from fuzz.mutate import mutated
+from fuzz.mutate import mutate_bytes
 from fuzz.one_node import OneNode
 from fuzz.target import Target
 from fuzz.targets import common
@@ -24,13 +24,13 @@ from insync.wire.frames import FrameBuffer
 from insync.wire.messages import create_topics, fetch, find_coordinator, join_group, produce
 from insync.wire.types import ms
 
-MOST_FRAMES = 40
+MAX_FRAMES = 40
 _TYPES = common.request_types()
 
 
 def run(data: bytes) -> None:
-    node = prepared()
-    for frame in _frames(data)[:MOST_FRAMES]:
+    node = start_prepared_node()
+    for frame in _split_frames(data)[:MAX_FRAMES]:
         try:
             node.receive(frame)
         except MalformedFrameError:
@@ -41,18 +41,19 @@ def run(data: bytes) -> None:
         raise AssertionError(f"the node stopped: {node.stop.reason}")
 
 
-def prepared() -> OneNode:
+def start_prepared_node() -> OneNode:
+    """A node with two topics, records in them, and a group."""
     node = OneNode(SimDisk())
     node.advance(3_000)
-    for request in _preparations():
+    for request in _setup_requests():
         node.receive(codec.encode_request(request, 1, "c"))
         node.advance(50)
-    for frame in first_records(node):
+    for frame in record_requests(node):
         node.receive(frame)
     return node
 
 
-def _preparations() -> list[Any]:
+def _setup_requests() -> list[Any]:
     def topic(name: str, **configs: str) -> Any:
         entries = tuple(
             create_topics.CreatableTopicConfig(name=k.replace("_", "."), value=v) for k, v in configs.items()
@@ -79,12 +80,13 @@ def _preparations() -> list[Any]:
     ]
 
 
-def first_records(node: OneNode) -> list[bytes]:
-    """Something to write, and to read, in every topic that the node knows."""
+def record_requests(node: OneNode) -> list[bytes]:
+    """Frames that write to and read from every topic of the node."""
     frames = []
     for topic_id in node.node.image.topics:
         lines = tuple(
-            produce.PartitionProduceData(index=index, records=bytes(generate.batches(Random(7)))) for index in (0, 1)
+            produce.PartitionProduceData(index=index, records=bytes(generate.random_batch(Random(7))))
+            for index in (0, 1)
         )
         topic = produce.TopicProduceData(topic_id=topic_id, partition_data=lines)
         request = produce.ProduceRequest(acks=-1, timeout=ms(1_000), topic_data=(topic,))
@@ -100,27 +102,27 @@ def first_records(node: OneNode) -> list[bytes]:
 
 @cache
 def _pool() -> generate.Pool:
-    return common.pool(*prepared().node.image.topics)
+    return common.pool(*start_prepared_node().node.image.topics)
 
 
 def seeds() -> list[bytes]:
-    return [_framed([generate.request(cls, _pool(), Random(at))]) for at, cls in enumerate(_TYPES)]
+    return [_join_frames([generate.request(cls, _pool(), Random(at))]) for at, cls in enumerate(_TYPES)]
 
 
 def mutate(data: bytes, rng: Random) -> bytes:
-    frames = _frames(data)
+    frames = _split_frames(data)
     for _ in range(rng.choice((1, 4, 12, 30))):
         frames.insert(rng.randrange(len(frames) + 1), generate.request(common.random_type(_TYPES, rng), _pool(), rng))
     if rng.random() < 0.3:
         at = rng.randrange(len(frames))
-        frames[at] = mutated(frames[at], rng)
-    while len(frames) > MOST_FRAMES:
+        frames[at] = mutate_bytes(frames[at], rng)
+    while len(frames) > MAX_FRAMES:
         del frames[rng.randrange(len(frames))]
-    return _framed(frames)
+    return _join_frames(frames)
 
 
-def _frames(data: bytes) -> list[bytes]:
-    """The frames before the first that is none."""
+def _split_frames(data: bytes) -> list[bytes]:
+    """The frames before the first malformed one."""
     buffer = FrameBuffer(1 << 20)
     buffer.add(data)
     frames: list[bytes] = []
@@ -132,7 +134,7 @@ def _frames(data: bytes) -> list[bytes]:
     return frames
 
 
-def _framed(frames: list[bytes]) -> bytes:
+def _join_frames(frames: list[bytes]) -> bytes:
     return b"".join(pack(">i", len(frame)) + frame for frame in frames)
 
 

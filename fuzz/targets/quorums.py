@@ -1,8 +1,8 @@
-"""A voter between two others that speak its language and say whatever they like (Q8).
+"""A voter and two others that send well-formed messages with arbitrary values (Q8).
 
 An input is the seed of a conversation: requests of the quorum with likely and with extreme epochs, offsets and sizes,
-answers to what the node asks, restarts in between. The two others are often plausible, so that the node is elected,
-follows, truncates and downloads snapshots before it is lied to. It may refuse everything; it must not stop, and it must
+responses to the requests of the node, and restarts. Many messages are plausible, so that the node is elected, follows,
+truncates and downloads snapshots before it gets invalid ones. It may refuse everything; it must not stop, and it must
 be able to read what it has written.
 """
 
@@ -46,12 +46,12 @@ class Conversation:
 
     def run(self) -> None:
         for _ in range(STEPS):
-            pick = self.rng.random()
-            if pick < 0.3:
+            chance = self.rng.random()
+            if chance < 0.3:
                 self._ask()
-            elif pick < 0.75:
+            elif chance < 0.75:
                 self._answer()
-            elif pick < 0.96:
+            elif chance < 0.96:
                 self.node.advance(self.rng.choice((1, 20, 300, 2_500, 20_000)))
             else:
                 self._restart()
@@ -80,13 +80,13 @@ class Conversation:
         extreme = (-1, 2**62, 2**62 + 1, 2**63 - 1, -(2**63))
         return self.rng.choice(likely) if self.rng.random() < 0.8 else self.rng.choice(extreme)
 
-    def place(self) -> OffsetAndEpoch:
+    def position(self) -> OffsetAndEpoch:
         return OffsetAndEpoch(self.offset(), self.epoch())
 
     def voter(self) -> int:
         return self.rng.choice((2, 2, 3, 3, 1, -1, 99, 2**31 - 1))
 
-    def standing(self, peer: int) -> LeaderInfo:
+    def leader_info(self, peer: int) -> LeaderInfo:
         leader = self.rng.choice((peer, peer, peer, -1, self.voter()))
         return LeaderInfo(self.epoch(), leader, self.rng.choice(ERRORS))
 
@@ -101,19 +101,19 @@ class Conversation:
         request = rng.choice(
             (
                 lambda: messages.vote_request(
-                    CLUSTER, 1, sender, self.epoch(), self.place(), pre_vote=rng.random() < 0.5
+                    CLUSTER, 1, sender, self.epoch(), self.position(), pre_vote=rng.random() < 0.5
                 ),
                 lambda: messages.begin_request(CLUSTER, 1, sender, self.epoch()),
                 lambda: messages.end_request(CLUSTER, sender, self.epoch(), [self.voter() for _ in range(3)]),
-                lambda: messages.fetch_request(CLUSTER, sender, self.epoch(), self.place(), self.offset(), config),
+                lambda: messages.fetch_request(CLUSTER, sender, self.epoch(), self.position(), self.offset(), config),
                 lambda: messages.fetch_snapshot_request(
-                    CLUSTER, sender, self.epoch(), self.place(), self.offset(), self.size()
+                    CLUSTER, sender, self.epoch(), self.position(), self.offset(), self.size()
                 ),
             )
         )()
         self.tokens += 1
         self.node.ignored[self.tokens] = None
-        self.node.tell(Request(self.tokens, request))
+        self.node.deliver(Request(self.tokens, request))
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
@@ -123,32 +123,32 @@ class Conversation:
             return
         send = self.node.asked.pop(0)
         answer = None if self.rng.random() < 0.1 else self._answer_to(send)
-        self.node.tell(Response(send, answer))
+        self.node.deliver(Response(send, answer))
 
     def _answer_to(self, send: Send) -> Any:
-        standing = self.standing(send.peer)
+        info = self.leader_info(send.peer)
         if isinstance(send.request, vote.VoteRequest):
-            return messages.vote_response(standing, granted=self.rng.random() < 0.7)
+            return messages.vote_response(info, granted=self.rng.random() < 0.7)
         if isinstance(send.request, begin_quorum_epoch.BeginQuorumEpochRequest):
-            return messages.begin_response(standing)
+            return messages.begin_response(info)
         if isinstance(send.request, end_quorum_epoch.EndQuorumEpochRequest):
-            return messages.end_response(standing)
+            return messages.end_response(info)
         if isinstance(send.request, fetch_snapshot.FetchSnapshotRequest):
-            return self._snapshot_piece(send.request, standing)
+            return self._snapshot_chunk(send.request, info)
         if isinstance(send.request, fetch.FetchRequest):
-            return messages.fetch_response(standing, hwm=self.offset(), log_start=self.offset(), **self._content())
+            return messages.fetch_response(info, hwm=self.offset(), log_start=self.offset(), **self._content())
         return None
 
     def _content(self) -> dict[str, Any]:
-        pick = self.rng.random()
-        if pick < 0.5:
+        chance = self.rng.random()
+        if chance < 0.5:
             return {"records": self._records()}
-        if pick < 0.6:
-            return {"diverging": self.place()}
-        return {"snapshot": self.place()} if pick < 0.7 else {}
+        if chance < 0.6:
+            return {"diverging": self.position()}
+        return {"snapshot": self.position()} if chance < 0.7 else {}
 
     def _records(self) -> bytes:
-        """Leader-change records: sound for the log, and without effect on the image."""
+        """Leader-change records, which are valid in the log and do not affect the image."""
         made = bytearray()
         base = self.offset()
         for _ in range(self.rng.randrange(1, 4)):
@@ -166,15 +166,15 @@ class Conversation:
             made[self.rng.randrange(len(made))] ^= 1 << self.rng.randrange(8)
         return bytes(made)
 
-    def _snapshot_piece(self, request: Any, standing: LeaderInfo) -> Any:
+    def _snapshot_chunk(self, request: Any, info: LeaderInfo) -> Any:
         asked = request.topics[0].partitions[0]
         named = OffsetAndEpoch(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
         content = bytes(snapshots.encode([], named, 1)) if 0 <= named.epoch < 2**31 else b""
         if self.rng.random() < 0.3:
-            named = self.place()
+            named = self.position()
         size = len(content) if self.rng.random() < 0.8 else self.size()
         chunk = content[max(0, asked.position) :] if self.rng.random() < 0.8 else b"x" * 50
-        return messages.fetch_snapshot_response(standing, named, size=size, position=asked.position, chunk=chunk)
+        return messages.fetch_snapshot_response(info, named, size=size, position=asked.position, chunk=chunk)
 
 
 def run(data: bytes) -> None:

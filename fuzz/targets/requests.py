@@ -1,4 +1,4 @@
-"""Frames of clients at the translator: a request that the node can take, or MalformedFrameError."""
+"""Frames of clients: the translator returns a request of the node's version or raises MalformedFrameError."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from struct import pack
 from uuid import UUID
 
 from fuzz import generate
-from fuzz.mutate import mutated, number
+from fuzz.mutate import mutate_bytes, number
 from fuzz.target import Target
 from fuzz.targets import common
 from insync.wire import entities
@@ -38,7 +38,7 @@ def run(data: bytes) -> None:
     if context.request is None:
         _TRANSLATOR.encode_response(context, None)
     else:
-        entities.encode(context.request)  # every field is there, and of its type
+        entities.encode(context.request)  # fails if a field is missing or has a wrong type
 
 
 def seeds() -> list[bytes]:
@@ -53,7 +53,7 @@ def mutate(data: bytes, rng: Random) -> bytes:
         return pack(">hh", rng.choice((*PINNED, number(rng, 16))), rng.randrange(-1, 20)) + rng.randbytes(60)
     if chance < 0.5:
         data = generate.request(common.random_type(_TYPES, rng), _POOL, rng)
-    return mutated(data, rng)
+    return mutate_bytes(data, rng)
 
 
 TARGET = Target(name="requests", about=__doc__ or "", run=run, seeds=seeds, mutate=mutate, short=2_500)

@@ -1,6 +1,6 @@
-"""Answers, as clients and nodes read them: a response, or MalformedFrameError.
+"""Frames of responses, as clients and nodes decode them: a response, or MalformedFrameError.
 
-Two bytes of API key and two of version say what was asked; the frame follows.
+An input is the API key and the version of the request, two bytes each, and the frame.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from random import Random
 from struct import pack, unpack_from
 
 from fuzz import generate
-from fuzz.mutate import mutated
+from fuzz.mutate import mutate_bytes
 from fuzz.target import Target
 from fuzz.targets import common
 from insync.wire import codec, entities
@@ -31,16 +31,16 @@ def run(data: bytes) -> None:
 
 
 def seeds() -> list[bytes]:
-    return [_answer(at, Random(at)) for at in range(len(_TYPES))]
+    return [_response(at, Random(at)) for at in range(len(_TYPES))]
 
 
 def mutate(data: bytes, rng: Random) -> bytes:
     if rng.random() < 0.4:
-        data = _answer(rng.randrange(len(_TYPES)), rng)
-    return data[:4] + mutated(data[4:], rng)
+        data = _response(rng.randrange(len(_TYPES)), rng)
+    return data[:4] + mutate_bytes(data[4:], rng)
 
 
-def _answer(at: int, rng: Random) -> bytes:
+def _response(at: int, rng: Random) -> bytes:
     asked = _TYPES[at]
     head = pack(">hh", asked.__api_key__, asked.__version__)
     return head + generate.response(asked, codec.response_type_of(asked), _POOL, rng)

@@ -1,7 +1,7 @@
-"""Settings of topics and brokers, changed at run time: each is refused, or every node can live with it for good.
+"""Changes of dynamic configs: they are refused, or every node can run with them.
 
-What is accepted is in the metadata log, and every broker that reads it must make sense of it. An input is lines of
-`name=value`; each is set for a topic, a broker and the whole cluster, and records are written under it.
+Accepted values are in the metadata log, and every broker that reads it must be able to apply them. An input is lines of
+`name=value`, which are set for a topic, a broker and the cluster; then records are written.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from fuzz.mutate import mutated
+from fuzz.mutate import mutate_bytes
 from fuzz.one_node import OneNode
 from fuzz.target import Target
 from fuzz.targets import common, nodes
 from insync.metadata.configs import Resource
-from insync.sim.engine.disk import SimDisk
 from insync.wire import codec
 from insync.wire.errors import MalformedFrameError
 from insync.wire.messages import incremental_alter_configs as messages
@@ -25,7 +24,7 @@ _RESOURCES = ((Resource.TOPIC, "t"), (Resource.TOPIC, "c"), (Resource.BROKER, "1
 
 
 def run(data: bytes) -> None:
-    node = nodes.prepared()
+    node = nodes.start_prepared_node()
     for line in data.decode("utf-8", "replace").splitlines()[:_LINES]:
         name, _, value = line.partition("=")
         try:
@@ -33,12 +32,16 @@ def run(data: bytes) -> None:
         except MalformedFrameError:
             continue
         node.advance(5)
-    for frame in nodes.first_records(node):
+    for frame in nodes.record_requests(node):
         node.receive(frame)
     node.advance(40_000)
     if node.stop is not None:
         raise AssertionError(f"the node stopped: {node.stop.reason}")
-    OneNode(_copy(node.disk)).advance(3_000)  # and after a restart
+    node.disk.crash()
+    restarted = OneNode(node.disk)
+    restarted.advance(3_000)
+    if restarted.stop is not None:
+        raise AssertionError(f"the node stopped after a restart: {restarted.stop.reason}")
 
 
 def _change(name: str, value: str) -> Any:
@@ -48,11 +51,6 @@ def _change(name: str, value: str) -> Any:
         for kind, owner in _RESOURCES
     )
     return messages.IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
-
-
-def _copy(disk: SimDisk) -> SimDisk:
-    disk.crash()
-    return disk
 
 
 def seeds() -> list[bytes]:
@@ -66,7 +64,7 @@ def mutate(data: bytes, rng: Random) -> bytes:
     rng.shuffle(lines)
     at = rng.randrange(len(lines))
     name, _, value = lines[at].partition("=")
-    lines[at] = f"{name}={mutated(value.encode(), rng).decode('utf-8', 'replace')}"
+    lines[at] = f"{name}={mutate_bytes(value.encode(), rng).decode('utf-8', 'replace')}"
     return "\n".join(lines[:_LINES]).encode()
 
 

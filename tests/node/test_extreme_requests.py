@@ -10,7 +10,7 @@ import pytest
 
 from fuzz.one_node import OneNode
 from fuzz.targets import common
-from fuzz.targets.nodes import prepared
+from fuzz.targets.nodes import start_prepared_node
 from insync.sim.engine.disk import SimDisk
 from insync.wire import batch, codec
 from insync.wire.apis import APIS
@@ -73,7 +73,7 @@ def base_of(node: OneNode) -> Base:
 @pytest.mark.parametrize("name", REQUEST_TYPES)
 def test_no_extreme_value_stops_a_node_or_leaves_it_unable_to_start(name: str) -> None:
     """P5, B8: expected failures are answered; nothing that is persisted is refused when it is read back."""
-    node = prepared()
+    node = start_prepared_node()
     for what, frame in frames(REQUEST_TYPES[name], base_of(node)):
         try:
             node.receive(frame)
