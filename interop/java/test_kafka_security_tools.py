@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from insync.server.local_cluster import LocalCluster
-from interop.java.kafka_tools import Tools
+from interop.java.kafka_tools import CLASSES, Tools, run
 
 SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -76,3 +76,25 @@ def test_kafka_acls_adds_lists_and_removes_acls(tools: Tools) -> None:
     tools("kafka-acls", "--remove", "--force", "--topic", "t", "--group", "g")
     tools("kafka-acls", "--remove", "--force", *topic)
     assert "principal=" not in tools("kafka-acls", "--list")
+
+
+def test_kafka_reads_the_records_of_acls_users_and_quotas(secured: LocalCluster, tools: Tools) -> None:
+    tools("kafka-acls", "--add", "--allow-principal", "User:carol", "--operation", "Read", "--topic", "dumped")
+    carol = ("--entity-type", "users", "--entity-name", "carol")
+    tools("kafka-configs", "--alter", *carol, "--add-config", "SCRAM-SHA-256=[password=secret]")
+    tools("kafka-configs", "--alter", *carol, "--add-config", "producer_byte_rate=1024")
+    tools("kafka-configs", "--alter", *carol, "--delete-config", "SCRAM-SHA-256")
+    tools("kafka-acls", "--remove", "--force", "--topic", "dumped")
+    (directory,) = secured.nodes[1].directory.rglob("__cluster_metadata-0")
+    (log,) = directory.glob("*.log")
+    said = run(CLASSES["kafka-dump-log"], "--files", str(log), "--cluster-metadata-decoder").out
+    for kind in (
+        "ACCESS_CONTROL_ENTRY_RECORD",
+        "REMOVE_ACCESS_CONTROL_ENTRY_RECORD",
+        "USER_SCRAM_CREDENTIAL_RECORD",
+        "REMOVE_USER_SCRAM_CREDENTIAL_RECORD",
+        "CLIENT_QUOTA_RECORD",
+    ):
+        assert f'"type":"{kind}"' in said
+    assert '"principal":"User:carol","host":"*","operation":3,"permissionType":3' in said
+    assert '"entity":[{"entityType":"user","entityName":"carol"}],"key":"producer_byte_rate","value":1024.0' in said

@@ -1,4 +1,4 @@
-"""`insync acl` on a real node with an authorizer, beside the admin client of librdkafka."""
+"""`insync acl` on a real node with an authorizer, beside the admin clients of librdkafka and kafka-python."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from kafka import admin as python_admin
 from typer.testing import CliRunner
 
 from insync.cli.main import app
@@ -109,6 +110,37 @@ def test_acls_of_librdkafka_are_listed(cluster: LocalCluster, admin: AdminClient
     admin.create_acls([binding], request_timeout=TIMEOUT_S)[binding].result(TIMEOUT_S)
     assert listed(cluster) == ["User:carol allow all group prefixed g *"]
     assert "carol" in good(cluster, "list")
+
+
+def test_acls_and_users_of_kafka_python(cluster: LocalCluster) -> None:
+    admin = python_admin.KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+    pattern = python_admin.ResourcePattern(
+        python_admin.ResourceType.TOPIC, "t", python_admin.ACLResourcePatternType.LITERAL
+    )
+    acl = python_admin.ACL(
+        "User:dave", "*", python_admin.ACLOperation.READ, python_admin.ACLPermissionType.ALLOW, pattern
+    )
+    admin.create_acls([acl])
+    assert listed(cluster) == ["User:dave allow read topic literal t *"]
+    everything = python_admin.ACLFilter(
+        None,
+        None,
+        python_admin.ACLOperation.ANY,
+        python_admin.ACLPermissionType.ANY,
+        python_admin.ResourcePatternFilter(
+            python_admin.ResourceType.ANY, None, python_admin.ACLResourcePatternType.ANY
+        ),
+    )
+    described, _error = admin.describe_acls(everything)
+    assert [(one.principal, one.operation.name) for one in described] == [("User:dave", "READ")]
+    admin.delete_acls([everything])
+    assert listed(cluster) == []
+    mechanism = python_admin.ScramMechanism.SCRAM_SHA_256
+    admin.alter_user_scram_credentials([python_admin.UserScramCredentialUpsertion("dave", mechanism, "secret")])
+    users = CliRunner(env={"INSYNC_BOOTSTRAP": cluster.bootstrap}).invoke(app, ["user", "list"])
+    assert ["dave", "SCRAM-SHA-256"] in [line.split()[:2] for line in users.stdout.splitlines()]
+    admin.alter_user_scram_credentials([python_admin.UserScramCredentialDeletion("dave", mechanism)])
+    admin.close()
 
 
 def test_a_check_says_which_acl_decides(cluster: LocalCluster) -> None:

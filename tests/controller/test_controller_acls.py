@@ -133,7 +133,7 @@ def test_a_filter_with_unknown_codes_is_refused_and_the_others_count() -> None:
 
 
 def test_no_slice_of_a_removal_lets_a_client_do_more() -> None:
-    """A denial outlives every permission that the same request removes."""
+    """A8: a denial outlives every permission that the same request removes."""
     cluster = cluster_with(
         creation(operation=3, permission_type=2),
         creation(operation=2),

@@ -122,7 +122,7 @@ def test_clients_that_share_a_limit_use_it_up_together() -> None:
 
 
 def test_nodes_are_not_throttled() -> None:
-    """Replication must go on whatever a client's quota is."""
+    """A9: replication must go on whatever a client's quota is."""
     harness = ConnectionHarness()
     every = {PRODUCER_BYTE_RATE: 1.0, CONSUMER_BYTE_RATE: 1.0, REQUEST_PERCENTAGE: 0.001}
     harness.listener.quotas.update({QuotaEntity(DEFAULT): every, QuotaEntity(None, DEFAULT): every})

@@ -1,7 +1,7 @@
 """CreateAcls and DeleteAcls: entry by entry, as Kafka's AclControlManager decides them.
 
 An ACL that exists already is created again without a record. A filter that matches many ACLs removes them in slices,
-those that allow first: no slice leaves a client with more than it may do before or after the whole change.
+those that allow first (A8).
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ def delete(state: ControllerState, request: delete_acls.DeleteAclsRequest, now: 
         if compared > _COMPARED_PER_STEP:
             compared = 0
             yield Decision()
+    # A8: no slice leaves a client with more than it may do before or after the whole change.
     permissions_first = sorted(doomed, key=lambda acl_id: doomed[acl_id].permission is Permission.DENY)
     size = state.config.max_slice_records
     while len(permissions_first) > size:

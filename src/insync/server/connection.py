@@ -477,7 +477,7 @@ class Connection(asyncio.Protocol):
 
     def _throttle(self, slot: Slot, response: Message | None, buffers: Pieces) -> Pieces:
         """KIP-219: a client above its limits is answered at once, told how long to wait, and not read meanwhile."""
-        if self.peer is not None:
+        if self.peer is not None:  # A9
             return buffers
         key, quotas, now = slot.context.header.api_key, self.listener.quotas, now_ms()
         client = self._client(slot.context.header.api_version)
