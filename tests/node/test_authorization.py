@@ -234,6 +234,8 @@ def test_a_denial_wins_over_a_permission_for_everything(world: World, case: Case
     )
     if case.name == "init_producer_id for a writer of any topic":
         assert not all_errors(world.ask(world.request(case))) & REFUSALS  # other topics may be written
+    elif case.name == "delete_topics by name":  # of topics that do not exist, and may be described
+        assert all_errors(world.ask(world.request(case))) == {"unknown_topic_or_partition"}
     else:
         assert all_errors(world.ask(world.request(case))) & {case.refused}
 
@@ -361,6 +363,44 @@ def test_topics_are_deleted_by_id_only_with_delete_on_their_names(world: World) 
     assert SECRET in world.node.image.topic_ids
     world.grant(*on_cluster(Operation.DELETE))
     assert delete(world, deletion(HIDDEN)) == [(HIDDEN, None, "unknown_topic_or_partition")]
+
+
+def test_that_a_topic_is_not_there_to_delete_is_told_those_who_may_describe_it(world: World) -> None:
+    """A3."""
+    world.grant(*on_topic(Operation.DESCRIBE, SECRET), *on_topic(Operation.DESCRIBE, ABSENT))
+    assert delete(world, deletion(SECRET), deletion(ABSENT), deletion(HIDDEN)) == [
+        (SECRET, None, TOPIC_ERROR),
+        (ABSENT, None, "unknown_topic_or_partition"),
+        (HIDDEN, None, TOPIC_ERROR),
+    ]
+    assert SECRET in world.node.image.topic_ids
+
+
+@pytest.mark.parametrize(
+    ("api", "body"),
+    [
+        ("elect_leaders", {"election_type": 0, "topic_partitions": [{"topic": ORDERS, "partitions": (0, 1)}]}),
+        (
+            "alter_partition_reassignments",
+            {"topics": [{"name": ORDERS, "partitions": [{"partition_index": n, "replicas": None} for n in (0, 1)]}]},
+        ),
+    ],
+)
+def test_a_refusal_by_the_cluster_names_every_partition(world: World, api: str, body: dict[str, Any]) -> None:
+    """A3: clients look for the partitions that they asked for."""
+    world.grant()
+    request = build_request(codec.request_type(APIS[api].key, APIS[api].pinned), {"timeout": ms(1_000), **body})
+    assert list(lines(world.ask(request))) == [("", CLUSTER_ERROR), (ORDERS, CLUSTER_ERROR), (ORDERS, CLUSTER_ERROR)]
+
+
+def test_a_refused_list_of_reassignments_names_what_was_asked_for(world: World) -> None:
+    world.grant()
+    body = {"timeout": ms(1_000), "topics": [{"name": ORDERS, "partition_indexes": (0, 1)}]}
+    response = world.ask(build_request(codec.request_type(46, 0), body))
+    assert response.error_code.name == CLUSTER_ERROR
+    (topic,) = response.topics
+    assert (topic.name, [line.partition_index for line in topic.partitions]) == (ORDERS, [0, 1])
+    assert {line.replicas for line in topic.partitions} == {()}
 
 
 def test_a_page_of_topics_has_only_those_that_may_be_described(world: World) -> None:

@@ -27,6 +27,7 @@ from kio.schema.offset_fetch.v1 import request as offset_fetch1
 from kio.schema.offset_fetch.v7 import request as offset_fetch7
 from kio.schema.produce.v5 import request as produce5
 from kio.schema.produce.v8 import request as produce8
+from kio.schema.update_features.v1 import request as features1
 
 from insync.wire import batch, codec
 from insync.wire.batch import NewRecord
@@ -42,6 +43,7 @@ from insync.wire.messages import (
     offset_commit,
     offset_fetch,
     produce,
+    update_features,
 )
 from insync.wire.types import NO_DURATION, ms
 from tests.wire.translator_harness import OTHER, TOPIC, Names, make_translator, read_answer, received
@@ -261,6 +263,18 @@ def test_a_fenced_producer_gets_an_error_that_the_version_has() -> None:
         throttle_time=NO_DURATION, error_code=ErrorCode.producer_fenced, producer_epoch=0
     )
     assert translator.downgrade(context, response).error_code is ErrorCode.invalid_producer_epoch
+
+
+@pytest.mark.parametrize(("error", "results"), [(ErrorCode.none, ["a", "b"]), (ErrorCode.invalid_request, [])])
+def test_features_have_results_of_their_own_if_the_update_succeeds(error: ErrorCode, results: list[str]) -> None:
+    """As in Kafka: a client of an old version that finds the error of the request looks no further."""
+    translator = make_translator()
+    updates = tuple(features1.FeatureUpdateKey(feature=name, max_version_level=1) for name in ("a", "b"))
+    context = received(translator, features1.UpdateFeaturesRequest(feature_updates=updates))
+    response = update_features.UpdateFeaturesResponse(throttle_time=NO_DURATION, error_code=error, error_message=None)
+    downgraded = translator.downgrade(context, response)
+    assert downgraded.error_code is error
+    assert [result.feature for result in downgraded.results] == results
 
 
 def test_api_versions_responses_follow_the_table_of_the_node() -> None:

@@ -105,6 +105,67 @@ def _refuse_resources(api: Any, request: Any, error: ErrorCode) -> tuple[Any, ..
     )
 
 
+def _refuse_elections(request: elect_leaders.ElectLeadersRequest, error: ErrorCode) -> Message:
+    return elect_leaders.ElectLeadersResponse(
+        throttle_time=NO_DURATION,
+        error_code=error,
+        replica_election_results=tuple(
+            elect_leaders.ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=tuple(
+                    elect_leaders.PartitionResult(partition_id=index, error_code=error, error_message=None)
+                    for index in topic.partitions
+                ),
+            )
+            for topic in request.topic_partitions or ()
+        ),
+    )
+
+
+def _refuse_reassignments(
+    request: alter_partition_reassignments.AlterPartitionReassignmentsRequest, error: ErrorCode
+) -> Message:
+    return alter_partition_reassignments.AlterPartitionReassignmentsResponse(
+        throttle_time=NO_DURATION,
+        error_code=error,
+        error_message=None,
+        responses=tuple(
+            alter_partition_reassignments.ReassignableTopicResponse(
+                name=topic.name,
+                partitions=tuple(
+                    alter_partition_reassignments.ReassignablePartitionResponse(
+                        partition_index=line.partition_index, error_code=error, error_message=None
+                    )
+                    for line in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        ),
+    )
+
+
+def _refuse_reassignment_list(
+    request: list_partition_reassignments.ListPartitionReassignmentsRequest, error: ErrorCode
+) -> Message:
+    return list_partition_reassignments.ListPartitionReassignmentsResponse(
+        throttle_time=NO_DURATION,
+        error_code=error,
+        error_message=None,
+        topics=tuple(
+            list_partition_reassignments.OngoingTopicReassignment(
+                name=topic.name,
+                partitions=tuple(
+                    list_partition_reassignments.OngoingPartitionReassignment(
+                        partition_index=index, replicas=(), adding_replicas=(), removing_replicas=()
+                    )
+                    for index in topic.partition_indexes
+                ),
+            )
+            for topic in request.topics or ()
+        ),
+    )
+
+
 _RESOURCE_PARTS = Parts(
     asked=("resources",),
     answered=("responses",),
@@ -208,9 +269,7 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
     "alter_partition_reassignments": ControllerApi(  # R
         needs=Operation.ALTER,
         decide=reassignment.alter_reassignments,
-        refuse=lambda _, error: alter_partition_reassignments.AlterPartitionReassignmentsResponse(
-            throttle_time=NO_DURATION, error_code=error, error_message=None, responses=()
-        ),
+        refuse=_refuse_reassignments,
         parts=Parts(
             asked=("topics", "partitions"),
             answered=("responses", "partitions"),
@@ -222,16 +281,12 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
     "list_partition_reassignments": ControllerApi(  # R6
         needs=Operation.DESCRIBE,
         decide=reassignment.list_reassignments,
-        refuse=lambda _, error: list_partition_reassignments.ListPartitionReassignmentsResponse(
-            throttle_time=NO_DURATION, error_code=error, error_message=None, topics=()
-        ),
+        refuse=_refuse_reassignment_list,
     ),
     "elect_leaders": ControllerApi(  # E1; the controller itself divides an election of all partitions, which it knows
         needs=Operation.ALTER,
         decide=elections.elect,
-        refuse=lambda _, error: elect_leaders.ElectLeadersResponse(
-            throttle_time=NO_DURATION, error_code=error, replica_election_results=()
-        ),
+        refuse=_refuse_elections,
         parts=Parts(
             asked=("topic_partitions", "partitions"),
             answered=("replica_election_results", "partition_result"),

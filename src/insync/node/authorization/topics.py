@@ -119,10 +119,14 @@ def _may_delete(topic: delete_topics.DeleteTopicState, access: Access, node: Nod
 def _refused_deletion(
     topic: delete_topics.DeleteTopicState, access: Access, node: NodeFacts
 ) -> delete_topics.DeletableTopicResult:
-    """The name that belongs to an id is shown to those who may describe it."""
+    """The name that belongs to an id is shown to those who may describe it, and that a name is unknown is told them."""
     if topic.name is not None and topic.topic_id is not None:
         return _invalid_deletion(topic, "Specify either the name or the id of a topic.")
     name = topic.name
+    if name is not None and name not in node.image.topic_ids and access.may_on_topic(Operation.DESCRIBE, name):
+        return delete_topics.DeletableTopicResult(
+            name=name, topic_id=None, error_code=ErrorCode.unknown_topic_or_partition, error_message=None
+        )
     if name is None:
         known = node.image.topics.get(topic.topic_id, "")  # type: ignore[arg-type]
         name = known if access.may_on_topic(Operation.DESCRIBE, known, audited=False) else None

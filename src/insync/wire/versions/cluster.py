@@ -137,14 +137,12 @@ def upgrade_update_features(request: Any, pinned: Any, context: RequestContext, 
 
 
 def downgrade_update_features(response: Any, target: Any, context: RequestContext, names: TopicNames) -> Any:
-    """Before version 2 every feature has a result of its own; since then all share one."""
+    """Before version 2 every feature has a result of its own if the request succeeds; since then all share one."""
     if target.__version__ >= 2 or type(response).__version__ < 2:
         return convert(response, target)
+    if response.error_code is not ErrorCode.none:
+        return convert(response, target, results=())
     line = item_type(target, "results")
-    results = tuple(
-        [
-            line(feature=update.feature, error_code=response.error_code, error_message=response.error_message)
-            for update in context.client_request.feature_updates
-        ]
-    )
-    return convert(response, target, results=results)
+    updates = context.client_request.feature_updates
+    results = [line(feature=update.feature, error_code=ErrorCode.none, error_message=None) for update in updates]
+    return convert(response, target, results=tuple(results))
