@@ -5,10 +5,10 @@ from __future__ import annotations
 from insync import findings
 from insync.client.model import ClusterInfo
 from insync.findings import Finding, Findings
+from insync.metadata.configs import Resource
 from insync.ops import health
 from insync.sansio import Note, Outbox
-from tests.node.node_harness import Net
-from tests.node.test_api_configs import BROKER, describe
+from tests.node.node_harness import Net, describe_configs_of
 
 
 def notes(out: Outbox) -> list[str]:
@@ -35,10 +35,10 @@ def test_a_finding_is_noted_once_and_kept_until_it_is_cleared() -> None:
 def test_a_broker_tells_its_findings_as_a_read_only_config() -> None:
     net = Net().up()
     node = net.nodes[1]
-    (line,) = describe(net, BROKER, "1", findings.CONFIG_KEY).configs
+    (line,) = describe_configs_of(net, Resource.BROKER, "1", findings.CONFIG_KEY).configs
     assert (findings.decode(line.value), line.read_only) == ([], True)
     node.findings.report("stray_directory", "orders-3-stray", "no topic has its id", findings.CRITICAL)
-    (line,) = describe(net, BROKER, "1", findings.CONFIG_KEY).configs
+    (line,) = describe_configs_of(net, Resource.BROKER, "1", findings.CONFIG_KEY).configs
     assert findings.decode(line.value) == node.findings.current()
 
 

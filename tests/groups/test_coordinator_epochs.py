@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-from typing import Any
 
 import pytest
 
@@ -19,9 +18,9 @@ from insync.node.node import Node
 from insync.sansio import Outbox
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
-from insync.wire.messages import alter_partition_reassignments, delete_groups, join_group
+from insync.wire.messages import alter_partition_reassignments, delete_groups
 from insync.wire.types import ms
-from tests.groups.test_group_nodes import (
+from tests.groups.group_nodes_harness import (
     cluster,
     commit,
     commit_request,
@@ -30,6 +29,7 @@ from tests.groups.test_group_nodes import (
     group_on_killable_node,
     heartbeat_error,
     join,
+    join_request,
     ready,
     sync,
 )
@@ -50,9 +50,7 @@ def reassign(net: Net, group: str, replicas: tuple[int, ...]) -> None:
 
 
 def shard_of(net: Net, node: int, group: str) -> Shard:
-    broker = net.nodes[node].broker_role
-    assert broker is not None
-    return broker.groups.coordinator.shards[partition_for(group, 2)]
+    return net.broker(node).groups.coordinator.shards[partition_for(group, 2)]
 
 
 def loaded_epochs(net: Net, node: int, group: str) -> list[int]:
@@ -122,7 +120,7 @@ def test_a_coordinator_reloads_when_its_partition_has_a_new_leader_epoch() -> No
     before = shard_of(net, node, group)
     new_member = join(net, node, group).member_id
     net.advance(1_000)
-    waiting = net.ask(node, _join_request(group, new_member))  # for the other member to join again
+    waiting = net.ask(node, join_request(group, new_member))  # for the other member to join again
     raise_epoch(net, group, node)
     net.advance(1_000)
     after = shard_of(net, node, group)
@@ -135,17 +133,6 @@ def test_a_coordinator_reloads_when_its_partition_has_a_new_leader_epoch() -> No
     assert commit(net, node, 43, group=group, member=member, generation=generation - 1) == "illegal_generation"
     assert commit(net, node, 43, group=group, member=member, generation=generation) == "none"
     check_memory(net)
-
-
-def _join_request(group: str, member: str) -> Any:
-    return join_group.JoinGroupRequest(
-        group_id=group,
-        session_timeout=ms(10_000),
-        rebalance_timeout=ms(60_000),
-        member_id=member,
-        protocol_type="consumer",
-        protocols=(join_group.JoinGroupRequestProtocol(name="range", metadata=b""),),
-    )
 
 
 def test_a_commit_under_way_when_the_epoch_changes_is_loaded_before_the_group_is_served() -> None:

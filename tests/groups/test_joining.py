@@ -180,7 +180,7 @@ def test_names_that_do_not_fit_a_record_are_refused() -> None:
 
 def test_members_of_an_unknown_group_are_unknown() -> None:
     harness = GroupHarness()
-    assert harness.answers[harness.join("somebody")].error_code is ErrorCode.unknown_member_id
+    assert harness.answers[harness.join("unknown")].error_code is ErrorCode.unknown_member_id
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,15 @@ from insync.sim.engine.disk import SimDisk
 from insync.storage.disk import write_atomically
 from insync.storage.log import Log
 from insync.wire import batch
-from insync.wire.messages import create_topics, delete_topics, fetch, incremental_alter_configs, metadata, produce
+from insync.wire.messages import (
+    create_topics,
+    delete_topics,
+    describe_configs,
+    fetch,
+    incremental_alter_configs,
+    metadata,
+    produce,
+)
 from insync.wire.types import ms
 
 CLUSTER = "node-tests"
@@ -331,6 +339,16 @@ def config_request(topic: str, key: str, value: str) -> Any:
     change = incremental_alter_configs.AlterableConfig(name=key, config_operation=0, value=value)
     resource = incremental_alter_configs.AlterConfigsResource(resource_type=2, resource_name=topic, configs=(change,))
     return incremental_alter_configs.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+
+
+def describe_configs_of(net: Net, kind: int, name: str, *keys: str, node_id: int = 1) -> Any:
+    resource = describe_configs.DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=keys or None
+    )
+    request = describe_configs.DescribeConfigsRequest(
+        resources=(resource,), include_synonyms=True, include_documentation=True
+    )
+    return net.answered(node_id, request).results[0]
 
 
 def produce_request(partition: Partition, value: bytes = b"v", acks: int = -1) -> Any:

@@ -10,24 +10,14 @@ from insync import findings
 from insync.node import config as node_config
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import alter_configs, describe_configs, incremental_alter_configs
-from tests.node.node_harness import Net, config, config_request, three_brokers
+from tests.node.node_harness import Net, config, config_request, describe_configs_of, three_brokers
 
 TOPIC, BROKER = 2, 4
 APPEND, SUBTRACT = 2, 3
 
 
-def describe(net: Net, kind: int, name: str, *keys: str, node_id: int = 1) -> Any:
-    resource = describe_configs.DescribeConfigsResource(
-        resource_type=kind, resource_name=name, configuration_keys=keys or None
-    )
-    request = describe_configs.DescribeConfigsRequest(
-        resources=(resource,), include_synonyms=True, include_documentation=True
-    )
-    return net.answered(node_id, request).results[0]
-
-
 def describe_one(net: Net, kind: int, name: str, key: str) -> tuple[str | None, int, list[tuple[str, str, int]]]:
-    (line,) = describe(net, kind, name, key).configs
+    (line,) = describe_configs_of(net, kind, name, key).configs
     return line.value, line.config_source, [(s.name, s.value, s.source) for s in line.synonyms]
 
 
@@ -73,7 +63,7 @@ def test_a_config_without_a_broker_default_of_its_own_has_no_synonym() -> None:
 def test_every_topic_config_is_described_with_its_type() -> None:
     net = Net().up()
     net.create("t")
-    types = {line.name: line.config_type for line in describe(net, TOPIC, "t").configs}
+    types = {line.name: line.config_type for line in describe_configs_of(net, TOPIC, "t").configs}
     assert types["preallocate"] == 1
     assert types["compression.type"] == 2
     assert types["min.insync.replicas"] == 3
@@ -85,23 +75,23 @@ def test_every_topic_config_is_described_with_its_type() -> None:
 
 def test_a_broker_describes_itself_and_the_cluster_but_no_other_broker() -> None:
     net = three_brokers().up()
-    names = {line.name: line for line in describe(net, BROKER, "1").configs}
+    names = {line.name: line for line in describe_configs_of(net, BROKER, "1").configs}
     assert names["node.id"].value == "1"
     assert names["node.id"].read_only
     assert names["log.segment.bytes"].value == "1073741824"
     assert names["node.id"].config_type == 3
-    assert describe(net, BROKER, "2").error_code is ErrorCode.invalid_request
-    assert describe(net, BROKER, "").configs == ()
+    assert describe_configs_of(net, BROKER, "2").error_code is ErrorCode.invalid_request
+    assert describe_configs_of(net, BROKER, "").configs == ()
     set_cluster_default(net, "log.retention.ms", "2")
-    assert [(line.name, line.value, line.config_source) for line in describe(net, BROKER, "").configs] == [
+    assert [(line.name, line.value, line.config_source) for line in describe_configs_of(net, BROKER, "").configs] == [
         ("log.retention.ms", "2", 3)
     ]
 
 
 def test_unknown_topics_and_resources_are_refused() -> None:
     net = Net().up()
-    assert describe(net, TOPIC, "absent").error_code is ErrorCode.unknown_topic_or_partition
-    assert describe(net, 8, "1").error_code is ErrorCode.invalid_request
+    assert describe_configs_of(net, TOPIC, "absent").error_code is ErrorCode.unknown_topic_or_partition
+    assert describe_configs_of(net, 8, "1").error_code is ErrorCode.invalid_request
 
 
 def test_replacing_configs_resets_those_that_are_not_named() -> None:
@@ -208,7 +198,7 @@ def test_configs_come_with_their_documentation_if_it_is_asked_for() -> None:
     net = Net().up()
     net.create("t")
     for kind, name in ((TOPIC, "t"), (BROKER, "1")):
-        lines = [line for line in describe(net, kind, name).configs if not line.read_only]
+        lines = [line for line in describe_configs_of(net, kind, name).configs if not line.read_only]
         assert all(line.documentation for line in lines)
     resource = describe_configs.DescribeConfigsResource(resource_type=TOPIC, resource_name="t", configuration_keys=None)
     (result,) = net.answered(1, describe_configs.DescribeConfigsRequest(resources=(resource,))).results
@@ -241,7 +231,7 @@ def test_brokers_keep_unknown_configs_and_hide_their_values() -> None:
     """As Kafka: they may belong to a plugin, and may be secrets."""
     net = Net().up()
     assert alter(net, BROKER, "1", "plugin.key", "secret").error_code is ErrorCode.none
-    (line,) = describe(net, BROKER, "1", "plugin.key").configs
+    (line,) = describe_configs_of(net, BROKER, "1", "plugin.key").configs
     assert (line.value, line.is_sensitive, line.config_type) == (None, True, 0)
     assert [synonym.value for synonym in line.synonyms] == [None]
 

@@ -9,6 +9,7 @@ from insync.wire import batch
 from insync.wire.messages import produce
 from insync.wire.types import ms
 from tests.node.node_harness import Net, config, config_request, three_brokers
+from tests.storage.storage_harness import content as read_log
 
 COMPACT: dict[str, Any] = {"cleanup_policy": "compact", "segment_bytes": "300", "delete_retention_ms": "50000"}
 
@@ -23,19 +24,10 @@ def put(net: Net, name: str, key: bytes, value: bytes | None, node_id: int = 1) 
 
 def contents(log: Log) -> dict[bytes | None, list[bytes | None]]:
     values: dict[bytes | None, list[bytes | None]] = {}
-    for pos, _ in batch.iter_headers(data := log_bytes(log)):
+    for pos, _ in batch.iter_headers(data := read_log(log)):
         for record in batch.records(data, pos):
             values.setdefault(record.key, []).append(record.value)
     return values
-
-
-def log_bytes(log: Log) -> bytes:
-    data, offset = b"", log.log_start
-    while offset < log.leo:
-        part = log.read(offset, 1 << 20, limit_offset=log.leo)
-        data += part
-        offset = [header for _, header in batch.iter_headers(part)][-1].next_offset
-    return data
 
 
 def filled(net: Net, name: str = "t", count: int = 60, **configs: Any) -> Log:
@@ -67,9 +59,9 @@ def test_a_compacted_topic_shrinks_by_itself_to_its_last_values() -> None:
 def test_a_topic_that_only_deletes_is_never_compacted_and_never_wakes_the_cleaner() -> None:
     net = Net().up()
     log = filled(net, cleanup_policy="delete")
-    before = log_bytes(log)
+    before = read_log(log)
     net.advance(60_000)
-    assert log_bytes(log) == before
+    assert read_log(log) == before
     assert net.broker().background_tasks._cleaner.next_deadline() is None
 
 

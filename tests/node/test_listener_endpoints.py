@@ -99,8 +99,8 @@ def test_a_coordinator_is_named_by_the_listener_of_the_request(net: Net) -> None
     request = find_coordinator.FindCoordinatorRequest(key_type=0, coordinator_keys=keys)
     net.ask(1, request)
     net.advance(5_000)
-    internal = {found.key: found.node_id for found in net.answered(1, request, INTERNAL).coordinators}
-    external = {found.key: found for found in net.answered(1, request, EXTERNAL).coordinators}
+    internal = {coordinator.key: coordinator.node_id for coordinator in net.answered(1, request, INTERNAL).coordinators}
+    external = {coordinator.key: coordinator for coordinator in net.answered(1, request, EXTERNAL).coordinators}
     assert sorted(set(internal.values())) == [1, 2, 3]
     for key, node_id in internal.items():
         if node_id == 3:

@@ -28,7 +28,7 @@ from tests.properties.property_harness import KEY, FakeHeader, FakeLog, batch, c
 def test_every_property_is_listed_once_with_a_statement() -> None:
     """S1-S14, L1-L7: the registry is the list of what is promised."""
     assert list(ALL) == [f"S{i}" for i in range(1, 15)] + [f"L{i}" for i in range(1, 8)]
-    assert all(each.statement.endswith(".") for each in ALL.values())
+    assert all(named.statement.endswith(".") for named in ALL.values())
 
 
 def test_a_leader_without_the_last_committed_record_is_incomplete() -> None:

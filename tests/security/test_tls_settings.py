@@ -20,8 +20,8 @@ TLS_1_2, TLS_1_3 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 
 
 def make_context(settings: dict[str, str]) -> ssl.SSLContext:
-    found = TlsSettings.of_listener(settings)
-    return found.server_context(found.read())
+    tls = TlsSettings.of_listener(settings)
+    return tls.server_context(tls.read())
 
 
 def problem(settings: dict[str, str]) -> str:
@@ -39,9 +39,9 @@ def keystore(path: Path, **more: str) -> dict[str, str]:
 
 def subject_of(settings: dict[str, str]) -> bytes:
     """The certificate that a listener with these settings shows."""
-    found = TlsSettings.of_listener(settings)
-    material = found.read()
-    assert found.server_context(material)
+    tls = TlsSettings.of_listener(settings)
+    material = tls.read()
+    assert tls.server_context(material)
     assert material.identity is not None
     return material.identity.certificate
 
@@ -125,8 +125,8 @@ def test_settings_do_not_show_passwords_or_keys() -> None:
         "ssl.keystore.key": NODE.key_pem(PASSWORD),
         "ssl.key.password": PASSWORD,
     }
-    found = TlsSettings.of(settings)
-    text = f"{found!r} {found.read()!r}"
+    tls = TlsSettings.of(settings)
+    text = f"{tls!r} {tls.read()!r}"
     assert PASSWORD not in text
     assert "PRIVATE" not in text
 

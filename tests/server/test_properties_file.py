@@ -185,15 +185,15 @@ def test_settings_of_listeners_are_checked_with_the_line_that_is_wrong() -> None
 
 
 def test_passwords_and_keys_are_neither_shown_nor_described() -> None:
-    found = _parsed(
+    parsed = _parsed(
         "ssl.keystore.password=secret-1\nlistener.name.plaintext.plain.sasl.jaas.config=secret-2\n"
         "ssl.keystore.key=secret-3\nssl.keystore.location=/k\n"
     )
-    described = {config.name: config for config in static_configs(found, ())}
+    described = {config.name: config for config in static_configs(parsed, ())}
     assert described["ssl.keystore.location"].value == "/k"
     for name in ("ssl.keystore.password", "listener.name.plaintext.plain.sasl.jaas.config", "ssl.keystore.key"):
         assert (described[name].kind, described[name].value) == (PASSWORD, None)
-    assert "secret" not in f"{found!r} {described!r}"
+    assert "secret" not in f"{parsed!r} {described!r}"
 
 
 def test_static_configs_are_described_with_type_default_and_source() -> None:

@@ -65,10 +65,10 @@ class SecuredCluster(ListenerCluster):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
-    found = SecuredCluster(tmp_path_factory.mktemp("tls"))
-    found.start()
-    yield found
-    found.stop()
+    cluster = SecuredCluster(tmp_path_factory.mktemp("tls"))
+    cluster.start()
+    yield cluster
+    cluster.stop()
 
 
 def context(cluster: SecuredCluster, certificate: str = "") -> ssl.SSLContext:
