@@ -153,8 +153,8 @@ def test_a_leader_from_before_an_unclean_election_commits_nothing() -> None:
     assert batch(2) in ghost.forgiven
 
 
-def test_a_replica_is_excused_until_it_has_cut_what_the_winner_lacks() -> None:
-    """S2: after an unclean election, not before it, and not for good."""
+def after_unclean_election() -> tuple[PartitionGhost, FakeLog]:
+    """Replica 1 led with three committed records; replica 2 won with two of them and went on. Returns the log of 1."""
     ghost = PartitionGhost(partition(), 2)
     old = FakeLog([1, 1, 1])
     lead(ghost, 1, old, 1, hwm=3)
@@ -163,6 +163,12 @@ def test_a_replica_is_excused_until_it_has_cut_what_the_winner_lacks() -> None:
     lead(ghost, 2, winner, 2, hwm=2)
     winner.append(2, 2)
     lead(ghost, 2, winner, 2, hwm=4)
+    return ghost, old
+
+
+def test_a_replica_is_excused_until_it_has_truncated_what_the_winner_lacks() -> None:
+    """S2: after an unclean election, not before it, and not for good."""
+    ghost, old = after_unclean_election()
     tracked = observed(ghost, 1, old)
     ghost.end_exemptions(1, tracked, 2)
     assert ghost.check_matching(1, tracked, 3) is None
@@ -173,8 +179,8 @@ def test_a_replica_is_excused_until_it_has_cut_what_the_winner_lacks() -> None:
     assert ghost.check_matching(1, tracked, 3)
 
 
-def test_what_retention_took_from_an_old_log_is_nothing_that_it_shares_with_the_winner() -> None:
-    """S2: a replaced leader continued without knowing, and deleted the records in which it still agreed."""
+def test_deleted_records_of_an_old_log_do_not_count_as_shared_with_the_winner() -> None:
+    """S2: a replaced leader continued, and deleted the records that it shared with the winner."""
     ghost = PartitionGhost(partition(), 2)
     old = FakeLog([1, 1, 1, 1, 1, 1])
     lead(ghost, 1, old, 1, hwm=5)
@@ -196,14 +202,7 @@ def test_what_retention_took_from_an_old_log_is_nothing_that_it_shares_with_the_
 @pytest.mark.parametrize("lossy", [True, False])
 def test_a_truncation_may_be_undone_by_a_power_loss_only(lossy: bool) -> None:
     """S2: what a replica had truncated after an unclean election is back, and has to be truncated again."""
-    ghost = PartitionGhost(partition(), 2)
-    old = FakeLog([1, 1, 1])
-    lead(ghost, 1, old, 1, hwm=3)
-    ghost.elected_uncleanly(2, permitted=True, best=0)
-    winner = FakeLog([1, 1])
-    lead(ghost, 2, winner, 2, hwm=2)
-    winner.append(2, 2)
-    lead(ghost, 2, winner, 2, hwm=4)
+    ghost, old = after_unclean_election()
     old.truncate(2)
     ghost.end_exemptions(1, observed(ghost, 1, old), 2)
     ghost.process_ended(1, lossy=lossy)

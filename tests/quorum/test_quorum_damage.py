@@ -127,15 +127,21 @@ def test_a_leader_whose_log_is_damaged_while_it_leads_sends_none_of_it(how: str)
     assert net.leader().image == [*(b"entry %d" % number for number in range(5)), b"one more"]
 
 
-def test_without_an_intact_majority_there_is_no_leader_and_every_voter_reports_it() -> None:
-    """Q8: two of three are damaged. The third, intact, reports it too; the message names the damaged voters."""
+def stopped_net_with_two_damaged_logs() -> Net:
+    """Three voters that are down; 1 and 2 have lost their logs."""
     net = committed_net()
-    for node in (1, 2, 3):
-        net[node].stop(lossy=False)
+    for peer in net.peers.values():
+        peer.stop(lossy=False)
     for node in (1, 2):
         truncate(net[node].disk, LOG, 0)
-    for node in (1, 2, 3):
-        net[node].start()
+    return net
+
+
+def test_without_an_intact_majority_there_is_no_leader_and_every_voter_reports_it() -> None:
+    """Q8: two of three are damaged. The third, intact, reports it too; the message names the damaged voters."""
+    net = stopped_net_with_two_damaged_logs()
+    for peer in net.peers.values():
+        peer.start()
     net.run(40_000)
     assert not any(peer.quorum.is_leader for peer in net.peers.values())
     for node in (1, 2, 3):
@@ -147,13 +153,9 @@ def test_without_an_intact_majority_there_is_no_leader_and_every_voter_reports_i
 
 def test_a_quorum_that_has_stopped_asks_and_logs_less_and_less_often() -> None:
     """Q8: it waits for another voter or for an operator; until then nothing changes, and nothing new is logged."""
-    net = committed_net()
-    for node in (1, 2, 3):
-        net[node].stop(lossy=False)
-    for node in (1, 2):
-        truncate(net[node].disk, LOG, 0)
-    for node in (1, 2, 3):
-        net[node].start()
+    net = stopped_net_with_two_damaged_logs()
+    for peer in net.peers.values():
+        peer.start()
     net.run(30_000)
     before = len(net.notes)
     net.run(60_000)
@@ -166,14 +168,10 @@ def test_a_quorum_that_has_stopped_asks_and_logs_less_and_less_often() -> None:
 
 def test_an_operator_may_accept_the_loss() -> None:
     """Q8: with the file that the message names, the voter accepts its log as it is."""
-    net = committed_net()
-    for node in (1, 2, 3):
-        net[node].stop(lossy=False)
-    for node in (1, 2):
-        truncate(net[node].disk, LOG, 0)
+    net = stopped_net_with_two_damaged_logs()
     write_plainly(net[1].disk, damage.ACCEPT_LOSS, b"")
-    for node in (1, 2, 3):
-        net[node].start()
+    for peer in net.peers.values():
+        peer.start()
     net.run_until(lambda: all(condition(peer) == INTACT for peer in net.peers.values()))
     assert not net[1].disk.exists(damage.ACCEPT_LOSS)
     assert net.noted("quorum_loss_accepted", 1)

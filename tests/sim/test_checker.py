@@ -42,13 +42,18 @@ def test_with_stop_the_first_violation_ends_the_run() -> None:
         world.commit_data(6)
 
 
-def test_an_elected_leader_without_a_committed_record_is_found() -> None:
-    """S1: the replica had been out of sync."""
-    world = three_replicas()
+def commit_without_broker_3(world: World) -> None:
+    """Broker 3 leaves the ISR; a sixth record is committed by the others."""
     world.change(isr=(1, 2))
     world.replica(1).lead(1, (1, 2))
     world.replicate(1, 2, 1)
     world.commit_data(6)
+
+
+def test_an_elected_leader_without_a_committed_record_is_found() -> None:
+    """S1: the replica had been out of sync."""
+    world = three_replicas()
+    commit_without_broker_3(world)
     assert world.violations == []
     world.change(leader=3, isr=(3,))
     assert "S9" not in world.violations
@@ -107,10 +112,7 @@ def test_a_leader_that_commits_without_an_electable_replica_is_found() -> None:
 def test_a_leader_that_proposes_an_incomplete_replica_is_found() -> None:
     """S4: even before the controller knows of it."""
     world = three_replicas()
-    world.change(isr=(1, 2))
-    world.replica(1).lead(1, (1, 2))
-    world.replicate(1, 2, 1)
-    world.commit_data(6)
+    commit_without_broker_3(world)
     assert world.violations == []
     world.replica(1).lead(1, (1, 2), (1, 2, 3))
     world.changed(1)
