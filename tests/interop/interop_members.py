@@ -1,7 +1,7 @@
-"""Members of consumer groups, each with a thread of its own that does nothing but poll.
+"""Members of consumer groups, each polling in a thread of its own.
 
-A member tells what it holds now, what it has read, and how often its partitions changed. A member that is to die
-without a word is a kcat, which is a process and can be killed.
+A member records its assigned partitions, the records that it read, and its rebalances. A member that must die without
+leaving its group is a kcat, which is a process and can be killed.
 """
 
 from __future__ import annotations
@@ -9,18 +9,17 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
-from typing import Any, Self
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from aiokafka import ConsumerRebalanceListener as AioListener
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor as AioRange
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor as AioRoundRobin
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor as AioSticky
 from aiokafka.errors import KafkaError as AioError
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException, Message
 from kafka import ConsumerRebalanceListener as PythonListener
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor as PythonCooperative
 from kafka.coordinator.assignors.range import RangePartitionAssignor as PythonRange
@@ -30,37 +29,49 @@ from kafka.errors import KafkaError as PythonError
 from kafka.errors import UnknownBrokerIdError
 from kafka.protocol.api_header import ResponseClassRegistry
 
-from tests.interop.interop_clients import PATIENCE_S, aio_consumer, confluent_consumer, kcat_command, python_consumer
+from tests.interop.interop_clients import aio_consumer, confluent_consumer, kcat_command, python_consumer
+from tests.polling import TIMEOUT_S, wait_until
+
+T = TypeVar("T")
 
 SESSION_MS = 6_000
-BEAT_MS = 100
+HEARTBEAT_MS = 100
 POLL_S = 0.05
 LONG_POLL_MS = 1_000
 JOINING_POLL_MS = 10_000
 """kafka-python 3.0 forgets the outcome of a rebalance that takes longer than one poll: if the SyncGroup response comes
-just when the poll times out, it neither takes its partitions nor heartbeats, and thinks that it need not join again.
-So a member without partitions polls for longer."""
-_PYTHON = {
+just when the poll times out, it neither takes its partitions nor heartbeats, and does not join again. So a member
+without partitions polls for longer."""
+_PYTHON_ASSIGNORS = {
     "range": PythonRange,
     "roundrobin": PythonRoundRobin,
     "sticky": PythonSticky,
     "cooperative-sticky": PythonCooperative,
 }
-_AIO = {"range": AioRange, "roundrobin": AioRoundRobin, "sticky": AioSticky}
+_AIO_ASSIGNORS = {"range": AioRange, "roundrobin": AioRoundRobin, "sticky": AioSticky}
+
+Position = tuple[int, int]
+"""(partition, offset)"""
 
 
-def eventually(condition: Callable[[], Any], what: str, who: Sequence[Member] = ()) -> Any:
-    """The first true value of `condition`; if it takes too long, `who` tell how they are."""
-    end = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert time.monotonic() < end, f"still not: {what}; {'; '.join(map(str, who))}"
-        time.sleep(0.01)
-    return found
+class _TopicPartition(Protocol):
+    """What the partitions of all three clients have in common."""
+
+    @property
+    def partition(self) -> int: ...
+
+
+def wait_for_members(condition: Callable[[], T | None], description: str, members: Sequence[Member]) -> T:
+    """As `wait_until`; a failure shows the state of the members."""
+    return wait_until(condition, description, state=lambda: "; ".join(map(str, members)))
 
 
 class Member:
-    """Reads `topic` as one of `group`. With `commits`, what was seen is committed at once. A commit that fails, because
-    the group or its coordinator has changed, is tried again after the next poll, as any application would."""
+    """Reads `topic` as a member of `group`. With `commits`, it commits after every poll that returned records. A commit
+    that fails because the group or its coordinator has changed is repeated after the next poll, as applications do."""
+
+    name: ClassVar[str]
+    strategies: ClassVar[tuple[str, ...]]
 
     def __init__(
         self,
@@ -75,205 +86,210 @@ class Member:
     ) -> None:
         self.bootstrap, self.group, self.topic = bootstrap, group, topic
         self.strategy, self.instance, self.commits, self.session_ms = strategy, instance, commits, session_ms
-        self.holds: frozenset[int] = frozenset()
-        self.seen: list[tuple[int, int]] = []
-        """(partition, offset) of what was read, in order."""
-        self.changes: list[tuple[str, frozenset[int]]] = []
-        """("assigned" or "revoked", which), in order."""
+        self.assigned: frozenset[int] = frozenset()
+        self.read: list[Position] = []
+        """In the order in which the records arrived."""
+        self.rebalances: list[tuple[str, frozenset[int]]] = []
+        """("assigned" or "revoked", partitions), in order."""
         self.error: BaseException | None = None
-        self._uncommitted = False
+        self._has_uncommitted = False
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._guarded, daemon=True)
+        self._thread = threading.Thread(target=self._run_guarded, daemon=True)
         self._thread.start()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Also after a failure, nothing goes on."""
         self.stop()
 
     def __str__(self) -> str:
-        told = f"{type(self).__name__} of {self.group} holds {sorted(self.holds)}, has seen {len(self.seen)}"
-        return f"{told}, after {self.changes}, error {self.error!r}, thread alive {self._thread.is_alive()}"
+        return (
+            f"{type(self).__name__} of {self.group}: assigned {sorted(self.assigned)}, {len(self.read)} records read, "
+            f"rebalances {self.rebalances}, error {self.error!r}, thread alive {self._thread.is_alive()}"
+        )
 
     def stop(self) -> None:
-        """Leave soon."""
+        """Ask the thread to end; do not wait for it."""
         self._stopped.set()
 
-    def leave(self) -> None:
-        """Close the consumer: a dynamic member says goodbye, a static one does not."""
+    def close(self) -> None:
+        """Close the consumer: a dynamic member sends LeaveGroup, a static one does not."""
         self.stop()
-        self._thread.join(PATIENCE_S)
-        assert not self._thread.is_alive()
+        self._thread.join(TIMEOUT_S)
+        assert not self._thread.is_alive(), f"not closed after {TIMEOUT_S:.0f} s: {self}"
         if self.error is not None:
             raise self.error
 
-    def _guarded(self) -> None:
+    def _run_guarded(self) -> None:
         try:
-            self._live()
-        except BaseException as error:  # told by `leave`, in the thread of the test
+            self._run()
+        except BaseException as error:  # raised by `close`, in the thread of the test
             self.error = error
 
-    def _live(self) -> None:
+    def _run(self) -> None:
         raise NotImplementedError
 
-    def _saw(self, places: Sequence[tuple[int, int]]) -> bool:
+    def _add_read(self, positions: Sequence[Position]) -> bool:
         """Whether there is something to commit now."""
-        self.seen += places
-        self._uncommitted = self.commits and (self._uncommitted or bool(places))
-        return self._uncommitted
+        self.read += positions
+        self._has_uncommitted = self.commits and (self._has_uncommitted or bool(positions))
+        return self._has_uncommitted
 
-    def _assigned(self, partitions: Iterable[Any]) -> None:
-        which = frozenset(each.partition for each in partitions)
-        self.changes.append(("assigned", which))
-        self.holds |= which
+    def _add_assigned(self, partitions: Iterable[_TopicPartition]) -> None:
+        numbers = frozenset(partition.partition for partition in partitions)
+        self.rebalances.append(("assigned", numbers))
+        self.assigned |= numbers
 
-    def _revoked(self, partitions: Iterable[Any]) -> None:
-        which = frozenset(each.partition for each in partitions)
-        self.changes.append(("revoked", which))
-        self.holds -= which
+    def _remove_assigned(self, partitions: Iterable[_TopicPartition]) -> None:
+        numbers = frozenset(partition.partition for partition in partitions)
+        self.rebalances.append(("revoked", numbers))
+        self.assigned -= numbers
 
     def _settings(self) -> dict[str, Any]:
         static = {} if self.instance is None else {"group_instance_id": self.instance}
-        times = {"session_timeout_ms": self.session_ms, "heartbeat_interval_ms": BEAT_MS}
+        times = {"session_timeout_ms": self.session_ms, "heartbeat_interval_ms": HEARTBEAT_MS}
         return {"group_id": self.group, "auto_offset_reset": "earliest", **times, **static}
 
 
 class ConfluentMember(Member):
-    strategies = ("range", "roundrobin", "cooperative-sticky")
     name = "confluent"
+    strategies = ("range", "roundrobin", "cooperative-sticky")
 
-    def _live(self) -> None:
+    def _run(self) -> None:
         settings = {**self._settings(), "partition_assignment_strategy": self.strategy}
         consumer = confluent_consumer(self.bootstrap, **settings)
         consumer.subscribe(
             [self.topic],
-            on_assign=lambda _, parts: self._assigned(parts),
-            on_revoke=lambda _, parts: self._revoked(parts),
-            on_lost=lambda _, parts: self._revoked(parts),
+            on_assign=lambda _, partitions: self._add_assigned(partitions),
+            on_revoke=lambda _, partitions: self._remove_assigned(partitions),
+            on_lost=lambda _, partitions: self._remove_assigned(partitions),
         )
         try:
             while not self._stopped.is_set():
-                if self._saw(self._places(consumer.consume(100, POLL_S))):
+                if self._add_read([_position(message) for message in consumer.consume(100, POLL_S)]):
                     self._commit(consumer)
         finally:
             consumer.close()
 
-    def _places(self, messages: Sequence[Any]) -> list[tuple[int, int]]:
-        for message in messages:
-            if message.error() is not None:
-                raise KafkaException(message.error())
-        return [(message.partition(), message.offset()) for message in messages]
-
-    def _commit(self, consumer: Any) -> None:
+    def _commit(self, consumer: Consumer) -> None:
         with suppress(KafkaException):
             consumer.commit(asynchronous=False)
-            self._uncommitted = False
+            self._has_uncommitted = False
+
+
+def _position(message: Message) -> Position:
+    if message.error() is not None:
+        raise KafkaException(message.error())
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None
+    assert offset is not None
+    return partition, offset
 
 
 @cache
 def _make_response_classes() -> None:
     """kafka-python 3.0 makes the class of a response when the first one arrives. If two consumers of one process do so
-    at the same time, one of them is left with a class that is gone (ReferenceError), and never reads from that
-    connection again."""
+    at the same time, one of them keeps a weak reference to a class that is gone (ReferenceError), and never reads from
+    that connection again."""
     for response in tuple(ResponseClassRegistry._response_class_registry.values()):
         first, last = response.valid_versions
         for version in range(first, last + 1):
             response[version]
 
 
-class PythonMember(Member, PythonListener):  # type: ignore[misc]
-    strategies = ("range", "roundrobin", "sticky", "cooperative-sticky")
+class PythonMember(Member, PythonListener):  # type: ignore[misc]  # kafka-python has no types
     name = "kafka-python"
+    strategies = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         _make_response_classes()
         super().__init__(*arguments, **settings)
 
-    def _live(self) -> None:
-        assignors = [_PYTHON[self.strategy]]
+    def _run(self) -> None:
+        assignors = [_PYTHON_ASSIGNORS[self.strategy]]
         consumer = python_consumer(self.bootstrap, **self._settings(), partition_assignment_strategy=assignors)
         consumer.subscribe([self.topic], listener=self)
         try:
             while not self._stopped.is_set():
-                if self._saw(self._poll(consumer)):
+                if self._add_read(self._poll(consumer)):
                     with suppress(PythonError):
                         consumer.commit()
-                        self._uncommitted = False
+                        self._has_uncommitted = False
         finally:
             consumer.close()
 
-    def _poll(self, consumer: Any) -> list[tuple[int, int]]:
+    def _poll(self, consumer: Any) -> list[Position]:
         """kafka-python 3.0 raises UnknownBrokerIdError from `poll` when it is about to send to a broker that a metadata
         response has just dropped, as any broker that dies is. It recovers with the next poll."""
         try:
-            batches = consumer.poll(LONG_POLL_MS if self.holds else JOINING_POLL_MS)
+            batches = consumer.poll(LONG_POLL_MS if self.assigned else JOINING_POLL_MS)
         except UnknownBrokerIdError:
             return []
         return [(partition.partition, record.offset) for partition, batch in batches.items() for record in batch]
 
-    def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-        self._assigned(assigned)
+    def on_partitions_assigned(self, assigned: Iterable[_TopicPartition]) -> None:
+        self._add_assigned(assigned)
 
-    def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
-        self._revoked(revoked)
+    def on_partitions_revoked(self, revoked: Iterable[_TopicPartition]) -> None:
+        self._remove_assigned(revoked)
 
-    def on_partitions_lost(self, lost: Iterable[Any]) -> None:
-        self._revoked(lost)
+    def on_partitions_lost(self, lost: Iterable[_TopicPartition]) -> None:
+        self._remove_assigned(lost)
 
 
-class AioMember(Member, AioListener):  # type: ignore[misc]
-    strategies = ("range", "roundrobin", "sticky")
+class AioMember(Member, AioListener):  # type: ignore[misc]  # aiokafka has no types
     name = "aiokafka"
+    strategies = ("range", "roundrobin", "sticky")
 
-    def _live(self) -> None:
+    def _run(self) -> None:
         asyncio.run(self._poll())
 
     async def _poll(self) -> None:
-        assignors = (_AIO[self.strategy],)
+        assignors = (_AIO_ASSIGNORS[self.strategy],)
         consumer = aio_consumer(self.bootstrap, **self._settings(), partition_assignment_strategy=assignors)
         consumer.subscribe([self.topic], listener=self)
         await consumer.start()
         try:
             while not self._stopped.is_set():
-                found = await consumer.getmany(timeout_ms=int(POLL_S * 1_000))
-                if self._saw([(where.partition, each.offset) for where, batch in found.items() for each in batch]):
+                batches = await consumer.getmany(timeout_ms=int(POLL_S * 1_000))
+                positions = [(where.partition, record.offset) for where, batch in batches.items() for record in batch]
+                if self._add_read(positions):
                     with suppress(AioError):
                         await consumer.commit()
-                        self._uncommitted = False
+                        self._has_uncommitted = False
         finally:
             await consumer.stop()
 
-    async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-        self._assigned(assigned)
+    async def on_partitions_assigned(self, assigned: Iterable[_TopicPartition]) -> None:
+        self._add_assigned(assigned)
 
-    async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
-        self._revoked(revoked)
+    async def on_partitions_revoked(self, revoked: Iterable[_TopicPartition]) -> None:
+        self._remove_assigned(revoked)
 
 
-def all_leave(members: Sequence[Member]) -> None:
+def close_all(members: Sequence[Member]) -> None:
     for member in members:
         member.stop()
     for member in members:
-        member.leave()
+        member.close()
 
 
-MEMBERS: tuple[Any, ...] = (ConfluentMember, PythonMember, AioMember)
+MEMBER_CLASSES: tuple[type[Member], ...] = (ConfluentMember, PythonMember, AioMember)
 
 
 @contextmanager
 def kcat_member(
     bootstrap: str, group: str, topic: str, *, strategy: str = "range", session_ms: int
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Killed in the end, if not before: it says no goodbye."""
+    """Killed at the end, if not before: it does not leave the group."""
     settings = {
         "session.timeout.ms": session_ms,
-        "heartbeat.interval.ms": BEAT_MS,
+        "heartbeat.interval.ms": HEARTBEAT_MS,
         "partition.assignment.strategy": strategy,
     }
-    words = [word for key, value in settings.items() for word in ("-X", f"{key}={value}")]
-    command = kcat_command(bootstrap, *words, "-G", group, topic)
+    options = [word for key, value in settings.items() for word in ("-X", f"{key}={value}")]
+    command = kcat_command(bootstrap, *options, "-G", group, topic)
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             yield process
@@ -281,10 +297,24 @@ def kcat_member(
             process.kill()
 
 
-def share(members: Sequence[Member], partitions: int, *, others: bool = False) -> bool:
-    """Whether each has a part, none is held twice, and all are held; `others` have a part that is not seen here."""
+def is_fully_assigned(members: Sequence[Member], partitions: int) -> bool:
+    """Every partition is assigned to exactly one of the members, and every member has at least one."""
+    return _count_assigned(members) == partitions
+
+
+def is_partly_assigned(members: Sequence[Member], partitions: int) -> bool:
+    """As `is_fully_assigned`, but members that are not listed have some of the partitions."""
+    return 0 < _count_assigned(members) < partitions
+
+
+def _count_assigned(members: Sequence[Member]) -> int:
+    """How many partitions the members have; -1 if one is assigned twice, or a member has none."""
     for member in members:
-        assert member.error is None, member.error
-    held = [partition for member in members for partition in member.holds]
-    complete = len(held) < partitions if others else len(held) == partitions
-    return complete and len(set(held)) == len(held) and all(member.holds for member in members)
+        assert member.error is None, f"a member failed: {member}"
+    assigned = [partition for member in members for partition in member.assigned]
+    is_disjoint = len(set(assigned)) == len(assigned)
+    return len(assigned) if is_disjoint and all(member.assigned for member in members) else -1
+
+
+def positions_read(members: Iterable[Member]) -> set[Position]:
+    return {position for member in members for position in member.read}

@@ -1,32 +1,48 @@
-"""Consumer groups: members come, go and die, and come back; partitions move, commits stay."""
+"""Consumer groups: members join, leave, die and return; partitions move, committed offsets stay."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.errors import InconsistentGroupProtocolError
 
-from tests.interop.interop_clients import PATIENCE_S, SILENT, Confluent, MakeTopic, confluent_consumer, python_consumer
+from tests.interop.interop_clients import (
+    NO_LOGGER,
+    Confluent,
+    MakeTopic,
+    confluent_consumer,
+    error_code,
+    poll_message,
+    python_consumer,
+)
 from tests.interop.interop_members import (
-    BEAT_MS,
-    MEMBERS,
-    AioMember,
+    HEARTBEAT_MS,
+    MEMBER_CLASSES,
     ConfluentMember,
     Member,
+    Position,
     PythonMember,
-    all_leave,
-    eventually,
+    close_all,
+    is_fully_assigned,
+    is_partly_assigned,
     kcat_member,
-    share,
+    positions_read,
+    wait_for_members,
 )
+from tests.polling import TIMEOUT_S, wait_until
 
 PARTITIONS = 6
 SHORT_SESSION_MS = 1_500
-WAYS = [pytest.param(kind, way, id=f"{kind.name}-{way}") for kind in MEMBERS for way in kind.strategies]
+STRATEGIES = [
+    pytest.param(member_class, strategy, id=f"{member_class.name}-{strategy}")
+    for member_class in MEMBER_CLASSES
+    for strategy in member_class.strategies
+]
+every_client = pytest.mark.parametrize("member_class", MEMBER_CLASSES, ids=lambda member_class: member_class.name)
 
 
 @pytest.fixture
@@ -34,164 +50,173 @@ def topic(make_topic: MakeTopic) -> str:
     return make_topic(PARTITIONS)
 
 
+def _produce(bootstrap: str, topic: str, per_partition: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap}, logger=NO_LOGGER)
+    for i in range(per_partition * PARTITIONS):
+        producer.produce(topic, b"%d" % i, partition=i % PARTITIONS)
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+def _positions(start: int, end: int) -> set[Position]:
+    """The offsets from `start` up to `end` of every partition."""
+    return {(partition, offset) for partition in range(PARTITIONS) for offset in range(start, end)}
+
+
+def _wait_until_assigned(members: Sequence[Member]) -> None:
+    names = ", ".join(member.name for member in members)
+    wait_for_members(lambda: is_fully_assigned(members, PARTITIONS), f"all partitions are assigned to {names}", members)
+
+
+def _wait_until_read(members: Sequence[Member], positions: set[Position]) -> None:
+    """The members have read these records and no others."""
+    wait_for_members(lambda: positions_read(members) == positions, "the expected records are read", members)
+
+
 def test_the_consumer_protocol_is_a_fatal_error(bootstrap: str, topic: str) -> None:
-    """ADR 18: without an answer librdkafka would wait for ever, and its user would not know for what."""
+    """ADR 18: without an answer librdkafka would wait for ever, and report nothing."""
     settings = {"bootstrap.servers": bootstrap, "group.id": topic, "group.protocol": "consumer"}
-    consumer = Consumer(settings, logger=SILENT)
+    consumer = Consumer(settings, logger=NO_LOGGER)
     consumer.subscribe([topic])
-    message = consumer.poll(PATIENCE_S)
-    assert message is not None
-    assert message.error().code() == KafkaError._FATAL
-    assert "ConsumerGroupHeartbeat" in message.error().str()
+    error = poll_message(consumer).error()
+    assert error_code(error) == KafkaError._FATAL
+    assert "ConsumerGroupHeartbeat" in str(error)
     consumer.close()
 
 
-def _fill(bootstrap: str, topic: str, each: int) -> None:
-    """As many records in every partition."""
-    producer = Producer({"bootstrap.servers": bootstrap}, logger=SILENT)
-    for i in range(each * PARTITIONS):
-        producer.produce(topic, b"%d" % i, partition=i % PARTITIONS)
-    assert producer.flush(PATIENCE_S) == 0
+@pytest.mark.parametrize(("member_class", "strategy"), STRATEGIES)
+def test_partitions_are_shared_as_members_join_and_leave(
+    bootstrap: str, topic: str, member_class: type[Member], strategy: str
+) -> None:
+    first, second = (member_class(bootstrap, topic, topic, strategy=strategy) for _ in range(2))
+    _wait_until_assigned([first, second])
+    _produce(bootstrap, topic, 10)
+    third = member_class(bootstrap, topic, topic, strategy=strategy)
+    _wait_until_assigned([first, second, third])
+    first.close()
+    _wait_until_assigned([second, third])
+    _wait_until_read([first, second, third], _positions(0, 10))
+    close_all([second, third])
 
 
-def _all(each: int, start: int = 0) -> set[tuple[int, int]]:
-    return {(partition, offset) for partition in range(PARTITIONS) for offset in range(start, each)}
-
-
-def _seen(*members: Member) -> set[tuple[int, int]]:
-    return {place for member in members for place in member.seen}
-
-
-@pytest.mark.parametrize(("kind", "way"), WAYS)
-def test_members_share_what_there_is_as_they_come_and_go(bootstrap: str, topic: str, kind: Any, way: str) -> None:
-    members = [kind(bootstrap, topic, topic, strategy=way) for _ in range(2)]
-    eventually(lambda: share(members, PARTITIONS), "two members share")
-    _fill(bootstrap, topic, 10)
-    third = kind(bootstrap, topic, topic, strategy=way)
-    eventually(lambda: share([*members, third], PARTITIONS), "three members share")
-    first = members.pop(0)
-    first.leave()
-    eventually(lambda: share([*members, third], PARTITIONS), "two are left")
-    eventually(lambda: _seen(first, *members, third) == _all(10), "everything is read")
-    all_leave([*members, third])
-
-
-@pytest.mark.parametrize("kind", MEMBERS, ids=lambda kind: kind.name)
-def test_the_partitions_of_a_dead_member_go_to_the_others(bootstrap: str, topic: str, kind: Any) -> None:
-    living = kind(bootstrap, topic, topic)
-    eventually(lambda: share([living], PARTITIONS), "one has all")
+@every_client
+def test_the_partitions_of_a_dead_member_go_to_the_others(
+    bootstrap: str, topic: str, member_class: type[Member]
+) -> None:
+    survivor = member_class(bootstrap, topic, topic)
+    _wait_until_assigned([survivor])
     with kcat_member(bootstrap, topic, topic, session_ms=SHORT_SESSION_MS):
-        eventually(lambda: share([living], PARTITIONS, others=True), "kcat has its part")
-    eventually(lambda: share([living], PARTITIONS), "one has all again")
-    living.leave()
+        wait_for_members(lambda: is_partly_assigned([survivor], PARTITIONS), "kcat has partitions", [survivor])
+    _wait_until_assigned([survivor])
+    survivor.close()
 
 
-def test_cooperative_members_keep_what_they_need_not_give(bootstrap: str, topic: str) -> None:
+def test_cooperative_members_keep_the_partitions_that_do_not_move(bootstrap: str, topic: str) -> None:
     first = ConfluentMember(bootstrap, topic, topic, strategy="cooperative-sticky")
-    eventually(lambda: share([first], PARTITIONS), "one has all")
+    _wait_until_assigned([first])
     second = ConfluentMember(bootstrap, topic, topic, strategy="cooperative-sticky")
-    eventually(lambda: share([first, second], PARTITIONS), "two members share")
-    revoked = frozenset().union(*[parts for how, parts in first.changes if how == "revoked"])
+    _wait_until_assigned([first, second])
+    revoked = {partition for kind, partitions in first.rebalances if kind == "revoked" for partition in partitions}
     assert len(revoked) == PARTITIONS // 2
-    assert not revoked & first.holds
-    all_leave([first, second])
+    assert not revoked & first.assigned
+    close_all([first, second])
 
 
 def test_members_of_all_clients_share_one_group(bootstrap: str, topic: str) -> None:
-    _fill(bootstrap, topic, 10)
-    members = [kind(bootstrap, topic, topic, commits=True) for kind in (ConfluentMember, PythonMember, AioMember)]
-    eventually(lambda: share(members, PARTITIONS), "three clients share")
-    _fill(bootstrap, topic, 10)
-    eventually(lambda: _seen(*members) == _all(20), "everything is read")
-    all_leave(members)
+    _produce(bootstrap, topic, 10)
+    members = [member_class(bootstrap, topic, topic, commits=True) for member_class in MEMBER_CLASSES]
+    _wait_until_assigned(members)
+    _produce(bootstrap, topic, 10)
+    _wait_until_read(members, _positions(0, 20))
+    close_all(members)
 
 
-@pytest.mark.parametrize("kind", MEMBERS, ids=lambda kind: kind.name)
-def test_a_static_member_comes_back_without_a_rebalance(bootstrap: str, topic: str, kind: Any) -> None:
-    first, second = (kind(bootstrap, topic, topic, instance=name, session_ms=30_000) for name in ("one", "two"))
-    eventually(lambda: share([first, second], PARTITIONS), "two members share")
-    held, changes = first.holds, list(second.changes)
-    first.leave()
-    again = kind(bootstrap, topic, topic, instance="one", session_ms=30_000)
-    eventually(lambda: again.holds == held, "the instance has its partitions again")
-    _fill(bootstrap, topic, 5)
-    eventually(lambda: _seen(again, second) == _all(5), "both read on")
-    assert second.changes == changes
-    all_leave([again, second])
+@every_client
+def test_a_static_member_returns_without_a_rebalance(bootstrap: str, topic: str, member_class: type[Member]) -> None:
+    first, second = (member_class(bootstrap, topic, topic, instance=name, session_ms=30_000) for name in ("one", "two"))
+    _wait_until_assigned([first, second])
+    assigned, rebalances = first.assigned, list(second.rebalances)
+    first.close()
+    returned = member_class(bootstrap, topic, topic, instance="one", session_ms=30_000)
+    wait_for_members(lambda: returned.assigned == assigned, "the instance has its partitions again", [returned, second])
+    _produce(bootstrap, topic, 5)
+    _wait_until_read([returned, second], _positions(0, 5))
+    assert second.rebalances == rebalances
+    close_all([returned, second])
 
 
-def test_a_pattern_takes_the_topics_that_match_also_later_ones(bootstrap: str, admin: AdminClient) -> None:
+def test_a_pattern_subscribes_to_present_and_later_topics(bootstrap: str, admin: AdminClient) -> None:
     prefix = f"pattern-{os.getpid()}"
     old, new = f"{prefix}-old", f"{prefix}-new"
-    admin.create_topics([NewTopic(old, 1, 3)])[old].result(PATIENCE_S)
+    admin.create_topics([NewTopic(old, 1, 3)])[old].result(TIMEOUT_S)
     confluent = confluent_consumer(bootstrap, group_id=f"{prefix}-1", topic_metadata_refresh_interval_ms=300)
     confluent.subscribe([f"^{prefix}-.*"])
     python = python_consumer(bootstrap, group_id=f"{prefix}-2", metadata_max_age_ms=300)
-    python.subscribe(pattern=f"^{prefix}-|^__consumer")  # internal topics match no pattern of this client
+    python.subscribe(pattern=f"^{prefix}-|^__consumer")  # this client matches no internal topic
 
-    def taken() -> tuple[set[str], set[str]]:
+    def assigned_topics() -> tuple[set[str], set[str]]:
         confluent.poll(0.1)
         python.poll(1_000)
-        return {each.topic for each in confluent.assignment()}, {each.topic for each in python.assignment()}
+        return {place.topic for place in confluent.assignment()}, {place.topic for place in python.assignment()}
 
-    eventually(lambda: taken() == ({old}, {old}), "the first topic is taken")
-    admin.create_topics([NewTopic(new, 1, 3)])[new].result(PATIENCE_S)
-    eventually(lambda: taken() == ({old, new}, {old, new}), "the second topic is taken too")
+    wait_until(lambda: assigned_topics() == ({old}, {old}), "the first topic is assigned")
+    admin.create_topics([NewTopic(new, 1, 3)])[new].result(TIMEOUT_S)
+    wait_until(lambda: assigned_topics() == ({old, new}, {old, new}), "the second topic is assigned too")
     confluent.close()
     python.close()
 
 
-def test_a_member_that_has_no_strategy_in_common_is_refused(bootstrap: str, topic: str) -> None:
+def test_a_member_without_a_common_strategy_is_refused(bootstrap: str, topic: str) -> None:
     first = ConfluentMember(bootstrap, topic, topic, strategy="range")
-    eventually(lambda: share([first], PARTITIONS), "the first has all")
-    other = PythonMember(bootstrap, topic, topic, strategy="roundrobin")
-    assert isinstance(eventually(lambda: other.error, "the other is refused"), InconsistentGroupProtocolError)
-    assert share([first], PARTITIONS)
-    first.leave()
+    _wait_until_assigned([first])
+    second = PythonMember(bootstrap, topic, topic, strategy="roundrobin")
+    error = wait_for_members(lambda: second.error, "the second member is refused", [first, second])
+    assert isinstance(error, InconsistentGroupProtocolError)
+    assert is_fully_assigned([first], PARTITIONS)
+    first.close()
 
 
 def test_a_session_shorter_than_allowed_is_refused(bootstrap: str, topic: str) -> None:
-    hasty = ConfluentMember(bootstrap, topic, topic, session_ms=BEAT_MS // 2 + 1)
-    refused = eventually(lambda: hasty.error, "the member is refused")
-    assert refused.args[0].code() == KafkaError.INVALID_SESSION_TIMEOUT
+    member = ConfluentMember(bootstrap, topic, topic, session_ms=HEARTBEAT_MS // 2 + 1)
+    error = wait_for_members(lambda: member.error, "the member is refused", [member])
+    assert error_code(error.args[0]) == KafkaError.INVALID_SESSION_TIMEOUT
 
 
 def test_of_two_processes_with_one_instance_id_the_first_is_fenced(bootstrap: str, topic: str) -> None:
     first = ConfluentMember(bootstrap, topic, topic, instance="only")
-    eventually(lambda: share([first], PARTITIONS), "the first has all")
+    _wait_until_assigned([first])
     second = ConfluentMember(bootstrap, topic, topic, instance="only")
-    eventually(lambda: share([second], PARTITIONS), "the second has all")
-    fenced = eventually(lambda: first.error, "the first is told")
-    assert "FENCED" in str(fenced).upper()
-    second.leave()
+    _wait_until_assigned([second])
+    error = wait_for_members(lambda: first.error, "the first member fails", [first, second])
+    assert "FENCED" in str(error).upper()
+    second.close()
 
 
-@pytest.mark.parametrize("kind", MEMBERS, ids=lambda kind: kind.name)
-def test_commits_survive_the_members_that_made_them(bootstrap: str, admin: AdminClient, topic: str, kind: Any) -> None:
-    _fill(bootstrap, topic, 10)
-    first = kind(bootstrap, topic, topic, commits=True)
-    eventually(lambda: _seen(first) == _all(10), "everything is read")
-    first.leave()
-    _fill(bootstrap, topic, 5)
-    again = kind(bootstrap, topic, topic, commits=True)
-    eventually(lambda: _seen(again) == _all(15, start=10), "the rest is read, and nothing else")
-    again.leave()
-    assert len(again.seen) == 5 * PARTITIONS
+@every_client
+def test_committed_offsets_outlive_the_members(bootstrap: str, topic: str, member_class: type[Member]) -> None:
+    _produce(bootstrap, topic, 10)
+    first = member_class(bootstrap, topic, topic, commits=True)
+    _wait_until_read([first], _positions(0, 10))
+    first.close()
+    _produce(bootstrap, topic, 5)
+    second = member_class(bootstrap, topic, topic, commits=True)
+    _wait_until_read([second], _positions(10, 15))
+    second.close()
+    assert len(second.read) == 5 * PARTITIONS
 
 
-def test_commits_of_every_sort_are_kept(bootstrap: str, topic: str) -> None:
-    done: list[Any] = []
+def test_synchronous_and_asynchronous_commits_are_kept(bootstrap: str, topic: str) -> None:
+    reports: list[tuple[KafkaError | None, list[int]]] = []
     settings = Confluent.config(bootstrap, group_id=topic)
-    settings["on_commit"] = lambda error, parts: done.append((error, [part.offset for part in parts]))
-    consumer = Consumer(settings, logger=SILENT)
-    here = TopicPartition(topic, 0)
+    settings["on_commit"] = lambda error, partitions: reports.append((error, [place.offset for place in partitions]))
+    consumer = Consumer(settings, logger=NO_LOGGER)
+    partition = TopicPartition(topic, 0)
     consumer.commit(offsets=[TopicPartition(topic, 0, 3)], asynchronous=False)
-    assert consumer.committed([here], PATIENCE_S)[0].offset == 3
+    assert consumer.committed([partition], TIMEOUT_S)[0].offset == 3
     consumer.commit(offsets=[TopicPartition(topic, 0, 4)], asynchronous=True)
-    eventually(lambda: consumer.poll(0.05) is None and done, "the second commit is answered")
-    assert done == [(None, [4])]
-    assert consumer.committed([here], PATIENCE_S)[0].offset == 4
+    wait_until(lambda: consumer.poll(0.05) is None and reports, "the second commit is reported")
+    assert reports == [(None, [4])]
+    assert consumer.committed([partition], TIMEOUT_S)[0].offset == 4
     with pytest.raises(KafkaException) as refused:
         consumer.commit(offsets=[TopicPartition("no-such-topic", 0, 4)], asynchronous=False)
-    assert refused.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+    assert error_code(refused.value.args[0]) == KafkaError.UNKNOWN_TOPIC_OR_PART
     consumer.close()

@@ -1,27 +1,36 @@
-"""The broker that coordinates a group, and leads some of what it reads, is killed while the group is at work.
+"""The broker that coordinates groups, and leads some of the partitions that they read, is killed while they read.
 
-Groups of three kinds of clients share a coordinator, so that one death meets them all: they go on, and nothing that was
-acknowledged to the producer is left unread, and nothing that was committed is forgotten.
+Groups of three kinds of clients share the coordinator, so that its death affects all of them. They continue, read every
+record that was acknowledged to the producer, and lose no committed offset.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from itertools import count
-from typing import Any
+from itertools import count, islice
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from insync.server.local_cluster import LocalCluster
-from tests.interop.interop_clients import PATIENCE_S, SILENT, confluent_consumer
-from tests.interop.interop_members import MEMBERS, Member, all_leave, eventually, share
+from tests.interop.interop_clients import NO_LOGGER, confluent_consumer
+from tests.interop.interop_members import (
+    MEMBER_CLASSES,
+    Member,
+    Position,
+    close_all,
+    is_fully_assigned,
+    positions_read,
+    wait_for_members,
+)
+from tests.polling import TIMEOUT_S, wait_until
 
 PARTITIONS = 6
-TOPIC = "worked-on"
+TOPIC = "work"
+NO_COORDINATOR = -1
 
 
 @pytest.fixture
@@ -34,14 +43,14 @@ def cluster() -> Iterator[LocalCluster]:
     assert "Traceback" not in logs
 
 
-class Stream:
-    """An idempotent producer that never pauses; `acknowledged` is what must be read."""
+class ProducerThread:
+    """An idempotent producer that never pauses."""
 
     def __init__(self, bootstrap: str) -> None:
-        self.acknowledged: set[tuple[int, int]] = set()
-        self.errors: list[Any] = []
+        self.acknowledged: set[Position] = set()
+        self.errors: list[KafkaError] = []
         settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5}
-        self._producer = Producer(settings, logger=SILENT)
+        self._producer = Producer(settings, logger=NO_LOGGER)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -50,95 +59,102 @@ class Stream:
         for number in count():
             if self._stopped.is_set():
                 break
-            self._producer.produce(TOPIC, b"%d" % number, partition=number % PARTITIONS, on_delivery=self._delivered)
+            self._producer.produce(TOPIC, b"%d" % number, partition=number % PARTITIONS, on_delivery=self._on_delivery)
             self._producer.poll(0.002)
-        self._producer.flush(PATIENCE_S)
+        self._producer.flush(TIMEOUT_S)
 
-    def _delivered(self, error: Any, message: Any) -> None:
-        if error is None:
-            self.acknowledged.add((message.partition(), message.offset()))
-        else:
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        partition, offset = message.partition(), message.offset()
+        if error is not None:
             self.errors.append(error)
+        elif partition is not None and offset is not None:
+            self.acknowledged.add((partition, offset))
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> ProducerThread:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Also after a failure, nothing goes on."""
         self._stopped.set()
 
     def stop(self) -> None:
         self._stopped.set()
-        self._thread.join(PATIENCE_S)
-        assert not self._thread.is_alive()
+        self._thread.join(TIMEOUT_S)
+        assert not self._thread.is_alive(), f"the producer has not flushed after {TIMEOUT_S:.0f} s"
         assert self.errors == []
+
+    def end_offsets(self) -> dict[int, int]:
+        ends = dict.fromkeys(range(PARTITIONS), 0)
+        for partition, offset in self.acknowledged:
+            ends[partition] = max(ends[partition], offset + 1)
+        return ends
 
 
 def _coordinator(admin: AdminClient, group: str) -> int:
     (future,) = admin.describe_consumer_groups([group]).values()
     try:
-        found: int = future.result(PATIENCE_S).coordinator.id
-    except KafkaException:  # not there yet, or not there any longer
-        return -1
-    return found
+        coordinator: int = future.result(TIMEOUT_S).coordinator.id
+    except KafkaException:  # there is none at the moment
+        return NO_COORDINATOR
+    return coordinator
 
 
 def _groups_with_one_coordinator(admin: AdminClient) -> tuple[int, list[str]]:
-    wanted: int = eventually(lambda: max(_coordinator(admin, "group-0"), 0), "there is a coordinator")
-    named = (f"group-{number}" for number in count())
-    groups = [name for name, _ in zip((n for n in named if _coordinator(admin, n) == wanted), MEMBERS, strict=False)]
-    return wanted, groups
+    """A broker, and as many groups that it coordinates as there are clients."""
+    wait_until(lambda: _coordinator(admin, "group-0") != NO_COORDINATOR, "there is a coordinator")
+    coordinator = _coordinator(admin, "group-0")
+    names = (f"group-{number}" for number in count())
+    groups = (name for name in names if _coordinator(admin, name) == coordinator)
+    return coordinator, list(islice(groups, len(MEMBER_CLASSES)))
 
 
-def test_groups_outlive_their_coordinator(cluster: LocalCluster) -> None:
+def test_groups_survive_the_death_of_their_coordinator(cluster: LocalCluster) -> None:
     bootstrap = cluster.bootstrap
-    admin = AdminClient({"bootstrap.servers": bootstrap}, logger=SILENT)
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(PATIENCE_S)
-    doomed, groups = _groups_with_one_coordinator(admin)
-    with Stream(bootstrap) as stream, ExitStack() as members:
-        crews = {
-            group: [members.enter_context(kind(bootstrap, group, TOPIC, commits=True)) for _ in range(2)]
-            for group, kind in zip(groups, MEMBERS, strict=True)
+    admin = AdminClient({"bootstrap.servers": bootstrap}, logger=NO_LOGGER)
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(TIMEOUT_S)
+    coordinator, groups = _groups_with_one_coordinator(admin)
+    with ProducerThread(bootstrap) as producer, ExitStack() as open_members:
+        members_by_group = {
+            group: [open_members.enter_context(member_class(bootstrap, group, TOPIC, commits=True)) for _ in range(2)]
+            for group, member_class in zip(groups, MEMBER_CLASSES, strict=True)
         }
-        for crew in crews.values():
-            eventually(
-                lambda crew=crew: share(crew, PARTITIONS) and all(each.seen for each in crew), "a crew at work", crew
-            )
-        cluster.kill(doomed)
-        for group, crew in crews.items():
-            eventually(
-                lambda group=group: _coordinator(admin, group) not in (-1, doomed), "there is another coordinator"
-            )
-            before = [len(member.seen) for member in crew]
-            eventually(
-                lambda crew=crew, before=before: all(len(m.seen) > n for m, n in zip(crew, before, strict=True)),
-                "everybody reads on",
-                crew,
-            )
-        stream.stop()
-        assert sum(_ends(stream).values()) == len(stream.acknowledged)  # nothing is there twice
-        for group, crew in crews.items():
-            eventually(lambda crew=crew: _read(crew) >= stream.acknowledged, "all that was acknowledged is read", crew)
+        for members in members_by_group.values():
+            wait_for_members(_all_are_reading(members), "all partitions are assigned and read", members)
+        cluster.kill(coordinator)
+        for group, members in members_by_group.items():
+            wait_until(_has_moved(admin, group, coordinator), f"{group} has another coordinator")
+            wait_for_members(_all_read_more(members), "every member reads on", members)
+        producer.stop()
+        assert sum(producer.end_offsets().values()) == len(producer.acknowledged), "a record is stored twice"
+        for group, members in members_by_group.items():
+            wait_for_members(_all_is_read(members, producer), "every acknowledged record is read", members)
             with closing(confluent_consumer(bootstrap, group_id=group)) as observer:
-                eventually(
-                    lambda observer=observer: _committed(observer) == _ends(stream), "all of it is committed", crew
-                )
-            all_leave(crew)
+                wait_for_members(_all_is_committed(observer, producer), "all offsets are committed", members)
+            close_all(members)
 
 
-def _read(crew: list[Member]) -> set[tuple[int, int]]:
-    return {place for member in crew for place in member.seen}
+def _all_are_reading(members: Sequence[Member]) -> Callable[[], bool]:
+    return lambda: is_fully_assigned(members, PARTITIONS) and all(member.read for member in members)
 
 
-def _ends(stream: Stream) -> dict[int, int]:
-    ends = dict.fromkeys(range(PARTITIONS), 0)
-    for partition, offset in stream.acknowledged:
-        ends[partition] = max(ends[partition], offset + 1)
-    return ends
+def _all_read_more(members: Sequence[Member]) -> Callable[[], bool]:
+    before = [len(member.read) for member in members]
+    return lambda: all(len(member.read) > count for member, count in zip(members, before, strict=True))
+
+
+def _all_is_read(members: Sequence[Member], producer: ProducerThread) -> Callable[[], bool]:
+    return lambda: positions_read(members) >= producer.acknowledged
+
+
+def _all_is_committed(observer: Consumer, producer: ProducerThread) -> Callable[[], bool]:
+    return lambda: _committed(observer) == producer.end_offsets()
+
+
+def _has_moved(admin: AdminClient, group: str, coordinator: int) -> Callable[[], bool]:
+    return lambda: _coordinator(admin, group) not in (NO_COORDINATOR, coordinator)
 
 
 def _committed(observer: Consumer) -> dict[int, int]:
-    """By a consumer that does not join its group. librdkafka's AdminClient, which could be asked as well, crashes when
-    the broker that it takes for the coordinator answers NOT_COORDINATOR (confluentinc/librdkafka issue 5315)."""
+    """By a consumer that does not join its group. librdkafka's AdminClient crashes when the broker that it takes for
+    the coordinator answers NOT_COORDINATOR (confluentinc/librdkafka issue 5315)."""
     partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
-    return {each.partition: each.offset for each in observer.committed(partitions, PATIENCE_S)}
+    return {place.partition: place.offset for place in observer.committed(partitions, TIMEOUT_S)}
