@@ -57,10 +57,7 @@ class Side:
         self.cluster.kill(node_id)
 
     def start_node(self, node_id: int) -> None:
-        if isinstance(self.cluster, ApacheCluster):
-            self.cluster.start(node_id)
-        else:
-            self.cluster.start_node(node_id)
+        self.cluster.start_node(node_id)
 
     def address(self, node_id: int) -> tuple[str, int]:
         return self.cluster.nodes[node_id].address
@@ -95,7 +92,7 @@ def cluster_of(name: str, profile: str = "fast") -> Iterator[Side]:
 
 def kafka_says() -> tuple[bool, str]:
     """Whether Kafka can be measured, and the heading of its column."""
-    if apache_kafka.available():
+    if apache_kafka.is_available():
         return True, f"Kafka {apache_kafka.version()}"
     return False, "Kafka: not available (make apache-kafka)"
 

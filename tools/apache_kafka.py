@@ -1,11 +1,12 @@
 """A local cluster of Apache Kafka's own servers, from the jars that `make apache-kafka` fetches.
 
-    with ApacheCluster(brokers=3) as kafka:      # formatted, started and ready: every broker counts every other
+    with ApacheCluster(brokers=3) as kafka:      # formatted, started, and every broker knows the others as alive
         kafka.bootstrap; kafka.nodes[2].pid
-        kafka.kill(2); kafka.start(2); kafka.wait_until_ready()
+        kafka.kill(2); kafka.start_node(2); kafka.wait_until_ready()
 
-Settings and the JVM's options are those of Kafka's own start script. Set are only who a node is and what a cluster of
-three needs, so that it keeps three copies of its internal topics. A server whose starter dies is killed with it.
+The JVM's options are those of Kafka's own start script. Kafka's defaults apply, except for ids, addresses and
+directories, and for the replication of internal topics, which follows the size of the cluster. Servers die with the
+process that started them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from insync.server import node_query
 from insync.server.storage_format import new_cluster_id
@@ -40,30 +42,30 @@ JVM = (
 
 
 class KafkaError(Exception):
-    """Kafka is not here, or a server did not do what it was told."""
+    """Kafka cannot be started here, or a server failed or exceeded a timeout."""
 
 
-def unavailable() -> str | None:
-    """Why no Kafka can be started here; None if it can."""
+def missing_requirement() -> str | None:
+    """What is missing to start Kafka on this machine, and how to get it; None if it can be started."""
     if not (LIBS / ".complete").exists():
-        return "Apache Kafka's jars are missing: make apache-kafka"
+        return f"Apache Kafka's jars are missing in {LIBS}: run `make apache-kafka`"
     if shutil.which("java") is None:
-        return "there is no java on the path"
+        return "java is not on the PATH: install a Java runtime, on Debian default-jre-headless"
     return None
 
 
-def available() -> bool:
-    return unavailable() is None
+def is_available() -> bool:
+    return missing_requirement() is None
 
 
 def version() -> str:
-    """Of the jars, from a jar's name."""
+    """The version of the jars."""
     return next((jar.stem.rsplit("-", 1)[1] for jar in LIBS.glob("kafka-clients-*.jar")), "")
 
 
 def java(main_class: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
-    """The command that runs one of Kafka's classes: a server, or a command-line tool."""
-    problem = unavailable()
+    """The command line that runs one of Kafka's classes: a server or a tool."""
+    problem = missing_requirement()
     if problem is not None:
         raise KafkaError(problem)
     return ["java", *options, "-cp", f"{LIBS}/*", main_class, *arguments]
@@ -82,7 +84,7 @@ class ApacheNode:
         return self.process.pid if self.process is not None else -1
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
     @property
@@ -99,24 +101,29 @@ class ApacheNode:
 
 
 class ApacheCluster:
-    """`brokers` nodes, each broker and controller. Without a `directory`, a temporary one is used and removed."""
+    """`brokers` nodes, each of them broker and controller. Without `directory`, uses a temporary one and removes it.
+
+    A subclass may override `node_settings`, and add `format_options` of Kafka's storage tool.
+    """
+
+    format_options: Sequence[str] = ()
 
     def __init__(
         self, brokers: int = 3, directory: str | None = None, settings: Mapping[str, str] | None = None
     ) -> None:
-        problem = unavailable()
+        problem = missing_requirement()
         if problem is not None:
             raise KafkaError(problem)
         self._settings = dict(settings or {})
-        self._temporary = directory is None
+        self._is_temporary = directory is None
         self.directory = Path(directory or tempfile.mkdtemp(prefix="apache-kafka-"))
-        ports = _free_ports(2 * brokers)
+        ports = free_ports(2 * brokers)
         self.nodes = {
             i: ApacheNode(i, ports[i - 1], ports[brokers + i - 1], self.directory / f"node-{i}")
             for i in range(1, brokers + 1)
         }
 
-    def __enter__(self) -> ApacheCluster:
+    def __enter__(self) -> Self:
         try:
             self.format()
             self.start_all()
@@ -133,56 +140,62 @@ class ApacheCluster:
     def bootstrap(self) -> str:
         return ",".join(f"{HOST}:{node.port}" for node in self.nodes.values())
 
-    # --- the whole ---------------------------------------------------------------------------------------------------
+    # --- the cluster -------------------------------------------------------------------------------------------------
 
     def format(self) -> None:
-        """Write settings and storage of nodes that have none yet; all at once, for each is a JVM of its own."""
-        fresh = [node for node in self.nodes.values() if not (node.directory / "data").exists()]
-        cluster_id = new_cluster_id()
+        """Write the nodes' properties files, and format the storage of nodes that have none, at the same time."""
+        unformatted = [node for node in self.nodes.values() if not (node.directory / "data").exists()]
+        options = (f"--cluster-id={new_cluster_id()}", *self.format_options)
         for node in self.nodes.values():
             node.directory.mkdir(parents=True, exist_ok=True)
-            node.properties.write_text(self._properties(node))
-        running = [(node, self._format(node, cluster_id)) for node in fresh]
-        for node, process in running:
+            node.properties.write_text("".join(f"{key}={value}\n" for key, value in self.node_settings(node).items()))
+        processes = [
+            (node, _spawn(node, java("kafka.tools.StorageTool", "format", "-c", str(node.properties), *options)))
+            for node in unformatted
+        ]
+        for node, process in processes:
             if process.wait() != 0:
-                raise KafkaError(f"cannot format node {node.id}: {_tail(node.log)}")
+                raise KafkaError(f"cannot format node {node.id}: {_last_lines(node.log)}")
 
     def start_all(self) -> None:
-        """Returns at once; see `wait_until_ready`."""
+        """Start the processes and return at once; see `wait_until_ready`."""
         for node_id in self.nodes:
-            self.start(node_id)
+            self.start_node(node_id)
 
     def wait_until_ready(self, timeout_s: float = 120.0) -> None:
-        """Every running broker counts every running broker as alive."""
+        """Wait until every running broker knows all running brokers as alive."""
         deadline = time.monotonic() + timeout_s
-        running = [node for node in self.nodes.values() if node.running]
+        running = [node for node in self.nodes.values() if node.is_running]
         for node in running:
-            while not _sees(node, running):
+            while not _knows(node, running):
                 if time.monotonic() > deadline:
-                    raise KafkaError(f"node {node.id} does not see all brokers after {timeout_s:.0f} s")
+                    raise KafkaError(
+                        f"node {node.id} does not know all brokers after {timeout_s:.0f} s; see {node.log}"
+                    )
                 time.sleep(POLL_S)
 
     def stop(self, timeout_s: float = 15.0) -> None:
-        """SIGTERM to all, then SIGKILL: brokers that lost their quorum would wait for it for minutes."""
+        """SIGTERM to all nodes, then SIGKILL: brokers that have lost their quorum would wait for it for minutes."""
         deadline = time.monotonic() + timeout_s
         for node in self.nodes.values():
             _signal(node, signal.SIGTERM)
-        while time.monotonic() < deadline and any(node.running for node in self.nodes.values()):
+        while time.monotonic() < deadline and any(node.is_running for node in self.nodes.values()):
             time.sleep(POLL_S)
         for node_id in self.nodes:
             self.kill(node_id)
-        if self._temporary:
+        if self._is_temporary:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     # --- one node ----------------------------------------------------------------------------------------------------
 
-    def start(self, node_id: int) -> None:
+    def start_node(self, node_id: int) -> None:
+        """Start a node that is not running, and return at once."""
         node = self.nodes[node_id]
-        if not node.running:
+        if not node.is_running:
             node.process = _spawn(node, java("kafka.Kafka", str(node.properties), options=(*HEAP, *JVM)))
 
     def kill(self, node_id: int) -> None:
-        """As kill -9 does; the machine's page cache survives."""
+        """kill -9: the operating system keeps what the node has written."""
         node = self.nodes[node_id]
         if node.process is not None:
             node.process.kill()
@@ -196,19 +209,13 @@ class ApacheCluster:
             try:
                 node.process.wait(timeout_s)
             except subprocess.TimeoutExpired:
-                raise KafkaError(f"node {node_id} did not stop in {timeout_s:.0f} s") from None
+                raise KafkaError(f"node {node_id} has not stopped after {timeout_s:.0f} s; see {node.log}") from None
 
-    # --- helpers -----------------------------------------------------------------------------------------------------
-
-    def _format(self, node: ApacheNode, cluster_id: str) -> subprocess.Popen[bytes]:
-        return _spawn(
-            node, java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(node.properties))
-        )
-
-    def _properties(self, node: ApacheNode) -> str:
-        copies = str(min(3, len(self.nodes)))
-        enough = "2" if len(self.nodes) >= 3 else "1"
-        values = {
+    def node_settings(self, node: ApacheNode) -> dict[str, str]:
+        """The node's properties; settings of the caller override the others."""
+        replicas = str(min(3, len(self.nodes)))
+        min_isr = "2" if len(self.nodes) >= 3 else "1"
+        return {
             "node.id": str(node.id),
             "process.roles": "broker,controller",
             "listeners": f"PLAINTEXT://{HOST}:{node.port},CONTROLLER://{HOST}:{node.controller_port}",
@@ -217,23 +224,22 @@ class ApacheCluster:
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": ",".join(f"{n.id}@{HOST}:{n.controller_port}" for n in self.nodes.values()),
             "log.dirs": str(node.directory / "data"),
-            "default.replication.factor": copies,
-            "min.insync.replicas": enough,
-            "offsets.topic.replication.factor": copies,
-            "transaction.state.log.replication.factor": copies,
-            "transaction.state.log.min.isr": enough,
-            "share.coordinator.state.topic.replication.factor": copies,
-            "share.coordinator.state.topic.min.isr": enough,
+            "default.replication.factor": replicas,
+            "min.insync.replicas": min_isr,
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": min_isr,
+            "share.coordinator.state.topic.replication.factor": replicas,
+            "share.coordinator.state.topic.min.isr": min_isr,
             **self._settings,
         }
-        return "".join(f"{key}={value}\n" for key, value in values.items())
 
 
 def _spawn(node: ApacheNode, command: list[str]) -> subprocess.Popen[bytes]:
-    leash = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+    die_with_parent = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
     with open(node.log, "ab") as log:
         return subprocess.Popen(
-            [*leash, *command],
+            [*die_with_parent, *command],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -242,22 +248,22 @@ def _spawn(node: ApacheNode, command: list[str]) -> subprocess.Popen[bytes]:
         )
 
 
-def _sees(node: ApacheNode, others: list[ApacheNode]) -> bool:
-    if not node.running:
-        raise KafkaError(f"node {node.id} has ended: {_tail(node.log)}")
+def _knows(node: ApacheNode, brokers: list[ApacheNode]) -> bool:
+    if not node.is_running:
+        raise KafkaError(f"node {node.id} has ended: {_last_lines(node.log)}")
     try:
-        return set(node_query.query_live_brokers(node.address)) >= {each.id for each in others}
+        return set(node_query.query_live_brokers(node.address)) >= {broker.id for broker in brokers}
     except node_query.NoAnswerError:
         return False
 
 
 def _signal(node: ApacheNode, number: signal.Signals) -> None:
-    if node.running and node.process is not None:
+    if node.is_running and node.process is not None:
         node.process.send_signal(number)
 
 
-def _free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago."""
+def free_ports(count: int) -> list[int]:
+    """Different ports that are free now; another process may take one before it is used."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for sock in sockets:
@@ -269,6 +275,6 @@ def _free_ports(count: int) -> list[int]:
             sock.close()
 
 
-def _tail(path: Path) -> str:
+def _last_lines(path: Path) -> str:
     lines = path.read_text(errors="replace").splitlines() if path.exists() else []
     return " / ".join(lines[-3:])

@@ -82,8 +82,8 @@ def core_files(root: Path = SOURCE) -> Iterator[Path]:
     """The core's files, in a stable order."""
     outside = [root / name for name in OUTSIDE]
     for name in CORE:
-        found = [root / name] if name.endswith(".py") else sorted((root / name).rglob("*.py"))
-        yield from (path for path in found if path.exists() and path not in outside)
+        paths = [root / name] if name.endswith(".py") else sorted((root / name).rglob("*.py"))
+        yield from (path for path in paths if path.exists() and path not in outside)
 
 
 class _Visitor(ast.NodeVisitor):
@@ -234,31 +234,31 @@ def _is_set_type(annotation: ast.expr | None) -> bool:
 
 def _set_attributes(tree: ast.Module) -> set[str]:
     """Attributes that this file annotates as sets, or only ever assigns sets to."""
-    found: set[str] = set()
-    other: set[str] = set()
+    sets: set[str] = set()
+    others: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute):
-            (found if _is_set_type(node.annotation) else other).add(node.target.attr)
+            (sets if _is_set_type(node.annotation) else others).add(node.target.attr)
         elif isinstance(node, ast.Assign):
             names = [target.attr for target in node.targets if isinstance(target, ast.Attribute)]
-            (found if _makes_set(node.value) else other).update(names)
-    return found - other
+            (sets if _makes_set(node.value) else others).update(names)
+    return sets - others
 
 
 def _set_names(scope: ast.Module | ast.FunctionDef) -> set[str]:
     """Local names of this scope, parameters included, that hold nothing but sets."""
-    found: set[str] = set()
-    other: set[str] = set()
+    sets: set[str] = set()
+    others: set[str] = set()
     if isinstance(scope, ast.FunctionDef):
         for argument in (*scope.args.posonlyargs, *scope.args.args, *scope.args.kwonlyargs):
-            (found if _is_set_type(argument.annotation) else other).add(argument.arg)
+            (sets if _is_set_type(argument.annotation) else others).add(argument.arg)
     for node in _own_nodes(scope):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            (found if _is_set_type(node.annotation) else other).add(node.target.id)
+            (sets if _is_set_type(node.annotation) else others).add(node.target.id)
         elif isinstance(node, ast.Assign):
             names = [target.id for target in node.targets if isinstance(target, ast.Name)]
-            (found if _makes_set(node.value) else other).update(names)
-    return found - other
+            (sets if _makes_set(node.value) else others).update(names)
+    return sets - others
 
 
 def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
@@ -270,9 +270,9 @@ def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
 
 
 def main(root: Path = SOURCE) -> int:
-    findings = [found for path in core_files(root) for found in check(path.read_text(encoding="utf-8"), str(path))]
-    for found in findings:
-        print(found)
+    findings = [finding for path in core_files(root) for finding in check(path.read_text(encoding="utf-8"), str(path))]
+    for finding in findings:
+        print(finding)
     if findings:
         print(f"\n{len(findings)} places where the core reaches outside or depends on hash order.")
     return 1 if findings else 0

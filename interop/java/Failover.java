@@ -1,7 +1,7 @@
-// Writes and reads without a pause while somebody kills the leader. Prints `going` once both work, waits for a line on
-// stdin that says the deed is done, goes on for MORE records, and says what it found: one `name=value` per line.
-// A consumer on its own sees each record once; one in a group may see some again, as it goes on from what it committed.
-// Usage: java Failover.java BOOTSTRAP TOPIC   (a topic with one partition that exists)
+// Writes and reads without a pause while the test kills the leader. Prints `running` once both work, continues until
+// there is a line on stdin and then for RECORDS_AFTER records, and prints results: one `name=value` per line.
+// A consumer without a group reads each record once; one in a group may read some again, from its last commit on.
+// Usage: java Failover.java BOOTSTRAP TOPIC   (an existing topic with one partition)
 
 import java.time.Duration;
 import java.util.ArrayList;
@@ -22,8 +22,8 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 public class Failover {
-    static final int MORE = 500;
-    static final long PATIENCE_NS = 120_000_000_000L;
+    static final int RECORDS_AFTER = 500;
+    static final long TIMEOUT_NS = 120_000_000_000L;
     static String bootstrap;
     static String topic;
     static final AtomicInteger acknowledged = new AtomicInteger();
@@ -37,25 +37,25 @@ public class Failover {
     public static void main(String[] arguments) throws Exception {
         bootstrap = arguments[0];
         topic = arguments[1];
-        TopicPartition place = new TopicPartition(topic, 0);
-        Thread alone = new Thread(() -> consume(read, consumer -> consumer.assign(List.of(place))));
+        TopicPartition partition = new TopicPartition(topic, 0);
+        Thread alone = new Thread(() -> consume(read, consumer -> consumer.assign(List.of(partition))));
         Thread member = new Thread(() -> consume(readByGroup, consumer -> consumer.subscribe(List.of(topic))));
         alone.start();
         member.start();
         int sent = produce();
-        await("everything is read", () -> distinct(read).size() >= sent && distinct(readByGroup).size() >= sent);
+        await("all records are read", () -> distinct(read).size() >= sent && distinct(readByGroup).size() >= sent);
         reading = false;
         alone.join();
         member.join();
         List<Integer> inOrder = distinct(read);
-        say("sent", sent);
-        say("acknowledged", acknowledged);
-        say("failed", failed);
-        say("read", read.size());
-        say("complete", inOrder.size() == sent && inOrder.get(0) == 0 && inOrder.get(sent - 1) == sent - 1);
-        say("in.order.once", List.copyOf(read).equals(inOrder));
-        say("same.by.group", distinct(readByGroup).equals(inOrder));
-        say("longest.gap.ms", longestGap.get() / 1_000_000);
+        print("sent", sent);
+        print("acknowledged", acknowledged);
+        print("failed", failed);
+        print("read", read.size());
+        print("complete", inOrder.size() == sent && inOrder.get(0) == 0 && inOrder.get(sent - 1) == sent - 1);
+        print("in.order.once", List.copyOf(read).equals(inOrder));
+        print("same.by.group", distinct(readByGroup).equals(inOrder));
+        print("longest.gap.ms", longestGap.get() / 1_000_000);
     }
 
     static List<Integer> distinct(List<Integer> numbers) {
@@ -74,11 +74,11 @@ public class Failover {
             while (acknowledged.get() < 100 || read.isEmpty() || readByGroup.isEmpty()) {
                 send(producer, sent++);
             }
-            System.out.println("going");
+            System.out.println("running");
             while (System.in.available() == 0) {
                 send(producer, sent++);
             }
-            for (int i = 0; i < MORE; i++) {
+            for (int i = 0; i < RECORDS_AFTER; i++) {
                 send(producer, sent++);
             }
         }
@@ -93,37 +93,37 @@ public class Failover {
             }
             acknowledged.incrementAndGet();
             long now = System.nanoTime();
-            long before = lastAcknowledged.getAndSet(now);
-            longestGap.accumulateAndGet(before == 0 ? 0 : now - before, Math::max);
+            long previous = lastAcknowledged.getAndSet(now);
+            longestGap.accumulateAndGet(previous == 0 ? 0 : now - previous, Math::max);
         });
         Thread.sleep(1);
     }
 
-    static void consume(List<Integer> into, Consumer<KafkaConsumer<String, String>> from) {
+    static void consume(List<Integer> numbers, Consumer<KafkaConsumer<String, String>> start) {
         Properties settings = new Properties();
         settings.putAll(Map.of("bootstrap.servers", bootstrap, "group.id", "failover", "auto.offset.reset", "earliest",
             "reconnect.backoff.ms", "20", "retry.backoff.ms", "20"));
         try (KafkaConsumer<String, String> consumer =
                  new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
-            from.accept(consumer);
+            start.accept(consumer);
             while (reading) {
-                consumer.poll(Duration.ofMillis(200)).forEach(record -> into.add(Integer.parseInt(record.value())));
+                consumer.poll(Duration.ofMillis(200)).forEach(record -> numbers.add(Integer.parseInt(record.value())));
             }
         }
     }
 
-    static void await(String what, BooleanSupplier condition) throws InterruptedException {
-        long deadline = System.nanoTime() + PATIENCE_NS;
+    static void await(String description, BooleanSupplier condition) throws InterruptedException {
+        long deadline = System.nanoTime() + TIMEOUT_NS;
         while (!condition.getAsBoolean()) {
             if (System.nanoTime() > deadline) {
-                say("still.not", what);
+                print("timed.out", description);
                 System.exit(1);
             }
             Thread.sleep(10);
         }
     }
 
-    static void say(String name, Object value) {
+    static void print(String name, Object value) {
         System.out.println(name + "=" + value);
     }
 }

@@ -1,6 +1,6 @@
-// Two consumers share a topic, cooperatively; then a static member is restarted; then the group is administered.
-// Says on stdout what it found: one `name=value` per line.
-// Usage: java Groups.java BOOTSTRAP TOPIC   (a topic with six partitions that exists; the program writes 60 records)
+// Two members rebalance cooperatively, a static member restarts, and an admin client changes the groups' offsets.
+// Prints results: one `name=value` per line.
+// Usage: java Groups.java BOOTSTRAP TOPIC   (an existing, empty topic with six partitions)
 
 import java.time.Duration;
 import java.util.Collection;
@@ -27,7 +27,7 @@ public class Groups {
     static final int RECORDS = 60;
     static String bootstrap;
     static String topic;
-    static final Set<String> seen = new ConcurrentSkipListSet<>();
+    static final Set<String> readValues = new ConcurrentSkipListSet<>();
 
     public static void main(String[] arguments) throws Exception {
         bootstrap = arguments[0];
@@ -49,66 +49,66 @@ public class Groups {
         }
     }
 
-    /** The second member takes half of the partitions; the first never stops with the others. */
+    /** The second member gets half of the partitions; the first keeps reading the others. */
     static void cooperate() throws Exception {
         Member first = new Member("cooperative", Map.of());
-        await("the first member has all", () -> first.held().size() == PARTITIONS);
-        Set<TopicPartition> before = Set.copyOf(first.held());
-        await("everything is read", () -> seen.size() == RECORDS);
+        await("the first member has all partitions", () -> first.assigned().size() == PARTITIONS);
+        Set<TopicPartition> before = Set.copyOf(first.assigned());
+        await("all records are read", () -> readValues.size() == RECORDS);
         Member second = new Member("cooperative", Map.of());
-        await("both have half", () -> first.held().size() == 3 && second.held().size() == 3);
-        say("first.revoked", first.revoked.size());
-        say("first.kept", before.containsAll(first.held()));
-        say("disjoint", first.held().stream().noneMatch(second.held()::contains));
+        await("both members have half", () -> first.assigned().size() == 3 && second.assigned().size() == 3);
+        print("first.revoked", first.revoked.size());
+        print("first.kept", before.containsAll(first.assigned()));
+        print("disjoint", first.assigned().stream().noneMatch(second.assigned()::contains));
         ConsumerGroupDescription group = describe("cooperative");
-        say("state", group.groupState());
-        say("assignor", group.partitionAssignor());
-        say("members", group.members().size());
+        print("state", group.groupState());
+        print("assignor", group.partitionAssignor());
+        print("members", group.members().size());
         second.close();
-        await("the first member has all again", () -> first.held().size() == PARTITIONS);
-        say("lost", first.lost.size() + second.lost.size());
+        await("the first member has all partitions again", () -> first.assigned().size() == PARTITIONS);
+        print("lost", first.lost.size() + second.lost.size());
         first.close();
-        say("read", seen.size());
+        print("read", readValues.size());
     }
 
-    /** A static member that comes back within its session gets what it had, and nobody rebalances. */
+    /** A static member that returns within its session gets its partitions back, without a rebalance. */
     static void restartStaticMember() throws Exception {
         Member steady = new Member("static", Map.of("group.instance.id", "steady"));
         Member restarted = new Member("static", Map.of("group.instance.id", "restarted"));
-        await("both have half, in one generation", () -> steady.held().size() == 3 && restarted.held().size() == 3
+        await("both members have half, in one generation", () -> steady.assigned().size() == 3 && restarted.assigned().size() == 3
             && steady.generation() == restarted.generation());
-        Set<TopicPartition> had = Set.copyOf(restarted.held());
+        Set<TopicPartition> before = Set.copyOf(restarted.assigned());
         int generation = steady.generation();
         restarted.close();
-        Member again = new Member("static", Map.of("group.instance.id", "restarted"));
-        await("it is back", () -> again.held().size() == 3 && again.generation() >= generation);
-        say("static.same", had.equals(again.held()));
-        say("static.rebalances", again.generation() - generation);
+        Member returned = new Member("static", Map.of("group.instance.id", "restarted"));
+        await("the member has returned", () -> returned.assigned().size() == 3 && returned.generation() >= generation);
+        print("static.same", before.equals(returned.assigned()));
+        print("static.rebalances", returned.generation() - generation);
         steady.close();
-        again.close();
+        returned.close();
         try (Admin admin = admin()) {
-            say("static.members", describe("static").members().size());
+            print("static.members", describe("static").members().size());
             admin.removeMembersFromConsumerGroup("static",
                 new org.apache.kafka.clients.admin.RemoveMembersFromConsumerGroupOptions()).all().get();
-            say("static.removed", describe("static").members().size());
+            print("static.removed", describe("static").members().size());
         }
     }
 
     static void administer() throws Exception {
-        TopicPartition place = new TopicPartition(topic, 0);
+        TopicPartition partition = new TopicPartition(topic, 0);
         try (Admin admin = admin()) {
             Map<TopicPartition, OffsetAndMetadata> offsets =
                 admin.listConsumerGroupOffsets("cooperative").partitionsToOffsetAndMetadata().get();
-            say("committed", offsets.values().stream().mapToLong(OffsetAndMetadata::offset).sum());
-            admin.alterConsumerGroupOffsets("cooperative", Map.of(place, new OffsetAndMetadata(3, "moved"))).all().get();
-            OffsetAndMetadata moved =
-                admin.listConsumerGroupOffsets("cooperative").partitionsToOffsetAndMetadata().get().get(place);
-            say("moved", moved.offset() + " " + moved.metadata());
-            admin.deleteConsumerGroupOffsets("cooperative", Set.of(place)).all().get();
-            say("left", admin.listConsumerGroupOffsets("cooperative").partitionsToOffsetAndMetadata().get().size());
+            print("committed", offsets.values().stream().mapToLong(OffsetAndMetadata::offset).sum());
+            admin.alterConsumerGroupOffsets("cooperative", Map.of(partition, new OffsetAndMetadata(3, "note"))).all().get();
+            OffsetAndMetadata altered =
+                admin.listConsumerGroupOffsets("cooperative").partitionsToOffsetAndMetadata().get().get(partition);
+            print("altered", altered.offset() + " " + altered.metadata());
+            admin.deleteConsumerGroupOffsets("cooperative", Set.of(partition)).all().get();
+            print("left", admin.listConsumerGroupOffsets("cooperative").partitionsToOffsetAndMetadata().get().size());
             admin.deleteConsumerGroups(List.of("cooperative", "static")).all().get();
-            say("groups", admin.listGroups().all().get().stream()
-                .map(each -> each.groupId()).filter(Set.of("cooperative", "static")::contains).count());
+            print("groups", admin.listGroups().all().get().stream()
+                .map(listing -> listing.groupId()).filter(Set.of("cooperative", "static")::contains).count());
         }
     }
 
@@ -122,35 +122,35 @@ public class Groups {
         return Admin.create(Map.of("bootstrap.servers", bootstrap));
     }
 
-    static void await(String what, BooleanSupplier condition) throws InterruptedException {
+    static void await(String description, BooleanSupplier condition) throws InterruptedException {
         long deadline = System.nanoTime() + 60_000_000_000L;
         while (!condition.getAsBoolean()) {
             if (System.nanoTime() > deadline) {
-                say("still.not", what);
+                print("timed.out", description);
                 System.exit(1);
             }
             Thread.sleep(10);
         }
     }
 
-    static void say(String name, Object value) {
+    static void print(String name, Object value) {
         System.out.println(name + "=" + value);
     }
 
-    /** A consumer in a thread of its own, which keeps book of what it is given and what is taken from it. */
+    /** A consumer in a thread of its own that records its assignment, and the partitions that were revoked or lost. */
     static class Member implements ConsumerRebalanceListener {
         final Set<TopicPartition> revoked = java.util.concurrent.ConcurrentHashMap.newKeySet();
         final Set<TopicPartition> lost = java.util.concurrent.ConcurrentHashMap.newKeySet();
-        private volatile Standing standing = new Standing(Set.of(), -1);
+        private volatile Assignment assignment = new Assignment(Set.of(), -1);
         private volatile boolean running = true;
         private final Thread thread;
 
-        Member(String group, Map<String, String> more) {
+        Member(String group, Map<String, String> extra) {
             Properties settings = new Properties();
             settings.putAll(Map.of("bootstrap.servers", bootstrap, "group.id", group, "auto.offset.reset", "earliest",
                 "partition.assignment.strategy", CooperativeStickyAssignor.class.getName(),
                 "heartbeat.interval.ms", "200"));
-            settings.putAll(more);
+            settings.putAll(extra);
             KafkaConsumer<String, String> consumer =
                 new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
             thread = new Thread(() -> run(consumer));
@@ -161,8 +161,8 @@ public class Groups {
             try (consumer) {
                 consumer.subscribe(List.of(topic), this);
                 while (running) {
-                    consumer.poll(Duration.ofMillis(100)).forEach(record -> seen.add(record.value()));
-                    standing = new Standing(Set.copyOf(consumer.assignment()), consumer.groupMetadata().generationId());
+                    consumer.poll(Duration.ofMillis(100)).forEach(record -> readValues.add(record.value()));
+                    assignment = new Assignment(Set.copyOf(consumer.assignment()), consumer.groupMetadata().generationId());
                 }
             }
         }
@@ -172,12 +172,12 @@ public class Groups {
             thread.join();
         }
 
-        Set<TopicPartition> held() {
-            return standing.assigned;
+        Set<TopicPartition> assigned() {
+            return assignment.assigned;
         }
 
         int generation() {
-            return standing.generation;
+            return assignment.generation;
         }
 
         @Override
@@ -197,7 +197,7 @@ public class Groups {
         }
     }
 
-    /** What a member had when a poll had ended: both at the same time. */
-    record Standing(Set<TopicPartition> assigned, int generation) {
+    /** What a member had at the end of a poll. */
+    record Assignment(Set<TopicPartition> assigned, int generation) {
     }
 }

@@ -1,5 +1,5 @@
-// Writes with every codec, reads it back, and says on stdout what it found: one `name=value` per line.
-// Usage: java Records.java BOOTSTRAP TOPIC   (a topic with one partition that exists)
+// Writes records with every codec, reads them back, and prints results: one `name=value` per line.
+// Usage: java Records.java BOOTSTRAP TOPIC   (an existing topic with one partition)
 
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -25,22 +25,22 @@ public class Records {
     static final int SMALL = 200;
     static final long FIRST_TIMESTAMP = 1_700_000_000_000L;
     static String bootstrap;
-    static TopicPartition place;
+    static TopicPartition partition;
 
     public static void main(String[] arguments) throws Exception {
         bootstrap = arguments[0];
-        place = new TopicPartition(arguments[1], 0);
+        partition = new TopicPartition(arguments[1], 0);
         List<ProducerRecord<byte[], byte[]>> sent = new ArrayList<>();
         for (CompressionType codec : CompressionType.values()) {
             List<ProducerRecord<byte[], byte[]>> batch = batch(codec.name, sent.size());
-            say("offsets." + codec.name, produce(codec.name, batch, sent.size()));
+            print("offsets." + codec.name, produce(codec.name, batch, sent.size()));
             sent.addAll(batch);
         }
         readBack(sent);
-        say("too.large", refusal(new ProducerRecord<>(place.topic(), new byte[2_000_000])));
+        print("too.large", errorOf(new ProducerRecord<>(partition.topic(), new byte[2_000_000])));
     }
 
-    /** Small records with keys, headers and times of their own, an empty one, a tombstone, and one of about 1 MB. */
+    /** Small records with keys, headers and timestamps, one with an empty value, a tombstone, and one of 1 MB. */
     static List<ProducerRecord<byte[], byte[]>> batch(String codec, int first) {
         List<ProducerRecord<byte[], byte[]>> records = new ArrayList<>();
         for (int i = 0; i < SMALL; i++) {
@@ -56,15 +56,15 @@ public class Records {
 
     static ProducerRecord<byte[], byte[]> record(int number, byte[] key, byte[] value) {
         List<org.apache.kafka.common.header.Header> headers =
-            List.of(new RecordHeader("number", bytes("" + number)), new RecordHeader("nothing", (byte[]) null));
-        return new ProducerRecord<>(place.topic(), 0, FIRST_TIMESTAMP + number, key, value, headers);
+            List.of(new RecordHeader("number", bytes("" + number)), new RecordHeader("null", (byte[]) null));
+        return new ProducerRecord<>(partition.topic(), 0, FIRST_TIMESTAMP + number, key, value, headers);
     }
 
-    /** Whether the acknowledged offsets are exactly the next ones. */
+    /** Returns whether the acknowledged offsets are exactly the next ones. */
     static boolean produce(String codec, List<ProducerRecord<byte[], byte[]>> records, long next) throws Exception {
         List<java.util.concurrent.Future<RecordMetadata>> futures = new ArrayList<>();
         try (KafkaProducer<byte[], byte[]> producer = producer(Map.of("compression.type", codec))) {
-            records.forEach(each -> futures.add(producer.send(each)));
+            records.forEach(record -> futures.add(producer.send(record)));
         }
         boolean inOrder = true;
         for (java.util.concurrent.Future<RecordMetadata> future : futures) {
@@ -78,34 +78,34 @@ public class Records {
         settings.putAll(Map.of("bootstrap.servers", bootstrap, "isolation.level", "read_committed"));
         try (KafkaConsumer<byte[], byte[]> consumer =
                  new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
-            consumer.assign(List.of(place));
-            consumer.seekToBeginning(List.of(place));
-            List<ConsumerRecord<byte[], byte[]>> seen = new ArrayList<>();
+            consumer.assign(List.of(partition));
+            consumer.seekToBeginning(List.of(partition));
+            List<ConsumerRecord<byte[], byte[]>> read = new ArrayList<>();
             long deadline = System.nanoTime() + 60_000_000_000L;
-            while (seen.size() < sent.size() && System.nanoTime() < deadline) {
-                consumer.poll(Duration.ofMillis(500)).records(place).forEach(seen::add);
+            while (read.size() < sent.size() && System.nanoTime() < deadline) {
+                consumer.poll(Duration.ofMillis(500)).records(partition).forEach(read::add);
             }
-            say("read", seen.size());
+            print("read", read.size());
             int same = 0;
-            for (int i = 0; i < seen.size(); i++) {
-                same += same(sent.get(i), seen.get(i), i) ? 1 : 0;
+            for (int i = 0; i < read.size(); i++) {
+                same += same(sent.get(i), read.get(i), i) ? 1 : 0;
             }
-            say("same", same);
-            say("sent", sent.size());
-            say("beginning", consumer.beginningOffsets(List.of(place)).get(place));
-            say("end", consumer.endOffsets(List.of(place)).get(place));
-            say("at.time", consumer.offsetsForTimes(Map.of(place, FIRST_TIMESTAMP + 300)).get(place).offset());
-            say("partitions", consumer.partitionsFor(place.topic()).size());
+            print("same", same);
+            print("sent", sent.size());
+            print("beginning", consumer.beginningOffsets(List.of(partition)).get(partition));
+            print("end", consumer.endOffsets(List.of(partition)).get(partition));
+            print("at.time", consumer.offsetsForTimes(Map.of(partition, FIRST_TIMESTAMP + 300)).get(partition).offset());
+            print("partitions", consumer.partitionsFor(partition.topic()).size());
         }
     }
 
-    static boolean same(ProducerRecord<byte[], byte[]> sent, ConsumerRecord<byte[], byte[]> seen, long offset) {
-        return seen.offset() == offset && seen.leaderEpoch().isPresent() && seen.timestamp() == sent.timestamp()
-            && Arrays.equals(seen.key(), sent.key()) && Arrays.equals(seen.value(), sent.value())
-            && Arrays.equals(seen.headers().toArray(), sent.headers().toArray());
+    static boolean same(ProducerRecord<byte[], byte[]> sent, ConsumerRecord<byte[], byte[]> read, long offset) {
+        return read.offset() == offset && read.leaderEpoch().isPresent() && read.timestamp() == sent.timestamp()
+            && Arrays.equals(read.key(), sent.key()) && Arrays.equals(read.value(), sent.value())
+            && Arrays.equals(read.headers().toArray(), sent.headers().toArray());
     }
 
-    static String refusal(ProducerRecord<byte[], byte[]> record) throws InterruptedException {
+    static String errorOf(ProducerRecord<byte[], byte[]> record) throws InterruptedException {
         try (KafkaProducer<byte[], byte[]> producer = producer(Map.of("max.request.size", "4000000"))) {
             producer.send(record).get();
             return "none";
@@ -114,10 +114,10 @@ public class Records {
         }
     }
 
-    static KafkaProducer<byte[], byte[]> producer(Map<String, String> more) {
+    static KafkaProducer<byte[], byte[]> producer(Map<String, String> extra) {
         Properties settings = new Properties();
         settings.putAll(Map.of("bootstrap.servers", bootstrap, "enable.idempotence", "true", "acks", "all", "linger.ms", "20"));
-        settings.putAll(more);
+        settings.putAll(extra);
         return new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer());
     }
 
@@ -125,7 +125,7 @@ public class Records {
         return text.getBytes(StandardCharsets.UTF_8);
     }
 
-    static void say(String name, Object value) {
+    static void print(String name, Object value) {
         System.out.println(name + "=" + value);
     }
 }

@@ -1,5 +1,5 @@
-// What a program sees that asks for what is not served: one `name=exception: message` per line.
-// Usage: java Unsupported.java BOOTSTRAP TOPIC   (a topic that exists)
+// Uses features that are not supported, and prints their errors: one `name=exception: message` per line.
+// Usage: java Unsupported.java BOOTSTRAP TOPIC   (an existing topic)
 
 import java.time.Duration;
 import java.util.HashMap;
@@ -27,11 +27,11 @@ public class Unsupported {
         bootstrap = arguments[0];
         topic = arguments[1];
         attempt("transactions", Unsupported::transactions);
-        attempt("group.protocol", () -> poll(Map.of("group.id", "newer", "group.protocol", "consumer")));
+        attempt("group.protocol", () -> poll(Map.of("group.id", "next-generation", "group.protocol", "consumer")));
         attempt("share.group", Unsupported::share);
-        attempt("sasl", () -> topics(
+        attempt("sasl", () -> listTopics(
             Map.of("security.protocol", "SASL_PLAINTEXT", "sasl.mechanism", "PLAIN", "sasl.jaas.config", LOGIN)));
-        attempt("tls", () -> topics(Map.of("security.protocol", "SSL")));
+        attempt("tls", () -> listTopics(Map.of("security.protocol", "SSL")));
         attempt("acls", () -> withAdmin(admin -> admin.describeAcls(AclBindingFilter.ANY).values().get()));
         attempt("list.transactions", () -> withAdmin(admin -> admin.listTransactions().all().get()));
         attempt("move.between.directories", () -> withAdmin(admin -> admin.alterReplicaLogDirs(
@@ -47,9 +47,9 @@ public class Unsupported {
         return null;
     }
 
-    static Object poll(Map<String, String> more) {
+    static Object poll(Map<String, String> extra) {
         try (KafkaConsumer<String, String> consumer =
-                 new KafkaConsumer<>(settings(more), new StringDeserializer(), new StringDeserializer())) {
+                 new KafkaConsumer<>(settings(extra), new StringDeserializer(), new StringDeserializer())) {
             consumer.subscribe(List.of(topic));
             for (int i = 0; i < 100; i++) {
                 consumer.poll(Duration.ofMillis(100));
@@ -69,8 +69,8 @@ public class Unsupported {
         return null;
     }
 
-    static Object topics(Map<String, String> more) throws Exception {
-        try (Admin admin = Admin.create(settings(more))) {
+    static Object listTopics(Map<String, String> extra) throws Exception {
+        try (Admin admin = Admin.create(settings(extra))) {
             return admin.listTopics().names().get();
         }
     }
@@ -85,10 +85,10 @@ public class Unsupported {
         Object on(Admin admin) throws Exception;
     }
 
-    static Map<String, Object> settings(Map<String, String> more) {
-        Map<String, Object> all = new HashMap<>(more);
+    static Map<String, Object> settings(Map<String, String> extra) {
+        Map<String, Object> all = new HashMap<>(extra);
         all.putAll(Map.of("bootstrap.servers", bootstrap));
-        if (more.containsKey("security.protocol")) {  // such a connection is closed and tried again until time is up
+        if (extra.containsKey("security.protocol")) {  // the client reconnects until its timeout
             all.putAll(Map.of("default.api.timeout.ms", "3000", "request.timeout.ms", "2000"));
         }
         return all;

@@ -1,4 +1,4 @@
-"""One insync cluster and one of Apache Kafka for everything here: `make interop-java`."""
+"""One insync cluster and one Apache Kafka cluster for all tests with Java: `make interop-java`."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import pytest
 
 import apache_kafka
 from insync.server.local_cluster import LocalCluster
-from interop.java.kafka_tools import Tools, write_archive
+from interop.java.kafka_tools import Tools, write_class_archive
 
 SNAPSHOT_RECORDS = 30
-"""So few that the metadata log has snapshots for Kafka's tool to read."""
+"""Few records between two snapshots of the metadata log, so that there are snapshots for Kafka's tool to read."""
 
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     directory = tmp_path_factory.mktemp("insync")
     settings = {"insync.metadata.snapshot.records": str(SNAPSHOT_RECORDS), "log.cleaner.backoff.ms": "500"}
-    made = LocalCluster(brokers=3, directory=str(directory), settings=settings)
-    made.start()
+    local = LocalCluster(brokers=3, directory=str(directory), settings=settings)
+    local.start()
     try:
-        write_archive(made.bootstrap)
-        yield made
+        write_class_archive(local.bootstrap)
+        yield local
     finally:
-        made.stop()
+        local.stop()
 
 
 @pytest.fixture(scope="session")
@@ -34,12 +34,12 @@ def tools(cluster: LocalCluster) -> Tools:
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[apache_kafka.ApacheCluster]:
-    """With as few JVM threads and internal partitions as a small machine likes."""
+    """With few threads and internal partitions, for small machines."""
     settings = {
         "group.initial.rebalance.delay.ms": "0",
         "offsets.topic.num.partitions": "3",
         "num.io.threads": "2",
         "num.network.threads": "1",
     }
-    with apache_kafka.ApacheCluster(3, settings=settings) as made:
-        yield made
+    with apache_kafka.ApacheCluster(3, settings=settings) as apache:
+        yield apache

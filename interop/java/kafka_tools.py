@@ -1,25 +1,24 @@
-"""Apache Kafka's command-line tools and our Java programs, each run as its own JVM, one at a time."""
+"""Runs Apache Kafka's command-line tools and our Java programs, one JVM after the other."""
 
 from __future__ import annotations
 
 import re
 import subprocess
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import apache_kafka
+from tests.polling import wait_until
 
-HERE = Path(__file__).parent
-PATIENCE_S = 120.0
-"""Far more than anything takes; only a defect waits this long."""
+TIMEOUT_S = 120.0
+"""Far more than any run takes: only a defect waits this long."""
 
 SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
-"""A tool is gone before a better compiler or collector would pay."""
-ARCHIVE = apache_kafka.LIBS.parent / "tools.jsa"
-"""Classes as the JVM has them in memory, written by one run for the others: loading them is half of a tool's work."""
+"""Options for JVMs that end before a better compiler or collector would pay."""
+CLASS_ARCHIVE = apache_kafka.LIBS.parent / "tools.jsa"
+"""A CDS archive of loaded classes, written by one run for all others: loading classes is half of a tool's run time."""
 
 _TOOLS = "org.apache.kafka.tools"
 CLASSES = {
@@ -53,105 +52,118 @@ CLASSES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    code: int
-    out: str
-    err: str
+class Completed:
+    exit_code: int
+    stdout: str
+    stderr: str
 
 
 def command(main: str, *arguments: str) -> list[str]:
-    archive = (f"-XX:SharedArchiveFile={ARCHIVE}",) if ARCHIVE.exists() else ()
+    archive = (f"-XX:SharedArchiveFile={CLASS_ARCHIVE}",) if CLASS_ARCHIVE.exists() else ()
     return apache_kafka.java(main, *arguments, options=(*SHORT_LIVED, *archive))
 
 
-def write_archive(bootstrap: str) -> None:
-    """From a run that needs much of what the others need; without an archive they only take longer."""
-    if not ARCHIVE.exists():
-        options = (*SHORT_LIVED, f"-XX:ArchiveClassesAtExit={ARCHIVE}")
-        ask = ("--bootstrap-server", bootstrap, "--describe", "--entity-type", "topics")
+def write_class_archive(bootstrap: str) -> None:
+    """Run a tool that loads most of the classes. If this fails, the other runs only take longer."""
+    if not CLASS_ARCHIVE.exists():
+        options = (*SHORT_LIVED, f"-XX:ArchiveClassesAtExit={CLASS_ARCHIVE}")
+        arguments = ("--bootstrap-server", bootstrap, "--describe", "--entity-type", "topics")
         subprocess.run(
-            apache_kafka.java(CLASSES["kafka-configs"], *ask, options=options),
+            apache_kafka.java(CLASSES["kafka-configs"], *arguments, options=options),
             capture_output=True,
-            timeout=PATIENCE_S,
+            timeout=TIMEOUT_S,
             check=False,
         )
 
 
-def run(main: str, *arguments: str, stdin: str = "") -> Ran:
-    done = subprocess.run(
-        command(main, *arguments), input=stdin, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+def run(main: str, *arguments: str, stdin: str = "") -> Completed:
+    process = subprocess.run(
+        command(main, *arguments), input=stdin, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
-    return Ran(done.returncode, done.stdout, done.stderr)
+    return Completed(process.returncode, process.stdout, process.stderr)
 
 
-def program(name: str, *arguments: str) -> dict[str, str]:
-    """What one of our Java programs says, by name; it must come to its end."""
-    ran = run(str(HERE / f"{name}.java"), *arguments)
-    assert ran.code == 0, ran
-    return facts(ran.out)
+def run_program(name: str, *arguments: str) -> dict[str, str]:
+    """Run one of our Java programs to its end, and return the values that it printed."""
+    completed = run(program_path(name), *arguments)
+    assert completed.exit_code == 0, completed
+    return parse_values(completed.stdout)
 
 
-def facts(text: str) -> dict[str, str]:
+def program_path(name: str) -> str:
+    return str(Path(__file__).parent / f"{name}.java")
+
+
+def parse_values(text: str) -> dict[str, str]:
+    """From lines of the form `name=value`."""
     return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
 
 class Tools:
-    """The tools, pointed at one cluster. Every call is checked to succeed unless it is expected to be refused."""
+    """The tools on one cluster. A call returns what the tool printed, and fails the test if the tool failed."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
 
     def __call__(self, tool: str, *arguments: str, stdin: str = "") -> str:
-        ran = self.run(tool, *arguments, stdin=stdin)
-        assert ran.code == 0, ran
-        return ran.out
+        completed = self.run(tool, *arguments, stdin=stdin)
+        assert completed.exit_code == 0, completed
+        return completed.stdout
 
-    def refused(self, tool: str, *arguments: str) -> str:
-        """Everything that it printed."""
-        ran = self.run(tool, *arguments)
-        assert ran.code != 0, ran
-        return ran.out + ran.err
+    def fail(self, tool: str, *arguments: str) -> str:
+        """Run a tool that must fail, and return what it printed on stdout and stderr."""
+        completed = self.run(tool, *arguments)
+        assert completed.exit_code != 0, completed
+        return completed.stdout + completed.stderr
 
-    def run(self, tool: str, *arguments: str, stdin: str = "") -> Ran:
+    def run(self, tool: str, *arguments: str, stdin: str = "") -> Completed:
         return run(CLASSES[tool], "--bootstrap-server", self.bootstrap, *arguments, stdin=stdin)
 
-    # --- what most tests need ----------------------------------------------------------------------------------------
+    # --- topics and records ------------------------------------------------------------------------------------------
 
-    def create(self, topic: str, *more: str) -> None:
-        assert f"Created topic {topic}." in self("kafka-topics", "--create", "--topic", topic, *more)
+    def create_topic(self, topic: str, *options: str) -> None:
+        assert f"Created topic {topic}." in self("kafka-topics", "--create", "--topic", topic, *options)
 
-    def write(self, topic: str, text: str, *more: str) -> None:
-        self("kafka-console-producer", "--topic", topic, *more, stdin=text)
+    def produce_lines(self, topic: str, text: str, *options: str) -> None:
+        self("kafka-console-producer", "--topic", topic, *options, stdin=text)
 
-    def write_many(self, topic: str, records: int, size: int) -> str:
+    def produce_many(self, topic: str, records: int, size: int) -> str:
+        """Records of random bytes; returns the report of the performance tool."""
         return run(
             CLASSES["kafka-producer-perf-test"], "--topic", topic, "--num-records", str(records),
             "--record-size", str(size), "--throughput", "-1",
             "--producer-props", f"bootstrap.servers={self.bootstrap}", "acks=all", "batch.size=4000",
-        ).out  # fmt: skip
+        ).stdout  # fmt: skip
 
-    def read(self, topic: str, count: int, *more: str) -> list[str]:
-        """Sorted, as partitions come in any order."""
-        options = ("--topic", topic, "--from-beginning", "--max-messages", str(count))
-        return sorted(self("kafka-console-consumer", *options, *more).splitlines())
+    def consume(self, topic: str, count: int, *options: str) -> list[str]:
+        """The first `count` records as lines, sorted, as the order of partitions varies."""
+        first = ("--topic", topic, "--from-beginning", "--max-messages", str(count))
+        return sorted(self("kafka-console-consumer", *first, *options).splitlines())
 
-    def replicas(self, topic: str) -> list[tuple[str, str, str]]:
-        """Of each partition: leader, replicas, ISR."""
+    def describe_replicas(self, topic: str) -> list[tuple[str, str, str]]:
+        """(leader, replicas, ISR) of every partition."""
         text = self("kafka-topics", "--describe", "--topic", topic)
         return re.findall(r"Leader: (\S+)\tReplicas: (\S+)\tIsr: (\S+)\tElr: \tLastKnownElr: \n", text)
 
 
-def properties(*values: str) -> list[str]:
-    return [part for value in values for part in ("--property", value)]
+def property_options(*properties: str) -> list[str]:
+    return [word for value in properties for word in ("--property", value)]
 
 
-def lines_of(pattern: str, text: str) -> list[Any]:
+def find_lines(pattern: str, text: str) -> list[Any]:
+    """Matches at the beginning of lines: strings, or tuples if the pattern has several groups."""
     return re.findall(f"^{pattern}", text, re.MULTILINE)
 
 
-def until(look: Callable[[], str], satisfied: Callable[[str], bool]) -> str:
-    """The first look that satisfies, or one long after it should have."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not satisfied(seen := look()) and time.monotonic() < deadline:
-        pass
-    return seen
+def wait_for_output(command: Callable[[], str], is_expected: Callable[[str], bool]) -> str:
+    """Repeat a command until its output is as expected, and return it."""
+    outputs: list[str] = []
+
+    def has_expected_output() -> bool:
+        outputs.append(command())
+        return is_expected(outputs[-1])
+
+    wait_until(
+        has_expected_output, "the command prints what is expected", timeout_s=TIMEOUT_S, state=lambda: outputs[-1]
+    )
+    return outputs[-1]

@@ -1,76 +1,89 @@
-"""Requests with bad, odd and ordinary input, to be sent to Apache Kafka and to insync side by side.
+"""Requests with invalid, unusual and ordinary input, which are sent to Apache Kafka and to insync.
 
-A probe is (what is asked, API key, version, body). The topic `same` is there with two partitions on three brokers, led
-by 1 and 2, and three records in the first; requests go to broker 1.
+The topic `same` has two partitions on three brokers, led by 1 and 2, and three records in the first one. PROBES are for
+broker 1, GROUP_PROBES for the coordinator of the group that they name.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from insync.wire.types import ms
 
 TOPIC = "same"
-Probe = tuple[str, int, int, dict[str, Any]]
-SECOND = ms(10_000)
+TIMEOUT = ms(10_000)
+Body = dict[str, Any]
 
 
-def _create(**topic: Any) -> dict[str, Any]:
-    line = {"name": "new", "num_partitions": 1, "replication_factor": 3, "assignments": (), "configs": (), **topic}
-    return {"topics": [line], "timeout": SECOND, "validate_only": True}
+class Probe(NamedTuple):
+    name: str
+    api_key: int
+    version: int
+    body: Body
 
 
-def _assigned(*replicas: tuple[int, ...], first: int = 0) -> dict[str, Any]:
-    lines = [{"partition_index": first + i, "broker_ids": brokers} for i, brokers in enumerate(replicas)]
-    return _create(num_partitions=-1, replication_factor=-1, assignments=lines)
+def _create(**topic: Any) -> Body:
+    new_topic = {"name": "new", "num_partitions": 1, "replication_factor": 3, "assignments": (), "configs": (), **topic}
+    return {"topics": [new_topic], "timeout": TIMEOUT, "validate_only": True}
 
 
-def _partitions(name: str, count: int, assignments: Any = None) -> dict[str, Any]:
-    lines = None if assignments is None else [{"broker_ids": brokers} for brokers in assignments]
-    line = {"name": name, "count": count, "assignments": lines}
-    return {"topics": [line], "timeout": SECOND, "validate_only": True}
+def _assigned(*replicas: tuple[int, ...], first: int = 0) -> Body:
+    assignments = [{"partition_index": first + i, "broker_ids": brokers} for i, brokers in enumerate(replicas)]
+    return _create(num_partitions=-1, replication_factor=-1, assignments=assignments)
 
 
-def _offsets(*lines: tuple[str, int, int], epoch: int = -1, replica_id: int = -1) -> dict[str, Any]:
+def _partitions(name: str, count: int, replicas: list[tuple[int, ...]] | None = None) -> Body:
+    assignments = None if replicas is None else [{"broker_ids": brokers} for brokers in replicas]
+    topic = {"name": name, "count": count, "assignments": assignments}
+    return {"topics": [topic], "timeout": TIMEOUT, "validate_only": True}
+
+
+def _offsets(*queries: tuple[str, int, int], epoch: int = -1, replica_id: int = -1) -> Body:
     topics = [
-        {"name": name, "partitions": [{"partition_index": i, "current_leader_epoch": epoch, "timestamp": timestamp}]}
-        for name, i, timestamp in lines
+        {
+            "name": name,
+            "partitions": [{"partition_index": index, "current_leader_epoch": epoch, "timestamp": timestamp}],
+        }
+        for name, index, timestamp in queries
     ]
-    return {"replica_id": replica_id, "isolation_level": 0, "topics": topics, "timeout": SECOND}
+    return {"replica_id": replica_id, "isolation_level": 0, "topics": topics, "timeout": TIMEOUT}
 
 
-def _delete_records(name: str, index: int, offset: int) -> dict[str, Any]:
-    return {"topics": [{"name": name, "partitions": [{"partition_index": index, "offset": offset}]}], "timeout": SECOND}
-
-
-def _describe(kind: int, name: str, *keys: str) -> dict[str, Any]:
-    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": keys or None}
-    return {"resources": [resource], "include_synonyms": False, "include_documentation": False}
-
-
-def _alter(kind: int, name: str, key: str, value: str | None, operation: int = 0) -> dict[str, Any]:
-    change = {"name": key, "config_operation": operation, "value": value}
-    resource = {"resource_type": kind, "resource_name": name, "configs": [change]}
-    return {"resources": [resource], "validate_only": True}
-
-
-def _reassign(name: str, index: int, replicas: Any, times: int = 1) -> dict[str, Any]:
-    line = {"partition_index": index, "replicas": replicas}
+def _delete_records(name: str, index: int, offset: int) -> Body:
     return {
-        "timeout": SECOND,
-        "allow_replication_factor_change": True,
-        "topics": [{"name": name, "partitions": [line] * times}],
+        "topics": [{"name": name, "partitions": [{"partition_index": index, "offset": offset}]}],
+        "timeout": TIMEOUT,
     }
 
 
-def _elect(kind: int, name: str, index: int) -> dict[str, Any]:
-    topics = [{"topic": name, "partitions": (index,)}]
-    return {"election_type": kind, "topic_partitions": topics, "timeout": SECOND}
+def _describe(resource_type: int, name: str, *keys: str) -> Body:
+    resource = {"resource_type": resource_type, "resource_name": name, "configuration_keys": keys or None}
+    return {"resources": [resource], "include_synonyms": False, "include_documentation": False}
 
 
-def _group(**more: Any) -> dict[str, Any]:
+def _alter(resource_type: int, name: str, key: str, value: str | None, operation: int = 0) -> Body:
+    change = {"name": key, "config_operation": operation, "value": value}
+    resource = {"resource_type": resource_type, "resource_name": name, "configs": [change]}
+    return {"resources": [resource], "validate_only": True}
+
+
+def _reassign(name: str, index: int, replicas: tuple[int, ...] | None) -> Body:
+    partition = {"partition_index": index, "replicas": replicas}
     return {
-        "group_id": "nobody",
+        "timeout": TIMEOUT,
+        "allow_replication_factor_change": True,
+        "topics": [{"name": name, "partitions": [partition]}],
+    }
+
+
+def _elect(election_type: int, name: str, index: int) -> Body:
+    topics = [{"topic": name, "partitions": (index,)}]
+    return {"election_type": election_type, "topic_partitions": topics, "timeout": TIMEOUT}
+
+
+def _group(**fields: Any) -> Body:
+    return {
+        "group_id": "unknown",
         "session_timeout": ms(10_000),
         "rebalance_timeout": ms(10_000),
         "member_id": "",
@@ -79,51 +92,61 @@ def _group(**more: Any) -> dict[str, Any]:
         "protocols": [{"name": "range", "metadata": b""}],
         "reason": None,
         "generation_id": 1,
-        **more,
+        **fields,
     }
 
 
-def _commit(group: str, topic: str, index: int, member: str = "", generation: int = -1) -> dict[str, Any]:
-    line = {"partition_index": index, "committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": ""}
+def _commit(group: str, topic: str, index: int, member: str = "", generation: int = -1) -> Body:
+    partition = {
+        "partition_index": index,
+        "committed_offset": 1,
+        "committed_leader_epoch": -1,
+        "committed_metadata": "",
+    }
     return {
         "group_id": group,
         "generation_id_or_member_epoch": generation,
         "member_id": member,
         "group_instance_id": None,
-        "topics": [{"name": topic, "partitions": [line]}],
+        "topics": [{"name": topic, "partitions": [partition]}],
     }
 
 
-def _metadata(*names: str | None) -> dict[str, Any]:
+def _metadata(*names: str | None) -> Body:
     topics = [{"name": name, "topic_id": None} for name in names]
     return {"topics": topics, "allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
 
 
-def _pages(names: tuple[str, ...], limit: int = 2_000, cursor: Any = None) -> dict[str, Any]:
+def _pages(names: tuple[str, ...], limit: int = 2_000, cursor: Body | None = None) -> Body:
     return {"topics": [{"name": name} for name in names], "response_partition_limit": limit, "cursor": cursor}
 
 
-def _features(**levels: int) -> dict[str, Any]:
+def _features(**levels: int) -> Body:
     updates = [
         {"feature": name.replace("_", "."), "max_version_level": level, "upgrade_type": 1}
         for name, level in levels.items()
     ]
-    return {"timeout": SECOND, "feature_updates": updates, "validate_only": True}
+    return {"timeout": TIMEOUT, "feature_updates": updates, "validate_only": True}
 
 
-def _epochs(topic: str, epoch: int) -> dict[str, Any]:
-    line = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": epoch}
-    return {"replica_id": -1, "topics": [{"topic": topic, "partitions": [line]}]}
+def _epochs(topic: str, epoch: int) -> Body:
+    partition = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": epoch}
+    return {"replica_id": -1, "topics": [{"topic": topic, "partitions": [partition]}]}
 
 
-_PRODUCERS = {"transactional_id": None, "transaction_timeout": ms(60_000)}
+def _make_probes(*probes: tuple[str, int, int, Body]) -> tuple[Probe, ...]:
+    """From (name, API key, version, body)."""
+    return tuple(Probe(*probe) for probe in probes)
 
-PROBES: tuple[Probe, ...] = (
+
+_PRODUCER = {"transactional_id": None, "transaction_timeout": ms(60_000)}
+
+PROBES = _make_probes(
     ("create", 19, 7, _create()),
     ("create: exists", 19, 7, _create(name=TOPIC)),
     ("create: name with a blank", 19, 7, _create(name="a b")),
     ("create: no name", 19, 7, _create(name="")),
-    ("create: a dot", 19, 7, _create(name=".")),
+    ("create: name that is a dot", 19, 7, _create(name=".")),
     ("create: long name", 19, 7, _create(name="x" * 250)),
     ("create: no partitions", 19, 7, _create(num_partitions=0)),
     ("create: partitions -2", 19, 7, _create(num_partitions=-2)),
@@ -135,22 +158,22 @@ PROBES: tuple[Probe, ...] = (
     ("create: assigned with a gap", 19, 7, _assigned((1, 2), first=1)),
     ("create: assigned nowhere", 19, 7, _assigned(())),
     ("create: assigned twice", 19, 7, _assigned((1, 1))),
-    ("create: unequal", 19, 7, _assigned((1, 2), (3,))),
-    ("create: assigned to nobody", 19, 7, _assigned((1, 9))),
+    ("create: partitions with different replication factors", 19, 7, _assigned((1, 2), (3,))),
+    ("create: assigned to an unknown broker", 19, 7, _assigned((1, 9))),
     ("create: assigned to -1", 19, 7, _assigned((-1,))),
     ("create: assigned and counted", 19, 7, _create(assignments=[{"partition_index": 0, "broker_ids": (1,)}])),
     ("create: bad value", 19, 7, _create(configs=[{"name": "retention.ms", "value": "x"}])),
     ("create: bad config", 19, 7, _create(configs=[{"name": "nope", "value": "x"}])),
     ("create: null value", 19, 7, _create(configs=[{"name": "retention.ms", "value": None}])),
-    ("create: nothing", 19, 7, {"topics": [], "timeout": SECOND, "validate_only": False}),
-    ("create: twice", 19, 7, {**_create(), "topics": _create()["topics"] * 2}),
-    ("delete: unknown", 20, 6, {"topics": [{"name": "absent", "topic_id": None}], "timeout": SECOND}),
-    ("delete: nothing", 20, 6, {"topics": [], "timeout": SECOND}),
-    ("delete: neither", 20, 6, {"topics": [{"name": None, "topic_id": None}], "timeout": SECOND}),
-    ("delete: twice", 20, 6, {"topics": [{"name": "absent", "topic_id": None}] * 2, "timeout": SECOND}),
+    ("create: no topics", 19, 7, {"topics": [], "timeout": TIMEOUT, "validate_only": False}),
+    ("create: the same topic twice", 19, 7, {**_create(), "topics": _create()["topics"] * 2}),
+    ("delete: unknown", 20, 6, {"topics": [{"name": "absent", "topic_id": None}], "timeout": TIMEOUT}),
+    ("delete: no topics", 20, 6, {"topics": [], "timeout": TIMEOUT}),
+    ("delete: neither name nor id", 20, 6, {"topics": [{"name": None, "topic_id": None}], "timeout": TIMEOUT}),
+    ("delete: twice", 20, 6, {"topics": [{"name": "absent", "topic_id": None}] * 2, "timeout": TIMEOUT}),
     ("partitions", 37, 3, _partitions(TOPIC, 4)),
     ("partitions: unknown", 37, 3, _partitions("absent", 4)),
-    ("partitions: as many", 37, 3, _partitions(TOPIC, 2)),
+    ("partitions: the present count", 37, 3, _partitions(TOPIC, 2)),
     ("partitions: fewer", 37, 3, _partitions(TOPIC, 1)),
     ("partitions: none", 37, 3, _partitions(TOPIC, 0)),
     ("partitions: -1", 37, 3, _partitions(TOPIC, -1)),
@@ -164,8 +187,8 @@ PROBES: tuple[Probe, ...] = (
     ("offsets: earliest local", 2, 10, _offsets((TOPIC, 0, -4))),
     ("offsets: tiered", 2, 10, _offsets((TOPIC, 0, -5))),
     ("offsets: -6", 2, 10, _offsets((TOPIC, 0, -6))),
-    ("offsets: time", 2, 10, _offsets((TOPIC, 0, 0))),
-    ("offsets: later", 2, 10, _offsets((TOPIC, 0, 2**62))),
+    ("offsets: by timestamp", 2, 10, _offsets((TOPIC, 0, 0))),
+    ("offsets: timestamp after the last record", 2, 10, _offsets((TOPIC, 0, 2**62))),
     ("offsets: unknown topic", 2, 10, _offsets(("absent", 0, -1))),
     ("offsets: bad name", 2, 10, _offsets(("a b", 0, -1))),
     ("offsets: unknown partition", 2, 10, _offsets((TOPIC, 9, -1))),
@@ -214,8 +237,8 @@ PROBES: tuple[Probe, ...] = (
     ("reassign: the same broker", 45, 1, _reassign(TOPIC, 0, (1, 1, 2))),
     ("reassign: nothing to cancel", 45, 1, _reassign(TOPIC, 0, None)),
     ("reassign: as it is", 45, 1, _reassign(TOPIC, 0, (1, 2, 3))),
-    ("reassignments", 46, 0, {"timeout": SECOND, "topics": None}),
-    ("reassignments: unknown", 46, 0, {"timeout": SECOND, "topics": [{"name": "absent", "partition_indexes": (0,)}]}),
+    ("reassignments", 46, 0, {"timeout": TIMEOUT, "topics": None}),
+    ("reassignments: unknown", 46, 0, {"timeout": TIMEOUT, "topics": [{"name": "absent", "partition_indexes": (0,)}]}),
     ("elect: not needed", 43, 2, _elect(0, TOPIC, 0)),
     ("elect: unclean, not needed", 43, 2, _elect(1, TOPIC, 0)),
     ("elect: unknown topic", 43, 2, _elect(0, "absent", 0)),
@@ -235,7 +258,7 @@ PROBES: tuple[Probe, ...] = (
     ("topic partitions: cursor", 75, 0, _pages((TOPIC,), cursor={"topic_name": TOPIC, "partition_index": 1})),
     ("topic partitions: bad cursor", 75, 0, _pages((TOPIC,), cursor={"topic_name": TOPIC, "partition_index": -1})),
     ("log dirs: unknown", 35, 4, {"topics": [{"topic": "absent", "partitions": (0,)}]}),
-    ("log dirs: nothing", 35, 4, {"topics": []}),
+    ("log dirs: no topics", 35, 4, {"topics": []}),
     ("coordinator: unknown type", 10, 6, {"key_type": 5, "coordinator_keys": ("g",)}),
     ("coordinator: no group", 10, 6, {"key_type": 0, "coordinator_keys": ("",)}),
     ("epochs: unknown topic", 23, 4, _epochs("absent", 0)),
@@ -243,10 +266,10 @@ PROBES: tuple[Probe, ...] = (
     ("epochs: negative epoch", 23, 4, _epochs(TOPIC, -1)),
     ("groups: state", 16, 5, {"states_filter": ("Nonsense",), "types_filter": ("classic",)}),
     ("groups: type", 16, 5, {"states_filter": (), "types_filter": ("nonsense",)}),
-    ("init producer id: unknown id", 22, 5, {**_PRODUCERS, "producer_id": 5, "producer_epoch": 3}),
-    ("init producer id: half", 22, 5, {**_PRODUCERS, "producer_id": 5, "producer_epoch": -1}),
+    ("init producer id: unknown id", 22, 5, {**_PRODUCER, "producer_id": 5, "producer_epoch": 3}),
+    ("init producer id: id without epoch", 22, 5, {**_PRODUCER, "producer_id": 5, "producer_epoch": -1}),
     ("init producer id: no name", 22, 5, {
-        **_PRODUCERS, "transactional_id": "", "producer_id": -1, "producer_epoch": -1,
+        **_PRODUCER, "transactional_id": "", "producer_id": -1, "producer_epoch": -1,
     }),
     ("transactions: bad pattern", 66, 2, {
         "state_filters": (), "producer_id_filters": (), "duration_filter": -1, "transactional_id_pattern": "(",
@@ -266,7 +289,7 @@ PROBES: tuple[Probe, ...] = (
     }),
 )  # fmt: skip
 
-GROUP_PROBES: tuple[Probe, ...] = (
+GROUP_PROBES = _make_probes(
     ("join: no group", 11, 9, _group(group_id="")),
     ("join: no protocols", 11, 9, _group(protocols=[])),
     ("join: no protocol type", 11, 9, _group(protocol_type="")),
@@ -276,10 +299,10 @@ GROUP_PROBES: tuple[Probe, ...] = (
     ("heartbeat: unknown group", 12, 4, _group(member_id="x")),
     ("heartbeat: no group", 12, 4, _group(group_id="", member_id="x")),
     ("sync: unknown group", 14, 5, {**_group(member_id="x", protocol_name="range"), "assignments": []}),
-    ("leave: unknown group", 13, 5, {"group_id": "nobody", "members": [
+    ("leave: unknown group", 13, 5, {"group_id": "unknown", "members": [
         {"member_id": "x", "group_instance_id": None, "reason": None},
     ]}),
-    ("leave: nobody", 13, 5, {"group_id": "nobody", "members": []}),
+    ("leave: no members", 13, 5, {"group_id": "unknown", "members": []}),
     ("commit: unknown topic", 8, 9, _commit("simple", "absent", 0)),
     ("commit: unknown partition", 8, 9, _commit("simple", TOPIC, 9)),
     ("commit: no group", 8, 9, _commit("", TOPIC, 0)),
@@ -301,4 +324,3 @@ GROUP_PROBES: tuple[Probe, ...] = (
         {"group_id": "unheard", "member_id": None, "member_epoch": -1, "topics": None},
     ]}),
 )  # fmt: skip
-"""For the coordinator of the group that each names."""

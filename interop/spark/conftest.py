@@ -1,4 +1,4 @@
-"""Spark with its own Kafka connector on our brokers, and our sources on Apache's: `make interop-spark`."""
+"""Spark's own Kafka connector on our brokers, and our sources and sink on Apache Kafka: `make interop-spark`."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ JARS = Path(__file__).parents[2] / "build" / "spark-kafka"
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     jars = ",".join(str(jar) for jar in sorted(JARS.glob("*.jar")))
-    assert jars, f"no jars in {JARS}: `make spark-kafka` fetches them"
+    assert jars, f"there are no jars in {JARS}: run `make spark-kafka`"
     session = spark_session.start(**{"spark.jars": jars})
     yield session
     session.stop()
 
 
 @pytest.fixture(scope="session")
-def ours() -> Iterator[Cluster]:
+def insync_cluster() -> Iterator[Cluster]:
     with Cluster(brokers=3) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def apache() -> Iterator[apache_kafka.ApacheCluster]:
-    one = {
+    settings = {
         "group.initial.rebalance.delay.ms": "0",
         "offsets.topic.num.partitions": "1",
         "offsets.topic.replication.factor": "1",
@@ -43,5 +43,5 @@ def apache() -> Iterator[apache_kafka.ApacheCluster]:
         "log.cleaner.backoff.ms": "200",
         "num.network.threads": "1",
     }
-    with apache_kafka.ApacheCluster(1, settings=one) as made:
-        yield made
+    with apache_kafka.ApacheCluster(1, settings=settings) as cluster:
+        yield cluster

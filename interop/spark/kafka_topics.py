@@ -1,23 +1,29 @@
-"""Topics on Apache Kafka's brokers, and transactions, which only they have."""
+"""Topics and transactions on Apache Kafka's brokers."""
 
 from __future__ import annotations
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.polling import TIMEOUT_S
 
-def create(bootstrap: str, topic: str, partitions: int = 1, **config: str) -> None:
+
+def create_topic(bootstrap: str, topic: str, partitions: int = 1, **config: object) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    settings = {name.replace("_", "."): value for name, value in config.items()}
+    settings = {name.replace("_", "."): str(value) for name, value in config.items()}
     for future in admin.create_topics([NewTopic(topic, partitions, 1, config=settings)]).values():
-        future.result(60)
+        future.result(TIMEOUT_S)
 
 
-def transaction(bootstrap: str, topic: str, sent: list[bytes], *, commit: bool) -> None:
+def run_transaction(bootstrap: str, topic: str, values: list[bytes], *, commit: bool) -> None:
+    """Send values in one transaction, and commit or abort it."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
-    producer.init_transactions(60)
+    producer.init_transactions(TIMEOUT_S)
     producer.begin_transaction()
-    for value in sent:
+    for value in values:
         producer.produce(topic, value)
-    producer.flush(60)
-    producer.commit_transaction(60) if commit else producer.abort_transaction(60)
+    assert producer.flush(TIMEOUT_S) == 0
+    if commit:
+        producer.commit_transaction(TIMEOUT_S)
+    else:
+        producer.abort_transaction(TIMEOUT_S)

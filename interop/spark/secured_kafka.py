@@ -1,8 +1,7 @@
-"""One broker of Apache Kafka with locks: a listener with TLS and users, one with TLS and certificates, one without."""
+"""One broker of Apache Kafka with three listeners: plaintext, TLS with users, and TLS with client certificates."""
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import apache_kafka
@@ -10,24 +9,28 @@ import apache_kafka
 TLS = Path(__file__).parents[2] / "tests" / "data" / "tls"
 HOST = apache_kafka.HOST
 USER, PASSWORD = "alice", "open sesame"
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+SCRAM_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = ("PLAIN", *SCRAM_MECHANISMS)
 SESSION_MS = 3_000
 _MODULES = "org.apache.kafka.common.security"
 
 
 class SecuredKafka(apache_kafka.ApacheCluster):
-    """`bootstrap` needs no password, `users` takes a name and a password, `certificates` a client's certificate."""
+    """`bootstrap` is the plaintext listener, `users` asks for a user and password, `certificates` for a certificate."""
+
+    format_options = tuple(f"--add-scram={name}=[name={USER},password={PASSWORD}]" for name in SCRAM_MECHANISMS)
 
     def __init__(self) -> None:
         super().__init__(1)
-        self.users, self.certificates = (f"{HOST}:{port}" for port in apache_kafka._free_ports(2))
+        self.users, self.certificates = (f"{HOST}:{port}" for port in apache_kafka.free_ports(2))
 
-    def _properties(self, node: apache_kafka.ApacheNode) -> str:
-        open_to_all = f"PLAINTEXT://{HOST}:{node.port},USERS://{self.users},CERTIFICATES://{self.certificates}"
+    def node_settings(self, node: apache_kafka.ApacheNode) -> dict[str, str]:
+        listeners = f"PLAINTEXT://{HOST}:{node.port},USERS://{self.users},CERTIFICATES://{self.certificates}"
         scram = f"{_MODULES}.scram.ScramLoginModule required;"
-        values = {
-            "listeners": f"{open_to_all},CONTROLLER://{HOST}:{node.controller_port}",
-            "advertised.listeners": open_to_all,
+        return {
+            **super().node_settings(node),
+            "listeners": f"{listeners},CONTROLLER://{HOST}:{node.controller_port}",
+            "advertised.listeners": listeners,
             "listener.security.protocol.map": ",".join(
                 ("PLAINTEXT:PLAINTEXT", "CONTROLLER:PLAINTEXT", "USERS:SASL_SSL", "CERTIFICATES:SSL")
             ),
@@ -49,22 +52,16 @@ class SecuredKafka(apache_kafka.ApacheCluster):
             "num.io.threads": "2",
             "num.network.threads": "1",
         }
-        return super()._properties(node) + "".join(f"{key}={value}\n" for key, value in values.items())
-
-    def _format(self, node: apache_kafka.ApacheNode, cluster_id: str) -> subprocess.Popen[bytes]:
-        known = [f"--add-scram={name}=[name={USER},password={PASSWORD}]" for name in MECHANISMS[1:]]
-        arguments = ("format", f"--cluster-id={cluster_id}", "-c", str(node.properties), *known)
-        return apache_kafka._spawn(node, apache_kafka.java("kafka.tools.StorageTool", *arguments))
 
 
-def trusting() -> dict[str, str]:
+def tls_settings() -> dict[str, str]:
     return {"security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.truststore.location": str(TLS / "ca.pem")}
 
 
-def login(mechanism: str, password: str = PASSWORD) -> dict[str, str]:
+def login_settings(mechanism: str, password: str = PASSWORD) -> dict[str, str]:
     module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
     return {
-        **trusting(),
+        **tls_settings(),
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": mechanism,
         "sasl.jaas.config": f'{_MODULES}.{module} required username="{USER}" password="{password}";',

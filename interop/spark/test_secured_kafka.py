@@ -1,5 +1,6 @@
-"""Our source and sink on Apache Kafka behind TLS, with users and with certificates; Java's connector takes the same
-options. And what Kafka's own listeners answer to those who come in by the wrong door."""
+"""Our source and sink on Apache Kafka with TLS, users and certificates; Spark's connector takes the same options.
+
+And the errors of our client when its settings do not match Kafka's listener."""
 
 from __future__ import annotations
 
@@ -15,88 +16,90 @@ from insync.client.client import BROKERS_ONLY, Client
 from insync.client.errors import ClientError, ConnectionLostError
 from insync.client.settings import ClientSettings
 from insync.client.sync_client import SyncClient
-from interop.spark.secured_kafka import MECHANISMS, SESSION_MS, TLS, SecuredKafka, login, trusting
+from interop.spark.secured_kafka import MECHANISMS, SESSION_MS, TLS, SecuredKafka, login_settings, tls_settings
 
 COUNT = 1_000
-QUICK_S = 20.0
+MAX_FAILURE_S = 20.0
 
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[SecuredKafka]:
-    with SecuredKafka() as made:
-        yield made
+    with SecuredKafka() as broker:
+        yield broker
 
 
-def names(bootstrap: str, settings: dict[str, str]) -> list[str]:
+def list_topics(bootstrap: str, settings: dict[str, str]) -> list[str]:
     with SyncClient(bootstrap, timeout_s=60.0, settings=ClientSettings.of(settings)) as client:
         return [topic.name for topic in client.call(topics.describe)]
 
 
-def refusal(bootstrap: str, settings: dict[str, str]) -> str:
+def error_of(bootstrap: str, settings: dict[str, str]) -> str:
     started = time.monotonic()
     with pytest.raises(ClientError) as caught:
-        names(bootstrap, settings)
-    assert time.monotonic() - started < QUICK_S
+        list_topics(bootstrap, settings)
+    assert time.monotonic() - started < MAX_FAILURE_S
     return str(caught.value)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_what_our_sink_writes_our_source_and_javas_connector_read_with_the_same_options(
+def test_our_source_and_sparks_connector_read_what_our_sink_wrote_with_the_same_options(
     spark: SparkSession, kafka: SecuredKafka, mechanism: str
 ) -> None:
     topic = f"rows-{mechanism}"
-    options = {"kafka.bootstrap.servers": kafka.users, **{f"kafka.{k}": v for k, v in login(mechanism).items()}}
-    with SyncClient(kafka.users, settings=ClientSettings.of(login(mechanism))) as client:
+    options = {
+        "kafka.bootstrap.servers": kafka.users,
+        **{f"kafka.{k}": v for k, v in login_settings(mechanism).items()},
+    }
+    with SyncClient(kafka.users, settings=ClientSettings.of(login_settings(mechanism))) as client:
         client.call(lambda cluster: topics.create(cluster, topic, partitions=2, replication_factor=1))
     rows = spark.range(0, COUNT, 1, 2).selectExpr("concat('v', id) as value")
     rows.write.format("insync").mode("append").options(topic=topic, **options).save()
-    for name in ("insync", "kafka"):
-        found = spark.read.format(name).options(subscribe=topic, **options).load().select("value").collect()
-        assert sorted(bytes(row.value) for row in found) == sorted(b"v%d" % i for i in range(COUNT))
+    for source in ("insync", "kafka"):
+        stored = spark.read.format(source).options(subscribe=topic, **options).load().select("value").collect()
+        assert sorted(bytes(row.value) for row in stored) == sorted(b"v%d" % i for i in range(COUNT))
 
 
-def ask_for_a_while(kafka: SecuredKafka) -> None:
-    """Longer than two sessions, on one connection: if Kafka closes it, that is an error."""
+def send_requests_for_two_sessions(kafka: SecuredKafka) -> None:
+    """On one connection: it is an error if Kafka closes it."""
 
-    async def ask(cluster: Client) -> None:
-        opened = await cluster.any_connection()
-        until = time.monotonic() + 2.5 * SESSION_MS / 1_000
-        while time.monotonic() < until:
-            await asyncio.gather(*(opened.call(apis.METADATA, BROKERS_ONLY) for _ in range(4)))
+    async def send_requests(cluster: Client) -> None:
+        used = await cluster.any_connection()
+        deadline = time.monotonic() + 2.5 * SESSION_MS / 1_000
+        while time.monotonic() < deadline:
+            await asyncio.gather(*(used.call(apis.METADATA, BROKERS_ONLY) for _ in range(4)))
             await asyncio.sleep(0.05)
 
-    with SyncClient(kafka.users, timeout_s=60.0, settings=ClientSettings.of(login("SCRAM-SHA-512"))) as client:
-        client.submit(ask).result(60)
+    with SyncClient(kafka.users, timeout_s=60.0, settings=ClientSettings.of(login_settings("SCRAM-SHA-512"))) as client:
+        client.submit(send_requests).result(60)
 
 
 def test_a_session_is_renewed_on_its_connection(kafka: SecuredKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    ask_for_a_while(kafka)
+    """A client that renews too late loses the connection."""
+    send_requests_for_two_sessions(kafka)
     monkeypatch.setattr(connection, "_LATE", 10.0)
     with pytest.raises(ConnectionLostError):
-        ask_for_a_while(kafka)
+        send_requests_for_two_sessions(kafka)
 
 
-def test_a_clients_certificate_is_asked_for(kafka: SecuredKafka) -> None:
-    known = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(TLS / "client.pem")}
-    names(kafka.certificates, {**trusting(), **known})
-    assert "ssl.keystore.location" in refusal(kafka.certificates, trusting())
+def test_a_client_needs_a_certificate_if_the_listener_asks_for_one(kafka: SecuredKafka) -> None:
+    certificate = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(TLS / "client.pem")}
+    with_certificate = list_topics(kafka.certificates, {**tls_settings(), **certificate})
+    assert with_certificate == list_topics(kafka.bootstrap, {})
+    assert "ssl.keystore.location" in error_of(kafka.certificates, tls_settings())
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_wrong_password(kafka: SecuredKafka, mechanism: str) -> None:
-    told = refusal(kafka.users, login(mechanism, "guess"))
-    assert f"rejected user 'alice' with {mechanism}" in told
-    assert "guess" not in told
+def test_a_wrong_password_is_an_error_that_does_not_show_it(kafka: SecuredKafka, mechanism: str) -> None:
+    message = error_of(kafka.users, login_settings(mechanism, "guess"))
+    assert f"rejected user 'alice' with {mechanism}" in message
+    assert "guess" not in message
 
 
-def test_wrong_doors(kafka: SecuredKafka) -> None:
-    plain = {**login("PLAIN"), "security.protocol": "SASL_PLAINTEXT"}
-    assert "does not speak TLS" in refusal(kafka.bootstrap, trusting())
-    assert "does not use SASL" in refusal(kafka.bootstrap, plain)
-    assert "security.protocol" in refusal(kafka.users, {})
-    assert "ask for a user and a password" in refusal(kafka.users, trusting())
-    assert "ssl.truststore.location" in refusal(kafka.users, {**login("PLAIN"), **_strange()})
-
-
-def _strange() -> dict[str, str]:
-    return {"ssl.truststore.location": str(TLS / "stranger.pem")}
+def test_errors_for_the_wrong_listener_name_the_setting(kafka: SecuredKafka) -> None:
+    stranger = {"ssl.truststore.location": str(TLS / "stranger.pem")}
+    plain = {**login_settings("PLAIN"), "security.protocol": "SASL_PLAINTEXT"}
+    assert "does not speak TLS" in error_of(kafka.bootstrap, tls_settings())
+    assert "does not use SASL" in error_of(kafka.bootstrap, plain)
+    assert "security.protocol" in error_of(kafka.users, {})
+    assert "ask for a user and a password" in error_of(kafka.users, tls_settings())
+    assert "ssl.truststore.location" in error_of(kafka.users, {**login_settings("PLAIN"), **stranger})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from struct import pack
 
@@ -75,14 +76,15 @@ def make_history(count: int, topic: str = "orders", partition: int = 0) -> list[
     for offset in range(count):
         producer, sequence, time = offset % 2, offset // 2, offset * 100
         crc = offset * 2_654_435_761 % 2**32
-        record = {"producer": producer, "sequence": sequence}
-        where = (topic, partition)
+        sent = Event("send", time, f"p{producer}", topic, partition, producer=producer, sequence=sequence, crc=crc)
+        stored = replace(sent, offset=offset, epoch=3)
         events += [
-            Event("send", time, f"p{producer}", *where, crc=crc, **record),
-            Event("ack", time + 10, f"p{producer}", *where, offset=offset, **record),
-            Event("read", time + 20, "c", *where, offset=offset, epoch=3, crc=crc, **record),
+            sent,
+            replace(sent, kind="ack", time=time + 10, offset=offset, crc=-1),
+            replace(stored, kind="read", time=time + 20, client="c"),
         ]
         if offset % 10 == 0:
-            events.append(Event("list", time + 30, "w", *where, offset=offset + 1, epoch=3, started=time + 25))
-        log.append(Event("log", count * 100 + offset, "l", *where, offset=offset, epoch=3, crc=crc, **record))
+            listing = Event("list", time + 30, "w", topic, partition, offset=offset + 1, epoch=3, started=time + 25)
+            events.append(listing)
+        log.append(replace(stored, kind="log", time=count * 100 + offset, client="l"))
     return [*events, *log, Event("end", count * 102, "l", topic, partition, offset=count, epoch=3)]

@@ -1,4 +1,4 @@
-"""Lakes as tables, in the order of the log; and records to fill them."""
+"""Reads lakes as tables, in the order of the log, and writes records to archive."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ def table(path: Path, topic: str, columns: Sequence[str] = RECORD, generation: i
     return pa.concat_tables(tables).sort_by([("partition", "ascending"), ("offset", "ascending")])
 
 
-def values(path: Path, topic: str, **which: Any) -> list[bytes]:
-    column: list[bytes] = table(path, topic, ["partition", "offset", "value"], **which).column("value").to_pylist()
+def values(path: Path, topic: str, generation: int | None = None) -> list[bytes]:
+    columns = ["partition", "offset", "value"]
+    column: list[bytes] = table(path, topic, columns, generation).column("value").to_pylist()
     return column
 
 
@@ -41,15 +42,14 @@ def produce(bootstrap: str, topic: str, records: Sequence[Mapping[str, Any]], **
     for record in records:
         producer.produce(topic, **record, on_delivery=lambda error, _: failures.append(error) if error else None)
         producer.poll(0)
-    assert producer.flush(60) == 0
-    assert not failures
+    assert (producer.flush(60), failures) == (0, [])
 
 
-def numbered(first: int, end: int, *, partitions: int = 1, **more: Any) -> list[dict[str, Any]]:
-    return [{"value": b"v%06d" % i, "key": b"k%d" % i, "partition": i % partitions, **more} for i in range(first, end)]
+def numbered(first: int, end: int, *, partitions: int = 1) -> list[dict[str, Any]]:
+    return [{"value": b"v%06d" % i, "key": b"k%d" % i, "partition": i % partitions} for i in range(first, end)]
 
 
 def delete_records(bootstrap: str, topic: str, *, before: int) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # must stay alive until the result is there
-    (done,) = admin.delete_records([TopicPartition(topic, 0, before)]).values()
-    done.result(30)
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # must live until there is a result
+    (deletion,) = admin.delete_records([TopicPartition(topic, 0, before)]).values()
+    deletion.result(30)

@@ -7,15 +7,13 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import Result
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from insync.cli import pipeline_archive, pipeline_replay
 from insync.cli.main import app
@@ -25,16 +23,19 @@ from tests.pipeline.lake_data import numbered, produce, table
 
 pytestmark = pytest.mark.xdist_group("spark")
 
+Insync = Callable[..., Result]
+"""Runs `insync pipeline` with these arguments."""
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(brokers=1, topics={"orders": 2}) as started:
-        produce(started.bootstrap, "orders", numbered(0, 600, partitions=2))
-        yield started
+    with Cluster(brokers=1, topics={"orders": 2}) as running:
+        produce(running.bootstrap, "orders", numbered(0, 600, partitions=2))
+        yield running
 
 
 @pytest.fixture
-def insync(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> Any:
+def insync(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> Insync:
     def run(command: str, *arguments: str) -> Result:
         options = ["--bootstrap", cluster.bootstrap, "--lake", str(tmp_path / "lake")]
         return CliRunner().invoke(app, ["pipeline", command, *options, *arguments])
@@ -42,7 +43,7 @@ def insync(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> Any:
     return run
 
 
-def test_archive_verify_and_replay_report_what_they_did(insync: Any, cluster: Cluster, tmp_path: Path) -> None:
+def test_archive_verify_and_replay_report_what_they_did(insync: Insync, cluster: Cluster, tmp_path: Path) -> None:
     archived = insync("archive", "orders")
     assert archived.exit_code == 0
     assert "orders-1" in archived.stdout
@@ -54,16 +55,16 @@ def test_archive_verify_and_replay_report_what_they_did(insync: Any, cluster: Cl
     assert replayed.exit_code == 0
     assert "600 records in" in replayed.stdout
     assert "again-0" in replayed.stdout
-    done = insync("replay", "orders=again")
-    assert done.exit_code == 0
-    assert "--again repeats it" in done.stdout
-    assert "0 records in" in done.stdout
+    repeated = insync("replay", "orders=again")
+    assert repeated.exit_code == 0
+    assert "--again repeats it" in repeated.stdout
+    assert "0 records in" in repeated.stdout
     assert insync("archive", "again").exit_code == 0
     content = ["partition", "offset", "key", "value", "timestamp"]
     assert table(tmp_path / "lake", "again", content).equals(table(tmp_path / "lake", "orders", content))
 
 
-def test_json_is_the_only_output(insync: Any) -> None:
+def test_json_is_the_only_output(insync: Insync) -> None:
     archived = json.loads(insync("archive", "orders", "--json").stdout)
     assert archived["rows"] == 600
     assert [(part["partition"], part["from"], part["to"]) for part in archived["partitions"]] == [
@@ -81,7 +82,7 @@ def test_json_is_the_only_output(insync: Any) -> None:
 
 
 def test_a_pattern_without_a_topic_creates_no_lake(
-    insync: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    insync: Insync, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     once = insync("archive", "--pattern", "zzz.*")
     assert (once.exit_code, once.stdout) == (1, "")
@@ -101,17 +102,19 @@ def _stopped() -> Iterator[threading.Event]:
     yield stop
 
 
-def test_a_stopped_archive_says_that_the_same_command_continues(insync: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_archive_says_that_the_same_command_continues(
+    insync: Insync, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(pipeline_archive, "interruptible", _stopped)
         stopped = insync("archive", "orders", "--json")
     assert (stopped.exit_code, json.loads(stopped.stdout)["finished"]) == (130, False)
     assert "the same command continues from here" in stopped.stderr
-    done = json.loads(insync("archive", "orders", "--json").stdout)
-    assert (done["finished"], done["rows"]) == (True, 600)
+    resumed = json.loads(insync("archive", "orders", "--json").stdout)
+    assert (resumed["finished"], resumed["rows"]) == (True, 600)
 
 
-def test_a_stopped_replay_says_that_the_same_command_continues(insync: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_replay_says_that_the_same_command_continues(insync: Insync, monkeypatch: pytest.MonkeyPatch) -> None:
     insync("archive", "orders")
     with monkeypatch.context() as patched:
         patched.setattr(pipeline_replay, "interruptible", _stopped)
@@ -119,12 +122,12 @@ def test_a_stopped_replay_says_that_the_same_command_continues(insync: Any, monk
     assert stopped.exit_code == 130
     assert "the same command continues from here" in stopped.stderr
     assert json.loads(stopped.stdout)["finished"] is False
-    done = json.loads(insync("replay", "orders=stopped", "--create", "--json").stdout)
-    assert (done["finished"], done["rows"]) == (True, 600)
-    assert done["seconds"] == round(done["seconds"], 3)
+    resumed = json.loads(insync("replay", "orders=stopped", "--create", "--json").stdout)
+    assert (resumed["finished"], resumed["rows"]) == (True, 600)
+    assert resumed["seconds"] == round(resumed["seconds"], 3)
 
 
-def test_a_missing_target_is_reported_before_spark_starts(insync: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_target_is_reported_before_spark_starts(insync: Insync, monkeypatch: pytest.MonkeyPatch) -> None:
     insync("archive", "orders")
     monkeypatch.delattr(pipeline_replay, "spark_session")
     refused = insync("replay", "orders=nowhere")
@@ -132,7 +135,7 @@ def test_a_missing_target_is_reported_before_spark_starts(insync: Any, monkeypat
     assert refused.stderr == "insync: there is no topic 'nowhere' to write to; --create creates it\n"
 
 
-def test_wrong_arguments_are_exit_code_2_and_one_line(insync: Any, tmp_path: Path) -> None:
+def test_wrong_arguments_are_exit_code_2_and_one_line(insync: Insync, tmp_path: Path) -> None:
     wrong = {
         "name topics, or a regular expression": ["archive"],
         "unknown codec 'rar'": ["archive", "orders", "--codec", "rar"],
@@ -152,12 +155,12 @@ def test_wrong_arguments_are_exit_code_2_and_one_line(insync: Any, tmp_path: Pat
     assert not (tmp_path / "lake").exists()
 
 
-def test_a_missing_short_or_changed_file_is_named(insync: Any, tmp_path: Path) -> None:
+def test_a_missing_short_or_changed_file_is_named(insync: Insync, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     insync("archive", "orders")
     first, second = (lake / name for name in Ledger.load(lake).files())
     data = first.read_bytes()
-    damages = {
+    damages: dict[str, Callable[[], object]] = {
         f"{first.name} has {len(data) - 1} bytes instead of {len(data)}": lambda: first.write_bytes(data[:-1]),
         f"{first.name} was changed: its checksum": lambda: first.write_bytes(data[:-9] + b"x" + data[-8:]),
         f"{first.name} is missing": first.unlink,
@@ -176,7 +179,7 @@ def test_a_missing_short_or_changed_file_is_named(insync: Any, tmp_path: Path) -
     assert insync("archive", "--verify").exit_code == 0
 
 
-def test_a_damaged_ledger_is_reported_and_nothing_is_touched(insync: Any, tmp_path: Path) -> None:
+def test_a_damaged_ledger_is_reported_and_nothing_is_touched(insync: Insync, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     insync("archive", "orders")
     entry = lake / "_ledger" / f"{1:020d}.json"
@@ -192,7 +195,7 @@ def test_a_damaged_ledger_is_reported_and_nothing_is_touched(insync: Any, tmp_pa
     assert insync("archive", "--verify").exit_code == 0
 
 
-def test_a_path_that_is_not_a_lake_is_reported(insync: Any, tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_lake_is_reported(insync: Insync, tmp_path: Path) -> None:
     (tmp_path / "lake").write_text("a file")
     assert "is a file" in insync("archive", "orders").stderr
     for arguments in (["archive", "--verify"], ["replay", "orders"]):
@@ -204,7 +207,8 @@ def test_a_path_that_is_not_a_lake_is_reported(insync: Any, tmp_path: Path) -> N
 def test_without_java_the_error_says_what_to_install(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": str(tmp_path)}
     code = "from insync.cli.main import app; app(['pipeline', 'archive', 'orders'])"
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "default-jre-headless" in done.stderr
-    assert "JAVA_HOME" in done.stderr
+    command = [sys.executable, "-c", code]
+    completed = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert completed.returncode == 2
+    assert "default-jre-headless" in completed.stderr
+    assert "JAVA_HOME" in completed.stderr

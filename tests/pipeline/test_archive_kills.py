@@ -16,16 +16,18 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Message, Producer
 
 from insync.pipeline.archive.verify import verify_lake
 from insync.pipeline.ledger import Ledger
 from insync.testing import Cluster
 from tests.pipeline.lake_data import table
+from tests.polling import wait_until
 from tests.spark.standalone import QUICK_JVM
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -99,9 +101,10 @@ class Writer:
             self._producer.poll(0.05)
         assert self._producer.flush(120) == 0
 
-    def _on_delivery(self, error: Any, message: Any) -> None:
-        if error is None:
-            self.acknowledged.append(message.value())
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        value = message.value()
+        if error is None and value is not None:
+            self.acknowledged.append(value)
 
     def end(self) -> None:
         self._stop.set()
@@ -134,11 +137,11 @@ def _run_round(rng: random.Random, cluster: Cluster, lake: Path, *, kill_worker:
     before = _entries(lake)
     archiver = Archiver(cluster.bootstrap, lake, "--follow", "--interval", "0.1", "--rows-per-file", "2000")
     try:
-        _wait_for(lambda: _entries(lake) > before + 1, archiver)
+        _wait_for(lambda: _entries(lake) > before + 1, "the archiver commits", archiver)
         if kill_worker:
-            _wait_for(archiver.kill_worker, archiver)
+            _wait_for(archiver.kill_worker, "there is a worker to kill", archiver)
             after = _entries(lake)
-            _wait_for(lambda: _entries(lake) > after, archiver)  # it continued
+            _wait_for(lambda: _entries(lake) > after, "the archiver commits without the worker", archiver)
         leader = cluster.leader_of("kills")
         cluster.kill(leader)
         time.sleep(rng.uniform(0.0, 2.0))
@@ -162,10 +165,12 @@ def _entries(lake: Path) -> int:
     return len(list(lake.glob("_ledger/*.json")))
 
 
-def _wait_for(condition: Any, archiver: Archiver, seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
+def _wait_for(condition: Callable[[], bool], description: str, archiver: Archiver) -> None:
+    """As `wait_until`, but fails as soon as the archiver ends."""
+
+    def condition_while_running() -> bool:
         if archiver.process.poll() is not None:
             pytest.fail(f"the archiver ended: {archiver.process.communicate()[1][-3000:]}")
-        assert time.monotonic() < deadline, "timed out"
-        time.sleep(0.02)
+        return condition()
+
+    wait_until(condition_while_running, description, timeout_s=120.0)

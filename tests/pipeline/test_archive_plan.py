@@ -12,7 +12,7 @@ import pytest
 
 from insync.client.errors import UnknownTopicError
 from insync.client.model import Offset, Partition, Topic
-from insync.client.offsets import EARLIEST
+from insync.client.offsets import EARLIEST, LATEST
 from insync.pipeline import lake
 from insync.pipeline.archive import plan as archive_plan
 from insync.pipeline.archive.job import select_committable
@@ -22,12 +22,16 @@ from insync.pipeline.ledger import RANGES, File, Ledger, Range
 
 A, B = UUID(int=1), UUID(int=2)
 KEY = ("t", 0)
+Ends = Mapping[int, tuple[int, int]]
+"""By epoch: (epoch, end offset), as OffsetForLeaderEpoch answers."""
 
 
 class FakeView:
     """A ClusterView of one partition."""
 
-    def __init__(self, *, earliest: int = 0, latest: int, epoch: int = 0, topic_id: UUID = A, ends: Any = None) -> None:
+    def __init__(
+        self, *, earliest: int = 0, latest: int, epoch: int = 0, topic_id: UUID = A, ends: Ends | None = None
+    ) -> None:
         self._earliest, self._latest, self._epoch = earliest, latest, epoch
         self._ends = ends or {}
         partition = Partition(index=0, leader=1, leader_epoch=epoch, replicas=(1,), isr=(1,))
@@ -43,12 +47,11 @@ class FakeView:
         return [KEY]
 
     def list_offsets_and_epochs(self, wanted: Mapping[Any, int], known: Any = None) -> dict[Any, Offset]:
-        which = {EARLIEST: self._earliest}
-        return {key: Offset(which.get(at, self._latest), leader_epoch=self._epoch) for key, at in wanted.items()}
+        offsets = {EARLIEST: self._earliest, LATEST: self._latest}
+        return {key: Offset(offsets[position], leader_epoch=self._epoch) for key, position in wanted.items()}
 
     def find_epoch_end(self, key: Any, epoch: int) -> tuple[int, int]:
-        end: tuple[int, int] = self._ends[epoch]
-        return end
+        return self._ends[epoch]
 
 
 @pytest.fixture
@@ -58,8 +61,8 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def make_range(start: int, end: int, **fields: Any) -> Range:
-    defaults = {"topic": "t", "topic_id": str(A), "partition": 0, "generation": 0} | fields
-    return Range(start=start, end=end, **defaults)
+    partition: dict[str, Any] = {"topic": "t", "topic_id": str(A), "partition": 0, "generation": 0}
+    return Range(start=start, end=end, **{**partition, **fields})
 
 
 def make_plan(view: FakeView, ledger: Ledger, *, allow_loss: bool = False) -> Plan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,14 @@ from tests.pipeline.lake_data import delete_records, numbered, produce, table, v
 pytestmark = pytest.mark.xdist_group("spark")
 
 DAY_MS = 86_400_000
+RunArchive = Callable[..., archive.ArchiveSummary]
+"""(topic, changed options as keywords)."""
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(brokers=1) as started:
-        yield started
+    with Cluster(brokers=1) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -42,15 +44,15 @@ def client(cluster: Cluster) -> Iterator[SyncClient]:
 
 
 @pytest.fixture
-def run(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> Any:
-    def run_archive(topic: str, **more: Any) -> archive.ArchiveSummary:
-        options = {"bootstrap": cluster.bootstrap, "lake": str(tmp_path), "topics": (topic,)} | more
+def run(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> RunArchive:
+    def run_archive(topic: str, **changes: Any) -> archive.ArchiveSummary:
+        options = {"bootstrap": cluster.bootstrap, "lake": str(tmp_path), "topics": (topic,)} | changes
         return archive.run(spark, ArchiveOptions(**options))
 
     return run_archive
 
 
-def test_each_run_archives_the_new_records(run: Any, cluster: Cluster, tmp_path: Path) -> None:
+def test_each_run_archives_the_new_records(run: RunArchive, cluster: Cluster, tmp_path: Path) -> None:
     cluster.create_topic("runs", partitions=2)
     produce(cluster.bootstrap, "runs", numbered(0, 1000, partitions=2))
     assert run("runs").rows == 1000
@@ -63,12 +65,12 @@ def test_each_run_archives_the_new_records(run: Any, cluster: Cluster, tmp_path:
 
 
 def test_rows_are_complete_and_partitioned_by_date(
-    run: Any, spark: SparkSession, cluster: Cluster, tmp_path: Path
+    run: RunArchive, spark: SparkSession, cluster: Cluster, tmp_path: Path
 ) -> None:
     cluster.create_topic("dates")
     headers = [("trace", b"\x00\xff"), ("empty", None), ("trace", b"again")]
     first = 20_000 * DAY_MS - 5
-    records = [
+    records: list[dict[str, Any]] = [
         {"value": None if i % 3 == 0 else b"v%d" % i, "key": None if i % 5 == 0 else b"", "timestamp": first + i}
         for i in range(10)
     ]
@@ -89,7 +91,7 @@ def test_rows_are_complete_and_partitioned_by_date(
     assert frame.where("date = '2024-10-03'").count() == 6
 
 
-def test_files_have_at_most_the_given_rows_and_are_sorted(run: Any, cluster: Cluster, tmp_path: Path) -> None:
+def test_files_have_at_most_the_given_rows_and_are_sorted(run: RunArchive, cluster: Cluster, tmp_path: Path) -> None:
     cluster.create_topic("cut")
     produce(cluster.bootstrap, "cut", numbered(0, 1000))
     summary = run("cut", rows_per_file=300)
@@ -103,7 +105,7 @@ def test_files_have_at_most_the_given_rows_and_are_sorted(run: Any, cluster: Clu
 
 @pytest.mark.parametrize("codec", ["none", "snappy", "zstd"])
 def test_spark_reads_files_of_every_codec(
-    run: Any, spark: SparkSession, cluster: Cluster, tmp_path: Path, codec: str
+    run: RunArchive, spark: SparkSession, cluster: Cluster, tmp_path: Path, codec: str
 ) -> None:
     cluster.create_topic(f"codec-{codec}")
     produce(cluster.bootstrap, f"codec-{codec}", numbered(0, 100), **{"compression.type": codec})
@@ -113,7 +115,7 @@ def test_spark_reads_files_of_every_codec(
 
 
 def test_new_partitions_are_archived_from_their_start(
-    run: Any, cluster: Cluster, client: SyncClient, tmp_path: Path
+    run: RunArchive, cluster: Cluster, client: SyncClient, tmp_path: Path
 ) -> None:
     cluster.create_topic("grows")
     produce(cluster.bootstrap, "grows", numbered(0, 10))
@@ -125,7 +127,9 @@ def test_new_partitions_are_archived_from_their_start(
     assert Ledger.load(tmp_path).partitions() == [("grows", 0), ("grows", 1), ("grows", 2)]
 
 
-def test_a_recreated_topic_is_a_new_generation(run: Any, cluster: Cluster, client: SyncClient, tmp_path: Path) -> None:
+def test_a_recreated_topic_is_a_new_generation(
+    run: RunArchive, cluster: Cluster, client: SyncClient, tmp_path: Path
+) -> None:
     cluster.create_topic("anew")
     produce(cluster.bootstrap, "anew", numbered(0, 10))
     run("anew")
@@ -145,7 +149,7 @@ def test_a_recreated_topic_is_a_new_generation(run: Any, cluster: Cluster, clien
 
 
 def test_records_deleted_before_they_were_archived_are_an_error_unless_allowed(
-    run: Any, cluster: Cluster, tmp_path: Path
+    run: RunArchive, cluster: Cluster, tmp_path: Path
 ) -> None:
     cluster.create_topic("lossy")
     produce(cluster.bootstrap, "lossy", numbered(0, 10))
@@ -163,7 +167,7 @@ def test_records_deleted_before_they_were_archived_are_an_error_unless_allowed(
     assert "retention" in report.notes[0]
 
 
-def test_the_first_run_starts_where_the_log_starts(run: Any, cluster: Cluster) -> None:
+def test_the_first_run_starts_where_the_log_starts(run: RunArchive, cluster: Cluster) -> None:
     cluster.create_topic("middle")
     produce(cluster.bootstrap, "middle", numbered(0, 10))
     delete_records(cluster.bootstrap, "middle", before=4)
@@ -204,7 +208,7 @@ def test_topics_that_match_a_pattern_share_a_lake(spark: SparkSession, cluster: 
 
 
 def test_wrong_options_are_reported_before_anything_is_written(
-    run: Any, spark: SparkSession, cluster: Cluster, tmp_path: Path
+    run: RunArchive, spark: SparkSession, cluster: Cluster, tmp_path: Path
 ) -> None:
     with pytest.raises(UnknownTopicError, match="there is no topic 'nowhere'"):
         run("nowhere")
@@ -217,13 +221,13 @@ def test_wrong_options_are_reported_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_brokers_that_do_not_answer_are_reported(run: Any, tmp_path: Path) -> None:
+def test_brokers_that_do_not_answer_are_reported(run: RunArchive, tmp_path: Path) -> None:
     with pytest.raises(ClientError, match=r"no connection to 127\.0\.0\.1:1"):
         run("any", bootstrap="127.0.0.1:1", timeout_s=1.0)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_lake_that_is_a_file_stays_a_file(run: Any, cluster: Cluster, tmp_path: Path) -> None:
+def test_a_lake_that_is_a_file_stays_a_file(run: RunArchive, cluster: Cluster, tmp_path: Path) -> None:
     cluster.create_topic("nofile")
     taken = tmp_path / "taken"
     taken.write_text("mine")
@@ -233,7 +237,7 @@ def test_a_lake_that_is_a_file_stays_a_file(run: Any, cluster: Cluster, tmp_path
 
 
 def test_a_failing_round_is_retried_and_then_reported(
-    run: Any, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: RunArchive, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archive, "PAUSE_S", 0.0)
     cluster.create_topic("full")

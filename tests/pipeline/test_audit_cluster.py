@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -60,8 +61,6 @@ def directory(stopped: StoppedCluster) -> Path:
 
 
 def _produce(cluster: Cluster, word: bytes) -> None:
-    from confluent_kafka import Producer
-
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5})
     for number in range(2_000):
         producer.produce("orders", word * 10, key=str(number))
@@ -97,19 +96,19 @@ def test_one_damaged_byte_of_one_replica_is_found(spark: SparkSession, directory
     position, header = list(batch.iter_headers(data))[-1]
     log.write_bytes(data[: position + 80] + bytes([data[position + 80] ^ 1]) + data[position + 81 :])
     try:
-        code, output = insync("audit", str(directory), "--topics", "orders", "--out", str(tmp_path / "found"))
+        code, output = insync("audit", str(directory), "--topics", "orders", "--out", str(tmp_path / "findings"))
     finally:
         log.write_bytes(data)
     assert code == 1
     [finding] = output["found"]
     assert (finding["kind"], finding["offset"], finding["file"]) == ("crc", header.base_offset, str(log))
-    assert spark.read.parquet(str(tmp_path / "found")).count() == 1
+    assert spark.read.parquet(str(tmp_path / "findings")).count() == 1
 
 
 def test_health_shows_the_kill_and_the_move(spark: SparkSession, stopped: StoppedCluster, tmp_path: Path) -> None:
     page, frames = tmp_path / "health.html", tmp_path / "frames"
-    where = (str(stopped.directory), "--until", stopped.healthy_until)
-    code, output = insync("health", *where, "--html", str(page), "--out", str(frames))
+    options = (str(stopped.directory), "--until", stopped.healthy_until)
+    code, output = insync("health", *options, "--html", str(page), "--out", str(frames))
     assert (code, output["sound"], output["unclean_elections"]) == (0, True, 0)
     assert output["fencings"] >= 1
     assert output["reassignments"] == 1
@@ -138,7 +137,7 @@ def test_wrong_arguments_are_reported(spark: SparkSession, tmp_path: Path) -> No
         (["health", str(tmp_path)], "no __cluster_metadata-0"),
         (["health", str(tmp_path), "--until", "soon"], "'now', or a time"),
         (["campaign", "--seeds", "5:2"], "need 0 <= A < B"),
-        (["campaign", "--mutant", "nobody"], "unknown mutant 'nobody'"),
+        (["campaign", "--mutant", "no-such-mutant"], "unknown mutant 'no-such-mutant'"),
     ):
         result = CliRunner().invoke(app, ["pipeline", *arguments])
         assert (result.exit_code, message in result.stderr) == (2, True), (arguments, result.output)

@@ -24,16 +24,16 @@ def audit(root: Path) -> list[Finding]:
     replicas = audit_logs.list_all_replicas(options)
     tasks = audit_logs.plan_tasks(options, replicas, [])
     facts = [audit_segments.check_segment(task) for task in tasks]
-    found = find_damaged_checkpoints(replicas) + [finding for segment in facts for finding in segment.findings]
-    found += audit_logs.check_segment_order(tasks, facts)
+    findings = find_damaged_checkpoints(replicas) + [finding for segment in facts for finding in segment.findings]
+    findings += audit_logs.check_segment_order(tasks, facts)
     cells = audit_logs.sum_digests(tasks, facts)
-    for stretch in audit_logs.find_differing_stretches(tasks, replicas, cells, found):
-        found += compare_stretch(stretch)
-    return found
+    for stretch in audit_logs.find_differing_stretches(tasks, replicas, cells, findings):
+        findings += compare_stretch(stretch)
+    return findings
 
 
-def list_kind(found: list[Finding], kind: str) -> list[tuple[int | None, int]]:
-    return sorted((finding.broker or -1, finding.offset) for finding in found if finding.kind == kind)
+def list_kind(findings: list[Finding], kind: str) -> list[tuple[int | None, int]]:
+    return sorted((finding.broker or -1, finding.offset) for finding in findings if finding.kind == kind)
 
 
 def damage_checkpoint(root: Path, broker: int, name: str = checkpoints.HIGH_WATERMARKS) -> Path:
@@ -55,12 +55,12 @@ def test_a_replica_without_a_readable_checkpoint_is_still_compared(tmp_path: Pat
     for broker in (2, 3):
         write_replica(tmp_path, broker, [ten_batches()])
     path = damage_checkpoint(tmp_path, 1)
-    found = audit(tmp_path)
-    [unreadable] = [finding for finding in found if finding.kind == "checkpoint"]
+    findings = audit(tmp_path)
+    [unreadable] = [finding for finding in findings if finding.kind == "checkpoint"]
     assert (unreadable.broker, unreadable.file) == (1, str(path))
     assert str(unreadable).startswith("checkpoint: broker 1: cannot be read: its replicas are compared")
-    assert list_kind(found, "diverged") == [(1, 12)]
-    assert len(found) == 2
+    assert list_kind(findings, "diverged") == [(1, 12)]
+    assert len(findings) == 2
 
 
 def test_the_short_and_damaged_replica_is_named_and_not_the_intact_one(tmp_path: Path) -> None:
@@ -72,14 +72,14 @@ def test_the_short_and_damaged_replica_is_named_and_not_the_intact_one(tmp_path:
     log.write_bytes(b"".join(cut(damaged)))
     write_replica(tmp_path, 3, [ten_batches()])
     damage_checkpoint(tmp_path, 1)
-    found = audit(tmp_path)
-    assert list_kind(found, "crc") == [(2, 6)]
-    assert list_kind(found, "short") == [(2, 15)]
-    [diverged] = [finding for finding in found if finding.kind == "diverged"]
+    findings = audit(tmp_path)
+    assert list_kind(findings, "crc") == [(2, 6)]
+    assert list_kind(findings, "short") == [(2, 15)]
+    [diverged] = [finding for finding in findings if finding.kind == "diverged"]
     assert (diverged.broker, diverged.offset) == (2, 15)
     assert "holds nothing, broker 3 holds [15..17" in diverged.detail
     assert "and more, up to 29" in diverged.detail
-    assert {finding.broker for finding in found if finding.kind != "checkpoint"} == {2}
+    assert {finding.broker for finding in findings if finding.kind != "checkpoint"} == {2}
 
 
 @pytest.mark.parametrize("short", [1, 2])
@@ -87,9 +87,9 @@ def test_of_two_replicas_the_one_that_ends_early_is_named(tmp_path: Path, short:
     batches = ten_batches()
     for broker in (1, 2):
         write_replica(tmp_path, broker, [batches[:5] if broker == short else batches])
-    found = audit(tmp_path)
-    assert list_kind(found, "diverged") == [(short, 15)]
-    assert list_kind(found, "short") == [(short, 15)]
+    findings = audit(tmp_path)
+    assert list_kind(findings, "diverged") == [(short, 15)]
+    assert list_kind(findings, "short") == [(short, 15)]
 
 
 @pytest.mark.parametrize("damaged", [1, 2])
@@ -100,9 +100,9 @@ def test_of_two_replicas_the_damaged_one_is_named(tmp_path: Path, damaged: int) 
         if broker == damaged:
             batches[4][19] ^= 1  # the checksum itself
         write_replica(tmp_path, broker, [batches])
-    found = audit(tmp_path)
-    assert list_kind(found, "crc") == [(damaged, 12)]
-    assert list_kind(found, "diverged") == [(damaged, 12)]
+    findings = audit(tmp_path)
+    assert list_kind(findings, "crc") == [(damaged, 12)]
+    assert list_kind(findings, "diverged") == [(damaged, 12)]
 
 
 def test_two_replicas_that_lost_a_batch_do_not_outvote_the_one_that_has_it(tmp_path: Path) -> None:
@@ -118,9 +118,9 @@ def test_a_batch_that_differs_from_most_is_named_even_after_a_hole(tmp_path: Pat
     holed = [*batches[:2], *batches[4:7], make_batch(21, epoch=1, word="other"), *batches[8:]]
     for broker, held in ((1, holed), (2, batches), (3, batches)):
         write_replica(tmp_path, broker, [held])
-    found = audit(tmp_path)
-    assert list_kind(found, "diverged") == [(1, 6), (1, 21)]
-    assert list_kind(found, "gap") == [(1, 6)]
+    findings = audit(tmp_path)
+    assert list_kind(findings, "diverged") == [(1, 6), (1, 21)]
+    assert list_kind(findings, "gap") == [(1, 6)]
 
 
 def test_a_replica_that_lost_its_high_watermark_may_be_behind(tmp_path: Path) -> None:
@@ -140,8 +140,8 @@ def test_without_a_checkpoint_a_log_begins_with_its_first_segment(tmp_path: Path
     write_replica(tmp_path, 2, [batches[5:]])
     assert audit(tmp_path) == []
     path = damage_checkpoint(tmp_path, 2, checkpoints.LOG_STARTS)
-    [found] = audit(tmp_path)
-    assert (found.kind, found.broker, found.file) == ("checkpoint", 2, str(path))
+    [finding] = audit(tmp_path)
+    assert (finding.kind, finding.broker, finding.file) == ("checkpoint", 2, str(path))
 
 
 def test_a_replica_without_a_high_watermark_is_counted_as_not_compared(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -161,12 +162,16 @@ def test_events_that_cannot_be_checked_are_reported(monkeypatch: pytest.MonkeyPa
 def test_the_prefilter_passes_nothing_that_the_checker_objects_to(data: st.DataObject) -> None:
     events = make_history(20)
     for _ in range(data.draw(st.integers(0, 3))):
-        at = data.draw(st.integers(0, len(events) - 1))
+        index = data.draw(st.integers(0, len(events) - 1))
         field = data.draw(st.sampled_from(["drop", "time", "offset", "crc", "epoch", "started", "sequence"]))
         if field == "drop":
-            del events[at]
-        elif events[at].kind in (history_file.LOG, history_file.READ, history_file.LIST) or field in ("time", "offset"):
-            events[at] = replace(events[at], **{field: data.draw(st.integers(-1, 2_500))})
+            del events[index]
+        elif events[index].kind in (history_file.LOG, history_file.READ, history_file.LIST) or field in (
+            "time",
+            "offset",
+        ):
+            change: dict[str, Any] = {field: data.draw(st.integers(-1, 2_500))}
+            events[index] = replace(events[index], **change)
     columns, _ = audit_history.to_events(table(events))
     columns, malformed = audit_history._drop_inconsistent(columns)
     if malformed:

@@ -27,8 +27,8 @@ def check(root: Path, *, compacted: bool = False) -> list[Finding]:
     )
 
 
-def kinds(found: list[Finding]) -> list[tuple[str, int]]:
-    return [(finding.kind, finding.offset) for finding in found]
+def kinds(findings: list[Finding]) -> list[tuple[str, int]]:
+    return [(finding.kind, finding.offset) for finding in findings]
 
 
 def test_a_sound_log_of_several_segments_has_no_check(tmp_path: Path) -> None:
@@ -42,10 +42,16 @@ def test_a_flipped_bit_is_a_wrong_checksum_with_its_position(tmp_path: Path) -> 
     batches = ten_batches()
     batches[4][70] ^= 1
     write_replica(tmp_path, 1, [batches])
-    [found] = check(tmp_path)
-    assert (found.kind, found.broker, found.topic, found.partition, found.offset) == ("crc", 1, "orders", 0, 12)
-    assert found.position == sum(map(len, batches[:4]))
-    assert found.file.endswith("orders-0/00000000000000000000.log")
+    [finding] = check(tmp_path)
+    assert (finding.kind, finding.broker, finding.topic, finding.partition, finding.offset) == (
+        "crc",
+        1,
+        "orders",
+        0,
+        12,
+    )
+    assert finding.position == sum(map(len, batches[:4]))
+    assert finding.file.endswith("orders-0/00000000000000000000.log")
 
 
 def test_a_missing_batch_is_a_gap_and_so_is_a_missing_segment(tmp_path: Path) -> None:
@@ -95,8 +101,8 @@ def test_a_wrong_index_entry_is_found(tmp_path: Path, suffix: str, at: int) -> N
     data = bytearray(file.read_bytes())
     data[at] ^= 1
     file.write_bytes(data)
-    [found] = check(tmp_path)
-    assert (found.kind, found.file, found.position) == ("index", str(file), 0)
+    [finding] = check(tmp_path)
+    assert (finding.kind, finding.file, finding.position) == ("index", str(file), 0)
 
 
 def test_an_index_that_points_past_its_segment_or_is_torn_is_found(tmp_path: Path) -> None:

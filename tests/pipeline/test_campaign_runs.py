@@ -26,8 +26,8 @@ def test_a_campaign_continues_where_it_was_stopped(spark: SparkSession, tmp_path
     parts = sorted(Path(first.path).glob("part-*.parquet"))
     assert len(parts) == 3
     parts[1].unlink()
-    again = campaign.run(spark, CampaignOptions(range(7), str(tmp_path), SHORT, chunk=2))
-    assert (again.seeds, again.ran) == (7, 3)
+    second = campaign.run(spark, CampaignOptions(range(7), str(tmp_path), SHORT, chunk=2))
+    assert (second.seeds, second.ran) == (7, 3)
     rows = {row["seed"]: row for row in campaign.read_stored(spark, options).collect()}
     assert sorted(rows) == list(range(6))
     assert rows[3]["trace_hash"] == make_row(3, SHORT)["trace_hash"]
@@ -41,4 +41,5 @@ def test_a_removed_safeguard_is_found_and_can_be_reproduced(spark: SparkSession,
     failure = summary.failures[0]
     assert make_row(failure.seed, options)["property"] == failure.property
     assert failure.replay == f"insync sim shrink {failure.seed} --mutant truncate-to-hwm"
-    assert campaign.select_violations(frame).orderBy("seed").first()["property"] == failure.property
+    violations = campaign.select_violations(frame).orderBy("seed").collect()
+    assert violations[0]["property"] == failure.property

@@ -84,40 +84,40 @@ def replay(directory: Path, decisions: list[tuple[int, list[MetadataRecord]]]) -
     return health.read_health([directory])
 
 
-def list_events(found: Health, *kinds: str) -> list[tuple[object, ...]]:
+def list_events(report: Health, *kinds: str) -> list[tuple[object, ...]]:
     columns = ("kind", "broker", "how", "cause", "by")
-    return [tuple(row[name] for name in columns) for row in found.tables.events.to_pylist() if row["kind"] in kinds]
+    return [tuple(row[name] for name in columns) for row in report.tables.events.to_pylist() if row["kind"] in kinds]
 
 
 def test_a_leader_removes_a_follower_that_fell_behind_and_adds_it_again(tmp_path: Path) -> None:
-    found = replay(tmp_path, [(10, [change(isr=(1, 2))]), (25, [change(isr=(1, 2, 3))]), (40, [change(isr=(1, 2))])])
-    assert list_events(found, "isr_shrink", "isr_expand") == [
+    report = replay(tmp_path, [(10, [change(isr=(1, 2))]), (25, [change(isr=(1, 2, 3))]), (40, [change(isr=(1, 2))])])
+    assert list_events(report, "isr_shrink", "isr_expand") == [
         ("isr_shrink", None, None, "broker 3 fell behind", "leader 1"),
         ("isr_expand", None, None, "broker 3 caught up", "leader 1"),
         ("isr_shrink", None, None, "broker 3 fell behind", "leader 1"),
     ]
-    [partition] = found.tables.partitions.to_pylist()
+    [partition] = report.tables.partitions.to_pylist()
     assert (partition["under_replicated_s"], partition["under_min_isr_s"]) == (15.0, 0.0)
     assert (partition["shrinks"], partition["expands"], partition["peak_per_minute"]) == (2, 1, 3)
-    assert found.verdict == "1 partition under-replicated at the end"
+    assert report.verdict == "1 partition under-replicated at the end"
 
 
 def test_a_fenced_leader_causes_shrink_and_election_even_if_its_record_comes_later(tmp_path: Path) -> None:
     decision: list[MetadataRecord] = [change(isr=(2, 3), leader=2), fence(1)]
-    found = replay(tmp_path, [(5, decision), (9, [fence(1, metadata_records.UNFENCED)])])
-    assert list_events(found, "isr_shrink", "election", "broker_fenced") == [
+    report = replay(tmp_path, [(5, decision), (9, [fence(1, metadata_records.UNFENCED)])])
+    assert list_events(report, "isr_shrink", "election", "broker_fenced") == [
         ("isr_shrink", None, None, "broker 1 fenced", "controller"),
         ("election", 2, "clean", "broker 1 fenced", "controller"),
         ("broker_fenced", 1, None, None, None),
     ]
-    states = [(row["broker"], row["state"]) for row in found.tables.brokers.to_pylist()]
+    states = [(row["broker"], row["state"]) for row in report.tables.brokers.to_pylist()]
     assert states.count((1, "fenced")) == 1
 
 
 def test_a_change_of_min_isr_counts_too(tmp_path: Path) -> None:
     raised = ConfigRecord(resource_type=2, resource_name="orders", name="min.insync.replicas", value="3")
-    found = replay(tmp_path, [(10, [change(isr=(1, 2))]), (20, [raised]), (50, [change(isr=(1, 2, 3))])])
-    [partition] = found.tables.partitions.to_pylist()
+    report = replay(tmp_path, [(10, [change(isr=(1, 2))]), (20, [raised]), (50, [change(isr=(1, 2, 3))])])
+    [partition] = report.tables.partitions.to_pylist()
     assert (partition["under_replicated_s"], partition["under_min_isr_s"], partition["offline_s"]) == (40.0, 30.0, 0.0)
 
 
@@ -126,39 +126,41 @@ def test_an_election_from_the_elr_is_clean_and_one_from_neither_is_unclean(tmp_p
     from_elr = change(isr=(1,), leader=1, eligible_leader_replicas=())
     gone = change(isr=(), leader=-1)
     unclean = change(isr=(3,), leader=3, leader_recovery_state=metadata_records.RECOVERING)
-    found = replay(tmp_path, [(1, [lost, fence(1)]), (2, [from_elr]), (3, [gone]), (4, [unclean]), (9, [NoOpRecord()])])
-    assert [event[:3] for event in list_events(found, "election", "no_leader")] == [
+    report = replay(
+        tmp_path, [(1, [lost, fence(1)]), (2, [from_elr]), (3, [gone]), (4, [unclean]), (9, [NoOpRecord()])]
+    )
+    assert [event[:3] for event in list_events(report, "election", "no_leader")] == [
         ("no_leader", -1, "none"),
         ("election", 1, "elr"),
         ("no_leader", -1, "none"),
         ("election", 3, "unclean"),
     ]
-    assert not found.is_sound
-    assert "1 unclean election," in found.verdict
-    assert found.summary()["offline_s"] == 2.0
+    assert not report.is_sound
+    assert "1 unclean election," in report.verdict
+    assert report.summary()["offline_s"] == 2.0
 
 
 def test_leadership_that_returns_to_the_first_replica_is_preferred(tmp_path: Path) -> None:
-    found = replay(tmp_path, [(1, [change(leader=2)]), (2, [change(leader=1)]), (3, [change(isr=(1, 2, 3))])])
-    assert [event[1:3] for event in list_events(found, "election")] == [(2, "clean"), (1, "preferred")]
+    report = replay(tmp_path, [(1, [change(leader=2)]), (2, [change(leader=1)]), (3, [change(isr=(1, 2, 3))])])
+    assert [event[1:3] for event in list_events(report, "election")] == [(2, "clean"), (1, "preferred")]
 
 
 def test_replicas_being_added_do_not_count_as_missing(tmp_path: Path) -> None:
     """A partition is under-replicated if its ISR is smaller than its replica set before the move."""
     moving = change(replicas=(1, 2, 3, 4), adding_replicas=(4,), removing_replicas=(3,))
     moved = change(replicas=(1, 2, 4), isr=(1, 2, 4), adding_replicas=(), removing_replicas=())
-    found = replay(tmp_path, [(1, [broker(4), moving]), (11, [moved]), (12, [fence(2, metadata_records.UNFENCED)])])
-    assert found.summary()["under_replicated_s"] == 0.0
-    assert [event[3] for event in list_events(found, "isr_shrink")] == ["reassigned"]
-    assert found.count("reassignment_started") == found.count("reassignment_ended") == 1
+    report = replay(tmp_path, [(1, [broker(4), moving]), (11, [moved]), (12, [fence(2, metadata_records.UNFENCED)])])
+    assert report.summary()["under_replicated_s"] == 0.0
+    assert [event[3] for event in list_events(report, "isr_shrink")] == ["reassigned"]
+    assert report.count("reassignment_started") == report.count("reassignment_ended") == 1
 
 
 def test_a_removed_topic_and_an_unregistered_broker_end_their_spans(tmp_path: Path) -> None:
     gone = UnregisterBrokerRecord(broker_id=3, broker_epoch=3)
-    found = replay(tmp_path, [(10, [RemoveTopicRecord(topic_id=TOPIC)]), (60, [gone])])
-    [partition] = found.tables.partitions.to_pylist()
+    report = replay(tmp_path, [(10, [RemoveTopicRecord(topic_id=TOPIC)]), (60, [gone])])
+    [partition] = report.tables.partitions.to_pylist()
     assert partition["watched_s"] == 10.0
-    assert list_events(found, "broker_unregistered") == [("broker_unregistered", 3, None, None, None)]
+    assert list_events(report, "broker_unregistered") == [("broker_unregistered", 3, None, None, None)]
 
 
 def test_the_verdict_on_a_stopped_cluster_is_about_the_time_before(tmp_path: Path) -> None:
@@ -167,11 +169,11 @@ def test_the_verdict_on_a_stopped_cluster_is_about_the_time_before(tmp_path: Pat
         for number in (1, 2, 3)
     ]
     offline = change(isr=(), leader=-1)
-    found = replay(
+    report = replay(
         tmp_path, [(30, [stopping[0]]), (31, [stopping[1]]), (32, [stopping[2], offline]), (40, [NoOpRecord()])]
     )
-    assert found.is_sound
-    assert found.summary()["offline_now"] == 0
+    assert report.is_sound
+    assert report.summary()["offline_now"] == 0
 
 
 def test_the_state_before_the_log_comes_from_a_snapshot(tmp_path: Path) -> None:
@@ -179,8 +181,12 @@ def test_the_state_before_the_log_comes_from_a_snapshot(tmp_path: Path) -> None:
     payloads = [metadata_records.encode(record) for record in INITIAL]
     snapshot = snapshot_store.encode(payloads, OffsetAndEpoch(50, 1), START)
     (path / f"{50:020d}-{1:010d}.checkpoint").write_bytes(snapshot)
-    found = health.read_health([path])
-    assert (found.from_snapshot, found.summary()["isr_shrinks"], found.summary()["under_replicated_s"]) == (True, 1, 10)
+    report = health.read_health([path])
+    assert (report.from_snapshot, report.summary()["isr_shrinks"], report.summary()["under_replicated_s"]) == (
+        True,
+        1,
+        10,
+    )
 
 
 def test_a_log_that_starts_late_without_a_snapshot_is_an_error(tmp_path: Path) -> None:
@@ -203,19 +209,19 @@ def test_reading_stops_at_a_damaged_batch_and_skips_unknown_records(tmp_path: Pa
     first = batch.read_header(data).length
     data[first:first] = unknown
     log.write_bytes(data)
-    found = health.read_health([tmp_path])
-    assert (found.count("isr_shrink"), found.count("isr_expand"), found.skipped) == (1, 0, 1)
+    report = health.read_health([tmp_path])
+    assert (report.count("isr_shrink"), report.count("isr_expand"), report.skipped) == (1, 0, 1)
 
 
 def test_levels_are_the_maximum_in_each_bucket(tmp_path: Path) -> None:
-    found = replay(tmp_path, [(10, [change(isr=(1, 2))]), (30, [change(isr=(1, 2, 3))]), (40, [fence(3)])])
-    levels = bucket_levels(found.tables.spans, "under_replicated", found.start_ms, found.end_ms, 4)
+    report = replay(tmp_path, [(10, [change(isr=(1, 2))]), (30, [change(isr=(1, 2, 3))]), (40, [fence(3)])])
+    levels = bucket_levels(report.tables.spans, "under_replicated", report.start_ms, report.end_ms, 4)
     assert levels.tolist() == [0, 1, 1, 0] or levels.tolist() == [0, 1, 1, 1]
 
 
 def test_the_page_is_self_contained(tmp_path: Path) -> None:
-    found = replay(tmp_path, [(10, [change(isr=(2, 3), leader=2), fence(1)]), (20, [change(isr=(1, 2, 3))])])
-    page = render_page(found)
+    report = replay(tmp_path, [(10, [change(isr=(2, 3), leader=2), fence(1)]), (20, [change(isr=(1, 2, 3))])])
+    page = render_page(report)
     assert "<svg" in page
     assert "prefers-color-scheme: dark" in page
     assert 'name="viewport"' in page
@@ -246,13 +252,13 @@ def test_a_log_without_records_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_metadata_log_of_apache_kafka_shows_a_killed_broker() -> None:
-    found = health.read_health([APACHE])
-    assert found.is_sound
-    totals = found.summary()
+    report = health.read_health([APACHE])
+    assert report.is_sound
+    totals = report.summary()
     assert (totals["partitions"], totals["unclean_elections"], totals["controlled_shutdowns"]) == (5, 0, 3)
     assert totals["isr_expands"] == 5
-    causes = {(row["kind"], row["cause"]): row["times"] for row in found.tables.causes.to_pylist()}
+    causes = {(row["kind"], row["cause"]): row["times"] for row in report.tables.causes.to_pylist()}
     assert causes["isr_shrink", "broker 2 fenced"] == 5
-    assert found.count("controller_elected") >= 1
-    assert found.tables.partitions["under_replicated_s"].to_pylist()[0] > 1
-    assert {row["topic"]: row["min_isr"] for row in found.tables.spans.to_pylist()} == {"orders": 2, "packed": 2}
+    assert report.count("controller_elected") >= 1
+    assert report.tables.partitions["under_replicated_s"].to_pylist()[0] > 1
+    assert {row["topic"]: row["min_isr"] for row in report.tables.spans.to_pylist()} == {"orders": 2, "packed": 2}

@@ -20,8 +20,8 @@ from insync.pipeline.ledger import Ledger
 from insync.testing import Cluster
 from tests.pipeline.audit_data import make_batch, ten_batches, write_replica
 from tests.pipeline.lake_data import numbered, produce, values
-from tests.spark.sink_data import records
-from tests.spark.standalone import Standalone, finished, kill, standalone, started, until
+from tests.spark.sink_data import read_records
+from tests.spark.standalone import Standalone, kill, standalone, start_driver, wait_for_driver, wait_for_output
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -62,17 +62,17 @@ def cluster(nodes: Path) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def archived(master: Standalone, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Archived:
-    """Archived by the command, of which an executor is killed while there are uncommitted files."""
+    """Archived by the command; an executor is killed while there are uncommitted files."""
     home = tmp_path_factory.mktemp("archived")
     lake = home / "lake"
     options = ["--lake", "lake", "--rows-per-file", str(PER_FILE), "--bootstrap", cluster.bootstrap, "--json"]
     command = [BIN / "insync", "pipeline", "archive", "orders", "--master", master.address, *options]
     log = home / "driver.log"
-    with started(command, log) as driver:
-        until(lambda: _files(lake) > _committed(lake) > 0, "a round is under way", driver)
-        kill(until(master.executors, "there is an executor", driver)[0])
+    with start_driver(command, log) as driver:
+        wait_for_driver(lambda: _files(lake) > _committed(lake) > 0, "a round is under way", driver)
+        kill(wait_for_driver(master.executors, "there is an executor", driver)[0])
         left = RECORDS - _committed(lake) * PER_FILE
-        summary = json.loads(finished(driver, log)[-1])
+        summary = json.loads(wait_for_output(driver, log)[-1])
     assert left > 0
     return Archived(home, summary)
 
@@ -85,13 +85,13 @@ def _committed(lake: Path) -> int:
     return len(Ledger.load(lake).files()) if lake.joinpath("_ledger").is_dir() else 0
 
 
-def submit(name: str, *arguments: str, home: Path, master: str = "local[1]", code: int = 0) -> list[str]:
+def submit(name: str, *arguments: str, home: Path, master: str = "local[1]", exit_code: int = 0) -> list[str]:
     """The output of `spark-submit .../NAME/job.py ARGUMENTS` in directory `home`, with one executor."""
     log = home / "driver.log"
     spark = ["--master", master, "--total-executor-cores", "1"]
     command = [BIN / "spark-submit", *spark, PIPELINES / name / "job.py", *arguments]
-    with started(command, log) as driver:
-        return finished(driver, log, code)
+    with start_driver(command, log) as driver:
+        return wait_for_output(driver, log, exit_code)
 
 
 def test_lake_and_ledger_agree_after_an_executor_is_lost(archived: Archived, cluster: Cluster) -> None:
@@ -107,7 +107,7 @@ def test_a_replay_runs_through_spark_submit(archived: Archived, cluster: Cluster
     options = ["orders=again", "--create", "--lake", "lake", "--bootstrap", cluster.bootstrap, "--json"]
     lines = submit("replay", *options, home=archived.home, master=master.address)
     assert json.loads(lines[-1])["rows"] == RECORDS
-    assert records(cluster.bootstrap, "again") == records(cluster.bootstrap, "orders")
+    assert read_records(cluster.bootstrap, "again") == read_records(cluster.bootstrap, "orders")
 
 
 def test_seeds_have_the_same_traces_on_executors(master: Standalone, tmp_path: Path) -> None:
@@ -124,10 +124,11 @@ def test_an_audit_on_executors_finds_the_differing_replica(master: Standalone, t
     write_replica(tmp_path, 1, [batches])
     write_replica(tmp_path, 2, [[*batches[:4], make_batch(12, word="other"), *batches[5:]]])
     write_replica(tmp_path, 3, [batches[:5], batches[5:]])
-    options = ["broker-*", "--out", "found", "--json"]
-    (finding,) = json.loads(submit("audit", *options, home=tmp_path, master=master.address, code=1)[-1])["found"]
+    options = ["broker-*", "--out", "findings", "--json"]
+    lines = submit("audit", *options, home=tmp_path, master=master.address, exit_code=1)
+    (finding,) = json.loads(lines[-1])["found"]
     assert (finding["kind"], finding["broker"], finding["offset"]) == ("diverged", 2, 12)
-    (row,) = pq.read_table(tmp_path / "found").to_pylist()
+    (row,) = pq.read_table(tmp_path / "findings").to_pylist()
     assert row["detail"] == finding["detail"]
 
 
@@ -138,5 +139,5 @@ def test_health_runs_through_spark_submit(cluster: Cluster, nodes: Path, tmp_pat
 
 
 def test_wrong_arguments_through_spark_submit_are_exit_code_2(tmp_path: Path) -> None:
-    (line,) = submit("campaign", "--seeds", "5:2", home=tmp_path, code=2)
+    (line,) = submit("campaign", "--seeds", "5:2", home=tmp_path, exit_code=2)
     assert line.startswith("insync: seeds 5:2: need 0 <= A < B")

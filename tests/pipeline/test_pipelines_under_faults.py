@@ -12,11 +12,12 @@ import os
 import random
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from insync.chaos.faults import FAULTS, FaultContext, inject
 from insync.chaos.workload.load import Load
@@ -27,7 +28,7 @@ from insync.pipeline.archive import job as archive
 from insync.pipeline.archive.job import ArchiveOptions
 from insync.pipeline.archive.verify import verify_lake
 from insync.testing import Cluster
-from tests.spark.standalone import until
+from tests.polling import wait_until
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -88,7 +89,7 @@ def test_each_acknowledged_record_is_read_once(spark: SparkSession, cluster: Clu
             start_copy_stream(spark, cluster.bootstrap, tmp_path),
         ]
         for query in queries:
-            until(lambda query=query: query.lastProgress, "the first batch")  # type: ignore[misc]
+            wait_until(partial(_has_progress, query), "the query has run its first batch", timeout_s=TIMEOUT_S)
         for fault in SHORT_RUN if not ROUNDS else list(FAULTS) * ROUNDS:
             inject(fault, context)
             assert [query.exception() for query in queries] == [None, None]
@@ -105,6 +106,10 @@ def test_each_acknowledged_record_is_read_once(spark: SparkSession, cluster: Clu
         assert offsets.count() == offsets.distinct().count()
         assert acknowledged.join(offsets, WHERE, "left_anti").count() == 0
     assert read_topic(spark, cluster.bootstrap, COPY) == read_topic(spark, cluster.bootstrap, TOPIC)
+
+
+def _has_progress(query: StreamingQuery) -> bool:
+    return query.lastProgress is not None
 
 
 def read(spark: SparkSession, bootstrap: str) -> DataFrame:

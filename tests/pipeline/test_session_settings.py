@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,19 +15,26 @@ pytestmark = pytest.mark.xdist_group("spark")
 ZONE = "spark.sql.session.timeZone"
 
 
+def jvm_properties(spark: SparkSession) -> Any:
+    """java.lang.System of the session's JVM."""
+    assert spark._jvm is not None
+    return spark._jvm.java.lang.System
+
+
 @pytest.fixture
 def submitted(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
     """As in a program of `spark-submit`, which finds its JVM by this port and `--conf` in the JVM's properties."""
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     before = spark.conf.get(ZONE)
+    assert before is not None
     spark.conf.set(ZONE, "Asia/Tokyo")
     yield spark
-    spark._jvm.java.lang.System.clearProperty(ZONE)
+    jvm_properties(spark).clearProperty(ZONE)
     spark.conf.set(ZONE, before)
 
 
 def test_settings_of_spark_submit_are_kept(submitted: SparkSession) -> None:
-    submitted._jvm.java.lang.System.setProperty(ZONE, "Asia/Tokyo")
+    jvm_properties(submitted).setProperty(ZONE, "Asia/Tokyo")
     assert open_session().conf.get(ZONE) == "Asia/Tokyo"
 
 

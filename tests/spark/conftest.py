@@ -1,4 +1,4 @@
-"""What tests with Spark share: one session, and one cluster of three brokers that nobody may break."""
+"""Shared by tests with Spark: one session, and one cluster of three brokers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.spark.spark_session import spark
 
 @pytest.fixture(scope="session")
 def spark_cluster() -> Iterator[Cluster]:
-    """Each test makes topics of its own; whoever kills nodes starts a cluster of its own."""
+    """Tests create their own topics. A test that kills nodes starts its own cluster."""
     with Cluster(brokers=3) as cluster:
         yield cluster
 

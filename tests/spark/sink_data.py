@@ -1,4 +1,4 @@
-"""Rows for the sink, and what a client that we did not write finds in the topic afterwards."""
+"""Rows for the sink, and a reader that is not ours of what it stored."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ import pyarrow as pa
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.polling import TIMEOUT_S, wait_until
+
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-PATIENCE_S = 60
 
 
-class Planted(Exception):  # noqa: N818
-    """The failure that a test asked for."""
+class InjectedError(Exception):
+    """A failure that a test injects into a task."""
 
 
 @dataclass(frozen=True)
-class Found:
+class StoredRecord:
     partition: int
     offset: int
     key: bytes | None
-    value: bytes
-    headers: list[tuple[str, bytes]] | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]] | None
     timestamp_ms: int
 
 
@@ -42,19 +43,17 @@ def rows(count: int, *, step: int = 1_000, changed_from: int = 1 << 60) -> Itera
         )
 
 
-def failing(batches: Iterator[Any], bootstrap: str, topic: str) -> Iterator[Any]:
-    """Most of the batches, and the failure once some of their rows are stored."""
-    every = list(batches)
-    yield from every[: len(every) * 2 // 3]
+def fail_midway(batches: Iterator[Any], bootstrap: str, topic: str) -> Iterator[Any]:
+    """Two thirds of the batches, and an InjectedError once some of their rows are stored."""
+    all_batches = list(batches)
+    yield from all_batches[: len(all_batches) * 2 // 3]
     wait_until_written(bootstrap, topic)
-    raise Planted
+    raise InjectedError
 
 
 def wait_until_written(bootstrap: str, topic: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not sum(end_offsets(bootstrap, topic)):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    """Wait until the topic has a record."""
+    wait_until(lambda: any(end_offsets(bootstrap, topic)), f"{topic} has records")
 
 
 def _headers(i: int) -> list[dict[str, Any]] | None:
@@ -63,26 +62,28 @@ def _headers(i: int) -> list[dict[str, Any]] | None:
     return [] if i % 2 else None
 
 
-def records(bootstrap: str, topic: str) -> list[Found]:
-    """All there is, in the order of each partition."""
+def read_records(bootstrap: str, topic: str) -> list[StoredRecord]:
+    """All records of the topic, ordered by partition and offset."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "check", "enable.auto.commit": False})
     try:
-        indexes = consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions
-        wanted = [TopicPartition(topic, index, 0) for index in sorted(indexes)]
-        total = sum(end - start for start, end in (consumer.get_watermark_offsets(each, PATIENCE_S) for each in wanted))
-        consumer.assign(wanted)
-        found: list[Found] = []
-        deadline = time.monotonic() + PATIENCE_S
-        while len(found) < total and time.monotonic() < deadline:
-            found += [_found(message) for message in consumer.consume(10_000, 0.5) if message.error() is None]
-        assert len(found) == total
-        return sorted(found, key=lambda each: (each.partition, each.offset))
+        indexes = consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
+        partitions = [TopicPartition(topic, index, 0) for index in sorted(indexes)]
+        watermarks = [consumer.get_watermark_offsets(partition, TIMEOUT_S) for partition in partitions]
+        total = sum(end - start for start, end in watermarks)
+        consumer.assign(partitions)
+        records: list[StoredRecord] = []
+        deadline = time.monotonic() + TIMEOUT_S
+        while len(records) < total and time.monotonic() < deadline:
+            messages = consumer.consume(10_000, 0.5)
+            records += [_stored_record(message) for message in messages if message.error() is None]
+        assert len(records) == total, f"read {len(records)} of {total} records of {topic}"
+        return sorted(records, key=lambda record: (record.partition, record.offset))
     finally:
         consumer.close()
 
 
-def _found(message: Any) -> Found:
-    return Found(
+def _stored_record(message: Any) -> StoredRecord:
+    return StoredRecord(
         message.partition(), message.offset(), message.key(), message.value(), message.headers(), message.timestamp()[1]
     )
 
@@ -90,16 +91,16 @@ def _found(message: Any) -> Found:
 def end_offsets(bootstrap: str, topic: str) -> list[int]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "check"})
     try:
-        indexes = sorted(consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions)
-        return [consumer.get_watermark_offsets(TopicPartition(topic, i), PATIENCE_S)[1] for i in indexes]
+        indexes = sorted(consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions)
+        return [consumer.get_watermark_offsets(TopicPartition(topic, i), TIMEOUT_S)[1] for i in indexes]
     finally:
         consumer.close()
 
 
 def delete_records(bootstrap: str, topic: str) -> None:
-    """Everything that is in it now."""
+    """Delete all records that the topic has now."""
     ends = end_offsets(bootstrap, topic)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    deleting = admin.delete_records([TopicPartition(topic, i, end) for i, end in enumerate(ends)])
-    for future in deleting.values():
-        future.result(PATIENCE_S)
+    deletions = admin.delete_records([TopicPartition(topic, i, end) for i, end in enumerate(ends)])
+    for future in deletions.values():
+        future.result(TIMEOUT_S)

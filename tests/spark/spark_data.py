@@ -1,4 +1,4 @@
-"""Records for tests with Spark: written by a client that we did not write, compared byte for byte."""
+"""Records for tests with Spark: written by a client that is not ours, compared byte for byte."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, Row, SparkSession
+
+SET_BY_CLIENT = 0
+"""librdkafka replaces a timestamp of 0 by the current time."""
 
 
 def produce(
@@ -19,14 +22,14 @@ def produce(
     timestamps: Iterable[int] = (),
     **settings: Any,
 ) -> None:
-    """Record i has the key `k<i>`; returns when all are acknowledged."""
+    """Send records to one partition and wait until all are acknowledged. Record i has the key `k<i>`."""
     producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 5, **settings})
-    times = iter(timestamps)
+    next_timestamps = iter(timestamps)
     for i, value in enumerate(values):
-        extra = {"timestamp": at} if (at := next(times, None)) is not None else {}
-        producer.produce(topic, value, f"k{i}".encode(), partition, **extra)
+        timestamp = next(next_timestamps, SET_BY_CLIENT)
+        producer.produce(topic, value, f"k{i}".encode(), partition, timestamp=timestamp)
         producer.poll(0)
-    assert producer.flush(60) == 0
+    assert producer.flush(60) == 0, "the producer has undelivered records after 60 s"
 
 
 def read(spark: SparkSession, bootstrap: str, options: Mapping[str, str], schema: str = "") -> DataFrame:
@@ -35,7 +38,7 @@ def read(spark: SparkSession, bootstrap: str, options: Mapping[str, str], schema
 
 
 def values(frame: DataFrame) -> list[bytes | None]:
-    """In the order of the log."""
+    """The values, ordered by partition and offset."""
     rows: list[Row] = frame.select("partition", "offset", "value").collect()
     return [bytes(row.value) if row.value is not None else None for row in sorted(rows, key=lambda row: row[:2])]
 

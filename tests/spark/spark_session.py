@@ -1,9 +1,9 @@
 """One Spark session for all tests that need Spark: starting a JVM takes longer than most of them.
 
-    pytestmark = pytest.mark.xdist_group("spark")   # so that they run in one process, one after the other
+    pytestmark = pytest.mark.xdist_group("spark")   # they run in one process, one after the other
 
 `from tests.spark.spark_session import spark` in a conftest.py gives its directory the fixture. The session is a plain
-`local[2]`: a test that needs another master makes it in a process of its own.
+`local[2]`: a test that needs another master starts a process with its own session.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SETTINGS = {
 
 
 def start(master: str = "local[2]", **settings: str) -> SparkSession:
-    """The session of this process: whoever asks first sets its master."""
+    """The session of this process; the first call decides its master."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(master).appName("insync-tests")

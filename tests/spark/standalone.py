@@ -1,6 +1,6 @@
-"""A standalone master with two workers of one core on loopback: executors are processes, and can be killed.
+"""A standalone Spark master with two workers of one core on loopback: executors are processes that can be killed.
 
-The JVMs are those of pyspark's own jars. Each is a child of whoever starts it and ends with it.
+The JVMs run pyspark's own jars. They are children of the process that starts them, and end with it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +18,15 @@ from typing import TypeVar
 
 import pyspark
 
+from tests.polling import wait_until
+
 T = TypeVar("T")
 
-PATIENCE_S = 300
+TIMEOUT_S = 300.0
 REPOSITORY = Path(__file__).parents[2]
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Starts sooner; nothing here runs long enough to be compiled better."""
+"""Options of a JVM that starts fast: no test runs long enough for a better compiler."""
 EXECUTOR = b"CoarseGrainedExecutorBackend"
 
 
@@ -33,12 +34,12 @@ EXECUTOR = b"CoarseGrainedExecutorBackend"
 class Standalone:
     address: str
     workers: tuple[int, ...]
-    """Their pids."""
+    """The workers' pids."""
 
     def executors(self) -> list[int]:
-        """The pids of those that run now."""
-        every = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal())
-        return sorted(pid for pid in every if parent(pid) in self.workers and EXECUTOR in _command(pid))
+        """The pids of the running executors."""
+        pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal())
+        return sorted(pid for pid in pids if parent(pid) in self.workers and EXECUTOR in _command(pid))
 
 
 @contextlib.contextmanager
@@ -49,16 +50,25 @@ def standalone(directory: Path) -> Iterator[Standalone]:
         stack.enter_context(_jvm(log, "master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"))
         address = f"spark://127.0.0.1:{port}"
         workers = [stack.enter_context(_worker(directory, f"worker-{index}", address)) for index in (1, 2)]
-        until(lambda: log.exists() and log.read_text(errors="replace").count("Registering worker") == 2, "two workers")
-        yield Standalone(address, tuple(each.pid for each in workers))
+        wait_until(
+            lambda: log.exists() and log.read_text(errors="replace").count("Registering worker") == 2,
+            "two workers have registered",
+            timeout_s=TIMEOUT_S,
+        )
+        yield Standalone(address, tuple(worker.pid for worker in workers))
 
 
 @contextlib.contextmanager
-def started(command: Sequence[str | Path], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A driver in the directory of `log`, which has its standard error; what it prints is for the caller."""
+def start_driver(command: Sequence[object], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a driver in the directory of `log`, which gets its stderr; `wait_for_output` returns its stdout."""
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=errors, env=environment(), cwd=log.parent, stdin=subprocess.DEVNULL
+            [str(word) for word in command],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=environment(),
+            cwd=log.parent,
+            stdin=subprocess.DEVNULL,
         )
         try:
             yield process
@@ -68,30 +78,32 @@ def started(command: Sequence[str | Path], log: Path) -> Iterator[subprocess.Pop
 
 
 def environment() -> Mapping[str, str]:
-    """As in a shell where the virtual environment is active; nothing has to resolve the machine's name.
+    """As in a shell where the virtual environment is active; no process needs to resolve the machine's name.
 
-    Executors inherit it from their worker, and find the modules of tests that a driver's functions use.
+    Executors inherit it from their worker, so that they can import the tests' modules for the driver's functions.
     """
-    first = {"PATH": str(Path(sys.executable).parent), "PYTHONPATH": str(REPOSITORY)}
-    paths = {name: os.pathsep.join(filter(None, (own, os.environ.get(name)))) for name, own in first.items()}
-    quick = {"JAVA_TOOL_OPTIONS": QUICK_JVM, "SPARK_DAEMON_MEMORY": "256m"}
-    return {**os.environ, **paths, **quick, "SPARK_LOCAL_IP": "127.0.0.1"}
+    prepended = {"PATH": str(Path(sys.executable).parent), "PYTHONPATH": str(REPOSITORY)}
+    paths = {name: os.pathsep.join(filter(None, (own, os.environ.get(name)))) for name, own in prepended.items()}
+    jvm = {"JAVA_TOOL_OPTIONS": QUICK_JVM, "SPARK_DAEMON_MEMORY": "256m"}
+    return {**os.environ, **paths, **jvm, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
-def finished(process: subprocess.Popen[bytes], log: Path, code: int = 0) -> list[str]:
-    """The lines that it printed, when it has come to its end."""
-    output, _ = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == code, log.read_text(errors="replace")[-3_000:]
+def wait_for_output(process: subprocess.Popen[bytes], log: Path, exit_code: int = 0) -> list[str]:
+    """Wait until the driver has ended with this code, and return the lines that it printed."""
+    output, _ = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == exit_code, log.read_text(errors="replace")[-3_000:]
     return output.decode().splitlines()
 
 
-def until(condition: Callable[[], T], what: str, process: subprocess.Popen[bytes] | None = None) -> T:
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert process is None or process.poll() is None, f"the driver ended before {what}"
-        assert time.monotonic() < deadline, f"still not: {what}"
-        time.sleep(0.01)
-    return found
+def wait_for_driver(condition: Callable[[], T | None], description: str, process: subprocess.Popen[bytes]) -> T:
+    """As `wait_until`, but fails as soon as the driver ends."""
+
+    def condition_while_running() -> T | None:
+        value = condition()
+        assert value or process.poll() is None, f"the driver ended before this was true: {description}"
+        return value
+
+    return wait_until(condition_while_running, description, timeout_s=TIMEOUT_S)
 
 
 def kill(pid: int) -> None:
@@ -99,7 +111,7 @@ def kill(pid: int) -> None:
 
 
 def parent(pid: int) -> int:
-    """0 if there is no such process any more."""
+    """The parent's pid; 0 if the process has ended."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
@@ -115,9 +127,20 @@ def _command(pid: int) -> bytes:
 
 @contextlib.contextmanager
 def _worker(directory: Path, name: str, address: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Memory is what it may promise: executors of one gigabyte, which is Spark's default, and none of it is used."""
-    own = directory / name
-    arguments = ("--host", "127.0.0.1", "-c", "1", "-m", "1g", "-d", str(own), "--webui-port", "0", address)
+    """It may promise 1 GB, which Spark's executors ask for by default; nothing allocates that much."""
+    arguments = (
+        "--host",
+        "127.0.0.1",
+        "-c",
+        "1",
+        "-m",
+        "1g",
+        "-d",
+        str(directory / name),
+        "--webui-port",
+        "0",
+        address,
+    )
     with _jvm(directory / f"{name}.log", "worker.Worker", *arguments) as process:
         yield process
 

@@ -1,10 +1,10 @@
-"""A driver program for a standalone master: works while one of its executors is killed, and says what it got.
+"""A driver program for a standalone master; the test kills one of its executors while it works.
 
     python standalone_driver.py read|write MASTER BOOTSTRAP DIRECTORY
 
-`read` counts the topic far, `write` is a stream from far to the topic back. In the middle of a task of the first
-attempt, it leaves `reached-<pid of its executor>` in the directory, and waits for `go-on`: it has read all by then,
-and of what is written some is stored. A task of a later attempt leaves `again`. The line printed is a JSON object.
+`read` counts the topic far; `write` streams from far to the topic back. In the middle of its first attempt a task
+creates `reached-<pid of its executor>` in the directory and waits for `go-on`: it has read all records by then, and
+some of those that it writes are stored. A task of a later attempt creates `again`. The driver prints a JSON object.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def main(job: str, master: str, bootstrap: str, directory: Path) -> None:
 
 def read(spark: SparkSession, bootstrap: str, directory: Path) -> dict[str, int]:
     source = spark.read.format("insync").option("kafka.bootstrap.servers", bootstrap).option("subscribe", "far")
-    held = _held(source.load(), directory, lambda: None)
+    paused = _with_pause(source.load(), directory, lambda: None)
     number = F.col("value").cast("string").substr(2, 9).cast("bigint")
-    (row,) = held.agg(
+    (row,) = paused.agg(
         F.count("*"), F.countDistinct("partition", "offset"), F.sum(number), F.countDistinct(number)
     ).collect()
     return dict(zip(("rows", "positions", "sum", "values"), row, strict=True))
@@ -51,40 +51,40 @@ def write(spark: SparkSession, bootstrap: str, directory: Path) -> dict[str, int
     client = {"kafka.bootstrap.servers": bootstrap}
     source = spark.readStream.format("insync").options(**client, subscribe="far", startingOffsets="earliest")
 
-    def stored() -> None:
+    def note_stored() -> None:
         wait_until_written(bootstrap, "back")
         (directory / "stored").write_text(str(sum(end_offsets(bootstrap, "back"))))
 
-    held = _held(source.load(), directory, stored)
-    sink = held.select("value").writeStream.format("insync").options(**client, topic="back")
-    small = sink.option("kafka.batch.size", "2000").option("checkpointLocation", str(directory / "checkpoint"))
-    small.trigger(availableNow=True).start().awaitTermination()
+    paused = _with_pause(source.load(), directory, note_stored)
+    sink = paused.select("value").writeStream.format("insync").options(**client, topic="back")
+    query = sink.option("kafka.batch.size", "2000").option("checkpointLocation", str(directory / "checkpoint"))
+    query.trigger(availableNow=True).start().awaitTermination()
     return {"stored": int((directory / "stored").read_text())}
 
 
-def _held(frame: DataFrame, directory: Path, middle: Callable[[], None]) -> DataFrame:
-    """The same rows; on the first attempt the last of them come when somebody says so."""
-    chosen = frame.select("partition", "offset", "value")
+def _with_pause(frame: DataFrame, directory: Path, before_pause: Callable[[], None]) -> DataFrame:
+    """The same rows. First attempts wait for `go-on` before their last Arrow batch."""
+    columns = frame.select("partition", "offset", "value")
 
-    def hold(batches: Batches) -> Batches:
+    def pause(batches: Batches) -> Batches:
         context = TaskContext.get()
-        later = context is not None and context.attemptNumber() > 0
-        before: pa.RecordBatch | None = None
+        is_retry = context is not None and context.attemptNumber() > 0
+        last: pa.RecordBatch | None = None
         for batch in batches:
-            if before is not None:
-                yield before
-            before = batch
-        if later:
+            if last is not None:
+                yield last
+            last = batch
+        if is_retry:
             (directory / "again").touch()
         else:
-            middle()
+            before_pause()
             (directory / f"reached-{parent(os.getppid())}").touch()  # a worker's parent is the daemon
             while not (directory / "go-on").exists():
                 time.sleep(0.01)
-        if before is not None:
-            yield before
+        if last is not None:
+            yield last
 
-    return chosen.mapInArrow(hold, chosen.schema)
+    return columns.mapInArrow(pause, columns.schema)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""F3: a leader that is cut off from the others believes that it leads, and has nothing of what its successor writes.
+"""F3: a leader that is cut off from the others still acts as leader, and lacks what its successor writes.
 
-Whoever has heard of the successor does not take the silence of the old leader for a loss of records.
+A reader that knows the successor's epoch does not report the records that the old leader lacks as lost.
 """
 
 from __future__ import annotations
@@ -28,62 +28,63 @@ RECORDS = 20
 
 
 @dataclass
-class Divided:
-    past: str
+class PartitionedCluster:
+    old_leader: str
     """The address of the leader that is cut off."""
     others: str
+    """The addresses of the other brokers."""
 
 
 @pytest.fixture(scope="module")
-def divided() -> Iterator[Divided]:
-    with Cluster(brokers=3, topics={"cut": {"partitions": 1, "replication_factor": 3}}) as cluster:
-        past = cluster.leader_of("cut")
-        others = ",".join(f"127.0.0.1:{node.port}" for node in cluster.nodes.values() if node.id != past)
-        produce(cluster.bootstrap, "cut", numbered(0, 10))
-        cluster.partition({past})
-        cluster.wait_for_leader("cut", other_than=past)
+def cluster() -> Iterator[PartitionedCluster]:
+    with Cluster(brokers=3, topics={"cut": {"partitions": 1, "replication_factor": 3}}) as brokers:
+        leader = brokers.leader_of("cut")
+        others = ",".join(f"127.0.0.1:{node.port}" for node in brokers.nodes.values() if node.id != leader)
+        produce(brokers.bootstrap, "cut", numbered(0, 10))
+        brokers.partition({leader})
+        brokers.wait_for_leader("cut", other_than=leader)
         produce(others, "cut", numbered(10, RECORDS))
-        yield Divided(f"127.0.0.1:{cluster.nodes[past].port}", others)
+        yield PartitionedCluster(f"127.0.0.1:{brokers.nodes[leader].port}", others)
 
 
-def reader_of(bootstrap: str) -> StreamReader:
-    given = {"kafka.bootstrap.servers": bootstrap, "subscribe": "cut", "startingOffsets": "earliest"}
-    return StreamReader(read_source_options(given, streaming=True), ("value",))
+def make_reader(bootstrap: str) -> StreamReader:
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": "cut", "startingOffsets": "earliest"}
+    return StreamReader(read_source_options(options, streaming=True), ("value",))
 
 
-def test_a_stream_goes_on_with_the_successor(divided: Divided) -> None:
-    before = reader_of(divided.others)
-    begin = before.initialOffset()
-    end = before.latestOffset(begin, ALL)
+def test_a_stream_continues_with_the_successor(cluster: PartitionedCluster) -> None:
+    successor_reader = make_reader(cluster.others)
+    start = successor_reader.initialOffset()
+    end = successor_reader.latestOffset(start, ALL)
     assert StreamOffset.from_dict(end).offsets == {("cut", 0): RECORDS}
 
-    reader = reader_of(divided.past)
+    reader = make_reader(cluster.old_leader)
     assert StreamOffset.from_dict(reader.initialOffset()).offsets == {("cut", 0): 0}
     assert reader.latestOffset(end, ALL) == end
-    tasks = reader_of(divided.past).partitions(begin, end)
-    found = [value.as_py() for task in tasks for batch in reader.read(task) for value in batch.column(0)]
-    assert found == list(numbered(0, RECORDS))
+    tasks = make_reader(cluster.old_leader).partitions(start, end)
+    values = [value.as_py() for task in tasks for batch in reader.read(task) for value in batch.column(0)]
+    assert values == numbered(0, RECORDS)
 
 
-def test_an_archive_goes_on_with_the_successor(divided: Divided, tmp_path: Path) -> None:
+def test_an_archive_continues_with_the_successor(cluster: PartitionedCluster, tmp_path: Path) -> None:
     lake.make_lake(tmp_path)
     ledger = Ledger.load(tmp_path)
-    plan = planned(divided.others, ledger)
-    (wanted,) = plan.split(max_offsets=100, tasks=1, rows_per_file=100)
-    assert wanted.end == RECORDS
+    plan = make_plan(cluster.others, ledger)
+    (offsets,) = plan.split(max_offsets=100, tasks=1, rows_per_file=100)
+    assert offsets.end == RECORDS
     task = ArchiveTask(
-        range=wanted, leader_epoch=plan.epochs[wanted.key], bootstrap=divided.past, lake=str(tmp_path), round=1,
+        range=offsets, leader_epoch=plan.epochs[offsets.key], bootstrap=cluster.old_leader, lake=str(tmp_path), round=1,
         isolation="read_committed", codec="lz4", timeout_s=60,
     )  # fmt: skip
-    answer = archive_range(task)
-    assert (answer.error, sum(file.rows for file in answer.files)) == ("", RECORDS)
-    assert answer.epoch == task.leader_epoch
-    done = replace(wanted, files=answer.files, rows=RECORDS, epoch=answer.epoch, seen=answer.seen)
-    ledger.commit(RANGES, "test", ranges=[done])
-    assert planned(divided.past, ledger).backlog == 0
+    result = archive_range(task)
+    assert (result.error, sum(file.rows for file in result.files)) == ("", RECORDS)
+    assert result.epoch == task.leader_epoch
+    archived = replace(offsets, files=result.files, rows=RECORDS, epoch=result.epoch, seen=result.seen)
+    ledger.commit(RANGES, "test", ranges=[archived])
+    assert make_plan(cluster.old_leader, ledger).backlog == 0
 
 
-def planned(bootstrap: str, ledger: Ledger) -> archive_plan.Plan:
+def make_plan(bootstrap: str, ledger: Ledger) -> archive_plan.Plan:
     view = archive_plan.open_view(
         ClusterOptions(bootstrap=bootstrap, timeout_s=60), ("cut",), isolation="read_committed"
     )

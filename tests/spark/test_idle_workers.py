@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 import pytest
@@ -48,13 +49,13 @@ def test_a_task_reaches_pyspark_with_every_byte(pair: tuple[socket.socket, socke
 def test_only_the_daemon_is_patched_and_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, is_patched in {worker.DAEMON: True, "pytest.__main__": False}.items():
         main = ModuleType("__main__")
-        main.__spec__ = type("Spec", (), {"name": name})()
-        main.worker = daemon.worker
+        main.__spec__ = ModuleSpec(name, None)
+        vars(main)["worker"] = daemon.worker
         monkeypatch.setitem(sys.modules, "__main__", main)
         worker.suppress_idle_worker_traceback()
-        first = main.worker
+        first = vars(main)["worker"]
         worker.suppress_idle_worker_traceback()
-        assert main.worker is first
+        assert vars(main)["worker"] is first
         assert isinstance(first, worker.QuietWorker) is is_patched
 
 

@@ -1,4 +1,4 @@
-"""`format("insync-log")` on real Spark: the replicas of a running cluster, and what Apache Kafka wrote."""
+"""`format("insync-log")` on real Spark: the replicas of a running cluster, and log directories of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def test_every_replica_of_a_running_cluster_is_read(spark: SparkSession, spark_c
         produce(spark_cluster.bootstrap, "log-source", numbered(0, 500), partition=partition, codec="lz4")
     paths = json.dumps([str(node.directory / "data") for node in spark_cluster.nodes.values()])
     frame = load(spark, paths, topics="log-source", bound="end")
-    found = frame.select("broker", "partition", "offset", "key", "value", "codec", "crc_ok").collect()
-    wanted = [
+    rows = frame.select("broker", "partition", "offset", "key", "value", "codec", "crc_ok").collect()
+    expected = [
         (broker, partition, i, b"k%d" % i, b"v%06d" % i, "lz4", True)
         for broker in (1, 2, 3)
         for partition in (0, 1)
         for i in range(500)
     ]
-    assert sorted(tuple(row) for row in found) == wanted
+    assert sorted(tuple(row) for row in rows) == expected
 
 
-def test_the_columns_have_the_types_that_are_promised(spark: SparkSession) -> None:
+def test_columns_have_the_documented_types(spark: SparkSession) -> None:
     frame = load(spark, f"{APACHE}/broker-1")
     assert {field.name: field.dataType.simpleString() for field in frame.schema} == {
         "broker": "int",
@@ -66,20 +66,20 @@ def test_the_columns_have_the_types_that_are_promised(spark: SparkSession) -> No
     }
 
 
-def test_what_apache_kafka_wrote_is_read_with_one_task_per_segment(spark: SparkSession) -> None:
+def test_logs_of_apache_kafka_are_read_with_one_task_per_segment(spark: SparkSession) -> None:
     frame = load(spark, f"{APACHE}/broker-*")
     counts = {(row.broker, row.topic): row["count"] for row in frame.groupBy("broker", "topic").count().collect()}
-    each = {"codecs": 100, "appended": 10, "compacted": 6, "transactions": 14, "epochs": 6}
-    assert counts == {(broker, topic): count for broker in (1, 2) for topic, count in each.items()}
+    expected = {"codecs": 100, "appended": 10, "compacted": 6, "transactions": 14, "epochs": 6}
+    assert counts == {(broker, topic): count for broker in (1, 2) for topic, count in expected.items()}
     assert frame.rdd.getNumPartitions() == 2 * (3 + 1 + 2 + 1 + 1)
 
 
-def test_only_the_wanted_columns_are_made(spark: SparkSession) -> None:
+def test_a_schema_selects_columns(spark: SparkSession) -> None:
     frame = load(spark, f"{APACHE}/broker-1", "offset long, codec string", topics="codecs", startingOffset="98")
     assert [tuple(row) for row in frame.collect()] == [(98, "zstd"), (99, "zstd")]
 
 
-def test_damage_fails_the_query_or_comes_as_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_damage_fails_the_query_or_is_returned_as_rows(spark: SparkSession, tmp_path: Path) -> None:
     shutil.copytree(APACHE / "broker-1", tmp_path, dirs_exist_ok=True)
     log = tmp_path / "codecs-0" / f"{0:020d}.log"
     data = bytearray(log.read_bytes())
@@ -87,11 +87,11 @@ def test_damage_fails_the_query_or_comes_as_rows(spark: SparkSession, tmp_path: 
     log.write_bytes(data)
     with pytest.raises(Exception, match=rf"{log.name} at position 0: the checksum is wrong"):
         load(spark, str(tmp_path), topics="codecs").collect()
-    found = load(spark, str(tmp_path), topics="codecs", corrupt="rows")
-    assert [(row.offset, row.error) for row in found.where("not crc_ok").collect()] == [
+    frame = load(spark, str(tmp_path), topics="codecs", corrupt="rows")
+    assert [(row.offset, row.error) for row in frame.where("not crc_ok").collect()] == [
         (0, f"{log} at position 0: the checksum is wrong")
     ]
-    assert found.where("crc_ok").count() == 96
+    assert frame.where("crc_ok").count() == 96
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,9 @@ def test_damage_fails_the_query_or_comes_as_rows(spark: SparkSession, tmp_path: 
         ("", {"topics": "nope"}, "topic 'nope' is in none of the log directories"),
     ],
 )
-def test_a_mistake_is_told_by_its_name(spark: SparkSession, schema: str, options: dict[str, str], message: str) -> None:
+def test_errors_name_the_column_or_option(
+    spark: SparkSession, schema: str, options: dict[str, str], message: str
+) -> None:
     with pytest.raises(Exception) as failure:  # noqa: PT011  Spark wraps it
         load(spark, f"{APACHE}/broker-1", schema, **options).collect()
     assert message in str(failure.value)

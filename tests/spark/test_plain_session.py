@@ -1,6 +1,6 @@
-"""A user's own script with a session of its own, started by the interpreter that insync is installed in.
+"""A user's script with its own session, run by the interpreter that insync is installed in.
 
-Nothing else is prepared: no virtual environment is active, so the PATH leads to another Python."""
+No virtual environment is active, so the first Python on the PATH is another one."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ print("rows", spark.read.format("insync-log").load(sys.argv[1]).count())
 def test_spark_works_with_the_interpreter_that_started_it(tmp_path: Path) -> None:
     job = tmp_path / "job.py"
     job.write_text(JOB)
-    elsewhere = tmp_path / "bin"
-    elsewhere.mkdir()
+    other_python = tmp_path / "bin"
+    other_python.mkdir()
     for name in ("python", "python3"):
-        (elsewhere / name).write_text("#!/bin/sh\nexit 9\n")
-        (elsewhere / name).chmod(0o755)
+        (other_python / name).write_text("#!/bin/sh\nexit 9\n")
+        (other_python / name).chmod(0o755)
     hidden = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "VIRTUAL_ENV")
     env = {name: value for name, value in os.environ.items() if name not in hidden}
-    env["PATH"] = f"{elsewhere}:{env['PATH']}"
-    done = subprocess.run([sys.executable, str(job), str(LOGS)], env=env, capture_output=True, text=True, check=False)
-    assert "rows 136" in done.stdout, done.stderr
+    env["PATH"] = f"{other_python}:{env['PATH']}"
+    command = [sys.executable, str(job), str(LOGS)]
+    completed = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert "rows 136" in completed.stdout, completed.stderr

@@ -16,7 +16,7 @@ from insync.spark.sink.fence import EPOCHS, Fence
 from insync.spark.sink.options import SinkOptions
 from insync.spark.sink.stored_rows import FencedError
 from insync.testing import Cluster
-from tests.spark.sink_data import Planted, delete_records, failing, records, rows
+from tests.spark.sink_data import InjectedError, delete_records, fail_midway, read_records, rows
 
 COUNT = 6_000
 
@@ -41,13 +41,13 @@ def write(
 
 
 def stored(options: SinkOptions) -> list[bytes]:
-    return sorted(record.value for record in records(options.bootstrap, str(options.topic)))
+    return sorted(record.value or b"" for record in read_records(options.bootstrap, str(options.topic)))
 
 
 def test_a_repeated_task_writes_nothing(options: SinkOptions) -> None:
     assert write(options, rows(COUNT)).already_stored == 0
-    again = write(options, rows(COUNT))
-    assert (again.rows, again.already_stored, again.batches) == (COUNT, COUNT, 0)
+    repeated = write(options, rows(COUNT))
+    assert (repeated.rows, repeated.already_stored, repeated.batches) == (COUNT, COUNT, 0)
     assert stored(options) == sorted(b"v%d" % i for i in range(COUNT))
 
 
@@ -57,8 +57,8 @@ def test_rows_are_recognised_in_arrow_batches_of_another_size(options: SinkOptio
 
 
 def test_a_retried_task_continues_where_the_failed_attempt_stopped(options: SinkOptions) -> None:
-    with pytest.raises(Planted):
-        write(options, failing(rows(COUNT), options.bootstrap, str(options.topic)))
+    with pytest.raises(InjectedError):
+        write(options, fail_midway(rows(COUNT), options.bootstrap, str(options.topic)))
     half = len(stored(options))
     assert 0 < half < COUNT
     assert write(options, rows(COUNT)).already_stored == half
@@ -82,12 +82,12 @@ def test_a_leftover_task_of_an_earlier_micro_batch_is_fenced(options: SinkOption
 
 
 def test_rows_that_changed_between_attempts_are_stored_again_rather_than_lost(options: SinkOptions) -> None:
-    with pytest.raises(Planted):
-        write(options, failing(rows(COUNT), options.bootstrap, str(options.topic)))
+    with pytest.raises(InjectedError):
+        write(options, fail_midway(rows(COUNT), options.bootstrap, str(options.topic)))
     write(options, rows(COUNT, changed_from=2_000))
-    wanted = {b"v%d%s" % (i, b"!" if i >= 2_000 else b"") for i in range(COUNT)}
+    expected = {b"v%d%s" % (i, b"!" if i >= 2_000 else b"") for i in range(COUNT)}
     once = stored(options)
-    assert wanted <= set(once)
+    assert expected <= set(once)
     write(options, rows(COUNT, changed_from=2_000))  # the changed rows are fenced too
     assert stored(options) == once
 
@@ -123,7 +123,7 @@ def test_rows_removed_by_retention_count_as_stored(cluster: Cluster, options: Si
 
 
 def test_a_batch_above_max_message_bytes_is_split(cluster: Cluster) -> None:
-    cluster.create_topic("small-batches", partitions=1, **{"max.message.bytes": "2000"})
+    cluster.create_topic("small-batches", partitions=1, max_message_bytes=2_000)
     options = SinkOptions(cluster.bootstrap, topic="small-batches")
     assert write(options, rows(1_000)).batches == 1
     assert stored(options) == sorted(b"v%d" % i for i in range(1_000))
@@ -131,7 +131,7 @@ def test_a_batch_above_max_message_bytes_is_split(cluster: Cluster) -> None:
 
 
 def test_the_error_for_a_record_above_max_message_bytes_names_the_limit(cluster: Cluster) -> None:
-    cluster.create_topic("small-records", partitions=1, **{"max.message.bytes": "2000"})
+    cluster.create_topic("small-records", partitions=1, max_message_bytes=2_000)
     large = pa.RecordBatch.from_arrays([pa.array([b"x" * 5_000])], ["value"])
     with pytest.raises(ClientError, match="small-records-0 is larger than the topic's max"):
         write(SinkOptions(cluster.bootstrap, topic="small-records"), iter([large]))
@@ -154,9 +154,9 @@ def test_columns_topic_and_partition_direct_the_rows(cluster: Cluster) -> None:
         }
     )
     write(SinkOptions(cluster.bootstrap), iter([table]))
-    stored_rows = [(r.partition, r.key, r.value) for r in records(cluster.bootstrap, "column-a")]
+    stored_rows = [(r.partition, r.key, r.value) for r in read_records(cluster.bootstrap, "column-a")]
     assert sorted(stored_rows, key=str) == [(0, None, None), (1, b"k", b"1")]
-    assert [(r.partition, r.key, r.value) for r in records(cluster.bootstrap, "column-b")] == [(0, None, b"2")]
+    assert [(r.partition, r.key, r.value) for r in read_records(cluster.bootstrap, "column-b")] == [(0, None, b"2")]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The sink on real Spark and real brokers: batch jobs, streams, every codec, and whatever may die in the middle."""
+"""The sink on real Spark and real brokers: batch jobs, streams, every codec, and failures in the middle."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from insync.testing import Cluster
-from tests.spark.sink_data import PATIENCE_S, records
-from tests.spark.sink_driver import KILLED, RETRIED, ROWS
+from tests.polling import wait_until
+from tests.spark.sink_data import read_records
+from tests.spark.sink_driver import KILLED, RETRIED, ROWS, ArrowMap
 from tests.spark.standalone import QUICK_JVM
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-
-def written(bootstrap: str, topic: str) -> list[bytes]:
-    return sorted(record.value for record in records(bootstrap, topic))
+LONG_TIMEOUT_S = 300
 
 
-def numbers(count: int) -> list[bytes]:
+def stored_values(bootstrap: str, topic: str) -> list[bytes]:
+    return sorted(record.value or b"" for record in read_records(bootstrap, topic))
+
+
+def expected_values(count: int) -> list[bytes]:
     return sorted(b"v%d" % i for i in range(count))
 
 
@@ -37,7 +38,7 @@ def save(frame: DataFrame, bootstrap: str, **options: str) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_rows_come_out_of_the_log_as_they_went_in(spark: SparkSession, spark_cluster: Cluster, codec: str) -> None:
+def test_rows_are_stored_unchanged_with_every_codec(spark: SparkSession, spark_cluster: Cluster, codec: str) -> None:
     topic = f"sink-codec-{codec}"
     spark_cluster.create_topic(topic, partitions=3)
     frame = spark.range(0, 700, 1, 2).selectExpr(
@@ -47,8 +48,8 @@ def test_rows_come_out_of_the_log_as_they_went_in(spark: SparkSession, spark_clu
         "id as other",
     )
     save(frame, spark_cluster.bootstrap, topic=topic, **{"kafka.compression.type": codec})
-    found = {(r.key, r.value, str(r.headers)) for r in records(spark_cluster.bootstrap, topic)}
-    wanted = {
+    stored = {(r.key, r.value, str(r.headers)) for r in read_records(spark_cluster.bootstrap, topic)}
+    expected = {
         (
             b"k%d" % i if i % 3 else None,
             ("v" + "é" * (i % 5) + str(i)).encode() if i % 7 else None,
@@ -56,27 +57,27 @@ def test_rows_come_out_of_the_log_as_they_went_in(spark: SparkSession, spark_clu
         )
         for i in range(700)
     }
-    assert found == wanted
+    assert stored == expected
 
 
-def test_records_keep_their_time_if_asked_to(spark: SparkSession, spark_cluster: Cluster) -> None:
+def test_records_keep_their_timestamps_on_request(spark: SparkSession, spark_cluster: Cluster) -> None:
     spark_cluster.create_topic("sink-times")
     frame = spark.sql("select 'v' as value, timestamp_millis(1700000000123) as timestamp")
     save(frame, spark_cluster.bootstrap, topic="sink-times", includeTimestamp="true")
     save(frame, spark_cluster.bootstrap, topic="sink-times")
-    kept, written_now = [record.timestamp_ms for record in records(spark_cluster.bootstrap, "sink-times")]
+    kept, set_by_sink = [record.timestamp_ms for record in read_records(spark_cluster.bootstrap, "sink-times")]
     assert kept == 1_700_000_000_123
-    assert written_now > kept
+    assert set_by_sink > kept
 
 
-def test_a_batch_job_that_is_started_again_under_its_name_writes_nothing(
+def test_a_batch_job_that_is_repeated_with_its_fence_id_writes_nothing(
     spark: SparkSession, spark_cluster: Cluster
 ) -> None:
     spark_cluster.create_topic("sink-named", partitions=2)
     frame = spark.range(0, 100, 1, 2).selectExpr("'v' || id as value")
     for _ in range(2):
-        save(frame, spark_cluster.bootstrap, topic="sink-named", fenceId="load-of-monday")
-    assert written(spark_cluster.bootstrap, "sink-named") == numbers(100)
+        save(frame, spark_cluster.bootstrap, topic="sink-named", fenceId="monday")
+    assert stored_values(spark_cluster.bootstrap, "sink-named") == expected_values(100)
 
 
 def test_a_stream_writes_each_row_once(spark: SparkSession, spark_cluster: Cluster, tmp_path: Path) -> None:
@@ -84,12 +85,12 @@ def test_a_stream_writes_each_row_once(spark: SparkSession, spark_cluster: Clust
     (tmp_path / "in").mkdir()
     for first in (0, 500):
         (tmp_path / "in" / f"{first}.txt").write_text("".join(f"v{i}\n" for i in range(first, first + 500)))
-        stream(spark, spark_cluster.bootstrap, "sink-stream", tmp_path)
-    assert written(spark_cluster.bootstrap, "sink-stream") == numbers(1_000)
+        run_stream(spark, spark_cluster.bootstrap, "sink-stream", tmp_path)
+    assert stored_values(spark_cluster.bootstrap, "sink-stream") == expected_values(1_000)
 
 
-def stream(spark: SparkSession, bootstrap: str, topic: str, directory: Path) -> None:
-    """Everything that is in directory/in and was not written yet."""
+def run_stream(spark: SparkSession, bootstrap: str, topic: str, directory: Path) -> None:
+    """Write what is new in directory/in."""
     query = (
         spark.readStream.text(str(directory / "in"))
         .writeStream.format("insync")
@@ -98,11 +99,11 @@ def stream(spark: SparkSession, bootstrap: str, topic: str, directory: Path) -> 
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(5 * PATIENCE_S)
+    assert query.awaitTermination(LONG_TIMEOUT_S)
     assert query.exception() is None
 
 
-def test_tasks_that_fail_and_a_driver_that_is_killed_before_it_commits_double_nothing(
+def test_no_row_is_repeated_after_a_failed_task_or_a_driver_killed_before_its_commit(
     spark: SparkSession, spark_cluster: Cluster, tmp_path: Path
 ) -> None:
     spark_cluster.create_topic(RETRIED, partitions=2)
@@ -121,55 +122,55 @@ def test_tasks_that_fail_and_a_driver_that_is_killed_before_it_commits_double_no
             stderr=log,
         )
     try:
-        wait_for(tmp_path / "written", driver)
+        wait_for_file(tmp_path / "written", driver)
     finally:
         os.killpg(driver.pid, signal.SIGKILL)  # the driver, its JVM and its workers
         driver.wait()
-    assert written(spark_cluster.bootstrap, RETRIED) == numbers(ROWS)
-    assert written(spark_cluster.bootstrap, KILLED) == numbers(9_000)
+    assert stored_values(spark_cluster.bootstrap, RETRIED) == expected_values(ROWS)
+    assert stored_values(spark_cluster.bootstrap, KILLED) == expected_values(9_000)
     assert not list((tmp_path / "checkpoint" / "commits").glob("0"))
-    stream(spark, spark_cluster.bootstrap, KILLED, tmp_path)
-    assert written(spark_cluster.bootstrap, KILLED) == numbers(9_000)
+    run_stream(spark, spark_cluster.bootstrap, KILLED, tmp_path)
+    assert stored_values(spark_cluster.bootstrap, KILLED) == expected_values(9_000)
 
 
-def wait_for(path: Path, driver: subprocess.Popen[bytes] | None = None) -> None:
-    deadline = time.monotonic() + 5 * PATIENCE_S
-    while not path.exists():
-        assert time.monotonic() < deadline, path
-        assert driver is None or driver.poll() is None, path.with_name("driver.log").read_text()[-2_000:]
-        time.sleep(0.1)
+def wait_for_file(path: Path, driver: subprocess.Popen[bytes]) -> None:
+    """Fails with the end of the driver's log if the driver ends first."""
+
+    def exists() -> bool:
+        assert driver.poll() is None, path.with_name("driver.log").read_text()[-2_000:]
+        return path.exists()
+
+    wait_until(exists, f"there is {path}", timeout_s=LONG_TIMEOUT_S)
 
 
-def test_a_leader_that_is_killed_in_the_middle_costs_and_doubles_no_row(spark: SparkSession, tmp_path: Path) -> None:
+def test_no_row_is_lost_or_repeated_when_a_leader_is_killed_in_the_middle(spark: SparkSession, tmp_path: Path) -> None:
     with Cluster(brokers=3, topics={"orders": 2}) as cluster:
 
-        def kill() -> None:
-            wait_for(tmp_path / "half")
+        def kill_leader() -> None:
+            wait_until((tmp_path / "half").exists, "half of the rows are written", timeout_s=LONG_TIMEOUT_S)
             cluster.kill(cluster.leader_of("orders", 0))
             (tmp_path / "go").touch()
 
-        killing = threading.Thread(target=kill)
-        killing.start()
+        killer = threading.Thread(target=kill_leader)
+        killer.start()
         frame = spark.range(0, 20_000, 1, 1).selectExpr("'v' || id as value", "'k' || id as key")
-        paused = frame.mapInArrow(pausing(str(tmp_path)), frame.schema)
+        paused = frame.mapInArrow(make_pausing_task(str(tmp_path)), frame.schema)
         save(paused, cluster.bootstrap, topic="orders", **{"kafka.batch.size": "20000"})
-        killing.join()
-        assert written(cluster.bootstrap, "orders") == numbers(20_000)
+        killer.join()
+        assert stored_values(cluster.bootstrap, "orders") == expected_values(20_000)
 
 
-def pausing(directory: str) -> Any:
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def make_pausing_task(directory: str) -> ArrowMap:
+    def pause(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number, batch in enumerate(batches):
             yield batch
             if number == 0:
                 Path(directory, "half").touch()
-                deadline = time.monotonic() + 5 * PATIENCE_S
-                while not Path(directory, "go").exists() and time.monotonic() < deadline:
-                    time.sleep(0.05)
+                wait_until(Path(directory, "go").exists, "the leader is killed", timeout_s=LONG_TIMEOUT_S)
 
-    return work
+    return pause
 
 
-def test_a_mistake_names_the_column(spark: SparkSession) -> None:
+def test_the_error_for_a_wrong_type_names_the_column(spark: SparkSession) -> None:
     with pytest.raises(Exception, match="column 'value' is of type int: it must be string or binary"):
         save(spark.sql("select 1 as value"), "localhost:1", topic="t")

@@ -1,4 +1,4 @@
-"""The batch source on real Spark and real brokers: every option, every codec, and mistakes that name themselves."""
+"""The batch source on real Spark and real brokers: every option, every codec, and errors that name the mistake."""
 
 from __future__ import annotations
 
@@ -15,30 +15,35 @@ from tests.spark.spark_data import numbered, produce, read, values
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-HOUR = 3_600_000
-FIRST = 1_700_000_000_000
+HOUR_MS = 3_600_000
+FIRST_MS = 1_700_000_000_000
 
 
 @pytest.fixture(scope="module")
 def bootstrap(spark_cluster: Cluster) -> str:
-    """Topic `hours`: two partitions of 100 records, one an hour. Topic `few`: three records."""
+    """With batch-hours: 100 records in each of two partitions, one per hour; and batch-few: three records."""
     spark_cluster.create_topic("batch-hours", partitions=2)
     spark_cluster.create_topic("batch-few", partitions=1)
     for partition in (0, 1):
         first = 1_000 * partition
-        times = [FIRST + HOUR * i for i in range(100)]
+        timestamps = [FIRST_MS + HOUR_MS * i for i in range(100)]
         produce(
-            spark_cluster.bootstrap, "batch-hours", numbered(first, first + 100), partition=partition, timestamps=times
+            spark_cluster.bootstrap,
+            "batch-hours",
+            numbered(first, first + 100),
+            partition=partition,
+            timestamps=timestamps,
         )
     produce(spark_cluster.bootstrap, "batch-few", numbered(0, 3))
     return spark_cluster.bootstrap
 
 
 def positions(**offsets: int) -> str:
+    """Offsets of batch-hours as an option: `p0` is that of partition 0."""
     return json.dumps({"batch-hours": {name.removeprefix("p"): offset for name, offset in offsets.items()}})
 
 
-def test_a_row_has_the_columns_and_types_of_the_connector(spark: SparkSession, bootstrap: str) -> None:
+def test_rows_have_the_columns_and_types_of_sparks_connector(spark: SparkSession, bootstrap: str) -> None:
     frame = read(spark, bootstrap, {"subscribe": "batch-hours"})
     types = [(field.name, field.dataType.simpleString()) for field in frame.schema]
     assert types == [
@@ -52,7 +57,7 @@ def test_a_row_has_the_columns_and_types_of_the_connector(spark: SparkSession, b
     ]
     row = frame.where("partition = 1 and offset = 7").collect()
     assert [(bytes(r.key), bytes(r.value), r.topic, r.timestamp.timestamp() * 1_000, r.timestampType) for r in row] == [
-        (b"k7", b"v001007", "batch-hours", FIRST + 7 * HOUR, 0)
+        (b"k7", b"v001007", "batch-hours", FIRST_MS + 7 * HOUR_MS, 0)
     ]
 
 
@@ -61,23 +66,27 @@ def test_a_row_has_the_columns_and_types_of_the_connector(spark: SparkSession, b
     [
         ({}, (0, 100), (0, 100)),
         ({"startingOffsets": positions(p0=10, p1=-2), "endingOffsets": positions(p0=20, p1=-1)}, (10, 20), (0, 100)),
-        ({"startingTimestamp": str(FIRST + 90 * HOUR)}, (90, 100), (90, 100)),
-        ({"startingTimestamp": str(FIRST + HOUR), "endingTimestamp": str(FIRST + 3 * HOUR)}, (1, 3), (1, 3)),
-        ({"endingTimestamp": str(FIRST + 1_000 * HOUR)}, (0, 100), (0, 100)),
+        ({"startingTimestamp": str(FIRST_MS + 90 * HOUR_MS)}, (90, 100), (90, 100)),
         (
-            {"startingOffsetsByTimestamp": positions(p0=FIRST + 50 * HOUR, p1=FIRST + 60 * HOUR - 1)},
+            {"startingTimestamp": str(FIRST_MS + HOUR_MS), "endingTimestamp": str(FIRST_MS + 3 * HOUR_MS)},
+            (1, 3),
+            (1, 3),
+        ),
+        ({"endingTimestamp": str(FIRST_MS + 1_000 * HOUR_MS)}, (0, 100), (0, 100)),
+        (
+            {"startingOffsetsByTimestamp": positions(p0=FIRST_MS + 50 * HOUR_MS, p1=FIRST_MS + 60 * HOUR_MS - 1)},
             (50, 100),
             (60, 100),
         ),
-        ({"endingOffsetsByTimestamp": positions(p0=FIRST + HOUR, p1=FIRST)}, (0, 1), (0, 0)),
+        ({"endingOffsetsByTimestamp": positions(p0=FIRST_MS + HOUR_MS, p1=FIRST_MS)}, (0, 1), (0, 0)),
         (
-            {"startingTimestamp": str(FIRST + 1_000 * HOUR), "startingOffsetsByTimestampStrategy": "latest"},
+            {"startingTimestamp": str(FIRST_MS + 1_000 * HOUR_MS), "startingOffsetsByTimestampStrategy": "latest"},
             (0, 0),
             (0, 0),
         ),
     ],
 )
-def test_a_query_begins_and_ends_where_its_options_say(
+def test_options_decide_where_a_query_starts_and_ends(
     spark: SparkSession, bootstrap: str, options: dict[str, str], first: tuple[int, int], second: tuple[int, int]
 ) -> None:
     frame = read(spark, bootstrap, {"subscribe": "batch-hours", **options})
@@ -92,21 +101,21 @@ def test_a_query_begins_and_ends_where_its_options_say(
         ({"assign": '{"batch-hours": [1], "batch-few": [0]}'}, 103),
     ],
 )
-def test_topics_are_chosen_by_name_by_pattern_or_by_partition(
+def test_topics_are_selected_by_name_by_pattern_or_by_partition(
     spark: SparkSession, bootstrap: str, options: dict[str, str], rows: int
 ) -> None:
     assert read(spark, bootstrap, options).count() == rows
 
 
-def test_more_tasks_than_partitions_read_the_same(spark: SparkSession, bootstrap: str) -> None:
-    wide = read(spark, bootstrap, {"subscribe": "batch-hours", "minPartitions": "5"})
-    assert wide.rdd.getNumPartitions() >= 5
-    small = read(spark, bootstrap, {"subscribe": "batch-hours", "maxRecordsPerPartition": "30"})
-    assert small.rdd.getNumPartitions() == 8
-    assert values(small) == values(wide) == numbered(0, 100) + numbered(1_000, 1_100)
+def test_more_tasks_than_partitions_read_the_same_rows(spark: SparkSession, bootstrap: str) -> None:
+    many_tasks = read(spark, bootstrap, {"subscribe": "batch-hours", "minPartitions": "5"})
+    assert many_tasks.rdd.getNumPartitions() >= 5
+    small_tasks = read(spark, bootstrap, {"subscribe": "batch-hours", "maxRecordsPerPartition": "30"})
+    assert small_tasks.rdd.getNumPartitions() == 8
+    assert values(small_tasks) == values(many_tasks) == numbered(0, 100) + numbered(1_000, 1_100)
 
 
-def test_a_narrow_schema_makes_only_its_columns(spark: SparkSession, bootstrap: str) -> None:
+def test_a_schema_selects_columns(spark: SparkSession, bootstrap: str) -> None:
     frame = read(spark, bootstrap, {"subscribe": "batch-hours"}, "partition int, offset bigint")
     assert sorted(tuple(row) for row in frame.collect()) == [(p, i) for p in (0, 1) for i in range(100)]
 
@@ -122,12 +131,12 @@ def test_every_codec_is_read_byte_for_byte(spark: SparkSession, spark_cluster: C
     topic = f"codec-{codec}"
     spark_cluster.create_topic(topic)
     sent: list[bytes | None] = [bytes([i % 256]) * (i % 300) for i in range(2_000)]
-    sent[7] = None  # a tombstone is no empty value
+    sent[7] = None  # a tombstone, not an empty value
     produce(spark_cluster.bootstrap, topic, sent, codec=codec)
     assert values(read(spark, spark_cluster.bootstrap, {"subscribe": topic})) == sent
 
 
-def test_headers_come_when_asked_for(spark: SparkSession, spark_cluster: Cluster) -> None:
+def test_headers_are_read_on_request(spark: SparkSession, spark_cluster: Cluster) -> None:
     spark_cluster.create_topic("with-headers")
     producer = Producer({"bootstrap.servers": spark_cluster.bootstrap})
     producer.produce("with-headers", b"1", headers=[("a", b"x"), ("a", None), ("ä", b"")])
@@ -135,13 +144,13 @@ def test_headers_come_when_asked_for(spark: SparkSession, spark_cluster: Cluster
     assert producer.flush(60) == 0
     frame = read(spark, spark_cluster.bootstrap, {"subscribe": "with-headers", "includeHeaders": "true"})
     rows = sorted(frame.collect(), key=lambda row: row.offset)
-    found = [[(h.key, None if h.value is None else bytes(h.value)) for h in row.headers or ()] for row in rows]
-    assert found == [[("a", b"x"), ("a", None), ("ä", b"")], []]
+    headers = [[(h.key, None if h.value is None else bytes(h.value)) for h in row.headers or ()] for row in rows]
+    assert headers == [[("a", b"x"), ("a", None), ("ä", b"")], []]
     assert rows[1].headers is None
 
 
-def test_log_append_time_is_the_brokers(spark: SparkSession, spark_cluster: Cluster) -> None:
-    spark_cluster.create_topic("appended", **{"message.timestamp.type": "LogAppendTime"})
+def test_with_log_append_time_the_timestamp_is_the_brokers(spark: SparkSession, spark_cluster: Cluster) -> None:
+    spark_cluster.create_topic("appended", message_timestamp_type="LogAppendTime")
     produce(spark_cluster.bootstrap, "appended", numbered(0, 3), timestamps=[1_000, 2_000, 3_000])
     rows = read(spark, spark_cluster.bootstrap, {"subscribe": "appended"}).collect()
     assert {row.timestampType for row in rows} == {1}
@@ -149,7 +158,7 @@ def test_log_append_time_is_the_brokers(spark: SparkSession, spark_cluster: Clus
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "messages"),
     [
         ({"subscribe": "batch-few,nope"}, ["'subscribe' is 'batch-few,nope'", "there is no topic 'nope'"]),
         ({"assign": '{"batch-few": [4]}'}, ["'assign'", "there is no partition batch-few-4"]),
@@ -158,7 +167,7 @@ def test_log_append_time_is_the_brokers(spark: SparkSession, spark_cluster: Clus
             ["'startingOffsets'", "batch-hours-1 is to be read but not named"],
         ),
         (
-            {"subscribe": "batch-hours", "startingTimestamp": str(FIRST + 1_000 * HOUR)},
+            {"subscribe": "batch-hours", "startingTimestamp": str(FIRST_MS + 1_000 * HOUR_MS)},
             ["'startingTimestamp'", "no record of batch-hours-"],
         ),
         (
@@ -185,27 +194,28 @@ def test_log_append_time_is_the_brokers(spark: SparkSession, spark_cluster: Clus
         ({"subscribe": "batch-few", "kafka.bootstrap.servers": "localhost"}, ["'localhost' is not a broker address"]),
     ],
 )
-def test_mistakes_are_named(spark: SparkSession, bootstrap: str, options: dict[str, str], words: list[str]) -> None:
+def test_errors_name_the_option_and_its_value(
+    spark: SparkSession, bootstrap: str, options: dict[str, str], messages: list[str]
+) -> None:
     reader: Any = spark.read.format("insync").option("kafka.bootstrap.servers", bootstrap).options(**options)
-    with pytest.raises(Exception) as caught:  # noqa: PT011  Spark wraps it in a class of its own
+    with pytest.raises(Exception) as caught:  # noqa: PT011  Spark wraps it in an exception of its own
         reader.load().count()
-    for each in words:
-        assert each in str(caught.value)
+    for message in messages:
+        assert message in str(caught.value)
 
 
-def test_a_strange_column_is_refused(spark: SparkSession, bootstrap: str) -> None:
+def test_an_unknown_column_or_type_is_an_error(spark: SparkSession, bootstrap: str) -> None:
     with pytest.raises(Exception, match="there is no column 'colour'"):
         read(spark, bootstrap, {"subscribe": "batch-few"}, "colour string").count()
     with pytest.raises(Exception, match="column 'value' is binary; the schema declares it as string"):
         read(spark, bootstrap, {"subscribe": "batch-few"}, "value string").count()
 
 
-def test_what_is_not_there_can_be_left_out(spark: SparkSession, bootstrap: str) -> None:
+def test_missing_offsets_can_be_ignored(spark: SparkSession, bootstrap: str) -> None:
     options = {"subscribe": "batch-few", "endingOffsets": '{"batch-few":{"0":99}}', "failOnDataLoss": "false"}
     assert values(read(spark, bootstrap, options)) == numbered(0, 3)
 
 
-def test_spark_finds_the_source_by_itself(spark: SparkSession, bootstrap: str) -> None:
-    import pyspark_insync
-
-    assert pyspark_insync.DefaultSource.name() == "insync"
+def test_spark_finds_the_source_without_registration(spark: SparkSession, bootstrap: str) -> None:
+    """Sources are registered per session; Spark looks for modules called pyspark_* in every session."""
+    assert values(read(spark.newSession(), bootstrap, {"subscribe": "batch-few"})) == numbered(0, 3)

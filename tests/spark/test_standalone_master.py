@@ -1,4 +1,4 @@
-"""A standalone master with two workers: an executor is killed while it reads or writes; nothing is lost or doubled."""
+"""A standalone master with two workers: no row is lost or repeated when an executor is killed in the middle."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from insync.testing import Cluster
-from tests.spark.sink_data import records
+from tests.spark.sink_data import read_records
 from tests.spark.spark_data import numbered, produce
-from tests.spark.standalone import Standalone, finished, kill, standalone, started, until
+from tests.spark.standalone import Standalone, kill, standalone, start_driver, wait_for_driver, wait_for_output
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-HERE = Path(__file__).parent
+DRIVER = Path(__file__).with_name("standalone_driver.py")
 RECORDS = 20_000
-"""Of each of two partitions."""
+"""In each of two partitions."""
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +29,8 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
 
 
 @pytest.fixture(scope="module")
-def far(spark_cluster: Cluster) -> Cluster:
-    """Has the topic far with all records, and the topic back with none."""
+def cluster(spark_cluster: Cluster) -> Cluster:
+    """With the topic far, which has records, and the empty topic back."""
     for topic in ("far", "back"):
         spark_cluster.create_topic(topic, partitions=2)
     for partition in (0, 1):
@@ -39,31 +39,33 @@ def far(spark_cluster: Cluster) -> Cluster:
     return spark_cluster
 
 
-def test_an_executor_lost_while_it_reads_costs_no_row(far: Cluster, master: Standalone, tmp_path: Path) -> None:
-    (line,) = driven("read", far, master, tmp_path)
+def test_no_row_is_lost_when_an_executor_dies_while_it_reads(
+    cluster: Cluster, master: Standalone, tmp_path: Path
+) -> None:
+    (line,) = run_driver("read", cluster, master, tmp_path)
     count = 2 * RECORDS
     assert json.loads(line) == {"rows": count, "positions": count, "sum": count * (count - 1) // 2, "values": count}
 
 
-def test_an_executor_lost_while_it_writes_costs_no_row_and_doubles_none(
-    far: Cluster, master: Standalone, tmp_path: Path
+def test_no_row_is_lost_or_repeated_when_an_executor_dies_while_it_writes(
+    cluster: Cluster, master: Standalone, tmp_path: Path
 ) -> None:
-    """What the executor stored before it died is passed over by the task that takes its place."""
-    (line,) = driven("write", far, master, tmp_path)
+    """The task that replaces the executor's skips the rows that the executor stored."""
+    (line,) = run_driver("write", cluster, master, tmp_path)
     assert json.loads(line)["stored"] > 0
-    found = Counter(each.value for each in records(far.bootstrap, "back"))
-    assert [value for value, count in found.items() if count > 1] == []
-    assert sorted(found) == numbered(0, 2 * RECORDS)
+    counts = Counter(record.value for record in read_records(cluster.bootstrap, "back"))
+    assert [value for value, count in counts.items() if count > 1] == []
+    assert sorted(value or b"" for value in counts) == numbered(0, 2 * RECORDS)
 
 
-def driven(job: str, cluster: Cluster, master: Standalone, directory: Path) -> list[str]:
-    """What the driver prints, after the executor that came first was killed in the middle and a task ran again."""
+def run_driver(job: str, cluster: Cluster, master: Standalone, directory: Path) -> list[str]:
+    """Kill the first executor that is in the middle of a task. Returns the lines that the driver prints."""
     log = directory / "driver.log"
-    command = [sys.executable, HERE / "standalone_driver.py", job, master.address, cluster.bootstrap, directory]
-    with started(command, log) as driver:
-        reached = until(lambda: sorted(directory.glob("reached-*")), "a task is in the middle", driver)
+    command = [sys.executable, DRIVER, job, master.address, cluster.bootstrap, directory]
+    with start_driver(command, log) as driver:
+        reached = wait_for_driver(lambda: sorted(directory.glob("reached-*")), "a task is in the middle", driver)
         kill(int(reached[0].name.removeprefix("reached-")))
         (directory / "go-on").touch()
-        lines = finished(driver, log)
+        lines = wait_for_output(driver, log)
     assert (directory / "again").exists()
     return lines

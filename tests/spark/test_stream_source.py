@@ -1,31 +1,31 @@
-"""The streaming source on real Spark: restarts from checkpoints, limits, progress, and a leader that dies meanwhile."""
+"""The streaming source on real Spark: restarts from checkpoints, limits, progress, and the death of a leader."""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from insync.client import groups, topics
 from insync.client.sync_client import SyncClient
 from insync.spark.stream_offsets import lag
 from insync.testing import Cluster
+from tests.polling import wait_until
 from tests.spark.spark_data import numbered, produce, values
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-PATIENCE_S = 120
+TIMEOUT_S = 120
 
 
 class Job:
-    """A query that keeps what its batches had; it may be stopped and started again from its checkpoint."""
+    """A query that collects its batches; it can be started again from its checkpoint."""
 
     def __init__(self, spark: SparkSession, bootstrap: str, topic: str, checkpoint: Path, **options: str) -> None:
         self.batches: dict[int, list[bytes | None]] = {}
@@ -37,24 +37,24 @@ class Job:
             .load()
         )
 
-    def _keep(self, frame: DataFrame, batch: int) -> None:
+    def _collect(self, frame: DataFrame, batch: int) -> None:
         self.batches[batch] = values(frame)
 
     def start(self, **trigger: Any) -> StreamingQuery:
-        writing = self._frame.writeStream.foreachBatch(self._keep).option("checkpointLocation", str(self._checkpoint))
-        return writing.trigger(**trigger).start()
+        writer = self._frame.writeStream.foreachBatch(self._collect).option("checkpointLocation", str(self._checkpoint))
+        return writer.trigger(**trigger).start()
 
     def run(self) -> StreamingQuery:
-        """All that is there now."""
+        """Read what there is now."""
         query = self.start(availableNow=True)
-        assert query.awaitTermination(PATIENCE_S)
+        assert query.awaitTermination(TIMEOUT_S)
         return query
 
     def received(self) -> list[bytes | None]:
         return [value for batch in sorted(self.batches) for value in self.batches[batch]]
 
 
-def test_runs_go_on_where_the_checkpoint_is_and_repeat_exactly_what_was_not_committed(
+def test_a_run_continues_from_the_checkpoint_and_repeats_the_uncommitted_batch(
     spark: SparkSession, spark_cluster: Cluster, tmp_path: Path
 ) -> None:
     spark_cluster.create_topic("runs", partitions=1)
@@ -79,35 +79,35 @@ def test_runs_go_on_where_the_checkpoint_is_and_repeat_exactly_what_was_not_comm
     assert job.received() == numbered(0, 30)
 
 
-def test_a_running_stream_finds_new_partitions_and_fails_when_its_topic_is_deleted(
+def test_a_running_stream_reads_new_partitions_and_fails_when_its_topic_is_deleted(
     spark: SparkSession, spark_cluster: Cluster, tmp_path: Path
 ) -> None:
     spark_cluster.create_topic("living", partitions=1)
     job = Job(spark, spark_cluster.bootstrap, "living", tmp_path / "checkpoint", startingOffsets="latest")
     query = job.start(processingTime="50 milliseconds")
     try:
-        _until(lambda: 0 in job.batches, query)
+        wait_for_query(lambda: 0 in job.batches, "the first batch is read", query)
         produce(spark_cluster.bootstrap, "living", numbered(0, 3))
         with SyncClient(spark_cluster.bootstrap) as client:
             client.call(lambda cluster: topics.create_partitions(cluster, "living", 2))
             spark_cluster.wait_for_leader("living", 1)
             produce(spark_cluster.bootstrap, "living", numbered(10, 13), partition=1)
-            _until(lambda: len(job.received()) >= 6, query)
-            assert sorted(each or b"" for each in job.received()) == numbered(0, 3) + numbered(10, 13)
+            wait_for_query(lambda: len(job.received()) >= 6, "both partitions are read", query)
+            assert sorted(value or b"" for value in job.received()) == numbered(0, 3) + numbered(10, 13)
             client.call(lambda cluster: topics.delete(cluster, "living"))
         with pytest.raises(Exception, match=r"cannot continue living-0 from offset 3 \(deleted\)"):
-            query.awaitTermination(PATIENCE_S)
+            query.awaitTermination(TIMEOUT_S)
     finally:
         query.stop()
 
 
-def test_a_leader_dies_in_the_middle_of_a_micro_batch(spark: SparkSession, tmp_path: Path) -> None:
-    """The task waits with its first rows in hand until the leader is dead; the rest comes from the next leader."""
+def test_a_micro_batch_continues_with_the_next_leader(spark: SparkSession, tmp_path: Path) -> None:
+    """The task has its first rows and waits until the leader is dead; it reads the rest from the next leader."""
     reached, go_on = tmp_path / "reached", tmp_path / "go-on"
     value = b"x" * 1_000
     count = 40_000
 
-    def hold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def pause(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             reached.touch()
             while not go_on.exists():
@@ -122,29 +122,31 @@ def test_a_leader_dies_in_the_middle_of_a_micro_batch(spark: SparkSession, tmp_p
             .options(subscribe="held", startingOffsets="earliest")
             .load()
             .select("offset")
-            .mapInArrow(hold, "offset bigint")
+            .mapInArrow(pause, "offset bigint")
         )
-        got: list[int] = []
+        offsets: list[int] = []
 
-        def keep(rows: DataFrame, _batch: int) -> None:
-            got.extend(row.offset for row in rows.collect())
+        def collect(rows: DataFrame, _batch: int) -> None:
+            offsets.extend(row.offset for row in rows.collect())
 
-        writing = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path / "checkpoint"))
-        query = writing.trigger(availableNow=True).start()
+        writer = frame.writeStream.foreachBatch(collect).option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.trigger(availableNow=True).start()
         try:
-            _until(reached.exists, query)
+            wait_for_query(reached.exists, "a task has its first rows", query)
             cluster.kill(cluster.leader_of("held"))
             go_on.touch()
-            assert query.awaitTermination(PATIENCE_S)
+            assert query.awaitTermination(TIMEOUT_S)
         finally:
             go_on.touch()
             query.stop()
-        assert sorted(got) == list(range(count))
+        assert sorted(offsets) == list(range(count))
 
 
-def _until(condition: Any, query: StreamingQuery) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
+def wait_for_query(condition: Callable[[], bool], description: str, query: StreamingQuery) -> None:
+    """As `wait_until`, but fails as soon as the query ends."""
+
+    def condition_while_active() -> bool:
         assert query.isActive, query.exception()
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.02)
+        return condition()
+
+    wait_until(condition_while_active, description, timeout_s=TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""Apache Kafka beside us: what can be said without starting it."""
+"""The cluster of Apache Kafka's servers, as far as it can be tested without starting one."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ def test_without_the_jars_the_error_names_the_target_that_fetches_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(apache_kafka, "LIBS", tmp_path)
-    assert not apache_kafka.available()
+    assert not apache_kafka.is_available()
     with pytest.raises(KafkaError, match="make apache-kafka"):
         ApacheCluster(directory=str(tmp_path / "cluster"))
 
@@ -25,13 +25,11 @@ def test_without_java_the_error_says_so(monkeypatch: pytest.MonkeyPatch, tmp_pat
         apache_kafka.java("kafka.Kafka")
 
 
-def test_settings_given_by_the_caller_win_over_those_of_a_cluster_of_three(
+def test_settings_of_the_caller_override_those_of_a_cluster_of_three(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(apache_kafka, "unavailable", lambda: None)
+    monkeypatch.setattr(apache_kafka, "missing_requirement", lambda: None)
     cluster = ApacheCluster(3, str(tmp_path), {"min.insync.replicas": "3", "num.io.threads": "2"})
-    lines = cluster._properties(cluster.nodes[2]).splitlines()
-    assert "node.id=2" in lines
-    assert "min.insync.replicas=3" in lines
-    assert "num.io.threads=2" in lines
-    assert len([line for line in lines if line.startswith("min.insync.replicas=")]) == 1
+    settings = cluster.node_settings(cluster.nodes[2])
+    assert (settings["node.id"], settings["min.insync.replicas"], settings["num.io.threads"]) == ("2", "3", "2")
+    assert settings["offsets.topic.replication.factor"] == "3"
