@@ -88,7 +88,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     from xdist.scheduler import LoadScopeScheduling
 
-    class GroupScheduling(LoadScopeScheduling):
+    class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
         def _split_scope(self, nodeid: str) -> str:
             return group_of(config.rootpath / nodeid.partition("::")[0])
 
@@ -97,6 +97,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 @cache
 def group_of(file: Path) -> str:
-    """What its mark says, or the file itself."""
+    """The xdist_group of the file's mark, or the file itself."""
     mark = GROUP.search(file.read_text())
     return mark[1] if mark else str(file)

@@ -1,18 +1,17 @@
-"""`insync topic`, `produce`, `consume` and `group`: what people type, what scripts read, and what wrong input gets."""
+"""`insync topic`, `produce`, `consume` and `group` on a scripted cluster: tables, JSON, and errors."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import Result
 from typer.testing import CliRunner
 
 from insync.cli.main import app
-from tests.fake_cluster import FakeCluster, FakeGroup
+from tests.fake_cluster import FakeCluster
+from tests.fake_state import FakeGroup
+from tests.insync_command import InsyncCommand
 
 
 @pytest.fixture
@@ -21,123 +20,113 @@ def fake() -> Iterator[FakeCluster]:
         yield cluster
 
 
-def run(fake: FakeCluster, *arguments: str, stdin: str | None = None) -> Result:
-    runner = CliRunner(env={"INSYNC_BOOTSTRAP": fake.bootstrap, "COLUMNS": "160"})
-    return runner.invoke(app, [*arguments, *(() if "--timeout" in arguments else ("--timeout", "2"))], input=stdin)
-
-
-def good(fake: FakeCluster, *arguments: str, stdin: str | None = None) -> str:
-    result = run(fake, *arguments, stdin=stdin)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def lines(text: str) -> list[Any]:
-    return [json.loads(line) for line in text.splitlines()]
+@pytest.fixture
+def insync(fake: FakeCluster) -> InsyncCommand:
+    return InsyncCommand(fake.bootstrap, timeout_s=2)
 
 
 # --- topic ---
 
 
-def test_a_topic_is_created_listed_described_altered_and_deleted(fake: FakeCluster) -> None:
-    good(fake, "topic", "create", "orders", "-p", "2", "-r", "3", "-c", "min.insync.replicas=2")
+def test_a_topic_is_created_listed_described_altered_and_deleted(fake: FakeCluster, insync: InsyncCommand) -> None:
+    insync("topic", "create", "orders", "-p", "2", "-r", "3", "-c", "min.insync.replicas=2")
     assert len(fake.topics["orders"].partitions) == 2
-    (listed,) = json.loads(good(fake, "topic", "list", "--json"))
+    (listed,) = insync.json("topic", "list")
     assert listed == {"topic": "orders", "partitions": 2, "replicas": 3, "without_leader": 0, "under_replicated": 0}
-    (described,) = json.loads(good(fake, "topic", "describe", "orders", "--json"))
+    (described,) = insync.json("topic", "describe", "orders")
     assert described["configs"] == {"min.insync.replicas": "2"}
     assert described["partitions"][1]["isr"] == [1, 2, 3]
-    good(fake, "topic", "alter", "orders", "-p", "3", "-c", "retention.ms=9", "--reset", "min.insync.replicas")
+    insync("topic", "alter", "orders", "-p", "3", "-c", "retention.ms=9", "--reset", "min.insync.replicas")
     assert fake.topics["orders"].configs == {"retention.ms": "9"}
     assert len(fake.topics["orders"].partitions) == 3
-    assert "deleted" in good(fake, "topic", "delete", "orders")
+    assert "deleted" in insync("topic", "delete", "orders")
     assert fake.topics == {}
 
 
-def test_tables_show_what_json_shows(fake: FakeCluster) -> None:
-    partition = fake.topic("orders", [1, 2, 3]).partitions[0]
+def test_tables_have_the_same_values_as_json(fake: FakeCluster, insync: InsyncCommand) -> None:
+    partition = fake.add_topic("orders", [1, 2, 3]).partitions[0]
     partition.isr, partition.elr = [1], [2]
-    shown = good(fake, "topic", "describe").splitlines()
-    assert shown[-1].split() == ["0", "1", "0", "1,2,3", "1", "2", "-", "under-replicated"]
-    assert "orders" in good(fake, "topic", "list")
+    table = insync("topic", "describe").splitlines()
+    assert table[-1].split() == ["0", "1", "0", "1,2,3", "1", "2", "-", "under-replicated"]
+    assert "orders" in insync("topic", "list")
 
 
-def test_an_assignment_names_the_brokers(fake: FakeCluster) -> None:
-    good(fake, "topic", "create", "t", "--assign", "3,1/1,2")
+def test_an_assignment_names_the_brokers(fake: FakeCluster, insync: InsyncCommand) -> None:
+    insync("topic", "create", "t", "--assign", "3,1/1,2")
     assert [p.replicas for p in fake.topics["t"].partitions] == [[3, 1], [1, 2]]
 
 
-def test_a_dry_run_creates_nothing(fake: FakeCluster) -> None:
-    assert "could be created" in good(fake, "topic", "create", "t", "--dry-run")
+def test_a_dry_run_creates_nothing(fake: FakeCluster, insync: InsyncCommand) -> None:
+    assert "could be created" in insync("topic", "create", "t", "--dry-run")
     assert fake.topics == {}
 
 
-def test_internal_topics_are_listed_when_asked_for(fake: FakeCluster) -> None:
-    fake.topic("__consumer_offsets").internal = True
-    assert json.loads(good(fake, "topic", "list", "--json")) == []
-    assert len(json.loads(good(fake, "topic", "list", "--internal", "--json"))) == 1
+def test_internal_topics_are_listed_on_request(fake: FakeCluster, insync: InsyncCommand) -> None:
+    fake.add_topic("__consumer_offsets").internal = True
+    assert insync.json("topic", "list") == []
+    assert len(insync.json("topic", "list", "--internal")) == 1
 
 
 # --- produce and consume ---
 
 
-def test_values_from_the_command_line(fake: FakeCluster) -> None:
-    fake.topic("t")
-    assert good(fake, "produce", "t", "a", "b") == "2 records to t-0 at offset 0 to 1\n"
-    assert good(fake, "consume", "t") == "a\nb\n"
+def test_values_are_produced_from_the_command_line(fake: FakeCluster, insync: InsyncCommand) -> None:
+    fake.add_topic("t")
+    assert insync("produce", "t", "a", "b") == "2 records to t-0 at offset 0 to 1\n"
+    assert insync("consume", "t") == "a\nb\n"
 
 
-def test_lines_of_standard_input_with_keys_and_headers(fake: FakeCluster) -> None:
-    fake.topic("t")
+def test_lines_are_produced_from_standard_input_with_keys_and_headers(fake: FakeCluster, insync: InsyncCommand) -> None:
+    fake.add_topic("t")
     arguments = ("-K", "=", "-H", "h=1", "-t", "1000", "-z", "gzip")
-    assert good(fake, "produce", "t", *arguments, stdin="k=v\nplain\n").startswith("2 records")
-    first, second = lines(good(fake, "consume", "t", "--json"))
+    assert insync("produce", "t", *arguments, stdin="k=v\nplain\n").startswith("2 records")
+    first, second = insync.json_lines("consume", "t")
     assert (first["key"], first["value"], first["headers"], first["timestamp"]) == ("k", "v", [["h", "1"]], 1000)
     assert (second["key"], second["value"]) == (None, "plain")
-    shown = good(fake, "consume", "t", "--keys", "--headers", "--timestamps", "--offsets", "-n", "1")
-    assert shown == "1970-01-01T00:00:01.000Z\t0:0\th=1\tk\tv\n"
+    text = insync("consume", "t", "--keys", "--headers", "--timestamps", "--offsets", "-n", "1")
+    assert text == "1970-01-01T00:00:01.000Z\t0:0\th=1\tk\tv\n"
 
 
-def test_what_consume_prints_produce_reads(fake: FakeCluster) -> None:
-    fake.topic("t", [1], [2])
-    fake.topic("u", [1], [2])
+def test_produce_reads_what_consume_prints(fake: FakeCluster, insync: InsyncCommand) -> None:
+    fake.add_topic("t", [1], [2])
+    fake.add_topic("u", [1], [2])
     record = {"key": {"base64": "/w=="}, "value": None, "headers": [["h", "x"]], "timestamp": 5, "partition": 1}
-    good(fake, "produce", "t", "--json-input", json.dumps(record))
-    printed = good(fake, "consume", "t", "--json")
-    good(fake, "produce", "u", "--json-input", stdin=printed)
-    (copied,) = lines(good(fake, "consume", "u", "--json"))
+    insync("produce", "t", "--json-input", json.dumps(record))
+    printed = insync("consume", "t", "--json")
+    insync("produce", "u", "--json-input", stdin=printed)
+    (copied,) = insync.json_lines("consume", "u")
     assert {name: copied[name] for name in record} == record
 
 
-def test_many_records_go_in_batches_over_the_partitions(fake: FakeCluster) -> None:
-    fake.topic("t", [1], [2], [3])
-    acks = lines(good(fake, "produce", "t", "--json", stdin="".join(f"{n}\n" for n in range(1200))))
+def test_many_records_are_spread_over_the_partitions_in_batches(fake: FakeCluster, insync: InsyncCommand) -> None:
+    fake.add_topic("t", [1], [2], [3])
+    acks = insync.json_lines("produce", "t", stdin="".join(f"{n}\n" for n in range(1200)))
     assert sum(ack["count"] for ack in acks) == 1200
     assert sorted({ack["partition"] for ack in acks}) == [0, 1, 2]
-    assert sorted(map(int, good(fake, "consume", "t").split())) == list(range(1200))
+    assert sorted(map(int, insync("consume", "t").split())) == list(range(1200))
 
 
-def test_keys_decide_the_partition(fake: FakeCluster) -> None:
-    fake.topic("t", [1], [2], [3])
-    good(fake, "produce", "t", "a", "b", "-k", "key")
+def test_keys_decide_the_partition(fake: FakeCluster, insync: InsyncCommand) -> None:
+    fake.add_topic("t", [1], [2], [3])
+    insync("produce", "t", "a", "b", "-k", "key")
     assert sorted(p.hwm for p in fake.topics["t"].partitions) == [0, 0, 2]
 
 
-def test_where_reading_begins(fake: FakeCluster) -> None:
-    fake.topic("t")
-    for stamp in ("1000", "2000", "3000"):
-        good(fake, "produce", "t", f"at{stamp}", "-t", stamp)
-    assert good(fake, "consume", "t", "--from", "1") == "at2000\nat3000\n"
-    assert good(fake, "consume", "t", "--from", "-1") == "at3000\n"
-    assert good(fake, "consume", "t", "--from", "end") == ""
-    assert good(fake, "consume", "t", "--since", "1970-01-01T00:00:02+00:00") == "at2000\nat3000\n"
-    assert good(fake, "consume", "t", "--since", "1h") == ""
-    assert good(fake, "consume", "t", "--follow", "-n", "2") == "at1000\nat2000\n"
+def test_consume_starts_at_an_offset_or_a_time(fake: FakeCluster, insync: InsyncCommand) -> None:
+    fake.add_topic("t")
+    for timestamp in ("1000", "2000", "3000"):
+        insync("produce", "t", f"at{timestamp}", "-t", timestamp)
+    assert insync("consume", "t", "--from", "1") == "at2000\nat3000\n"
+    assert insync("consume", "t", "--from", "-1") == "at3000\n"
+    assert insync("consume", "t", "--from", "end") == ""
+    assert insync("consume", "t", "--since", "1970-01-01T00:00:02+00:00") == "at2000\nat3000\n"
+    assert insync("consume", "t", "--since", "1h") == ""
+    assert insync("consume", "t", "--follow", "-n", "2") == "at1000\nat2000\n"
 
 
-def test_acks_0_is_not_waited_for(fake: FakeCluster) -> None:
-    fake.topic("t")
-    assert "not acknowledged" in good(fake, "produce", "t", "x", "--acks", "0")
+def test_acks_0_does_not_wait_for_an_acknowledgement(fake: FakeCluster, insync: InsyncCommand) -> None:
+    fake.add_topic("t")
+    assert "not acknowledged" in insync("produce", "t", "x", "--acks", "0")
 
 
 # --- group ---
@@ -149,39 +138,41 @@ def assignment(topic: str, *partitions: int) -> bytes:
     return b"\x00\x00\x00\x00\x00\x01" + len(name).to_bytes(2) + name + len(partitions).to_bytes(4) + listed
 
 
-def test_a_group_with_its_lag(fake: FakeCluster) -> None:
-    fake.topic("t", [1], [2])
+def test_a_group_is_described_with_its_lag(fake: FakeCluster, insync: InsyncCommand) -> None:
+    fake.add_topic("t", [1], [2])
     fake.write("t", 0, "a", "b", "c")
     member = {
         "member_id": "m", "group_instance_id": None, "client_id": "c", "client_host": "/h", "member_metadata": b"",
         "member_assignment": assignment("t", 0, 1),
     }  # fmt: skip
     fake.groups["g"] = FakeGroup("Stable", {("t", 0): 1, ("gone", 0): 4}, [member])
-    (listed,) = json.loads(good(fake, "group", "list", "--json"))
+    (listed,) = insync.json("group", "list")
     assert listed == {"group": "g", "state": "Stable", "type": "consumer", "coordinator": 3}
-    found = json.loads(good(fake, "group", "describe", "g", "--json"))
-    assert found["lag"] == 2
-    rows = {(row["topic"], row["partition"]): (row["committed"], row["end"], row["lag"]) for row in found["partitions"]}
+    described = insync.json("group", "describe", "g")
+    assert described["lag"] == 2
+    rows = {
+        (row["topic"], row["partition"]): (row["committed"], row["end"], row["lag"]) for row in described["partitions"]
+    }
     assert rows == {("gone", 0): (4, None, None), ("t", 0): (1, 3, 2), ("t", 1): (None, 0, None)}
-    assert "lag 2" in good(fake, "group", "describe", "g")
+    assert "lag 2" in insync("group", "describe", "g")
 
 
-def test_a_group_of_the_newer_protocol_is_described_by_its_own_api(fake: FakeCluster) -> None:
-    """KIP-848: to DescribeGroups it is Dead."""
-    fake.topic("t", [1], [2])
-    places = [{"topic_id": None, "topic_name": "t", "partitions": [1]}]
+def test_a_group_of_the_newer_protocol_is_described_by_its_own_api(fake: FakeCluster, insync: InsyncCommand) -> None:
+    """KIP-848: DescribeGroups answers that it is Dead."""
+    fake.add_topic("t", [1], [2])
+    assigned = [{"topic_id": None, "topic_name": "t", "partitions": [1]}]
     member = {
         "member_id": "m", "member_epoch": 1, "client_id": "c", "client_host": "/h", "member_type": 1,
-        "assignment": {"topic_partitions": places}, "target_assignment": {"topic_partitions": places},
+        "assignment": {"topic_partitions": assigned}, "target_assignment": {"topic_partitions": assigned},
     }  # fmt: skip
-    fake.groups["g"] = FakeGroup("Stable", {("t", 1): 0}, [member], kind="Consumer")
-    found = json.loads(good(fake, "group", "describe", "g", "--json"))
-    assert (found["state"], [each["id"] for each in found["members"]]) == ("Stable", ["m"])
-    assert [(row["partition"], row["member"]) for row in found["partitions"]] == [(1, "m")]
+    fake.groups["g"] = FakeGroup("Stable", {("t", 1): 0}, [member], group_type="Consumer")
+    described = insync.json("group", "describe", "g")
+    assert (described["state"], [row["id"] for row in described["members"]]) == ("Stable", ["m"])
+    assert [(row["partition"], row["member"]) for row in described["partitions"]] == [(1, "m")]
 
 
 @pytest.mark.parametrize(
-    ("where", "after"),
+    ("options", "offset"),
     [
         (("--to", "beginning"), 0),
         (("--to", "end"), 3),
@@ -193,29 +184,31 @@ def test_a_group_of_the_newer_protocol_is_described_by_its_own_api(fake: FakeClu
         (("--since", "5000"), 3),
     ],
 )
-def test_a_group_is_moved(fake: FakeCluster, where: tuple[str, ...], after: int) -> None:
-    fake.topic("t")
+def test_the_offsets_of_a_group_are_reset(
+    fake: FakeCluster, insync: InsyncCommand, options: tuple[str, ...], offset: int
+) -> None:
+    fake.add_topic("t")
     fake.write("t", 0, "a", "b", "c")
     fake.groups["g"] = FakeGroup("Empty", {("t", 0): 2})
-    good(fake, "group", "reset", "g", *where, "--dry-run")
+    insync("group", "reset", "g", *options, "--dry-run")
     assert fake.groups["g"].offsets == {("t", 0): 2}
-    good(fake, "group", "reset", "g", *where)
-    assert fake.groups["g"].offsets == {("t", 0): after}
+    insync("group", "reset", "g", *options)
+    assert fake.groups["g"].offsets == {("t", 0): offset}
 
 
-def test_a_group_is_deleted_once(fake: FakeCluster) -> None:
+def test_a_group_is_deleted(fake: FakeCluster, insync: InsyncCommand) -> None:
     fake.groups["g"] = FakeGroup()
-    good(fake, "group", "delete", "g")
-    result = run(fake, "group", "delete", "g")
+    insync("group", "delete", "g")
+    result = insync.run("group", "delete", "g")
     assert result.exit_code == 1
     assert "GROUP_ID_NOT_FOUND (no such group" in result.stderr
 
 
-# --- what goes wrong ---
+# --- errors ---
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         (["topic", "create", "t", "-p", "0"], "--partitions 0: must be at least 1"),
         (["topic", "create", "t", "-c", "retention.ms"], "write NAME=VALUE"),
@@ -234,16 +227,16 @@ def test_a_group_is_deleted_once(fake: FakeCluster) -> None:
         (["group", "reset", "g", "--to", "end", "-p", "1"], "--partition needs --topic"),
     ],
 )
-def test_wrong_arguments_get_a_sentence_and_exit_code_2(
-    fake: FakeCluster, arguments: list[str], complaint: str
+def test_wrong_arguments_are_exit_code_2_and_a_message(
+    fake: FakeCluster, insync: InsyncCommand, arguments: list[str], message: str
 ) -> None:
-    result = run(fake, *arguments)
+    result = insync.run(*arguments)
     assert result.exit_code == 2
-    assert complaint in result.stderr
+    assert message in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         (["topic", "describe", "nope"], "there is no topic 'nope'"),
         (["topic", "delete", "nope"], "there is no topic 'nope'"),
@@ -263,17 +256,17 @@ def test_wrong_arguments_get_a_sentence_and_exit_code_2(
         (["group", "reset", "nope", "--to", "end", "--topic", "t", "-p", "9"], "has no partition 9"),
     ],
 )
-def test_what_the_cluster_refuses_gets_a_sentence_and_exit_code_1(
-    fake: FakeCluster, arguments: list[str], complaint: str
+def test_a_refusal_of_the_cluster_is_exit_code_1_and_a_message(
+    fake: FakeCluster, insync: InsyncCommand, arguments: list[str], message: str
 ) -> None:
-    fake.topic("t")
-    result = run(fake, *arguments)
+    fake.add_topic("t")
+    result = insync.run(*arguments)
     assert result.exit_code == 1, result.output
-    assert complaint in result.stderr
+    assert message in result.stderr
     assert "Traceback" not in result.output
 
 
-def test_no_cluster_there(tmp_path: Path) -> None:
+def test_an_unreachable_cluster_is_exit_code_1_and_a_message() -> None:
     result = CliRunner().invoke(app, ["topic", "list", "-b", "127.0.0.1:1", "--timeout", "1"])
     assert result.exit_code == 1
     assert "no connection to 127.0.0.1:1: Connection refused. Is the cluster running?" in result.stderr

@@ -77,7 +77,7 @@ def test_a_broker_that_only_serves_apiversions_0_is_asked_again() -> None:
     with FakeCluster(1) as fake:
         fake.versions[18] = (0, 0)
         run_on(fake, lambda client: client.refresh())
-        assert {version for _, version in fake.asked(apis.API_VERSIONS)} == {0}
+        assert {version for _, version in fake.requests_of(apis.API_VERSIONS)} == {0}
 
 
 def test_a_request_in_flight_fails_when_its_connection_ends() -> None:
@@ -124,24 +124,24 @@ def test_a_broker_that_does_not_answer_times_out() -> None:
 
 def test_a_retriable_error_is_retried() -> None:
     with FakeCluster() as fake:
-        fake.refuse["ListPartitionReassignments"] = [ErrorCode.not_controller, ErrorCode.not_controller]
+        fake.next_errors["ListPartitionReassignments"] = [ErrorCode.not_controller, ErrorCode.not_controller]
         run_on(fake, admin.list_reassignments)
-        assert len(fake.asked(apis.LIST_REASSIGNMENTS)) == 3
+        assert len(fake.requests_of(apis.LIST_REASSIGNMENTS)) == 3
 
 
 def test_an_error_that_is_not_retriable_is_raised_at_once() -> None:
     with FakeCluster() as fake:
-        fake.refuse["ListPartitionReassignments"] = [ErrorCode.cluster_authorization_failed]
+        fake.next_errors["ListPartitionReassignments"] = [ErrorCode.cluster_authorization_failed]
         with pytest.raises(
             RefusedError, match=r"CLUSTER_AUTHORIZATION_FAILED \(this client is not authorized to do that\)"
         ):
             run_on(fake, admin.list_reassignments)
-        assert len(fake.asked(apis.LIST_REASSIGNMENTS)) == 1
+        assert len(fake.requests_of(apis.LIST_REASSIGNMENTS)) == 1
 
 
 def test_retries_end_with_the_timeout() -> None:
     with FakeCluster() as fake:
-        fake.refuse["ListPartitionReassignments"] = [ErrorCode.not_controller] * 100
+        fake.next_errors["ListPartitionReassignments"] = [ErrorCode.not_controller] * 100
         with pytest.raises(RefusedError, match="NOT_CONTROLLER"):
             run_on(fake, admin.list_reassignments, timeout_s=0.4)
 
@@ -165,7 +165,7 @@ def test_an_unknown_broker_is_reported() -> None:
 
 def test_an_unknown_topic_and_an_unknown_partition_are_reported() -> None:
     with FakeCluster() as fake:
-        fake.topic("t", [1], [2])
+        fake.add_topic("t", [1], [2])
         with pytest.raises(UnknownTopicError, match="there is no topic 'nope'"):
             run_on(fake, lambda client: topics.describe_one(client, "nope"))
         with pytest.raises(ClientError, match="has no partition 7, only 0 to 1"):

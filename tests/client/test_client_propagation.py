@@ -55,7 +55,7 @@ def test_a_broker_that_never_has_the_change_is_waited_for_until_the_timeout(fake
 
 
 def test_each_broker_answers_for_itself(fake: FakeCluster) -> None:
-    fake.topic("t", [1], [2], retention_ms="5")
+    fake.add_topic("t", [1], [2], retention_ms="5")
 
     async def wait() -> list[object]:
         async with Client.connect(fake.bootstrap) as client:
@@ -73,8 +73,8 @@ def test_each_broker_answers_for_itself(fake: FakeCluster) -> None:
 def test_creating_a_topic_checks_every_broker(fake: FakeCluster) -> None:
     async def wait() -> None:
         async with Client.connect(fake.bootstrap) as client:
-            fake.seen.clear()
+            fake.requests.clear()
             await topics.create(client, "made", assignment=[[1, 2, 3]])
 
     asyncio.run(wait())
-    assert {broker for broker, _ in fake.asked(apis.METADATA)} == {1, 2, 3}
+    assert {broker for broker, _ in fake.requests_of(apis.METADATA)} == {1, 2, 3}

@@ -19,6 +19,7 @@ from insync.client.producer import Producer, murmur2, partition_for
 from insync.wire import batch
 from insync.wire.batch import NewRecord
 from tests.fake_cluster import FakeCluster
+from tests.fake_state import FakeState
 
 T = TypeVar("T")
 
@@ -51,10 +52,10 @@ def test_a_batch_is_retried_with_the_same_sequence_until_a_leader_accepts_it() -
         return [(await producer.send(0, [NewRecord(None, b"x")] * 3, 0)).offset for _ in range(3)]
 
     with FakeCluster() as fake:
-        partition = fake.topic("t").partitions[0]
-        partition.refusals = [ErrorCode.not_leader_or_follower, ErrorCode.not_enough_replicas]
+        partition = fake.add_topic("t").partitions[0]
+        partition.next_errors = [ErrorCode.not_leader_or_follower, ErrorCode.not_enough_replicas]
         assert run_on(fake, work) == [0, 3, 6]
-        assert len(fake.asked(apis.PRODUCE)) == 5
+        assert len(fake.requests_of(apis.PRODUCE)) == 5
 
 
 @pytest.mark.parametrize("error_name", ["unknown_topic_or_partition", "offset_not_available", "leader_not_available"])
@@ -64,29 +65,29 @@ def test_a_leader_with_outdated_metadata_is_retried(error_name: str) -> None:
     async def work(client: Client) -> tuple[int, int, list[bytes | None]]:
         producer = Producer(client, await topics.describe_one(client, "t"))
         written = await producer.send(0, [NewRecord(None, b"x")], 0)
-        partition.refusals = [ErrorCode[error_name]] * 2
+        partition.next_errors = [ErrorCode[error_name]] * 2
         end = (await offsets.list_offsets_with_retry(client, {("t", 0): offsets.LATEST}))["t", 0]
-        partition.refusals = [ErrorCode[error_name]] * 2
+        partition.next_errors = [ErrorCode[error_name]] * 2
         return written.offset, end.offset, await read_all(client, "t", 1)
 
     with FakeCluster() as fake:
-        partition = fake.topic("t").partitions[0]
-        partition.refusals = [ErrorCode[error_name]] * 2
+        partition = fake.add_topic("t").partitions[0]
+        partition.next_errors = [ErrorCode[error_name]] * 2
         assert run_on(fake, work) == (0, 1, [b"x"])
 
 
 def test_a_deleted_topic_is_not_retried() -> None:
     async def work(client: Client) -> None:
         known = await topics.describe(client, ["t"])
-        fake.topics["t"].partitions[0].refusals = [ErrorCode.unknown_topic_or_partition] * 100
-        asking = asyncio.create_task(offsets.list_offsets_with_retry(client, {("t", 0): offsets.LATEST}, known=known))
-        while not fake.asked(apis.LIST_OFFSETS):
+        fake.topics["t"].partitions[0].next_errors = [ErrorCode.unknown_topic_or_partition] * 100
+        listing = asyncio.create_task(offsets.list_offsets_with_retry(client, {("t", 0): offsets.LATEST}, known=known))
+        while not fake.requests_of(apis.LIST_OFFSETS):
             await asyncio.sleep(0.001)
         del fake.topics["t"]
-        await asking
+        await listing
 
     with FakeCluster() as fake:
-        fake.topic("t")
+        fake.add_topic("t")
         with pytest.raises(UnknownTopicError):
             run_on(fake, work, timeout_s=3600.0)
 
@@ -99,9 +100,9 @@ def test_a_producer_follows_the_leader() -> None:
         return (await producer.send(0, [NewRecord(None, b"x")], 0)).offset
 
     with FakeCluster() as fake:
-        fake.topic("t")
+        fake.add_topic("t")
         assert run_on(fake, work) == 0
-        assert [broker for broker, _ in fake.asked(apis.PRODUCE)] == [1, 2]
+        assert [broker for broker, _ in fake.requests_of(apis.PRODUCE)] == [1, 2]
 
 
 def test_an_error_that_is_not_retriable_is_raised() -> None:
@@ -110,22 +111,22 @@ def test_an_error_that_is_not_retriable_is_raised() -> None:
         await producer.send(0, [NewRecord(None, b"x")], 0)
 
     with FakeCluster() as fake:
-        fake.topic("t").partitions[0].refusals = [ErrorCode.message_too_large]
+        fake.add_topic("t").partitions[0].next_errors = [ErrorCode.message_too_large]
         with pytest.raises(RefusedError, match="MESSAGE_TOO_LARGE"):
             run_on(fake, work)
 
 
 def test_reading_continues_after_a_leader_change() -> None:
-    def move(fake: FakeCluster) -> None:
-        fake.topics["t"].partitions[0].leader = 3
+    def move_leader(state: FakeState) -> None:
+        state.topics["t"].partitions[0].leader = 3
 
     with FakeCluster() as fake:
-        fake.topic("t")
+        fake.add_topic("t")
         fake.write("t", 0, "a", "b")
         fake.write("t", 0, "c", compression="zstd")
-        fake.before["Fetch"] = move
+        fake.before_answer["Fetch"] = move_leader
         assert run_on(fake, lambda client: read_all(client, "t", 3)) == [b"a", b"b", b"c"]
-        assert [broker for broker, _ in fake.asked(apis.FETCH)] == [1, 3, 3]
+        assert [broker for broker, _ in fake.requests_of(apis.FETCH)] == [1, 3, 3]
 
 
 def test_reading_starts_and_ends_inside_a_batch() -> None:
@@ -134,23 +135,23 @@ def test_reading_starts_and_ends_inside_a_batch() -> None:
         return [c.record.value async for c in Reader(client, topic, {0: 1}, {0: 3}).records()]
 
     with FakeCluster() as fake:
-        fake.topic("t")
+        fake.add_topic("t")
         fake.write("t", 0, "a", "b", "c", "d")
         assert run_on(fake, work) == [b"b", b"c"]
 
 
 def test_reading_an_unreadable_partition_fails_after_the_timeout() -> None:
     with FakeCluster() as fake:
-        partition = fake.topic("t").partitions[0]
+        partition = fake.add_topic("t").partitions[0]
         fake.write("t", 0, "a")
-        partition.refusals = [ErrorCode.kafka_storage_error] * 1000
+        partition.next_errors = [ErrorCode.kafka_storage_error] * 1000
         with pytest.raises(ClientError, match=r"could not be read for 0\.3 s"):
             run_on(fake, lambda client: read_all(client, "t", 1), timeout_s=0.3)
 
 
 def test_an_offset_out_of_range_is_reported() -> None:
     with FakeCluster() as fake:
-        fake.topic("t").partitions[0].start = 5
+        fake.add_topic("t").partitions[0].start = 5
         with pytest.raises(RefusedError, match=r"OFFSET_OUT_OF_RANGE \(offset 0 is not in the log\)"):
             run_on(fake, lambda client: read_all(client, "t", 9))
 
@@ -163,15 +164,15 @@ def test_a_corrupt_batch_is_rejected() -> None:
 
 
 def test_control_batches_and_aborted_transactions_are_hidden() -> None:
-    def build(offset: int, value: bytes, key: bytes | None = None, **fields: bool) -> bytes:
+    def build(offset: int, value: bytes, key: bytes | None = None, control: bool = False) -> bytes:
         return bytes(
             batch.build(
                 [NewRecord(key, value)], timestamp_ms=0, base_offset=offset, producer_id=7, producer_epoch=0,
-                base_sequence=0, transactional=True, **fields,
+                base_sequence=0, transactional=True, control=control,
             )
         )  # fmt: skip
 
     data = build(0, b"lost") + build(1, b"", b"\x00\x00\x00\x00", control=True) + build(2, b"kept")
-    shown = [record.value for _, records in visible_records(data, [(7, 0)]) for record in records]
-    assert shown == [b"kept"]
+    visible = [record.value for _, records in visible_records(data, [(7, 0)]) for record in records]
+    assert visible == [b"kept"]
     assert [record.value for _, records in visible_records(data, []) for record in records] == [b"lost", b"kept"]

@@ -10,16 +10,18 @@ from insync.client import admin, apis, groups, offsets, topics
 from insync.client.client import Client
 from insync.client.consumer import Reader
 from insync.client.errors import ErrorCode, UnsupportedError
+from insync.client.model import Group
 from insync.client.producer import Producer
 from insync.wire.batch import NewRecord
-from tests.fake_cluster import EVERY_API, FakeCluster, FakeGroup
+from tests.fake_cluster import ALL_VERSIONS, FakeCluster
+from tests.fake_state import FakeGroup
 
-MAX_STEP = max(high - low for low, high in EVERY_API.values())
+MAX_STEP = max(high - low for low, high in ALL_VERSIONS.values())
 
 
 def ranges(step: int) -> dict[int, tuple[int, int]]:
     """Brokers that serve versions up to `step` above the client's oldest one."""
-    return {key: (low, min(high, low + step)) for key, (low, high) in EVERY_API.items()}
+    return {key: (low, min(high, low + step)) for key, (low, high) in ALL_VERSIONS.items()}
 
 
 async def use_every_api(fake: FakeCluster) -> None:
@@ -65,10 +67,10 @@ async def use_every_api(fake: FakeCluster) -> None:
 def test_every_version_from_the_oldest_to_the_newest_works(step: int) -> None:
     with FakeCluster(versions=ranges(step)) as fake:
         asyncio.run(use_every_api(fake))
-        spoken = {name: version for _, name, version in fake.seen}
-        assert spoken["Produce"] == min(3 + step, 13)
-        assert spoken["Fetch"] == min(4 + step, 17)
-        assert spoken["ListOffsets"] == min(1 + step, 10)
+        versions = {name: version for _, name, version in fake.requests}
+        assert versions["Produce"] == min(3 + step, 13)
+        assert versions["Fetch"] == min(4 + step, 17)
+        assert versions["ListOffsets"] == min(1 + step, 10)
 
 
 def test_the_newest_common_version_is_used() -> None:
@@ -81,7 +83,9 @@ def test_the_newest_common_version_is_used() -> None:
 
 def test_brokers_without_the_newer_apis_are_described_by_metadata() -> None:
     old = {
-        k: v for k, v in EVERY_API.items() if k not in (apis.DESCRIBE_CLUSTER.key, apis.DESCRIBE_TOPIC_PARTITIONS.key)
+        k: v
+        for k, v in ALL_VERSIONS.items()
+        if k not in (apis.DESCRIBE_CLUSTER.key, apis.DESCRIBE_TOPIC_PARTITIONS.key)
     }
 
     async def describe(fake: FakeCluster) -> None:
@@ -92,19 +96,19 @@ def test_brokers_without_the_newer_apis_are_described_by_metadata() -> None:
             assert not info.includes_fenced
 
     with FakeCluster(versions=old) as fake:
-        fake.topic("t")
+        fake.add_topic("t")
         asyncio.run(describe(fake))
 
 
 def test_an_unsupported_api_is_named() -> None:
-    versions = {k: v for k, v in EVERY_API.items() if k != apis.DESCRIBE_QUORUM.key}
+    versions = {k: v for k, v in ALL_VERSIONS.items() if k != apis.DESCRIBE_QUORUM.key}
 
-    async def ask(fake: FakeCluster) -> None:
+    async def describe(fake: FakeCluster) -> None:
         async with Client.connect(fake.bootstrap, timeout_s=2) as client:
             await admin.describe_quorum(client)
 
     with FakeCluster(versions=versions) as fake, pytest.raises(UnsupportedError, match="needs DescribeQuorum 0 to 2"):
-        asyncio.run(ask(fake))
+        asyncio.run(describe(fake))
 
 
 def test_a_topic_on_several_pages_is_joined() -> None:
@@ -115,9 +119,9 @@ def test_a_topic_on_several_pages_is_joined() -> None:
             return [len(topic.partitions) for topic in described]
 
     with FakeCluster() as fake:
-        fake.topic("a", [1])
-        fake.topic("b", *[[1]] * 5)
-        fake.topic("c", *[[2]] * 2)
+        fake.add_topic("a", [1])
+        fake.add_topic("b", *[[1]] * 5)
+        fake.add_topic("c", *[[2]] * 2)
         assert asyncio.run(describe(fake)) == [1, 5, 2]
 
 
@@ -131,7 +135,7 @@ def test_the_assignment_of_a_member_is_parsed() -> None:
          "member_assignment": data}
     ]  # fmt: skip
 
-    async def describe(fake: FakeCluster) -> groups.Group:
+    async def describe(fake: FakeCluster) -> Group:
         async with Client.connect(fake.bootstrap, timeout_s=2) as client:
             return await groups.describe(client, "g")
 

@@ -19,7 +19,8 @@ from insync.client.errors import NoBrokerError
 from insync.client.model import NO_NODE, Offset, Partition, Topic
 from insync.client.sync_client import SyncClient
 from insync.wire.types import ZERO_UUID
-from tests.fake_cluster import FakeCluster, FakePartition
+from tests.fake_cluster import FakeCluster
+from tests.fake_state import FakePartition
 
 ID, OTHER = UUID(int=1), UUID(int=2)
 
@@ -64,8 +65,8 @@ def test_a_recreated_topic_starts_again() -> None:
 def moved() -> Iterator[FakeCluster]:
     """Broker 2 leads t-0, and broker 1 has not learned of it."""
     with FakeCluster() as fake:
-        topic = fake.topic("t", (1, 2, 3))
-        fake.behind[1] = {"t": deepcopy(topic)}
+        topic = fake.add_topic("t", (1, 2, 3))
+        fake.stale_topics[1] = {"t": deepcopy(topic)}
         topic.partitions[0] = FakePartition([1, 2, 3], leader=2, isr=[2, 3], epoch=5)
         fake.write("t", 0, "a", "b")
         yield fake
@@ -77,11 +78,11 @@ def latest(client: SyncClient) -> Offset:
 
 def test_an_outdated_broker_is_not_trusted(moved: FakeCluster) -> None:
     with SyncClient(first_of(moved), timeout_s=10) as client:
-        seen = client.call(lambda cluster: topics.describe_one(cluster, "t"))
-        assert (seen.partitions[0].leader, seen.partitions[0].leader_epoch) == (1, 0)
-        client.note_leader_epochs([(seen.id, 0, 5)])
+        stale = client.call(lambda cluster: topics.describe_one(cluster, "t"))
+        assert (stale.partitions[0].leader, stale.partitions[0].leader_epoch) == (1, 0)
+        client.note_leader_epochs([(stale.id, 0, 5)])
         assert latest(client).offset == 2
-        assert {broker for broker, _ in moved.asked(apis.LIST_OFFSETS)} == {2}
+        assert {broker for broker, _ in moved.requests_of(apis.LIST_OFFSETS)} == {2}
 
 
 def test_records_are_read_from_the_newest_leader(moved: FakeCluster) -> None:
@@ -109,7 +110,7 @@ def test_a_broker_that_does_not_answer_is_skipped(moved: FakeCluster) -> None:
 def test_a_hanging_broker_does_not_block_requests_to_others() -> None:
     """Its connections stay open, so only a timeout detects it."""
     with FakeCluster() as fake:
-        fake.topic("t", (2, 3))
+        fake.add_topic("t", (2, 3))
         fake.write("t", 0, "a", "b", "c")
         with SyncClient(fake.bootstrap, timeout_s=1.5) as before:
             fake.silent = [1]
@@ -121,7 +122,7 @@ def test_a_hanging_broker_does_not_block_requests_to_others() -> None:
 def test_retry_connect_waits_for_the_first_broker() -> None:
     """A task starts while the whole cluster is down for a moment."""
     with FakeCluster(brokers=1) as fake:
-        fake.topic("t", (1,))
+        fake.add_topic("t", (1,))
         fake.write("t", 0, "a")
         fake.stop(1)
         with pytest.raises(NoBrokerError):

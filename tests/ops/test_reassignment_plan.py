@@ -76,14 +76,14 @@ def _is_balanced(held: dict[int, int]) -> bool:
 
 
 def test_a_new_broker_takes_its_share_and_no_more() -> None:
-    current = {("t", i): ((1, 2), (2, 3), (3, 1))[i % 3] for i in range(12)}
+    current: Assignment = {("t", i): ((1, 2), (2, 3), (3, 1))[i % 3] for i in range(12)}
     after = apply_plan(current, [1, 2, 3, 4])
     assert replicas_by_broker(after, [1, 2, 3, 4]) == {1: 6, 2: 6, 3: 6, 4: 6}
     assert count_copies(current, after) == 6
 
 
 def test_removing_a_broker_moves_only_its_replicas() -> None:
-    current = {("t", 0): (1, 2), ("t", 1): (2, 3), ("t", 2): (3, 1)}
+    current: Assignment = {("t", 0): (1, 2), ("t", 1): (2, 3), ("t", 2): (3, 1)}
     after = apply_plan(current, [1, 2])
     assert all(set(replicas) == {1, 2} for replicas in after.values())
     assert count_copies(current, after) == 2
@@ -99,7 +99,7 @@ def test_a_removed_preferred_leader_is_replaced_by_a_replica_with_the_data() -> 
 
 
 def test_removed_preferred_leaders_are_spread() -> None:
-    current = {("t", i): (9, 1, 2) for i in range(4)}
+    current: Assignment = {("t", i): (9, 1, 2) for i in range(4)}
     firsts = Counter(replicas[0] for replicas in apply_plan(current, [1, 2, 3]).values())
     assert firsts == {1: 2, 2: 2}
 
