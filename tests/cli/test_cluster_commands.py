@@ -197,7 +197,7 @@ def test_health_waits_for_a_cluster_that_is_only_starting() -> None:
         fake.stop(1)
         later = threading.Timer(0.3, fake.start, [1])
         later.start()
-        assert "healthy" in good(fake, "health", "--wait", "30")
+        assert "healthy" in InsyncCommand(fake.bootstrap, timeout_s=2)("health", "--wait", "30")
         later.join()
 
 

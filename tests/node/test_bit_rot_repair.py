@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from insync.node.config import BROKER
 from insync.replication import fetch_server
 from insync.replication.config import VERIFY_ALWAYS, VERIFY_FIRST, VERIFY_NEVER, ReplicationConfig
+from insync.wire import batch
 from insync.wire.errors import ErrorCode
+from insync.wire.messages import delete_records
+from insync.wire.types import ms
 from tests.node.bit_rot_harness import (
     BATCHES,
     NO_SCRUB,
@@ -19,7 +24,7 @@ from tests.node.bit_rot_harness import (
     replicas_are_intact,
     start_with_batches,
 )
-from tests.node.node_harness import Net, config
+from tests.node.node_harness import Net, config, produce_request
 
 
 @pytest.mark.parametrize("at", [3, 9, 14, 18, 70])
@@ -146,6 +151,29 @@ def test_consumers_are_sent_verified_batches(verify: str, restarted: bool, serve
     damage_batch(net, 1, 3)
     net.hold = [(1, "controller")]
     assert fetch_offsets(net, 1) == (list(range(served)), ErrorCode.none)
+
+
+def test_a_log_that_starts_within_a_batch_is_intact() -> None:
+    """D6: the scrub and the first read after a restart check the batch that DeleteRecords cut, and find it sound."""
+    net = start_with_batches(**SCRUB)
+    leader = net.partition("t").leader
+    request = produce_request(net.partition("t"))
+    records = bytes(batch.build([batch.NewRecord(None, b"v")] * 3, timestamp_ms=1))
+    data = replace(request.topic_data[0].partition_data[0], records=records)
+    topic = replace(request.topic_data[0], partition_data=(data,))
+    net.answered(leader, replace(request, topic_data=(topic,)))
+    start = BATCHES + 1
+    cut = delete_records.DeleteRecordsPartition(partition_index=0, offset=start)
+    deletion = delete_records.DeleteRecordsTopic(name="t", partitions=(cut,))
+    net.ask(leader, delete_records.DeleteRecordsRequest(topics=(deletion,), timeout=ms(1_000)))
+    net.advance(10_000)
+    for node_id in (1, 2, 3):
+        net.crash(node_id)
+        net.start(node_id)
+        net.advance(15_000)
+        assert net.log("t", node_id).log_start == start
+    assert [findings(net, node_id) for node_id in (1, 2, 3)] == [[], [], []]
+    assert fetch_offsets(net, net.partition("t").leader, start) == ([BATCHES], ErrorCode.none)
 
 
 def test_every_batch_is_verified_once_and_by_one_reader() -> None:

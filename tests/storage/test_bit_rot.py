@@ -55,7 +55,7 @@ def repair(log: Log, intact: Log) -> None:
 def repair_one(log: Log, intact: Log, damaged: DamagedRange) -> None:
     replacement = Replacement(log, damaged)
     while not replacement.is_complete:
-        assert replacement.add(intact.read(replacement.next_offset, 200, limit_offset=intact.hwm)) is None
+        assert replacement.add(intact.read(replacement.fetch_offset, 200, limit_offset=intact.hwm)) is None
     work = SegmentRepair(log, replacement)
     work.run()
     assert work.finish()
@@ -70,8 +70,38 @@ def files(harness: LogHarness) -> list[tuple[str, int]]:
 def test_an_intact_log_has_no_damage_in_it(budget: int) -> None:
     """D6"""
     harness = make_log()
-    assert find_damage(harness.log, budget) == []
-    assert find_damage(harness.reopen_clean(), budget) == []
+    for log in (harness.log, harness.reopen_clean()):
+        log.set_hwm(log.leo)
+        assert find_damage(log, budget) == []
+
+
+def test_an_intact_log_has_no_damage_in_it_wherever_it_starts() -> None:
+    """D6: DeleteRecords moves the log start into a batch, and the epoch cache forgets the epochs below it."""
+    for start in range(make_log().log.leo):
+        harness = make_log()
+        harness.log.delete_records(start)
+        for log in (harness.log, harness.reopen_clean()):
+            log.set_hwm(log.leo)
+            assert find_damage(log) == [], start
+            records = log.read(start, 10_000, limit_offset=log.hwm)
+            assert sound_prefix(log, records) == len(records) > 0, start
+
+
+def test_damage_at_the_log_start_is_found_and_repaired() -> None:
+    """D6: another replica sends the batch that its log starts in, and none before it."""
+    for start in range(make_log().log.leo):
+        harness, intact = make_log(), make_log()
+        for log in (harness.log, intact.log):
+            log.delete_records(start)
+        path, size = files(harness)[0]
+        for position in range(60, size, 45):
+            harness.disk.rot(path, position)
+        for damaged in find_damage(harness.log):
+            harness.log.damage.add(damaged)
+        harness.log.damage.keep_within(harness.log.log_start, harness.log.leo)
+        while harness.log.damage:
+            repair_one(harness.log, intact.log, harness.log.damage.ranges[0])
+        assert content(harness.log) == content(intact.log), start
 
 
 @pytest.mark.parametrize("mask", [0x01, 0xFF])

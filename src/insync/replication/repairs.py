@@ -248,7 +248,7 @@ class Repairs:
                 self._fetch(repair, source, replacement, now)
             self._finish_step(now)
 
-        request = _make_request(replica, replacement.next_offset)
+        request = _make_request(replica, replacement.fetch_offset)
         self._state.out.send(source, CHANNEL, request, on_response, self._state.config.replica_fetch_timeout_ms)
 
     def _add_fetched(self, replacement: Replacement, response: fetch.FetchResponse | None) -> str | None:

@@ -321,6 +321,14 @@ class Log:
         """Safeguard: records above the high watermark may be the only copies of an acknowledged write."""
         return self.hwm
 
+    def epoch_of_batch(self, base_offset: int) -> int:
+        """The leader epoch that a batch which reaches the log start must have, -1 if none is known.
+
+        DeleteRecords may move the log start into a batch, and the epoch cache starts there. All records of a batch are
+        of one epoch.
+        """
+        return self.epochs.epoch_at(max(base_offset, self.log_start))
+
     def delete_records(self, before_offset: int) -> int | ErrorCode:
         """DeleteRecords: returns the new log start. -1 means everything that is committed."""
         offset = self.hwm if before_offset == -1 else before_offset

@@ -26,7 +26,8 @@ NO_TIMESTAMP = -1
 
 
 class Replacement:
-    """The batches for one damaged range, as they arrive; `next_offset` is the next offset to fetch."""
+    """The batches for one damaged range, as they arrive, up to `next_offset`. Batches that end below the log start are
+    not replaced: no other replica serves them, and nothing reads them."""
 
     __slots__ = ("_batches", "_log", "damaged", "next_offset", "size")
 
@@ -36,6 +37,11 @@ class Replacement:
         self.next_offset = damaged.start_offset
         self.size = 0
         self._batches: list[tuple[bytes, BatchHeader]] = []
+
+    @property
+    def fetch_offset(self) -> int:
+        """Where to fetch next. DeleteRecords may have moved the log start into the damaged range."""
+        return max(self.next_offset, self._log.log_start)
 
     @property
     def is_complete(self) -> bool:
@@ -62,11 +68,12 @@ class Replacement:
         if header.magic != batches.MAGIC or header.last_offset_delta < 0 or not batches.crc_ok(records, at, header):
             return f"its batch at offset {header.base_offset} is damaged too"
         in_place = header.base_offset == self.next_offset or (
-            header.base_offset > self.next_offset and self.may_have_gaps()
+            header.base_offset > self.next_offset
+            and (self.may_have_gaps() or header.base_offset <= self._log.log_start)
         )
         if not in_place or header.next_offset > self.damaged.end_offset:
             return f"its batch {header.base_offset} to {header.last_offset} does not fit"
-        epoch = self._log.epochs.epoch_at(header.base_offset)
+        epoch = self._log.epoch_of_batch(header.base_offset)
         if header.leader_epoch != epoch:
             return f"its batch at offset {header.base_offset} is of leader epoch {header.leader_epoch}, not {epoch}"
         return None

@@ -2,7 +2,8 @@
 
 A batch is sound if its CRC is right and its header fits. The CRC does not cover base offset, length and leader epoch,
 so offsets must continue where the previous batch ended and stay within the segment, and the leader epoch must be the
-one that the epoch cache has for that offset. After a batch that is not sound, the scan continues at the next sound one:
+one that the epoch cache has for that offset, or for the log start if the batch starts below it; of batches that end
+below the log start no epoch is known. After a batch that is not sound, the scan continues at the next sound one:
 where its length points to, if that leads to a sound batch, else at the next position in the offset index.
 
 One kind of damage goes unnoticed: a base offset that changed within a gap that compaction left next to the batch.
@@ -55,6 +56,7 @@ class Verification:
         "_last_offsets",
         "_limit_offset",
         "_log",
+        "_log_start",
         "_path",
         "_positions",
         "_segment",
@@ -81,6 +83,7 @@ class Verification:
         self._file = open_file(log.disk, self._path) if segment.size else None  # the file may be gone later
         self._end_offset = log.segment_end(segment)
         self._limit_offset = limit_offset
+        self._log_start = log.log_start
         self._last_offsets, self._positions = segment.index_entries(
             position, MAX_INDEX_ENTRIES if budget else segment.size
         )
@@ -153,12 +156,13 @@ class Verification:
             return header, "its CRC does not match"
         if header.last_offset_delta < 0 or header.next_offset > self._end_offset:
             return header, f"its offsets go beyond the end of the segment, {self._end_offset - 1}"
-        if header.leader_epoch != self._epoch_at(header.base_offset):
+        if header.next_offset > self._log_start and header.leader_epoch != self._epoch_of(header.base_offset):
             return header, f"its leader epoch is {header.leader_epoch}"
         return header, OVERLAP if header.base_offset < expected else None
 
-    def _epoch_at(self, offset: int) -> int:
-        at = bisect_right(self._epoch_starts, offset)
+    def _epoch_of(self, base_offset: int) -> int:
+        """`Log.epoch_of_batch` as it was when the scan began."""
+        at = bisect_right(self._epoch_starts, max(base_offset, self._log_start))
         return self._epochs[at - 1] if at else -1
 
     def _skip_damage(self, reader: _Reader, start: int, start_offset: int, reason: str) -> None:
@@ -257,7 +261,7 @@ class CheckResult(NamedTuple):
 def check_batches(log: Log, records: bytes, most: int = maxsize) -> CheckResult:
     """Check up to `most` batches of `records`, as read from `log`; the first may start below the offset of the read."""
     at, end, expected, count = 0, len(records), -1, 0
-    view, unpack, epoch_at = memoryview(records), _START.unpack_from, log.epochs.epoch_at
+    view, unpack, epoch_of_batch = memoryview(records), _START.unpack_from, log.epoch_of_batch
     while at < end and count < most:
         if end - at < HEADER_SIZE:
             return CheckResult(at, count, True)
@@ -268,7 +272,7 @@ def check_batches(log: Log, records: bytes, most: int = maxsize) -> CheckResult:
             and magic == batches.MAGIC
             and base >= expected
             and last_offset_delta >= 0
-            and epoch == epoch_at(base)
+            and epoch == epoch_of_batch(base)
             and crc32c(view[at + _CRC_FROM : following]) == crc
         )
         if not sound:
