@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import Result
 from confluent_kafka.admin import (
     AdminClient,
     ScramCredentialInfo,
@@ -16,22 +13,26 @@ from confluent_kafka.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from typer.testing import CliRunner
 
-from insync.cli.main import app
 from insync.server.local_cluster import LocalCluster
+from tests.insync_command import InsyncCommand
 
 TIMEOUT_S = 20
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    made = LocalCluster(brokers=1)
-    made.start()
+    local = LocalCluster(brokers=1)
+    local.start()
     try:
-        yield made
+        yield local
     finally:
-        made.stop()
+        local.stop()
+
+
+@pytest.fixture(scope="module")
+def insync(cluster: LocalCluster) -> InsyncCommand:
+    return InsyncCommand(cluster.bootstrap, timeout_s=TIMEOUT_S)
 
 
 @pytest.fixture(scope="module")
@@ -39,65 +40,53 @@ def admin(cluster: LocalCluster) -> AdminClient:
     return AdminClient({"bootstrap.servers": cluster.bootstrap})
 
 
-def run(cluster: LocalCluster, *arguments: str, stdin: str | None = None) -> Result:
-    runner = CliRunner(env={"INSYNC_BOOTSTRAP": cluster.bootstrap, "COLUMNS": "160"})
-    return runner.invoke(app, [*arguments, "--timeout", str(TIMEOUT_S)], input=stdin)
-
-
-def good(cluster: LocalCluster, *arguments: str, stdin: str | None = None) -> str:
-    result = run(cluster, *arguments, stdin=stdin)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def rows(cluster: LocalCluster, *arguments: str) -> Any:
-    return json.loads(good(cluster, *arguments, "--json"))
-
-
 # --- users ---
 
 
 def described(admin: AdminClient, name: str) -> list[ScramCredentialInfo]:
     users = admin.describe_user_scram_credentials([name], request_timeout=TIMEOUT_S)
+    assert isinstance(users, dict)
     infos: list[ScramCredentialInfo] = users[name].result(TIMEOUT_S).scram_credential_infos
     return infos
 
 
-def test_users_are_added_changed_listed_and_removed(cluster: LocalCluster, admin: AdminClient, tmp_path: Path) -> None:
-    assert "created for SCRAM-SHA-256" in good(cluster, "user", "add", "alice", stdin="first secret\n")
+def test_users_are_added_changed_listed_and_removed(insync: InsyncCommand, admin: AdminClient, tmp_path: Path) -> None:
+    assert "created for SCRAM-SHA-256" in insync("user", "add", "alice", stdin="first secret\n")
     (info,) = described(admin, "alice")
     assert (info.mechanism, info.iterations) == (ScramMechanism.SCRAM_SHA_256, 8_192)
-    again = run(cluster, "user", "add", "alice", stdin="other\n")
+    again = insync.run("user", "add", "alice", stdin="other\n")
     assert (again.exit_code, "insync user passwd" in again.output) == (1, True)
     file = tmp_path / "password"
     file.write_text("second secret\n")
-    good(cluster, "user", "add", "alice", "-m", "scram-sha-512", "--password-file", str(file), "--iterations", "4096")
-    assert [row for row in rows(cluster, "user", "list") if row["user"] == "alice"] == [
+    insync("user", "add", "alice", "-m", "scram-sha-512", "--password-file", str(file), "--iterations", "4096")
+    assert [row for row in insync.json("user", "list") if row["user"] == "alice"] == [
         {"user": "alice", "mechanism": "SCRAM-SHA-256", "iterations": 8_192},
         {"user": "alice", "mechanism": "SCRAM-SHA-512", "iterations": 4_096},
     ]
-    good(cluster, "user", "passwd", "alice", "--password-file", "-", "--iterations", "16384", stdin="third\n")
+    insync("user", "passwd", "alice", "--password-file", "-", "--iterations", "16384", stdin="third\n")
     assert [info.iterations for info in described(admin, "alice")] == [16_384, 16_384]
-    assert "SCRAM-SHA-512" in good(cluster, "user", "remove", "alice", "-m", "SCRAM-SHA-512")
-    good(cluster, "user", "remove", "alice")
-    assert "alice" not in good(cluster, "user", "list")
-    gone = run(cluster, "user", "passwd", "alice", stdin="x\n")
+    assert "SCRAM-SHA-512" in insync("user", "remove", "alice", "-m", "SCRAM-SHA-512")
+    insync("user", "remove", "alice")
+    assert "alice" not in insync("user", "list")
+    gone = insync.run("user", "passwd", "alice", stdin="x\n")
     assert (gone.exit_code, "there is no user 'alice'" in gone.output) == (1, True)
 
 
-def test_users_of_librdkafka_are_listed(cluster: LocalCluster, admin: AdminClient) -> None:
+def test_users_of_librdkafka_are_listed(insync: InsyncCommand, admin: AdminClient) -> None:
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 10_000)
     upsertion = UserScramCredentialUpsertion("bob", info, b"secret", b"salt")
     admin.alter_user_scram_credentials([upsertion])["bob"].result(TIMEOUT_S)
     wanted = {"user": "bob", "mechanism": "SCRAM-SHA-512", "iterations": 10_000}
-    assert wanted in rows(cluster, "user", "list")
+    assert wanted in insync.json("user", "list")
     deletion = UserScramCredentialDeletion("bob", ScramMechanism.SCRAM_SHA_512)
     admin.alter_user_scram_credentials([deletion])["bob"].result(TIMEOUT_S)
-    assert wanted not in rows(cluster, "user", "list")
+    assert wanted not in insync.json("user", "list")
 
 
-def test_a_password_is_shown_nowhere_and_warned_of_on_the_command_line(cluster: LocalCluster) -> None:
-    result = run(cluster, "user", "add", "carol", "--password", "visible secret")
+def test_a_password_is_shown_nowhere_and_warned_of_on_the_command_line(
+    cluster: LocalCluster, insync: InsyncCommand
+) -> None:
+    result = insync.run("user", "add", "carol", "--password", "visible secret")
     assert (result.exit_code, "warning" in result.stderr) == (0, True)
     assert "visible secret" not in result.output
     assert not any("visible secret" in node.log.read_text() for node in cluster.nodes.values())
@@ -114,35 +103,35 @@ def test_a_password_is_shown_nowhere_and_warned_of_on_the_command_line(cluster: 
     ],
 )
 def test_wrong_arguments_for_users_create_nothing(
-    cluster: LocalCluster, arguments: tuple[str, ...], problem: str
+    insync: InsyncCommand, arguments: tuple[str, ...], problem: str
 ) -> None:
-    result = run(cluster, "user", *arguments, stdin="")
+    result = insync.run("user", *arguments, stdin="")
     assert (result.exit_code, problem in result.output) == (2, True), result.output
-    assert "dave" not in good(cluster, "user", "list")
+    assert "dave" not in insync("user", "list")
 
 
 # --- quotas ---
 
 
-def test_quotas_are_set_listed_and_removed(cluster: LocalCluster) -> None:
-    good(cluster, "quota", "set", "--user", "alice", "producer_byte_rate=1048576", "request_percentage=12.5")
-    good(cluster, "quota", "set", "--default-user", "--client-id", "app", "consumer_byte_rate=1e6")
-    good(cluster, "quota", "set", "--ip", "127.0.0.9", "connection_creation_rate=10")
-    listed = {(r["user"], r["client_id"], r["ip"], r["quota"]): r["limit"] for r in rows(cluster, "quota", "list")}
+def test_quotas_are_set_listed_and_removed(insync: InsyncCommand) -> None:
+    insync("quota", "set", "--user", "alice", "producer_byte_rate=1048576", "request_percentage=12.5")
+    insync("quota", "set", "--default-user", "--client-id", "app", "consumer_byte_rate=1e6")
+    insync("quota", "set", "--ip", "127.0.0.9", "connection_creation_rate=10")
+    listed = {(r["user"], r["client_id"], r["ip"], r["quota"]): r["limit"] for r in insync.json("quota", "list")}
     assert listed == {
         ("alice", None, None, "producer_byte_rate"): 1_048_576,
         ("alice", None, None, "request_percentage"): 12.5,
         ("<default>", "app", None, "consumer_byte_rate"): 1_000_000,
         (None, None, "127.0.0.9", "connection_creation_rate"): 10,
     }
-    shown = good(cluster, "quota", "list")
+    shown = insync("quota", "list")
     assert ["<default>", "app", "-", "consumer_byte_rate", "1000000"] in [line.split() for line in shown.splitlines()]
-    assert "producer_byte_rate" in good(cluster, "quota", "remove", "--user", "alice", "producer_byte_rate")
-    good(cluster, "quota", "remove", "--user", "alice")
-    good(cluster, "quota", "remove", "--default-user", "--client-id", "app")
-    good(cluster, "quota", "remove", "--ip", "127.0.0.9")
-    assert rows(cluster, "quota", "list") == []
-    again = run(cluster, "quota", "remove", "--user", "alice")
+    assert "producer_byte_rate" in insync("quota", "remove", "--user", "alice", "producer_byte_rate")
+    insync("quota", "remove", "--user", "alice")
+    insync("quota", "remove", "--default-user", "--client-id", "app")
+    insync("quota", "remove", "--ip", "127.0.0.9")
+    assert insync.json("quota", "list") == []
+    again = insync.run("quota", "remove", "--user", "alice")
     assert (again.exit_code, "user alice does not have any quota" in again.output) == (1, True)
 
 
@@ -160,12 +149,12 @@ def test_quotas_are_set_listed_and_removed(cluster: LocalCluster) -> None:
     ],
 )
 def test_wrong_arguments_for_quotas_say_what_to_do(
-    cluster: LocalCluster, arguments: tuple[str, ...], problem: str
+    insync: InsyncCommand, arguments: tuple[str, ...], problem: str
 ) -> None:
-    result = run(cluster, "quota", "set", *arguments)
+    result = insync.run("quota", "set", *arguments)
     assert (result.exit_code, problem in result.output) == (2, True), result.output
 
 
-def test_what_the_cluster_refuses_is_reported(cluster: LocalCluster) -> None:
-    result = run(cluster, "quota", "set", "--user", "a", "producer_byte_rate=1.5")
+def test_what_the_cluster_refuses_is_reported(insync: InsyncCommand) -> None:
+    result = insync.run("quota", "set", "--user", "a", "producer_byte_rate=1.5")
     assert (result.exit_code, "cannot be a fractional value" in result.output) == (1, True)

@@ -98,7 +98,7 @@ def test_a_throttled_consumer_gets_about_its_rate(cluster: LocalCluster) -> None
         began, size = time.monotonic(), 0
         while size < RATE * SECONDS:
             for message in consumer.consume(500, timeout=TIMEOUT_S) or pytest.fail(f"only {size} bytes"):
-                size += len(message.value())
+                size += len(message.value() or b"")
         took_s = time.monotonic() - began
         consumer.close()
         return took_s
