@@ -17,12 +17,12 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[LocalCluster]:
-    made = LocalCluster(brokers=1, settings=SETTINGS)
-    made.start()
+    local = LocalCluster(brokers=1, settings=SETTINGS)
+    local.start()
     try:
-        yield made
+        yield local
     finally:
-        made.stop()
+        local.stop()
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +33,11 @@ def tools(secured: LocalCluster) -> Tools:
 def test_kafka_configs_creates_and_removes_users(tools: Tools) -> None:
     alice = ("--entity-type", "users", "--entity-name", "alice")
     for password in ("SCRAM-SHA-256=[iterations=8192,password=secret]", "SCRAM-SHA-512=[password=secret]"):
-        said = tools("kafka-configs", "--alter", *alice, "--add-config", password)
-        assert "Completed updating config for user alice" in said
-    said = tools("kafka-configs", "--describe", *alice)
-    assert "SCRAM credential configs for user-principal 'alice' are SCRAM-SHA-256=iterations=8192" in said
-    assert "SCRAM-SHA-512=iterations=4096" in said
+        output = tools("kafka-configs", "--alter", *alice, "--add-config", password)
+        assert "Completed updating config for user alice" in output
+    output = tools("kafka-configs", "--describe", *alice)
+    assert "SCRAM credential configs for user-principal 'alice' are SCRAM-SHA-256=iterations=8192" in output
+    assert "SCRAM-SHA-512=iterations=4096" in output
     for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
         tools("kafka-configs", "--alter", *alice, "--delete-config", mechanism)
     assert "SCRAM" not in tools("kafka-configs", "--describe", *alice)
@@ -50,9 +50,9 @@ def test_kafka_configs_sets_and_removes_quotas(tools: Tools) -> None:
 
     both = ("--entity-type", "users", "--entity-name", "bob", "--entity-type", "clients", "--entity-default")
     alter(*both, add="producer_byte_rate=1024,consumer_byte_rate=2048,request_percentage=12.5")
-    said = tools("kafka-configs", "--describe", *both)
-    assert "Quota configs for user-principal 'bob', the default client-id are" in said
-    assert all(part in said for part in ("producer_byte_rate=1024.0", "request_percentage=12.5"))
+    output = tools("kafka-configs", "--describe", *both)
+    assert "Quota configs for user-principal 'bob', the default client-id are" in output
+    assert all(part in output for part in ("producer_byte_rate=1024.0", "request_percentage=12.5"))
     address = ("--entity-type", "ips", "--entity-name", "127.0.0.9")
     alter(*address, add="connection_creation_rate=5")
     assert "connection_creation_rate=5.0" in tools("kafka-configs", "--describe", *address)
@@ -63,8 +63,8 @@ def test_kafka_configs_sets_and_removes_quotas(tools: Tools) -> None:
 
 def test_kafka_acls_adds_lists_and_removes_acls(tools: Tools) -> None:
     topic = ("--topic", "orders", "--resource-pattern-type", "prefixed")
-    said = tools("kafka-acls", "--add", "--allow-principal", "User:alice", "--operation", "Write", *topic)
-    assert "Adding ACLs for resource `ResourcePattern(resourceType=TOPIC, name=orders, patternType=PREFIXED)`" in said
+    output = tools("kafka-acls", "--add", "--allow-principal", "User:alice", "--operation", "Write", *topic)
+    assert "Adding ACLs for resource `ResourcePattern(resourceType=TOPIC, name=orders, patternType=PREFIXED)`" in output
     denied = ("--deny-principal", "User:bob", "--deny-host", "10.0.0.1")
     tools("kafka-acls", "--add", *denied, "--operation", "Read", "--group", "g", "--topic", "t")
     listed = tools("kafka-acls", "--list", "--topic", "orders-1", "--resource-pattern-type", "match")
@@ -87,14 +87,14 @@ def test_kafka_reads_the_records_of_acls_users_and_quotas(secured: LocalCluster,
     tools("kafka-acls", "--remove", "--force", "--topic", "dumped")
     (directory,) = secured.nodes[1].directory.rglob("__cluster_metadata-0")
     (log,) = directory.glob("*.log")
-    said = run(CLASSES["kafka-dump-log"], "--files", str(log), "--cluster-metadata-decoder").out
-    for kind in (
+    output = run(CLASSES["kafka-dump-log"], "--files", str(log), "--cluster-metadata-decoder").stdout
+    for record_type in (
         "ACCESS_CONTROL_ENTRY_RECORD",
         "REMOVE_ACCESS_CONTROL_ENTRY_RECORD",
         "USER_SCRAM_CREDENTIAL_RECORD",
         "REMOVE_USER_SCRAM_CREDENTIAL_RECORD",
         "CLIENT_QUOTA_RECORD",
     ):
-        assert f'"type":"{kind}"' in said
-    assert '"principal":"User:carol","host":"*","operation":3,"permissionType":3' in said
-    assert '"entity":[{"entityType":"user","entityName":"carol"}],"key":"producer_byte_rate","value":1024.0' in said
+        assert f'"type":"{record_type}"' in output
+    assert '"principal":"User:carol","host":"*","operation":3,"permissionType":3' in output
+    assert '"entity":[{"entityType":"user","entityName":"carol"}],"key":"producer_byte_rate","value":1024.0' in output

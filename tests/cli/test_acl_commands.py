@@ -106,7 +106,7 @@ def test_acls_of_librdkafka_are_listed(insync: InsyncCommand, admin: AdminClient
     assert "carol" in insync("acl", "list")
 
 
-def test_acls_and_users_of_kafka_python(insync: InsyncCommand) -> None:
+def test_acls_and_users_of_kafka_python_are_listed(cluster: LocalCluster, insync: InsyncCommand) -> None:
     admin = python_admin.KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
     pattern = python_admin.ResourcePattern(
         python_admin.ResourceType.TOPIC, "t", python_admin.ACLResourcePatternType.LITERAL
@@ -126,13 +126,12 @@ def test_acls_and_users_of_kafka_python(insync: InsyncCommand) -> None:
         ),
     )
     described, _error = admin.describe_acls(everything)
-    assert [(one.principal, one.operation.name) for one in described] == [("User:dave", "READ")]
+    assert [(entry.principal, entry.operation.name) for entry in described] == [("User:dave", "READ")]
     admin.delete_acls([everything])
     assert list_acls(insync) == []
     mechanism = python_admin.ScramMechanism.SCRAM_SHA_256
     admin.alter_user_scram_credentials([python_admin.UserScramCredentialUpsertion("dave", mechanism, "secret")])
-    users = CliRunner(env={"INSYNC_BOOTSTRAP": cluster.bootstrap}).invoke(app, ["user", "list"])
-    assert ["dave", "SCRAM-SHA-256"] in [line.split()[:2] for line in users.stdout.splitlines()]
+    assert ["dave", "SCRAM-SHA-256"] in [line.split()[:2] for line in insync("user", "list").splitlines()]
     admin.alter_user_scram_credentials([python_admin.UserScramCredentialDeletion("dave", mechanism)])
     admin.close()
 
