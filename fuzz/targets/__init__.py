@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from fuzz.target import Target
-from fuzz.targets import batches, files, groups, logs, metadata, nodes, quorums, requests, responses, restarts, settings
+from fuzz.targets import (
+    batches,
+    files,
+    groups,
+    logs,
+    metadata,
+    nodes,
+    quorums,
+    requests,
+    responses,
+    restarts,
+    sasl,
+    settings,
+)
 
 TARGETS: dict[str, Target] = {
     target.name: target
@@ -21,5 +34,7 @@ TARGETS: dict[str, Target] = {
         groups.TARGET,
         files.PROPERTIES,
         files.CHECKPOINTS,
+        sasl.SESSIONS,
+        sasl.CREDENTIALS,
     )
 }

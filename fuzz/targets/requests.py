@@ -27,16 +27,16 @@ class _Names:
         return "t" if topic_id == common.TOPIC else None
 
 
-_TRANSLATOR = VersionTranslator(_Names())
+TRANSLATOR = VersionTranslator(_Names())
 
 
 def run(data: bytes) -> None:
     try:
-        context = _TRANSLATOR.receive(data)
+        context = TRANSLATOR.receive(data)
     except MalformedFrameError:
         return
     if context.request is None:
-        _TRANSLATOR.encode_response(context, None)
+        TRANSLATOR.encode_response(context, None)
     else:
         entities.encode(context.request)  # fails if a field is missing or has a wrong type
 

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from insync import java_properties
-from insync.client import jaas, setting_names
+from insync.client import setting_names
 from insync.client.errors import SettingError
 from insync.client.security import PLAINTEXT, Security
 from insync.client.settings import DEFAULT_SETTINGS, ClientSettings, log_ineffective_settings
+from insync.security import jaas
 from tests.secured_front import TLS
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

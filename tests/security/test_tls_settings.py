@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from insync.security.certificates import Authority
+from insync.security.errors import SecuritySettingError
 from insync.security.keystores import Keystore, Truststore
-from insync.security.setting_error import SecuritySettingError
 from insync.security.tls import TlsSettings
 
 AUTHORITY = Authority.create("settings CA")

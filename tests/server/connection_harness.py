@@ -153,6 +153,13 @@ class ConnectionHarness:
         while self._soon:
             self._soon.popleft()()
 
+    def run_timers(self) -> None:
+        """The time of every timer has come."""
+        timers, self.timers = self.timers, []
+        for _, callback in timers:
+            callback()
+        self.run_turns()
+
     def connect(self) -> Peer:
         return Peer(self)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from insync.security.setting_error import SecuritySettingError
+from insync.security.errors import SecuritySettingError
 from insync.server.listeners import ListenerSettings, SecurityProtocol, read_listeners
 
 BOTH, BROKER, CONTROLLER = ("broker", "controller"), ("broker",), ("controller",)

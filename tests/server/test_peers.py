@@ -11,7 +11,11 @@ from struct import pack, unpack
 import pytest
 
 from insync.sansio import Event, PeerLost, Response, Send
+from insync.security.sasl import ClientLogin, SaslServer, SaslSettings
+from insync.security.scram import make_credential
 from insync.security.tls import TlsSettings
+from insync.server.acceptor import PeerSecurity
+from insync.server.authentication import SaslSession
 from insync.server.peers import HANDSHAKE_RESETS, Peers, Route, node_id_of_client
 from insync.server.pending import PendingConnections
 from insync.server.tls_contexts import TlsListener, TlsPeers
@@ -19,6 +23,8 @@ from insync.wire import codec
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import broker_heartbeat
 from insync.wire.types import NO_DURATION
+from insync.wire.versions.translator import VersionTranslator
+from tests.server.connection_harness import Names
 from tests.server.tls_harness import HOSTS, authority, inline_settings
 
 TIMEOUT_S = 10
@@ -33,7 +39,8 @@ ANSWER = broker_heartbeat.BrokerHeartbeatResponse(
 class _Peer:
     """A listening socket whose answers the test controls."""
 
-    def __init__(self) -> None:
+    def __init__(self, sasl: SaslServer | None = None) -> None:
+        self.sasl = sasl
         self.frames: asyncio.Queue[tuple[codec.RequestHeader, asyncio.StreamWriter]] = asyncio.Queue()
         self.writers: list[asyncio.StreamWriter] = []
 
@@ -43,11 +50,17 @@ class _Peer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writers.append(writer)
+        session = None if self.sasl is None else SaslSession(self.sasl, VersionTranslator(Names()))
         try:
             while True:
                 (length,) = unpack(">i", await reader.readexactly(4))
-                header, _ = codec.decode_request(await reader.readexactly(length))
-                await self.frames.put((header, writer))
+                frame = await reader.readexactly(length)
+                answer = None if session is None else session.receive(frame)
+                if answer is not None:
+                    writer.writelines(answer.pieces)
+                else:
+                    header, _ = codec.decode_request(frame)
+                    await self.frames.put((header, writer))
         except (asyncio.IncompleteReadError, ConnectionError):
             return
 
@@ -64,11 +77,17 @@ class _Peer:
 Scenario = Callable[[Peers, _Peer, "asyncio.Queue[Event]"], Awaitable[None]]
 
 
-def run_scenario(scenario: Scenario, server: ssl.SSLContext | None = None, client: TlsPeers | None = None) -> None:
+def run_scenario(
+    scenario: Scenario,
+    server: ssl.SSLContext | None = None,
+    client: TlsPeers | None = None,
+    sasl: SaslServer | None = None,
+    login: ClientLogin | None = None,
+) -> None:
     async def run() -> None:
-        loop, events, peer = asyncio.get_running_loop(), asyncio.Queue[Event](), _Peer()
+        loop, events, peer = asyncio.get_running_loop(), asyncio.Queue[Event](), _Peer(sasl)
         await peer.listen(server)
-        route = Route("127.0.0.1", peer.port, client)
+        route = Route("127.0.0.1", peer.port, PeerSecurity(client, login))
         peers = Peers(1, lambda node, channel: route if node == 2 else None, events.put_nowait, loop)
         try:
             await asyncio.wait_for(scenario(peers, peer, events), TIMEOUT_S)
@@ -299,7 +318,7 @@ def test_a_peer_that_closes_every_handshake_is_reported(caplog: pytest.LogCaptur
         server = await asyncio.start_server(lambda _, writer: writer.transport.abort(), "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         client = tls_peers()
-        peers.route_to = lambda node, channel: Route("127.0.0.1", port, client)
+        peers.route_to = lambda node, channel: Route("127.0.0.1", port, PeerSecurity(client))
         for attempt in range(HANDSHAKE_RESETS):
             assert "event=peer_denied" not in caplog.text, attempt
             peers.send(_send())
@@ -318,7 +337,7 @@ def test_a_peer_that_refused_is_not_tried_again_at_once() -> None:
             await events.get()
         assert len(peer.writers) == 0
         peers._retry_at.clear()
-        peers.route_to = lambda node, channel: Route("127.0.0.1", peer.port, tls_peers())
+        peers.route_to = lambda node, channel: Route("127.0.0.1", peer.port, PeerSecurity(tls_peers()))
         peers.send(_send())
         peer.answer(*await peer.frames.get())
         await events.get()
@@ -336,3 +355,93 @@ def test_a_refused_port_is_death_with_tls_too() -> None:
             pass
 
     run_scenario(scenario, server_context(), tls_peers())
+
+
+# --- SASL ---
+
+SCRAM = "SCRAM-SHA-256"
+CREDENTIALS = {(SCRAM, "node"): make_credential(SCRAM, "n0de", b"salt", 4_096)}
+
+
+def sasl_server(max_reauth_ms: int = 0) -> SaslServer:
+    settings = {"sasl.enabled.mechanisms": SCRAM, "connections.max.reauth.ms": str(max_reauth_ms)}
+    return SaslServer(SaslSettings.of(settings), lambda: CREDENTIALS, None)
+
+
+def login(password: str = "n0de", mechanism: str = SCRAM) -> ClientLogin:
+    return ClientLogin(mechanism=mechanism, username="node", password=password, setting="the JAAS setting")
+
+
+def test_a_connection_is_authenticated_before_the_first_request() -> None:
+    async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+        sends = [_send() for _ in range(3)]
+        for send in sends:
+            peers.send(send)
+        for send in sends:
+            peer.answer(*await peer.frames.get())
+            event = await events.get()
+            assert isinstance(event, Response)
+            assert (event.send, event.response) == (send, ANSWER)
+        assert len(peer.writers) == 1
+
+    run_scenario(scenario, sasl=sasl_server(), login=login())
+
+
+@pytest.mark.parametrize(
+    ("used", "reason"),
+    [(login("guess"), "rejected user 'node'"), (login(mechanism="SCRAM-SHA-512"), "offers SCRAM-SHA")],
+)
+def test_a_login_that_is_refused_is_reported_once_and_is_not_death(
+    used: ClientLogin, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+        for _ in range(3):
+            peers.send(_send())
+            event = await events.get()
+            assert isinstance(event, Response)
+            assert event.response is None
+            peers._retry_at.clear()
+        assert reason in peers.denied[2]
+        assert events.empty()  # no PeerLost
+
+    with caplog.at_level(logging.ERROR):
+        run_scenario(scenario, sasl=sasl_server(), login=used)
+    assert caplog.text.count("event=peer_denied") == 1
+    assert "guess" not in caplog.text
+
+
+def test_a_session_that_expires_is_replaced_between_two_requests() -> None:
+    """Before it has expired, and only when no answer is outstanding."""
+
+    async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+        peers.send(_send())
+        header, writer = await peer.frames.get()
+        (connection,) = peers._connections.values()
+        assert 0 < connection.renew_at - asyncio.get_running_loop().time() <= 50
+        connection.renew_at = 0.001  # long ago
+        peers.send(_send())
+        peer.answer(header, writer)
+        peer.answer(*await peer.frames.get())
+        for _ in range(2):
+            event = await events.get()
+            assert isinstance(event, Response)
+            assert event.response == ANSWER
+        assert len(peer.writers) == 1
+        peers.send(_send())
+        peer.answer(*await peer.frames.get())
+        await events.get()
+        assert len(peer.writers) == 2
+
+    run_scenario(scenario, sasl=sasl_server(max_reauth_ms=60_000), login=login())
+
+
+def test_a_peer_that_dies_during_the_login_is_reported_as_lost() -> None:
+    async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+        peers.send(_send())
+        while not peer.writers:
+            await asyncio.sleep(0.001)
+        peer.die()
+        kinds = [type(await events.get()) for _ in range(2)]
+        assert kinds == [Response, PeerLost]
+
+    run_scenario(scenario, sasl=sasl_server(), login=login())

@@ -184,6 +184,30 @@ def test_settings_of_listeners_are_checked_with_the_line_that_is_wrong() -> None
     )
 
 
+def test_settings_of_sasl_are_checked_with_the_key_that_is_missing() -> None:
+    sasl = "listeners=PLAINTEXT://:9092,SASL_PLAINTEXT://:9093\nsasl.enabled.mechanisms=PLAIN\n"
+    name = _problem(NEEDED + sasl)
+    assert name.startswith(
+        "node.properties: listener.name.sasl_plaintext.plain.sasl.jaas.config: is missing. Set it to a PlainLoginModule"
+    )
+    inter_broker = f"{sasl}security.inter.broker.protocol=SASL_PLAINTEXT\n" + (
+        'listener.name.sasl_plaintext.plain.sasl.jaas.config=x.PlainLoginModule required user_a="b";\n'
+    )
+    assert _problem(NEEDED + inter_broker).startswith(
+        "node.properties: sasl.mechanism.inter.broker.protocol: is missing"
+    )
+    assert _problem(f"{NEEDED}{inter_broker}sasl.mechanism.inter.broker.protocol=PLAIN\n").startswith(
+        'node.properties:8: listener.name.sasl_plaintext.plain.sasl.jaas.config: has no username="..."'
+    )
+
+
+def test_a_failed_authentication_is_answered_before_the_connection_is_idle() -> None:
+    wrong = "connection.failed.authentication.delay.ms=5000\nconnections.max.idle.ms=5000\n"
+    assert _problem(NEEDED + wrong).startswith(
+        "node.properties:5: connection.failed.authentication.delay.ms: must be less than connections.max.idle.ms"
+    )
+
+
 def test_passwords_and_keys_are_neither_shown_nor_described() -> None:
     parsed = _parsed(
         "ssl.keystore.password=secret-1\nlistener.name.plaintext.plain.sasl.jaas.config=secret-2\n"

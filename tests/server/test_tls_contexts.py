@@ -8,17 +8,18 @@ import os
 import ssl
 from pathlib import Path
 from struct import pack
-from time import monotonic_ns
+from time import monotonic, monotonic_ns
 
 import pytest
 
-from insync.security.setting_error import SecuritySettingError
+from insync.security.errors import SecuritySettingError
 from insync.security.tls import TlsSettings
+from insync.server import failure_log
 from insync.server import pending as pending_connections
 from insync.server.acceptor import Acceptor
 from insync.server.connection import Connection
 from insync.server.pending import PendingConnections
-from insync.server.tls_contexts import LOGGED_FAILURES, TlsListener, TlsPeers, TlsReloader
+from insync.server.tls_contexts import TlsListener, TlsPeers, TlsReloader
 from insync.wire import codec
 from tests.server.connection_harness import ConnectionHarness, ask_id, new_id
 from tests.server.tls_harness import HOSTS, End, Pipe, TlsPair, authority, inline_settings, write_files
@@ -165,14 +166,18 @@ def test_a_completed_handshake_is_not_pending() -> None:
     assert len(tls._pending) == 0
 
 
-def test_a_flood_of_failures_does_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_flood_of_failures_does_not_flood_the_log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tls = listener(inline_settings(), limit=100)
     with caplog.at_level(logging.INFO):
-        for _ in range(3 * LOGGED_FAILURES):
+        for _ in range(3 * failure_log.LINES):
             accept(tls)[1].end.data_received(b"this is not TLS")
-        tls.log_suppressed_failures()
-    assert caplog.text.count("event=tls_handshake_failed") == LOGGED_FAILURES
-    assert f"count={3 * LOGGED_FAILURES}" in caplog.text
+        assert caplog.text.count("event=tls_handshake_failed") == failure_log.LINES
+        now = monotonic()
+        monkeypatch.setattr(failure_log, "monotonic", lambda: now + failure_log.WINDOW_S)
+        accept(tls)[1].end.data_received(b"this is not TLS")
+    assert f"not_logged={2 * failure_log.LINES}" in caplog.text
 
 
 # --- principals ---

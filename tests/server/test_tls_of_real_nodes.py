@@ -119,6 +119,7 @@ def test_stock_clients_produce_and_consume(cluster: SecuredCluster) -> None:
     assert producer.flush(TIMEOUT_S) == 0
     python = KafkaProducer(
         bootstrap_servers=cluster.bootstrap_of("SSL").split(","),
+        acks="all",
         security_protocol="SSL",
         ssl_context=context(cluster, "alice.pem"),
     )
@@ -128,6 +129,7 @@ def test_stock_clients_produce_and_consume(cluster: SecuredCluster) -> None:
     async def produce() -> None:
         aio = AIOKafkaProducer(
             bootstrap_servers=cluster.bootstrap_of("SSL"),
+            acks="all",
             security_protocol="SSL",
             ssl_context=context(cluster),
         )

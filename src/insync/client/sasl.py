@@ -5,6 +5,7 @@ PLAIN sends the password in clear text and is meant for TLS; with SCRAM the pass
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -64,7 +65,8 @@ async def authenticate(ask: Ask, credentials: Credentials, address: str) -> floa
         if answer.error_code is not ErrorCode.none:
             raise _refused(credentials, address, answer)
         try:
-            message = conversation.answer(bytes(answer.auth_bytes))
+            # In a thread: SCRAM hashes the password thousands of times.
+            message = await asyncio.to_thread(conversation.answer, bytes(answer.auth_bytes))
         except ScramError as error:
             raise AccessDeniedError(f"{address} failed {credentials.mechanism} authentication: {error}") from None
         if (session_lifetime := getattr(answer, "session_lifetime", None)) is not None:

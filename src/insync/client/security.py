@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from insync.client import jaas
 from insync.client.errors import SettingError
 from insync.client.sasl import MECHANISMS, Credentials
 from insync.client.tls import Tls, conversion_hint
+from insync.security import jaas
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _JAVAS_STORES = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12", ".keystore": "JKS", ".truststore": "JKS"}

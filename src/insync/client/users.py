@@ -10,9 +10,8 @@ from typing import Any
 from insync.client import apis
 from insync.client.client import Client
 from insync.client.errors import ErrorCode, raise_for_error
-from insync.security.scram import HASHES, MECHANISM_CODES
+from insync.security.scram import HASHES, MECHANISM_CODES, SALT_BYTES
 
-SALT_BYTES = 24
 _MECHANISMS = {code: name for name, code in MECHANISM_CODES.items()}
 
 

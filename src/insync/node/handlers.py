@@ -30,6 +30,7 @@ from insync.node.apis import (
     list_offsets,
     metadata,
     produce,
+    sasl,
     transactions,
 )
 from insync.node.authorization import cluster, groups, nodes, records, topics
@@ -167,6 +168,8 @@ _HANDLERS: dict[str, Handler] = {
         parts=Parts(asked=("topics",), answered=("topics",), limit=200, without_repeats=without_repeats("topics")),
     ),
     "api_versions": _on_any_node(cluster.API_VERSIONS, api_versions.handle),
+    "sasl_handshake": _on_any_node(cluster.SASL, sasl.refuse_handshake),
+    "sasl_authenticate": _on_any_node(cluster.SASL, sasl.refuse_authentication),
     "describe_cluster": _on_any_node(cluster.DESCRIBE_CLUSTER, describe_cluster.handle),
     "describe_topic_partitions": _on_any_node(cluster.DESCRIBE_TOPIC_PARTITIONS, describe_topic_partitions.handle),
     "describe_configs": _on_any_node(

@@ -1,8 +1,9 @@
 """The server's side of SCRAM (RFC 5802, RFC 7677), and the credentials that a cluster keeps instead of passwords.
 
 A conversation is values only: each message of the client goes into `respond`, which returns the answer. An unknown user
-gets a salt that is derived from the name and a secret of this process, and fails at the proof like a wrong password, so
-neither answers nor their timing say which names exist.
+gets a salt that is derived from the name and a secret of this process, as long as that of a user who exists and with as
+many iterations, and fails at the proof like a wrong password. Neither answers nor their timing say which names exist if
+all users have equally many iterations.
 """
 
 from __future__ import annotations
@@ -13,18 +14,22 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from insync.security.errors import AuthenticationError
+
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 MECHANISM_CODES = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 """As in UserScramCredentialRecord and AlterUserScramCredentials."""
 MIN_ITERATIONS = 4_096
 MAX_ITERATIONS = 16_384
 """Kafka's limits for credentials that a client stores."""
+SALT_BYTES = 24
+"""Of credentials that are made here."""
 MAX_MESSAGE_BYTES = 4_096
 _TOKEN_AUTH = "tokenauth"
 
 
-class ScramError(Exception):
-    """The client's message is not SCRAM, or its proof is wrong. The text is safe to show to the client."""
+class ScramError(AuthenticationError):
+    """The client's message is not SCRAM, or its proof is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +62,8 @@ class ScramServer:
     __slots__ = (
         "_client_first_bare",
         "_credential",
+        "_example",
+        "_gs2_header",
         "_hash",
         "_lookup",
         "_mechanism",
@@ -67,15 +74,29 @@ class ScramServer:
         "user",
     )
 
+    expires_at_ms = None
+
+    @property
+    def claimed_user(self) -> str:
+        return self._name
+
     def __init__(
-        self, mechanism: str, lookup: Callable[[str], ScramCredential | None], server_nonce: str, secret: bytes
+        self,
+        mechanism: str,
+        lookup: Callable[[str], ScramCredential | None],
+        server_nonce: str,
+        secret: bytes,
+        example: ScramCredential | None = None,
     ) -> None:
-        """`secret` makes the salts of unknown users; it is the same for all connections of a process."""
+        """`secret` makes the salts of unknown users; it is the same for all connections of a process. `example`: the
+        credential of any user, which those of unknown users are made to resemble."""
         self._mechanism = mechanism
         self._hash = HASHES[mechanism]
         self._lookup = lookup
         self._nonce = server_nonce
         self._secret = secret
+        self._example = example
+        self._gs2_header = b""
         self._name = ""
         self._client_first_bare = ""
         self._server_first = ""
@@ -108,11 +129,13 @@ class ScramServer:
         self._name = _unescape(fields["n"])
         if authorization_id not in ("", f"a={fields['n']}"):
             raise ScramError("The authorization id differs from the user name.")
+        self._gs2_header = f"{binding},{authorization_id},".encode()
         self._client_first_bare = bare
         self._nonce = fields["r"] + self._nonce
         credential = self._credential = self._lookup(self._name)
         salt = self._made_up_salt() if credential is None else credential.salt
-        iterations = MIN_ITERATIONS if credential is None else credential.iterations
+        shown = credential or self._example
+        iterations = MIN_ITERATIONS if shown is None else shown.iterations
         self._server_first = f"r={self._nonce},s={b64encode(salt).decode()},i={iterations}"
         return self._server_first.encode()
 
@@ -120,7 +143,7 @@ class ScramServer:
         without_proof, separator, proof_text = text.rpartition(",p=")
         fields = _parse(without_proof)
         binding = _decode_base64(fields.get("c", ""))
-        if not separator or fields.get("r") != self._nonce or binding[:1] not in (b"n", b"y"):
+        if not separator or fields.get("r") != self._nonce or binding != self._gs2_header:
             raise ScramError("The final message does not continue the first one.")
         proof = _decode_base64(proof_text)
         signed = f"{self._client_first_bare},{self._server_first},{without_proof}".encode()
@@ -136,7 +159,8 @@ class ScramServer:
         return f"v={b64encode(hmac.digest(credential.server_key, signed, self._hash)).decode()}".encode()
 
     def _made_up_salt(self) -> bytes:
-        return hmac.digest(self._secret, f"{self._mechanism}:{self._name}".encode(), self._hash)[:20]
+        size = SALT_BYTES if self._example is None else len(self._example.salt)
+        return hmac.digest(self._secret, f"{self._mechanism}:{self._name}".encode(), "sha512")[:size]
 
 
 _WRONG = "Authentication failed: the user name or the password is wrong."

@@ -15,9 +15,9 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from insync.security.errors import SecuritySettingError
 from insync.security.keystores import Identity, Keystore, Truststore, load_identity
 from insync.security.principal import MappingRule, MappingRuleError, parse_rules
-from insync.security.setting_error import SecuritySettingError
 
 NONE, REQUESTED, REQUIRED = "none", "requested", "required"
 _VERIFY = {NONE: ssl.CERT_NONE, REQUESTED: ssl.CERT_OPTIONAL, REQUIRED: ssl.CERT_REQUIRED}

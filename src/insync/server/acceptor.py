@@ -1,23 +1,30 @@
 """The security of a node: of each of its listeners, and of its connections to other nodes.
 
 An `Acceptor` is a listener as its connections see it: its name, how they prove whose they are, and whether other nodes
-use it. Code of TLS is imported by nodes that use it only.
+use it. Code of TLS and SASL is imported by nodes that use it only.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from insync.security.errors import SecuritySettingError
 from insync.security.principal import ANONYMOUS
-from insync.security.setting_error import SecuritySettingError
+from insync.security.scram import ScramCredential
 from insync.server.listeners import BoundListener, ListenerSecurity, ListenerSettings, naming_the_key
 from insync.server.pending import PendingConnections
 from insync.server.startup_error import StartupError
 
 if TYPE_CHECKING:
+    from insync.security.sasl import ClientLogin
+    from insync.server.sasl_listener import SaslListener
     from insync.server.tls_contexts import TlsListener, TlsPeers, TlsReloader
+
+FindCredentials = Callable[[], Mapping[tuple[str, str], ScramCredential]]
+"""The credentials of SCRAM by mechanism and user, as the metadata has them now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,66 +33,89 @@ class Acceptor:
     serves_nodes: bool
     """Whether it is the inter-broker listener, or one of the controllers'."""
     tls: TlsListener | None = None
+    sasl: SaslListener | None = None
 
     def principal_of(self, transport: asyncio.BaseTransport) -> str:
         """As far as the transport shows it; MappingRuleError if the client's certificate has no principal."""
         return ANONYMOUS if self.tls is None else self.tls.principal_of(transport)
 
 
-class NodeSecurity:
-    """`inter_broker_tls` and `controller_tls`: how other nodes are reached, None for connections without TLS."""
+@dataclass(frozen=True, slots=True)
+class PeerSecurity:
+    """How a node connects to a listener of other nodes; None: without TLS, or without authentication."""
 
-    def __init__(
-        self, acceptors: list[Acceptor], inter_broker_tls: TlsPeers | None, controller_tls: TlsPeers | None
-    ) -> None:
+    tls: TlsPeers | None = None
+    login: ClientLogin | None = None
+
+
+PLAINTEXT = PeerSecurity()
+
+
+class NodeSecurity:
+    def __init__(self, acceptors: list[Acceptor], inter_broker: PeerSecurity, controller: PeerSecurity) -> None:
         self.acceptors = acceptors
-        self.inter_broker_tls = inter_broker_tls
-        self.controller_tls = controller_tls
+        self.inter_broker = inter_broker
+        self.controller = controller
         self._reloader: TlsReloader | None = None
 
     @staticmethod
-    def load(listeners: ListenerSettings, pending: PendingConnections) -> NodeSecurity:
+    def load(listeners: ListenerSettings, pending: PendingConnections, credentials: FindCredentials) -> NodeSecurity:
         """StartupError if a certificate or a key cannot be read."""
         try:
-            acceptors = [_acceptor(listener, pending) for listener in listeners.bound]
+            acceptors = [_acceptor(listener, pending, credentials) for listener in listeners.bound]
             inter_broker = _peers(listeners.inter_broker)
             controller = _peers(listeners.controller) if listeners.has_separate_controller_listener else inter_broker
         except SecuritySettingError as error:
             raise StartupError(str(error)) from error
         return NodeSecurity(acceptors, inter_broker, controller)
 
-    def watch_files(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Log what was loaded, and load certificates again when their files change."""
-        contexts = [acceptor.tls for acceptor in self.acceptors] + [self.inter_broker_tls, self.controller_tls]
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Keep certificates and keys of identity providers up to date."""
+        contexts = [*(acceptor.tls for acceptor in self.acceptors), self.inter_broker.tls, self.controller.tls]
         loaded = list(dict.fromkeys(context for context in contexts if context is not None))
         if loaded:
             from insync.server.tls_contexts import TlsReloader
 
             self._reloader = TlsReloader(loaded, loop)
             self._reloader.start()
+        for acceptor in self.acceptors:
+            if acceptor.sasl is not None:
+                acceptor.sasl.start(loop)
 
     def close(self) -> None:
         if self._reloader is not None:
             self._reloader.close()
+        for acceptor in self.acceptors:
+            if acceptor.sasl is not None:
+                acceptor.sasl.close()
 
 
-def _acceptor(listener: BoundListener, pending: PendingConnections) -> Acceptor:
-    security = listener.security
-    if not security.protocol.uses_tls:
-        return Acceptor(listener.name, listener.serves_nodes)
-    from insync.security.tls import TlsSettings
-    from insync.server.tls_contexts import TlsListener
-
+def _acceptor(listener: BoundListener, pending: PendingConnections, credentials: FindCredentials) -> Acceptor:
+    security, tls, sasl = listener.security, None, None
     with naming_the_key(security):
-        tls = TlsListener(listener.name, TlsSettings.of_listener(security.settings), pending)
-    return Acceptor(listener.name, listener.serves_nodes, tls)
+        if security.protocol.uses_tls:
+            from insync.security.tls import TlsSettings
+            from insync.server.tls_contexts import TlsListener
+
+            tls = TlsListener(listener.name, TlsSettings.of_listener(security.settings), pending)
+        if security.protocol.uses_sasl:
+            from insync.security.sasl import SaslSettings
+            from insync.server.sasl_listener import SaslListener
+
+            sasl = SaslListener(listener.name, SaslSettings.of(security.settings), credentials)
+    return Acceptor(listener.name, listener.serves_nodes, tls, sasl)
 
 
-def _peers(security: ListenerSecurity) -> TlsPeers | None:
-    if not security.protocol.uses_tls:
-        return None
-    from insync.security.tls import TlsSettings
-    from insync.server.tls_contexts import TlsPeers
-
+def _peers(security: ListenerSecurity) -> PeerSecurity:
+    tls, login = None, None
     with naming_the_key(security):
-        return TlsPeers(security.name, TlsSettings.of(security.settings))
+        if security.protocol.uses_tls:
+            from insync.security.tls import TlsSettings
+            from insync.server.tls_contexts import TlsPeers
+
+            tls = TlsPeers(security.name, TlsSettings.of(security.settings))
+        if security.protocol.uses_sasl:
+            from insync.security.sasl import ClientLogin
+
+            login = ClientLogin.of(security.settings, security.login_mechanism_key)
+    return PeerSecurity(tls, login)

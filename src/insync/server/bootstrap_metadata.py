@@ -20,6 +20,7 @@ from insync.security.scram import (
     HASHES,
     MAX_ITERATIONS,
     MIN_ITERATIONS,
+    SALT_BYTES,
     credential_of_salted_password,
     make_credential,
 )
@@ -34,7 +35,6 @@ from insync.wire.metadata_records import (
     UserScramCredentialRecord,
 )
 
-SALT_BYTES = 24
 _FIELDS = ("name", "password", "saltedpassword", "salt", "iterations")
 
 

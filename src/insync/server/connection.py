@@ -10,6 +10,9 @@ and handled in separate units of a turn. The next request of the connection wait
 The socket is not read while there is no capacity, while requests wait for a turn (see `turns`), while the client does
 not read its answers, or while the connection is muted because its client exceeds a quota (KIP-219). The answer that is
 over the limit says for how long.
+
+On a listener with SASL a connection has a `session`, which answers until the client is authenticated (see
+`authentication`), and longer if sessions expire. A failed authentication is answered after a delay, then closed.
 """
 
 from __future__ import annotations
@@ -30,9 +33,11 @@ from insync.security.acl import canonical_host
 from insync.security.principal import ANONYMOUS, MappingRuleError
 from insync.security.quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, QuotaManager
 from insync.server.acceptor import Acceptor
+from insync.server.authentication import SaslAnswer, SaslSession
 from insync.server.divided import Answer, DividedRequest
 from insync.server.limits import ConnectionBudget, Limits
 from insync.server.peers import node_id_of_client
+from insync.server.pending import PendingConnections
 from insync.server.runner import now_ms
 from insync.server.traffic import Traffic
 from insync.server.turns import Turns
@@ -57,6 +62,8 @@ LARGE_BYTES = 1 << 20
 """A request of this size is decoded in a unit of its own: 1 MB takes a millisecond to copy, 100 MB take 100 ms."""
 MAX_THROTTLE_MS = 2**31 - 1
 """What an answer can tell."""
+UNAUTHENTICATED = "User:UNAUTHENTICATED"
+"""The principal of a connection that has to be authenticated. Only ApiVersions is served to it."""
 NOT_SUBMITTED = 0
 """The token of a request that has not reached the node."""
 
@@ -103,6 +110,7 @@ class ConnectionHost(Protocol):
     traffic: Traffic
     translator: VersionTranslator
     quotas: QuotaManager
+    pending: PendingConnections
     budget_received: ConnectionBudget
     budget_unread: ConnectionBudget
     holding: int
@@ -150,7 +158,10 @@ class Connection(asyncio.Protocol):
         self.received_bytes = 0  # of incomplete and unanswered requests
         self.unread_bytes = 0  # of answers that the client has not read, or that wait for earlier ones
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # until connection_made
-        self._frames = FrameBuffer(listener.limits.max_request_bytes)
+        self._session = None if acceptor.sasl is None else acceptor.sasl.new_session(listener.translator)
+        self._frames = FrameBuffer(
+            listener.limits.max_request_bytes if acceptor.sasl is None else acceptor.sasl.max_receive_bytes
+        )
         self._slots: deque[Slot] = deque()
         self._unsent: Pieces = []
         self._unsent_size = 0
@@ -162,7 +173,7 @@ class Connection(asyncio.Protocol):
         self._is_identified = False
         self._has_asked_metadata = False  # whether the client has asked for metadata before
         self._client_id = ""
-        self._principal = ANONYMOUS
+        self._principal = ANONYMOUS if acceptor.sasl is None else UNAUTHENTICATED
         self.first_api = -1
         self._clients: dict[int, Client] = {}  # by API version
         self._due_requests: deque[HeldRequest] = deque()  # requests that were held back and are due now
@@ -191,6 +202,8 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=self.listener.limits.write_buffer_bytes)
         self.address = canonical_host((transport.get_extra_info("peername") or ("",))[0])
         self.listener.on_connected(self)
+        if self._session is not None:
+            self.listener.pending.add(self)
 
     def data_received(self, data: bytes) -> None:
         self.last_received_ns = monotonic_ns()
@@ -210,6 +223,8 @@ class Connection(asyncio.Protocol):
         self._closed = True
         self._release_budgets()
         slots, self._slots = self._slots, deque()
+        if self._session is not None:
+            self.listener.pending.remove(self)
         self.listener.on_disconnected(self, self._closed_here)
         self._dividing.clear()
         self._large_frame = None
@@ -277,15 +292,17 @@ class Connection(asyncio.Protocol):
             self.submit(message, slot, client, more=False)
         elif self._large_frame is not None:
             large, self._large_frame = self._large_frame, None
-            self._on_frame(large)
+            self._receive(large)
         else:
             frame = self._frames.take() if self._has_capacity() else None
             if frame is None:
                 return False
             if len(frame) >= LARGE_BYTES:
                 self._large_frame = frame
-            else:
+            elif self._session is None:
                 self._on_frame(frame)
+            else:
+                self._receive(frame)
         return True
 
     def submit_later(self, request: HeldRequest) -> None:
@@ -331,6 +348,52 @@ class Connection(asyncio.Protocol):
         if divided is None or not divided.has_more:
             self._dividing.popleft()
 
+    def _receive(self, frame: bytes) -> None:
+        """A frame on a connection that may have to be authenticated first."""
+        session = self._session
+        answer = None if session is None else session.receive(frame)
+        if session is None or answer is None:
+            self._on_frame(frame)
+            return
+        slot = Slot(self, answer.context, len(frame))
+        self._slots.append(slot)
+        self.listener.traffic.record_request(answer.context.header.api_key, len(frame))
+        if answer.is_expiry:
+            self.close("session_expired", answer.failure)
+        elif answer.failure:
+            self._delay_failure(slot, session, answer)
+        else:
+            if session.is_authenticated and self._principal is UNAUTHENTICATED:
+                self._on_authenticated(session)
+            self._complete_request(slot, answer.pieces)
+
+    def _on_authenticated(self, session: SaslSession) -> None:
+        self._principal = f"User:{session.user}"
+        self._clients.clear()
+        self._frames.set_limit(self.listener.limits.max_request_bytes)
+        self.listener.pending.remove(self)
+        if not session.expires:
+            self._session = None
+
+    def _delay_failure(self, slot: Slot, session: SaslSession, answer: SaslAnswer) -> None:
+        """Guessing takes time, and the time says nothing. Meanwhile nothing else is read: there is no capacity."""
+        slot.weight = self._capacity
+        self._weight += slot.weight
+        self._unanswered_bytes += slot.size
+        if self.acceptor.sasl is not None:
+            self.acceptor.sasl.record_failure(self._transport, session, answer.failure)
+        delay_s = self.listener.limits.failed_authentication_delay_ms / 1_000
+        self.listener.call_later(delay_s, partial(self._answer_failure, slot, answer))
+
+    def _answer_failure(self, slot: Slot, answer: SaslAnswer) -> None:
+        if not self._closed:
+            self._complete_request(slot, answer.pieces)
+            self._close_after_flush(CloseAfterFlush("authentication_failed", answer.failure))
+
+    def give_up(self, reason: str, detail: str) -> None:
+        """The authentication takes too long, or there are too many."""
+        self.close(reason, detail)
+
     def _on_frame(self, frame: bytes) -> None:
         listener = self.listener
         context = listener.translator.receive(frame)
@@ -363,9 +426,12 @@ class Connection(asyncio.Protocol):
         self._unanswered_bytes += slot.size
 
     def _on_first_request(self, header: RequestHeader) -> None:
+        if self._principal is UNAUTHENTICATED:
+            return  # it asks for the versions, and is nobody yet
         self._is_identified = True
         self._client_id = header.client_id or ""
-        self._principal = self._principal_of_transport()
+        if self.acceptor.sasl is None:
+            self._principal = self._principal_of_transport()
         self.first_api = header.api_key
         peer = node_id_of_client(header.client_id)
         if peer is not None and self.listener.may_act_as_node(self._client(header.api_version)):

@@ -33,6 +33,8 @@ class Limits:
     """A connection is closed if its client leaves answers unread for this time."""
     authentication_ms: int = 10_000
     """A connection is closed if its TLS handshake or its authentication is not complete after this time."""
+    failed_authentication_delay_ms: int = 100
+    """connection.failed.authentication.delay.ms"""
     max_unauthenticated: int = 1_000
     """Connections whose handshake or authentication is under way."""
     write_buffer_bytes: int = 1 << 20

@@ -17,7 +17,7 @@ from enum import IntEnum
 
 from insync.metadata import apache_broker_keys
 from insync.node.config import BROKER, CONTROLLER
-from insync.security.setting_error import SecuritySettingError
+from insync.security.errors import SecuritySettingError
 from insync.server.endpoints import ListenerAddress, parse_listeners
 from insync.server.property_keys import InvalidValueError, comma_separated
 
@@ -29,11 +29,12 @@ INTER_BROKER_PROTOCOL = "security.inter.broker.protocol"
 CONTROLLER_NAMES = "controller.listener.names"
 KEYS = (LISTENERS, ADVERTISED, PROTOCOL_MAP, INTER_BROKER_NAME, INTER_BROKER_PROTOCOL, CONTROLLER_NAMES)
 OVERRIDE = "listener.name."
+INTER_BROKER_MECHANISM = "sasl.mechanism.inter.broker.protocol"
+CONTROLLER_MECHANISM = "sasl.mechanism.controller.protocol"
 
 DEFAULT_LISTENERS = "PLAINTEXT://:9092"
 DEFAULT_MAP = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-_ANY_MECHANISM = (*MECHANISMS, "GSSAPI")
+_ANY_MECHANISM = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 _PER_MECHANISM = (
     "connections.max.reauth.ms",
     "sasl.jaas.config",
@@ -85,10 +86,13 @@ class ListenerSecurity:
     """The settings of TLS and SASL that count for it."""
     overrides: frozenset[str] = frozenset()
     """Those of them that are its own."""
+    login_mechanism_key: str = INTER_BROKER_MECHANISM
+    """The setting that says by which mechanism nodes authenticate to it."""
 
     def key_of(self, setting: str) -> str:
-        """The key that a setting has in the file."""
-        return f"{_prefix(self.name)}{setting}" if setting in self.overrides else setting
+        """The key that a setting has in the file, or would have if it can only be set for one listener."""
+        is_own = setting in self.overrides or setting.partition(".")[0].upper() in _ANY_MECHANISM
+        return f"{_prefix(self.name)}{setting}" if is_own else setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,15 +167,21 @@ def naming_the_key(security: ListenerSecurity) -> Iterator[None]:
 
 
 def _check(security: ListenerSecurity, *, is_server: bool) -> None:
-    if security.protocol.uses_sasl:
-        raise SecuritySettingError(LISTENERS, "SASL is not supported.")
+    """A node without TLS or SASL does not import them."""
     if security.protocol.uses_tls:
-        from insync.security.tls import TlsSettings  # a node without TLS does not import it
+        from insync.security.tls import TlsSettings
 
         if is_server:
             TlsSettings.of_listener(security.settings)
         else:
             TlsSettings.of(security.settings)
+    if security.protocol.uses_sasl:
+        from insync.security.sasl import ClientLogin, SaslSettings
+
+        if is_server:
+            SaslSettings.of(security.settings)
+        else:
+            ClientLogin.of(security.settings, security.login_mechanism_key)
 
 
 class _Reader:
@@ -236,7 +246,13 @@ class _Reader:
             general.pop("ssl.client.auth", None)
         prefix = _prefix(name)
         own = {key.removeprefix(prefix): value for key, value in self._values.items() if key.startswith(prefix)}
-        return ListenerSecurity(name=name, protocol=protocol, settings=general | own, overrides=frozenset(own))
+        return ListenerSecurity(
+            name=name,
+            protocol=protocol,
+            settings=general | own,
+            overrides=frozenset(own),
+            login_mechanism_key=CONTROLLER_MECHANISM if self._is_for_controllers(name) else INTER_BROKER_MECHANISM,
+        )
 
     # --- contradictions ----------------------------------------------------------------------------------------------
 

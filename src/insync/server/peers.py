@@ -17,15 +17,16 @@ import asyncio
 import logging
 import ssl
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from insync.escaping import log_value
 from insync.node import forwarding, lifecycle, producer_ids
 from insync.quorum.config import FETCH_CHANNEL, QUORUM_CHANNEL
 from insync.replication import alter_partition
 from insync.sansio import Event, Message, PeerLost, Response, Send
+from insync.server.acceptor import PLAINTEXT, PeerSecurity
 from insync.server.lateness import SOCKET_POLL_S, Lateness
 from insync.server.network import Network
 from insync.server.runner import now_ms
@@ -34,7 +35,8 @@ from insync.wire.errors import MalformedFrameError
 from insync.wire.frames import FrameBuffer
 
 if TYPE_CHECKING:
-    from insync.server.tls_contexts import TlsPeers
+    from insync.client.apis import Api
+    from insync.security.sasl import ClientLogin
 
 log = logging.getLogger("insync.server")
 
@@ -63,6 +65,11 @@ DENIED_BACKOFF_S = 0.5
 """How long a peer that refused TLS or authentication is not tried again."""
 
 HANDSHAKE_RESETS = 5
+RENEW_AFTER = 0.8
+"""The part of a session's lifetime after which a new connection takes its place."""
+LOGIN_ADVICE = (
+    "Correct the login of this node, or create its user in the cluster (insync format --add-scram, for SCRAM)."
+)
 SAME_PROTOCOL = "Give the listener the same protocol on all nodes (listener.security.protocol.map)."
 
 _LENGTH = Struct(">i")
@@ -75,7 +82,7 @@ class Route(NamedTuple):
 
     host: str
     port: int
-    tls: TlsPeers | None = None
+    security: PeerSecurity = PLAINTEXT
 
 
 RouteTo = Callable[[int, str], Route | None]
@@ -123,6 +130,9 @@ class Peers:
             return
         key = (send.peer, send.channel)
         connection = self._connections.get(key)
+        if connection is not None and connection.renew_at and connection.is_due_for_renewal():
+            connection.reset()
+            connection = None
         if connection is None:
             route = self.route_to(send.peer, send.channel)
             if route is None or self._retry_at.get(key, 0.0) > self.loop.time():
@@ -229,12 +239,9 @@ class Peers:
             return False
         probe = PeerConnection(self, peer, PROBE_CHANNEL)
         try:
-            await asyncio.wait_for(self.network.connect(peer, probe, *route), 1)
+            await asyncio.wait_for(probe.open(route), 1)
         except ConnectionRefusedError:
             return True
-        except ssl.SSLError as error:
-            probe.on_tls_error(error)
-            return False
         except (OSError, TimeoutError):
             probe.reset()
             return False
@@ -255,17 +262,38 @@ class PeerConnection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0
         self._lateness = Lateness()
+        self._is_ready = False  # connected and authenticated
+        self._sasl_answer: asyncio.Future[bytes] | None = None  # set while the connection is authenticated
+        self.renew_at = 0.0
+        """When the session should be renewed, on the loop's clock; 0: it does not expire."""
 
     async def connect(self, route: Route) -> None:
+        """Open the connection, and send what has been waiting for it."""
         try:
-            await self._peers.network.connect(self.peer, self, *route)
-        except ssl.SSLError as error:
-            self.on_tls_error(error)
+            await self.open(route)
         except OSError as error:
-            if route.tls is not None and isinstance(error, ConnectionResetError):
-                self._peers.on_handshake_reset(self.peer, self.channel)
             log.debug("event=peer_unreachable peer=%d channel=%s error=%s", self.peer, self.channel, log_value(error))
             self.reset()
+
+    async def open(self, route: Route) -> None:
+        """OSError if it cannot be opened; a refusal of TLS or of the login is reported."""
+        login = route.security.login
+        self._is_ready = login is None
+        try:
+            await self._peers.network.connect(self.peer, self, route.host, route.port, route.security.tls)
+            if login is not None:
+                await self._authenticate(login, f"{route.host}:{route.port}")
+        except ssl.SSLError as error:
+            self._on_tls_error(error)
+            raise
+        except ConnectionResetError:
+            if route.security.tls is not None and self._transport is None:
+                self._peers.on_handshake_reset(self.peer, self.channel)
+            raise
+
+    def is_due_for_renewal(self) -> bool:
+        """A new connection takes its place when no answer is outstanding: requests stay in order."""
+        return not self.outstanding and self._peers.loop.time() > self.renew_at
 
     def send(self, send: Send) -> None:
         self._correlation = correlation = (self._correlation + 1) & 0x7FFFFFFF
@@ -273,10 +301,10 @@ class PeerConnection(asyncio.Protocol):
         deadline = now_ms() + send.timeout_ms
         self.outstanding.append((correlation, deadline, send))
         self._arm_timer(deadline)
-        if self._transport is None:
-            self._unsent += (_LENGTH.pack(len(frame)), frame)
-        else:
+        if self._is_ready and self._transport is not None:
             self._transport.writelines((_LENGTH.pack(len(frame)), frame))
+        else:
+            self._unsent += (_LENGTH.pack(len(frame)), frame)
 
     def _encode(self, send: Send, correlation: int) -> bytes | bytearray:
         if send.request.__api_key__ == handwritten_fetch.KEY:
@@ -285,12 +313,47 @@ class PeerConnection(asyncio.Protocol):
                 return frame
         return codec.encode_request(send.request, correlation, self._peers.client_id)
 
-    def on_tls_error(self, error: ssl.SSLError) -> None:
+    # --- TLS and SASL ------------------------------------------------------------------------------------------------
+
+    async def _authenticate(self, login: ClientLogin, address: str) -> None:
+        from insync.client import sasl
+        from insync.client.errors import AccessDeniedError
+        from insync.client.request_builder import build_request
+
+        async def ask(api: Api, values: Mapping[str, Any]) -> Any:
+            return await self._exchange(build_request(codec.pinned_request_type(api.key), values))
+
+        credentials = sasl.Credentials(
+            mechanism=login.mechanism, username=login.username, password=login.password, setting=login.setting
+        )
+        try:
+            lifetime_s = await sasl.authenticate(ask, credentials, address)
+        except AccessDeniedError as error:
+            self._peers.on_denied(self.peer, self.channel, str(error), LOGIN_ADVICE)
+            raise ConnectionAbortedError("authentication failed") from error
+        if lifetime_s:
+            self.renew_at = self._peers.loop.time() + RENEW_AFTER * lifetime_s
+        self._sasl_answer = None
+        self._is_ready = True
+        self._flush()
+
+    async def _exchange(self, request: Message) -> Message:
+        if self._transport is None or self._closed:
+            raise ConnectionResetError("closed during authentication")
+        self._correlation += 1
+        frame = codec.encode_request(request, self._correlation, self._peers.client_id)
+        self._sasl_answer = self._peers.loop.create_future()
+        self._transport.writelines((_LENGTH.pack(len(frame)), frame))
+        try:
+            return codec.decode_response(await self._sasl_answer, type(request))[1]
+        except MalformedFrameError as error:
+            raise ConnectionResetError(f"no answer of SASL: {error}") from error
+
+    def _on_tls_error(self, error: ssl.SSLError) -> None:
         """One side did not accept the other's certificate, or they do not speak the same."""
         from insync.server.tls_contexts import PEER_ADVICE, explain
 
         self._peers.on_denied(self.peer, self.channel, explain(error), PEER_ADVICE)
-        self.reset()
 
     # --- the socket's events -----------------------------------------------------------------------------------------
 
@@ -300,15 +363,22 @@ class PeerConnection(asyncio.Protocol):
             return
         self._transport = transport  # type: ignore[assignment]
         self._peers.on_connected(self.peer)
-        if self._unsent:
-            self._transport.writelines(self._unsent)  # type: ignore[union-attr]
+        if self._is_ready:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._unsent and self._transport is not None:
+            self._transport.writelines(self._unsent)
             self._unsent = []
 
     def data_received(self, data: bytes) -> None:
         self._frames.add(data)
         try:
             while not self._closed and (frame := self._frames.take()) is not None:
-                self._on_answer(frame)
+                if self._is_ready:
+                    self._on_answer(frame)
+                elif self._sasl_answer is not None and not self._sasl_answer.done():
+                    self._sasl_answer.set_result(frame)
         except MalformedFrameError as error:
             if data.startswith(_TLS_ALERT):
                 self._peers.on_denied(self.peer, self.channel, "it expects TLS", SAME_PROTOCOL)
@@ -319,7 +389,7 @@ class PeerConnection(asyncio.Protocol):
         if not self._closed:
             self._transport = None
             if isinstance(exc, ssl.SSLError):
-                self.on_tls_error(exc)
+                self._on_tls_error(exc)
             self.reset()
             self._peers.on_dropped(self.peer)
 
@@ -375,6 +445,8 @@ class PeerConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
             self._peers.on_closed_here(self.peer)
+        if self._sasl_answer is not None and not self._sasl_answer.done():
+            self._sasl_answer.set_exception(ConnectionResetError("closed during authentication"))
         for _, _, send in self.outstanding:
             self._peers.loop.call_soon(self._peers.step, Response(send, None))
         self.outstanding.clear()

@@ -15,9 +15,10 @@ from typing import Any
 from insync import java_properties
 from insync.metadata import apache_broker_keys
 from insync.node.config import AuthorizerConfig
-from insync.security.setting_error import SecuritySettingError
+from insync.security.errors import SecuritySettingError
 from insync.server import listeners, property_keys
 from insync.server.endpoints import parse_voters
+from insync.server.limits import Limits
 from insync.server.listeners import ListenerSettings
 from insync.server.profiles import PROFILES
 from insync.server.property_keys import InvalidValueError
@@ -94,6 +95,7 @@ class _Reader:
             self._settings[part] = dict(values)
         for key, entry in self._entries.items():
             self._read_entry(key, entry)
+        self._check_delay()
         directory = self._required(
             "log.dir" if "log.dir" in self._entries and "log.dirs" not in self._entries else "log.dirs", _one_directory
         )
@@ -113,6 +115,14 @@ class _Reader:
             unused=tuple(self._unused),
             as_written=as_written,
         )
+
+    def _check_delay(self) -> None:
+        """As in Kafka: a client must get the answer to a failed authentication."""
+        limits = Limits(**self._settings.get("limits", {}))
+        if limits.failed_authentication_delay_ms >= limits.idle_ms:
+            key = "connection.failed.authentication.delay.ms"
+            line = self._entries[key].line if key in self._entries else 0
+            raise PropertiesError(self._source, line, key, "must be less than connections.max.idle.ms. Lower it.")
 
     def _listeners(self, values: dict[str, str], roles: tuple[str, ...]) -> ListenerSettings:
         try:

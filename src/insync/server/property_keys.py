@@ -205,6 +205,7 @@ _TABLE: dict[str, tuple[Target, ...]] = {
     "insync.in.flight.max.bytes.per.connection": (("limits", "in_flight_bytes", integer(1)),),
     "insync.slow.request.timeout.ms": (("limits", "slow_request_ms", _MS1),),
     "insync.slow.reader.timeout.ms": (("limits", "slow_reader_ms", _MS1),),
+    "connection.failed.authentication.delay.ms": (("limits", "failed_authentication_delay_ms", _MS),),
     "insync.authentication.timeout.ms": (("limits", "authentication_ms", _MS1),),
     "insync.max.unauthenticated.connections": (("limits", "max_unauthenticated", integer(1, _INT_MAX)),),
 }

@@ -8,12 +8,14 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from insync.escaping import log_value
+from insync.metadata.security_records import MECHANISMS, to_scram_credential
 from insync.node.node import Node
 from insync.node.node_view import NodeTopicNames
 from insync.sansio import Shutdown, Stop
+from insync.security.scram import ScramCredential
 from insync.server import assembly, metrics_endpoint, ownership, sockets
 from insync.server.acceptor import Acceptor, NodeSecurity
 from insync.server.directory_lock import DirectoryLock
@@ -27,6 +29,7 @@ from insync.server.properties import Properties
 from insync.server.runner import Runner, now_ms
 from insync.server.traffic import Traffic
 from insync.server.turns import Turns
+from insync.wire.metadata_records import UserScramCredentialRecord
 from insync.wire.versions.translator import VersionTranslator
 
 log = logging.getLogger("insync.server")
@@ -52,7 +55,7 @@ class Server:
         self._lock, identity = ownership.lock_and_check(self.properties)
         limits = assembly.limits(self.properties)
         pending = PendingConnections(limits.max_unauthenticated, limits.authentication_ms)
-        security = NodeSecurity.load(self.properties.listeners, pending)
+        security = NodeSecurity.load(self.properties.listeners, pending, lambda: _scram_credentials(node))
         addresses = [listener.address for listener in self.properties.listeners.bound]
         listening = list(
             zip(security.acceptors, [sockets.bind(address.host, address.port) for address in addresses], strict=True)
@@ -83,7 +86,7 @@ class Server:
             check_translated=lambda context, client: node.check_translated(context, client, now_ms()),
         )
         self._stop_on_signals(loop, runner)
-        security.watch_files(loop)
+        security.start(loop)
         runner.start()
         await self._open_listener(listener, listening, network)
         metrics = await self._serve_metrics(node, listener, metrics_socket)
@@ -167,7 +170,7 @@ class Server:
             """
             is_for_controller = channel in CONTROLLER_CHANNELS or not listeners.has_separate_controller_listener
             if peer in voters and is_for_controller:
-                return Route(*voters[peer], security.controller_tls)
+                return Route(*voters[peer], security.controller)
             broker = node.image.brokers.get(peer)
             if broker is None:
                 return None
@@ -183,9 +186,19 @@ class Server:
                     )
                 return None
             without_endpoint.pop(peer, None)
-            return Route(endpoint.host, endpoint.port, security.inter_broker_tls)
+            return Route(endpoint.host, endpoint.port, security.inter_broker)
 
         return route_to
+
+
+def _scram_credentials(node: Node) -> Mapping[tuple[str, str], ScramCredential]:
+    """Until a node knows any metadata, those that its directory was formatted with: a quorum whose voters authenticate
+    by SCRAM could not elect its first leader otherwise."""
+    image = node.image
+    if image.offset >= 0:
+        return image.scram_credentials
+    users = [record for record in node.config.controller.first_records if isinstance(record, UserScramCredentialRecord)]
+    return {(MECHANISMS[user.mechanism], user.name): to_scram_credential(user) for user in users}
 
 
 def _ignore_signals(loop: asyncio.AbstractEventLoop) -> None:

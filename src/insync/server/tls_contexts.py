@@ -15,11 +15,12 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from insync.escaping import log_value
+from insync.security.errors import SecuritySettingError
 from insync.security.keystores import is_readable_by_others
 from insync.security.principal import ANONYMOUS, map_name
-from insync.security.setting_error import SecuritySettingError
 from insync.security.tls import TlsMaterial, TlsSettings
 from insync.security.x509_fields import alternative_names, subject_name, valid_until
+from insync.server.failure_log import FailureLog
 from insync.server.pending import PendingConnections
 from insync.server.tls_transport import TlsTransport
 
@@ -31,8 +32,6 @@ PEER_ADVICE = (
     "Check that the certificates of both nodes are valid, signed by an authority that the other trusts "
     "(ssl.truststore.location), and issued for the host names in advertised.listeners and controller.quorum.voters."
 )
-LOGGED_FAILURES = 20
-"""Failed handshakes of a listener that are logged between two checks of its files; the others are only counted."""
 
 
 class TlsContext:
@@ -108,7 +107,7 @@ class TlsListener(TlsContext):
     def __init__(self, listener: str, settings: TlsSettings, pending: PendingConnections) -> None:
         super().__init__(listener, settings, TlsSettings.server_context)
         self._pending = pending
-        self._failures = 0
+        self._failures = FailureLog("tls_handshake_failed", listener)
 
     def wrap(self, protocol: asyncio.Protocol) -> TlsTransport:
         return TlsTransport(protocol, self.context, self)
@@ -126,23 +125,8 @@ class TlsListener(TlsContext):
 
     def on_handshake_ended(self, transport: TlsTransport, error: Exception | None) -> None:
         self._pending.remove(transport)
-        if error is None:
-            return
-        self._failures += 1
-        if self._failures <= LOGGED_FAILURES:
-            address = transport.get_extra_info("peername") or ("unknown", 0)
-            log.info(
-                "event=tls_handshake_failed listener=%s client=%s:%d reason=%s",
-                log_value(self.listener),
-                address[0],
-                address[1],
-                log_value(explain(error)),
-            )
-
-    def log_suppressed_failures(self) -> None:
-        if self._failures > LOGGED_FAILURES:
-            log.info("event=tls_handshakes_failed listener=%s count=%d", log_value(self.listener), self._failures)
-        self._failures = 0
+        if error is not None:
+            self._failures.record(transport.get_extra_info("peername"), explain(error))
 
 
 class TlsPeers(TlsContext):
@@ -206,8 +190,6 @@ class TlsReloader:
         while True:
             await asyncio.sleep(CHECK_S)
             for context in self._contexts:
-                if isinstance(context, TlsListener):
-                    context.log_suppressed_failures()
                 if context.has_settled_change():
                     await self.reload(context)
 

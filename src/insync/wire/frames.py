@@ -32,6 +32,10 @@ class FrameBuffer:
         self._data: bytes | bytearray = b""
         self._position = 0
 
+    def set_limit(self, max_bytes: int) -> None:
+        """From now on frames may have this many bytes."""
+        self._max = max_bytes
+
     def __len__(self) -> int:
         """Bytes that arrived and were not taken."""
         return len(self._data) - self._position

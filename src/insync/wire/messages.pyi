@@ -497,6 +497,16 @@ class list_groups:
         error_code: ErrorCode
         groups: tuple[list_groups.ListedGroup, ...]
 
+class sasl_handshake:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class SaslHandshakeRequest(_Entity):
+        mechanism: str
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class SaslHandshakeResponse(_Entity):
+        error_code: ErrorCode
+        mechanisms: tuple[str, ...] = ...
+
 class api_versions:
     @dataclass(frozen=True, slots=True, kw_only=True)
     class ApiVersionsRequest(_Entity):
@@ -886,6 +896,18 @@ class describe_log_dirs:
         throttle_time: timedelta
         error_code: ErrorCode
         results: tuple[describe_log_dirs.DescribeLogDirsResult, ...]
+
+class sasl_authenticate:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class SaslAuthenticateRequest(_Entity):
+        auth_bytes: bytes
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class SaslAuthenticateResponse(_Entity):
+        error_code: ErrorCode
+        error_message: str | None
+        auth_bytes: bytes
+        session_lifetime: timedelta = ...
 
 class create_partitions:
     @dataclass(frozen=True, slots=True, kw_only=True)

@@ -215,6 +215,7 @@ def _refuse_describe_user_scram_credentials(
 
 
 API_VERSIONS = Rights("nothing", "", allow)
+SASL = Rights("nothing", "", allow)
 METADATA = Rights(
     "DESCRIBE on each topic; to create a missing one CREATE on the cluster or the topic",
     f"{TOPIC_ERROR} for a topic that was named; others are left out",
