@@ -160,21 +160,25 @@ class AclFilter:
     permission: Permission = Permission.ANY
 
     def matches(self, acl: Acl) -> bool:
+        """Kept fast: a cluster may have ten thousand ACLs, and a filter is compared with all of them."""
+        name, pattern_type = self.resource_name, self.pattern_type
+        if name is not None:
+            if pattern_type is PatternType.MATCH:
+                if not acl.covers_name(name):
+                    return False
+            elif acl.resource_name != name:
+                return False
         return (
-            self.resource_type in (ResourceType.ANY, acl.resource_type)
-            and self._matches_pattern(acl)
-            and self.principal in (None, acl.principal)
-            and self.host in (None, acl.host)
-            and self.operation in (Operation.ANY, acl.operation)
-            and self.permission in (Permission.ANY, acl.permission)
+            (pattern_type in _ANY_PATTERN or pattern_type is acl.pattern_type)
+            and (self.resource_type is ResourceType.ANY or self.resource_type is acl.resource_type)
+            and (self.principal is None or self.principal == acl.principal)
+            and (self.host is None or self.host == acl.host)
+            and (self.operation is Operation.ANY or self.operation is acl.operation)
+            and (self.permission is Permission.ANY or self.permission is acl.permission)
         )
 
-    def _matches_pattern(self, acl: Acl) -> bool:
-        if self.pattern_type is PatternType.MATCH:
-            return self.resource_name is None or acl.covers_name(self.resource_name)
-        if self.pattern_type not in (PatternType.ANY, acl.pattern_type):
-            return False
-        return self.resource_name in (None, acl.resource_name)
+
+_ANY_PATTERN = (PatternType.ANY, PatternType.MATCH)
 
 
 def find_filter_error(acl_filter: AclFilter) -> str | None:
