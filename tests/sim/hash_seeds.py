@@ -1,4 +1,4 @@
-"""Whether code depends on the order in which sets and dicts of strings are iterated."""
+"""Runs code with another PYTHONHASHSEED, which changes the order of sets of strings."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ import sys
 
 
 def run_with_hash_seed(code: str, hash_seed: int) -> bytes:
-    """What a new interpreter prints."""
+    """The output of a new interpreter."""
     environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True).stdout

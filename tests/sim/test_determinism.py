@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from tests.sim.hash_seeds import run_with_hash_seed
 
 SEED = 11
 CODE = f"""
@@ -16,12 +14,6 @@ print(outcome.trace_hash, outcome.steps, sorted(outcome.stats.items()), sorted(o
 
 
 def test_a_seed_gives_one_trace_hash_under_any_pythonhashseed() -> None:
-    first, second = (_run(hash_seed) for hash_seed in ("1", "2718"))
-    assert first.rpartition(" ")[0] == second.rpartition(" ")[0]
-    assert first != second, "both processes hashed strings alike: the test proves nothing"
-
-
-def _run(hash_seed: str) -> str:
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    done = subprocess.run([sys.executable, "-c", CODE], env=environment, capture_output=True, check=True, text=True)
-    return done.stdout.strip()
+    first, second = (run_with_hash_seed(CODE, hash_seed) for hash_seed in (1, 2718))
+    assert first.rpartition(b" ")[0] == second.rpartition(b" ")[0]
+    assert first != second, "both processes hash strings alike, so the test proves nothing"

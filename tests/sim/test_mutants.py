@@ -1,8 +1,13 @@
 """The simulator notices a removed safeguard. These mutants are caught quickly; `make mutants` hunts all."""
 
+from __future__ import annotations
+
+import pkgutil
+from typing import Any
+
 import pytest
 
-from insync.sim.mutants.catalogue import CATALOGUE, MUTANTS, apply_mutant
+from insync.sim.mutants.catalogue import CATALOGUE, MUTANTS, Mutant, apply_mutant
 from insync.sim.mutants.hunt import find_catching_seed
 from insync.sim.plans.swarm import draw_plan
 from insync.sim.run import run_plan
@@ -52,10 +57,18 @@ def test_a_mutant_is_gone_when_its_block_ends() -> None:
 @pytest.mark.parametrize("name", MUTANTS)
 def test_every_mutant_names_a_safeguard_that_exists(name: str) -> None:
     """A renamed function would leave a mutant that removes nothing."""
-    with apply_mutant(MUTANTS[name]):
-        pass
-    assert MUTANTS[name].removes
-    assert MUTANTS[name].rule
+    mutant = MUTANTS[name]
+    before = safeguards(mutant)
+    with apply_mutant(mutant):
+        assert all(patched != original for patched, original in zip(safeguards(mutant), before, strict=True))
+    assert safeguards(mutant) == before != []
+    assert mutant.removes
+    assert mutant.rule
+
+
+def safeguards(mutant: Mutant) -> list[Any]:
+    """The functions that the mutant replaces."""
+    return [pkgutil.resolve_name(f"insync.{path}") for path, _ in mutant.patches]
 
 
 def test_there_are_enough_mutants_and_their_names_are_unique() -> None:

@@ -30,7 +30,7 @@ def test_a_failing_plan_shrinks_to_fewer_actions_that_break_the_same_property() 
     assert len(small.actions) < len(plan.actions) or len(plan.actions) <= 1
     assert len(small.clients) <= len(plan.clients)
     assert lines[0].lstrip().startswith("1.")
-    assert any("LEO" in line and "HWM" in line for line in lines), "the story shows where the replicas stand"
+    assert any("LEO" in line and "HWM" in line for line in lines), "the narration shows the state of the replicas"
     assert "actions:" in shrinking.describe_shrunk_plan(plan, small)
 
 
