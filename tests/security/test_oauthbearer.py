@@ -143,6 +143,7 @@ def test_clocks_may_differ_a_little() -> None:
         "",
         signed(GOOD)[:-4] + "AAAA",
     ],
+    ids=range(11),  # signatures differ each time, and workers must agree on the names of tests
 )
 def test_a_token_that_the_provider_did_not_sign_is_refused(token: str) -> None:
     """Also one that names another algorithm than its key has, or none."""
@@ -208,6 +209,7 @@ def test_unsecured_tokens_are_accepted_if_the_settings_ask_for_them() -> None:
         ("%%%.%%%.", "invalid_token"),
         (f"{'[' * 5000}.x.", "invalid_token"),
     ],
+    ids=range(12),
 )
 def test_other_unsecured_tokens_are_refused(token: str, status: str) -> None:
     validator = UnsecuredValidator(unsecured_settings(unsecuredValidatorRequiredScope="login"), lambda: NOW)
