@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from insync.client.errors import UnknownTopicError
 from insync.client.model import Offset, Topic, TopicPartition
 from insync.client.offsets import EARLIEST, LATEST
 from insync.spark.cluster_view import ClusterView
@@ -43,8 +44,14 @@ class ClusterSnapshot:
 def snapshot_cluster(view: ClusterView, *, must_exist: bool) -> ClusterSnapshot:
     """With `must_exist`, a topic or partition that the options name and that does not exist is an error."""
     topics = view.describe_topics(must_exist=must_exist)
-    keys = view.list_partitions(topics, must_exist=must_exist)
-    return ClusterSnapshot(topics, view.list_offsets_and_epochs(dict.fromkeys(keys, LATEST), topics))
+    while True:
+        keys = view.list_partitions(topics, must_exist=must_exist)
+        try:
+            return ClusterSnapshot(topics, view.list_offsets_and_epochs(dict.fromkeys(keys, LATEST), topics))
+        except UnknownTopicError as error:  # it was deleted after it was described
+            if must_exist or error.topic not in topics:
+                raise
+            del topics[error.topic]
 
 
 def find_batch_start(view: ClusterView, done: StreamOffset, now: ClusterSnapshot, *, fail: bool) -> Offsets:
