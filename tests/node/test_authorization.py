@@ -244,7 +244,7 @@ def test_a_denial_wins_over_a_permission_for_everything(world: World, case: Case
 
 
 def test_acks_0_is_answered_by_a_hang_up(world: World) -> None:
-    """P1, A3: there is no other way to tell."""
+    """P1, A3: there is no response that could carry the error."""
     world.grant(*on_topic(Operation.WRITE, ORDERS))
     allowed, refused = (world.net.partition(name) for name in (ORDERS, SECRET))
     end, refused_end = world.net.log(ORDERS).leo, world.net.log(SECRET).leo
@@ -365,7 +365,7 @@ def test_topics_are_deleted_by_id_only_with_delete_on_their_names(world: World) 
     assert delete(world, deletion(HIDDEN)) == [(HIDDEN, None, "unknown_topic_or_partition")]
 
 
-def test_that_a_topic_is_not_there_to_delete_is_told_those_who_may_describe_it(world: World) -> None:
+def test_deleting_a_missing_topic_is_answered_by_what_the_client_may_describe(world: World) -> None:
     """A3."""
     world.grant(*on_topic(Operation.DESCRIBE, SECRET), *on_topic(Operation.DESCRIBE, ABSENT))
     assert delete(world, deletion(SECRET), deletion(ABSENT), deletion(HIDDEN)) == [

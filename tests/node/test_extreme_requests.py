@@ -25,7 +25,7 @@ REQUEST_TYPES = {
     for api in APIS.values()
     if api.name not in QUORUM
 }
-"""In the highest version that is served; those that only nodes speak, in their own."""
+"""In the highest version that is served; those that only nodes send, in their own."""
 
 
 def base_of(node: OneNode) -> Base:

@@ -78,7 +78,7 @@ def test_a_leader_without_the_listener_is_not_named(net: Net) -> None:
     assert (partition.leader_id, partition.error_code, partition.offline_replicas) == (2, ErrorCode.none, (3,))
 
 
-def test_clients_before_version_6_are_told_of_a_missing_leader_instead(net: Net) -> None:
+def test_clients_before_version_6_get_leader_not_available_instead(net: Net) -> None:
     answer = net.answered(1, metadata_request("hidden", "reached"), EXTERNAL)
     context = RequestContext(header=None)  # type: ignore[arg-type]
     topics = cluster.downgrade_metadata(answer, MetadataResponseV5, context, names=None).topics  # type: ignore[arg-type]

@@ -63,7 +63,7 @@ def test_a_changed_leader_is_returned_as_soon_as_this_node_knows() -> None:
     assert 2 not in partition.isr_nodes
 
 
-def test_a_partition_without_a_leader_says_so() -> None:
+def test_a_partition_without_a_leader_has_an_error() -> None:
     """E1."""
     net = three_brokers().up()
     net.create("t", (2,))

@@ -47,7 +47,7 @@ def outcome(answer: Any) -> tuple[list[ErrorCode], int]:
     return [topic.error_code for topic in answer.topics], millis(answer.throttle_time)
 
 
-def test_a_client_above_its_rate_is_refused_topic_by_topic_and_told_how_long_to_wait(net: Net) -> None:
+def test_a_client_above_its_rate_is_refused_topic_by_topic_with_a_throttle_time(net: Net) -> None:
     refused = ErrorCode.throttling_quota_exceeded
     errors, throttle_ms = outcome(ask(net, 2, creation("a", "b", "c", partitions=4)))
     assert errors == [ErrorCode.none, ErrorCode.none, refused], "the bucket holds 4, for two seconds"

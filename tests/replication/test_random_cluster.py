@@ -76,7 +76,7 @@ class World:
             entry = reply.response.responses[0].partition_responses[0]
             if entry.error_code is ErrorCode.none:
                 self.acknowledged += 1
-                assert value in self.committed[entry.base_offset][1], "acknowledged, so committed where it says"
+                assert value in self.committed[entry.base_offset][1], "acknowledged, so committed at that offset"
 
     # --- steps ---
 

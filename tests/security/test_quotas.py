@@ -127,7 +127,7 @@ def manager(**limits: float) -> QuotaManager:
     return made
 
 
-def test_nothing_is_measured_while_nobody_has_a_quota() -> None:
+def test_nothing_is_measured_while_there_is_no_quota() -> None:
     quotas = QuotaManager()
     assert not quotas.is_active
     quotas.update({QuotaEntity(ip=DEFAULT): {CONNECTION_CREATION_RATE: 5}})

@@ -133,7 +133,7 @@ def test_a_user_with_an_empty_password_cannot_log_in() -> None:
         PlainServer({"alice": ""}).respond(b"\0alice\0")
 
 
-def test_unknown_users_of_scram_look_like_those_who_exist() -> None:
+def test_unknown_users_of_scram_cannot_be_distinguished_from_existing_ones() -> None:
     """Their salt is as long, and they have as many iterations."""
     mechanism = "SCRAM-SHA-256"
     known = make_credential(mechanism, "wonder", b"a salt of 20 letters", 8_192)

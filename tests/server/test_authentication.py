@@ -170,7 +170,7 @@ def test_version_0_of_sasl_authenticate_has_no_lifetime() -> None:
 # --- before authentication ---
 
 
-def test_versions_are_told_to_everyone() -> None:
+def test_api_versions_needs_no_authentication() -> None:
     harness = SaslHarness()
     client = harness.client()
     client.send(versions())

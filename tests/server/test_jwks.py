@@ -27,7 +27,7 @@ def document(*key_ids: str) -> bytes:
 
 
 class Provider(HTTPServer):
-    """`answers`: what it says, in order; the last one again and again. None is an error."""
+    """Returns `answers` in order, and the last one from then on. None is an error."""
 
     def __init__(self, *answers: bytes | None) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)

@@ -248,7 +248,7 @@ def test_our_client_renews_its_session(cluster: SaslCluster, topic: Topic) -> No
     assert after == before
 
 
-def test_our_client_is_told_what_is_wrong(cluster: SaslCluster) -> None:
+def test_our_client_reports_why_authentication_failed(cluster: SaslCluster) -> None:
     async def connect(listener: str, **more: str) -> None:
         async with our_client(cluster, listener, **more) as client:
             await topics.describe(client)

@@ -39,7 +39,7 @@ def throttled(**limits: float) -> ConnectionHarness:
 
 
 def throttle_times(client: Peer, *requests: Any) -> list[int]:
-    """What the answers to these requests say."""
+    """The throttle times in the answers to these requests."""
     data, times = bytes(client.transport.written), []
     for request in requests:
         (length,) = unpack(">i", data[:4])
@@ -82,7 +82,7 @@ def test_a_producer_below_its_rate_does_not_wait() -> None:
 
 
 def test_writes_without_acks_are_counted_too() -> None:
-    """No answer can say so: only the connection waits."""
+    """There is no answer with a throttle time; only the connection waits."""
     harness = throttled(producer_byte_rate=100)
     client = harness.connect()
     client.send(write(5_000, acks=0))

@@ -172,5 +172,5 @@ class TlsPair:
     def established(self) -> TlsPair:
         self.pump()
         assert self.client.handshakes == [None]
-        assert self.server.handshakes in ([None], [])  # a listener's own TLS tells nobody
+        assert self.server.handshakes in ([None], [])  # a listener's own TLS reports no handshake
         return self

@@ -24,7 +24,7 @@ TOPIC_ID = UUID(int=99)
 
 
 class Broker:
-    """Leads one partition, keeps every produce request, and answers with what `say` returns."""
+    """Leads one partition, keeps every produce request, and answers with the error that `respond` returns."""
 
     def __init__(self, network: Network) -> None:
         self.id = 1
@@ -33,7 +33,7 @@ class Broker:
         self.powered_off = False
         self.network = network
         self.produced: list[batch.BatchHeader] = []
-        self.say: Callable[[int, batch.BatchHeader], ErrorCode | None] = lambda _n, _h: ErrorCode.none
+        self.respond: Callable[[int, batch.BatchHeader], ErrorCode | None] = lambda _n, _h: ErrorCode.none
         self.log = b""
         self.producer_ids = 0
         self.fetches: list[int] = []
@@ -67,7 +67,7 @@ class Broker:
     def _produce(self, request: Any) -> Any:
         header = batch.read_header(request.topic_data[0].partition_data[0].records)
         self.produced.append(header)
-        error = self.say(len(self.produced), header)
+        error = self.respond(len(self.produced), header)
         if error is None or request.acks == 0:
             return None
         partition = produce.PartitionProduceResponse(
@@ -142,7 +142,7 @@ def test_an_acknowledged_batch_is_recorded_with_its_offset() -> None:
 def test_a_refused_batch_is_sent_again_with_the_same_sequence() -> None:
     """P4: a retry is the same batch, so that the broker recognises it."""
     world = World()
-    world.broker.say = lambda n, _h: ErrorCode.not_leader_or_follower if n == 1 else ErrorCode.none
+    world.broker.respond = lambda n, _h: ErrorCode.not_leader_or_follower if n == 1 else ErrorCode.none
     world.producer(idempotent=True)
     world.run(500)
     first, second = world.broker.produced[:2]
@@ -153,7 +153,7 @@ def test_a_refused_batch_is_sent_again_with_the_same_sequence() -> None:
 
 def test_a_batch_without_a_response_is_sent_again_over_a_new_connection() -> None:
     world = World()
-    world.broker.say = lambda n, _h: None if n == 1 else ErrorCode.none
+    world.broker.respond = lambda n, _h: None if n == 1 else ErrorCode.none
     world.producer(idempotent=True)
     world.run(800)
     assert world.broker.produced[0].crc == world.broker.produced[1].crc
@@ -164,13 +164,13 @@ def test_a_batch_without_a_response_is_sent_again_over_a_new_connection() -> Non
 def test_a_pipeline_is_sent_again_in_order_after_a_failure() -> None:
     world = World()
 
-    def say(n: int, header: batch.BatchHeader) -> ErrorCode:
+    def respond(n: int, header: batch.BatchHeader) -> ErrorCode:
         if n == 1:
             return ErrorCode.not_enough_replicas
         seen = [header.base_sequence for header in world.broker.produced[1:]]
         return ErrorCode.none if seen == sorted(seen) and 0 in seen else ErrorCode.out_of_order_sequence_number
 
-    world.broker.say = say
+    world.broker.respond = respond
     world.producer(idempotent=True, in_flight=4)
     world.run(1_000)
     assert not world.seen(Failed)
@@ -180,7 +180,7 @@ def test_a_pipeline_is_sent_again_in_order_after_a_failure() -> None:
 def test_a_producer_whose_batch_failed_gets_a_new_producer_id() -> None:
     """P4: a gap in the sequence would make every later batch out of order."""
     world = World()
-    world.broker.say = lambda n, _h: ErrorCode.out_of_order_sequence_number if n == 1 else ErrorCode.none
+    world.broker.respond = lambda n, _h: ErrorCode.out_of_order_sequence_number if n == 1 else ErrorCode.none
     world.producer(idempotent=True)
     world.run(600)
     assert [record.error for record in world.seen(Failed)] == ["out_of_order_sequence_number"]
@@ -190,7 +190,7 @@ def test_a_producer_whose_batch_failed_gets_a_new_producer_id() -> None:
 
 def test_a_batch_fails_after_its_delivery_timeout() -> None:
     world = World()
-    world.broker.say = lambda _n, _h: ErrorCode.not_enough_replicas
+    world.broker.respond = lambda _n, _h: ErrorCode.not_enough_replicas
     producer = world.producer()
     world.run(300)
     world.client.active = False

@@ -103,7 +103,7 @@ def test_a_controlled_shutdown_moves_the_leader_before_the_process_ends() -> Non
     assert not sim.broker(1).fenced
 
 
-def test_a_partition_without_a_leader_says_so() -> None:
+def test_a_partition_without_a_leader_shows_it() -> None:
     sim = build()
     for broker in sim.brokers:
         sim.crash(broker)
