@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -28,6 +29,7 @@ from insync.wire.messages import (
     get_replica_log_info,
     offset_for_leader_epoch,
 )
+from insync.wire.types import ms
 from tests.authorization_cases import CASES, ORDERS, SECRET, Case
 from tests.node.node_harness import Net, config, create_request, fetch_request, metadata_request, produce_request
 from tests.node.test_authorization import REFUSALS, all_errors
@@ -377,15 +379,24 @@ def test_a_fetch_session_loses_what_its_client_may_no_longer_read() -> None:
     assert answer.responses[0].partitions[0].records
 
 
-def test_a_session_of_another_client_shows_nothing_to_this_one() -> None:
-    """A6: session ids can be guessed."""
+def test_a_client_can_neither_continue_nor_close_the_session_of_another() -> None:
+    """A4, A6: session ids can be guessed. A closed session would leave its owner's fetch waiting for nothing."""
     net = Net(secured()).up()
     partition = net.create("t")
-    net.answered(1, produce_request(partition), ADMIN)
+    create(net, allow(Operation.READ, "t"))
     request = replace(fetch_request(partition), max_bytes=1 << 20)
     opened = net.answered(1, fetch_in_session(request, 0, 0), ADMIN)
-    stolen = net.answered(1, fetch_in_session(replace(request, topics=()), opened.session_id, 1), ALICE)
-    assert all_errors(stolen) == {"none", "topic_authorization_failed"}
+    incremental = replace(request, topics=())
+    waiting = net.ask(1, replace(fetch_in_session(incremental, opened.session_id, 1), max_wait=ms(60_000)), ADMIN)
+    for epoch in (1, 2):
+        stolen = net.answered(1, fetch_in_session(incremental, opened.session_id, epoch), ALICE)
+        assert stolen.error_code is ErrorCode.fetch_session_id_not_found
+    for epoch in (0, -1):
+        net.answered(1, fetch_in_session(incremental, opened.session_id, epoch), ALICE)
+    assert waiting not in net.answers
+    net.answered(1, produce_request(partition), ADMIN)
+    assert net.answers[waiting].responses[0].partitions[0].records
+    assert net.answered(1, fetch_in_session(incremental, opened.session_id, 2), ADMIN).error_code is ErrorCode.none
 
 
 def test_a_waiting_fetch_is_not_answered_with_records_that_may_no_longer_be_read() -> None:
@@ -476,3 +487,19 @@ def test_memory_of_refusals_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         Access(control, ALICE, now=1_000 * number).may_on_topic(Operation.READ, f"t{number}")
     assert len(control._denials._noted) == 10
     assert len([effect for effect in out.drain() if isinstance(effect, Note)]) == 100
+
+
+def test_names_as_long_as_requests_are_not_kept() -> None:
+    """A7: neither decisions nor denials fill the memory of a node."""
+    out = Outbox()
+    control = AccessControl(AuthorizerConfig(), out, lambda: True)
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            access = Access(control, ALICE, now=1_000 * number)
+            assert not access.may_on_topic(Operation.READ, f"{number}".ljust(1_000_000))
+            assert len(out.drain()) == 1
+        kept_bytes = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert kept_bytes < 2_000_000

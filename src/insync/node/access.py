@@ -24,6 +24,8 @@ DENIAL_INTERVAL_MS = 60_000
 MAX_DENIALS_PER_SECOND = 50
 MAX_DENIALS = 10_000
 """Denials that are remembered; then the oldest are forgotten."""
+MAX_DENIED_NAME = 1_024
+"""Characters by which denials are told apart: as many as a log line shows. A name may be as long as a request."""
 
 
 class AccessControl:
@@ -106,7 +108,7 @@ class AccessControl:
         resource = f"{resource_type.name}:{name}"
         suppressed = 0
         if not decision.allowed:
-            due = self._denials.take_due((access.client.principal, operation, resource), access.now)
+            due = self._denials.take_due((access.client.principal, operation, resource[:MAX_DENIED_NAME]), access.now)
             if due is None:
                 return
             suppressed = due
@@ -132,6 +134,10 @@ class Access:
         self.client = client
         self.host = client.host.lstrip("/")
         self.now = now
+
+    @property
+    def principal(self) -> str:
+        return self.client.principal
 
     @property
     def has_authorizer(self) -> bool:

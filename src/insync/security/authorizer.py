@@ -33,6 +33,8 @@ IMPLIED_BY: dict[Operation, tuple[Operation, ...]] = {
 """An ALLOW of one of these allows the operation too. A DENY denies nothing but itself."""
 MAX_REMEMBERED = 50_000
 """Decisions; then the table starts empty again. A client that lists all topics needs one for each."""
+MAX_REMEMBERED_NAME = 1_024
+"""Characters. A client may ask for names as long as a request; decisions on longer ones than this are not kept."""
 UNRELATED_NAME = "hardcode"
 """With this name Kafka asks whether everything is allowed that no ACL names."""
 
@@ -133,9 +135,11 @@ class Authorizer:
         key = (principal, host, operation, resource_type, name)
         decision = self._decisions.get(key)
         if decision is None:
-            if len(self._decisions) >= MAX_REMEMBERED:
-                self._decisions.clear()
-            decision = self._decisions[key] = self._decide(principal, host, operation, resource_type, name)
+            decision = self._decide(principal, host, operation, resource_type, name)
+            if len(name) <= MAX_REMEMBERED_NAME:
+                if len(self._decisions) >= MAX_REMEMBERED:
+                    self._decisions.clear()
+                self._decisions[key] = decision
         return decision
 
     def authorize_any(self, principal: str, host: str, operation: Operation, resource_type: ResourceType) -> Decision:
