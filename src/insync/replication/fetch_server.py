@@ -93,7 +93,7 @@ class FetchServer:
 
     def fetch(self, request: fetch.FetchRequest, token: int, now: int, rights: ReadRights | None = None) -> None:
         """`rights`: of a consumer; None: it may read everything."""
-        session = self.sessions.open(request, now)
+        session = self.sessions.open(request, now, "" if rights is None else rights.principal)
         if isinstance(session, ErrorCode):
             self._state.out.reply(token, _make_response(session, NO_SESSION, []))
             return

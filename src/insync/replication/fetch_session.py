@@ -34,6 +34,9 @@ MAX_WAIT_MS = 300_000
 class ReadRights(Protocol):
     """What a consumer may read, by the ACLs at the time of each call."""
 
+    @property
+    def principal(self) -> str: ...
+
     def may_read(self, topic_id: UUID) -> bool: ...
 
     def change_token(self) -> tuple[object, ...]:
@@ -100,14 +103,17 @@ class Session:
         "last_fetch_ms",
         "parked",
         "partitions",
+        "principal",
         "replica_epoch",
         "replica_id",
         "rights",
         "rights_token",
     )
 
-    def __init__(self, session_id: int, replica_id: int, replica_epoch: int) -> None:
+    def __init__(self, session_id: int, replica_id: int, replica_epoch: int, principal: str = "") -> None:
+        """`principal`: of the consumer, where consumers have rights."""
         self.id = session_id
+        self.principal = principal
         self.epoch = INITIAL_EPOCH
         self.replica_id = replica_id
         self.replica_epoch = replica_epoch
@@ -193,15 +199,15 @@ class SessionCache:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, request: fetch.FetchRequest, now: int) -> Session | ErrorCode:
+    def open(self, request: fetch.FetchRequest, now: int, principal: str = "") -> Session | ErrorCode:
         """F1: the session that this request belongs to, updated with the partitions that it names."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            replaced = self._sessions.get(request.session_id)
-            if replaced is not None and replaced.replica_id == request.replica_state.replica_id:  # A4: not a replica's
+            replaced = self._find(request, principal)
+            if replaced is not None:
                 self.drop(replaced.id)
-            session = self._create(request, now)
+            session = self._create(request, now, principal)
         else:
-            existing = self._continue(request)
+            existing = self._continue(request, principal)
             if isinstance(existing, ErrorCode):
                 return existing
             session = existing
@@ -259,22 +265,27 @@ class SessionCache:
             if session.replica_id == replica_id and session.replica_epoch < replica_epoch:
                 self.drop(session.id)
 
-    def _create(self, request: fetch.FetchRequest, now: int) -> Session:
+    def _find(self, request: fetch.FetchRequest, principal: str) -> Session | None:
+        """A4: ids are easy to guess, so a session is only that of the replica or principal that opened it."""
+        session = self._sessions.get(request.session_id)
+        if session is None or session.replica_id != request.replica_state.replica_id or session.principal != principal:
+            return None
+        return session
+
+    def _create(self, request: fetch.FetchRequest, now: int, principal: str) -> Session:
         replica_id, replica_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
         if replica_id >= 0:
             self._drop_earlier_incarnations(replica_id, replica_epoch)
         if request.session_epoch == FINAL_EPOCH or not self._make_room(replica_id, now):
-            return Session(NO_SESSION, replica_id, replica_epoch)
-        session = Session(self._new_id(), replica_id, replica_epoch)
+            return Session(NO_SESSION, replica_id, replica_epoch, principal)
+        session = Session(self._new_id(), replica_id, replica_epoch, principal)
         session.epoch = 1
         self._sessions[session.id] = session
         return session
 
-    def _continue(self, request: fetch.FetchRequest) -> Session | ErrorCode:
-        session = self._sessions.get(request.session_id)
-        if session is None or session.replica_id != request.replica_state.replica_id:
-            return ErrorCode.fetch_session_id_not_found
-        if session.replica_epoch != request.replica_state.replica_epoch:
+    def _continue(self, request: fetch.FetchRequest, principal: str) -> Session | ErrorCode:
+        session = self._find(request, principal)
+        if session is None or session.replica_epoch != request.replica_state.replica_epoch:
             return ErrorCode.fetch_session_id_not_found
         if session.epoch != request.session_epoch:
             return ErrorCode.invalid_fetch_session_epoch
