@@ -48,6 +48,7 @@ class Properties:
     authorizer: AuthorizerConfig | None
     voters: dict[int, tuple[str, int]]
     rack: str | None
+    metrics_host: str
     metrics_port: int | None
     settings: dict[str, dict[str, Any]]
     """By part ("node", "quorum", "controller", "replication", "limits", "groups"): field name -> value."""
@@ -109,6 +110,7 @@ class _Reader:
             authorizer=self._authorizer(),
             voters=self._required("controller.quorum.voters", parse_voters),
             rack=self._optional("broker.rack", str, None),
+            metrics_host=self._optional("insync.metrics.host", str, "127.0.0.1"),
             metrics_port=self._optional("insync.metrics.port", property_keys.integer(0, 65_535), None),
             settings=self._settings,
             topic_defaults=self._defaults,

@@ -238,6 +238,7 @@ STRUCTURAL = (
     "authorizer.class.name",
     "super.users",
     "allow.everyone.if.no.acl.found",
+    "insync.metrics.host",
     "insync.metrics.port",
     "insync.profile",
 )

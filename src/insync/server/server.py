@@ -88,6 +88,7 @@ class Server:
         self._stop_on_signals(loop, runner)
         security.start(loop)
         runner.start()
+        self._warn_of_exposure(listening)
         await self._open_listener(listener, listening, network)
         metrics = await self._serve_metrics(node, listener, metrics_socket)
         log.info("event=started roles=%s port=%s", "+".join(config.roles), list(ports.values()))
@@ -146,8 +147,21 @@ class Server:
     def _bind_metrics(self) -> socket.socket | None:
         """Bound before the node starts: an address in use must not stop a node that already serves."""
         port = self.properties.metrics_port
-        host = self.properties.listeners.bound[0].address.host
-        return None if port is None else sockets.bind(host, port)
+        return None if port is None else sockets.bind(self.properties.metrics_host, port)
+
+    def _warn_of_exposure(self, listening: Collection[tuple[Acceptor, socket.socket]]) -> None:
+        """Once: other machines reach this node, and it does not protect what they send, or itself."""
+        exposed = [acceptor for acceptor, sock in listening if not sockets.is_loopback(sock)]
+        missing = [f"TLS on the listener {acceptor.name}" for acceptor in exposed if acceptor.tls is None]
+        if exposed and self.properties.authorizer is None:
+            missing.append("an authorizer (authorizer.class.name)")
+        if missing:
+            log.warning(
+                "event=exposed listeners=%s missing=%s advice=%s",
+                log_value(",".join(acceptor.name for acceptor in exposed)),
+                log_value("; ".join(missing)),
+                log_value("Other machines can connect. Bind to 127.0.0.1, or see docs/guides/security.md."),
+            )
 
     async def _serve_metrics(self, node: Node, listener: Listener, sock: socket.socket | None) -> asyncio.Server | None:
         def page() -> metrics_endpoint.Page:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import ipaddress
 import os
 import socket
 
@@ -38,3 +39,8 @@ def bind(host: str, port: int) -> socket.socket:
         sock.close()
         raise BindError(host, port, error) from error
     return sock
+
+
+def is_loopback(sock: socket.socket) -> bool:
+    """Whether only processes of this machine reach the address that the socket is bound to."""
+    return ipaddress.ip_address(sock.getsockname()[0]).is_loopback

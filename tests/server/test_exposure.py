@@ -1,0 +1,60 @@
+"""Defaults that are safe: what a node binds to, and what it says when other machines reach it."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from typing import Any, cast
+
+import pytest
+
+from insync.server import properties
+from insync.server.acceptor import Acceptor
+from insync.server.server import Server
+
+NEEDED = "node.id=1\nprocess.roles=broker,controller\ncontroller.quorum.voters=1@one:9093\nlog.dirs=/d\n"
+AUTHORIZER = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\nsuper.users=User:a\n"
+
+
+class Bound:
+    """A socket that is bound to this address."""
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+
+    def getsockname(self) -> tuple[str, int]:
+        return (self.host, 9092)
+
+
+def warnings(caplog: pytest.LogCaptureFixture, *listeners: tuple[str, str, bool], authorizer: bool) -> str:
+    """`listeners`: name, address, and whether it uses TLS."""
+    server = Server(properties.parse(NEEDED + (AUTHORIZER if authorizer else ""), "node.properties"))
+    listening = [
+        (Acceptor(name, True, cast(Any, "TLS") if uses_tls else None), cast(socket.socket, Bound(host)))
+        for name, host, uses_tls in listeners
+    ]
+    with caplog.at_level(logging.WARNING):
+        server._warn_of_exposure(listening)
+    return caplog.text
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1"])
+def test_on_loopback_nothing_is_said(caplog: pytest.LogCaptureFixture, host: str) -> None:
+    assert warnings(caplog, ("PLAINTEXT", host, False), authorizer=False) == ""
+
+
+def test_a_node_with_tls_and_an_authorizer_may_be_reached(caplog: pytest.LogCaptureFixture) -> None:
+    assert warnings(caplog, ("SSL", "0.0.0.0", True), ("PLAINTEXT", "::1", False), authorizer=True) == ""
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "2001:db8::1"])
+def test_a_node_that_others_reach_says_once_what_it_lacks(caplog: pytest.LogCaptureFixture, host: str) -> None:
+    text = warnings(caplog, ("PLAINTEXT", host, False), ("SSL", host, True), authorizer=False)
+    assert text.count("event=exposed listeners=PLAINTEXT,SSL") == 1
+    assert "TLS on the listener PLAINTEXT; an authorizer" in text
+    assert "listener SSL" not in text
+
+
+def test_metrics_are_for_this_machine_unless_told_otherwise() -> None:
+    assert properties.parse(NEEDED, "f").metrics_host == "127.0.0.1"
+    assert properties.parse(f"{NEEDED}insync.metrics.host=0.0.0.0\n", "f").metrics_host == "0.0.0.0"
