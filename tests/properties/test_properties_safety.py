@@ -7,6 +7,7 @@ from typing import Any
 from insync.properties import (
     ALL,
     candidate_completeness,
+    denied_requests,
     idempotence,
     leader_completeness,
     log_matching,
@@ -26,8 +27,8 @@ from tests.properties.property_harness import KEY, FakeHeader, FakeLog, batch, c
 
 
 def test_every_property_is_listed_once_with_a_statement() -> None:
-    """S1-S14, L1-L7: the registry is the list of what is promised."""
-    assert list(ALL) == [f"S{i}" for i in range(1, 15)] + [f"L{i}" for i in range(1, 8)]
+    """S1-S15, L1-L7: the registry is the list of what is promised."""
+    assert list(ALL) == [f"S{i}" for i in range(1, 16)] + [f"L{i}" for i in range(1, 8)]
     assert all(named.statement.endswith(".") for named in ALL.values())
 
 
@@ -210,6 +211,18 @@ def test_a_partition_never_needs_more_in_sync_replicas_than_it_has() -> None:
         safe_reassignment.check(replicas_before=(1, 2), adding=(), replicas=(1,), isr=(1,), min_isr=2, may_lose=False)
         is None
     )
+
+
+def test_what_an_acl_denies_is_not_served() -> None:
+    """S15, A2."""
+
+    def problem(*, was_served: bool) -> str | None:
+        return denied_requests.check(
+            node=1, principal="User:alice", operation="WRITE", topic="orders", was_served=was_served
+        )
+
+    assert problem(was_served=False) is None
+    assert problem(was_served=True) == "node 1 served WRITE on orders to User:alice, which an ACL denies"
 
 
 def test_an_epoch_has_one_leader() -> None:

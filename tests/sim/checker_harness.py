@@ -76,6 +76,7 @@ class World:
     def __init__(self) -> None:
         self.metadata: list[Any] = []
         self.engine = SimpleNamespace(now=5_000, stop=lambda: None)
+        self.principals = None
         self.hosts: dict[int, None] = {}
         self.corrupted_batches: dict[Any, int] = {}
         self._nodes: dict[int, FakeNode] = {}

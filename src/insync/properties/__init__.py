@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from insync.properties import (
     candidate_completeness,
+    denied_requests,
     hwm_monotonicity,
     idempotence,
     leader_completeness,
@@ -39,6 +40,7 @@ SAFETY: tuple[Property, ...] = (
     single_leader.PROPERTY,
     idempotence.PROPERTY,
     safe_reassignment.PROPERTY,
+    denied_requests.PROPERTY,
 )
 LIVENESS: tuple[Property, ...] = liveness.PROPERTIES
 

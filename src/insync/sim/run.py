@@ -26,6 +26,7 @@ from insync.sim.engine.cluster import Cluster, NodeFactory, Observer
 from insync.sim.engine.engine import Engine, NodeClock
 from insync.sim.engine.network import Network
 from insync.sim.engine.node_config import node_config
+from insync.sim.engine.principals import Principals
 from insync.sim.engine.trace import Sink, Trace
 from insync.sim.plans.plan import Plan
 from insync.sim.plans.swarm import draw_plan
@@ -88,6 +89,7 @@ class World:
             trace=self.trace,
             node_seed=str(plan.seed),
             disk_us=plan.disk_us,
+            principals=Principals() if plan.has_authorizer else None,
         )
         for node in plan.nodes:
             clock = NodeClock(node.skew_ms, node.drift_ppm)

@@ -1,4 +1,4 @@
-"""Checks the protocol's safety properties (S1-S14) after every step of a simulated cluster.
+"""Checks the protocol's safety properties (S1-S15) after every step of a simulated cluster.
 
 It looks only at what the step changed. From the nodes it builds two things that no node has: the metadata log as
 committed by any node (`ghost_image`), and for every partition what is committed and which replicas hold it
@@ -20,6 +20,7 @@ from insync.properties.single_leader import check_followed
 from insync.properties.violation import Violation
 from insync.sansio import Effect, Event, Message, Reply, Request, Stop, Timer
 from insync.sim.checks.convergence import why_not_converged
+from insync.sim.checks.denial_checks import DenialChecks
 from insync.sim.checks.ghost_image import GhostImage
 from insync.sim.checks.partition_checks import PartitionChecks
 from insync.sim.checks.probes import Probes
@@ -35,11 +36,12 @@ LATEST = -1
 class NodeSnapshot:
     """The state of one process after its last step."""
 
-    __slots__ = ("applied", "clean", "heard", "hwm", "is_announced", "leader", "leo", "node")
+    __slots__ = ("applied", "clean", "denials", "heard", "hwm", "is_announced", "leader", "leo", "node")
 
     def __init__(self, node: Any) -> None:
         self.node = node
         self.clean = False
+        self.denials = DenialChecks(node)
         self.applied = 0
         self.hwm = 0
         self.leo = node.quorum.leo
@@ -107,6 +109,8 @@ class Checker:
         if quorum.hwm != seen.hwm or quorum.leo < seen.leo or (quorum.epoch, quorum.leader_id) != seen.leader:
             self._metadata_moved(node, seen)
         seen.leo = quorum.leo
+        if self.cluster.principals is not None:
+            self._check_denials(seen, event, effects)
         if seen.heard and quorum.is_leader:
             self._check_followed(node, seen, event, request)
         if node.metadata_loader.applied != seen.applied:
@@ -120,6 +124,14 @@ class Checker:
         if node.stopped:
             seen.clean = seen.clean or any(isinstance(effect, Stop) and effect.clean for effect in effects)
         self.probes.after_step(node, event, request, effects)
+
+    def _check_denials(self, seen: NodeSnapshot, event: Event, effects: list[Effect]) -> None:
+        problems, was_refused = seen.denials.after_step(event, effects)
+        seen.denials.follow_acls()
+        for problem in problems:
+            self._report("S15", problem)
+        if was_refused:
+            self.probes.hit("denied_by_acl")
 
     def _offsets_listed(self, node: Any, request: list_offsets.ListOffsetsRequest, effects: list[Effect]) -> None:
         latest = [(t.name, p.partition_index) for t in request.topics for p in t.partitions if p.timestamp == LATEST]

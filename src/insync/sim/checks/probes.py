@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from insync.sansio import Effect, Event, Message, Note, Reply, Response, Stop
+from insync.sim.engine.principals import STRANGER
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import alter_partition, alter_partition_reassignments, broker_registration, fetch, produce
 
@@ -50,6 +51,9 @@ PROBES: dict[str, str] = {
     "merged_remove_and_add": "a broker saw a replica's removal and its return as one change",
     "replica_deleted": "a replica left the replica set and its log was deleted",
     "end_offset_unknown": "a new leader refused to list the end offset before it knew it",
+    # rights
+    "denied_by_acl": "a produce was refused because of an ACL that was created under way",
+    "node_taken_for_stranger": "a node refused another whose credentials were wrong",
     # producing
     "duplicate_acknowledged": "a repeated idempotent batch was acknowledged with its first offset",
     "out_of_order_sequence": "a gap in a producer's sequence was refused",
@@ -135,6 +139,7 @@ _BY_FIELD: dict[str, tuple[str, dict[Any, str]]] = {
             "fenced_leader_epoch": "refused_leader_epoch",
         },
     ),
+    "authorization_denied": ("principal", {STRANGER: "node_taken_for_stranger"}),
     "fetch_refused": (
         "error",
         {"fenced_leader_epoch": "fetch_with_old_leader_epoch", "unknown_leader_epoch": "stale_leader_refuses_fetch"},

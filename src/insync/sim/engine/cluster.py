@@ -34,6 +34,7 @@ from insync.sim.engine.disk import SimDisk
 from insync.sim.engine.engine import Engine, NodeClock
 from insync.sim.engine.host import Host, NodeLike
 from insync.sim.engine.network import Network
+from insync.sim.engine.principals import Principals, no_principals
 from insync.sim.engine.trace import Trace
 from insync.storage.disk import write_atomically
 from insync.storage.log import LogFlush
@@ -66,6 +67,7 @@ class Cluster:
         node_seed: str = "",
         disk_us: tuple[int, int] = (100, 3_000),
         restart_ms: int = 300,
+        principals: Principals | None = None,
     ) -> None:
         self.engine = engine
         self.network = network
@@ -81,6 +83,8 @@ class Cluster:
         self._node_seed = node_seed
         self._disk_us = disk_us
         self._restart_ms = restart_ms
+        self.principals = principals
+        """None: the cluster has no authorizer."""
         self._effect_handlers: dict[type, Callable[[Host, Any], None]] = {
             Send: self._do_send,
             Reply: self._do_reply,
@@ -92,7 +96,8 @@ class Cluster:
         }
 
     def add(self, node_id: int, config: Any, clock: NodeClock | None = None) -> Host:
-        host = Host(node_id, config, SimDisk(), clock or NodeClock(), self.step)
+        client_of = no_principals if self.principals is None else self.principals.client_of
+        host = Host(node_id, config, SimDisk(), clock or NodeClock(), self.step, client_of)
         self.hosts[node_id] = host
         self.network.attach(host)
         return host

@@ -17,6 +17,7 @@ from insync.sim.engine.connection import Connection
 from insync.sim.engine.disk import SimDisk
 from insync.sim.engine.engine import Engine, NodeClock
 from insync.sim.engine.network import Network
+from insync.sim.engine.principals import ClientOf, no_principals
 
 LATE_TIMER_US = 200
 """A deadline that has passed fires this much later, so that a node that asks for it again cannot stop time."""
@@ -31,10 +32,16 @@ class NodeLike(Protocol):
 
 
 class Host:
-    """An endpoint of the network; `run_step` is `Cluster.step`."""
+    """An endpoint of the network; `run_step` is `Cluster.step`, `client_of` says what connections show of others."""
 
     def __init__(
-        self, node_id: int, config: Any, disk: SimDisk, clock: NodeClock, run_step: Callable[[Host, Event], None]
+        self,
+        node_id: int,
+        config: Any,
+        disk: SimDisk,
+        clock: NodeClock,
+        run_step: Callable[[Host, Event], None],
+        client_of: ClientOf = no_principals,
     ) -> None:
         self.id = node_id
         self.config = config
@@ -52,6 +59,7 @@ class Host:
         self.tokens: dict[int, tuple[Connection, int]] = {}
         self._backlog: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._run_step = run_step
+        self._client_of = client_of
         self._next_token = 0
         self._timer_at = 0
         self._timer_sequence = 0
@@ -96,7 +104,7 @@ class Host:
     def on_request(self, connection: Connection, correlation: int, request: Message) -> None:
         self._next_token = token = self._next_token + 1
         self.tokens[token] = (connection, correlation)
-        self.deliver(Request(token, request))
+        self.deliver(Request(token, request, self._client_of(connection.src)))
 
     def on_response(self, send: Send, response: Message | None) -> None:
         self.deliver(Response(send, response))

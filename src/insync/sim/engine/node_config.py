@@ -6,13 +6,24 @@ from uuid import UUID
 
 from insync.controller.config import ControllerConfig
 from insync.metadata.broker import Endpoint
-from insync.node.config import NodeConfig
+from insync.metadata.security_records import to_acl_record
+from insync.node.config import AuthorizerConfig, NodeConfig
 from insync.quorum.config import QuorumConfig
 from insync.replication.config import ReplicationConfig
+from insync.security.acl import WILDCARD, WILDCARD_PRINCIPAL, Acl, Operation, ResourceType
+from insync.sim.engine.principals import NODES, OPERATOR
 from insync.sim.plans.plan import NodePlan, Plan, Timing
+from insync.wire.metadata_records import MetadataRecord
 
 SCRUB_BYTES_PER_S = 1 << 20
 CLUSTER_ID = "insync-simulated-cluster"
+OPEN = Acl(
+    resource_type=ResourceType.TOPIC,
+    resource_name=WILDCARD,
+    principal=WILDCARD_PRINCIPAL,
+    operation=Operation.ALL,
+)
+"""All clients may use all topics, but for what the operator denies."""
 
 
 def node_config(plan: Plan, node: NodePlan) -> NodeConfig:
@@ -39,8 +50,9 @@ def node_config(plan: Plan, node: NodePlan) -> NodeConfig:
         metadata_snapshot_records=timing.snapshot_records,
         metadata_apply_records=timing.apply_records,
         wall_offset_ms=node.wall_offset_ms,
+        authorizer=AuthorizerConfig(super_users=(NODES, OPERATOR)) if plan.has_authorizer else None,
         quorum=_quorum(timing),
-        controller=_controller(timing),
+        controller=_controller(timing, (to_acl_record(UUID(int=1), OPEN),) if plan.has_authorizer else ()),
         replication=_replication(timing, node.wall_offset_ms),
     )
 
@@ -59,8 +71,9 @@ def _quorum(timing: Timing) -> QuorumConfig:
     )
 
 
-def _controller(timing: Timing) -> ControllerConfig:
+def _controller(timing: Timing, first_records: tuple[MetadataRecord, ...]) -> ControllerConfig:
     return ControllerConfig(
+        first_records=first_records,
         cluster_id=CLUSTER_ID,
         session_timeout_ms=timing.session_ms,
         lost_peer_grace_ms=timing.session_ms // 3,

@@ -351,6 +351,25 @@ CATALOGUE: tuple[Mutant, ...] = (
         "refusing votes while the log is damaged",
         ("quorum.damage:is_shorter", patches.always(False)),
     ),
+    # rights
+    _mutant(
+        "acls-not-followed",
+        "A6",
+        "following changes of ACLs after the first image",
+        ("node.access:AccessControl._replace", patches.always_static(None)),
+    ),
+    _mutant(
+        "allow-before-deny",
+        "A2",
+        "a DENY that wins over an ALLOW",
+        ("security.authorizer:is_denial", patches.always(False)),
+    ),
+    _mutant(
+        "session-keeps-rights",
+        "A6",
+        "asking again what a fetch session, or a fetch that waits, may read",
+        ("node.access:Access.may_read", patches.always(True)),
+    ),
 )
 
 MUTANTS: dict[str, Mutant] = {mutant.name: mutant for mutant in CATALOGUE}

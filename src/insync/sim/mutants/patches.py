@@ -12,6 +12,11 @@ def always(value: Any) -> Callable[[Any], Any]:
     return lambda _original: lambda *_args, **_kwargs: value
 
 
+def always_static(value: Any) -> Callable[[Any], Any]:
+    """The same for a static method."""
+    return lambda _original: staticmethod(lambda *_args: value)
+
+
 def truncate_to_hwm_first(original: Any) -> Any:
     def add(self: Any, replica: Any, leader: int, leader_epoch: int) -> None:
         replica.log.truncate_to(replica.log.hwm)

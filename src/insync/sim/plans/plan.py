@@ -123,6 +123,8 @@ class Plan:
     latency: Latency = DEFAULT_LATENCY
     disk_us: tuple[int, int] = (100, 3_000)
     actions: tuple[Action, ...] = ()
+    has_authorizer: bool = False
+    """Nodes check the ACLs of the metadata log. Nodes and the operator are super users, clients may use all topics."""
     setup_ms: int = 800
     fault_ms: int = 6_000
     fault_steps: int = 0

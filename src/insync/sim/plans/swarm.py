@@ -18,6 +18,7 @@ from insync.sim.plans.operations import OPERATION_PATTERNS
 from insync.sim.plans.plan import Action, ClientPlan, Latency, NodePlan, Plan, Timing, TopicPlan
 from insync.sim.plans.races.race import TOPIC, RaceSetup
 
+AUTHORIZER_EVERY = 4
 FIRST_CONTROLLER = 101
 """The first id of controllers that run in a process of their own."""
 
@@ -45,6 +46,8 @@ def draw_plan(seed: int, **overrides: Any) -> Plan:
     rng = random.Random(f"insync plan {seed}")
     setup = directed.choose_race(seed)
     plan = _draw_swarm_plan(seed, rng) if setup is None else _draw_directed_plan(seed, rng, setup)
+    if setup is None:
+        plan = _with_authorizer(plan)
     return dataclasses.replace(plan, **overrides)
 
 
@@ -93,6 +96,27 @@ def _draw_swarm_plan(seed: int, rng: random.Random) -> Plan:
         actions=_draw_actions(rng, Draw(rng, brokers, voters, topics, timing), fault_ms),
         fault_ms=fault_ms,
     )
+
+
+def _with_authorizer(plan: Plan) -> Plan:
+    """One plan in `AUTHORIZER_EVERY` has ACLs that change. They are drawn from a sequence of their own, so that all
+    other plans, and their traces, stay as they were without them."""
+    rng = random.Random(f"insync acls {plan.seed}")
+    if rng.randrange(AUTHORIZER_EVERY):
+        return plan
+    clients = [client.client_id for client in plan.clients if client.kind != "lister"]
+    actions = []
+    for _ in range(rng.randint(1, 4)):
+        at, duration = rng.randrange(plan.fault_ms), rng.randint(100, 2_500)
+        if rng.random() < 0.25:
+            node = rng.choice(plan.nodes).node_id
+            actions.append(Action(at_ms=at, kind="wrong_credentials", target=str(node), duration_ms=duration))
+        else:
+            what = (rng.choice(clients), rng.choice(("WRITE", "WRITE", "READ")))
+            topic = rng.choice(plan.topics).name
+            actions.append(Action(at_ms=at, kind="deny", target=topic, duration_ms=duration, value=what))
+    in_order = sorted((*plan.actions, *actions), key=lambda action: action.at_ms)
+    return dataclasses.replace(plan, has_authorizer=True, actions=tuple(in_order))
 
 
 def _draw_nodes(rng: random.Random) -> tuple[NodePlan, ...]:

@@ -54,6 +54,8 @@ class Faults:
         """End all faults: links open, disks have room, clocks run true, every node runs."""
         self._healed = True
         self._network.lift_all()
+        if self._cluster.principals is not None:
+            self._cluster.principals.strangers.clear()
         for host in self._cluster.hosts.values():
             host.disk.full = host.disk.failing = False
             host.disk_delay_us = host.flush_delay_us = 0
@@ -142,6 +144,20 @@ class Faults:
     def _resume(self, node: int, generation: int) -> None:
         if self._cluster.hosts[node].generation == generation:
             self._cluster.resume(node)
+
+    # --- rights ------------------------------------------------------------------------------------------------------
+
+    def _do_deny(self, action: Action) -> None:
+        """The operator denies an operation on a topic to a client; `value` is (client id, operation)."""
+        self._operator.carry_out(action)
+        self._engine.call_later(action.duration_ms * 1_000, self._operator.allow_again, action)
+
+    def _do_wrong_credentials(self, action: Action) -> None:
+        """Other nodes take the node for a stranger, which may do nothing."""
+        node, principals = self.resolve(action.target), self._cluster.principals
+        if node is not None and principals is not None:
+            principals.strangers[node] = None
+            self._engine.call_later(action.duration_ms * 1_000, principals.strangers.pop, node, None)
 
     # --- links -------------------------------------------------------------------------------------------------------
 

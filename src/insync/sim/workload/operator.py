@@ -11,14 +11,18 @@ from typing import Any
 
 from insync.metadata.partition import Partition
 from insync.sansio import Message
+from insync.security.acl import WILDCARD, Operation, PatternType, Permission, ResourceType
 from insync.sim.engine.cluster import Cluster
+from insync.sim.engine.principals import principal_of_client
 from insync.sim.plans.plan import Action, TopicPlan
 from insync.sim.workload.client import Client
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import (
     alter_partition_reassignments,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_topics,
     elect_leaders,
     incremental_alter_configs,
@@ -31,6 +35,16 @@ PREFERRED, UNCLEAN = 0, 1
 TOPIC_RESOURCE = 2
 SET = 0
 
+CHILDREN = (
+    "topics",
+    "responses",
+    "results",
+    "filter_results",
+    "replica_election_results",
+    "partitions",
+    "partition_result",
+)
+"""The fields of admin responses that hold entries with error codes."""
 RETRIABLE_ERRORS = (
     ErrorCode.not_controller,
     ErrorCode.request_timed_out,
@@ -69,6 +83,24 @@ class Operator(Client):
 
     def create(self, topic: TopicPlan) -> None:
         self._attempt(f"create {topic.name}", self.create_request(topic), 200)
+
+    def allow_again(self, action: Action) -> None:
+        """Remove what a `deny` action has created; a healed cluster has no denials left."""
+        client, operation = action.value
+        request = delete_acls.DeleteAclsRequest(
+            filters=(
+                delete_acls.DeleteAclsFilter(
+                    resource_type_filter=ResourceType.TOPIC,
+                    resource_name_filter=action.target,
+                    pattern_type_filter=PatternType.LITERAL,
+                    principal_filter=principal_of_client(int(client)),
+                    host_filter=None,
+                    operation=Operation[str(operation)],
+                    permission_type=Permission.DENY,
+                ),
+            )
+        )
+        self._attempt(f"undo {action}", request, 200)
 
     def _attempt(self, what: str, request: Message, left: int) -> None:
         def on_response(response: Message | None, _now: int) -> None:
@@ -117,6 +149,19 @@ class Operator(Client):
             resource_type=TOPIC_RESOURCE, resource_name=action.target, configs=(config,)
         )
         return incremental_alter_configs.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+
+    def _deny(self, action: Action) -> Message:
+        client, operation = action.value
+        creation = create_acls.AclCreation(
+            resource_type=ResourceType.TOPIC,
+            resource_name=action.target,
+            resource_pattern_type=PatternType.LITERAL,
+            principal=principal_of_client(int(client)),
+            host=WILDCARD,
+            operation=Operation[str(operation)],
+            permission_type=Permission.DENY,
+        )
+        return create_acls.CreateAclsRequest(creations=(creation,))
 
     # --- metadata ----------------------------------------------------------------------------------------------------
 
@@ -170,7 +215,7 @@ def _errors(response: Any) -> list[ErrorCode]:
     error = getattr(response, "error_code", None)
     if error is not None:
         errors.append(error)
-    for name in ("topics", "responses", "results", "replica_election_results", "partitions", "partition_result"):
+    for name in CHILDREN:
         for child in getattr(response, name, None) or ():
             errors += _errors(child)
     return errors
