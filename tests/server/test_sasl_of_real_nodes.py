@@ -100,10 +100,10 @@ class SaslCluster(ListenerCluster):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslCluster]:
-    found = SaslCluster(tmp_path_factory.mktemp("sasl"))
-    found.start()
-    yield found
-    found.stop()
+    cluster = SaslCluster(tmp_path_factory.mktemp("sasl"))
+    cluster.start()
+    yield cluster
+    cluster.stop()
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,8 +31,8 @@ some_records = st.lists(
 )
 
 
-def one_batch(**options: object) -> bytearray:
-    return batch.build([NewRecord(b"k", b"v")] * 3, **{"timestamp_ms": NOW, **options})  # type: ignore[arg-type]
+def one_batch(**options: Any) -> bytearray:
+    return batch.build([NewRecord(b"k", b"v")] * 3, **{"timestamp_ms": NOW, **options})
 
 
 def refused(data: bytes | bytearray, limit: int) -> ErrorCode:

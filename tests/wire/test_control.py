@@ -63,8 +63,11 @@ def test_a_snapshot_begins_with_a_header_and_ends_with_a_footer() -> None:
     )
     footer = only_record(control.snapshot_footer_batch(base_offset=12, leader_epoch=3, timestamp_ms=NOW))
     assert (footer.offset, footer.key, footer.value) == (12, bytes.fromhex("00000004"), b"\x00\x00\x00")
-    assert control.control_message(header).last_contained_log_timestamp == NOW - 9  # type: ignore[union-attr]
-    assert control.control_message(footer).version == 0  # type: ignore[union-attr]
+    header_message, footer_message = control.control_message(header), control.control_message(footer)
+    assert header_message is not None
+    assert header_message.last_contained_log_timestamp == NOW - 9
+    assert footer_message is not None
+    assert footer_message.version == 0
 
 
 def test_kafka_python_sees_a_control_batch() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -19,9 +20,9 @@ NOW = 1_700_000_000_123
 MIB = 1 << 20
 
 
-def check(data: bytes | bytearray, **rules: object) -> CheckedRecords | Refusal:
+def check(data: bytes | bytearray, **rules: Any) -> CheckedRecords | Refusal:
     budget = DecompressionBudget(len(data))
-    return check_records(data, batch.read_header(data), RecordRules(**rules), budget)  # type: ignore[arg-type]
+    return check_records(data, batch.read_header(data), RecordRules(**rules), budget)
 
 
 def with_payload(payload: bytes, count: int, codec: str = "none") -> bytes:
