@@ -13,7 +13,7 @@ from uuid import UUID
 from insync.controller.config import ControllerConfig
 from insync.groups.config import GroupConfig
 from insync.metadata.broker import Endpoint
-from insync.node.config import NodeConfig
+from insync.node.config import AuthorizerConfig, NodeConfig
 from insync.node.node import Node
 from insync.node.node_view import NodeTopicNames
 from insync.sansio import (
@@ -137,6 +137,7 @@ def _config(voters: tuple[int, ...]) -> NodeConfig:
         directory_id=UUID(int=1),
         voters=voters,
         endpoints=(Endpoint(name="PLAINTEXT", host="host", port=9092),),
+        authorizer=AuthorizerConfig(super_users=("User:ANONYMOUS",)),  # so that ACLs can be created
         controller=ControllerConfig(
             cluster_id=CLUSTER, rebalance_interval_ms=0, default_replication_factor=1, session_timeout_ms=60_000
         ),
