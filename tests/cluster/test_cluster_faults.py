@@ -5,14 +5,16 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from insync import Cluster, ClusterError
 from insync.wire.errors import ErrorCode
-from tests.cluster.stock_client import TIMEOUT_S, read, write, write_to
+from tests.cluster.stock_client import read, write, write_to
+from tests.polling import wait_until
 
 
 @pytest.fixture
@@ -20,9 +22,9 @@ def cluster(insync_session_cluster: Cluster) -> Cluster:
     return insync_session_cluster
 
 
-def _topic(cluster: Cluster, request: pytest.FixtureRequest, **settings: object) -> str:
+def _create_topic(cluster: Cluster, request: pytest.FixtureRequest, **settings: Any) -> str:
     """Create a topic named after the test."""
-    name = request.node.name.replace("_", "-")[:100]
+    name: str = request.node.name.replace("_", "-")[:100]
     cluster.create_topic(name, **settings)
     return name
 
@@ -34,7 +36,7 @@ def _truncations(cluster: Cluster, node: int) -> list[str]:
 def test_a_leader_that_is_cut_off_is_replaced_and_truncates_its_unreplicated_records(
     cluster: Cluster, request: pytest.FixtureRequest
 ) -> None:
-    topic = _topic(cluster, request)
+    topic = _create_topic(cluster, request)
     write(cluster, topic, ["before"])
     old = cluster.leader_of(topic)
     cluster.partition({old})
@@ -55,7 +57,7 @@ def test_a_leader_that_is_cut_off_is_replaced_and_truncates_its_unreplicated_rec
 
 
 def test_clients_reach_every_node_during_a_cut(cluster: Cluster, request: pytest.FixtureRequest) -> None:
-    topic = _topic(cluster, request)
+    topic = _create_topic(cluster, request)
     cluster.partition({1}, {2}, {3})
     leader = cluster.leader_of(topic)
     assert write_to(cluster, leader, topic, "by itself", acks=1, timeout_ms=1_000) is ErrorCode.none
@@ -66,7 +68,7 @@ def test_clients_reach_every_node_during_a_cut(cluster: Cluster, request: pytest
 
 
 def test_a_node_started_during_a_cut_is_cut_off_too(cluster: Cluster, request: pytest.FixtureRequest) -> None:
-    topic = _topic(cluster, request)
+    topic = _create_topic(cluster, request)
     cluster.wait_for_isr(topic)
     isolated = cluster.leader_of(topic)
     cluster.kill(isolated)
@@ -80,7 +82,7 @@ def test_a_node_started_during_a_cut_is_cut_off_too(cluster: Cluster, request: p
 
 
 def test_a_cut_of_a_paused_node_is_in_force_when_it_resumes(cluster: Cluster, request: pytest.FixtureRequest) -> None:
-    topic = _topic(cluster, request)
+    topic = _create_topic(cluster, request)
     cluster.wait_for_isr(topic)
     leader = cluster.leader_of(topic)
     paused = next(node for node in cluster.nodes if node != leader)
@@ -96,7 +98,7 @@ def test_a_cut_of_a_paused_node_is_in_force_when_it_resumes(cluster: Cluster, re
 
 def test_a_power_cut_loses_what_was_not_flushed(cluster: Cluster, request: pytest.FixtureRequest) -> None:
     """S1 promises nothing here: one replica, and no flush before the acknowledgement."""
-    lost = _topic(cluster, request, replication_factor=1, min_insync_replicas=1)
+    lost = _create_topic(cluster, request, replication_factor=1, min_insync_replicas=1)
     values = [f"value-{i}" for i in range(50)]
     write(cluster, lost, values)
     victim = cluster.leader_of(lost)
@@ -111,7 +113,7 @@ def test_a_power_cut_loses_what_was_not_flushed(cluster: Cluster, request: pytes
 def test_a_power_cut_loses_nothing_of_a_topic_that_flushes_every_record(
     cluster: Cluster, request: pytest.FixtureRequest
 ) -> None:
-    kept = _topic(cluster, request, replication_factor=1, min_insync_replicas=1, flush_messages=1)
+    kept = _create_topic(cluster, request, replication_factor=1, min_insync_replicas=1, flush_messages=1)
     values = [f"value-{i}" for i in range(50)]
     write(cluster, kept, values)
     victim = cluster.leader_of(kept)
@@ -125,7 +127,7 @@ def test_with_three_replicas_a_power_cut_loses_nothing_acknowledged(
     cluster: Cluster, request: pytest.FixtureRequest
 ) -> None:
     """S1: the other replicas have it, if only in memory."""
-    topic = _topic(cluster, request)
+    topic = _create_topic(cluster, request)
     before, after = [f"before-{i}" for i in range(50)], [f"after-{i}" for i in range(50)]
     write(cluster, topic, before)
     cluster.wait_for_isr(topic)
@@ -140,7 +142,7 @@ def test_with_three_replicas_a_power_cut_loses_nothing_acknowledged(
 def test_a_node_with_a_full_disk_exits_and_the_others_continue(
     cluster: Cluster, request: pytest.FixtureRequest
 ) -> None:
-    topic = _topic(cluster, request)
+    topic = _create_topic(cluster, request)
     write(cluster, topic, ["before"])
     victim = cluster.leader_of(topic)
     cluster.fill_disk(victim)
@@ -157,7 +159,7 @@ def test_a_node_with_a_full_disk_exits_and_the_others_continue(
 
 
 def test_a_restart_is_a_controlled_shutdown(cluster: Cluster, request: pytest.FixtureRequest) -> None:
-    topic = _topic(cluster, request)
+    topic = _create_topic(cluster, request)
     leader = cluster.leader_of(topic)
     cluster.restart(leader)
     assert "clean=true" in cluster.log_of(leader).read_text()
@@ -182,7 +184,7 @@ def test_a_restart_is_a_controlled_shutdown(cluster: Cluster, request: pytest.Fi
         (lambda c: c.create_topic("fine", colour="red"), "'fine' was not created: INVALID_CONFIG"),
     ],
 )
-def test_a_mistake_is_refused_with_advice(cluster: Cluster, mistake: object, advice: str) -> None:
+def test_a_mistake_is_refused_with_advice(cluster: Cluster, mistake: Callable[[Cluster], object], advice: str) -> None:
     with pytest.raises(ClusterError, match=advice):
         mistake(cluster)
     assert all(node.is_running for node in cluster.nodes.values()), "nothing was done"
@@ -220,10 +222,7 @@ def test_nodes_stop_when_the_process_that_started_them_is_killed(tmp_path: Path)
     pid = int(owner.stdout.readline())
     owner.send_signal(signal.SIGKILL)
     owner.communicate()
-    deadline = time.monotonic() + TIMEOUT_S
-    while _is_running(pid):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: not _is_running(pid), "the node has ended")
     assert "event=stopped clean=true" in (tmp_path / "node-1" / "node.log").read_text()
 
 

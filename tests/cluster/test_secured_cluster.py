@@ -41,7 +41,8 @@ def produce(settings: dict[str, Any]) -> KafkaError | None:
 def connection_error(settings: dict[str, Any]) -> str:
     """Why the client cannot connect."""
     errors: list[KafkaError] = []
-    client = AdminClient({**settings, "error_cb": errors.append, "log_level": 0})
+    callbacks: dict[str, Any] = {"error_cb": errors.append, "log_level": 0}
+    client = AdminClient({**settings, **callbacks})
     deadline = time.monotonic() + TIMEOUT_S
     while not errors and time.monotonic() < deadline:
         client.poll(0.1)

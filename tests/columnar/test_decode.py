@@ -10,12 +10,12 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from insync.columnar.buffers import rows_without_columns
-from insync.columnar.decode import TYPES, CorruptBatch, Decoded, DecodeOptions, decode
+from insync.columnar.buffers import TYPES, rows_without_columns
+from insync.columnar.decode import CorruptBatch, Decoded, DecodeOptions, decode
 from insync.wire import batch, compression
 from insync.wire.batch import NewRecord
 
-EVERYTHING = tuple(TYPES)
+ALL_COLUMNS = tuple(TYPES)
 MS = 1_700_000_000_000
 
 blobs = st.none() | st.binary(max_size=40)
@@ -44,7 +44,7 @@ def _columns(decoded: Decoded) -> dict[str, list[Any]]:
 @given(st.lists(st.lists(records, min_size=1, max_size=6), max_size=5), st.sampled_from(compression.NAMES))
 def test_every_column_is_what_the_plain_reader_returns(contents: list[list[NewRecord]], codec: str) -> None:
     data = _batches(contents, codec, producer_id=7, producer_epoch=2, base_sequence=11)
-    decoded = decode(data, DecodeOptions(EVERYTHING))
+    decoded = decode(data, DecodeOptions(ALL_COLUMNS))
     columns = _columns(decoded)
     expected = [(h, r) for at, h in batch.iter_headers(data) for r in batch.records(data, at)]
     assert decoded.rows == len(expected)
@@ -70,7 +70,7 @@ def test_a_range_of_offsets_may_start_and_end_within_batches(start: int, end: in
 
 
 def test_column_types_are_those_that_spark_derives() -> None:
-    decoded = decode(_batches(_plain()), DecodeOptions(EVERYTHING))
+    decoded = decode(_batches(_plain()), DecodeOptions(ALL_COLUMNS))
     assert dict(zip(decoded.batch.schema.names, decoded.batch.schema.types, strict=True)) == TYPES
 
 
@@ -113,7 +113,7 @@ def test_malformed_records_produce_no_row(damage: int) -> None:
     data = bytearray(_batches(_plain(3, 4)))
     at = len(data) // 3 + damage
     data[at] ^= 0xFF
-    decoded = decode(bytes(data), DecodeOptions(EVERYTHING, check_crc=False))
+    decoded = decode(bytes(data), DecodeOptions(ALL_COLUMNS, check_crc=False))
     decoded.batch.validate(full=True)
     columns = _columns(decoded)
     outside = [v for o, v in zip(columns["offset"], columns["value"], strict=True) if not 4 <= o < 8]

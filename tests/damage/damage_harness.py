@@ -21,6 +21,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -29,9 +30,7 @@ from insync.client.sync_client import SyncClient
 from insync.findings import Finding
 from insync.ops import health
 from insync.testing import Cluster
-
-TIMEOUT_S = 60.0
-"""For every wait; only a defect takes this long."""
+from tests.polling import TIMEOUT_S, wait_until
 
 FULL = os.environ.get("INSYNC_DAMAGE") == "full"
 """`make damage` tests every cell of the table; `make test` one of each kind."""
@@ -91,11 +90,17 @@ def _start(cluster: Cluster, nodes: Sequence[int]) -> None:
     written = {node: cluster.log_of(node).stat().st_size for node in nodes}
     for node in nodes:
         cluster.start(node, wait=False)
-    deadline = time.monotonic() + TIMEOUT_S
     for node, size in written.items():
-        while "state=running" not in cluster.log_of(node).read_bytes()[size:].decode(errors="replace"):
-            assert time.monotonic() < deadline, f"node {node} is not unfenced: {cluster.last_lines_of(node, 5)}"
-            time.sleep(0.02)
+        wait_until(
+            partial(_is_unfenced, cluster, node, size),
+            f"node {node} is unfenced",
+            state=partial(cluster.last_lines_of, node, 5),
+        )
+
+
+def _is_unfenced(cluster: Cluster, node: int, log_size: int) -> bool:
+    """According to the log lines after the first `log_size` bytes."""
+    return b"state=running" in cluster.log_of(node).read_bytes()[log_size:]
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -240,8 +245,8 @@ def _read(consumer: Consumer, topic: str) -> list[str]:
         assert time.monotonic() < deadline, f"{topic} ends at {end}, but cannot be read from {start} on"
         for message in consumer.consume(500, 0.2):
             if message.error() is None:
-                values.append(message.value().decode())
-                start = message.offset() + 1
+                values.append((message.value() or b"").decode())
+                start = (message.offset() or 0) + 1
     return values
 
 
@@ -267,14 +272,12 @@ def findings(cluster: Cluster) -> dict[int, list[Finding]]:
 
 
 def wait_for_finding(cluster: Cluster, node: int, kind: str, subject: str) -> Finding:
-    deadline = time.monotonic() + TIMEOUT_S
-    while True:
-        reported = findings(cluster).get(node, [])
-        for finding in reported:
-            if (finding.kind, finding.subject) == (kind, subject):
-                return finding
-        assert time.monotonic() < deadline, f"node {node} reports no {kind} of {subject}, but {reported}"
-        time.sleep(0.1)
+    def reported() -> Finding | None:
+        of_node = findings(cluster).get(node, [])
+        return next((finding for finding in of_node if (finding.kind, finding.subject) == (kind, subject)), None)
+
+    description = f"node {node} reports {kind} of {subject}"
+    return wait_until(reported, description, state=lambda: findings(cluster).get(node))
 
 
 def warnings(cluster: Cluster, node: int, subject: str) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,8 @@ from insync.findings import Finding
 from insync.ops import explain, facts, health
 from insync.testing import Cluster
 from insync.wire import batch
+from tests.polling import TIMEOUT_S, wait_until
 
-TIMEOUT_S = 60.0
-"""For every wait; only a defect takes this long."""
 TOPICS = ("scrubbed", "rebuilt", "unreadable")
 PLAN = {"partitions": 1, "replication_factor": 3, "min_insync_replicas": 2, "segment_bytes": 20_000}
 
@@ -63,13 +63,6 @@ class Writer:
         return self.acknowledged
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline, f"timed out: {what}"
-        time.sleep(0.1)
-
-
 def segments(cluster: Cluster, node: int, topic: str) -> list[Path]:
     return sorted((cluster.nodes[node].directory / "data" / "data" / f"{topic}-0").glob("*.log"))
 
@@ -106,7 +99,7 @@ def read(cluster: Cluster, topic: str, count: int) -> list[str]:
         assert time.monotonic() < deadline, f"{len(values)} of {count} records read"
         for message in consumer.consume(500, 0.2):
             assert message.error() is None, message.error()
-            values.append(message.value().decode())
+            values.append((message.value() or b"").decode())
     consumer.close()
     return values
 
@@ -135,7 +128,7 @@ def test_damage_on_a_follower_and_on_the_leader_is_repaired_under_load(cluster: 
     writer.write(300)
     assert read(cluster, topic, 300)[:300] == writer.acknowledged[:300]
     for node in (leader, follower):
-        wait_until(lambda node=node: bool(log_lines(cluster, node, "batch_repaired", topic)), "the batch is repaired")
+        wait_until(partial(log_lines, cluster, node, "batch_repaired", topic), "the batch is repaired")
         (line, *_) = log_lines(cluster, node, "event=finding", "WARNING", "corrupt_batch", topic)
         assert f"{topic}-0/0" in line
         assert "offsets" in line

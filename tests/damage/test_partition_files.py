@@ -15,7 +15,6 @@ from insync.testing import Cluster
 from tests.damage.damage_harness import (
     DAMAGES,
     FULL,
-    TIMEOUT_S,
     Damage,
     add_records,
     back_up,
@@ -35,6 +34,7 @@ from tests.damage.damage_harness import (
     warnings,
     write_all,
 )
+from tests.polling import TIMEOUT_S
 
 LOG_DAMAGED, FILE_REBUILT = "log_damaged", "file_rebuilt"
 CHECKPOINTS = ("recovery-point-offset-checkpoint", "replication-offset-checkpoint")
@@ -214,6 +214,6 @@ def read_values(cluster: Cluster, topic: str, partition: int, count: int) -> lis
     try:
         consumer.assign([TopicPartition(topic, partition, 0)])
         messages = consumer.consume(count, TIMEOUT_S)
-        return [message.value() for message in messages if message.error() is None]
+        return [message.value() or b"" for message in messages if message.error() is None]
     finally:
         consumer.close()

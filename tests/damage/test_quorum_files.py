@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from insync.client import topics
@@ -14,7 +14,6 @@ from insync.testing import Cluster
 from tests.damage.damage_harness import (
     DAMAGES,
     FULL,
-    TIMEOUT_S,
     back_up,
     damaged_cluster,
     find_lost_records,
@@ -28,6 +27,7 @@ from tests.damage.damage_harness import (
     warnings,
     write_all,
 )
+from tests.polling import wait_until
 
 SUBJECT = "__cluster_metadata"
 SETTINGS = {"insync.metadata.snapshot.records": "30"}
@@ -84,10 +84,10 @@ UNREADABLE = ("checkpoint", "emptied")
 
 
 def wait_until_restored(cluster: Cluster, node: int) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while any(finding.subject == SUBJECT for finding in findings(cluster).get(node, [])):
-        assert time.monotonic() < deadline, f"node {node} is not restored"
-        time.sleep(0.1)
+    wait_until(
+        lambda: all(finding.subject != SUBJECT for finding in findings(cluster).get(node, [])),
+        f"node {node} is restored",
+    )
 
 
 def test_one_damaged_voter_is_restored_by_the_others(tmp_path: Path) -> None:
@@ -140,12 +140,8 @@ def findings_of_any_node(cluster: Cluster) -> list[Finding]:
 
 
 def wait_for_error(cluster: Cluster) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    waiting = list(cluster.nodes)
-    while waiting:
-        assert time.monotonic() < deadline, f"nodes {waiting} do not report that there is no intact majority"
-        waiting = [node for node in waiting if not no_majority_lines(cluster, node)]
-        time.sleep(0.1)
+    for node in cluster.nodes:
+        wait_until(partial(no_majority_lines, cluster, node), f"node {node} reports that there is no intact majority")
 
 
 def no_majority_lines(cluster: Cluster, node: int) -> list[str]:

@@ -224,11 +224,11 @@ def test_a_directory_without_meta_properties_needs_a_broker_id(tmp_path: Path) -
 
 def test_an_empty_log_directory_differs_from_any_other_directory(tmp_path: Path) -> None:
     root = log_directory(tmp_path / "node")
-    for options in ({}, {"brokers": (12,)}):
+    for brokers in ((), (12,)):
         with pytest.raises(
             LogDirectoryError, match=r"is not a log directory: .* such as orders-0\. Did you mean '.*/node'\?"
         ):
-            rows(tmp_path, **options)
+            rows(tmp_path, brokers=brokers)
     (root / "notes").mkdir()
     with pytest.raises(LogDirectoryError, match=r"such as orders-0\.$"):
         rows(root / "notes", brokers=(12,))

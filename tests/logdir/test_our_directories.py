@@ -14,19 +14,18 @@ from insync.logdir.rows import read_segment
 from insync.testing import Cluster
 
 COUNT = 3_000
-FIRST = 1_700_000_000_000
+FIRST_MS = 1_700_000_000_000
 
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Topic t of one broker, stopped. Record i has the timestamp FIRST + i."""
+    """Topic t of one broker, stopped. Record i has the timestamp FIRST_MS + i."""
     root = tmp_path_factory.mktemp("ours")
     with Cluster(brokers=1, directory=root) as cluster:
-        settings = {"segment.bytes": "20000", "index.interval.bytes": "500", "retention.ms": "-1"}
-        cluster.create_topic("t", partitions=1, **settings)
+        cluster.create_topic("t", partitions=1, segment_bytes=20_000, index_interval_bytes=500, retention_ms=-1)
         producer = Producer({"bootstrap.servers": cluster.bootstrap, "batch.num.messages": 20})
         for i in range(COUNT):
-            producer.produce("t", b"v%06d" % i, b"k%d" % i, 0, timestamp=FIRST + i)
+            producer.produce("t", b"v%06d" % i, b"k%d" % i, 0, timestamp=FIRST_MS + i)
             producer.poll(0)
         assert producer.flush(60) == 0
         cluster.stop(1)
@@ -50,7 +49,7 @@ def test_all_records_are_below_the_high_watermark_after_a_clean_stop(directory: 
 @pytest.mark.parametrize(("first", "end"), [(0, 1), (999, 1_001), (1_234, 2_345), (2_999, 3_000), (500, 500)])
 def test_offsets_and_timestamps_select_the_same_records(directory: Path, first: int, end: int) -> None:
     assert offsets(directory, start_offset=first, end_offset=end) == list(range(first, end))
-    times = {"start_time_ms": FIRST + first, "end_time_ms": FIRST + end}
+    times: dict[str, Any] = {"start_time_ms": FIRST_MS + first, "end_time_ms": FIRST_MS + end}
     assert offsets(directory, **times) == list(range(first, end))
     bases = [segment.base for segment in segments(directory)]
     needed = [
