@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from crc32c import crc32c
+
 from insync.security.acl import CLUSTER_NAME, Operation, ResourceType
 from insync.wire import batch
 from insync.wire.types import METADATA_TOPIC, METADATA_TOPIC_ID, ms
@@ -45,6 +47,8 @@ class Case:
     refused: str = ""
     """The error of what is refused; empty if it is left out of the response."""
     between_nodes: bool = False
+    of_controllers: bool = False
+    """In Kafka only controllers serve it, on their own listener."""
     of_transactions: bool = False
     """There are no transactions here: with all rights it is refused in the same way."""
 
@@ -76,7 +80,8 @@ def by_cluster(api: str, operation: Operation, body: dict[str, Any]) -> Case:
 
 
 def between_nodes(api: str, body: dict[str, Any], refused: str = CLUSTER_ERROR) -> Case:
-    return Case(api, api, lambda _: body, on_cluster(Operation.CLUSTER_ACTION), (), refused, between_nodes=True)
+    rights = on_cluster(Operation.CLUSTER_ACTION)
+    return Case(api, api, lambda _: body, rights, (), refused, between_nodes=True, of_controllers=True)
 
 
 def by_group(api: str, operation: Operation, **body: Any) -> Case:
@@ -87,6 +92,7 @@ def _records(*, transactional: bool = False) -> bytes:
     data = bytearray(batch.build([batch.NewRecord(None, b"v")], timestamp_ms=1_000))
     if transactional:
         data[22] |= 0x10
+        data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
     return bytes(data)
 
 
@@ -165,6 +171,9 @@ _ACL_FILTER = {
     "host_filter": None, "operation": 1, "permission_type": 1,
 }  # fmt: skip
 _QUORUM = {"cluster_id": None, "topics": (), "leader_endpoints": ()}
+_MEMBER = {"broker_id": 9}
+_ISR_CHANGE = {"partition_index": 0, "leader_epoch": 0, "new_isr_with_epochs": (_MEMBER,), "partition_epoch": 0}
+_SNAPSHOT = {"partition": 0, "current_leader_epoch": 0, "snapshot_id": {"end_offset": 0, "epoch": 0}, "position": 0}
 _OFFSET: dict[str, Any] = {"committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": ""}
 
 CASES = (
@@ -196,6 +205,7 @@ CASES = (
         (),
         CLUSTER_ERROR,
         between_nodes=True,
+        of_controllers=True,
     ),
     by_topic(
         "list_offsets",
@@ -245,8 +255,8 @@ CASES = (
     Case(
         "init_producer_id of a transaction",
         "init_producer_id",
-        lambda _: {"transactional_id": TX, "transaction_timeout": SECOND},
-        on_transactional_id(Operation.WRITE, TX),
+        lambda _: {"transactional_id": "tx-of-init", "transaction_timeout": SECOND},
+        on_transactional_id(Operation.WRITE, "tx-of-init"),
         (),
         TRANSACTIONAL_ID_ERROR,
         of_transactions=True,
@@ -323,7 +333,7 @@ CASES = (
         {"topics": [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]},
     ),
     by_cluster("describe_acls", Operation.DESCRIBE, _ACL_FILTER),
-    by_cluster("describe_user_scram_credentials", Operation.DESCRIBE, {"users": None}),
+    by_cluster("describe_user_scram_credentials", Operation.DESCRIBE, {"users": ({"name": "nobody"},)}),
     by_cluster("describe_client_quotas", Operation.DESCRIBE_CONFIGS, {"components": (), "strict": False}),
     # --- groups ---
     Case(
@@ -458,8 +468,12 @@ CASES = (
     ),
     *_config_cases("alter_configs", Operation.ALTER_CONFIGS),
     *_config_cases("incremental_alter_configs", Operation.ALTER_CONFIGS),
-    by_cluster("alter_partition_reassignments", Operation.ALTER, {"timeout": SECOND, "topics": ()}),
-    by_cluster("list_partition_reassignments", Operation.DESCRIBE, {"timeout": SECOND, "topics": None}),
+    by_cluster(
+        "alter_partition_reassignments",
+        Operation.ALTER,
+        {"timeout": SECOND, "topics": _partitions(ORDERS, replicas=None)},
+    ),
+    by_cluster("list_partition_reassignments", Operation.DESCRIBE, {"timeout": SECOND, "topics": _indexes(ORDERS)}),
     by_cluster(
         "elect_leaders",
         Operation.ALTER,
@@ -502,9 +516,12 @@ CASES = (
     between_nodes("vote", {**_QUORUM, "voter_id": -1}),
     between_nodes("begin_quorum_epoch", {**_QUORUM, "voter_id": -1}),
     between_nodes("end_quorum_epoch", _QUORUM),
-    between_nodes("fetch_snapshot", {"topics": ()}),
+    between_nodes("fetch_snapshot", {"topics": ({"name": METADATA_TOPIC, "partitions": (_SNAPSHOT,)},)}),
     between_nodes("envelope", {"request_data": b"", "request_principal": b"", "client_host_address": bytes(4)}),
-    between_nodes("alter_partition", {"broker_id": 1, "broker_epoch": 1, "topics": ()}),
+    between_nodes(
+        "alter_partition",
+        {"broker_id": 9, "broker_epoch": 1, "topics": ({"topic_id": UUID(int=5), "partitions": (_ISR_CHANGE,)},)},
+    ),
     between_nodes(
         "broker_registration",
         {

@@ -222,7 +222,7 @@ CONTROLLER_APIS: dict[str, ControllerApi] = {
     "allocate_producer_ids": ControllerApi(  # P4
         decide=producer_ids.allocate,
         refuse=lambda _, error: allocate_producer_ids.AllocateProducerIdsResponse(
-            throttle_time=NO_DURATION, error_code=error, producer_id_start=-1, producer_id_len=0
+            throttle_time=NO_DURATION, error_code=error, producer_id_start=0, producer_id_len=0
         ),
         needs=Operation.CLUSTER_ACTION,
     ),

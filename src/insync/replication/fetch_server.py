@@ -342,7 +342,7 @@ class FetchServer:
             high_watermark=-1,
             log_start_offset=log_start,
             current_leader=fetch.LeaderIdAndEpoch(leader_id=leader, leader_epoch=leader_epoch),
-            aborted_transactions=None,
+            aborted_transactions=() if error is ErrorCode.topic_authorization_failed else None,  # as in Kafka
             records=b"",
         )
         served.partitions.append((cached.key[0], data))

@@ -28,13 +28,13 @@ def handle(node: NodeView, event: Request, now: int) -> None:
         _refuse(node, event.token, ErrorCode.not_controller)
         return
     header, inner = _unwrap(request)
-    key = -1 if inner is None else inner.__api_key__
-    if key != _DESCRIBE_QUORUM and key not in FORWARDED:
-        _refuse(node, event.token, ErrorCode.invalid_request)
-        return
     client = _client_of(request, header, event.client)
     if isinstance(client, ErrorCode):
         _refuse(node, event.token, client)
+        return
+    key = -1 if inner is None else inner.__api_key__
+    if key != _DESCRIBE_QUORUM and key not in FORWARDED:
+        _refuse(node, event.token, ErrorCode.invalid_request)
         return
     access = node.access_control.access_of(client, now)
     rights = DESCRIBE_QUORUM if key == _DESCRIBE_QUORUM else FORWARDED[key].rights

@@ -130,7 +130,7 @@ def _is_for_metadata_log(request: fetch.FetchRequest) -> bool:
 
 def _refused_fetch_line(index: int) -> fetch.PartitionData:
     return fetch.PartitionData(
-        partition_index=index, error_code=TOPIC_REFUSED, high_watermark=-1, aborted_transactions=None, records=b""
+        partition_index=index, error_code=TOPIC_REFUSED, high_watermark=-1, aborted_transactions=(), records=b""
     )
 
 
