@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
+import hmac
+from base64 import b64decode, b64encode
+from hashlib import pbkdf2_hmac, sha256
 
 import pytest
 
@@ -39,6 +41,20 @@ def test_the_right_password_proves_both_sides(mechanism: str, user: str, passwor
     assert theirs.answer(ours.respond(proof)) is None, "the client accepts the server's signature"
     assert ours.is_complete
     assert ours.user == user
+
+
+def test_a_client_may_repeat_its_own_nonce_before_the_whole_one() -> None:
+    """W22: the proof is made over what the client sends, so nothing is gained by it."""
+    ours = server()
+    first = "n=alice,r=client-nonce"
+    server_first = ours.respond(f"n,,{first}".encode()).decode()
+    without_proof = "c=biws,r=client-nonceclient-nonceserver-nonce"
+    salted = pbkdf2_hmac("sha256", b"wonder=land,1", b"salt of alice", ITERATIONS)
+    client_key = hmac.digest(salted, b"Client Key", "sha256")
+    signature = hmac.digest(sha256(client_key).digest(), f"{first},{server_first},{without_proof}".encode(), "sha256")
+    proof = b64encode(bytes(a ^ b for a, b in zip(client_key, signature, strict=True))).decode()
+    ours.respond(f"{without_proof},p={proof}".encode())
+    assert ours.user == "alice"
 
 
 def failure(user: str, password: str) -> str:

@@ -143,7 +143,8 @@ class ScramServer:
         without_proof, separator, proof_text = text.rpartition(",p=")
         fields = _parse(without_proof)
         binding = _decode_base64(fields.get("c", ""))
-        if not separator or fields.get("r") != self._nonce or binding != self._gs2_header:
+        # W22: some clients repeat their own nonce before the whole one. The proof covers what they sent.
+        if not separator or not fields.get("r", "").endswith(self._nonce) or binding != self._gs2_header:
             raise ScramError("The final message does not continue the first one.")
         proof = _decode_base64(proof_text)
         signed = f"{self._client_first_bare},{self._server_first},{without_proof}".encode()
