@@ -43,7 +43,7 @@ HOSTS = ("localhost", "127.0.0.1", "::1")
 
 _PASSWORD_BYTES = 15
 _NODE_ORGANIZATION = "insync nodes"
-_PRINCIPAL_RULES = f"RULE:^CN=[^,]*,O={_NODE_ORGANIZATION}$/{NODES_PRINCIPAL}/,RULE:^CN=([^,]+)$/$1/"
+PRINCIPAL_RULES = f"RULE:^CN=[^,]*,O={_NODE_ORGANIZATION}$/{NODES_PRINCIPAL}/,RULE:^CN=([^,]+)$/$1/"
 
 
 class LocalSecurity:
@@ -192,7 +192,7 @@ class LocalSecurity:
             "ssl.keystore.location": str(self.node_certificate(node_id)),
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self.ca),
-            "ssl.principal.mapping.rules": _PRINCIPAL_RULES,
+            "ssl.principal.mapping.rules": PRINCIPAL_RULES,
             "ssl.allow.dn.changes": "true",  # tests replace certificates by wrong ones
             "ssl.allow.san.changes": "true",
             "listener.name.nodes.ssl.client.auth": "required",

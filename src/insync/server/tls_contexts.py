@@ -17,9 +17,9 @@ from datetime import UTC, datetime
 from insync.escaping import log_value
 from insync.security.errors import SecuritySettingError
 from insync.security.keystores import is_readable_by_others
-from insync.security.principal import ANONYMOUS, map_name
+from insync.security.principal import ANONYMOUS, MappingRuleError, map_name
 from insync.security.tls import TlsMaterial, TlsSettings
-from insync.security.x509_fields import alternative_names, subject_name, valid_until
+from insync.security.x509_fields import CertificateError, alternative_names, subject_name, valid_until
 from insync.server.failure_log import FailureLog
 from insync.server.pending import PendingConnections
 from insync.server.tls_transport import TlsTransport
@@ -113,12 +113,16 @@ class TlsListener(TlsContext):
         return TlsTransport(protocol, self.context, self)
 
     def principal_of(self, transport: asyncio.BaseTransport) -> str:
-        """By the client's certificate; MappingRuleError if no rule matches its subject."""
+        """By the client's certificate; MappingRuleError if its subject cannot be read, or no rule matches it."""
         tls: ssl.SSLObject = transport.get_extra_info("ssl_object")
         certificate = tls.getpeercert(binary_form=True)
         if certificate is None:
             return ANONYMOUS
-        return f"User:{map_name(self.settings.principal_rules, subject_name(certificate))}"
+        try:
+            subject = subject_name(certificate)
+        except CertificateError as error:  # OpenSSL does not check that it is text
+            raise MappingRuleError(str(error)) from error
+        return f"User:{map_name(self.settings.principal_rules, subject)}"
 
     def on_handshake_started(self, transport: TlsTransport) -> None:
         self._pending.add(transport)
