@@ -276,3 +276,11 @@ def test_a_broker_returns_the_findings_of_a_controller() -> None:
     (result,) = net.answers[token].results
     assert result.error_code is ErrorCode.request_timed_out
     assert result.error_message == "Controller 9 does not answer."
+
+
+def test_secrets_are_listed_without_their_value() -> None:
+    secret = node_config.StaticConfig(name="ssl.key.password", kind=node_config.PASSWORD, value=None, default=None)
+    net = Net(config(1, static_configs=(secret,))).up()
+    (line,) = describe_configs_of(net, BROKER, "1", "ssl.key.password").configs
+    assert (line.is_sensitive, line.value, line.config_type) == (True, None, node_config.PASSWORD)
+    assert [(synonym.value, synonym.source) for synonym in line.synonyms] == [(None, 4)]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from insync.server.local_cluster import HOST, LocalCluster, LocalNode
 
 CONTROLLER = "CONTROLLER"
+_ESTABLISHED = "01"
+"""In the kernel's table of connections."""
 
 
 class ListenerCluster(LocalCluster):
@@ -34,6 +38,13 @@ class ListenerCluster(LocalCluster):
     def bootstrap_of(self, listener: str) -> str:
         return ",".join(f"{HOST}:{port}" for port in self.ports[listener].values())
 
+    def connected_ports(self, node_id: int) -> set[int]:
+        """The remote ports of this node's connections: those of listeners, where it has connected to others."""
+        inodes = [target[8:-1] for target in _open_files(self.nodes[node_id].pid) if target.startswith("socket:[")]
+        with open("/proc/net/tcp") as table:
+            rows = [line.split() for line in table][1:]
+        return {int(row[2].rpartition(":")[2], 16) for row in rows if row[9] in inodes and row[3] == _ESTABLISHED}
+
     def node_settings(self, node: LocalNode) -> dict[str, str]:
         settings = super().node_settings(node)
         listeners = [f"{name}://{HOST}:{self.ports[name][node.id]}" for name in self.listeners]
@@ -48,3 +59,11 @@ class ListenerCluster(LocalCluster):
                 f"{voter}@{HOST}:{self.ports[CONTROLLER][voter]}" for voter in voters
             )
         return {**settings, **self.settings_of(node.id)}
+
+
+def _open_files(pid: int) -> list[str]:
+    found = []
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        with suppress(FileNotFoundError):
+            found.append(os.readlink(f"/proc/{pid}/fd/{name}"))
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Iterator
 
@@ -26,32 +25,6 @@ def cluster() -> Iterator[ListenerCluster]:
     cluster.stop()
 
 
-def connected_ports(cluster: ListenerCluster, node_id: int) -> set[int]:
-    """The remote ports of the connections that this node has opened to others."""
-    inodes = {
-        target.removeprefix("socket:[").removesuffix("]")
-        for target in _open_files(cluster.nodes[node_id].pid)
-        if target.startswith("socket:[")
-    }
-    ports = set()
-    with open("/proc/net/tcp") as table:
-        for line in list(table)[1:]:
-            fields = line.split()
-            if fields[9] in inodes and fields[3] == "01":
-                ports.add(int(fields[2].rpartition(":")[2], 16))
-    return ports
-
-
-def _open_files(pid: int) -> list[str]:
-    targets = []
-    for name in os.listdir(f"/proc/{pid}/fd"):
-        try:
-            targets.append(os.readlink(f"/proc/{pid}/fd/{name}"))
-        except FileNotFoundError:
-            continue
-    return targets
-
-
 def test_every_listener_names_its_own_endpoints(cluster: ListenerCluster) -> None:
     request = metadata.MetadataRequest(topics=(), include_topic_authorized_operations=False)
     for listener in ("PLAINTEXT", INTERNAL):
@@ -66,13 +39,13 @@ def test_nodes_replicate_by_the_inter_broker_listener_and_vote_by_the_controller
         topic.produce(str(number).encode())
     assert topic.values() == [str(number).encode() for number in range(20)]
     for node_id in cluster.nodes:
-        used = connected_ports(cluster, node_id)
+        used = cluster.connected_ports(node_id)
         assert not used & set(cluster.ports["PLAINTEXT"].values())
     leader = topic.leader().id
     followers = [node_id for node_id in cluster.nodes if node_id != leader]
     for follower in followers:
-        assert cluster.ports[INTERNAL][leader] in connected_ports(cluster, follower)
-    voters_used = set().union(*(connected_ports(cluster, node_id) for node_id in cluster.nodes))
+        assert cluster.ports[INTERNAL][leader] in cluster.connected_ports(follower)
+    voters_used = set().union(*(cluster.connected_ports(node_id) for node_id in cluster.nodes))
     assert voters_used & set(cluster.ports[CONTROLLER].values())
 
 

@@ -208,6 +208,27 @@ def test_a_failed_authentication_is_answered_before_the_connection_is_idle() -> 
     )
 
 
+def test_settings_that_only_java_needs_are_accepted_and_named() -> None:
+    found = _parsed(
+        "sasl.jaas.config=ignored by brokers\nsasl.login.refresh.window.factor=0.8\nssl.protocol=TLSv1.3\n"
+        "listener.name.plaintext.num.network.threads=2\nlistener.name.plaintext.plain.sasl.login.class=a.B\n"
+        "listener.name.plaintext.plain.sasl.jaas.config=x\nssl.trustmanager.algorithm=PKIX\n"
+        "principal.builder.class=org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder\n"
+    )
+    assert sorted(found.unused) == [
+        "listener.name.plaintext.num.network.threads",
+        "listener.name.plaintext.plain.sasl.login.class",
+        "principal.builder.class",
+        "sasl.jaas.config",
+        "sasl.login.refresh.window.factor",
+        "ssl.trustmanager.algorithm",
+    ]
+
+
+def test_another_principal_builder_is_refused() -> None:
+    assert "principal.builder.class: restricts access" in _problem(f"{NEEDED}principal.builder.class=a.B\n")
+
+
 def test_passwords_and_keys_are_neither_shown_nor_described() -> None:
     parsed = _parsed(
         "ssl.keystore.password=secret-1\nlistener.name.plaintext.plain.sasl.jaas.config=secret-2\n"

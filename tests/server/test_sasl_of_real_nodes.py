@@ -30,14 +30,14 @@ from insync.server import bootstrap_metadata
 from insync.server.cluster_layout import data_directory
 from insync.server.storage_format import BOOTSTRAP_CHECKPOINT
 from tests.server.listener_cluster import CONTROLLER, ListenerCluster
-from tests.server.server_harness import TIMEOUT_S, Topic, eventually
+from tests.server.server_harness import TIMEOUT_S, Topic, eventually, metric
 
 AUTHORITY = Authority.create("cluster CA")
 KEY = ec.generate_private_key(ec.SECP256R1())
 MODULES = "org.apache.kafka.common.security"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 USERS = {"alice": "wonder", "node": "n0de"}
-LIFETIME_MS = 2_000
+LIFETIME_MS = 1_500
 
 
 def scram_module(user: str, password: str) -> str:
@@ -45,7 +45,7 @@ def scram_module(user: str, password: str) -> str:
 
 
 class SaslCluster(ListenerCluster):
-    """Clients use SASL, SECURE (the same over TLS) or SHORT (with sessions of two seconds)."""
+    """Clients use SASL, SECURE (the same over TLS) or SHORT (with sessions of 1.5 seconds)."""
 
     def __init__(self, directory: Path) -> None:
         self.files = directory
@@ -62,7 +62,7 @@ class SaslCluster(ListenerCluster):
             "sasl.mechanism.controller.protocol": "SCRAM-SHA-256",
             "listener.name.internal.sasl.enabled.mechanisms": "SCRAM-SHA-512",
             "listener.name.internal.scram-sha-512.sasl.jaas.config": scram_module("node", "n0de"),
-            "listener.name.internal.connections.max.reauth.ms": "5000",
+            "listener.name.internal.connections.max.reauth.ms": "2500",
             "listener.name.controller.sasl.enabled.mechanisms": "SCRAM-SHA-256",
             "listener.name.controller.scram-sha-256.sasl.jaas.config": scram_module("node", "n0de"),
             "listener.name.short.connections.max.reauth.ms": str(LIFETIME_MS),
@@ -214,8 +214,10 @@ def test_every_stock_client_logs_in_by_every_mechanism(
     ],
 )
 def test_wrong_credentials_are_refused(cluster: SaslCluster, mechanism: str, wrong: dict[str, Any]) -> None:
+    before = sum(metric(node, "failed_authentications_total") for node in cluster.nodes.values())
     with pytest.raises(KafkaException):
-        Producer(confluent(cluster, "SASL", mechanism, **wrong)).list_topics(timeout=1.0)
+        Producer(confluent(cluster, "SASL", mechanism, **wrong)).list_topics(timeout=0.5)
+    assert sum(metric(node, "failed_authentications_total") for node in cluster.nodes.values()) > before
 
 
 def our_client(cluster: SaslCluster, listener: str, **more: str) -> Client:
@@ -230,7 +232,7 @@ def our_client(cluster: SaslCluster, listener: str, **more: str) -> Client:
 
 
 def test_our_client_renews_its_session(cluster: SaslCluster, topic: Topic) -> None:
-    """Sessions of two seconds, one connection for longer than that."""
+    """Sessions of 1.5 seconds, one connection for longer than that."""
 
     async def run() -> int:
         async with our_client(cluster, "SHORT") as client:
@@ -260,9 +262,9 @@ def test_our_client_reports_why_authentication_failed(cluster: SaslCluster) -> N
 
 
 def test_nodes_renew_their_sessions_and_survive_the_death_of_one(cluster: SaslCluster) -> None:
-    """Sessions among brokers end after five seconds; replication goes on over new connections."""
+    """Sessions among brokers end after 2.5 seconds; replication goes on over new connections."""
     topic = Topic(cluster, "renewed")
-    deadline = time.monotonic() + 6.0
+    deadline = time.monotonic() + 3.5
     count = 0
     while time.monotonic() < deadline:
         topic.produce(str(count).encode())

@@ -43,6 +43,8 @@ class QuorumConfig:
     """Wall-clock milliseconds = monotonic `now` + this. Only timestamps for people are made from it."""
     addresses: Mapping[int, tuple[str, int]] = field(default_factory=dict)
     """Where voters listen, for DescribeQuorum; may be empty."""
+    listener: str = "CONTROLLER"
+    """The name of that listener."""
 
     @property
     def check_quorum_ms(self) -> int:

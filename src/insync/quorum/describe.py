@@ -9,9 +9,6 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import describe_quorum
 from insync.wire.types import METADATA_TOPIC
 
-LISTENER = "CONTROLLER"
-"""The configuration names no listener for voters; this is the name in Kafka's examples."""
-
 
 def describe(state: RaftState, now: int) -> describe_quorum.DescribeQuorumResponse:
     leader = state.role if isinstance(state.role, Leader) else None
@@ -32,8 +29,9 @@ def describe(state: RaftState, now: int) -> describe_quorum.DescribeQuorumRespon
 
 
 def _nodes(state: RaftState) -> tuple[describe_quorum.Node, ...]:
+    name = state.config.listener
     return tuple(
-        describe_quorum.Node(node_id=voter, listeners=(describe_quorum.Listener(name=LISTENER, host=host, port=port),))
+        describe_quorum.Node(node_id=voter, listeners=(describe_quorum.Listener(name=name, host=host, port=port),))
         for voter, (host, port) in sorted(state.config.addresses.items())
     )
 

@@ -23,7 +23,8 @@ PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
 MECHANISMS = (PLAIN, *HASHES, OAUTHBEARER)
 JAAS = "sasl.jaas.config"
 ENABLED = "sasl.enabled.mechanisms"
-DEFAULT_MAX_RECEIVE_BYTES = 524_288
+DEFAULT_MAX_RECEIVE_BYTES = 131_072
+"""Kafka allows four times as much. All unauthenticated connections together must leave room for those that are."""
 _USER = "user_"
 _MODULES = {
     PLAIN: "PlainLoginModule",

@@ -133,7 +133,8 @@ class ScramServer:
         self._client_first_bare = bare
         self._nonce = fields["r"] + self._nonce
         credential = self._credential = self._lookup(self._name)
-        salt = self._made_up_salt() if credential is None else credential.salt
+        made_up = self._made_up_salt()  # for every user: the time must not say who exists
+        salt = made_up if credential is None else credential.salt
         shown = credential or self._example
         iterations = MIN_ITERATIONS if shown is None else shown.iterations
         self._server_first = f"r={self._nonce},s={b64encode(salt).decode()},i={iterations}"

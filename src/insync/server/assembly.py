@@ -58,7 +58,13 @@ def node_config(properties: Properties, identity: Identity, ports: dict[str, int
         incarnation_id=given_incarnation(),
         log_dir=properties.directory,
         wall_offset_ms=wall_offset,
-        quorum=_build(QuorumConfig, parts.get("quorum", {}), wall_offset_ms=wall_offset, addresses=properties.voters),
+        quorum=_build(
+            QuorumConfig,
+            parts.get("quorum", {}),
+            wall_offset_ms=wall_offset,
+            addresses=properties.voters,
+            listener=properties.listeners.controller.name,
+        ),
         topic_defaults={k: v for k, v in properties.topic_defaults.items() if k not in AGREED},
         controller=_build(
             ControllerConfig,

@@ -16,15 +16,18 @@ WINDOW_S = 10.0
 class FailureLog:
     """At most `LINES` lines of one event per listener in `WINDOW_S`; then how many were left out."""
 
-    __slots__ = ("_count", "_event", "_listener", "_window_ends")
+    __slots__ = ("_count", "_event", "_listener", "_window_ends", "total")
 
     def __init__(self, event: str, listener: str) -> None:
         self._event = event
         self._listener = listener
         self._count = 0
         self._window_ends = 0.0
+        self.total = 0
+        """Since the start."""
 
     def record(self, address: tuple[str, int] | None, reason: str, **fields: str) -> None:
+        self.total += 1
         now = monotonic()
         if now >= self._window_ends:
             if self._count > LINES:

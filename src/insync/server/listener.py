@@ -92,12 +92,14 @@ class Listener:
         self._has_client_listener = False  # one that other nodes do not use
         self._held: list[tuple[float, HeldRequest]] = []
         self._servers: list[asyncio.Server] = []
+        self.acceptors: list[Acceptor] = []
         self._sweeper: asyncio.TimerHandle | None = None
 
     async def open(self, listening: Iterable[tuple[Acceptor, socket.socket]], network: Network) -> None:
-        acceptors = list(listening)
-        self._has_client_listener = any(not acceptor.serves_nodes for acceptor, _ in acceptors)
-        for acceptor, sock in acceptors:
+        opened = list(listening)
+        self.acceptors = [acceptor for acceptor, _ in opened]
+        self._has_client_listener = any(not acceptor.serves_nodes for acceptor in self.acceptors)
+        for acceptor, sock in opened:
             self._servers.append(await network.listen(partial(Connection, self, acceptor), sock, BACKLOG, acceptor.tls))
         self._sweep_later(asyncio.get_running_loop())
 

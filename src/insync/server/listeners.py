@@ -42,6 +42,15 @@ _PER_MECHANISM = (
     "sasl.login.class",
     "sasl.server.callback.handler.class",
 )
+_IGNORED = (
+    "sasl.client.",
+    "sasl.kerberos.",
+    "sasl.login.",
+    "ssl.keymanager.algorithm",
+    "ssl.secure.random.implementation",
+    "ssl.trustmanager.algorithm",
+)
+"""What concerns Java's own code, or Kerberos."""
 _SECRETS = (
     "ssl.key.password",
     "ssl.keystore.certificate.chain",
@@ -133,6 +142,16 @@ def is_override(key: str) -> bool:
 def is_security_setting(key: str) -> bool:
     """Whether the key is read for each listener."""
     return key in _SECURITY
+
+
+def is_without_effect(key: str, names: Iterable[str]) -> bool:
+    """Whether a setting of listeners is accepted, because Kafka knows it, and ignored. `names`: of listeners."""
+    prefix = next((prefix for name in names if key.startswith(prefix := _prefix(name))), "")
+    setting = key.removeprefix(prefix)
+    mechanism, _, rest = setting.partition(".")
+    if mechanism.upper() in _ANY_MECHANISM:
+        return rest.startswith(_IGNORED)
+    return setting == "sasl.jaas.config" or setting.startswith(_IGNORED) or setting not in _SECURITY
 
 
 def is_secret(key: str) -> bool:

@@ -134,6 +134,21 @@ class NodeMetrics:
             "held for clients that have not read their answers",
             self._listener.budget_unread.used,
         )
+        yield _gauge(
+            "unauthenticated_connections", "whose TLS handshake or login is under way", len(self._listener.pending)
+        )
+        handshakes = CounterMetricFamily(
+            "insync_failed_tls_handshakes", "failed TLS handshakes by listener", labels=["listener"]
+        )
+        logins = CounterMetricFamily(
+            "insync_failed_authentications", "failed-authentication-total by listener", labels=["listener"]
+        )
+        for acceptor in self._listener.acceptors:
+            if acceptor.tls is not None:
+                handshakes.add_metric([acceptor.name], acceptor.tls.failures.total)
+            if acceptor.sasl is not None:
+                logins.add_metric([acceptor.name], acceptor.sasl.failures.total)
+        yield from (handshakes, logins)
 
 
 def render(collector: NodeMetrics) -> tuple[str, bytes]:

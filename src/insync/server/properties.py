@@ -23,6 +23,11 @@ from insync.server.listeners import ListenerSettings
 from insync.server.profiles import PROFILES
 from insync.server.property_keys import InvalidValueError
 
+PRINCIPAL_BUILDERS = {
+    "principal.builder.class": "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+}
+"""Kafka's own class is accepted: principals are built as it does."""
+
 
 class PropertiesError(Exception):
     """A setting is missing, unknown or invalid: names the file, the line and the key."""
@@ -102,11 +107,18 @@ class _Reader:
         )
         roles = self._required("process.roles", property_keys.roles)
         as_written = {key: entry.value for key, entry in self._entries.items()}
+        found = self._listeners(as_written, roles)
+        self._unused += [
+            key
+            for key in as_written
+            if (listeners.is_override(key) or listeners.is_security_setting(key))
+            and listeners.is_without_effect(key, found.protocols)
+        ]
         return Properties(
             node_id=self._required("node.id", property_keys.integer(0, 2**31 - 1)),
             roles=roles,
             directory=directory,
-            listeners=self._listeners(as_written, roles),
+            listeners=found,
             authorizer=self._authorizer(),
             voters=self._required("controller.quorum.voters", parse_voters),
             rack=self._optional("broker.rack", str, None),
@@ -145,7 +157,7 @@ class _Reader:
     def _read_entry(self, key: str, entry: Entry) -> None:
         if key in property_keys.STRUCTURAL or listeners.is_override(key) or listeners.is_security_setting(key):
             return
-        if entry.value and apache_broker_keys.is_unsafe_to_ignore(key):
+        if entry.value and apache_broker_keys.is_unsafe_to_ignore(key) and entry.value != PRINCIPAL_BUILDERS.get(key):
             raise PropertiesError(
                 self._source,
                 entry.line,

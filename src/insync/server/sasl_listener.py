@@ -20,13 +20,13 @@ class SaslListener:
         self.max_receive_bytes = settings.max_receive_bytes
         self.keys: KeyFile | KeyUrl | None = None
         self._server = SaslServer(settings, credentials, self._validator(settings))
-        self._failures = FailureLog("authentication_failed", listener)
+        self.failures = FailureLog("authentication_failed", listener)
 
     def new_session(self, translator: VersionTranslator) -> SaslSession:
         return SaslSession(self._server, translator)
 
     def record_failure(self, transport: asyncio.BaseTransport, session: SaslSession, reason: str) -> None:
-        self._failures.record(
+        self.failures.record(
             transport.get_extra_info("peername"),
             reason,
             mechanism=session.mechanism or "none",

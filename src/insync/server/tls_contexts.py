@@ -107,7 +107,7 @@ class TlsListener(TlsContext):
     def __init__(self, listener: str, settings: TlsSettings, pending: PendingConnections) -> None:
         super().__init__(listener, settings, TlsSettings.server_context)
         self._pending = pending
-        self._failures = FailureLog("tls_handshake_failed", listener)
+        self.failures = FailureLog("tls_handshake_failed", listener)
 
     def wrap(self, protocol: asyncio.Protocol) -> TlsTransport:
         return TlsTransport(protocol, self.context, self)
@@ -130,7 +130,7 @@ class TlsListener(TlsContext):
     def on_handshake_ended(self, transport: TlsTransport, error: Exception | None) -> None:
         self._pending.remove(transport)
         if error is not None:
-            self._failures.record(transport.get_extra_info("peername"), explain(error))
+            self.failures.record(transport.get_extra_info("peername"), explain(error))
 
 
 class TlsPeers(TlsContext):
