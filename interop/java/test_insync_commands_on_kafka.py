@@ -128,6 +128,23 @@ def test_a_healthy_cluster_is_described(insync: InsyncCommand) -> None:
     assert "h-0" in insync("top", "h", "--frames", "2", "--interval", "0")
 
 
+def test_users_and_quotas(insync: InsyncCommand) -> None:
+    insync("user", "add", "alice", stdin="secret\n")
+    insync("user", "add", "alice", "-m", "SCRAM-SHA-512", stdin="secret\n")
+    mechanisms = [(user["user"], user["mechanism"]) for user in insync.json("user", "list")]
+    assert mechanisms == [("alice", "SCRAM-SHA-256"), ("alice", "SCRAM-SHA-512")]
+    insync("user", "passwd", "alice", "--iterations", "4096", stdin="other\n")
+    assert {user["iterations"] for user in insync.json("user", "list")} == {4_096}
+    insync("user", "remove", "alice")
+    insync("quota", "set", "--user", "alice", "--default-client-id", "producer_byte_rate=1024")
+    (quota,) = insync.json("quota", "list")
+    assert (quota["user"], quota["client_id"], quota["ip"], quota["limit"]) == ("alice", "<default>", None, 1_024)
+    insync("quota", "remove", "--user", "alice", "--default-client-id")
+    assert (insync.json("user", "list"), insync.json("quota", "list")) == ([], [])
+    without = insync.run("acl", "list")
+    assert (without.exit_code, "SECURITY_DISABLED" in without.stderr) == (1, True)
+
+
 def test_the_loss_and_the_return_of_a_broker_are_reported(insync: InsyncCommand, kafka: ApacheCluster) -> None:
     """E3: with one replica gone, writes that need all three are refused, and the missing replica stays eligible."""
     insync("topic", "create", "w", "--assign", "3,1,2", "-c", "min.insync.replicas=3")

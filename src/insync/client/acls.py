@@ -8,6 +8,7 @@ from typing import Any
 from insync.client import apis
 from insync.client.client import Client
 from insync.client.errors import raise_for_error
+from insync.client.propagation import wait_for_propagation
 from insync.security.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 
 
@@ -44,7 +45,11 @@ async def create_acls(client: Client, acls: Sequence[Acl]) -> None:
         for acl, result in zip(acls, answer.results, strict=True):
             raise_for_error(result.error_code, f"creating the ACL '{acl}'", result.error_message)
 
+    async def has_acls(broker: int) -> bool:
+        return all([await _count_at(client, broker, AclFilter.exactly(acl)) for acl in acls])
+
     await client.retry(attempt)
+    await wait_for_propagation(client, has_acls)
 
 
 async def delete_acls(client: Client, filters: Sequence[AclFilter]) -> list[Acl]:
@@ -62,9 +67,19 @@ async def delete_acls(client: Client, filters: Sequence[AclFilter]) -> list[Acl]
                 raise_for_error(acl.error_code, "deleting an ACL", acl.error_message)
         return answer
 
+    async def has_none(broker: int) -> bool:
+        return not any([await _count_at(client, broker, acl_filter) for acl_filter in filters])
+
     answer = await client.retry(attempt)
+    await wait_for_propagation(client, has_none)
     deleted = [_make_acl(acl, acl) for result in answer.filter_results for acl in result.matching_acls]
     return list(dict.fromkeys(deleted))
+
+
+async def _count_at(client: Client, broker: int, acl_filter: AclFilter) -> int:
+    answer = await client.call_broker(broker, apis.DESCRIBE_ACLS, _filter_values(acl_filter))
+    raise_for_error(answer.error_code, "listing ACLs", answer.error_message)
+    return len(answer.resources)
 
 
 def _make_acl(resource: Any, entry: Any) -> Acl:

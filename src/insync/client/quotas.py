@@ -8,18 +8,23 @@ from typing import Any
 from insync.client import apis
 from insync.client.client import Client
 from insync.client.errors import raise_for_error
+from insync.client.propagation import wait_for_propagation
 from insync.security.quotas import QuotaEntity
+
+_ALL = {"components": [], "strict": False}
 
 
 async def list_quotas(client: Client) -> dict[QuotaEntity, dict[str, float]]:
     """By entity and quota name, the limit. Entities of types that this client does not know are left out."""
 
-    async def attempt() -> Any:
-        answer = await client.call_any(apis.DESCRIBE_CLIENT_QUOTAS, {"components": [], "strict": False})
-        raise_for_error(answer.error_code, "listing quotas", answer.error_message)
-        return answer
+    async def attempt() -> dict[QuotaEntity, dict[str, float]]:
+        return _parse(await client.call_any(apis.DESCRIBE_CLIENT_QUOTAS, _ALL))
 
-    answer = await client.retry(attempt)
+    return await client.retry(attempt)
+
+
+def _parse(answer: Any) -> dict[QuotaEntity, dict[str, float]]:
+    raise_for_error(answer.error_code, "listing quotas", answer.error_message)
     quotas = {}
     for entry in answer.entries or ():
         entity = QuotaEntity.of({part.entity_type: part.entity_name for part in entry.entity})
@@ -50,3 +55,9 @@ async def alter_quotas(client: Client, entity: QuotaEntity, changes: Mapping[str
             raise_for_error(entry.error_code, f"changing the quotas of {entity}", entry.error_message)
 
     await client.retry(attempt)
+
+    async def has_change(broker: int) -> bool:
+        limits = _parse(await client.call_broker(broker, apis.DESCRIBE_CLIENT_QUOTAS, _ALL)).get(entity, {})
+        return all(limits.get(key) == limit for key, limit in changes.items())
+
+    await wait_for_propagation(client, has_change)

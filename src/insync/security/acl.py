@@ -159,6 +159,18 @@ class AclFilter:
     operation: Operation = Operation.ANY
     permission: Permission = Permission.ANY
 
+    @staticmethod
+    def exactly(acl: Acl) -> AclFilter:
+        return AclFilter(
+            resource_type=acl.resource_type,
+            resource_name=acl.resource_name,
+            pattern_type=acl.pattern_type,
+            principal=acl.principal,
+            host=acl.host,
+            operation=acl.operation,
+            permission=acl.permission,
+        )
+
     def matches(self, acl: Acl) -> bool:
         """Kept fast: a cluster may have ten thousand ACLs, and a filter is compared with all of them."""
         name, pattern_type = self.resource_name, self.pattern_type
