@@ -276,6 +276,8 @@ CASES = (
         on_transactional_id(Operation.DESCRIBE, TX),
     ),
     # --- the cluster ---
+    Case("sasl_handshake", "sasl_handshake", lambda _: {"mechanism": "PLAIN"}, ()),
+    Case("sasl_authenticate", "sasl_authenticate", lambda _: {"auth_bytes": b""}, ()),
     Case("api_versions", "api_versions", lambda _: {"client_software_name": "a", "client_software_version": "1"}, ()),
     by_topic("metadata by name", "metadata", Operation.DESCRIBE, lambda _: _metadata(_named(ORDERS), _named(SECRET))),
     by_topic(

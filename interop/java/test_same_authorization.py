@@ -26,7 +26,8 @@ from interop.java.secured_node import ADMIN, NO_ANSWER, SecuredNode
 from interop.java.test_same_answers import NOT_COMPARED, to_json
 from tests.authorization_cases import CASES, ORDERS, OTHERS, SECRET, TX, WORKERS, Case, Right
 
-NOT_IN_KAFKA = ("get_replica_log_info",)
+NOT_PROBED = ("get_replica_log_info", "sasl_handshake", "sasl_authenticate")
+"""Kafka 4.1 does not have the first; the others belong to the login of a connection."""
 EVERYTHING: tuple[Right, ...] = (
     (Operation.ALL, ResourceType.TOPIC, "*"),
     (Operation.ALL, ResourceType.GROUP, "*"),
@@ -94,7 +95,7 @@ def _acls(user: str, rights: tuple[Right, ...], permission: Permission = Permiss
 
 
 def _probes() -> Iterator[Probe]:
-    for number, case in enumerate(case for case in CASES if case.api not in NOT_IN_KAFKA):
+    for number, case in enumerate(case for case in CASES if case.api not in NOT_PROBED):
         by_name: dict[str, tuple[Right, ...]] = {"nothing": (), FIRST: case.open}
         if case.closed:
             by_name |= {SECOND: case.closed, BOTH: (*case.open, *case.closed)}
