@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import ssl
+import weakref
 
 import pytest
 
@@ -130,6 +132,21 @@ def test_damaged_records_end_the_connection_with_their_reason() -> None:
     assert pair.server.received == b""
     pair.server_tls.connection_lost(None)
     assert isinstance(pair.server.lost[0], ssl.SSLError)
+
+
+def test_an_ended_connection_is_freed_at_once() -> None:
+    """A node collects garbage rarely, and the state of TLS is large."""
+    pair = TlsPair().established()
+    pair.server_tls.connection_lost(None)
+    freed = weakref.ref(pair.server)
+    gc.disable()
+    try:
+        pair.server.transport = None
+        del pair.server
+        pair.server_tls._observer = pair.client
+        assert freed() is None
+    finally:
+        gc.enable()
 
 
 # --- handshakes that fail ---

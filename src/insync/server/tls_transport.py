@@ -30,6 +30,9 @@ NOT_TLS_ALERT = bytes((21, 3, 3, 0, 2, 2, 70))
 Piece = bytes | bytearray | memoryview
 
 
+_NO_PROTOCOL = asyncio.Protocol()
+
+
 class HandshakeObserver(Protocol):
     """Is told how a handshake ends: of a server, which limits handshakes, or of a client, which waits for its own."""
 
@@ -113,6 +116,7 @@ class TlsTransport(asyncio.Protocol):
             self._protocol.connection_lost(exc or self._error)
         elif not was_closing:
             self._observer.on_handshake_ended(self, exc or ConnectionResetError("closed during the TLS handshake"))
+        self._protocol = _NO_PROTOCOL  # each knows the other: both would stay in memory until the next collection
 
     def pause_writing(self) -> None:
         self._socket_is_full = True
