@@ -150,7 +150,7 @@ class ApacheCluster:
             node.directory.mkdir(parents=True, exist_ok=True)
             node.properties.write_text("".join(f"{key}={value}\n" for key, value in self.node_settings(node).items()))
         processes = [
-            (node, _spawn(node, java("kafka.tools.StorageTool", "format", "-c", str(node.properties), *options)))
+            (node, spawn(java("kafka.tools.StorageTool", "format", "-c", str(node.properties), *options), node.log))
             for node in unformatted
         ]
         for node, process in processes:
@@ -192,7 +192,7 @@ class ApacheCluster:
         """Start a node that is not running, and return at once."""
         node = self.nodes[node_id]
         if not node.is_running:
-            node.process = _spawn(node, java("kafka.Kafka", str(node.properties), options=(*HEAP, *JVM)))
+            node.process = spawn(java("kafka.Kafka", str(node.properties), options=(*HEAP, *JVM)), node.log)
 
     def kill(self, node_id: int) -> None:
         """kill -9: the operating system keeps what the node has written."""
@@ -235,9 +235,10 @@ class ApacheCluster:
         }
 
 
-def _spawn(node: ApacheNode, command: list[str]) -> subprocess.Popen[bytes]:
+def spawn(command: list[str], log_file: Path) -> subprocess.Popen[bytes]:
+    """A process that is killed if this one dies."""
     die_with_parent = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
-    with open(node.log, "ab") as log:
+    with open(log_file, "ab") as log:
         return subprocess.Popen(
             [*die_with_parent, *command],
             stdin=subprocess.DEVNULL,

@@ -8,6 +8,7 @@ import pytest
 
 import apache_kafka
 from insync.server.local_cluster import LocalCluster
+from interop.java import authorization_matrix, node_processes
 from interop.java.kafka_tools import Tools, write_class_archive
 
 SNAPSHOT_RECORDS = 30
@@ -25,6 +26,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         yield local
     finally:
         local.stop()
+
+
+@pytest.fixture(scope="session")
+def secured_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, node_processes.Node]]:
+    """Logins with PLAIN and SCRAM, and the StandardAuthorizer."""
+    with node_processes.running_pair(
+        tmp_path_factory.mktemp("secured"), authorization_matrix.properties, authorization_matrix.FORMAT_OPTIONS
+    ) as pair:
+        yield pair
 
 
 @pytest.fixture(scope="session")

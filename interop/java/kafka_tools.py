@@ -102,8 +102,10 @@ def parse_values(text: str) -> dict[str, str]:
 class Tools:
     """The tools on one cluster. A call returns what the tool printed, and fails the test if the tool failed."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, client_config: Path | None = None) -> None:
         self.bootstrap = bootstrap
+        self._client_config = client_config
+        """A file with the settings of a client that logs in."""
 
     def __call__(self, tool: str, *arguments: str, stdin: str = "") -> str:
         completed = self.run(tool, *arguments, stdin=stdin)
@@ -117,7 +119,9 @@ class Tools:
         return completed.stdout + completed.stderr
 
     def run(self, tool: str, *arguments: str, stdin: str = "") -> Completed:
-        return run(CLASSES[tool], "--bootstrap-server", self.bootstrap, *arguments, stdin=stdin)
+        options = {"kafka-console-producer": "--producer.config", "kafka-console-consumer": "--consumer.config"}
+        config = (options.get(tool, "--command-config"), str(self._client_config)) if self._client_config else ()
+        return run(CLASSES[tool], "--bootstrap-server", self.bootstrap, *config, *arguments, stdin=stdin)
 
     # --- topics and records ------------------------------------------------------------------------------------------
 

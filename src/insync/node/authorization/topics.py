@@ -85,7 +85,7 @@ _check_new_topics = Entries(
     refuse=lambda topic: (
         _refused_creation(topic.name, ErrorCode.invalid_request, f"Creation of {METADATA_TOPIC} is prohibited.")
         if topic.name == METADATA_TOPIC
-        else _refused_creation(topic.name, TOPIC_REFUSED, MESSAGES[TOPIC_REFUSED])
+        else _refused_creation(topic.name, TOPIC_REFUSED, "Authorization failed.")
     ),
     respond=lambda topics: create_topics.CreateTopicsResponse(throttle_time=NO_DURATION, topics=topics),
     key=lambda topic: topic.name,
