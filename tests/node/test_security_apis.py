@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from insync.controller.config import ControllerConfig
+from insync.metadata.changes import Changes
 from insync.metadata.security_records import to_scram_record
 from insync.node.config import CONTROLLER, AuthorizerConfig
 from insync.security.scram import make_credential
@@ -224,3 +225,32 @@ def test_a_new_cluster_begins_with_the_users_it_was_formatted_with() -> None:
     net.restart(1)
     net.advance(15_000)
     assert net.nodes[1].image.scram_credentials == {}
+
+
+def test_quotas_are_in_force_where_the_image_has_them_also_from_a_snapshot() -> None:
+    """Q6: a snapshot does not say what it no longer has."""
+    net = Net(config(1, metadata_snapshot_records=3)).up()
+    node = net.nodes[1]
+
+    def alter(limit: float | None) -> None:
+        op = alter_client_quotas.OpData(key="producer_byte_rate", value=limit or 0.0, remove=limit is None)
+        entity = (alter_client_quotas.RequestEntity(entity_type="user", entity_name="alice"),)
+        entry = alter_client_quotas.RequestEntry(entity=entity, ops=(op,))
+        request = alter_client_quotas.AlterClientQuotasRequest(entries=(entry,), validate_only=False)
+        assert net.answered(1, request).entries[0].error_code is ErrorCode.none
+
+    assert not node.quotas.is_active
+    alter(10)
+    assert node.quotas.is_active
+    alter(None)
+    assert not node.quotas.is_active
+    for limit in (10, 20, 30, 40):
+        alter(limit)
+    net.restart(1)
+    net.advance(15_000)
+    node = net.nodes[1]
+    assert node.quotas.limits.find("producer_byte_rate", "alice", "app") is not None
+    node.metadata_loader.load_snapshot([], node.metadata_loader.applied, 1)
+    node.metadata_loader.finish_loading()
+    node._update_quotas(Changes())
+    assert not node.quotas.is_active
