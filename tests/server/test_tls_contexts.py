@@ -29,8 +29,8 @@ def listener(settings: dict[str, str], limit: int = 10, timeout_ms: int = 1_000)
     return TlsListener("SSL", TlsSettings.of_listener(settings), PendingConnections(limit, timeout_ms))
 
 
-def accept(tls: TlsListener) -> tuple[End, Pipe]:
-    end, pipe = End(), Pipe()
+def accept(tls: TlsListener, address: str = "10.0.0.1") -> tuple[End, Pipe]:
+    end, pipe = End(), Pipe(address)
     transport = tls.wrap(end)
     pipe.end = transport
     transport.connection_made(pipe)  # type: ignore[arg-type]
@@ -149,6 +149,15 @@ def test_when_there_are_too_many_handshakes_the_newest_is_refused() -> None:
     tls = listener(inline_settings(), limit=3)
     ends = [accept(tls) for _ in range(4)]
     assert [pipe.ended for _, pipe in ends] == ["", "", "", "aborted"]
+
+
+def test_a_flood_from_one_address_does_not_keep_others_out() -> None:
+    tls = listener(inline_settings(), limit=4)
+    flood = [accept(tls) for _ in range(4)]
+    others = [accept(tls, f"10.0.0.{number}") for number in (2, 3)]
+    flood.append(accept(tls))
+    assert [pipe.ended for _, pipe in flood] == ["aborted", "aborted", "", "", "aborted"]
+    assert [pipe.ended for _, pipe in others] == ["", ""]
 
 
 def test_a_slow_handshake_makes_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,8 @@ def inline_settings(name: str = "node", *, hosts: tuple[str, ...] = HOSTS, **mor
 class Pipe:
     """The socket of one end. What is written waits in `buffer` until the test lets it pass."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "10.0.0.1") -> None:
+        self.address = address
         self.buffer = bytearray()
         self.writes: list[int] = []
         self.reading = True
@@ -67,7 +68,7 @@ class Pipe:
         return len(self.buffer)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return ("10.0.0.1", 5_000)
+        return (self.address, 5_000)
 
     def write(self, data: bytes) -> None:
         self.buffer += data

@@ -18,6 +18,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Protocol
 
+from insync.security.acl import canonical_host
+
 READ_BYTES = 1 << 16
 CHUNK_BYTES = 1 << 18
 """How much is encrypted at once."""
@@ -58,6 +60,7 @@ class TlsTransport(asyncio.Protocol):
         "_socket",
         "_socket_is_full",
         "_tls",
+        "address",
     )
 
     def __init__(
@@ -75,6 +78,7 @@ class TlsTransport(asyncio.Protocol):
         self._tls = context.wrap_bio(
             self._incoming, self._outgoing, server_side=server_hostname is None, server_hostname=server_hostname
         )
+        self.address = ""  # the IP address of the other side
         self._socket: asyncio.Transport = None  # type: ignore[assignment]  # until connection_made
         self._backlog: deque[Piece] = deque()  # not encrypted yet
         self._backlog_size = 0
@@ -89,6 +93,7 @@ class TlsTransport(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = transport  # type: ignore[assignment]
+        self.address = canonical_host((transport.get_extra_info("peername") or ("",))[0])
         self.set_write_buffer_limits(self._high)
         self._observer.on_handshake_started(self)
         if not self._is_closing:
