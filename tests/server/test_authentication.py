@@ -316,6 +316,19 @@ def test_a_client_that_does_not_authenticate_is_closed() -> None:
     assert len(harness.listener.pending) == 0
 
 
+def test_strangers_who_fill_the_memory_are_closed_before_users() -> None:
+    """They may send little each, but come on many connections."""
+    harness = SaslHarness()
+    harness.listener.budget_received.limit = 300_000
+    alice, strangers = harness.client(), [harness.client() for _ in range(4)]
+    alice.log_in()
+    alice.connection.data_received(pack(">i", 1_000_000) + bytes(200_000))
+    for stranger in strangers:
+        stranger.connection.data_received(pack(">i", 500_000) + bytes(60_000))
+    assert alice.ended == ""
+    assert [stranger.ended for stranger in strangers].count("aborted") == 3
+
+
 def test_too_many_unauthenticated_connections_are_refused() -> None:
     harness = SaslHarness()
     clients = [harness.client() for _ in range(11)]

@@ -195,6 +195,11 @@ class Connection(asyncio.Protocol):
     def is_closed(self) -> bool:
         return self._closed
 
+    @property
+    def is_authenticated(self) -> bool:
+        """Always true on a listener without SASL."""
+        return self._principal is not UNAUTHENTICATED
+
     # --- the socket's events -----------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

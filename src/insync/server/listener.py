@@ -185,7 +185,8 @@ class Listener:
     # --- memory ------------------------------------------------------------------------------------------------------
 
     def close_largest_receiver(self) -> None:
-        most = max(self.connections, key=lambda connection: connection.received_bytes)
+        """Those that are not authenticated first: they may send less each, but anyone can open many of them."""
+        most = max(self.connections, key=lambda c: (c.received_bytes > 0 and not c.is_authenticated, c.received_bytes))
         most.close("out_of_memory", f"{most.received_bytes} bytes of incomplete or unanswered requests")
 
     def close_slowest_reader(self) -> None:
