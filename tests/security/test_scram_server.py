@@ -67,6 +67,31 @@ def failure(user: str, password: str) -> str:
     return str(error.value)
 
 
+def test_an_unknown_user_costs_as_many_hashes_as_a_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times are too noisy to compare; what takes the time is not."""
+    digest = hmac.digest
+    calls = 0
+
+    def counted(key: bytes, message: bytes, name: str) -> bytes:
+        nonlocal calls
+        calls += 1
+        return digest(key, message, name)
+
+    monkeypatch.setattr(hmac, "digest", counted)
+
+    def hashes(user: str) -> int:
+        nonlocal calls
+        calls = 0
+        ours, theirs = server(), client(user, "wrong")
+        proof = theirs.answer(ours.respond(theirs.first()))
+        assert proof is not None
+        with pytest.raises(ScramError):
+            ours.respond(proof)
+        return calls
+
+    assert hashes("alice") == hashes("nobody")
+
+
 def test_an_unknown_user_is_answered_as_a_wrong_password_is() -> None:
     assert failure("alice", "wrong") == failure("mallory", "wrong")
     first = client("mallory", "x").first()
