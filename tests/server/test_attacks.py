@@ -9,8 +9,10 @@ from __future__ import annotations
 import secrets
 import socket
 import ssl
+import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -561,3 +563,177 @@ def test_files_with_keys_are_their_owners_only(target: Target) -> None:
     assert len(files) > len(target.cluster.nodes)
     assert not [path for path in files if path.stat().st_mode & 0o077]
     assert target.directory.stat().st_mode & 0o077 == 0
+
+
+# --- before authentication --------------------------------------------------------------------------------------------
+
+STRANGER = "127.0.0.2"
+"""The address of the attacker; the others are at 127.0.0.1."""
+SERVED_S = 15.0
+"""How long a client may wait meanwhile, on a machine that is busy with other tests."""
+
+
+def client_hello(target: Target) -> bytes:
+    outgoing = ssl.MemoryBIO()
+    tls = target.tls().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        tls.do_handshake()
+    return outgoing.read()
+
+
+def open_sockets(port: int, count: int) -> list[socket.socket]:
+    return [
+        socket.create_connection(("127.0.0.1", port), TIMEOUT_S, source_address=(STRANGER, 0)) for _ in range(count)
+    ]
+
+
+def assert_served(target: Target) -> None:
+    """A client logs in and produces, and a node connects to the listener of nodes."""
+    began = time.monotonic()
+    produce_one(target)
+    certificate = target.directory / "node-2.pem"
+    with Connection(target.cluster.nodes[1].node_port, target.tls(certificate), "test") as node:
+        assert node.ask(brokers_request()).error_code is ErrorCode.none
+    assert time.monotonic() - began < SERVED_S
+
+
+@pytest.mark.parametrize("size", [0, 5, None], ids=["silent", "begun", "whole"])
+def test_a_flood_of_half_open_connections_does_not_keep_others_out(target: Target, size: int | None) -> None:
+    """More than are allowed, all of them fresh: none of them counts as slow yet. `size`: of the ClientHello's bytes."""
+    sent = client_hello(target)[:size]
+    flood = open_sockets(target.cluster.nodes[1].port, 1_100)
+    try:
+        for sock in flood:
+            with suppress(ConnectionError):
+                sock.sendall(sent)
+        assert_served(target)
+    finally:
+        for sock in flood:
+            sock.close()
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\xff\xff" + bytes(70_000),  # a record that is too long
+        b"\x16\x03\x01\x40\x00\x01\xff\xff\xff" + bytes(70_000),  # a ClientHello of 16 MB
+        pack(">ihhih", 10, 18, 0, 1, -1),  # ApiVersions without TLS
+    ],
+    ids=["http", "record", "hello", "kafka"],
+)
+def test_garbage_is_answered_with_an_alert(target: Target, garbage: bytes) -> None:
+    node = target.cluster.nodes[1]
+    for port in (node.port, node.node_port, node.controller_port):
+        with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as sock:
+            sock.sendall(garbage)
+            with suppress(ConnectionResetError):
+                assert sock.recv(1) == b"\x15"
+    assert_served(target)
+
+
+# --- SASL -------------------------------------------------------------------------------------------------------------
+
+
+def connect(target: Target) -> Connection:
+    return Connection(target.cluster.nodes[1].port, target.tls())
+
+
+def test_a_recorded_login_cannot_be_replayed(target: Target) -> None:
+    with connect(target) as alice:
+        recorded = alice.log_in("alice", SECRETS["alice"])
+    for skipped in (0, 1):
+        with connect(target) as replaying:
+            replaying.handshake()
+            answers = [replaying.authenticate(message) for message in recorded[skipped:]]
+            assert answers[-1].error_code is ErrorCode.sasl_authentication_failed
+            assert not answers[-1].auth_bytes
+            assert replaying.is_closed()
+
+
+@pytest.mark.parametrize("damage", ["truncated", "without a proof", "empty proof", "another user", "another nonce"])
+def test_a_damaged_login_fails(target: Target, damage: str) -> None:
+    with connect(target) as connection:
+        connection.handshake()
+        scram = Scram("sha512", "mallory", SECRETS["mallory"], secrets.token_hex(12))
+        first = scram.first()
+        sent = first.replace(b"n=mallory", b"n=admin") if damage == "another user" else first
+        proof = scram.answer(bytes(connection.authenticate(sent).auth_bytes))
+        assert proof is not None
+        before_proof = proof.rpartition(b",p=")[0]
+        damaged = {
+            "truncated": proof[:-5],
+            "without a proof": before_proof,
+            "empty proof": before_proof + b",p=",
+            "another user": proof,
+            "another nonce": proof.replace(b",r=", b",r=x"),
+        }
+        assert connection.authenticate(damaged[damage]).error_code is ErrorCode.sasl_authentication_failed
+        assert connection.is_closed()
+
+
+def test_a_mechanism_that_is_not_enabled_cannot_be_chosen(target: Target) -> None:
+    for mechanism in ("PLAIN", "OAUTHBEARER", "GSSAPI", "scram-sha-512", "", "SCRAM-SHA-1"):
+        with connect(target) as connection:
+            assert connection.handshake(mechanism).error_code is ErrorCode.unsupported_sasl_mechanism
+            assert connection.is_closed()
+
+
+def test_nothing_is_served_before_and_during_authentication(target: Target) -> None:
+    scram = Scram("sha512", "alice", SECRETS["alice"], secrets.token_hex(12))
+    premature = (
+        metadata_request(),
+        acl_creation("User:ANONYMOUS"),
+        sasl_authenticate.SaslAuthenticateRequest(auth_bytes=scram.first()),
+    )
+    for request in premature:
+        with connect(target) as connection:
+            connection.send(request)
+            assert connection.is_closed()
+    for request in premature[:2]:
+        with connect(target) as connection:
+            connection.handshake()
+            connection.authenticate(scram.first())
+            connection.send(request)
+            assert connection.is_closed()
+
+
+def test_large_tokens_are_refused(target: Target) -> None:
+    with connect(target) as connection:
+        connection.handshake()
+        answer = connection.authenticate(b"n,,n=alice,r=" + b"x" * 400_000)
+        assert answer.error_code is ErrorCode.sasl_authentication_failed
+    with connect(target) as connection:
+        connection.handshake()
+        with suppress(ConnectionError):
+            connection.send_frame(bytes(600_000))
+        assert connection.is_closed()
+    assert_served(target)
+
+
+def test_an_unknown_user_is_answered_like_a_wrong_password(target: Target) -> None:
+    """Twice: the salt of an unknown user must not change from login to login."""
+    answers = []
+    for user in ("alice", "nobody", "a=b,c=d"):
+        shown = []
+        for _ in range(2):
+            with connect(target) as connection:
+                connection.handshake()
+                scram = Scram("sha512", user, "wrong", secrets.token_hex(12))
+                challenge = bytes(connection.authenticate(scram.first()).auth_bytes)
+                proof = scram.answer(challenge)
+                assert proof is not None
+                refused = connection.authenticate(proof)
+                shown.append(challenge.partition(b",")[2])
+                answers.append((refused.error_code, refused.error_message, len(challenge)))
+                assert connection.is_closed()
+        assert shown[0] == shown[1]
+    assert set(answers) == {answers[0]}
+
+
+def test_logging_in_again_as_another_user_does_not_change_the_principal(target: Target) -> None:
+    with target.log_in("mallory") as mallory:
+        mallory.send(sasl_handshake.SaslHandshakeRequest(mechanism=MECHANISM))
+        answer = codec.decode_response(mallory.receive_frame(), sasl_handshake.SaslHandshakeRequest)[1]
+        assert answer.error_code is ErrorCode.illegal_sasl_state
+        assert mallory.ask(metadata_request(HIDDEN)).topics[0].error_code is ErrorCode.topic_authorization_failed
