@@ -257,3 +257,59 @@ def test_static_configs_are_described_with_type_default_and_source() -> None:
     assert described["log.retention.hours"] == (3, "24", "168")
     assert described["auto.create.topics.enable"] == (1, "true", "true")
     assert described["group.coordinator.rebalance.protocols"] == (7, "classic", "classic")
+
+
+def test_a_secured_configuration_of_apache_kafka_is_accepted() -> None:
+    """As its documentation and common images write it: one listener for clients and brokers, one for controllers."""
+    login = 'username="broker" password="secret"'
+    modules = "org.apache.kafka.common.security"
+    text = f"""
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@localhost:9093
+listeners=SASL_SSL://:9092,CONTROLLER://:9093
+advertised.listeners=SASL_SSL://localhost:9092
+listener.security.protocol.map=CONTROLLER:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL
+inter.broker.listener.name=SASL_SSL
+controller.listener.names=CONTROLLER
+early.start.listeners=CONTROLLER
+sasl.enabled.mechanisms=SCRAM-SHA-512,PLAIN
+sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512
+sasl.mechanism.controller.protocol=PLAIN
+listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config={modules}.scram.ScramLoginModule required \\
+  {login};
+listener.name.sasl_ssl.plain.sasl.jaas.config={modules}.plain.PlainLoginModule required \\
+  {login} \\
+  user_broker="secret" \\
+  user_alice="alice-secret";
+listener.name.controller.plain.sasl.jaas.config={modules}.plain.PlainLoginModule required {login} user_broker="secret";
+connections.max.reauth.ms=3600000
+ssl.keystore.location=/var/private/ssl/kafka.server.keystore.p12
+ssl.keystore.type=PKCS12
+ssl.keystore.password=changeit
+ssl.key.password=changeit
+ssl.truststore.location=/var/private/ssl/kafka.server.truststore.p12
+ssl.truststore.type=PKCS12
+ssl.truststore.password=changeit
+ssl.client.auth=required
+ssl.enabled.protocols=TLSv1.3,TLSv1.2
+ssl.protocol=TLSv1.3
+ssl.endpoint.identification.algorithm=
+ssl.secure.random.implementation=SHA1PRNG
+ssl.principal.mapping.rules=RULE:^.*[Cc][Nn]=([a-zA-Z0-9.]*).*$/$1/L,DEFAULT
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:broker;User:admin
+allow.everyone.if.no.acl.found=false
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+log.dirs=/tmp/kraft-combined-logs
+offsets.topic.replication.factor=1
+"""
+    found = properties.parse(text, "server.properties")
+    assert [(bound.name, bound.security.protocol.name, bound.serves_nodes) for bound in found.listeners.bound] == [
+        ("SASL_SSL", "SASL_SSL", True),
+        ("CONTROLLER", "SASL_SSL", True),
+    ]
+    assert "secret" not in repr(found)
+    assert "changeit" not in repr(found)
