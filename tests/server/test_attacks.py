@@ -49,8 +49,9 @@ from insync.wire.messages import (
     sasl_authenticate,
     sasl_handshake,
 )
-from insync.wire.types import METADATA_TOPIC, ms
+from insync.wire.types import METADATA_TOPIC, millis, ms
 from tests.authorization_cases import CASES, Case
+from tests.server.server_harness import eventually
 
 TIMEOUT_S = 20.0
 AUTHORITY = Authority.create("cluster CA")
@@ -563,6 +564,34 @@ def test_files_with_keys_are_their_owners_only(target: Target) -> None:
     assert len(files) > len(target.cluster.nodes)
     assert not [path for path in files if path.stat().st_mode & 0o077]
     assert target.directory.stat().st_mode & 0o077 == 0
+
+
+# --- quotas -----------------------------------------------------------------------------------------------------------
+
+
+def set_quota(target: Target, user: str, bytes_per_second: float, *, remove: bool = False) -> None:
+    change = {"key": "producer_byte_rate", "value": bytes_per_second, "remove": remove}
+    entry = {"entity": ({"entity_type": "user", "entity_name": user},), "ops": (change,)}
+    answer = target.as_admin(request_of("alter_client_quotas", entries=(entry,), validate_only=False))
+    assert all_errors(answer) == {ErrorCode.none}
+
+
+def test_a_quota_is_not_escaped_by_other_client_ids_and_connections(target: Target) -> None:
+    """A9: nor by the client id of a node. Others are served meanwhile."""
+    leader, topic_id = target.cluster.leader_of(ORDERS), target.topic_id(ORDERS)
+
+    def throttled_ms(client_id: str) -> int:
+        with target.log_in("alice", leader, client_id) as alice:
+            return millis(alice.ask(produce_request(topic_id)).throttle_time)
+
+    set_quota(target, "alice", 1.0)
+    try:
+        eventually(lambda: throttled_ms("first") > 0, "the quota is applied")
+        assert all(throttled_ms(client_id) > 0 for client_id in ("second", "", "insync-node-2"))
+        assert target.as_admin(brokers_request(), leader).error_code is ErrorCode.none
+    finally:
+        set_quota(target, "alice", 0.0, remove=True)
+    eventually(lambda: throttled_ms("first") == 0, "the quota is removed")
 
 
 # --- before authentication --------------------------------------------------------------------------------------------
