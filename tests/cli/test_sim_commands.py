@@ -1,4 +1,4 @@
-"""`insync sim`: its commands, their JSON, and what wrong input gets."""
+"""`insync sim`: its commands, their JSON, and errors for wrong input."""
 
 import json
 from pathlib import Path
@@ -59,14 +59,14 @@ def test_replay_gives_the_same_trace_hash_every_time() -> None:
     assert first["violation"] is None
 
 
-def test_replay_prints_what_happens() -> None:
+def test_replay_prints_the_events() -> None:
     result = run(app, ["sim", "replay", "4"])
     assert result.exit_code == 0
     assert "became leader" in result.stdout
     assert "LEO" in result.stdout
 
 
-def test_a_mutant_is_hunted_and_reported() -> None:
+def test_a_caught_mutant_is_reported_with_its_property() -> None:
     result = run(app, ["sim", "mutants", "read-past-hwm", "--seeds", "0:20", "--jobs", "1", "--json"])
     assert result.exit_code == 0, result.output
     (row,) = json.loads(result.stdout)["mutants"]
@@ -90,7 +90,7 @@ def test_shrink_prints_numbered_lines_of_the_smaller_run() -> None:
     assert "   1." in result.stdout
 
 
-def test_scenario_files_are_played(tmp_path: Path) -> None:
+def test_scenario_files_are_run(tmp_path: Path) -> None:
     file = tmp_path / "one.scenario"
     file.write_text("cluster brokers=1 controllers=1\ntopic t replicas=1\nproduce t-0 A\nexpect t-0 leader=1\n")
     result = run(app, ["sim", "scenario", str(file)])
@@ -99,7 +99,7 @@ def test_scenario_files_are_played(tmp_path: Path) -> None:
     assert run(app, ["sim", "scenario", str(file)]).exit_code == 1
 
 
-def test_a_scenario_of_the_library_is_played_by_its_name() -> None:
+def test_a_scenario_of_the_library_is_run_by_its_name() -> None:
     result = run(app, ["sim", "scenario", "divergence_a"])
     assert result.exit_code == 0, result.output
     assert result.stdout == (Path(library.__file__).parent / "divergence_a.golden").read_text()

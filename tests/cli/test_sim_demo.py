@@ -1,4 +1,4 @@
-"""The demo is a scenario that checks itself; here it has to come to its end, and to the same one each time."""
+"""`insync sim demo`: a scenario that checks itself, and always ends the same way."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_the_demo_loses_nothing_and_says_so() -> None:
     assert "properties S1..S14 held after each of" in result.output
 
 
-def test_the_demo_shows_both_leaders_and_the_record_that_is_cut() -> None:
+def test_the_demo_shows_both_leaders_and_the_truncated_record() -> None:
     output = CliRunner(env={"COLUMNS": "100"}).invoke(app, ["sim", "demo"]).output
     assert "zombie leader" in output
     assert "A B C D E F Z" in output
@@ -29,7 +29,7 @@ def test_the_demo_shows_both_leaders_and_the_record_that_is_cut() -> None:
     assert max(len(line) for line in output.splitlines()) <= 100
 
 
-def test_a_demo_that_does_not_go_as_told_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_demo_that_does_not_go_as_expected_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = dataclasses.replace(CHAPTERS[1], steps="produce orders-0 A\nexpect answer A=pending")
     monkeypatch.setattr(sim_demo, "CHAPTERS", (CHAPTERS[0], wrong, CHAPTERS[2]))
     result = CliRunner(env={"COLUMNS": "100"}).invoke(app, ["sim", "demo"])

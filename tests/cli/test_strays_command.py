@@ -1,4 +1,4 @@
-"""`insync strays`: what a node set aside, for an operator to remove or to bring back (B9)."""
+"""`insync strays`: files that a node set aside, for an operator to remove or restore (B9)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_strays_are_listed_with_partition_topic_and_size(directory: Path) -> Non
     assert "orders-0" in strays("list", directory).stdout
 
 
-def test_everything_that_was_set_aside_is_listed_and_can_be_removed(directory: Path) -> None:
+def test_all_files_that_were_set_aside_are_listed_and_can_be_removed(directory: Path) -> None:
     """B9: segments that recovery took out of a log and damaged files of the metadata log too. None can be restored as
     the log of a partition, and no other file can be removed."""
     dropped = directory / "data" / "orders-0" / "00000000000000000000.log.0-dropped"
@@ -76,7 +76,7 @@ def test_everything_that_was_set_aside_is_listed_and_can_be_removed(directory: P
 
 
 def test_a_stray_is_removed_by_its_name(directory: Path) -> None:
-    """B9: by an operator, and nobody else."""
+    """B9: only an operator removes it."""
     assert strays("remove", directory).exit_code == 2
     assert strays("remove", directory, "orders-0").exit_code == 2
     assert (directory / "data" / "orders-0").exists()
@@ -86,7 +86,7 @@ def test_a_stray_is_removed_by_its_name(directory: Path) -> None:
     assert (directory / "data" / "orders-0").exists()
 
 
-def test_a_restored_stray_changes_places_with_the_log_that_is_there(directory: Path) -> None:
+def test_a_restored_stray_changes_places_with_the_present_log(directory: Path) -> None:
     """B9, B5: the node opens it on its next start, which is unclean."""
     assert strays("restore", directory, STRAY).exit_code == 0
     store = LogStore(PosixDisk(str(directory)), "data")
@@ -123,7 +123,7 @@ def test_strays_of_a_running_node_are_left_alone(directory: Path) -> None:
     assert (directory / "data" / STRAY).exists()
 
 
-def test_a_directory_that_is_no_nodes_is_refused(tmp_path: Path) -> None:
+def test_a_directory_that_is_not_a_nodes_is_an_error(tmp_path: Path) -> None:
     refused = strays("list", tmp_path)
     assert refused.exit_code == 2
     assert "log.dirs" in refused.output

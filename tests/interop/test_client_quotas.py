@@ -1,4 +1,4 @@
-"""Clients with quotas: a throttled producer or consumer gets about its rate, and is told that it is throttled."""
+"""Clients with quotas: a throttled producer or consumer gets about its rate, and gets the throttle time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def run(cluster: LocalCluster, *arguments: str) -> None:
 
 def produce(cluster: LocalCluster, client_id: str, size: int, acks: int = -1) -> tuple[float, list[int]]:
     """How long it takes to write `size` bytes, and for how long the broker asked to wait, each time (ms)."""
-    told: list[int] = []
+    throttle_times_ms: list[int] = []
     producer = Producer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -62,7 +62,7 @@ def produce(cluster: LocalCluster, client_id: str, size: int, acks: int = -1) ->
             "acks": acks,
             "linger.ms": 5,
             "batch.size": 20_000,
-            "throttle_cb": lambda event: told.append(event.throttle_time * 1_000),
+            "throttle_cb": lambda event: throttle_times_ms.append(event.throttle_time * 1_000),
         }
     )
     began = time.monotonic()
@@ -70,16 +70,16 @@ def produce(cluster: LocalCluster, client_id: str, size: int, acks: int = -1) ->
         producer.produce("t", b"x" * 1_000)
         producer.poll(0)
     assert producer.flush(4 * TIMEOUT_S) == 0
-    return time.monotonic() - began, told
+    return time.monotonic() - began, throttle_times_ms
 
 
 def test_a_throttled_producer_gets_about_its_rate(cluster: LocalCluster) -> None:
     """The first second is not throttled, since rates are averaged."""
-    took_s, told = produce(cluster, "slow-producer", RATE * SECONDS)
+    took_s, throttle_times_ms = produce(cluster, "slow-producer", RATE * SECONDS)
     assert 0.8 * (SECONDS - 2) < took_s < 2 * SECONDS
-    assert max(told, default=0) > 0
-    took_s, told = produce(cluster, "other-producer", RATE * SECONDS)
-    assert (took_s < 0.8 * (SECONDS - 2), told) == (True, [])
+    assert max(throttle_times_ms, default=0) > 0
+    took_s, throttle_times_ms = produce(cluster, "other-producer", RATE * SECONDS)
+    assert (took_s < 0.8 * (SECONDS - 2), throttle_times_ms) == (True, [])
 
 
 def test_a_throttled_consumer_gets_about_its_rate(cluster: LocalCluster) -> None:

@@ -1,4 +1,4 @@
-"""An outdated stub of the messages is found."""
+"""An outdated stub of the messages is reported."""
 
 from __future__ import annotations
 

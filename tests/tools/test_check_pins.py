@@ -18,7 +18,7 @@ from insync.wire.apis import APIS
         "from kio.schema.fetch import v17\n",
     ],
 )
-def test_an_import_of_a_versioned_message_is_found(source: str) -> None:
+def test_an_import_of_a_versioned_message_is_reported(source: str) -> None:
     assert len(check_pins.check_versions(source, "a.py")) == 1
 
 
@@ -48,13 +48,13 @@ NAMES = list(APIS)[: check_pins.MOST_NAMES + 1]
         f"from messages import {', '.join(NAMES)}",
     ],
 )
-def test_a_second_list_of_apis_is_found(source: str) -> None:
+def test_a_second_list_of_apis_is_reported(source: str) -> None:
     (place,) = check_pins.check_lists(source, "a.py")
     assert place == f"a.py:1: {len(NAMES)} APIs"
     assert check_pins.check_lists(source.replace(NAMES[0], "other").replace(NAMES[0].upper(), "OTHER")) == []
 
 
-def test_a_folder_with_a_module_for_most_apis_is_found(tmp_path: Path) -> None:
+def test_a_folder_with_a_module_for_most_apis_is_reported(tmp_path: Path) -> None:
     for name in list(APIS)[: check_pins.MOST_MODULES]:
         (tmp_path / f"{name}.py").write_text("")
     assert check_pins.main(tmp_path) == 0

@@ -66,13 +66,13 @@ GOOD = {
 
 
 @pytest.mark.parametrize(("source", "what"), BAD.values(), ids=BAD.keys())
-def test_what_reaches_outside_is_found(source: str, what: str) -> None:
-    assert [found.what for found in check_purity.check(source)][-1:] == [what]
+def test_code_that_reaches_outside_is_reported(source: str, what: str) -> None:
+    assert [finding.what for finding in check_purity.check(source)][-1:] == [what]
 
 
 @pytest.mark.parametrize("source", SETS.values(), ids=SETS.keys())
-def test_iteration_over_a_set_is_found(source: str) -> None:
-    assert [found.what for found in check_purity.check(source)] == ["iteration over a set"]
+def test_iteration_over_a_set_is_reported(source: str) -> None:
+    assert [finding.what for finding in check_purity.check(source)] == ["iteration over a set"]
 
 
 @pytest.mark.parametrize("source", GOOD.values(), ids=GOOD.keys())
@@ -81,20 +81,22 @@ def test_pure_code_passes(source: str) -> None:
 
 
 def test_a_finding_names_file_line_and_reason() -> None:
-    found = check_purity.check("x = 1\nimport time\n", "src/insync/wire/clock.py")
-    assert [str(f) for f in found] == ["src/insync/wire/clock.py:2: import of time: the time is an argument (now)"]
+    findings = check_purity.check("x = 1\nimport time\n", "src/insync/wire/clock.py")
+    assert [str(finding) for finding in findings] == [
+        "src/insync/wire/clock.py:2: import of time: the time is an argument (now)"
+    ]
 
 
 def test_the_core_is_every_protocol_package_but_the_real_disk_and_the_shells(tmp_path: Path) -> None:
     for name in ("storage/log.py", "storage/posix.py", "sim/engine.py", "server/loop.py", "node/node.py", "sansio.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("import time\n")
-    found = [str(path.relative_to(tmp_path)) for path in check_purity.core_files(tmp_path)]
-    assert found == ["storage/log.py", "node/node.py", "sansio.py"]
+    files = [str(path.relative_to(tmp_path)) for path in check_purity.core_files(tmp_path)]
+    assert files == ["storage/log.py", "node/node.py", "sansio.py"]
     assert check_purity.main(tmp_path) == 1
 
 
-def test_a_pure_tree_ends_well(tmp_path: Path) -> None:
+def test_a_pure_tree_passes(tmp_path: Path) -> None:
     (tmp_path / "wire").mkdir()
     (tmp_path / "wire" / "batch.py").write_text("import struct\n")
     assert check_purity.main(tmp_path) == 0

@@ -1,4 +1,4 @@
-"""The rule check knows the difference between a rule that is enforced and tested and one that is only talked about."""
+"""Rules that no code enforces or no test tests are reported, and citations of what does not exist."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tests import kinds_of_tests
 TESTS = Path(__file__).parent.parent
 MARK = 'pytestmark = pytest.mark.xdist_group("spark")'
 USES_SPARK = re.compile(r"^def test_\w+\([^)]*\b(spark: SparkSession|master: Standalone)\b", re.MULTILINE)
-A_FILE = """
+TEST_FILE = """
 import os
 import pytest
 {mark}
@@ -30,16 +30,16 @@ def test_where(number, request):
 def test_a_file_and_a_group_of_files_run_in_one_process(tmp_path: Path) -> None:
     directory = _make_tests(tmp_path)
     for name, mark in {"one": MARK, "alone": "", "other": "", "two": MARK}.items():
-        (directory / f"test_{name}.py").write_text(A_FILE.format(mark=mark))
-    done = _run_pytest(tmp_path, "-n", "2", "--no-loadscope-reorder")
-    assert done.returncode == 0, done.stdout
-    ran = [line.split() for line in (tmp_path / "where").read_text().splitlines()]
-    places: dict[str, set[str]] = {}
-    for file, process in ran:
-        places.setdefault("group" if file in ("test_one", "test_two") else file, set()).add(process)
-    assert len(ran) == 12
-    assert sorted(places) == ["group", "test_alone", "test_other"]
-    assert [processes for processes in places.values() if len(processes) > 1] == []
+        (directory / f"test_{name}.py").write_text(TEST_FILE.format(mark=mark))
+    completed = _run_pytest(tmp_path, "-n", "2", "--no-loadscope-reorder")
+    assert completed.returncode == 0, completed.stdout
+    runs = [line.split() for line in (tmp_path / "where").read_text().splitlines()]
+    processes_by_file: dict[str, set[str]] = {}
+    for file, process in runs:
+        processes_by_file.setdefault("group" if file in ("test_one", "test_two") else file, set()).add(process)
+    assert len(runs) == 12
+    assert sorted(processes_by_file) == ["group", "test_alone", "test_other"]
+    assert [processes for processes in processes_by_file.values() if len(processes) > 1] == []
 
 
 def _make_tests(directory: Path) -> Path:
@@ -58,9 +58,9 @@ def _run_pytest(directory: Path, *options: str) -> subprocess.CompletedProcess[s
 
 
 def test_every_file_with_spark_is_in_its_group() -> None:
-    using = [file for file in sorted(TESTS.rglob("test_*.py")) if USES_SPARK.search(file.read_text())]
-    assert len(using) > 8
-    assert [file.name for file in using if MARK not in file.read_text()] == []
+    spark_files = [file for file in sorted(TESTS.rglob("test_*.py")) if USES_SPARK.search(file.read_text())]
+    assert len(spark_files) > 8
+    assert [file.name for file in spark_files if MARK not in file.read_text()] == []
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_a_test_is_marked_by_what_its_file_and_its_helpers_need(
 def test_a_unit_test_that_starts_a_process_fails(tmp_path: Path) -> None:
     source = "import os\ndef test_it():\n    os.posix_spawn('/bin/true', ['true'], {})\n"
     (_make_tests(tmp_path) / "test_it.py").write_text(source)
-    done = _run_pytest(tmp_path)
-    assert done.returncode == 1
-    assert "test_it.py::test_it is a unit test and starts a process (os.posix_spawn)" in done.stdout
+    completed = _run_pytest(tmp_path)
+    assert completed.returncode == 1
+    assert "test_it.py::test_it is a unit test and starts a process (os.posix_spawn)" in completed.stdout
 
 
 def test_unit_tests_include_the_core_and_no_real_nodes() -> None:

@@ -1,4 +1,4 @@
-"""The documents keep their promises: links lead somewhere, and the lock pins what pyproject.toml asks for."""
+"""Links in documents lead to files, and the lock pins what pyproject.toml asks for."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def test_every_link_to_a_file_leads_to_one(document: Path) -> None:
 
 def test_the_lock_pins_every_requirement_with_hashes_and_names_no_index() -> None:
     lock = (REPOSITORY / "requirements.lock").read_text(encoding="utf-8")
-    wanted = lock_input.requirements((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
-    names = [re.split(r"[<>=!~ \[;]", requirement)[0].lower() for requirement in wanted]
+    requirements = lock_input.requirements((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+    names = [re.split(r"[<>=!~ \[;]", requirement)[0].lower() for requirement in requirements]
     pinned = dict(re.findall(r"^([a-z0-9-]+)==\S+ \\\n\s+--hash=(sha256:\w{64})", lock, re.MULTILINE))
     assert [name for name in names if name not in pinned] == []
     assert len(pinned) == len(re.findall(r"^[a-z]", lock, re.MULTILINE))

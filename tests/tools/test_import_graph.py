@@ -1,4 +1,4 @@
-"""Imports are read from the source: cycles are found, and ARCHITECTURE.md shows the packages as they are."""
+"""Imports are read from the source: cycles are reported, and ARCHITECTURE.md agrees with the packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is published works: the wheel, installed outside the clone."""
+"""The wheel works when it is installed outside the clone."""
 
 from __future__ import annotations
 
