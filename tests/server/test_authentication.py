@@ -324,7 +324,7 @@ def test_strangers_who_fill_the_memory_are_closed_before_users() -> None:
     alice.log_in()
     alice.connection.data_received(pack(">i", 1_000_000) + bytes(200_000))
     for stranger in strangers:
-        stranger.connection.data_received(pack(">i", 500_000) + bytes(60_000))
+        stranger.connection.data_received(pack(">i", 100_000) + bytes(60_000))
     assert alice.ended == ""
     assert [stranger.ended for stranger in strangers].count("aborted") == 3
 
