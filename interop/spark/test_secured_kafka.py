@@ -76,7 +76,7 @@ def send_requests_for_two_sessions(kafka: SecuredKafka) -> None:
 def test_a_session_is_renewed_on_its_connection(kafka: SecuredKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that renews too late loses the connection."""
     send_requests_for_two_sessions(kafka)
-    monkeypatch.setattr(connection, "_LATE", 10.0)
+    monkeypatch.setattr(connection, "_RENEW_AFTER", 10.0)
     with pytest.raises(ConnectionLostError):
         send_requests_for_two_sessions(kafka)
 
@@ -101,5 +101,5 @@ def test_errors_for_the_wrong_listener_name_the_setting(kafka: SecuredKafka) -> 
     assert "does not speak TLS" in error_of(kafka.bootstrap, tls_settings())
     assert "does not use SASL" in error_of(kafka.bootstrap, plain)
     assert "security.protocol" in error_of(kafka.users, {})
-    assert "ask for a user and a password" in error_of(kafka.users, tls_settings())
+    assert "requires authentication (set security.protocol)" in error_of(kafka.users, tls_settings())
     assert "ssl.truststore.location" in error_of(kafka.users, {**login_settings("PLAIN"), **stranger})

@@ -28,7 +28,7 @@ def test_run_prints_one_json_object_that_counts_everything() -> None:
 
 
 def test_run_names_the_probes_that_were_not_reached() -> None:
-    result = run(app, ["sim", "run", "--seeds", "0:2", "--jobs", "2"])
+    result = run(app, ["sim", "run", "--seeds", "0:2", "--jobs", "1"])
     assert result.exit_code == 0, result.output
     assert "probes reached" in result.stdout
     assert "no violation" in result.stdout
@@ -44,7 +44,7 @@ def test_a_seed_that_crashes_the_code_is_reported_like_a_violation(monkeypatch: 
     def crash(*_args: object, **_fields: object) -> None:
         raise KeyError("unexpected")
 
-    monkeypatch.setattr("insync.replication.high_watermark.advance", crash)
+    monkeypatch.setattr("insync.replication.isr.advance_hwm", crash)
     result = run(app, ["sim", "run", "--seeds", "1:3", "--jobs", "1", "--json"])
     assert result.exit_code == 1
     failures = json.loads(result.stdout)["failures"]
