@@ -37,7 +37,7 @@ _LENGTH = Struct(">i")
 
 class SecuredFront:
     """`certificate`: a file of tests/data/tls, or None for no TLS. `users`: names and passwords, or None for no SASL.
-    `host` is what brokers are called."""
+    `host` is the name of the brokers in responses."""
 
     def __init__(
         self,
@@ -56,17 +56,17 @@ class SecuredFront:
         self.lifetime_s = lifetime_s
         self.host = host
         self.impostor = impostor
-        """Lets everybody in and cannot prove that it knows a password."""
+        """Accepts every password, and cannot prove that it knows the right one."""
         self.handshakes = 0
         self.logins: list[tuple[str, str]] = []
-        """(user, mechanism) of each that was let in."""
+        """(user, mechanism) of every login that was accepted."""
         self.ports: dict[int, int] = {}
         self._backends = parse_bootstrap(bootstrap)
         self._tls = None if certificate is None else _context(certificate, client_ca)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._servers: list[asyncio.Server] = []
-        self._guests: dict[asyncio.Task[None], None] = {}
+        self._connections: dict[asyncio.Task[None], None] = {}
 
     def __enter__(self) -> SecuredFront:
         self._thread.start()
@@ -85,20 +85,20 @@ class SecuredFront:
         return ",".join(f"{self.host}:{port}" for port in self.ports.values())
 
     async def _listen(self, backend: tuple[str, int]) -> int:
-        async def welcome(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            guest = asyncio.current_task()
-            assert guest is not None
-            self._guests[guest] = None
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            self._connections[task] = None
             self.handshakes += 1
             try:
-                await _Guest(self, reader, writer, backend).serve()
+                await _Connection(self, reader, writer, backend).serve()
             except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-                pass  # the guest has gone, or the door is closed
+                pass  # the client has closed the connection, or the proxy stops
             finally:
-                self._guests.pop(guest, None)
+                self._connections.pop(task, None)
                 writer.close()
 
-        server = await asyncio.start_server(welcome, HOST, 0, ssl=self._tls)
+        server = await asyncio.start_server(serve, HOST, 0, ssl=self._tls)
         self._servers.append(server)
         port: int = server.sockets[0].getsockname()[1]
         return port
@@ -106,13 +106,13 @@ class SecuredFront:
     async def _end(self) -> None:
         for server in self._servers:
             server.close()
-        guests = list(self._guests)
-        for guest in guests:
-            guest.cancel()
-        await asyncio.gather(*guests, return_exceptions=True)
+        connections = list(self._connections)
+        for task in connections:
+            task.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
 
 
-class _Guest:
+class _Connection:
     """One connection."""
 
     def __init__(
@@ -132,14 +132,14 @@ class _Guest:
 
     async def serve(self) -> None:
         reader, writer = await asyncio.open_connection(*self._backend)
-        answers = asyncio.create_task(self._answers(reader))
+        answers = asyncio.create_task(self._forward_responses(reader))
         try:
             while True:
                 frame = await _frame(self._reader)
                 key, version = Struct(">hh").unpack_from(frame)
                 if key in (HANDSHAKE, AUTHENTICATE) and self._front.users is not None:
                     self._write(self._sasl(frame))
-                elif key == API_VERSIONS or self._may_ask():
+                elif key == API_VERSIONS or self._is_logged_in():
                     self._asked.append((key, version))
                     writer.write(_LENGTH.pack(len(frame)) + frame)
                     await writer.drain()
@@ -149,16 +149,16 @@ class _Guest:
             answers.cancel()
             writer.close()
 
-    def _may_ask(self) -> bool:
+    def _is_logged_in(self) -> bool:
         """Logged in, not for too long, and not in the middle of logging in again."""
         return self._until is not None and time.monotonic() < self._until and self._login is None
 
-    async def _answers(self, reader: asyncio.StreamReader) -> None:
+    async def _forward_responses(self, reader: asyncio.StreamReader) -> None:
         try:
             while True:
                 frame = await _frame(reader)
                 key, version = self._asked.popleft()
-                self._write(self._rewritten(frame, key, version))
+                self._write(self._rewrite_response(frame, key, version))
         except asyncio.IncompleteReadError:
             self._writer.close()
 
@@ -207,7 +207,7 @@ class _Guest:
 
     # --- answers that name brokers -----------------------------------------------------------------------------------
 
-    def _rewritten(self, frame: bytes, key: int, version: int) -> bytes:
+    def _rewrite_response(self, frame: bytes, key: int, version: int) -> bytes:
         if key == API_VERSIONS and self._front.users is not None:
             return self._with_sasl(frame, version)
         if key not in (METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER):
@@ -215,15 +215,15 @@ class _Guest:
         correlation_id, message = codec.decode_response(frame, codec.request_type(key, version))
         if key == FIND_COORDINATOR:
             changed = (
-                replace(message, coordinators=tuple(map(self._here, message.coordinators)))
+                replace(message, coordinators=tuple(map(self._with_our_address, message.coordinators)))
                 if hasattr(message, "coordinators")
-                else self._here(message)
+                else self._with_our_address(message)
             )
         else:
-            changed = replace(message, brokers=tuple(map(self._here, message.brokers)))
+            changed = replace(message, brokers=tuple(map(self._with_our_address, message.brokers)))
         return codec.encode_response(changed, correlation_id)
 
-    def _here(self, broker: Any) -> Any:
+    def _with_our_address(self, broker: Any) -> Any:
         port = self._front.ports.get(broker.port)
         return broker if port is None else replace(broker, host=self._front.host, port=port)
 
@@ -288,9 +288,9 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
 
 
 def _context(certificate: str, client_ca: str | None) -> ssl.SSLContext:
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.load_cert_chain(TLS / certificate)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(TLS / certificate)
     if client_ca is not None:
-        made.verify_mode = ssl.CERT_REQUIRED
-        made.load_verify_locations(TLS / client_ca)
-    return made
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(TLS / client_ca)
+    return context
