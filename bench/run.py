@@ -3,8 +3,9 @@
 Numbers depend on the machine; what counts are the ratios within one run. `cluster` is a cluster of real processes with
 Apache Kafka beside it, where its jars are; `cluster.startup` and the like are parts of it. Measured only when they are
 named: `cluster.worst_wait`, which floods a node with every API and tells how long others wait; `large_requests`,
-`metadata_steps` and `metadata_churn`, which look at requests with many entries and at big metadata changes; `spark`,
-which needs a Java runtime, and its parts, such as `spark.rows`. The options are for clusters and Spark.
+`metadata_steps` and `metadata_churn`, which look at requests with many entries and at big metadata changes; `security`,
+which compares SASL_SSL with PLAINTEXT; `spark`, which needs a Java runtime, and its parts, such as `spark.rows`. The
+options are for clusters and Spark.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 from pathlib import Path
 
 ALONE = ("wire", "storage", "replication", "node_produce", "simulator", "scale")
-ALONE_IF_NAMED = ("large_requests", "metadata_steps", "metadata_churn")
+ALONE_IF_NAMED = ("large_requests", "metadata_steps", "metadata_churn", "security")
 CLUSTER = "cluster"
 PARTS = tuple(f"{CLUSTER}.{group}" for group in ("startup", "load", "tail", "cpu", "failover", "partitions"))
 WORST_WAIT = "cluster.worst_wait"
