@@ -32,12 +32,17 @@ def run_records(data: bytes) -> None:
             image.apply(metadata_records.decode(payload), offset)
         except (MalformedFrameError, InvariantError):
             continue
-    snapshot = image_records.to_records(image)
+    snapshot = _encoded_records(image)
     again = Image()
     for record in snapshot:
-        again.apply(metadata_records.decode(metadata_records.encode(record)), 0)
-    if image_records.to_records(again) != snapshot:
+        again.apply(metadata_records.decode(record), 0)
+    if _encoded_records(again) != snapshot:
         raise AssertionError("Q6: the image of the snapshot differs from that of the log")
+
+
+def _encoded_records(image: Image) -> list[bytes]:
+    """Its snapshot as bytes: a record with NaN in it does not equal itself."""
+    return [metadata_records.encode(record) for record in image_records.to_records(image)]
 
 
 def run_snapshot(data: bytes) -> None:
