@@ -1,31 +1,53 @@
 """The blocks of commands and code in a Markdown document, so that tests can run them as they are printed.
 
-A block in `sh` or `python` is run. One that cannot be run here has a line before it that says why:
+A block in `sh` or `python` is run. The blocks of a document run one after the other in one directory, in one Bash and
+one Python: what a block exports, defines or starts, the next ones use. A block that defines tests is run by pytest. The
+`insync` command of this environment is first on the PATH, and ports from 9092 on are replaced by free ones; nothing
+else is changed.
 
-    <!-- not run: needs Java -->
+A line before a block may say what it needs, or why it cannot be run anywhere:
 
-Ports from 9092 on are replaced by free ones; nothing else is changed. The blocks of a document run one after the other
-in one directory, in Bash, with the `insync` command of this environment first on the PATH.
+    <!-- needs Java -->
+    <!-- needs Apache Kafka -->
+    <!-- not run: needs a package index -->
 """
 
 from __future__ import annotations
 
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
+REPOSITORY = Path(__file__).parents[1]
+DOCUMENTS = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs" / "guides").glob("*.md"))]
 FENCE = re.compile(
-    r"(?:^<!-- not run: (?P<reason>[^\n]+?) -->\n)?^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```$",
+    r"(?:^<!-- (?P<note>[^\n]+?) -->\n)?^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+TESTS = re.compile(r"^def test_", re.MULTILINE)
 RUNNABLE = ("sh", "python")
-REASONS = ("needs Java", "needs Apache Kafka", "needs a package index", "takes too long")
-TIMEOUT_S = 120.0
+OTHER_LANGUAGES = ("text", "properties")
+JAVA, KAFKA = "Java", "Apache Kafka"
+NEEDS = (JAVA, KAFKA)
+REASONS = (
+    "changes the clone",
+    "needs a package index",
+    "needs a secured cluster",
+    "needs a Spark cluster",
+    "takes too long",
+)
+PORTS = range(9092, 9097)
+BLOCK_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +56,9 @@ class Block:
     line: int
     language: str
     text: str
-    reason: str | None
+    needs: str | None = None
+    """What it takes to run it, besides insync."""
+    reason: str | None = None
     """Why it is not run."""
 
     def __str__(self) -> str:
@@ -42,64 +66,154 @@ class Block:
 
 
 def read_blocks(document: Path) -> list[Block]:
-    """The runnable blocks in their order; a reason that is not one of REASONS is an error."""
+    """The blocks that can be run, in their order."""
+    return [block for block in _all_blocks(document) if block.language in RUNNABLE]
+
+
+def _all_blocks(document: Path) -> list[Block]:
     text = document.read_text(encoding="utf-8")
     blocks = []
     for match in FENCE.finditer(text):
-        if match["language"] in RUNNABLE:
-            line = text.count("\n", 0, match.start("text"))
-            block = Block(document.name, line, match["language"], match["text"], match["reason"])
-            if block.reason is not None and block.reason not in REASONS:
-                raise ValueError(f"{block}: 'not run: {block.reason}' is not one of: {', '.join(REASONS)}")
-            blocks.append(block)
+        line = text.count("\n", 0, match.start("text"))
+        kind, _, what = (match["note"] or "").partition(" ")
+        needs = what if kind == "needs" else None
+        reason = what.removeprefix("run: ") if kind == "not" else None
+        blocks.append(Block(document.name, line, match["language"], match["text"], needs, reason))
     return blocks
 
 
-def run_block(block: Block, directory: Path) -> str:
-    """Its output. Raises AssertionError with the output if it fails, and ends every process that it leaves behind."""
-    text = block.text
-    ports = _free_port_range(3)
-    for offset, port in enumerate(ports):
-        text = text.replace(str(9092 + offset), str(port))
-    environment = {
-        **os.environ,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "INSYNC_BOOTSTRAP": f"localhost:{ports[0]}",
-    }
-    command = _command(block, text, directory)
-    process = subprocess.Popen(
-        command,
-        cwd=directory,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        output, _ = process.communicate(timeout=TIMEOUT_S)
-    finally:
-        _end_group(process.pid)
-    if process.returncode != 0:
-        raise AssertionError(f"{block}: exit code {process.returncode}\n{output}")
-    return output
+def find_mistakes(document: Path) -> list[str]:
+    """Blocks with an unknown language, need or reason."""
+    mistakes = []
+    for block in _all_blocks(document):
+        for what, value, known in (
+            ("language", block.language, (*RUNNABLE, *OTHER_LANGUAGES)),
+            ("need", block.needs, (None, *NEEDS)),
+            ("reason not to run it", block.reason, (None, *REASONS)),
+        ):
+            if value not in known:
+                names = ", ".join(name for name in known if name is not None)
+                mistakes.append(f"{block}: the {what}, {value!r}, is not one of: {names}")
+    return mistakes
 
 
-def _command(block: Block, text: str, directory: Path) -> list[str]:
-    if block.language == "sh":
-        return ["bash", "-e", "-c", text]
-    file = directory / f"test_line_{block.line}.py"
-    file.write_text(text, encoding="utf-8")
-    if re.search(r"^def test_", text, re.MULTILINE):
-        return [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)]
-    return [sys.executable, str(file)]
+def document_needs(document: Path) -> set[str]:
+    """What the blocks of a document need that are run."""
+    return {block.needs for block in read_blocks(document) if block.needs is not None}
 
 
-def _end_group(group: int) -> None:
-    try:
-        os.killpg(group, signal.SIGKILL)
-    except ProcessLookupError:
-        return
+def documents_that_need(what: str | None) -> list[Path]:
+    """The documents with blocks of which some need this, besides insync; with None, of which no block needs more."""
+    wanted = set() if what is None else {what}
+    return [document for document in DOCUMENTS if read_blocks(document) and document_needs(document) == wanted]
+
+
+def run_document(document: Path, directory: Path, *, commands: Path | None = None) -> dict[int, str]:
+    """Run all blocks of a document; returns the output of each by its line.
+
+    `commands` is a directory with commands besides `insync`. Raises AssertionError with the output of a block that
+    fails, and ends every process that they leave behind.
+    """
+    with Session(directory, commands) as session:
+        return {block.line: session.run(block) for block in read_blocks(document) if block.reason is None}
+
+
+class Session:
+    """A Bash and a Python in one directory, which run the blocks that they are given."""
+
+    def __init__(self, directory: Path, commands: Path | None = None) -> None:
+        self._directory = directory.resolve()
+        self._ports = dict(zip(PORTS, _free_port_range(len(PORTS)), strict=True))
+        path = [Path(sys.executable).parent, *([] if commands is None else [commands]), os.environ["PATH"]]
+        environment = {
+            **os.environ,
+            "PATH": os.pathsep.join(str(part) for part in path),
+            "INSYNC_BOOTSTRAP": f"localhost:{self._ports[PORTS[0]]}",
+        }
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115  closed in __exit__
+        self._shell = _Interpreter(["bash", "-e"], directory, environment, self._output)
+        self._python = _Interpreter([sys.executable, "-c", PYTHON_LOOP], directory, environment, self._output)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._shell.end()
+        self._python.end()
+        self._output.close()
+
+    def run(self, block: Block) -> str:
+        """Its output."""
+        file = self._directory / f"line_{block.line}.{'py' if block.language == 'python' else 'sh'}"
+        file.write_text(self._with_free_ports(block.text), encoding="utf-8")
+        start = self._output.seek(0, os.SEEK_END)
+        if block.language == "sh":
+            code = self._shell.run(f". {file} </dev/null; echo >&{self._shell.done}")
+        elif TESTS.search(block.text):
+            pytest = f"python -m pytest -q -p no:cacheprovider {file} </dev/null"
+            code = self._shell.run(f"{pytest}; echo >&{self._shell.done}")
+        else:
+            code = self._python.run(f"{file} {self._python.done}")
+        self._output.seek(start)
+        output = self._output.read().decode(errors="replace")
+        if code != 0:
+            what = "did not end in time" if code is None else f"exit code {code}"
+            raise AssertionError(f"{block}: {what}\n{output}")
+        return output
+
+    def _with_free_ports(self, text: str) -> str:
+        for port, free in self._ports.items():
+            text = text.replace(str(port), str(free))
+        return text
+
+
+PYTHON_LOOP = """
+import os, sys
+names = {"__name__": "__main__"}
+for line in sys.stdin:
+    file, done = line.split()
+    exec(compile(open(file).read(), file, "exec"), names)
+    sys.stdout.flush()
+    os.write(int(done), b"0")
+"""
+
+
+class _Interpreter:
+    """A process that reads commands from a pipe, writes to another one when a command is done, and ends if it fails."""
+
+    def __init__(self, command: list[str], directory: Path, environment: dict[str, str], output: IO[bytes]) -> None:
+        self._ends, self.done = os.pipe()
+        self._process = subprocess.Popen(
+            command,
+            cwd=directory,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            pass_fds=(self.done,),
+            start_new_session=True,
+        )
+        os.close(self.done)
+
+    def run(self, line: str) -> int | None:
+        """The exit code of a line that writes to `done` at its end; None if it did not end in time."""
+        if self._process.stdin is not None:
+            self._process.stdin.write(line.encode() + b"\n")
+            self._process.stdin.flush()
+        deadline = time.monotonic() + BLOCK_TIMEOUT_S
+        while time.monotonic() < deadline:
+            if select.select([self._ends], [], [], 0.05)[0] and os.read(self._ends, 1):
+                return 0
+            if (code := self._process.poll()) is not None:
+                return code or 1
+        return None
+
+    def end(self) -> None:
+        """End it, with everything that it started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        with self._process:
+            os.close(self._ends)
 
 
 def _free_port_range(count: int) -> list[int]:

@@ -11,6 +11,7 @@ import lock_input
 
 REPOSITORY = Path(__file__).parents[2]
 DOCUMENTS = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")])
+WIDTH = 100
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 
 
@@ -18,6 +19,14 @@ LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 def test_every_link_to_a_file_leads_to_one(document: Path) -> None:
     links = [link for link in LINK.findall(document.read_text(encoding="utf-8")) if "://" not in link]
     assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_text_commands_and_code_are_at_most_100_columns_wide(document: Path) -> None:
+    """Tables, addresses and what programs print may be wider."""
+    text = re.sub(r"^```text\n.*?^```$", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    lines = [line for line in text.splitlines() if not line.startswith("|") and "://" not in line]
+    assert [line for line in lines if len(line) > WIDTH] == []
 
 
 def test_the_lock_pins_every_requirement_with_hashes_and_names_no_index() -> None:
