@@ -5,13 +5,16 @@
 Every test gets a mark that `-m` selects, by what it needs: `unit`, `cluster` or `spark` (see kinds_of_tests). A unit
 test that starts a process fails.
 
-With `-n`, a process gets whole files, and files of one `xdist_group` together, so that what a module or a group shares
-(a cluster, a Spark session) is started once. pytest-xdist 3.8 also groups by that mark, but by changing ids, which
-pytest 9.2 does not allow (pytest-dev/pytest-xdist#1386); without this each process started a Spark session of its own.
+With `-n`, what takes long begins first: tests with Spark, then those with clusters, and at the end unit tests, which
+fill what time a process has left. A process gets whole files, and files of one `xdist_group` together, so that what a
+module or a group shares (a cluster, a Spark session) is started once. pytest-xdist 3.8 also groups by that mark, but by
+changing ids, which pytest 9.2 does not allow (pytest-dev/pytest-xdist#1386); without this each process started a Spark
+session of its own.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -28,7 +31,10 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
 OTHER_DIRECTORIES = [TESTS / name for name in (*CLUSTER_DIRECTORIES, *SPARK_DIRECTORIES)]
+KINDS = ("spark", "cluster", "unit")
 PROCESS_STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn")
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Halves the CPU time of a Spark session that is used briefly: nothing runs long enough to be compiled better."""
 GROUP = re.compile(r'^pytestmark = .*\bxdist_group\("([\w-]+)"\)', re.MULTILINE)
 
 
@@ -51,9 +57,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         item.add_marker(kind_of_test(item.path, getattr(item, "fixturenames", ())))
+    if hasattr(config, "workerinput"):  # in a process of pytest-xdist
+        items.sort(key=lambda item: KINDS.index(kind_of_test(item.path)))
 
 
 class UnitTestGuard:
@@ -79,6 +87,7 @@ class UnitTestGuard:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", QUICK_JVM)
     guard = UnitTestGuard()
     config.pluginmanager.register(guard, "insync-unit-test-guard")
     sys.addaudithook(guard.on_audit_event)

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 INSYNC = Path(sys.executable).parent / "insync"
 
 

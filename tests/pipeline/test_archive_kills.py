@@ -28,7 +28,6 @@ from insync.pipeline.ledger import Ledger
 from insync.testing import Cluster
 from tests.pipeline.lake_data import table
 from tests.polling import wait_until
-from tests.spark.standalone import QUICK_JVM
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -44,7 +43,6 @@ class Archiver:
         options = ["--bootstrap", bootstrap, "--lake", str(lake), "--json", *extra]
         self.process = subprocess.Popen(
             [*command, *options],
-            env={**os.environ, "JAVA_TOOL_OPTIONS": QUICK_JVM},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

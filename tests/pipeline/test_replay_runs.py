@@ -30,7 +30,6 @@ from insync.pipeline.replay.state import DIRECTORY
 from insync.testing import Cluster
 from tests.pipeline.lake_data import RECORD, numbered, produce, table
 from tests.polling import wait_until
-from tests.spark.standalone import QUICK_JVM
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -208,7 +207,6 @@ def test_a_killed_driver_can_be_continued(spark: SparkSession, cluster: Cluster,
     options = ["--bootstrap", cluster.bootstrap, "--lake", str(lake), "--state", str(state), "--rate", "300"]
     driver = subprocess.Popen(
         [*command, *options],
-        env={**os.environ, "JAVA_TOOL_OPTIONS": QUICK_JVM},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

@@ -25,8 +25,6 @@ T = TypeVar("T")
 TIMEOUT_S = 300.0
 REPOSITORY = Path(__file__).parents[2]
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of a JVM that starts fast: no test runs long enough for a better compiler."""
 EXECUTOR = b"CoarseGrainedExecutorBackend"
 
 
@@ -84,8 +82,7 @@ def environment() -> Mapping[str, str]:
     """
     prepended = {"PATH": str(Path(sys.executable).parent), "PYTHONPATH": str(REPOSITORY)}
     paths = {name: os.pathsep.join(filter(None, (own, os.environ.get(name)))) for name, own in prepended.items()}
-    jvm = {"JAVA_TOOL_OPTIONS": QUICK_JVM, "SPARK_DAEMON_MEMORY": "256m"}
-    return {**os.environ, **paths, **jvm, "SPARK_LOCAL_IP": "127.0.0.1"}
+    return {**os.environ, **paths, "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 def wait_for_output(process: subprocess.Popen[bytes], log: Path, exit_code: int = 0) -> list[str]:

@@ -18,7 +18,6 @@ from insync.testing import Cluster
 from tests.polling import wait_until
 from tests.spark.sink_data import read_records
 from tests.spark.sink_driver import KILLED, RETRIED, ROWS, ArrowMap
-from tests.spark.standalone import QUICK_JVM
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -117,7 +116,7 @@ def test_no_row_is_repeated_after_a_failed_task_or_a_driver_killed_before_its_co
         driver = subprocess.Popen(
             command,
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "JAVA_TOOL_OPTIONS": QUICK_JVM},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             stdout=log,
             stderr=log,
         )
