@@ -42,11 +42,10 @@ NEEDS = (JAVA, KAFKA)
 REASONS = (
     "changes the clone",
     "needs a package index",
-    "needs a secured cluster",
     "needs a Spark cluster",
     "takes too long",
 )
-PORTS = range(9092, 9097)
+PORTS = range(9092, 9098)
 BLOCK_TIMEOUT_S = 600.0
 
 

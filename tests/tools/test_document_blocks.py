@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from document_blocks import DOCUMENTS, document_needs, documents_that_need, find_mistakes, read_blocks, run_document
+from tests.polling import wait_until
 
 
 @pytest.mark.parametrize("document", documents_that_need(None), ids=lambda document: document.name)
@@ -89,4 +90,4 @@ def test_what_a_document_starts_ends_with_it(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("```sh\nsleep 600 &\necho $!\n```\n")
     (output,) = run_document(tmp_path / "a.md", tmp_path).values()
     status = Path(f"/proc/{output.strip()}/status")
-    assert not status.exists() or "(zombie)" in status.read_text()
+    wait_until(lambda: not status.exists() or "(zombie)" in status.read_text(), "sleep has ended")
