@@ -187,7 +187,7 @@ async def _select_partitions(
     known = [(t.name, p.index) for t in found for p in t.partitions]
     for index in wanted:
         if (topic, index) not in known:
-            raise ClientError(f"topic '{topic}' has no partition {index}")
+            raise ClientError(f"topic '{topic}' has no partition {index}, only 0 to {len(known) - 1}")
     keys = [key for key in known if not wanted or key[1] in wanted]
     return keys if topic else [key for key in keys if key in committed], found
 

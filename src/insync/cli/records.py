@@ -14,6 +14,8 @@ from insync.wire.batch import NewRecord, Record
 
 Json = str | dict[str, str] | None
 
+EXPECTED = 'Write one object a line, such as {"key": "a", "value": "b"}; `insync consume --json` prints this format.'
+
 
 def to_json(topic: str, partition: int, record: Record) -> dict[str, Any]:
     return {
@@ -32,9 +34,9 @@ def from_json(line: str) -> tuple[NewRecord, int | None]:
     try:
         parsed = json.loads(line)
     except ValueError as error:
-        raise ClientError(f"this input line is not JSON: {line[:80]} ({error})") from None
+        raise ClientError(f"this input line is not JSON: {line[:80]} ({error}). {EXPECTED}") from None
     if not isinstance(parsed, dict):
-        raise ClientError(f"this input line is not a JSON object: {line[:80]}")
+        raise ClientError(f"this input line is not a JSON object: {line[:80]}. {EXPECTED}")
     headers = parsed.get("headers") or []
     named = list(headers.items()) if isinstance(headers, dict) else headers
     try:
@@ -47,7 +49,7 @@ def from_json(line: str) -> tuple[NewRecord, int | None]:
         partition = parsed.get("partition")
         return record, None if partition is None else int(partition)
     except (TypeError, ValueError) as error:
-        raise ClientError(f"this input line is not a record: {line[:80]} ({error})") from None
+        raise ClientError(f"this input line is not a record: {line[:80]} ({error}). {EXPECTED}") from None
 
 
 def to_line(

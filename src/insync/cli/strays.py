@@ -100,7 +100,7 @@ def restore(
         if identity is None:
             raise usage_error(f"{name} has no topic id: give --topic-id, as shown by `insync topic describe`")
         if known is not None and known != identity:
-            raise usage_error(f"{name} belongs to topic {known}, not {identity}")
+            raise usage_error(f"{name} belongs to topic {known}, not {identity}: leave out --topic-id")
         target = disks.join(BROKER, _partition(name))
         if disk.exists(target):
             cause = f"{name} was restored in its place"
@@ -163,5 +163,5 @@ def _parse_id(text: str) -> UUID:
     except ValueError:
         topic_id = checkpoints.decode_uuid(text)
         if topic_id is None:
-            raise usage_error(f"{text!r} is not a topic id") from None
+            raise usage_error(f"{text!r} is not a topic id: `insync topic describe` shows it") from None
         return topic_id

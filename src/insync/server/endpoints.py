@@ -22,8 +22,10 @@ def parse_listeners(text: str) -> tuple[ListenerAddress, ...]:
     listeners = tuple(_parse_listener(item) for item in comma_separated(text))
     if not listeners:
         raise InvalidValueError("needs at least one listener, NAME://host:port")
-    if len({listener.name for listener in listeners}) != len(listeners):
-        raise InvalidValueError("two listeners have the same name")
+    names = [listener.name for listener in listeners]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidValueError(f"two listeners have the same name {name}. Rename one of them.")
     return listeners
 
 
