@@ -53,15 +53,15 @@ def described(admin: AdminClient, name: str) -> list[ScramCredentialInfo]:
 def test_users_are_added_changed_listed_and_removed(insync: InsyncCommand, admin: AdminClient, tmp_path: Path) -> None:
     assert "created for SCRAM-SHA-256" in insync("user", "add", "alice", stdin="first secret\n")
     (info,) = described(admin, "alice")
-    assert (info.mechanism, info.iterations) == (ScramMechanism.SCRAM_SHA_256, 8_192)
+    assert (info.mechanism, info.iterations) == (ScramMechanism.SCRAM_SHA_256, 4_096)
     again = insync.run("user", "add", "alice", stdin="other\n")
     assert (again.exit_code, "insync user passwd" in again.output) == (1, True)
     file = tmp_path / "password"
     file.write_text("second secret\n")
-    insync("user", "add", "alice", "-m", "scram-sha-512", "--password-file", str(file), "--iterations", "4096")
+    insync("user", "add", "alice", "-m", "scram-sha-512", "--password-file", str(file), "--iterations", "8192")
     assert [row for row in insync.json("user", "list") if row["user"] == "alice"] == [
-        {"user": "alice", "mechanism": "SCRAM-SHA-256", "iterations": 8_192},
-        {"user": "alice", "mechanism": "SCRAM-SHA-512", "iterations": 4_096},
+        {"user": "alice", "mechanism": "SCRAM-SHA-256", "iterations": 4_096},
+        {"user": "alice", "mechanism": "SCRAM-SHA-512", "iterations": 8_192},
     ]
     insync("user", "passwd", "alice", "--password-file", "-", "--iterations", "16384", stdin="third\n")
     assert [info.iterations for info in described(admin, "alice")] == [16_384, 16_384]
