@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from insync.cli import common, exits, records
+from insync.cli import exits, output, records
 from insync.escaping import MAX_VALUE_LENGTH, log_value, printable
 from insync.server.notes import format_line
 from insync.server.process import LineFormatter
@@ -52,8 +52,8 @@ def test_a_log_message_is_one_line_and_no_line_of_a_traceback_looks_like_one() -
 
 def test_tables_and_messages_show_names_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     """Neither markup nor escape sequences work in a name."""
-    common.print_table(("group",), [["[red]x[/red]\x1b[31m"]])
-    common.console().print("[bold]y\x1b[0m", markup=False)
+    output.print_table(("group",), [["[red]x[/red]\x1b[31m"]])
+    output.console().print("[bold]y\x1b[0m", markup=False)
     exits.failure("no group 'z\x1b[2J'")
     shown = capsys.readouterr()
     assert "[red]x[/red]\\x1b[31m" in shown.out

@@ -19,13 +19,9 @@ SNAPSHOT_RECORDS = 30
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     directory = tmp_path_factory.mktemp("insync")
     settings = {"insync.metadata.snapshot.records": str(SNAPSHOT_RECORDS), "log.cleaner.backoff.ms": "500"}
-    local = LocalCluster(brokers=3, directory=str(directory), settings=settings)
-    local.start()
-    try:
+    with LocalCluster(brokers=3, directory=str(directory), settings=settings) as local:
         write_class_archive(local.bootstrap)
         yield local
-    finally:
-        local.stop()
 
 
 @pytest.fixture(scope="session")

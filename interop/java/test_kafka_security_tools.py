@@ -17,12 +17,8 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[LocalCluster]:
-    local = LocalCluster(brokers=1, settings=SETTINGS)
-    local.start()
-    try:
+    with LocalCluster(brokers=1, settings=SETTINGS) as local:
         yield local
-    finally:
-        local.stop()
 
 
 @pytest.fixture(scope="module")

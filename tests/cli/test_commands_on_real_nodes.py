@@ -16,12 +16,8 @@ from tests.insync_command import InsyncCommand
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    local = LocalCluster(brokers=3)
-    local.start()
-    try:
+    with LocalCluster(brokers=3) as local:
         yield local
-    finally:
-        local.stop()
 
 
 @pytest.fixture(scope="module")

@@ -22,12 +22,8 @@ TIMEOUT_S = 20
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    local = LocalCluster(brokers=1)
-    local.start()
-    try:
+    with LocalCluster(brokers=1) as local:
         yield local
-    finally:
-        local.stop()
 
 
 @pytest.fixture(scope="module")

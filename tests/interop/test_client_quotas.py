@@ -26,14 +26,10 @@ TIMEOUT_S = 20
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    made = LocalCluster(brokers=1, settings=SETTINGS)
-    made.start()
-    admin = AdminClient({"bootstrap.servers": made.bootstrap})
-    admin.create_topics([NewTopic("t", 1)])["t"].result(TIMEOUT_S)
-    try:
+    with LocalCluster(brokers=1, settings=SETTINGS) as made:
+        admin = AdminClient({"bootstrap.servers": made.bootstrap})
+        admin.create_topics([NewTopic("t", 1)])["t"].result(TIMEOUT_S)
         yield made
-    finally:
-        made.stop()
 
 
 @pytest.fixture(autouse=True)

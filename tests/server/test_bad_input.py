@@ -29,7 +29,7 @@ IDLE_CONNECTIONS = 2_000
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    cluster = LocalCluster(
+    with LocalCluster(
         brokers=1,
         settings={
             "socket.request.max.bytes": str(MAX_REQUEST),
@@ -39,10 +39,8 @@ def cluster() -> Iterator[LocalCluster]:
             "insync.queued.max.response.bytes": str(64 << 20),
             "message.max.bytes": "1500000",
         },
-    )
-    cluster.start()
-    yield cluster
-    cluster.stop()
+    ) as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -35,10 +35,8 @@ METRICS = {
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    cluster = LocalCluster(brokers=3)
-    cluster.start()
-    yield cluster
-    cluster.stop()
+    with LocalCluster(brokers=3) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")

@@ -19,10 +19,8 @@ SESSION_TIMEOUT_S = 2.0
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[LocalCluster]:
-    cluster = LocalCluster(brokers=3)
-    cluster.start()
-    yield cluster
-    cluster.stop()
+    with LocalCluster(brokers=3) as cluster:
+        yield cluster
 
 
 @pytest.fixture

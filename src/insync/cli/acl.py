@@ -8,18 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from insync.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT,
-    AsJson,
-    Bootstrap,
-    Timeout,
-    console,
-    print_json,
-    print_table,
-    run,
-)
 from insync.cli.exits import usage_error
+from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
+from insync.cli.output import console, print_json, print_table
+from insync.cli.session import run
 from insync.client import acls
 from insync.client.client import Client
 from insync.escaping import printable

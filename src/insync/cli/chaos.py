@@ -13,9 +13,10 @@ import typer
 from insync.chaos import campaign, resources
 from insync.chaos.campaign import InjectedFault, Plan, Report
 from insync.chaos.faults import FAULTS
-from insync.cli.common import AsJson, console, empty_directory, print_json, print_table
 from insync.cli.exits import failure, usage_error
-from insync.cli.parsing import duration_s
+from insync.cli.options import AsJson
+from insync.cli.output import console, print_json, print_table
+from insync.cli.parsing import duration_s, empty_directory
 from insync.cluster.cluster import ClusterError
 from insync.history import history_file
 from insync.history.verdict import MEANINGS

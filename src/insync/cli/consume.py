@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 
 from insync.cli import records as texts
-from insync.cli.common import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout, print_json, run
 from insync.cli.exits import usage_error
+from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
+from insync.cli.output import print_json
 from insync.cli.parsing import moment, numbers
+from insync.cli.session import run
 from insync.client import offsets, topics
 from insync.client.client import Client
 from insync.client.consumer import Reader

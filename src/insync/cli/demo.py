@@ -22,8 +22,9 @@ from rich.rule import Rule
 
 from insync.chaos.workload.load import Load
 from insync.chaos.workload.workload import Workload
-from insync.cli.common import console, empty_directory, table
 from insync.cli.exits import failure
+from insync.cli.output import console, table
+from insync.cli.parsing import empty_directory
 from insync.cli.pipeline import check_java, open_session, output_errors_reported
 from insync.client import admin, topics
 from insync.client.client import Client

@@ -6,17 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from insync.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT,
-    AsJson,
-    Bootstrap,
-    Timeout,
-    print_json,
-    print_table,
-    run,
-)
 from insync.cli.exits import failure, usage_error
+from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
+from insync.cli.output import print_json, print_table
+from insync.cli.session import run
 from insync.client import admin, topics
 from insync.client.client import Client
 from insync.client.errors import ErrorCode, error_name

@@ -7,17 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from insync.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT,
-    AsJson,
-    Bootstrap,
-    Timeout,
-    console,
-    print_json,
-    print_table,
-    run,
-)
+from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
+from insync.cli.output import console, print_json, print_table
+from insync.cli.session import run
 from insync.client.model import NO_NODE
 from insync.ops import explain as reasons
 from insync.ops import facts as live

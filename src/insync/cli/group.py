@@ -7,20 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from insync.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT,
-    AsJson,
-    Bootstrap,
-    Timeout,
-    console,
-    delete_all,
-    print_json,
-    print_table,
-    run,
-)
 from insync.cli.exits import usage_error
+from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
+from insync.cli.output import console, print_json, print_table
 from insync.cli.parsing import moment, numbers
+from insync.cli.session import delete_all, run
 from insync.client import groups, offsets, topics
 from insync.client.client import Client
 from insync.client.errors import ClientError, UnknownTopicError

@@ -9,17 +9,9 @@ from typing import Annotated
 
 import typer
 
-from insync.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT,
-    AsJson,
-    Bootstrap,
-    Timeout,
-    console,
-    print_json,
-    print_table,
-    run,
-)
+from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
+from insync.cli.output import console, print_json, print_table
+from insync.cli.session import run
 from insync.client.client import Client
 from insync.ops import health as checks
 from insync.ops.health import ClusterSnapshot, Finding

@@ -1,10 +1,11 @@
-"""Parsing of arguments: lists of numbers, key=value pairs, durations and times."""
+"""Parsing of arguments: lists of numbers, key=value pairs, durations, times and directories."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from insync.cli.exits import usage_error
 
@@ -60,3 +61,11 @@ def iso(timestamp_ms: int) -> str:
     if timestamp_ms < 0:
         return "-"
     return (_EPOCH + timedelta(milliseconds=timestamp_ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def empty_directory(path: Path) -> Path:
+    """Create the directory if necessary; one that contains files is refused."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise usage_error(f"--keep {path}: {path} is not empty" if path.is_dir() else f"--keep {path}: is a file")
+    path.mkdir(parents=True, exist_ok=True)
+    return path.resolve()

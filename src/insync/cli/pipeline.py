@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from insync.cli.common import reason
 from insync.cli.exits import failure, usage_error
 from insync.cli.lazy import LazyGroup
+from insync.cli.session import reason
 from insync.client.errors import AddressError, ClientError
 
 if TYPE_CHECKING:

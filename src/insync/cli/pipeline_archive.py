@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from insync.cli import client_config
-from insync.cli.common import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, console, print_json, print_table, size
 from insync.cli.exits import usage_error
+from insync.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
+from insync.cli.output import console, print_json, print_table, size
 from insync.cli.pipeline import (
     Master,
     check_java,

@@ -10,8 +10,9 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from insync.cli.common import AsJson, console, print_json, print_table, size
 from insync.cli.exits import failure, usage_error
+from insync.cli.options import AsJson
+from insync.cli.output import console, print_json, print_table, size
 from insync.cli.pipeline import Master, open_session, output_errors_reported
 from insync.cli.pipeline_progress import progress_bars
 from insync.history import verdict

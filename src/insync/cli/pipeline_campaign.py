@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from insync.cli.common import AsJson, console, print_json, print_table
 from insync.cli.exits import usage_error
+from insync.cli.options import AsJson
+from insync.cli.output import console, print_json, print_table
 from insync.cli.pipeline import Master, open_session, output_errors_reported, resumable
 from insync.cli.pipeline_progress import progress_bars
 from insync.cli.seeds import seed_range

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from insync.cli.common import AsJson, console, duration, print_json, print_table
 from insync.cli.exits import usage_error
+from insync.cli.options import AsJson
+from insync.cli.output import console, duration, print_json, print_table
 from insync.cli.pipeline import Master, open_session, output_errors_reported
 from insync.cli.pipeline_progress import progress_bars
 from insync.pipeline import outputs

@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from insync.cli import client_config
-from insync.cli.common import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, console, print_json, print_table
 from insync.cli.exits import usage_error
+from insync.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
+from insync.cli.output import console, print_json, print_table
 from insync.cli.parsing import moment, numbers
 from insync.cli.pipeline import (
     Master,

@@ -12,9 +12,11 @@ from typing import Annotated, Any
 import typer
 
 from insync.cli import records as texts
-from insync.cli.common import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout, print_json, run
 from insync.cli.exits import usage_error
+from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
+from insync.cli.output import print_json
 from insync.cli.parsing import moment, pairs
+from insync.cli.session import run
 from insync.client import topics
 from insync.client.client import Client
 from insync.client.producer import Producer, WrittenBatch, partition_for

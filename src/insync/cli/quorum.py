@@ -7,19 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from insync.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT,
-    AsJson,
-    Bootstrap,
-    Timeout,
-    console,
-    print_json,
-    print_table,
-    run,
-)
 from insync.cli.exits import failure, usage_error
+from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
+from insync.cli.output import console, print_json, print_table
 from insync.cli.parsing import iso
+from insync.cli.session import run
 from insync.client import admin
 from insync.client.model import QuorumReplica, QuorumState
 

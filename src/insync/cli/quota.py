@@ -7,18 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from insync.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT,
-    AsJson,
-    Bootstrap,
-    Timeout,
-    print_json,
-    print_table,
-    run,
-)
 from insync.cli.exits import failure, usage_error
+from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
+from insync.cli.output import print_json, print_table, report
 from insync.cli.parsing import pairs
+from insync.cli.session import run
 from insync.client import quotas
 from insync.client.client import Client
 from insync.escaping import printable
@@ -78,10 +71,11 @@ def set_quota(
     changes = {name: _number(name, value) for name, value in pairs(limits, "quota").items()}
     _check_names(entity, list(changes))
     _alter(entity, changes, bootstrap, timeout)
-    if as_json:
-        print_json({**_describe(entity), "set": changes})
-    else:
-        typer.echo(f"quotas of {printable(str(entity))} set: {', '.join(changes)}")
+    report(
+        {**_describe(entity), "set": changes},
+        f"quotas of {printable(str(entity))} set: {', '.join(changes)}",
+        as_json=as_json,
+    )
 
 
 @app.command()
@@ -107,10 +101,11 @@ def remove(
         raise failure(f"{entity} does not have {what}: `insync quota list` lists the quotas")
     removed = names or sorted(existing)
     _alter(entity, dict.fromkeys(removed), bootstrap, timeout)
-    if as_json:
-        print_json({**_describe(entity), "removed": removed})
-    else:
-        typer.echo(f"quotas of {printable(str(entity))} removed: {', '.join(removed)}")
+    report(
+        {**_describe(entity), "removed": removed},
+        f"quotas of {printable(str(entity))} removed: {', '.join(removed)}",
+        as_json=as_json,
+    )
 
 
 def _alter(entity: QuotaEntity, changes: dict[str, Any], bootstrap: str, timeout: float) -> None:

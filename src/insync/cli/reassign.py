@@ -11,21 +11,11 @@ from typing import Annotated, Any
 
 import typer
 
-from insync.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT,
-    AsJson,
-    Bootstrap,
-    Timeout,
-    console,
-    duration,
-    print_json,
-    print_table,
-    run,
-    size,
-)
 from insync.cli.exits import failure, usage_error
+from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
+from insync.cli.output import console, duration, print_json, print_table, report, size
 from insync.cli.parsing import numbers
+from insync.cli.session import run
 from insync.client import admin, offsets, topics
 from insync.client.client import Client
 from insync.client.errors import ClientError, ErrorCode, error_name
@@ -208,10 +198,7 @@ def unthrottle(
 ) -> None:
     """Remove all throttles that `start --throttle` has set."""
     count = run(bootstrap, timeout, throttle.remove_throttles)
-    if as_json:
-        print_json({"lifted": count})
-    else:
-        typer.echo(f"throttles removed from {count} brokers and topics")
+    report({"lifted": count}, f"throttles removed from {count} brokers and topics", as_json=as_json)
 
 
 def _report(results: admin.Results, done: str, as_json: bool) -> None:

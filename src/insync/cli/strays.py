@@ -14,8 +14,9 @@ from uuid import UUID
 
 import typer
 
-from insync.cli.common import AsJson, print_json, print_table, size
 from insync.cli.exits import usage_error
+from insync.cli.options import AsJson
+from insync.cli.output import print_json, print_table, size
 from insync.quorum.config import METADATA_DIRECTORY
 from insync.server.directory_lock import DirectoryLock
 from insync.server.startup_error import StartupError

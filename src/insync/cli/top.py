@@ -11,18 +11,9 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from insync.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT,
-    AsJson,
-    Bootstrap,
-    Timeout,
-    console,
-    print_json,
-    run,
-    table,
-    text,
-)
+from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
+from insync.cli.output import console, print_json, table, text
+from insync.cli.session import run
 from insync.client import offsets, topics
 from insync.client.client import Client
 from insync.client.errors import ErrorCode

@@ -6,20 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from insync.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT,
-    AsJson,
-    Bootstrap,
-    Timeout,
-    console,
-    delete_all,
-    print_json,
-    print_table,
-    run,
-)
 from insync.cli.exits import usage_error
+from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
+from insync.cli.output import console, print_json, print_table, report
 from insync.cli.parsing import numbers, pairs
+from insync.cli.session import delete_all, run
 from insync.client import topics
 from insync.client.client import Client
 from insync.client.model import NO_NODE, Config, Partition, Topic
@@ -71,10 +62,11 @@ def create(
         )
 
     run(bootstrap, timeout, work)
-    if as_json:
-        print_json({"topic": name, "created": not dry_run})
-    else:
-        typer.echo(f"topic '{name}' {'could be created' if dry_run else 'created'}")
+    report(
+        {"topic": name, "created": not dry_run},
+        f"topic '{name}' {'could be created' if dry_run else 'created'}",
+        as_json=as_json,
+    )
 
 
 @app.command(name="list")
@@ -191,10 +183,7 @@ def alter(
             await topics.create_partitions(client, name, partitions)
 
     run(bootstrap, timeout, work)
-    if as_json:
-        print_json({"topic": name, "altered": True})
-    else:
-        typer.echo(f"topic '{name}' altered")
+    report({"topic": name, "altered": True}, f"topic '{name}' altered", as_json=as_json)
 
 
 @app.command()

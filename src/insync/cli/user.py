@@ -12,17 +12,10 @@ from typing import Annotated
 
 import typer
 
-from insync.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT,
-    AsJson,
-    Bootstrap,
-    Timeout,
-    print_json,
-    print_table,
-    run,
-)
 from insync.cli.exits import failure, usage_error
+from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
+from insync.cli.output import print_json, print_table, report
+from insync.cli.session import run
 from insync.client import users
 from insync.client.client import Client
 from insync.escaping import printable
@@ -45,6 +38,9 @@ Password = Annotated[
 Mechanism = Annotated[
     list[str] | None,
     typer.Option("--mechanism", "-m", metavar="NAME", help=f"One of {', '.join(HASHES)}; repeat for both."),
+]
+MechanismOfUser = Annotated[
+    list[str] | None, typer.Option("--mechanism", "-m", metavar="NAME", help="Default: all that the user has.")
 ]
 Iterations = Annotated[
     int, typer.Option("--iterations", min=MIN_ITERATIONS, max=MAX_ITERATIONS, help="More make guessing slower.")
@@ -75,19 +71,17 @@ def add(
             f"user '{name}' exists with {' and '.join(existing)}: change the password with `insync user passwd`"
         )
     _set_password(name, _read_password(password_file, password), mechanisms, iterations, bootstrap, timeout)
-    if as_json:
-        print_json({"user": name, "mechanisms": mechanisms})
-    else:
-        typer.echo(f"user '{printable(name)}' created for {' and '.join(mechanisms)}")
+    report(
+        {"user": name, "mechanisms": mechanisms},
+        f"user '{printable(name)}' created for {' and '.join(mechanisms)}",
+        as_json=as_json,
+    )
 
 
 @app.command()
 def passwd(
     name: Name,
-    mechanism: Annotated[
-        list[str] | None,
-        typer.Option("--mechanism", "-m", metavar="NAME", help="Default: all that the user has."),
-    ] = None,
+    mechanism: MechanismOfUser = None,
     password_file: PasswordFile = None,
     password: Password = None,
     iterations: Iterations = DEFAULT_ITERATIONS,
@@ -102,10 +96,11 @@ def passwd(
     if missing:
         raise failure(f"user '{name}' has no {' or '.join(missing)}: add it with `insync user add --mechanism`")
     _set_password(name, _read_password(password_file, password), mechanisms, iterations, bootstrap, timeout)
-    if as_json:
-        print_json({"user": name, "mechanisms": mechanisms})
-    else:
-        typer.echo(f"password of '{printable(name)}' changed for {' and '.join(mechanisms)}")
+    report(
+        {"user": name, "mechanisms": mechanisms},
+        f"password of '{printable(name)}' changed for {' and '.join(mechanisms)}",
+        as_json=as_json,
+    )
 
 
 @app.command(name="list")
@@ -130,10 +125,7 @@ def list_users(
 @app.command()
 def remove(
     name: Name,
-    mechanism: Annotated[
-        list[str] | None,
-        typer.Option("--mechanism", "-m", metavar="NAME", help="Default: all that the user has."),
-    ] = None,
+    mechanism: MechanismOfUser = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
@@ -150,10 +142,11 @@ def remove(
             await users.remove_credential(client, name, chosen)
 
     run(bootstrap, timeout, work)
-    if as_json:
-        print_json({"user": name, "removed": mechanisms})
-    else:
-        typer.echo(f"user '{printable(name)}' removed for {' and '.join(mechanisms)}")
+    report(
+        {"user": name, "removed": mechanisms},
+        f"user '{printable(name)}' removed for {' and '.join(mechanisms)}",
+        as_json=as_json,
+    )
 
 
 def _set_password(

@@ -9,7 +9,7 @@ from insync.client import apis
 from insync.client.client import Client
 from insync.client.errors import raise_for_error
 from insync.client.propagation import wait_for_propagation
-from insync.security.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
+from insync.security.acl import Acl, AclFilter
 
 
 async def list_acls(client: Client, acl_filter: AclFilter) -> list[Acl]:
@@ -21,7 +21,7 @@ async def list_acls(client: Client, acl_filter: AclFilter) -> list[Acl]:
         return answer
 
     answer = await client.retry(attempt)
-    acls = [_make_acl(resource, acl) for resource in answer.resources for acl in resource.acls]
+    acls = [Acl.of(resource, acl, resource.pattern_type) for resource in answer.resources for acl in resource.acls]
     return sorted(
         acls,
         key=lambda acl: (
@@ -72,7 +72,7 @@ async def delete_acls(client: Client, filters: Sequence[AclFilter]) -> list[Acl]
 
     answer = await client.retry(attempt)
     await wait_for_propagation(client, has_none)
-    deleted = [_make_acl(acl, acl) for result in answer.filter_results for acl in result.matching_acls]
+    deleted = [Acl.of(acl, acl, acl.pattern_type) for result in answer.filter_results for acl in result.matching_acls]
     return list(dict.fromkeys(deleted))
 
 
@@ -82,28 +82,10 @@ async def _count_at(client: Client, broker: int, acl_filter: AclFilter) -> int:
     return len(answer.resources)
 
 
-def _make_acl(resource: Any, entry: Any) -> Acl:
-    return Acl(
-        resource_type=ResourceType(resource.resource_type),
-        resource_name=resource.resource_name,
-        pattern_type=PatternType(resource.pattern_type),
-        principal=entry.principal,
-        host=entry.host,
-        operation=Operation(entry.operation),
-        permission=Permission(entry.permission_type),
-    )
-
-
 def _creation_values(acl: Acl) -> dict[str, Any]:
-    return {
-        "resource_type": acl.resource_type,
-        "resource_name": acl.resource_name,
-        "resource_pattern_type": acl.pattern_type,
-        "principal": acl.principal,
-        "host": acl.host,
-        "operation": acl.operation,
-        "permission_type": acl.permission,
-    }
+    values = acl.kafka_fields()
+    values["resource_pattern_type"] = values.pop("pattern_type")
+    return values
 
 
 def _filter_values(acl_filter: AclFilter) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def create(state: ControllerState, request: create_acls.CreateAclsRequest, now: 
     made: dict[Acl, records.AccessControlEntryRecord] = {}
     results = []
     for creation in request.creations:
-        acl = _to_acl(creation)
+        acl = Acl.of(creation, creation, creation.resource_pattern_type)
         problem = find_creation_error(acl)
         if problem is None and acl not in made and not state.image.has_acl(acl):
             made[acl] = security_records.to_acl_record(UUID(int=state.rng.getrandbits(128), version=4), acl)
@@ -116,30 +116,8 @@ def to_filter(wanted: Any) -> AclFilter:
     )
 
 
-def _to_acl(creation: create_acls.AclCreation) -> Acl:
-    return Acl(
-        resource_type=ResourceType(creation.resource_type),
-        resource_name=creation.resource_name,
-        pattern_type=PatternType(creation.resource_pattern_type),
-        principal=creation.principal,
-        host=creation.host,
-        operation=Operation(creation.operation),
-        permission=Permission(creation.permission_type),
-    )
-
-
 def _to_match(acl: Acl) -> delete_acls.DeleteAclsMatchingAcl:
-    return delete_acls.DeleteAclsMatchingAcl(
-        error_code=ErrorCode.none,
-        error_message=None,
-        resource_type=acl.resource_type,
-        resource_name=acl.resource_name,
-        pattern_type=acl.pattern_type,
-        principal=acl.principal,
-        host=acl.host,
-        operation=acl.operation,
-        permission_type=acl.permission,
-    )
+    return delete_acls.DeleteAclsMatchingAcl(error_code=ErrorCode.none, error_message=None, **acl.kafka_fields())
 
 
 def _make_filter_result(

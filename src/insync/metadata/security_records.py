@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from insync.security.acl import Acl, Operation, PatternType, Permission, ResourceType
+from insync.security.acl import Acl
 from insync.security.quotas import QuotaEntity
 from insync.security.scram import MECHANISM_CODES, ScramCredential
 from insync.wire import metadata_records as records
@@ -13,28 +13,11 @@ MECHANISMS = {code: name for name, code in MECHANISM_CODES.items()}
 
 
 def to_acl_record(acl_id: UUID, acl: Acl) -> records.AccessControlEntryRecord:
-    return records.AccessControlEntryRecord(
-        id=acl_id,
-        resource_type=acl.resource_type,
-        resource_name=acl.resource_name,
-        pattern_type=acl.pattern_type,
-        principal=acl.principal,
-        host=acl.host,
-        operation=acl.operation,
-        permission_type=acl.permission,
-    )
+    return records.AccessControlEntryRecord(id=acl_id, **acl.kafka_fields())
 
 
 def to_acl(record: records.AccessControlEntryRecord) -> Acl:
-    return Acl(
-        resource_type=ResourceType(record.resource_type),
-        resource_name=record.resource_name,
-        pattern_type=PatternType(record.pattern_type),
-        principal=record.principal,
-        host=record.host,
-        operation=Operation(record.operation),
-        permission=Permission(record.permission_type),
-    )
+    return Acl.of(record, record, record.pattern_type)
 
 
 def to_scram_record(mechanism: str, user: str, credential: ScramCredential) -> records.UserScramCredentialRecord:

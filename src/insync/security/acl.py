@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
-from typing import Self
+from typing import Any, Self
 
 WILDCARD = "*"
 WILDCARD_PRINCIPAL = "User:*"
@@ -116,6 +116,32 @@ class Acl:
     host: str = WILDCARD
     operation: Operation
     permission: Permission = Permission.ALLOW
+
+    @staticmethod
+    def of(resource: Any, entry: Any, pattern_type: int) -> Acl:
+        """From a record, a request or a response. Kafka's names of the fields are the same in all of them, but for the
+        pattern type; some have the fields of the resource in a structure of its own."""
+        return Acl(
+            resource_type=ResourceType(resource.resource_type),
+            resource_name=resource.resource_name,
+            pattern_type=PatternType(pattern_type),
+            principal=entry.principal,
+            host=entry.host,
+            operation=Operation(entry.operation),
+            permission=Permission(entry.permission_type),
+        )
+
+    def kafka_fields(self) -> dict[str, Any]:
+        """The fields by the names that records and responses have."""
+        return {
+            "resource_type": self.resource_type,
+            "resource_name": self.resource_name,
+            "pattern_type": self.pattern_type,
+            "principal": self.principal,
+            "host": self.host,
+            "operation": self.operation,
+            "permission_type": self.permission,
+        }
 
     def covers_name(self, name: str) -> bool:
         """Whether the pattern matches a resource of this name."""

@@ -125,6 +125,13 @@ class LocalCluster:
         self.security = self._read_security(security, users)
         self.nodes = self._plan_nodes(port)
 
+    def __enter__(self) -> LocalCluster:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
     @property
     def bootstrap(self) -> str:
         return ",".join(f"{HOST}:{node.port}" for node in self.nodes.values() if node.is_broker)

@@ -9,26 +9,11 @@ from typing import Any, Protocol
 
 from insync.metadata.image import Image
 from insync.node.access import Access
+from insync.node.authorization.errors import CLUSTER_ERROR
 from insync.node.config import NodeConfig
 from insync.sansio import HangUp, Message
 from insync.security.acl import Operation
 from insync.wire.errors import ErrorCode
-
-CLUSTER_REFUSED = ErrorCode.cluster_authorization_failed
-TOPIC_REFUSED = ErrorCode.topic_authorization_failed
-GROUP_REFUSED = ErrorCode.group_authorization_failed
-TRANSACTIONAL_ID_REFUSED = ErrorCode.transactional_id_authorization_failed
-
-MESSAGES = {
-    CLUSTER_REFUSED: "Cluster authorization failed.",
-    TOPIC_REFUSED: "Topic authorization failed.",
-    GROUP_REFUSED: "Group authorization failed.",
-}
-
-CLUSTER_ERROR = "CLUSTER_AUTHORIZATION_FAILED"
-TOPIC_ERROR = "TOPIC_AUTHORIZATION_FAILED"
-GROUP_ERROR = "GROUP_AUTHORIZATION_FAILED"
-TRANSACTIONAL_ID_ERROR = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
 
 
 class NodeFacts(Protocol):

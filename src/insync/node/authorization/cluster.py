@@ -7,20 +7,8 @@ from typing import Any
 
 from insync.metadata import topic_names
 from insync.node.access import Access
-from insync.node.authorization.checks import (
-    CLUSTER_ERROR,
-    CLUSTER_REFUSED,
-    MESSAGES,
-    TOPIC_ERROR,
-    TOPIC_REFUSED,
-    Narrowed,
-    NodeFacts,
-    Outcome,
-    Refused,
-    Rights,
-    allow,
-    on_cluster,
-)
+from insync.node.authorization.checks import Narrowed, NodeFacts, Outcome, Refused, Rights, allow, on_cluster
+from insync.node.authorization.errors import CLUSTER_ERROR, CLUSTER_REFUSED, MESSAGES, TOPIC_ERROR, TOPIC_REFUSED
 from insync.security.acl import CLUSTER_NAME, Operation, ResourceType
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import (

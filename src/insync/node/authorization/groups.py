@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from insync.node.access import Access
-from insync.node.authorization.checks import (
+from insync.node.authorization.checks import Entries, Narrowed, NodeFacts, Outcome, Refused, Rights, allow, may_on_topic
+from insync.node.authorization.errors import (
     CLUSTER_ERROR,
     CLUSTER_REFUSED,
     GROUP_ERROR,
@@ -16,14 +17,6 @@ from insync.node.authorization.checks import (
     TOPIC_REFUSED,
     TRANSACTIONAL_ID_ERROR,
     TRANSACTIONAL_ID_REFUSED,
-    Entries,
-    Narrowed,
-    NodeFacts,
-    Outcome,
-    Refused,
-    Rights,
-    allow,
-    may_on_topic,
 )
 from insync.sansio import Message
 from insync.security.acl import Operation, ResourceType

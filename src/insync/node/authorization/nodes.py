@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from insync.node.authorization.checks import CLUSTER_REFUSED, of_nodes
+from insync.node.authorization.checks import of_nodes
+from insync.node.authorization.errors import CLUSTER_REFUSED
 from insync.wire.messages import (
     begin_quorum_epoch,
     end_quorum_epoch,

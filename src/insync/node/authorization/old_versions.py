@@ -7,8 +7,8 @@ topic it must look as if it existed (A3). And it adds what a client may do on th
 from __future__ import annotations
 
 from insync.node.access import Access
-from insync.node.authorization.checks import TOPIC_REFUSED
 from insync.node.authorization.cluster import cluster_operations
+from insync.node.authorization.errors import TOPIC_REFUSED
 from insync.security.acl import Operation
 from insync.wire.apis import METADATA, PRODUCE
 from insync.wire.versions.context import RequestContext

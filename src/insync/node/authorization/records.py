@@ -7,7 +7,8 @@ from typing import Any
 
 from insync.metadata import topic_names
 from insync.node.access import Access
-from insync.node.authorization.checks import (
+from insync.node.authorization.checks import Entries, Narrowed, NodeFacts, Outcome, Refused, Rights, may_on_topic
+from insync.node.authorization.errors import (
     CLUSTER_ERROR,
     CLUSTER_REFUSED,
     MESSAGES,
@@ -15,13 +16,6 @@ from insync.node.authorization.checks import (
     TOPIC_REFUSED,
     TRANSACTIONAL_ID_ERROR,
     TRANSACTIONAL_ID_REFUSED,
-    Entries,
-    Narrowed,
-    NodeFacts,
-    Outcome,
-    Refused,
-    Rights,
-    may_on_topic,
 )
 from insync.sansio import HangUp
 from insync.security.acl import Operation, ResourceType

@@ -7,21 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from insync.node.access import Access
-from insync.node.authorization.checks import (
-    CLUSTER_REFUSED,
-    GROUP_REFUSED,
-    MESSAGES,
-    TOPIC_ERROR,
-    TOPIC_REFUSED,
-    Check,
-    Entries,
-    Narrowed,
-    NodeFacts,
-    Outcome,
-    Refused,
-    Rights,
-    may_on_topic,
-)
+from insync.node.authorization.checks import Check, Entries, Narrowed, NodeFacts, Outcome, Refused, Rights, may_on_topic
+from insync.node.authorization.errors import CLUSTER_REFUSED, GROUP_REFUSED, MESSAGES, TOPIC_ERROR, TOPIC_REFUSED
 from insync.sansio import Message
 from insync.security.acl import Operation
 from insync.wire.errors import ErrorCode

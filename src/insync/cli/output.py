@@ -1,0 +1,89 @@
+"""Tables, JSON and readable numbers on standard output."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from insync.cli.exits import LINE_CHARACTERS
+from insync.escaping import printable
+
+PIPE_WIDTH = 180
+
+
+def print_json(value: Any) -> None:
+    typer.echo(json.dumps(value))
+
+
+def report(value: Any, sentence: str, *, as_json: bool) -> None:
+    """What a command has done: as JSON, or as a sentence, in which names are printable already."""
+    if as_json:
+        print_json(value)
+    else:
+        typer.echo(sentence)
+
+
+class SafeConsole(Console):
+    """Text printed with `markup=False` may contain names from a cluster: control characters in it are escaped."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        if options.get("markup") is False:
+            objects = tuple(
+                [printable(item, keep=LINE_CHARACTERS) if isinstance(item, str) else item for item in objects]
+            )
+        super().print(*objects, **options)
+
+
+def console() -> Console:
+    """As wide as the terminal; without one, wide enough that lines in pipes are not wrapped."""
+    wide = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else PIPE_WIDTH
+    return SafeConsole(width=wide, highlight=False)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    """Cells are shown literally: neither rich's markup nor escape sequences take effect."""
+    result = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False)
+    for row in rows:
+        result.add_row(*(Text(printable(text(cell))) for cell in row))
+    return result
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    console().print(table(columns, rows))
+
+
+def text(cell: Any) -> str:
+    """Lists without brackets, None and empty strings as a dash."""
+    if cell is None or cell == "":
+        return "-"
+    if isinstance(cell, list | tuple):
+        return ",".join(str(item) for item in cell) or "-"
+    return str(cell)
+
+
+def size(count: float | None) -> str:
+    """A readable number of bytes."""
+    if count is None:
+        return "?"
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(count) < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "?"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
