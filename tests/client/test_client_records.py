@@ -159,8 +159,8 @@ def test_an_offset_out_of_range_is_reported() -> None:
 def test_a_corrupt_batch_is_rejected() -> None:
     data = batch.build([NewRecord(None, b"precious")], timestamp_ms=0)
     data[-3] ^= 1
-    with pytest.raises(ClientError, match="the batch at offset 0 is corrupt"):
-        list(visible_records(bytes(data), []))
+    with pytest.raises(ClientError, match=r"orders-3: the batch at offset 0 is corrupt\. .*Or read on from offset 1$"):
+        list(visible_records(bytes(data), [], "orders-3"))
 
 
 def test_control_batches_and_aborted_transactions_are_hidden() -> None:
@@ -173,6 +173,6 @@ def test_control_batches_and_aborted_transactions_are_hidden() -> None:
         )  # fmt: skip
 
     data = build(0, b"lost") + build(1, b"", b"\x00\x00\x00\x00", control=True) + build(2, b"kept")
-    visible = [record.value for _, records in visible_records(data, [(7, 0)]) for record in records]
+    visible = [record.value for _, records in visible_records(data, [(7, 0)], "t-0") for record in records]
     assert visible == [b"kept"]
-    assert [record.value for _, records in visible_records(data, []) for record in records] == [b"lost", b"kept"]
+    assert [record.value for _, records in visible_records(data, [], "t-0") for record in records] == [b"lost", b"kept"]

@@ -104,7 +104,8 @@ async def _start_offsets(
     for (_, index), earliest in first.items():
         if number < earliest.offset:
             raise ClientError(
-                f"{topic.name}-{index} starts at offset {earliest.offset}: offset {number} is already deleted"
+                f"{topic.name}-{index} starts at offset {earliest.offset}: offset {number} is deleted. "
+                f"Use --from beginning or a later offset"
             )
     return dict.fromkeys((index for _, index in ends), number)
 

@@ -153,7 +153,7 @@ class Reader:
 
     def _take_records(self, fetched: FetchedBatches) -> Iterator[ConsumedRecord]:
         partition = fetched.partition
-        for header, records in visible_records(fetched.data, fetched.aborted):
+        for header, records in visible_records(fetched.data, fetched.aborted, f"{self.topic.name}-{partition}"):
             for record in records:
                 if record.offset >= self.positions[partition] and not self._past_stop(partition, record.offset):
                     yield ConsumedRecord(partition, record)
@@ -179,16 +179,22 @@ class Reader:
 
 
 def visible_records(
-    data: bytes, aborted: Sequence[tuple[int, int]]
+    data: bytes, aborted: Sequence[tuple[int, int]], partition: str
 ) -> Iterator[tuple[batch.BatchHeader, list[batch.Record]]]:
-    """Each complete batch with its visible records: none of control batches and aborted transactions."""
+    """Each complete batch with its visible records: none of control batches and aborted transactions.
+
+    `partition`: its name, for errors.
+    """
     dropping: set[int] = set()
     first: dict[int, list[int]] = {}
     for producer, offset in aborted:
         first.setdefault(producer, []).append(offset)
     for pos, header in batch.iter_headers(data):
         if not batch.crc_ok(data, pos, header):
-            raise ClientError(f"the batch at offset {header.base_offset} is corrupt")
+            raise ClientError(
+                f"{partition}: the batch at offset {header.base_offset} is corrupt. "
+                f"Try again: a cluster repairs it from another replica. Or read on from offset {header.next_offset}"
+            )
         starts = first.get(header.producer_id, [])
         if starts and starts[0] <= header.base_offset:
             starts.pop(0)
@@ -196,7 +202,10 @@ def visible_records(
         try:
             records = list(batch.records(data, pos))
         except MalformedBatchError as error:
-            raise ClientError(f"the batch at offset {header.base_offset} cannot be read: {error}") from None
+            raise ClientError(
+                f"{partition}: the batch at offset {header.base_offset} cannot be read: {error}. "
+                f"Read on from offset {header.next_offset}"
+            ) from None
         if header.is_control:
             if _is_abort(records):
                 dropping.discard(header.producer_id)
