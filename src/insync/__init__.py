@@ -9,6 +9,7 @@
 - `Cluster`: real node processes on this machine whose processes, network and disks fail on command
 - `sim`: the deterministic simulator, which runs the same node code
 - `client`: an asyncio client for any Kafka cluster
+- `lake`: topics archived as Parquet files (`pip install 'insync[spark]'`)
 - `spark`: data sources for PySpark (`pip install 'insync[spark]'`)
 
 These names, and what the packages list in their `__all__`, are public; everything else is private. They are imported
@@ -23,12 +24,12 @@ from typing import TYPE_CHECKING, Any
 from insync.version import __version__
 
 if TYPE_CHECKING:
-    from insync import client, sim, spark
+    from insync import client, lake, sim, spark
     from insync.cluster.cluster import Cluster, ClusterError
 
-__all__ = ["Cluster", "ClusterError", "__version__", "client", "sim", "spark"]
+__all__ = ["Cluster", "ClusterError", "__version__", "client", "lake", "sim", "spark"]
 
-_PACKAGES = ("client", "sim", "spark")
+_PACKAGES = ("client", "lake", "sim", "spark")
 
 
 def __getattr__(name: str) -> Any:

@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from insync.pipeline import lake
+from insync.lake import directory
 
 RECORD = ["partition", "offset", "timestamp", "timestampType", "key", "value", "headers"]
 """The columns that make a record."""
 
 
 def table(path: Path, topic: str, columns: Sequence[str] = RECORD, generation: int | None = None) -> pa.Table:
-    ledger = lake.load_ledger(path)
+    ledger = directory.load_ledger(path)
     ranges = [
         archived
         for archived in ledger.ranges()

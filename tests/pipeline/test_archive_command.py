@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 
 from insync.cli import pipeline_archive, pipeline_replay
 from insync.cli.main import app
-from insync.pipeline.ledger import Ledger
+from insync.lake.ledger import Ledger
 from insync.testing import Cluster
 from tests.pipeline.lake_data import numbered, produce, table
 

@@ -23,8 +23,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
+from insync.lake.ledger import Ledger
 from insync.pipeline.archive.verify import verify_lake
-from insync.pipeline.ledger import Ledger
 from insync.testing import Cluster
 from tests.pipeline.lake_data import table
 from tests.polling import wait_until

@@ -13,12 +13,12 @@ import pytest
 from insync.client.errors import UnknownTopicError
 from insync.client.model import Offset, Partition, Topic
 from insync.client.offsets import EARLIEST, LATEST
-from insync.pipeline import lake
+from insync.lake import directory
+from insync.lake.ledger import RANGES, File, Ledger, Range
 from insync.pipeline.archive import plan as archive_plan
 from insync.pipeline.archive.job import select_committable
 from insync.pipeline.archive.plan import Plan, UnarchivedLossError
 from insync.pipeline.archive.task import ArchiveResult
-from insync.pipeline.ledger import RANGES, File, Ledger, Range
 
 A, B = UUID(int=1), UUID(int=2)
 KEY = ("t", 0)
@@ -56,7 +56,7 @@ class FakeView:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    lake.make_lake(tmp_path)
+    directory.make_lake(tmp_path)
     return Ledger.load(tmp_path)
 
 

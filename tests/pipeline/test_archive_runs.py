@@ -11,16 +11,16 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from insync import lake
 from insync.client import topics
 from insync.client.errors import ClientError, UnknownTopicError
 from insync.client.sync_client import SyncClient
-from insync.pipeline import lake
+from insync.lake.directory import LakeError
+from insync.lake.ledger import Ledger
 from insync.pipeline.archive import job as archive
 from insync.pipeline.archive.job import ArchiveError, ArchiveOptions
 from insync.pipeline.archive.plan import UnarchivedLossError
 from insync.pipeline.archive.verify import verify_lake
-from insync.pipeline.lake import LakeError
-from insync.pipeline.ledger import Ledger
 from insync.testing import Cluster
 from tests.pipeline.lake_data import delete_records, numbered, produce, table, values
 

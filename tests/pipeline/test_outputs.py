@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from insync.pipeline import lake, outputs
-from insync.pipeline.lake import LakeError
-from insync.pipeline.ledger import DIRECTORY
+from insync.lake import directory
+from insync.lake.directory import LakeError
+from insync.lake.ledger import DIRECTORY
+from insync.pipeline import outputs
 from insync.pipeline.outputs import OutputError
 from insync.pipeline.report import page as report_page
 from insync.pipeline.text import format_time, pluralize
@@ -97,11 +98,11 @@ def test_files_of_a_lake_without_its_ledger_are_not_deleted(tmp_path: Path) -> N
     file.write_text("archived")
     for _ in range(2):
         with pytest.raises(LakeError, match="no ledger"):
-            lake.Lake.open(tmp_path, {})
+            directory.Lake.open(tmp_path, {})
     assert file.read_text() == "archived"
     assert not (tmp_path / DIRECTORY).exists()
     with pytest.raises(LakeError, match="is a file"):
-        lake.check_lake(file / "below")
+        directory.check_lake(file / "below")
 
 
 def test_numbers_and_times_in_sentences() -> None:

@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from insync.cli.lazy import LazyGroup
 from insync.cli.main import app
+from insync.lake.directory import Lake
+from insync.lake.ledger import RANGES, Ledger, Range
 from insync.pipeline import session
 from insync.pipeline.archive import job as archive
-from insync.pipeline.lake import Lake
-from insync.pipeline.ledger import RANGES, Ledger, Range
 from insync.pipeline.replay import job as replay
 from tests.pipeline.audit_data import ten_batches, write_replica
 

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import insync.pipeline
+from insync.lake.ledger import Ledger
 from insync.pipeline.archive.verify import verify_lake
 from insync.pipeline.campaign.seeds import RunOptions, make_row
-from insync.pipeline.ledger import Ledger
 from insync.testing import Cluster
 from tests.pipeline.audit_data import make_batch, ten_batches, write_replica
 from tests.pipeline.lake_data import numbered, produce, values

@@ -19,11 +19,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from insync import lake
 from insync.chaos.faults import FAULTS, FaultContext, inject
 from insync.chaos.workload.load import Load
 from insync.chaos.workload.workload import Workload
 from insync.history import history_file
-from insync.pipeline import lake
 from insync.pipeline.archive import job as archive
 from insync.pipeline.archive.job import ArchiveOptions
 from insync.pipeline.archive.verify import verify_lake

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from insync.columnar.decode import DecodeOptions, decode
-from insync.pipeline import lake
-from insync.pipeline.lake_writer import DECODED, SCHEMA, RangeWriter
-from insync.pipeline.ledger import RANGES, Ledger, Range
+from insync.lake import directory
+from insync.lake.ledger import RANGES, Ledger, Range
+from insync.lake.reader import Selection, read_rows
+from insync.lake.writer import DECODED, SCHEMA, RangeWriter
 from insync.pipeline.replay import plan as replay_plan
-from insync.pipeline.replay.lake_reader import read_rows
-from insync.pipeline.replay.plan import ReplayError, Selection, SourcePartition
+from insync.pipeline.replay.plan import ReplayError, SourcePartition
 from insync.pipeline.replay.sender import Producer
 from insync.pipeline.replay.task import Position, ReplayBatches, ReplayTask
 
@@ -42,7 +42,7 @@ def rows(start: int, times: list[int]) -> pa.RecordBatch:
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
     """Three ranges of 100 rows; in the second, two dates alternate."""
-    lake.make_lake(tmp_path)
+    directory.make_lake(tmp_path)
     ledger = Ledger.load(tmp_path)
     for n in range(3):
         start, end = 100 * n, 100 * n + 100

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from insync.pipeline import lake
+from insync import lake
 from insync.pipeline.archive import job as archive
 from insync.pipeline.archive.job import ArchiveOptions
 from insync.pipeline.replay import job as replay

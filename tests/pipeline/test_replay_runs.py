@@ -19,13 +19,14 @@ from pyspark.sql import SparkSession
 
 from insync.client import topics
 from insync.client.sync_client import SyncClient
+from insync.lake.reader import Selection
 from insync.pipeline.archive import job as archive
 from insync.pipeline.archive.job import ArchiveOptions
 from insync.pipeline.replay import job as replay
 from insync.pipeline.replay import target as replay_target
 from insync.pipeline.replay import task as replay_task
 from insync.pipeline.replay.job import ReplayOptions
-from insync.pipeline.replay.plan import ReplayError, Selection
+from insync.pipeline.replay.plan import ReplayError
 from insync.pipeline.replay.state import DIRECTORY
 from insync.testing import Cluster
 from tests.pipeline.lake_data import RECORD, numbered, produce, table

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from insync.pipeline import lake
+from insync.lake import directory
+from insync.lake.ledger import RANGES, Ledger
 from insync.pipeline.archive import plan as archive_plan
 from insync.pipeline.archive.task import ArchiveTask, archive_range
-from insync.pipeline.ledger import RANGES, Ledger
 from insync.pipeline.rounds import ClusterOptions
 from insync.spark.source_options import read_source_options
 from insync.spark.stream_offsets import StreamOffset
@@ -67,7 +67,7 @@ def test_a_stream_continues_with_the_successor(cluster: PartitionedCluster) -> N
 
 
 def test_an_archive_continues_with_the_successor(cluster: PartitionedCluster, tmp_path: Path) -> None:
-    lake.make_lake(tmp_path)
+    directory.make_lake(tmp_path)
     ledger = Ledger.load(tmp_path)
     plan = make_plan(cluster.others, ledger)
     (offsets,) = plan.split(max_offsets=100, tasks=1, rows_per_file=100)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from insync import lake
 from insync.columnar import decode
 from insync.history import history_file
-from insync.pipeline import lake
 from insync.pipeline.archive import job as archive
 from insync.pipeline.archive.job import ArchiveError, ArchiveOptions, Progress
 from insync.pipeline.archive.verify import verify_lake

@@ -129,8 +129,8 @@ def spark_errors_reported() -> Iterator[None]:
 @contextmanager
 def job_errors_reported(*errors: type[Exception]) -> Iterator[None]:
     """Exit code 2 for an invalid address; 1 for errors of the cluster, the lake and the job (`errors`)."""
-    from insync.pipeline.journal import JournalError
-    from insync.pipeline.lake import LakeError
+    from insync.lake.directory import LakeError
+    from insync.lake.journal import JournalError
 
     try:
         yield

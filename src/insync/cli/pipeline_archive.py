@@ -22,13 +22,13 @@ from insync.cli.pipeline import (
     stopped,
 )
 from insync.cli.pipeline_progress import make_bar
+from insync.lake.directory import LakeError, check_lake
+from insync.lake.ledger import Range
+from insync.lake.writer import CODECS
 from insync.pipeline.archive import job
 from insync.pipeline.archive.job import ArchiveError, ArchiveOptions, ArchiveSummary, Progress
 from insync.pipeline.archive.plan import UnarchivedLossError
 from insync.pipeline.archive.verify import LakeReport, PartitionReport, verify_lake
-from insync.pipeline.lake import LakeError, check_lake
-from insync.pipeline.lake_writer import CODECS
-from insync.pipeline.ledger import Range
 from insync.pipeline.text import pluralize
 
 

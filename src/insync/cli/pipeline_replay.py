@@ -25,10 +25,11 @@ from insync.cli.pipeline import (
     stopped,
 )
 from insync.cli.pipeline_progress import make_bar
+from insync.lake.reader import NO_LIMIT, Selection
 from insync.pipeline import outputs
 from insync.pipeline.replay import job
 from insync.pipeline.replay.job import ReplayOptions, ReplaySummary
-from insync.pipeline.replay.plan import NO_LIMIT, ReplayError, Selection
+from insync.pipeline.replay.plan import ReplayError
 from insync.pipeline.text import pluralize
 from insync.wire import compression
 

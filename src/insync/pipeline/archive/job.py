@@ -20,12 +20,12 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import SparkSession
 
 from insync.client.model import TopicPartition
+from insync.lake.directory import Lake, local_path
+from insync.lake.ledger import RANGES, Range
+from insync.lake.writer import CODECS
 from insync.pipeline.archive.plan import Plan, find_topics, make_plan, open_view
 from insync.pipeline.archive.task import ArchiveResult, ArchiveTask, archive_range
 from insync.pipeline.executors import run_tasks
-from insync.pipeline.lake import Lake, local_path
-from insync.pipeline.lake_writer import CODECS
-from insync.pipeline.ledger import RANGES, Range
 from insync.pipeline.rounds import PAUSE_S, ClusterOptions, FailedRounds, JobSummary
 from insync.pipeline.session import run_command
 from insync.pipeline.spark_errors import SparkJobError

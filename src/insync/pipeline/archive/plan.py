@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from insync.client.errors import UnknownTopicError
 from insync.client.model import Offset, Topic, TopicPartition
 from insync.client.offsets import EARLIEST, LATEST
-from insync.pipeline.ledger import Ledger, Range
+from insync.lake.ledger import Ledger, Range
 from insync.pipeline.rounds import ClusterOptions
 from insync.spark.cluster_view import ClusterView
 from insync.spark.data_loss import Cause, Expected, Loss, recreated, removed_by_retention, truncated

@@ -18,8 +18,8 @@ from insync.client.errors import ClientError
 from insync.client.sync_client import SyncClient
 from insync.columnar.decode import Decoded, DecodeOptions, decode
 from insync.columnar.headers import next_offset, scan_headers
-from insync.pipeline.lake_writer import DECODED, RangeWriter
-from insync.pipeline.ledger import File, Range
+from insync.lake.ledger import File, Range
+from insync.lake.writer import DECODED, RangeWriter
 from insync.pipeline.rounds import ClusterOptions
 from insync.spark.source_options import READ_COMMITTED
 

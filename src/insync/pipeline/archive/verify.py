@@ -21,10 +21,10 @@ import pyarrow.parquet as pq
 from insync.client.model import TopicPartition
 from insync.client.offsets import EARLIEST, LATEST
 from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
+from insync.lake.directory import find_size_problem, list_orphans, load_ledger
+from insync.lake.ledger import File, Ledger, Range
+from insync.lake.writer import checksum
 from insync.pipeline.archive.plan import find_archive_loss, open_view
-from insync.pipeline.lake import find_size_problem, list_orphans, load_ledger
-from insync.pipeline.lake_writer import checksum
-from insync.pipeline.ledger import File, Ledger, Range
 from insync.pipeline.rounds import ClusterOptions
 from insync.pipeline.text import pluralize
 

@@ -1,5 +1,5 @@
 """Write a lake back to topics, exactly once.
 
-`job` runs on the driver and keeps its `state` in a journal; on executors, `task` reads with `lake_reader` and writes
+`job` runs on the driver and keeps its `state` in a journal; on executors, `task` reads the lake and writes
 with `sender`.
 """

@@ -20,18 +20,11 @@ from pyspark.sql import SparkSession
 from insync.client.client import Client
 from insync.client.model import TopicPartition
 from insync.client.sync_client import SyncClient
+from insync.lake.directory import load_ledger, local_path
+from insync.lake.ledger import Ledger
+from insync.lake.reader import Selection, Unit
 from insync.pipeline.executors import run_tasks
-from insync.pipeline.lake import load_ledger, local_path
-from insync.pipeline.ledger import Ledger
-from insync.pipeline.replay.plan import (
-    ReplayError,
-    Selection,
-    SourcePartition,
-    Unit,
-    check_names,
-    check_selection,
-    plan_sources,
-)
+from insync.pipeline.replay.plan import ReplayError, SourcePartition, check_names, check_selection, plan_sources
 from insync.pipeline.replay.state import DIRECTORY, ReplayJob, ReplayState, job_name
 from insync.pipeline.replay.target import ReplayTarget, find_topic
 from insync.pipeline.replay.task import Position, ReplayTask, replay_units

@@ -6,43 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from insync.client.model import TopicPartition
+from insync.lake.ledger import File, Ledger, Range
+from insync.lake.reader import Selection, Unit
 from insync.metadata import topic_names
-from insync.pipeline.ledger import File, Ledger, Range
 from insync.pipeline.text import format_time
-
-NO_LIMIT = (1 << 63) - 1
 
 
 class ReplayError(Exception):
     """A replay cannot start or go on; the text says why."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """Which rows to replay: from an offset and a time (in ms), up to but not including others."""
-
-    from_offset: int = 0
-    to_offset: int = NO_LIMIT
-    from_time: int = -NO_LIMIT
-    to_time: int = NO_LIMIT
-
-    def may_match(self, file: File) -> bool:
-        return (
-            file.last >= self.from_offset
-            and file.first < self.to_offset
-            and file.newest >= self.from_time
-            and file.oldest < self.to_time
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
-    """The selected part of a range. Its files may overlap in offsets: each has the rows of one date."""
-
-    end: int
-    files: tuple[File, ...]
-    rows: int
-    """An upper bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from insync.client.model import TopicPartition
-from insync.pipeline.journal import Journal, JournalDamagedError
-from insync.pipeline.lake import LakeError, lock_directory
+from insync.lake.directory import LakeError, lock_directory
+from insync.lake.journal import Journal, JournalDamagedError
 from insync.pipeline.replay.sender import Producer
 from insync.pipeline.replay.task import Position
 

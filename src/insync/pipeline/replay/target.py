@@ -10,7 +10,7 @@ from insync.client.errors import UnknownTopicError, raise_for_error
 from insync.client.model import Topic
 from insync.client.offsets import LATEST, list_offsets_with_retry
 from insync.client.sync_client import SyncClient
-from insync.pipeline.ledger import Ledger
+from insync.lake.ledger import Ledger
 from insync.pipeline.replay.plan import ReplayError, SourcePartition
 from insync.pipeline.replay.sender import Producer
 from insync.pipeline.replay.state import ReplayJob

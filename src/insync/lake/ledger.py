@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from insync.client.model import TopicPartition
-from insync.pipeline.journal import Journal, JournalDamagedError
+from insync.lake.journal import Journal, JournalDamagedError
 
 DIRECTORY = "_ledger"
 OPEN, RANGES = "open", "ranges"

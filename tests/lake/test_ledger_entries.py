@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from insync.pipeline import lake
-from insync.pipeline.journal import EntryTakenError, JournalDamagedError, file_name
-from insync.pipeline.lake import Lake, LakeError, LakeLockedError
-from insync.pipeline.ledger import OPEN, RANGES, File, Ledger, Range
+from insync.lake import directory
+from insync.lake.directory import Lake, LakeError, LakeLockedError
+from insync.lake.journal import EntryTakenError, JournalDamagedError, file_name
+from insync.lake.ledger import OPEN, RANGES, File, Ledger, Range
 
 SETTINGS = {"isolation": "read_committed"}
 
@@ -32,7 +32,7 @@ def make_range(start: int, end: int, **fields: Any) -> Range:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    lake.make_lake(tmp_path)
+    directory.make_lake(tmp_path)
     return Ledger.load(tmp_path)
 
 
@@ -141,7 +141,7 @@ def test_an_entry_rewritten_with_a_valid_checksum_breaks_the_chain(ledger: Ledge
     ledger.commit(RANGES, "me", ranges=[make_range(0, 10)])
     ledger.commit(RANGES, "me", ranges=[make_range(10, 20)])
     forged = Ledger(tmp_path / "forged")
-    lake.make_lake(forged.lake)
+    directory.make_lake(forged.lake)
     forged.commit(RANGES, "me", ranges=[make_range(0, 10, epoch=9, seen=10)])
     (ledger.directory / file_name(0)).write_bytes((forged.directory / file_name(0)).read_bytes())
     with pytest.raises(JournalDamagedError, match="does not follow the entry before it"):
@@ -179,7 +179,7 @@ def test_a_second_archiver_is_refused_and_the_first_continues(tmp_path: Path) ->
 def test_without_locks_the_new_archivers_entry_fences_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lake, "lock_directory", lambda root, owner: os.open(root, os.O_RDONLY))
+    monkeypatch.setattr(directory, "lock_directory", lambda root, owner: os.open(root, os.O_RDONLY))
     with Lake.open(tmp_path, SETTINGS) as first:
         Lake.open(tmp_path, SETTINGS).close()
         with pytest.raises(EntryTakenError):  # its files may be deleted: it must never commit them
@@ -208,7 +208,7 @@ def test_paths_that_cannot_be_a_lake_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match="URLs are not supported"):
         Lake.open("s3://bucket/lake", SETTINGS)
     with pytest.raises(LakeError, match="is not a lake"):
-        lake.load_ledger(tmp_path)
+        directory.load_ledger(tmp_path)
     assert taken.read_text() == "a file"
 
 

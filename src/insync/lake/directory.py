@@ -16,11 +16,13 @@ import re
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame, SparkSession
+from insync.lake.journal import remove_temporary_files, sync_directory
+from insync.lake.ledger import DIRECTORY, OPEN, File, Ledger
 
-from insync.pipeline.journal import remove_temporary_files, sync_directory
-from insync.pipeline.ledger import DIRECTORY, OPEN, File, Ledger
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 LOCK = "lock"
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,38 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from insync.pipeline.ledger import File
-from insync.pipeline.replay.plan import Selection, Unit
+from insync.lake.ledger import File
 
+NO_LIMIT = (1 << 63) - 1
 COLUMNS = ["offset", "timestamp", "key", "value", "headers"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which rows to read: from an offset and a time (in ms), up to but not including others."""
+
+    from_offset: int = 0
+    to_offset: int = NO_LIMIT
+    from_time: int = -NO_LIMIT
+    to_time: int = NO_LIMIT
+
+    def may_match(self, file: File) -> bool:
+        return (
+            file.last >= self.from_offset
+            and file.first < self.to_offset
+            and file.newest >= self.from_time
+            and file.oldest < self.to_time
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """The selected part of a range. Its files may overlap in offsets: each has the rows of one date."""
+
+    end: int
+    files: tuple[File, ...]
+    rows: int
+    """An upper bound."""
 
 
 def read_rows(lake: Path, units: Sequence[Unit], selection: Selection, start: int) -> Iterator[pa.Table]:

@@ -22,9 +22,9 @@ import pyarrow.parquet as pq
 from crc32c import crc32c
 
 from insync.columnar.buffers import TYPES
-from insync.pipeline.journal import sync_directory
-from insync.pipeline.lake import NO_DATE
-from insync.pipeline.ledger import File
+from insync.lake.directory import NO_DATE
+from insync.lake.journal import sync_directory
+from insync.lake.ledger import File
 
 DECODED = (
     *("offset", "timestamp", "timestampType", "key", "value", "headers"),
