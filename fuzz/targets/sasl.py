@@ -20,7 +20,7 @@ from insync.security import jaas
 from insync.security.errors import AuthenticationError
 from insync.security.oauthbearer import OAuthBearerServer, OAuthSettings, Token, TokenError, UnsecuredValidator
 from insync.security.sasl import SaslServer, SaslSettings
-from insync.security.scram import make_credential
+from insync.security.scram import ScramUsers, make_credential
 from insync.security.x509_fields import CertificateError, alternative_names, subject_name, valid_until
 from insync.server.authentication import SaslSession
 from insync.wire import codec
@@ -39,14 +39,14 @@ _SETTINGS = SaslSettings.of(
         "connections.max.reauth.ms": "60000",
     }
 )
-_CREDENTIALS = {(SCRAM, "alice"): make_credential(SCRAM, PASSWORD, b"salt", 4_096)}
+_USERS = ScramUsers.of({(SCRAM, "alice"): make_credential(SCRAM, PASSWORD, b"salt", 4_096)})
 _MAX_FRAME = 1 << 16
 _CERTIFICATE = Path(__file__).parents[2] / "tests" / "data" / "tls" / "ca.pem"
 
 
 def run_sessions(data: bytes) -> None:
     """`data` is what arrives on one connection."""
-    server = SaslServer(_SETTINGS, lambda: _CREDENTIALS, _refuse)
+    server = SaslServer(_SETTINGS, lambda: _USERS, _refuse)
     session = SaslSession(server, TRANSLATOR)
     frames = FrameBuffer(_MAX_FRAME)
     frames.add(data)

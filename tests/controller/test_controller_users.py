@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from insync.controller import scram_credentials
+from insync.metadata.security_records import to_scram_record
 from insync.security.quotas import DEFAULT, QuotaEntity
-from insync.security.scram import make_credential
+from insync.security.scram import MOCK, ScramCredential, make_credential
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import alter_client_quotas, alter_user_scram_credentials
 from tests.controller.controller_harness import Cluster
@@ -39,20 +40,45 @@ def alter_users(cluster: Cluster, *upsertions: Any, deletions: tuple[Any, ...] =
     return {result.user: result.error_code for result in response.results}
 
 
+def users_of(cluster: Cluster) -> dict[tuple[str, str], ScramCredential]:
+    """Without the mock credential."""
+    return {key: credential for key, credential in cluster.image.scram_credentials.items() if key != MOCK}
+
+
+def test_the_first_user_comes_with_the_key_of_mock_credentials() -> None:
+    """It then stays, also when all users are removed, and is not a user that could be removed."""
+    cluster = Cluster()
+    alter_users(cluster, upsert(""))
+    assert not cluster.image.scram_credentials
+    alter_users(cluster, upsert())
+    key = cluster.image.scram_credentials[MOCK]
+    assert len(key.server_key) == 64
+    alter_users(cluster, upsert("bob"), deletions=(remove(), remove("", SHA_512)))
+    alter_users(cluster, deletions=(remove("bob"),))
+    assert cluster.image.scram_credentials == {MOCK: key}
+
+
+def test_a_new_controller_adds_the_key_of_mock_credentials_if_it_is_missing() -> None:
+    """Users of `insync format` and of kafka-storage come without it."""
+    user = to_scram_record("SCRAM-SHA-256", "node", make_credential("SCRAM-SHA-256", "x", SALT, 4_096))
+    cluster = Cluster(first_records=(user,))
+    assert list(cluster.image.scram_credentials) == [("SCRAM-SHA-256", "node"), MOCK]
+
+
 def test_the_keys_of_a_user_are_derived_from_the_salted_password() -> None:
     cluster = Cluster()
     assert alter_users(cluster, upsert()) == {"alice": ErrorCode.none}
     expected = make_credential("SCRAM-SHA-256", "pencil", SALT, 4_096)
-    assert cluster.image.scram_credentials == {("SCRAM-SHA-256", "alice"): expected}
+    assert users_of(cluster) == {("SCRAM-SHA-256", "alice"): expected}
 
 
 def test_a_user_may_have_a_credential_per_mechanism() -> None:
     cluster = Cluster()
     alter_users(cluster, upsert())
     alter_users(cluster, upsert(mechanism=SHA_512, iterations=8_192))
-    assert list(cluster.image.scram_credentials) == [("SCRAM-SHA-256", "alice"), ("SCRAM-SHA-512", "alice")]
+    assert list(users_of(cluster)) == [("SCRAM-SHA-256", "alice"), ("SCRAM-SHA-512", "alice")]
     assert alter_users(cluster, deletions=(remove(),)) == {"alice": ErrorCode.none}
-    assert list(cluster.image.scram_credentials) == [("SCRAM-SHA-512", "alice")]
+    assert list(users_of(cluster)) == [("SCRAM-SHA-512", "alice")]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +95,7 @@ def test_a_user_may_have_a_credential_per_mechanism() -> None:
 def test_a_credential_that_kafka_refuses_is_refused(change: Any, error: ErrorCode) -> None:
     cluster = Cluster()
     assert alter_users(cluster, change, upsert("bob", iterations=16_384)) == {change.name: error, "bob": ErrorCode.none}
-    assert list(cluster.image.scram_credentials) == [("SCRAM-SHA-256", "bob")]
+    assert list(users_of(cluster)) == [("SCRAM-SHA-256", "bob")]
 
 
 def test_what_does_not_exist_cannot_be_deleted() -> None:
@@ -104,7 +130,7 @@ def test_many_users_are_decided_in_slices(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(scram_credentials, "_CHECKED_PER_SLICE", 1)
     cluster = Cluster(max_slice_records=2)
     assert len(alter_users(cluster, *(upsert(f"user-{n}") for n in range(7)))) == 7
-    assert len(cluster.image.scram_credentials) == 7
+    assert len(users_of(cluster)) == 7
     assert max(len(decision.records) for decision in cluster.decisions[1:]) == 2
     cluster.by_slice = True
     deletions = tuple(remove(f"user-{n}") for n in range(7))
@@ -113,7 +139,7 @@ def test_many_users_are_decided_in_slices(monkeypatch: pytest.MonkeyPatch) -> No
     cluster.handle("alter_user_scram_credentials", request)
     while cluster.slices:
         cluster.next_slice()
-    assert not cluster.image.scram_credentials
+    assert not users_of(cluster)
     removals = [record for record in cluster.log if hasattr(record, "mechanism") and not hasattr(record, "salt")]
     assert len(removals) == 7, "what another request removed meanwhile is not removed twice"
 

@@ -18,7 +18,7 @@ from insync.security.quotas import (
     PRODUCER_BYTE_RATE,
     QuotaEntity,
 )
-from insync.security.scram import ScramCredential, make_credential
+from insync.security.scram import ScramCredential, ScramUsers, make_credential
 from insync.wire import metadata_records as records
 
 FIRST, SECOND = UUID(int=1001), UUID(int=1002)
@@ -59,6 +59,8 @@ def full_image() -> Image:
 
 
 def contents(image: Image) -> tuple[object, ...]:
+    shapes = {mechanism: counts for mechanism, counts in image.scram_shapes.items() if counts}
+    assert shapes == ScramUsers.of(image.scram_credentials).shapes
     return image.acls, image.scram_credentials, image.client_quotas
 
 

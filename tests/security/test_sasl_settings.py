@@ -6,7 +6,7 @@ import pytest
 
 from insync.security.errors import AuthenticationError, SecuritySettingError
 from insync.security.sasl import ClientLogin, PlainServer, SaslServer, SaslSettings
-from insync.security.scram import ScramServer, make_credential
+from insync.security.scram import ScramServer, ScramUsers, make_credential
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -138,7 +138,7 @@ def test_unknown_users_of_scram_cannot_be_distinguished_from_existing_ones() -> 
     mechanism = "SCRAM-SHA-256"
     known = make_credential(mechanism, "wonder", b"a salt of 20 letters", 8_192)
     settings = SaslSettings.of({"sasl.enabled.mechanisms": mechanism})
-    server = SaslServer(settings, lambda: {(mechanism, "alice"): known}, None)
+    server = SaslServer(settings, lambda: ScramUsers.of({(mechanism, "alice"): known}), None)
     answers = []
     for user in ("alice", "mallory"):
         conversation = server.begin(mechanism)

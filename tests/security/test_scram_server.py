@@ -9,22 +9,34 @@ from hashlib import pbkdf2_hmac, sha256
 import pytest
 
 from insync.client.scram import Scram
-from insync.security.scram import HASHES, ScramCredential, ScramError, ScramServer, make_credential
+from insync.security.scram import (
+    HASHES,
+    MIN_ITERATIONS,
+    MOCK,
+    SALT_BYTES,
+    ScramCredential,
+    ScramError,
+    ScramServer,
+    ScramUsers,
+    make_credential,
+    make_mock_salt,
+)
 
 SECRET = b"secret of the process"
 ITERATIONS = 4_096
 
 
-def credentials(mechanism: str) -> dict[str, ScramCredential]:
+def users(mechanism: str) -> ScramUsers:
     names = {"alice": "wonder=land,1", "b=o,b": "hunter2"}
-    return {
-        name: make_credential(mechanism, password, b"salt of " + name.encode(), ITERATIONS)
+    credentials = {
+        (mechanism, name): make_credential(mechanism, password, b"salt of " + name.encode(), ITERATIONS)
         for name, password in names.items()
     }
+    return ScramUsers.of(credentials)
 
 
 def server(mechanism: str = "SCRAM-SHA-256") -> ScramServer:
-    return ScramServer(mechanism, credentials(mechanism).get, "server-nonce", SECRET)
+    return ScramServer(mechanism, users(mechanism), "server-nonce", SECRET)
 
 
 def client(user: str, password: str, mechanism: str = "SCRAM-SHA-256") -> Scram:
@@ -99,9 +111,63 @@ def test_an_unknown_user_is_answered_as_a_wrong_password_is() -> None:
     assert server().respond(first) != server().respond(client("eve", "x").first())
 
 
+def server_first(users: ScramUsers, name: str, process_key: bytes) -> bytes:
+    server = ScramServer("SCRAM-SHA-256", users, "server-nonce", process_key)
+    return server.respond(client(name, "x").first())
+
+
+def with_mock_key(users: ScramUsers) -> ScramUsers:
+    key = ScramCredential(salt=bytes(24), iterations=4_096, stored_key=b"", server_key=b"key of the cluster")
+    return ScramUsers.of({**users.credentials, MOCK: key})
+
+
+def test_all_brokers_show_the_same_salt_for_an_unknown_user() -> None:
+    """Or a client that compares two of them would know which names exist."""
+    known = with_mock_key(users("SCRAM-SHA-256"))
+    reordered = ScramUsers.of(dict(reversed(list(known.credentials.items()))))
+    answers = [server_first(known, "mallory", b"one process"), server_first(reordered, "mallory", b"another")]
+    assert answers[0] == answers[1]
+    without_key = users("SCRAM-SHA-256")
+    assert server_first(without_key, "mallory", b"one") != server_first(without_key, "mallory", b"another")
+
+
+def test_no_client_has_the_name_of_the_mock_credential() -> None:
+    with pytest.raises(ScramError):
+        server_first(with_mock_key(users("SCRAM-SHA-512")), "", SECRET)
+
+
+def test_mock_credentials_have_the_shapes_of_real_ones_as_often() -> None:
+    shapes = {(4_096, 24): 90, (8_192, 100): 10}
+    made = [make_mock_salt(SECRET, "SCRAM-SHA-256", f"user-{number}", shapes) for number in range(1_000)]
+    assert {(iterations, len(salt)) for salt, iterations in made} == set(shapes)
+    assert 50 < sum(iterations == 8_192 for _, iterations in made) < 150
+    assert len({salt for salt, _ in made}) == len(made)
+
+
+def test_mock_credentials_change_their_shape_together_with_their_salt() -> None:
+    """As if the user had changed the password: a salt that stays while the iterations change would be a sign."""
+    before, after = {(4_096, 24): 9, (8_192, 24): 1}, {(4_096, 24): 1, (8_192, 24): 9}
+    names = [f"user-{number}" for number in range(100)]
+    pairs = [[make_mock_salt(SECRET, "SCRAM-SHA-256", name, shapes) for shapes in (before, after)] for name in names]
+    changed = [pair for pair in pairs if pair[0][1] != pair[1][1]]
+    assert changed
+    assert all(pair[0][0] != pair[1][0] for pair in changed)
+    assert all(pair[0] == pair[1] for pair in pairs if pair not in changed)
+
+
+def test_a_cluster_without_users_shows_what_users_would_have() -> None:
+    salt, iterations = make_mock_salt(SECRET, "SCRAM-SHA-256", "alice", {})
+    assert (len(salt), iterations) == (SALT_BYTES, MIN_ITERATIONS)
+
+
 def test_the_vector_of_rfc_7677() -> None:
     credential = make_credential("SCRAM-SHA-256", "pencil", b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="), ITERATIONS)
-    ours = ScramServer("SCRAM-SHA-256", {"user": credential}.get, "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0", SECRET)
+    ours = ScramServer(
+        "SCRAM-SHA-256",
+        ScramUsers.of({("SCRAM-SHA-256", "user"): credential}),
+        "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0",
+        SECRET,
+    )
     assert ours.respond(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO") == (
         b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
     )
@@ -138,7 +204,7 @@ def test_a_proof_for_another_exchange_is_refused() -> None:
     recorded, theirs = server(), client("alice", "wonder=land,1")
     proof = theirs.answer(recorded.respond(theirs.first()))
     assert proof is not None
-    replayed = ScramServer("SCRAM-SHA-256", credentials("SCRAM-SHA-256").get, "another-nonce", SECRET)
+    replayed = ScramServer("SCRAM-SHA-256", users("SCRAM-SHA-256"), "another-nonce", SECRET)
     replayed.respond(theirs.first())
     with pytest.raises(ScramError, match="does not continue"):
         replayed.respond(proof)
@@ -154,6 +220,6 @@ def test_a_truncated_proof_is_refused(cut: int) -> None:
 
 
 def test_credentials_do_not_show_their_keys() -> None:
-    text = repr(credentials("SCRAM-SHA-256")["alice"])
+    text = repr(users("SCRAM-SHA-256").credentials["SCRAM-SHA-256", "alice"])
     assert "stored_key" not in text
     assert "server_key" not in text

@@ -13,7 +13,7 @@ from kio.schema.sasl_handshake.v0.request import SaslHandshakeRequest as SaslHan
 
 from insync.client.scram import Scram
 from insync.security.sasl import SaslSettings
-from insync.security.scram import make_credential
+from insync.security.scram import ScramUsers, make_credential
 from insync.server import authentication
 from insync.server.acceptor import Acceptor
 from insync.server.sasl_listener import SaslListener
@@ -25,7 +25,7 @@ from tests.security.test_oauthbearer import first_message, unsecured
 from tests.server.connection_harness import ConnectionHarness, Peer, ask_id, ask_records, new_id
 
 SCRAM = "SCRAM-SHA-256"
-CREDENTIALS = {(SCRAM, "alice"): make_credential(SCRAM, "wonder", b"salt of alice", 4_096)}
+USERS = ScramUsers.of({(SCRAM, "alice"): make_credential(SCRAM, "wonder", b"salt of alice", 4_096)})
 MODULES = "org.apache.kafka.common.security"
 SETTINGS = {
     "sasl.enabled.mechanisms": f"PLAIN,{SCRAM},OAUTHBEARER",
@@ -38,7 +38,7 @@ SETTINGS = {
 class SaslHarness(ConnectionHarness):
     def __init__(self, serves_nodes: bool = False, **settings: str) -> None:
         given = {**SETTINGS, **{key.replace("_", "."): value for key, value in settings.items()}}
-        sasl = SaslListener("SASL", SaslSettings.of(given), lambda: CREDENTIALS)
+        sasl = SaslListener("SASL", SaslSettings.of(given), lambda: USERS)
         super().__init__(Acceptor("SASL", serves_nodes, None, sasl))
 
     def client(self) -> SaslClient:

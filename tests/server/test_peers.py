@@ -12,7 +12,7 @@ import pytest
 
 from insync.sansio import Event, PeerLost, Response, Send
 from insync.security.sasl import ClientLogin, SaslServer, SaslSettings
-from insync.security.scram import make_credential
+from insync.security.scram import ScramUsers, make_credential
 from insync.security.tls import TlsSettings
 from insync.server.acceptor import PeerSecurity
 from insync.server.authentication import SaslSession
@@ -360,12 +360,12 @@ def test_a_refused_port_is_death_with_tls_too() -> None:
 # --- SASL ---
 
 SCRAM = "SCRAM-SHA-256"
-CREDENTIALS = {(SCRAM, "node"): make_credential(SCRAM, "n0de", b"salt", 4_096)}
+USERS = ScramUsers.of({(SCRAM, "node"): make_credential(SCRAM, "n0de", b"salt", 4_096)})
 
 
 def sasl_server(max_reauth_ms: int = 0) -> SaslServer:
     settings = {"sasl.enabled.mechanisms": SCRAM, "connections.max.reauth.ms": str(max_reauth_ms)}
-    return SaslServer(SaslSettings.of(settings), lambda: CREDENTIALS, None)
+    return SaslServer(SaslSettings.of(settings), lambda: USERS, None)
 
 
 def login(password: str = "n0de", mechanism: str = SCRAM) -> ClientLogin:

@@ -23,7 +23,9 @@ from insync.controller.recovery import Recoveries
 from insync.controller.state import Contact, ControllerState
 from insync.metadata.image import CLUSTER_DEFAULTS, Image
 from insync.metadata.partition import PartitionKey
+from insync.metadata.security_records import make_mock_record
 from insync.sansio import Outbox
+from insync.security.scram import MOCK
 from insync.wire import metadata_records as records
 
 _AFFECTS_ELECTIONS = (
@@ -84,6 +86,8 @@ class Controller:
         self._unvisited.clear()
         if image.is_empty:
             self._submit(Decision(records=tuple(_first_records(self.state.config))), now)
+        if image.scram_credentials and MOCK not in image.scram_credentials:  # the first, or those of earlier releases
+            self._submit(Decision(records=(make_mock_record(self.state.rng.randbytes),)), now)
         unfinished = topics.remove_incomplete(image)
         if unfinished is not None:
             self._submit(unfinished, now)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from insync.controller.decision import Decision, Slices
 from insync.controller.reassignment import OK, Outcome
 from insync.controller.state import ControllerState
-from insync.metadata.security_records import MECHANISMS, to_scram_record
-from insync.security.scram import MAX_ITERATIONS, MIN_ITERATIONS, credential_of_salted_password
+from insync.metadata.security_records import MECHANISMS, make_mock_record, to_scram_record
+from insync.security.scram import MAX_ITERATIONS, MIN_ITERATIONS, MOCK, credential_of_salted_password
 from insync.wire import metadata_records as records
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import alter_user_scram_credentials as api
@@ -41,11 +41,14 @@ def alter(state: ControllerState, request: api.AlterUserScramCredentialsRequest,
         else:
             errors[change.name] = outcome
     accepted = list(changes.values())
-    while len(accepted) > size:
-        yield Decision(records=tuple(_make_records(state, accepted[:size])))
-        del accepted[:size]
+    mock = _make_mock_record(state, accepted)
+    while len(mock) + len(accepted) > size:
+        count = size - len(mock)
+        yield Decision(records=(*mock, *_make_records(state, accepted[:count])))
+        mock = ()
+        del accepted[:count]
     response = _make_response([*((name, OK) for name in changes), *errors.items()])
-    yield Decision(records=tuple(_make_records(state, accepted)), response=response)
+    yield Decision(records=(*mock, *_make_records(state, accepted)), response=response)
 
 
 def refuse(request: api.AlterUserScramCredentialsRequest, error: ErrorCode) -> api.AlterUserScramCredentialsResponse:
@@ -74,6 +77,12 @@ def _check(state: ControllerState, change: _Change) -> Outcome:
     if not change.salted_password:
         return ErrorCode.unacceptable_credential, "The salted password is empty"
     return OK
+
+
+def _make_mock_record(state: ControllerState, changes: list[_Change]) -> tuple[records.UserScramCredentialRecord, ...]:
+    """With the first user of the cluster."""
+    has_new = any(isinstance(change, api.ScramCredentialUpsertion) for change in changes)
+    return (make_mock_record(state.rng.randbytes),) if has_new and MOCK not in state.image.scram_credentials else ()
 
 
 def _make_records(

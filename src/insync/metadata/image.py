@@ -23,7 +23,7 @@ from insync.metadata.configs import Resource
 from insync.metadata.partition import NO_LEADER, Partition, PartitionKey
 from insync.security.acl import Acl
 from insync.security.quotas import QuotaEntity
-from insync.security.scram import ScramCredential
+from insync.security.scram import ScramCredential, Shape, count_shape
 from insync.wire import metadata_records as records
 from insync.wire.types import ZERO_UUID, one_uuid
 
@@ -68,6 +68,7 @@ class Image:
         "partitions",
         "raised_min_isr",
         "scram_credentials",
+        "scram_shapes",
         "snapshot_end",
         "topic_ids",
         "topics",
@@ -87,6 +88,8 @@ class Image:
         self.acls: dict[UUID, Acl] = {}
         self.scram_credentials: dict[tuple[str, str], ScramCredential] = {}
         """By mechanism and user."""
+        self.scram_shapes: dict[str, dict[Shape, int]] = {}
+        """By mechanism: how many credentials there are of each shape."""
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
         """By entity and quota name."""
         self.offset = -1
@@ -113,6 +116,7 @@ class Image:
         other.offset = self.offset
         other.raised_min_isr = dict(self.raised_min_isr)
         other.snapshot_end = self.snapshot_end
+        other.scram_shapes = {mechanism: dict(counts) for mechanism, counts in self.scram_shapes.items()}
         other._acl_ids = dict(self._acl_ids)
         other._leaderless = dict(self._leaderless)
         other._reassigning = dict(self._reassigning)
@@ -382,15 +386,23 @@ class Image:
     def _set_scram_credential(self, record: records.UserScramCredentialRecord, offset: int) -> None:
         mechanism = security_records.MECHANISMS.get(record.mechanism)
         if mechanism is not None:
-            self.scram_credentials[mechanism, record.name] = security_records.to_scram_credential(record)
+            self._forget_scram_credential(mechanism, record.name)
+            credential = security_records.to_scram_credential(record)
+            self.scram_credentials[mechanism, record.name] = credential
+            count_shape(self.scram_shapes, mechanism, record.name, credential, 1)
             self._changes.scram_credentials[mechanism, record.name] = None
 
     def _remove_scram_credential(self, record: records.RemoveUserScramCredentialRecord, offset: int) -> None:
         """As in Kafka, a credential may be removed that does not exist."""
         mechanism = security_records.MECHANISMS.get(record.mechanism)
         if mechanism is not None:
-            self.scram_credentials.pop((mechanism, record.name), None)
+            self._forget_scram_credential(mechanism, record.name)
             self._changes.scram_credentials[mechanism, record.name] = None
+
+    def _forget_scram_credential(self, mechanism: str, user: str) -> None:
+        credential = self.scram_credentials.pop((mechanism, user), None)
+        if credential is not None:
+            count_shape(self.scram_shapes, mechanism, user, credential, -1)
 
     def _set_client_quota(self, record: records.ClientQuotaRecord, offset: int) -> None:
         """As in Kafka, a quota may be removed that does not exist."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from uuid import UUID
 
 from insync.security.acl import Acl
 from insync.security.quotas import QuotaEntity
-from insync.security.scram import MECHANISM_CODES, ScramCredential
+from insync.security.scram import MECHANISM_CODES, MIN_ITERATIONS, MOCK, SALT_BYTES, ScramCredential
 from insync.wire import metadata_records as records
 
 MECHANISMS = {code: name for name, code in MECHANISM_CODES.items()}
@@ -38,6 +39,21 @@ def to_scram_credential(record: records.UserScramCredentialRecord) -> ScramCrede
         stored_key=record.stored_key,
         server_key=record.server_key,
     )
+
+
+MOCK_KEY_BYTES = 64
+
+
+def make_mock_record(random_bytes: Callable[[int], bytes]) -> records.UserScramCredentialRecord:
+    """The key that makes the mock credentials of unknown users (ADR 27). Its other fields look like a credential's, for
+    Apache's brokers."""
+    credential = ScramCredential(
+        salt=random_bytes(SALT_BYTES),
+        iterations=MIN_ITERATIONS,
+        stored_key=random_bytes(MOCK_KEY_BYTES),
+        server_key=random_bytes(MOCK_KEY_BYTES),
+    )
+    return to_scram_record(*MOCK, credential)
 
 
 def to_quota_record(entity: QuotaEntity, key: str, value: float | None) -> records.ClientQuotaRecord:

@@ -17,7 +17,7 @@ from typing import Protocol
 from insync.security import jaas
 from insync.security.errors import AuthenticationError, SecuritySettingError
 from insync.security.oauthbearer import OAuthBearerServer, OAuthSettings, TokenValidator
-from insync.security.scram import HASHES, ScramCredential, ScramServer
+from insync.security.scram import HASHES, ScramServer, ScramUsers
 
 PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
 MECHANISMS = (PLAIN, *HASHES, OAUTHBEARER)
@@ -32,9 +32,6 @@ _MODULES = {
     **dict.fromkeys(HASHES, "ScramLoginModule"),
 }
 _HANDLER = "sasl.server.callback.handler.class"
-
-Credentials = Mapping[tuple[str, str], ScramCredential]
-"""By mechanism and user, as a cluster's metadata has them."""
 
 
 class Mechanism(Protocol):
@@ -233,13 +230,13 @@ class SaslServer:
     """Makes the conversations of one listener."""
 
     def __init__(
-        self, settings: SaslSettings, credentials: Callable[[], Credentials], validator: TokenValidator | None
+        self, settings: SaslSettings, users: Callable[[], ScramUsers], validator: TokenValidator | None
     ) -> None:
-        """`credentials`: of SCRAM, as they are now. `validator`: of tokens, if OAUTHBEARER is enabled."""
+        """`users`: of SCRAM, as they are now. `validator`: of tokens, if OAUTHBEARER is enabled."""
         self.settings = settings
-        self._credentials = credentials
+        self._users = users
         self._validator = validator
-        self._secret = os.urandom(32)
+        self._mock_key = os.urandom(32)
 
     def begin(self, mechanism: str) -> Mechanism:
         """`mechanism`: one of the settings'."""
@@ -247,8 +244,4 @@ class SaslServer:
             return PlainServer(self.settings.users)
         if self._validator is not None and mechanism == OAUTHBEARER:
             return OAuthBearerServer(self._validator)
-        credentials = self._credentials()
-        example = next((known for (name, _), known in credentials.items() if name == mechanism), None)
-        return ScramServer(
-            mechanism, lambda user: credentials.get((mechanism, user)), secrets.token_urlsafe(24), self._secret, example
-        )
+        return ScramServer(mechanism, self._users(), secrets.token_urlsafe(24), self._mock_key)

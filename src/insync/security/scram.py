@@ -1,9 +1,9 @@
 """The server's side of SCRAM (RFC 5802, RFC 7677), and the credentials that a cluster keeps instead of passwords.
 
 A conversation is values only: each message of the client goes into `respond`, which returns the answer. An unknown user
-gets a salt that is derived from the name and a secret of this process, as long as that of a user who exists and with as
-many iterations, and fails at the proof like a wrong password. Neither answers nor their timing say which names exist if
-all users have equally many iterations.
+gets the salt and the iterations of a mock credential, which follows from the name and a key that all nodes of the
+cluster share, and fails at the proof like a wrong password. So neither answers nor their timing, compared between
+brokers or over time, say which names exist (ADR 27).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from insync.security.errors import AuthenticationError
@@ -25,6 +25,8 @@ MAX_ITERATIONS = 16_384
 SALT_BYTES = 24
 """Of credentials that are made here."""
 MAX_MESSAGE_BYTES = 4_096
+MOCK = ("SCRAM-SHA-512", "")
+"""Mechanism and user of the credential whose server key makes mock credentials. No client can have its name."""
 _TOKEN_AUTH = "tokenauth"
 
 
@@ -56,21 +58,73 @@ def credential_of_salted_password(mechanism: str, salted: bytes, salt: bytes, it
     )
 
 
+Shape = tuple[int, int]
+"""What a client sees of a credential besides the bytes of its salt: the iterations, and how long the salt is."""
+Credentials = Mapping[tuple[str, str], ScramCredential]
+"""By mechanism and user, as a cluster's metadata has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScramUsers:
+    """The users of a cluster, as its metadata has them now."""
+
+    credentials: Credentials
+    shapes: Mapping[str, Mapping[Shape, int]]
+    """By mechanism: how many credentials there are of each shape."""
+
+    @staticmethod
+    def of(credentials: Credentials) -> ScramUsers:
+        shapes: dict[str, dict[Shape, int]] = {}
+        for (mechanism, user), credential in credentials.items():
+            count_shape(shapes, mechanism, user, credential, 1)
+        return ScramUsers(credentials, shapes)
+
+
+def count_shape(
+    shapes: dict[str, dict[Shape, int]], mechanism: str, user: str, credential: ScramCredential, change: int
+) -> None:
+    """`change`: 1 for a credential that was added, -1 for one that was removed."""
+    if (mechanism, user) == MOCK:
+        return
+    counts = shapes.setdefault(mechanism, {})
+    shape = (credential.iterations, len(credential.salt))
+    counts[shape] = counts.get(shape, 0) + change
+    if not counts[shape]:
+        del counts[shape]
+
+
+def make_mock_salt(key: bytes, mechanism: str, user: str, shapes: Mapping[Shape, int]) -> tuple[bytes, int]:
+    """Salt and iterations of the mock credential of this name. Shapes are as frequent among mock credentials as among
+    users. Another shape comes with another salt, as if the user had changed the password."""
+    position = int.from_bytes(_mock_bytes(key, "shape", mechanism, user)[:8], "big") * sum(shapes.values()) >> 64
+    iterations, size = MIN_ITERATIONS, SALT_BYTES
+    for shape, count in sorted(shapes.items()):
+        iterations, size = shape
+        if position < count:
+            break
+        position -= count
+    seed = _mock_bytes(key, "salt", mechanism, str(iterations), str(size), user)
+    return hashlib.shake_256(seed).digest(size), iterations
+
+
+def _mock_bytes(key: bytes, *parts: str) -> bytes:
+    return hmac.digest(key, ":".join(parts).encode(), "sha512")
+
+
 class ScramServer:
     """One authentication: `respond` takes the client's first message, then its proof; `user` is set after the proof."""
 
     __slots__ = (
         "_client_first_bare",
         "_credential",
-        "_example",
         "_gs2_header",
         "_hash",
-        "_lookup",
         "_mechanism",
+        "_mock_key",
         "_name",
         "_nonce",
-        "_secret",
         "_server_first",
+        "_users",
         "user",
     )
 
@@ -80,22 +134,14 @@ class ScramServer:
     def claimed_user(self) -> str:
         return self._name
 
-    def __init__(
-        self,
-        mechanism: str,
-        lookup: Callable[[str], ScramCredential | None],
-        server_nonce: str,
-        secret: bytes,
-        example: ScramCredential | None = None,
-    ) -> None:
-        """`secret` makes the salts of unknown users; it is the same for all connections of a process. `example`: the
-        credential of any user, which those of unknown users are made to resemble."""
+    def __init__(self, mechanism: str, users: ScramUsers, server_nonce: str, mock_key: bytes) -> None:
+        """`mock_key` makes the mock credentials of a cluster whose metadata has no key for that."""
         self._mechanism = mechanism
         self._hash = HASHES[mechanism]
-        self._lookup = lookup
+        self._users = users
         self._nonce = server_nonce
-        self._secret = secret
-        self._example = example
+        stored = users.credentials.get(MOCK)
+        self._mock_key = mock_key if stored is None else stored.server_key
         self._gs2_header = b""
         self._name = ""
         self._client_first_bare = ""
@@ -132,11 +178,12 @@ class ScramServer:
         self._gs2_header = f"{binding},{authorization_id},".encode()
         self._client_first_bare = bare
         self._nonce = fields["r"] + self._nonce
-        credential = self._credential = self._lookup(self._name)
-        made_up = self._made_up_salt()  # for every user: the time must not say who exists
-        salt = made_up if credential is None else credential.salt
-        shown = credential or self._example
-        iterations = MIN_ITERATIONS if shown is None else shown.iterations
+        credential = self._credential = self._users.credentials.get((self._mechanism, self._name))
+        shapes = self._users.shapes.get(self._mechanism, {})
+        # For every user: the time must not say which exist.
+        salt, iterations = make_mock_salt(self._mock_key, self._mechanism, self._name, shapes)
+        if credential is not None:
+            salt, iterations = credential.salt, credential.iterations
         self._server_first = f"r={self._nonce},s={b64encode(salt).decode()},i={iterations}"
         return self._server_first.encode()
 
@@ -159,10 +206,6 @@ class ScramServer:
             raise ScramError(_WRONG)
         self.user = self._name
         return f"v={b64encode(hmac.digest(credential.server_key, signed, self._hash)).decode()}".encode()
-
-    def _made_up_salt(self) -> bytes:
-        size = SALT_BYTES if self._example is None else len(self._example.salt)
-        return hmac.digest(self._secret, f"{self._mechanism}:{self._name}".encode(), "sha512")[:size]
 
 
 _WRONG = "Authentication failed: the user name or the password is wrong."

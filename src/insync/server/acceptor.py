@@ -7,13 +7,13 @@ use it. Code of TLS and SASL is imported by nodes that use it only.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from insync.security.errors import SecuritySettingError
 from insync.security.principal import ANONYMOUS
-from insync.security.scram import ScramCredential
+from insync.security.scram import ScramUsers
 from insync.server.listeners import BoundListener, ListenerSecurity, ListenerSettings, naming_the_key
 from insync.server.pending import PendingConnections
 from insync.server.startup_error import StartupError
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from insync.server.sasl_listener import SaslListener
     from insync.server.tls_contexts import TlsListener, TlsPeers, TlsReloader
 
-FindCredentials = Callable[[], Mapping[tuple[str, str], ScramCredential]]
-"""The credentials of SCRAM by mechanism and user, as the metadata has them now."""
+FindUsers = Callable[[], ScramUsers]
+"""The users of SCRAM, as the metadata has them now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,10 @@ class NodeSecurity:
         self._reloader: TlsReloader | None = None
 
     @staticmethod
-    def load(listeners: ListenerSettings, pending: PendingConnections, credentials: FindCredentials) -> NodeSecurity:
+    def load(listeners: ListenerSettings, pending: PendingConnections, users: FindUsers) -> NodeSecurity:
         """StartupError if a certificate or a key cannot be read."""
         try:
-            acceptors = [_acceptor(listener, pending, credentials) for listener in listeners.bound]
+            acceptors = [_acceptor(listener, pending, users) for listener in listeners.bound]
             inter_broker = _peers(listeners.inter_broker)
             controller = _peers(listeners.controller) if listeners.has_separate_controller_listener else inter_broker
         except SecuritySettingError as error:
@@ -90,7 +90,7 @@ class NodeSecurity:
                 acceptor.sasl.close()
 
 
-def _acceptor(listener: BoundListener, pending: PendingConnections, credentials: FindCredentials) -> Acceptor:
+def _acceptor(listener: BoundListener, pending: PendingConnections, users: FindUsers) -> Acceptor:
     security, tls, sasl = listener.security, None, None
     with naming_the_key(security):
         if security.protocol.uses_tls:
@@ -102,7 +102,7 @@ def _acceptor(listener: BoundListener, pending: PendingConnections, credentials:
             from insync.security.sasl import SaslSettings
             from insync.server.sasl_listener import SaslListener
 
-            sasl = SaslListener(listener.name, SaslSettings.of(security.settings), credentials)
+            sasl = SaslListener(listener.name, SaslSettings.of(security.settings), users)
     return Acceptor(listener.name, listener.serves_nodes, tls, sasl)
 
 

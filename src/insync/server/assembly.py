@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import random
 import resource
-import secrets
 import socket
 import time
 from dataclasses import replace
@@ -90,7 +89,7 @@ def max_connections_for(configured: int, max_files: int) -> int:
 
 
 def make_node(config: NodeConfig, disk: ServerDisk) -> Node:
-    node = Node(config, disk, random.Random(secrets.randbits(64)), now_ms())
+    node = Node(config, disk, random.SystemRandom(), now_ms())
     node.access_control.notes_allowed = notes.log.isEnabledFor(logging.DEBUG)
     return node
 

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 
 from insync.security.oauthbearer import JwtValidator, TokenValidator, UnsecuredValidator
-from insync.security.sasl import Credentials, SaslServer, SaslSettings
+from insync.security.sasl import SaslServer, SaslSettings
+from insync.security.scram import ScramUsers
 from insync.server.authentication import SaslSession
 from insync.server.failure_log import FailureLog
 from insync.server.jwks import KeyFile, KeyUrl
@@ -15,11 +16,11 @@ from insync.wire.versions.translator import VersionTranslator
 
 
 class SaslListener:
-    def __init__(self, listener: str, settings: SaslSettings, credentials: Callable[[], Credentials]) -> None:
-        """`credentials`: of SCRAM, as the metadata has them now. SecuritySettingError if keys cannot be read."""
+    def __init__(self, listener: str, settings: SaslSettings, users: Callable[[], ScramUsers]) -> None:
+        """`users`: of SCRAM, as the metadata has them now. SecuritySettingError if keys cannot be read."""
         self.max_receive_bytes = settings.max_receive_bytes
         self.keys: KeyFile | KeyUrl | None = None
-        self._server = SaslServer(settings, credentials, self._validator(settings))
+        self._server = SaslServer(settings, users, self._validator(settings))
         self.failures = FailureLog("authentication_failed", listener)
 
     def new_session(self, translator: VersionTranslator) -> SaslSession:

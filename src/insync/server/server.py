@@ -8,14 +8,14 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 
 from insync.escaping import log_value
 from insync.metadata.security_records import MECHANISMS, to_scram_credential
 from insync.node.node import Node
 from insync.node.node_view import NodeTopicNames
 from insync.sansio import Shutdown, Stop
-from insync.security.scram import ScramCredential
+from insync.security.scram import ScramUsers
 from insync.server import assembly, metrics_endpoint, ownership, sockets
 from insync.server.acceptor import Acceptor, NodeSecurity
 from insync.server.directory_lock import DirectoryLock
@@ -55,7 +55,7 @@ class Server:
         self._lock, identity = ownership.lock_and_check(self.properties)
         limits = assembly.limits(self.properties)
         pending = PendingConnections(limits.max_unauthenticated, limits.authentication_ms)
-        security = NodeSecurity.load(self.properties.listeners, pending, lambda: _scram_credentials(node))
+        security = NodeSecurity.load(self.properties.listeners, pending, lambda: _scram_users(node))
         addresses = [listener.address for listener in self.properties.listeners.bound]
         listening = list(
             zip(security.acceptors, [sockets.bind(address.host, address.port) for address in addresses], strict=True)
@@ -205,14 +205,14 @@ class Server:
         return route_to
 
 
-def _scram_credentials(node: Node) -> Mapping[tuple[str, str], ScramCredential]:
+def _scram_users(node: Node) -> ScramUsers:
     """Until a node knows any metadata, those that its directory was formatted with: a quorum whose voters authenticate
     by SCRAM could not elect its first leader otherwise."""
     image = node.image
     if image.offset >= 0:
-        return image.scram_credentials
+        return ScramUsers(image.scram_credentials, image.scram_shapes)
     users = [record for record in node.config.controller.first_records if isinstance(record, UserScramCredentialRecord)]
-    return {(MECHANISMS[user.mechanism], user.name): to_scram_credential(user) for user in users}
+    return ScramUsers.of({(MECHANISMS[user.mechanism], user.name): to_scram_credential(user) for user in users})
 
 
 def _ignore_signals(loop: asyncio.AbstractEventLoop) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 
 from insync.node.node_view import NodeView
 from insync.sansio import Request
-from insync.security.scram import MECHANISM_CODES
+from insync.security.scram import MECHANISM_CODES, MOCK
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import describe_user_scram_credentials as api
 from insync.wire.types import NO_DURATION
@@ -19,13 +19,13 @@ def handle(node: NodeView, event: Request, now: int) -> None:
     if request.users:
         users = Counter(user.name for user in request.users)
     else:
-        users = Counter(dict.fromkeys(sorted(user for _, user in credentials), 1))
+        users = Counter(dict.fromkeys(sorted(user for mechanism, user in credentials if (mechanism, user) != MOCK), 1))
     results = []
     for user, times in users.items():
         infos = tuple(
             api.CredentialInfo(mechanism=code, iterations=credentials[mechanism, user].iterations)
             for mechanism, code in MECHANISM_CODES.items()
-            if (mechanism, user) in credentials
+            if (mechanism, user) in credentials and (mechanism, user) != MOCK
         )
         if times > 1:
             message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
