@@ -46,6 +46,17 @@ def admin(cluster: LocalCluster) -> AdminClient:
     return AdminClient({"bootstrap.servers": cluster.bootstrap})
 
 
+def test_a_password_for_a_super_user_is_asked_for_twice(insync: InsyncCommand) -> None:
+    """A user with the name of the nodes, or of an administrator, may do everything."""
+    refused = insync.run("user", "add", "root", stdin="secret\n")
+    assert (refused.exit_code, "one of the brokers' super users" in refused.output) == (1, True)
+    assert insync.json("user", "list") == []
+    insync("user", "add", "alice", stdin="secret\n")
+    insync("user", "add", "root", "--super-user", stdin="secret\n")
+    assert [row["user"] for row in insync.json("user", "list")] == ["alice", "root"]
+    insync("user", "remove", "root")
+
+
 @pytest.fixture(autouse=True)
 def _no_acls(admin: AdminClient) -> None:
     everything = AclBindingFilter(

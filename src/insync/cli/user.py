@@ -19,6 +19,7 @@ from insync.cli.session import run
 from insync.client import users
 from insync.client.client import Client
 from insync.escaping import printable
+from insync.ops.access import list_super_users
 from insync.security.scram import HASHES, MAX_ITERATIONS, MIN_ITERATIONS
 
 app = typer.Typer(help="Users that log in by SCRAM.", no_args_is_help=True)
@@ -54,6 +55,9 @@ def add(
     password_file: PasswordFile = None,
     password: Password = None,
     iterations: Iterations = DEFAULT_ITERATIONS,
+    super_user: Annotated[
+        bool, typer.Option("--super-user", help="Create the user also if its name is one of the brokers' super.users.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
@@ -61,14 +65,20 @@ def add(
     """Create a user; its password is asked for."""
     mechanisms = _check_mechanisms(mechanism or [DEFAULT_MECHANISM])
 
-    async def find_existing(client: Client) -> list[str]:
+    async def find_existing(client: Client) -> tuple[list[str], bool]:
         existing = (await users.list_users(client, [name])).get(name, {})
-        return [chosen for chosen in mechanisms if chosen in existing]
+        is_super_user = f"User:{name}" in await list_super_users(client)
+        return [chosen for chosen in mechanisms if chosen in existing], is_super_user
 
-    existing = run(bootstrap, timeout, find_existing)
+    existing, is_super_user = run(bootstrap, timeout, find_existing)
     if existing:
         raise failure(
             f"user '{name}' exists with {' and '.join(existing)}: change the password with `insync user passwd`"
+        )
+    if is_super_user and not super_user:
+        raise failure(
+            f"'User:{name}' is one of the brokers' super users: a client that logs in as '{name}' may do everything, "
+            "as a node may. Choose another name, or add --super-user if that is intended"
         )
     _set_password(name, _read_password(password_file, password), mechanisms, iterations, bootstrap, timeout)
     report(
