@@ -133,7 +133,7 @@ def test_an_error_that_is_not_retriable_is_raised_at_once() -> None:
     with FakeCluster() as fake:
         fake.next_errors["ListPartitionReassignments"] = [ErrorCode.cluster_authorization_failed]
         with pytest.raises(
-            RefusedError, match=r"CLUSTER_AUTHORIZATION_FAILED \(this client is not authorized to do that\)"
+            RefusedError, match=r"CLUSTER_AUTHORIZATION_FAILED \(this user is not authorized to do that; "
         ):
             run_on(fake, admin.list_reassignments)
         assert len(fake.requests_of(apis.LIST_REASSIGNMENTS)) == 1

@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from insync.cluster.cluster import Cluster, ClusterError
+from tests.insync_command import InsyncCommand
 
 TIMEOUT_S = 20.0
 
@@ -47,6 +48,15 @@ def connection_error(settings: dict[str, Any]) -> str:
     while not errors and time.monotonic() < deadline:
         client.poll(0.1)
     return str(errors[0]) if errors else ""
+
+
+def test_a_user_without_rights_is_not_shown_a_sick_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    config = tmp_path / "alice.properties"
+    config.write_text("".join(f"{k}={v}\n" for k, v in cluster.client_config("alice", "java").items()))
+    insync = InsyncCommand(cluster.bootstrap, timeout_s=int(TIMEOUT_S))
+    result = insync.run("health", "--wait", "60", "--client-config", str(config))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "CLUSTER_AUTHORIZATION_FAILED (this user is not authorized to do that" in result.stderr
 
 
 def test_a_user_uses_topics_and_does_not_administer_the_cluster(cluster: Cluster) -> None:

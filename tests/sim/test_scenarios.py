@@ -57,13 +57,6 @@ def test_the_text_is_the_same_under_any_hash_seed() -> None:
     assert texts[0] == texts[1] == file.with_suffix(".golden").read_text()
 
 
-def test_the_example_of_the_guide_plays() -> None:
-    guide = Path(__file__).parents[2] / "docs" / "guides" / "break-it.md"
-    example = next(block for block in guide.read_text().split("```") if block.startswith("\n# P2:"))
-    played = play(example)
-    assert played.ok, played.text
-
-
 # --- expectations can fail -------------------------------------------------------------------------------------------
 
 

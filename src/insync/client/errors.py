@@ -82,6 +82,11 @@ class RefusedError(ClientError):
         super().__init__(f"{what}: {error_name(code)}" + (f" ({hint})" if hint else ""))
         self.code = code
 
+    @property
+    def lacks_rights(self) -> bool:
+        """Whether the user may not do this, so that waiting does not help."""
+        return self.code in NOT_AUTHORIZED
+
 
 def error_name(code: ErrorCode) -> str:
     """The name in Kafka's documentation."""
@@ -94,6 +99,13 @@ def raise_for_error(code: ErrorCode, what: str, message: str | None = None) -> N
     if code is not ErrorCode.none:
         raise RefusedError(code, what, message)
 
+
+NOT_AUTHORIZED = (
+    ErrorCode.cluster_authorization_failed,
+    ErrorCode.group_authorization_failed,
+    ErrorCode.topic_authorization_failed,
+    ErrorCode.transactional_id_authorization_failed,
+)
 
 HINTS = {
     ErrorCode.not_enough_replicas: "the ISR is smaller than min.insync.replicas; `insync explain` shows why",
@@ -109,8 +121,7 @@ HINTS = {
     ErrorCode.no_reassignment_in_progress: "nothing to cancel",
     ErrorCode.coordinator_not_available: "no coordinator yet: are enough brokers running for __consumer_offsets?",
     ErrorCode.offset_not_available: "the leader does not know its high watermark yet; try again in a moment",
-    ErrorCode.cluster_authorization_failed: "this client is not authorized to do that",
-    ErrorCode.topic_authorization_failed: "this client is not authorized to do that",
+    **dict.fromkeys(NOT_AUTHORIZED, "this user is not authorized to do that; `insync acl check` shows why"),
 }
 """Used if the broker gave no reason."""
 

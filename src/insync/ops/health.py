@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from insync import findings
 from insync.client import admin, offsets, topics
 from insync.client.client import Client
-from insync.client.errors import ClientError, ErrorCode, UnsupportedError, error_name
+from insync.client.errors import ClientError, ErrorCode, RefusedError, UnsupportedError, error_name
 from insync.client.model import NO_NODE, ClusterInfo, LogDir, Partition, QuorumState, Reassignment, Topic
 from insync.ops.facts import MIN_ISR, effective_min_isr, list_controller_findings, list_node_findings
 
@@ -44,6 +44,7 @@ class ClusterSnapshot:
 
 
 async def snapshot_cluster(client: Client) -> ClusterSnapshot:
+    """Raises RefusedError if the user may not describe the cluster."""
     info = await client.describe_cluster()
     described = await topics.describe(client)
     settings = await topics.describe_topic_configs(client, [topic.name for topic in described], [MIN_ISR])
@@ -164,7 +165,8 @@ async def _controllers(client: Client, info: ClusterInfo) -> list[int]:
         return []
     try:
         configs = await topics.describe_configs(client, str(live[0]), kind=topics.BROKER, keys=[VOTERS])
-    except ClientError:
+    except ClientError as error:
+        _raise_if_denied(error)
         return []
     text = configs[VOTERS].value or "" if VOTERS in configs else ""
     ids = [entry.partition("@")[0].strip() for entry in text.split(",")]
@@ -176,7 +178,8 @@ async def _log_dirs(client: Client, broker: int) -> Sequence[LogDir] | None:
         return await offsets.describe_log_dirs(client, broker)
     except UnsupportedError:
         return ()
-    except ClientError:
+    except ClientError as error:
+        _raise_if_denied(error)
         return None
 
 
@@ -186,12 +189,20 @@ async def _reassignments(client: Client) -> Sequence[Reassignment] | None:
         return await admin.list_reassignments(client)
     except UnsupportedError:
         return ()
-    except ClientError:
+    except ClientError as error:
+        _raise_if_denied(error)
         return None
 
 
 async def _quorum(client: Client) -> QuorumState | None:
     try:
         return await admin.describe_quorum(client)
-    except ClientError:
+    except ClientError as error:
+        _raise_if_denied(error)
         return None
+
+
+def _raise_if_denied(error: ClientError) -> None:
+    """What a user may not see is neither healthy nor out of order."""
+    if isinstance(error, RefusedError) and error.lacks_rights:
+        raise error
