@@ -32,6 +32,8 @@ from tests.polling import wait_until
 pytestmark = pytest.mark.xdist_group("spark")
 
 ROUNDS = int(os.environ.get("INSYNC_KILL_ROUNDS", "2"))
+ROLL = ("--roll-interval", "0.5", "--roll-bytes", "20000", "--rows-per-file", "2000")
+"""Both limits are reached, so that rounds with and without some of the partitions are killed."""
 SEED = int(os.environ.get("INSYNC_KILL_SEED", "4"))
 
 
@@ -133,7 +135,7 @@ def test_every_acknowledged_record_is_in_the_lake_once_whatever_is_killed(tmp_pa
 def _run_round(rng: random.Random, cluster: Cluster, lake: Path, *, kill_worker: bool) -> None:
     """Kill the archiver at some time after it began to work: in a round, between two, in a commit."""
     before = _entries(lake)
-    archiver = Archiver(cluster.bootstrap, lake, "--follow", "--interval", "0.1", "--rows-per-file", "2000")
+    archiver = Archiver(cluster.bootstrap, lake, "--follow", "--interval", "0.1", *ROLL)
     try:
         _wait_for(lambda: _entries(lake) > before + 1, "the archiver commits", archiver)
         if kill_worker:

@@ -189,7 +189,12 @@ def test_follow_continues_until_it_is_stopped(spark: SparkSession, cluster: Clus
             stop.set()
 
     options = ArchiveOptions(
-        bootstrap=cluster.bootstrap, lake=str(tmp_path), topics=("follow",), follow=True, interval_s=0.1
+        bootstrap=cluster.bootstrap,
+        lake=str(tmp_path),
+        topics=("follow",),
+        follow=True,
+        interval_s=0.1,
+        roll_interval_s=0.0,
     )
     assert archive.run(spark, options, on_progress=on_progress, stop=stop).rows == 25
     assert rows == [10, 25]

@@ -45,7 +45,7 @@ class FollowingArchive:
     def __init__(self, spark: SparkSession, bootstrap: str, directory: Path) -> None:
         self._spark = spark
         self._options = ArchiveOptions(
-            bootstrap=bootstrap, lake=str(directory), topics=(TOPIC,), follow=True, interval_s=0.2
+            bootstrap=bootstrap, lake=str(directory), topics=(TOPIC,), follow=True, interval_s=0.2, roll_interval_s=0.0
         )
         self._stop = threading.Event()
         self._error: BaseException | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -12,31 +11,15 @@ from insync.columnar.decode import DecodeOptions, decode
 from insync.lake import directory
 from insync.lake.ledger import RANGES, Ledger, Range
 from insync.lake.reader import Selection, read_rows
-from insync.lake.writer import DECODED, SCHEMA, RangeWriter
+from insync.lake.writer import RangeWriter
 from insync.pipeline.replay import plan as replay_plan
 from insync.pipeline.replay.plan import ReplayError, SourcePartition
 from insync.pipeline.replay.sender import Producer
 from insync.pipeline.replay.task import Position, ReplayBatches, ReplayTask
+from tests.lake.lake_rows import make_rows
 
 DAY_MS = 86_400_000
 FIRST_DAY = 20_000 * DAY_MS
-TYPES = {name: SCHEMA.field(name).type for name in DECODED}
-
-
-def rows(start: int, times: list[int]) -> pa.RecordBatch:
-    count = len(times)
-    columns = {
-        "offset": pa.array(range(start, start + count), pa.int64()),
-        "timestamp": pa.array(np.array(times) * 1000).view(TYPES["timestamp"]),
-        "key": pa.array([b"k%d" % i for i in range(start, start + count)], pa.binary()),
-        "value": pa.array([b"v%d" % i for i in range(start, start + count)], pa.binary()),
-    }
-    zeros = {
-        name: pa.array(np.zeros(count, int)).cast(TYPES[name])
-        for name in DECODED
-        if name not in columns and name != "headers"
-    }
-    return pa.RecordBatch.from_pydict({**columns, "headers": pa.nulls(count, TYPES["headers"]), **zeros})
 
 
 @pytest.fixture
@@ -48,7 +31,7 @@ def ledger(tmp_path: Path) -> Ledger:
         start, end = 100 * n, 100 * n + 100
         writer = RangeWriter(tmp_path, topic="t", partition=0, start=start, end=end, attempt="ab-1", codec="lz4")
         days = [i % 2 if n == 1 else int(n > 1) for i in range(100)]
-        writer.add(rows(start, [FIRST_DAY + day * DAY_MS + start + i for i, day in enumerate(days)]))
+        writer.add(make_rows(start, [FIRST_DAY + day * DAY_MS + start + i for i, day in enumerate(days)]))
         files = tuple(writer.close())
         ledger.commit(
             RANGES,

@@ -74,7 +74,7 @@ def test_an_archive_continues_with_the_successor(cluster: PartitionedCluster, tm
     assert offsets.end == RECORDS
     task = ArchiveTask(
         range=offsets, leader_epoch=plan.epochs[offsets.key], bootstrap=cluster.old_leader, lake=str(tmp_path), round=1,
-        isolation="read_committed", codec="lz4", timeout_s=60,
+        isolation="read_committed", codec="lz4", roll_bytes=1 << 20, timeout_s=60,
     )  # fmt: skip
     result = archive_range(task)
     assert (result.error, sum(file.rows for file in result.files)) == ("", RECORDS)

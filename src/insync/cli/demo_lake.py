@@ -105,7 +105,12 @@ class DemoLake:
             self._has_rows.set()
 
         options = ArchiveOptions(
-            bootstrap=self._bootstrap, lake=str(self._lake), topics=(self._topic,), follow=follow, interval_s=INTERVAL_S
+            bootstrap=self._bootstrap,
+            lake=str(self._lake),
+            topics=(self._topic,),
+            follow=follow,
+            interval_s=INTERVAL_S,
+            roll_interval_s=INTERVAL_S,
         )
         archive.run(self._spark, options, on_progress=on_progress, stop=self._stop if follow else None)
 

@@ -42,8 +42,14 @@ def archive(
         bool, typer.Option("--follow/--once", help="Keep archiving until Ctrl-C, or stop at the current end.")
     ] = False,
     interval: Annotated[
-        float, typer.Option(min=0.1, help="With --follow: seconds to wait when nothing is new.")
+        float, typer.Option(min=0.1, help="With --follow: seconds to wait when nothing is to be archived.")
     ] = 10.0,
+    roll_bytes: Annotated[
+        int, typer.Option(min=1, help="Size of a file; with --follow, it is written once there is enough for it.")
+    ] = 64 << 20,
+    roll_interval: Annotated[
+        float, typer.Option(min=0.0, help="With --follow: seconds until new records are archived at the latest.")
+    ] = 600.0,
     verify: Annotated[bool, typer.Option("--verify", help="Only check the ledger, the files and the brokers.")] = False,
     offline: Annotated[bool, typer.Option("--offline", help="With --verify: do not ask the brokers.")] = False,
     allow_loss: Annotated[
@@ -70,6 +76,8 @@ def archive(
         pattern=pattern,
         follow=follow,
         interval_s=interval,
+        roll_bytes=roll_bytes,
+        roll_interval_s=roll_interval,
         allow_loss=allow_loss,
         isolation=isolation,
         codec=codec,

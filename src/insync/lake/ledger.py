@@ -88,6 +88,7 @@ class Ledger:
         self.settings: dict[str, str] = {}
         self._journal = Journal(lake / DIRECTORY)
         self._partitions: dict[TopicPartition, list[Range]] = {}
+        self._committed_at: dict[TopicPartition, str] = {}
 
     @staticmethod
     def load(lake: Path, entries: int | None = None) -> Ledger:
@@ -141,6 +142,10 @@ class Ledger:
                 return archived.epoch, archived.seen
         return -1, -1
 
+    def committed_at_s(self, key: TopicPartition) -> float:
+        """When the last range of a partition was added, in seconds since 1970; 0 if there is none."""
+        return datetime.fromisoformat(self._committed_at[key]).timestamp() if key in self._committed_at else 0.0
+
     def files(self) -> dict[str, File]:
         return {file.path: file for archived in self.ranges() for file in archived.files}
 
@@ -163,6 +168,7 @@ class Ledger:
     def _apply(self, entry: Entry, path: Path) -> None:
         for added in entry.ranges:
             _append_range(self._partitions.setdefault(added.key, []), added, path)
+            self._committed_at[added.key] = entry.at
         self.settings |= entry.settings
 
 

@@ -1,5 +1,7 @@
 """Writes a range of offsets to Parquet files, on an executor: one file per date, rows in the order of their offsets.
 
+A file that has reached `roll_bytes` is followed by another of the same date.
+
 Files get their names once they are whole and synced. Growing numbers are delta-encoded, columns that are nearly
 constant use a dictionary, keys and values are plain bytes: twice as fast to write as pyarrow's defaults, and smaller.
 Row groups of a quarter of a million rows or 32 MB can be read back one by one or in parallel. Only offsets and times
@@ -34,6 +36,7 @@ SCHEMA = pa.schema([("partition", pa.int32()), *((name, TYPES[name]) for name in
 CODECS = {"lz4": None, "zstd": 1, "snappy": None, "none": None}
 """Codec and compression level. lz4 is the cheapest, zstd makes the smallest files."""
 
+NO_LIMIT = 1 << 62
 GROUP_ROWS = 1 << 18
 GROUP_BYTES = 32 << 20
 MAX_BUFFERED = 96 << 20
@@ -53,6 +56,7 @@ class _OpenFile:
     """The file of one date while it is being written."""
 
     path: Path
+    sink: Any
     writer: Any
     waiting: list[pa.RecordBatch] = field(default_factory=list)
     waiting_bytes: int = 0
@@ -62,18 +66,33 @@ class _OpenFile:
     oldest: int = 1 << 62
     newest: int = -(1 << 62)
 
+    def close(self) -> None:
+        self.writer.close()
+        self.sink.close()
+
 
 class RangeWriter:
     """`add` batches, then `close`, which publishes the files; after a failure `abandon` instead."""
 
     def __init__(
-        self, lake: Path, *, topic: str, partition: int, start: int, end: int, attempt: str, codec: str
+        self,
+        lake: Path,
+        *,
+        topic: str,
+        partition: int,
+        start: int,
+        end: int,
+        attempt: str,
+        codec: str,
+        roll_bytes: int = NO_LIMIT,
     ) -> None:
         self._topic = lake / f"topic={topic}"
         self._lake = lake
         self._partition = partition
         self._stem = f"part-{partition:05d}-{start:020d}-{end:020d}-{attempt}"
         self._codec = codec
+        self._roll_bytes = roll_bytes
+        self._group_bytes = min(GROUP_BYTES, roll_bytes)
         self._open: dict[str, _OpenFile] = {}
         self._buffered = 0
         self._count = 0
@@ -81,7 +100,7 @@ class RangeWriter:
 
     def add(self, batch: pa.RecordBatch) -> None:
         for date, part in _split_by_date(batch):
-            self._add(self._open_file(date), part)
+            self._add(date, part)
         if self._buffered > MAX_BUFFERED:
             for file in self._open.values():
                 self._write(file)
@@ -100,7 +119,7 @@ class RangeWriter:
     def abandon(self) -> None:
         for file in self._open.values():
             file.waiting.clear()
-            file.writer.close()
+            file.close()
             self._done.append((file.path, file))
         for path, _ in self._done:
             path.unlink(missing_ok=True)
@@ -121,8 +140,9 @@ class RangeWriter:
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / f".{self._stem}-{self._count}.parquet"
         self._count += 1
+        sink = pa.OSFile(str(path), "wb")
         writer = pq.ParquetWriter(
-            path,
+            sink,
             SCHEMA,
             compression=self._codec,
             compression_level=CODECS[self._codec],
@@ -132,9 +152,10 @@ class RangeWriter:
             write_page_index=True,
             sorting_columns=[pq.SortingColumn(SCHEMA.get_field_index("offset"))],
         )
-        return _OpenFile(path, writer)
+        return _OpenFile(path, sink, writer)
 
-    def _add(self, file: _OpenFile, batch: pa.RecordBatch) -> None:
+    def _add(self, date: str, batch: pa.RecordBatch) -> None:
+        file = self._open_file(date)
         offsets = batch.column("offset")
         times = pc.min_max(batch.column("timestamp").view(pa.int64())).as_py()
         file.first = offsets[0].as_py() if file.first < 0 else file.first
@@ -145,8 +166,10 @@ class RangeWriter:
         file.waiting.append(batch)
         file.waiting_bytes += batch.nbytes
         self._buffered += batch.nbytes
-        if sum(part.num_rows for part in file.waiting) >= GROUP_ROWS or file.waiting_bytes >= GROUP_BYTES:
+        if sum(part.num_rows for part in file.waiting) >= GROUP_ROWS or file.waiting_bytes >= self._group_bytes:
             self._write(file)
+            if file.sink.tell() >= self._roll_bytes:
+                self._finish(date)
 
     def _write(self, file: _OpenFile) -> None:
         if not file.waiting:
@@ -161,7 +184,7 @@ class RangeWriter:
     def _finish(self, date: str) -> None:
         file = self._open.pop(date)
         self._write(file)
-        file.writer.close()
+        file.close()
         self._done.append((file.path, file))
 
     def _publish(self, path: Path, file: _OpenFile) -> File:

@@ -97,6 +97,10 @@ class ClusterView:
 
         return self._client.call(ask)
 
+    def describe_configs(self, names: Sequence[str], keys: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Settings of topics; a topic whose settings cannot be read is left out."""
+        return self._client.call(lambda cluster: topics.describe_topic_configs(cluster, names, keys))
+
     def remember_epochs(self, epochs: Iterable[tuple[str, int, int]]) -> None:
         """Ignore from now on leaders of older epochs than these (topic id, partition, leader epoch)."""
         self._client.note_leader_epochs((UUID(topic_id), index, epoch) for topic_id, index, epoch in epochs if topic_id)

@@ -3,14 +3,16 @@
     summary = archive.run(spark, ArchiveOptions(bootstrap="localhost:9092", lake="/data/lake", topics=("orders",)))
 
 Works in rounds: the driver asks the brokers where the logs end and splits what the ledger does not have yet into
-ranges; the executors write one or more files for each. The files count once the driver has committed them to the
-ledger, one entry per round. A process that dies before that leaves orphans, which are never read and which the next
-start deletes. A range that failed is tried again from where its partition's ledger ends; the ranges after it in the
-same partition are discarded, because the ledger has no gaps.
+ranges; with `follow`, only once there is enough for a file (see `rolling`). The executors write one or more files for
+each range. The files count once the driver has committed them to the ledger, one entry per round. A process that dies
+before that leaves orphans, which are never read and which the next start deletes. A range that failed is tried again
+from where its partition's ledger ends; the ranges after it in the same partition are discarded, because the ledger has
+no gaps.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import time
@@ -24,6 +26,7 @@ from insync.lake.directory import Lake, local_path
 from insync.lake.ledger import RANGES, Range
 from insync.lake.writer import CODECS
 from insync.pipeline.archive.plan import Plan, find_topics, make_plan, open_view
+from insync.pipeline.archive.rolling import RETENTION_BYTES, RETENTION_MS, Rolling, RollLimits, TopicConfigs
 from insync.pipeline.archive.task import ArchiveResult, ArchiveTask, archive_range
 from insync.pipeline.executors import run_tasks
 from insync.pipeline.rounds import PAUSE_S, ClusterOptions, FailedRounds, JobSummary
@@ -32,6 +35,8 @@ from insync.pipeline.spark_errors import SparkJobError
 from insync.spark.cluster_view import ClusterView
 from insync.spark.source_options import READ_COMMITTED, READ_UNCOMMITTED
 
+CONFIGS_TTL_S = 60.0
+"""How long the retention settings of topics are remembered."""
 FILES_PER_CORE = 4
 """Files that a core writes in a round, at most: a kill discards a round."""
 
@@ -49,7 +54,11 @@ class ArchiveOptions(ClusterOptions):
     follow: bool = False
     """Keep archiving new records; otherwise end where the logs end at the start."""
     interval_s: float = 10.0
-    """Pause after a round that found nothing new."""
+    """Pause when nothing is to be archived."""
+    roll_bytes: int = 64 << 20
+    """About the size of a file; with `follow`, new records are archived once they make one."""
+    roll_interval_s: float = 600.0
+    """With `follow`, how long new records wait for that at most."""
     allow_loss: bool = False
     isolation: str = READ_COMMITTED
     codec: str = "lz4"
@@ -123,6 +132,10 @@ def check_options(options: ArchiveOptions) -> None:
         raise ArchiveError(f"isolation is '{options.isolation}': use {READ_COMMITTED} or {READ_UNCOMMITTED}")
     if options.rows_per_file < 1:
         raise ArchiveError(f"rows per file is {options.rows_per_file}: at least 1")
+    if options.roll_bytes < 1:
+        raise ArchiveError(f"roll bytes is {options.roll_bytes}: at least 1")
+    if options.roll_interval_s < 0:
+        raise ArchiveError(f"roll interval is {options.roll_interval_s:g}: at least 0 seconds")
 
 
 def check_topics(options: ArchiveOptions) -> bool:
@@ -161,6 +174,10 @@ class Archiver:
         self._on_progress = on_progress
         self._rounds = 0
         self._failed = FailedRounds()
+        limits = RollLimits(options.roll_bytes, options.roll_interval_s, options.rows_per_file)
+        self._rolling = Rolling(limits, lake.ledger)
+        self._configs: TopicConfigs = {}
+        self._configs_until_s = -math.inf
         self._cores = max(1, spark.sparkContext.defaultParallelism)
         self.summary = ArchiveSummary(lake=str(local_path(options.lake)))
 
@@ -172,6 +189,8 @@ class Archiver:
                 target = dict(plan.ends)
             if target is not None:
                 plan.ends = {key: max(plan.starts[key].start, target.get(key, 0)) for key in plan.ends}
+            else:
+                plan.limit_to(self._rolling.find_due(plan, self._describe_retention(plan)))
             if plan.backlog:
                 self._run_round(plan)
             elif target is not None:
@@ -189,6 +208,16 @@ class Archiver:
         if plan.lost:
             self._commit(plan.lost)
         return plan
+
+    def _describe_retention(self, plan: Plan) -> TopicConfigs:
+        """Kept for a while: it seldom changes."""
+        now = time.monotonic()
+        topics = {topic for topic, _ in plan.starts}
+        if now >= self._configs_until_s or not topics <= self._configs.keys():
+            known = self._view.describe_configs(sorted(topics), (RETENTION_MS, RETENTION_BYTES))
+            self._configs = {topic: known.get(topic, {}) for topic in topics}  # unreadable: no right to describe them
+            self._configs_until_s = now + CONFIGS_TTL_S
+        return self._configs
 
     def _run_round(self, plan: Plan) -> None:
         rows_per_file = self._options.rows_per_file
@@ -227,6 +256,7 @@ class Archiver:
             round=self._rounds,
             isolation=options.isolation,
             codec=options.codec,
+            roll_bytes=options.roll_bytes,
         )
 
     def _commit(self, ranges: Sequence[Range]) -> None:

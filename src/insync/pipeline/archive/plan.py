@@ -7,7 +7,7 @@ lost and why, and a truncated log continues as a new generation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from insync.client.errors import UnknownTopicError
@@ -48,6 +48,11 @@ class Plan:
     @property
     def backlog(self) -> int:
         return sum(self.ends[key] - start.start for key, start in self.starts.items())
+
+    def limit_to(self, keys: Iterable[TopicPartition]) -> None:
+        """Leave the other partitions for a later plan."""
+        wanted = set(keys)
+        self.ends = {key: end if key in wanted else self.starts[key].start for key, end in self.ends.items()}
 
     def split(self, *, max_offsets: int, tasks: int, rows_per_file: int) -> list[Range]:
         """Ranges of about `max_offsets` offsets in all, enough for `tasks` cores if they do not get too small."""

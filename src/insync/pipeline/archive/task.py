@@ -38,6 +38,7 @@ class ArchiveTask(ClusterOptions):
     round: int
     isolation: str
     codec: str
+    roll_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ def archive_range(task: ArchiveTask) -> ArchiveResult:
         end=task.range.end,
         attempt=f"{uuid.uuid4().hex[:12]}-{task.round}",  # Spark may run a task twice, even at the same time
         codec=task.codec,
+        roll_bytes=task.roll_bytes,
     )
     try:
         epoch, seen = _write_rows(writer, task)
