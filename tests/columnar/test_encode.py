@@ -17,6 +17,7 @@ from insync.columnar.decode import DecodeOptions, decode
 from insync.columnar.digest import compute_digests
 from insync.columnar.encode import BatchBuilder
 from insync.columnar.partitioning import BLOCK, choose_partitions, group_by_partition
+from insync.columnar.record_sizes import estimate_record_sizes
 from insync.wire import batch
 
 BYTES = st.none() | st.binary(max_size=300)
@@ -130,6 +131,19 @@ def test_digests_are_equal_where_records_are_and_differ_where_they_differ(rows: 
         to_columns(*(array.slice(1) for array in arrays(rows[:1] + rows)[:3])), np.arange(len(rows))
     )
     assert again.tolist() == digests
+
+
+def test_sizes_are_estimated_as_the_java_producer_does() -> None:
+    """The figures are those of `AbstractRecords.estimateSizeInBytesUpperBound` for magic 2."""
+    values = pa.array([b"", None, b"x" * 63, b"x" * 64, b"x" * 100_000], pa.binary())
+    keys = pa.array([None, b"k", None, None, b"x" * 9_000], pa.binary())
+    headers = pa.array([None, [("a", b"bc"), ("d", None)], None, None, [("h", b"")]], HEADERS_TYPE)
+    overhead = 61 + 21
+    expected = [1 + 1 + 1, 2 + 1 + 1 + 2 + 3 + 2 + 1, 1 + 64 + 1, 1 + 66 + 1, 9_003 + 100_003 + 1 + 2 + 1]
+    sizes = estimate_record_sizes(to_columns(values, keys, headers))
+    assert sizes.tolist() == [overhead + size for size in expected]
+    part = to_columns(values.slice(1), keys.slice(1), headers.slice(1))
+    assert estimate_record_sizes(part).tolist() == sizes.tolist()[1:]
 
 
 def test_a_digest_depends_on_where_a_key_ends() -> None:

@@ -21,7 +21,7 @@ class FakeView:
         partition = Partition(index=0, leader=1, leader_epoch=0, replicas=(1,), isr=(1,))
         return {name: Topic(name=name, id=UUID(int=1), partitions=(partition,)) for name in ("kept", "gone")}
 
-    def list_partitions(self, described: Mapping[str, Topic], *, must_exist: bool) -> list[TopicPartition]:
+    def list_partitions(self, described: Mapping[str, Topic]) -> list[TopicPartition]:
         return [(name, 0) for name in described]
 
     def list_offsets_and_epochs(self, times: Mapping[TopicPartition, int], described: Any) -> dict[Any, Offset]:

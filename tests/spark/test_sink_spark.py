@@ -69,6 +69,15 @@ def test_records_keep_their_timestamps_on_request(spark: SparkSession, spark_clu
     assert set_by_sink > kept
 
 
+def test_records_above_the_maximum_size_fail_the_job(spark: SparkSession, spark_cluster: Cluster) -> None:
+    spark_cluster.create_topic("sink-sizes")
+    frame = spark.sql("select 'v0' as value")
+    save(frame, spark_cluster.bootstrap, topic="sink-sizes", **{"kafka.max.request.size": "87"})
+    with pytest.raises(Exception, match=r"has 87 bytes, more than option 'kafka\.max\.request\.size' allows"):
+        save(frame, spark_cluster.bootstrap, topic="sink-sizes", **{"kafka.max.request.size": "86"})
+    assert stored_values(spark_cluster.bootstrap, "sink-sizes") == expected_values(1)
+
+
 def test_a_batch_job_that_is_repeated_with_its_fence_id_writes_nothing(
     spark: SparkSession, spark_cluster: Cluster
 ) -> None:

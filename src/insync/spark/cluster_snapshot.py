@@ -42,10 +42,10 @@ class ClusterSnapshot:
 
 
 def snapshot_cluster(view: ClusterView, *, must_exist: bool) -> ClusterSnapshot:
-    """With `must_exist`, a topic or partition that the options name and that does not exist is an error."""
+    """With `must_exist`, a topic that the options name and that does not exist is an error."""
     topics = view.describe_topics(must_exist=must_exist)
     while True:
-        keys = view.list_partitions(topics, must_exist=must_exist)
+        keys = view.list_partitions(topics)
         try:
             return ClusterSnapshot(topics, view.list_offsets_and_epochs(dict.fromkeys(keys, LATEST), topics))
         except UnknownTopicError as error:  # it was deleted after it was described

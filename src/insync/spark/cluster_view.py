@@ -13,7 +13,7 @@ from insync.client.errors import NoBrokerError, UnknownTopicError, raise_for_err
 from insync.client.model import Offset, Topic, TopicPartition
 from insync.client.offsets import LATEST
 from insync.client.sync_client import SyncClient
-from insync.spark.option_values import OptionError
+from insync.spark.option_values import OptionError, log
 from insync.spark.planning import Offsets
 from insync.spark.source_options import CLIENT_ID, READ_COMMITTED, Position, SourceOptions
 
@@ -30,6 +30,7 @@ class ClusterView:
         self._options = options
         self._client = client or _connect(options)
         self._isolation = int(options.isolation == READ_COMMITTED)
+        self._reported_missing: set[TopicPartition] = set()
 
     def close(self) -> None:
         self._client.close()
@@ -39,7 +40,9 @@ class ClusterView:
         options = self._options
         if options.pattern:
             candidates = (topic for topic in self._client.call(topics.describe) if not topic.internal)
-            return {topic.name: topic for topic in candidates if re.fullmatch(options.pattern, topic.name)}
+            pattern = re.compile(options.pattern, re.ASCII)
+            matches = pattern.fullmatch if options.whole_name else pattern.search
+            return {topic.name: topic for topic in candidates if matches(topic.name)}
         names = options.topics or tuple(dict.fromkeys(topic for topic, _ in options.assigned))
         existing = {topic.name: topic for topic in self._describe_existing(names)}
         missing = [name for name in names if name not in existing]
@@ -47,18 +50,18 @@ class ClusterView:
             raise OptionError(f"option {options.subscription}: there is no topic '{missing[0]}'")
         return {name: existing[name] for name in names if name in existing}
 
-    def list_partitions(self, described: Mapping[str, Topic], *, must_exist: bool = True) -> list[TopicPartition]:
-        """The partitions of these topics that the options select. A missing one is an error, or is left out."""
+    def list_partitions(self, described: Mapping[str, Topic]) -> list[TopicPartition]:
+        """The partitions of these topics that the options select. A missing one is left out, as the connector does."""
         existing = {
             (topic.name, partition.index): None for topic in described.values() for partition in topic.partitions
         }
         assigned = self._options.assigned
         if not assigned:
             return sorted(existing)
-        missing = [key for key in assigned if key not in existing]
-        if missing and must_exist:
-            topic, index = missing[0]
-            raise OptionError(f"option {self._options.subscription}: there is no partition {topic}-{index}")
+        missing = [key for key in assigned if key not in existing and key not in self._reported_missing]
+        self._reported_missing.update(missing)
+        for topic, index in missing:
+            log.warning("Option %s: there is no partition %s-%d.", self._options.subscription, topic, index)
         return sorted(key for key in assigned if key in existing)
 
     def list_offsets_and_epochs(

@@ -19,7 +19,7 @@ _NAMES = (
 
 def read_log_options(options: Mapping[str, str]) -> ReadOptions:
     values = OptionValues(options, _NAMES)
-    values.reject_unknown(client_settings=False)
+    values.reject_unknown()
     for edge in ("starting", "ending"):
         if f"{edge}Offset" in values and f"{edge}Timestamp" in values:
             raise OptionError(f"give '{edge}Offset' or '{edge}Timestamp', not both")

@@ -49,16 +49,25 @@ class OptionValues:
 
     # --- all options -------------------------------------------------------------------------------------------------
 
-    def reject_unknown(self, *, client_settings: bool = True) -> None:
+    def reject_unknown(self) -> None:
         for name, value in self._values.items():
-            if name in self._names or (client_settings and name.startswith(CLIENT_PREFIX)):
+            if name not in self._names:
+                hint = f"did you mean '{similar}'? Known" if (similar := self._similar(name)) else "known"
+                *most, last = self._names.values()
+                raise OptionError(
+                    f"unknown option '{name}' ({shown(name, value)}); {hint} are {', '.join(most)} and {last}"
+                )
+
+    def warn_unknown(self) -> None:
+        """Spark's connector ignores options that it does not know, so a job that moves over may have some."""
+        for name, value in self._values.items():
+            if name in self._names or name.startswith(CLIENT_PREFIX):
                 continue
-            similar = difflib.get_close_matches(name, self._names, n=1)
-            hint = f"did you mean '{self._names[similar[0]]}'? Known" if similar else "known"
-            *most, last = (*self._names.values(), *(["kafka.*"] if client_settings else []))
-            raise OptionError(
-                f"unknown option '{name}' ({shown(name, value)}); {hint} are {', '.join(most)} and {last}"
-            )
+            hint = f" Did you mean '{similar}'?" if (similar := self._similar(name)) else ""
+            log.warning("Unknown option '%s' with value %s ignored.%s", name, shown(name, value), hint)
+
+    def _similar(self, name: str) -> str:
+        return "".join(self._names[known] for known in difflib.get_close_matches(name, self._names, n=1))
 
     def reject_fixed(self, names: Iterable[str], who: str) -> None:
         """Settings of Kafka's clients that a user cannot choose here."""

@@ -12,7 +12,8 @@ from insync.client.model import TopicPartition
 from insync.client.offsets import EARLIEST, LATEST
 from insync.client.setting_names import READING
 from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
-from insync.spark.option_values import OptionError, OptionValues
+from insync.spark.java_pattern import JavaPatternError, compile_java_pattern
+from insync.spark.option_values import OptionError, OptionValues, log
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 CLIENT_ID = "insync-spark"
@@ -22,8 +23,6 @@ _FIXED = (
     "kafka.auto.offset.reset",
     "kafka.key.deserializer",
     "kafka.value.deserializer",
-    "kafka.key.serializer",
-    "kafka.value.serializer",
     "kafka.enable.auto.commit",
     "kafka.interceptor.classes",
 )
@@ -36,7 +35,7 @@ _NAMES = (
     *("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"),
     "partition.metadata.cache.ttl.ms",
 )
-_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_UNITS_MS = {"us": 0.001, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _MAX_DELAY_MS = 15 * 60_000
 
 
@@ -68,6 +67,9 @@ class SourceOptions:
     isolation: str = READ_UNCOMMITTED
     topics: tuple[str, ...] = ()
     pattern: str = ""
+    """A regular expression of Python for the names of topics."""
+    whole_name: bool = False
+    """The pattern has to match the whole name; otherwise any part of it."""
     assigned: tuple[TopicPartition, ...] = ()
     start: Position | None = None
     """None: the default of the kind of query."""
@@ -91,12 +93,10 @@ class SourceOptions:
 def read_source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     values = OptionValues(options, _NAMES, ignored=("path",))
     values.reject_fixed(_FIXED, "source")
-    values.reject_unknown()
+    values.warn_unknown()
     if sum(name in values for name in SUBSCRIPTIONS) != 1:
         raise OptionError("give exactly one of the options 'subscribe', 'subscribePattern' and 'assign'")
-    end = _position(values, "ending", LATEST)
-    if streaming and end is not None:
-        raise OptionError(f"option {end.option}: a stream has no end; only batch queries take this option")
+    end = _ending_position(values, streaming=streaming)
     start = _position(values, "starting", LATEST if streaming else EARLIEST)
     _reject_empty_query(start, end, streaming=streaming)
     _check_batch_limits(values)
@@ -135,14 +135,13 @@ def _topics(values: OptionValues) -> tuple[str, ...]:
 
 
 def _pattern(values: OptionValues) -> str:
-    pattern = values.get("subscribePattern")
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise values.error("subscribePattern", f"not a regular expression: {error}") from None
+    pattern = values.get("subscribePattern").strip()
     if "subscribePattern" in values and not pattern:
         raise OptionError("option 'subscribePattern' is empty: give a regular expression for topic names")
-    return pattern
+    try:
+        return compile_java_pattern(pattern).pattern
+    except JavaPatternError as error:
+        raise values.error("subscribePattern", str(error)) from None
 
 
 def _assigned(values: OptionValues) -> tuple[TopicPartition, ...]:
@@ -176,6 +175,16 @@ def _position(values: OptionValues, prefix: str, default: int) -> Position | Non
         return Position(EARLIEST if text.lower() == "earliest" else LATEST, option=values.describe(name))
     offsets = values.json(name, _by_partition, 'earliest, latest or {"topic": {"0": 23}}')
     return Position(default, offsets=offsets, option=values.describe(name))
+
+
+def _ending_position(values: OptionValues, *, streaming: bool) -> Position | None:
+    """As in the connector, a stream rejects the other two options for an end, and ignores `endingTimestamp`."""
+    if streaming and "endingTimestamp" in values:
+        log.warning("Option 'endingTimestamp' ignored: a stream has no end.")
+    for name in ("endingOffsets", "endingOffsetsByTimestamp"):
+        if streaming and name in values:
+            raise values.error(name, "a stream has no end; only batch queries take this option")
+    return None if streaming else _position(values, "ending", LATEST)
 
 
 def _by_partition(given: Any) -> dict[TopicPartition, int]:
@@ -220,4 +229,4 @@ def _duration_ms(values: OptionValues, name: str, default: int) -> int:
     match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", values.get(name).lower())
     if not match or (match[2] and match[2] not in _UNITS_MS):
         raise values.error(name, "a number with a unit, such as 30s or 15m")
-    return int(match[1]) * _UNITS_MS[match[2] or "ms"]
+    return int(int(match[1]) * _UNITS_MS[match[2] or "ms"])

@@ -138,7 +138,7 @@ class TaskReader:
         key = self._task.range.key
         view = ClusterView(self._task.options, self._client)
         described = view.describe_topics(must_exist=False)
-        keys = [key] if key in view.list_partitions(described, must_exist=False) else []
+        keys = [key] if key in view.list_partitions(described) else []
         earliest = view.list_offsets_and_epochs(dict.fromkeys(keys, EARLIEST), described).get(key)
         latest = view.list_offsets_and_epochs(dict.fromkeys(keys, LATEST), described).get(key)
         for start in (self.position, self.end):

@@ -80,6 +80,7 @@ def open_view(cluster: ClusterOptions, topics: tuple[str, ...], pattern: str = "
             isolation=isolation,
             topics=topics,
             pattern=pattern,
+            whole_name=True,
             timeout_s=cluster.timeout_s,
         )
     )

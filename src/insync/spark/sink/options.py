@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType, TimestampType
 
 from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
-from insync.spark.option_values import OptionError, OptionValues
+from insync.spark.option_values import OptionError, OptionValues, log
 from insync.wire import compression
 
 _NAMES = ("topic", "fenceId", "includeTimestamp", "includeHeaders", "checkpointLocation", "queryName", "path")
@@ -20,7 +20,10 @@ _FIXED = (
     *("kafka.key.serializer", "kafka.value.serializer", "kafka.interceptor.classes", "kafka.transactional.id"),
     "kafka.partitioner.class",
 )
-_USED = ("acks", "enable.idempotence", "compression.type", "batch.size", "buffer.memory", "delivery.timeout.ms")
+_USED = (
+    *("acks", "enable.idempotence", "compression.type", "batch.size", "buffer.memory", "delivery.timeout.ms"),
+    "max.request.size",
+)
 _HEADER = [("key", StringType()), ("value", BinaryType())]
 BATCH_BYTES, MAX_BATCH_BYTES = 512 << 10, 64 << 20
 BUFFER_BYTES = 32 << 20
@@ -39,6 +42,8 @@ class SinkOptions:
     batch_bytes: int = BATCH_BYTES
     buffer_bytes: int = BUFFER_BYTES
     """Of batches in flight; more have to wait."""
+    max_record_bytes: int | None = None
+    """Larger records are an error of the task (`max.request.size`); otherwise only the topic's limit applies."""
     request_s: float = 30.0
     delivery_s: float = 120.0
 
@@ -46,27 +51,32 @@ class SinkOptions:
 def read_sink_options(options: Mapping[str, str]) -> SinkOptions:
     values = OptionValues(options, _NAMES)
     values.reject_fixed(_FIXED, "sink")
-    values.reject_unknown()
-    _require(values, "kafka.acks", ("all", "-1"))
-    _require(values, "kafka.enable.idempotence", ("true",))
+    values.warn_unknown()
+    _accept_weaker(values, "kafka.acks", ("all", "-1"), weaker=("0", "1"))
+    _accept_weaker(values, "kafka.enable.idempotence", ("true",), weaker=("false",))
     codec = values.choice("kafka.compression.type", compression.NAMES, default="none")
     return SinkOptions(
         bootstrap=values.bootstrap(),
         client=values.client_settings(used=_USED),
-        topic=values.get("topic") if "topic" in values else None,
+        topic=values.get("topic").strip() if "topic" in values else None,
         fence_id=values.get("fenceId"),
         timestamps=values.flag("includeTimestamp"),
         codec=compression.NAMES.index(codec),
         batch_bytes=min(values.number("kafka.batch.size") or BATCH_BYTES, MAX_BATCH_BYTES),
         buffer_bytes=values.number("kafka.buffer.memory") or BUFFER_BYTES,
+        max_record_bytes=values.number("kafka.max.request.size"),
         request_s=(values.number("kafka.request.timeout.ms") or 30_000) / 1_000,
         delivery_s=(values.number("kafka.delivery.timeout.ms") or 120_000) / 1_000,
     )
 
 
-def _require(values: OptionValues, name: str, allowed: tuple[str, ...]) -> None:
-    if values.get(name, allowed[0]).strip().lower() not in allowed:
-        raise values.error(name, f"the sink writes with {allowed[0]} only")
+def _accept_weaker(values: OptionValues, name: str, own: tuple[str, ...], *, weaker: tuple[str, ...]) -> None:
+    """A job may ask for less than the sink does anyway."""
+    value = values.get(name, own[0]).strip().lower()
+    if value in weaker:
+        log.warning("Option %s: the sink writes with %s nevertheless.", values.describe(name), own[0])
+    elif value not in own:
+        raise values.error(name, f"one of {', '.join((*own, *weaker))}")
 
 
 def check_columns(schema: StructType, options: SinkOptions) -> None:

@@ -19,6 +19,7 @@ from insync.columnar import partitioning
 from insync.columnar.columns import Columns, to_columns
 from insync.columnar.digest import compute_digests
 from insync.columnar.encode import BatchBuilder
+from insync.columnar.record_sizes import estimate_record_sizes
 from insync.spark.sink.fence import Fence
 from insync.spark.sink.options import SinkOptions
 from insync.spark.sink.sender import Sender
@@ -114,6 +115,7 @@ class _TopicWriter:
         headers = rows.column("headers") if "headers" in names else None
         times = rows.column("timestamp") if self._attempt.options.timestamps else None
         prepared = to_columns(rows.column("value"), key, headers, times)
+        self._check_sizes(prepared)
         now_ms = time.time_ns() // 1_000_000
         count = len(self.topic.partitions)
         chosen, self._keyless = partitioning.choose_partitions(
@@ -124,6 +126,14 @@ class _TopicWriter:
                 last = self._last.get(index, -1)
                 self._partitions[index] = _PartitionWriter(self.topic, index, last, self._attempt)
             self._partitions[index].add(prepared, indexes, now_ms)
+
+    def _check_sizes(self, prepared: Columns) -> None:
+        limit = self._attempt.options.max_record_bytes
+        if limit is not None and (largest := int(estimate_record_sizes(prepared).max(initial=0))) > limit:
+            raise ValueError(
+                f"a record for topic '{self.topic.name}' has {largest} bytes, more than option "
+                f"'kafka.max.request.size' allows ({limit})"
+            )
 
     def _given_partitions(self, rows: pa.RecordBatch) -> Any:
         """Column `partition`; -1 for rows without one."""
