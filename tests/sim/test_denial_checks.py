@@ -12,12 +12,13 @@ from insync.metadata.image import Image
 from insync.sansio import Client, Effect, HangUp, Reply, Request
 from insync.security.acl import Acl, Operation, Permission, ResourceType
 from insync.sim.checks.denial_checks import DenialChecks
+from insync.sim.engine.principals import NODES, STRANGER
 from insync.sim.mutants.catalogue import MUTANTS, apply_mutant
 from insync.sim.plans.swarm import draw_plan
 from insync.sim.run import run_plan
 from insync.sim.workload.requests import produce_request
 from insync.wire.errors import ErrorCode
-from insync.wire.messages import fetch, produce
+from insync.wire.messages import broker_heartbeat, fetch, produce
 from insync.wire.types import NO_DURATION
 
 TOPIC_ID, TOPIC = UUID(int=7), "orders"
@@ -37,7 +38,7 @@ def node_that_denies(operation: Operation) -> tuple[Any, DenialChecks]:
         operation=operation,
         permission=Permission.DENY,
     )
-    node = SimpleNamespace(id=1, image=image, stopped=False)
+    node = SimpleNamespace(id=1, image=image, stopped=False, replicas=None, metadata_loader=SimpleNamespace(applied=10))
     checks = DenialChecks(node)
     checks.follow_acls()
     return node, checks
@@ -101,14 +102,98 @@ def test_a_fetch_that_waited_gets_nothing_that_is_denied_meanwhile(records: byte
     assert bool(problems) == bool(records)
 
 
+def heartbeat_of(client: Client) -> Request:
+    request = broker_heartbeat.BrokerHeartbeatRequest(
+        broker_id=2, broker_epoch=1, current_metadata_offset=1, want_fence=True, want_shut_down=False
+    )
+    return Request(1, request, client)
+
+
+def heartbeat_answer(error: ErrorCode) -> Reply:
+    response = broker_heartbeat.BrokerHeartbeatResponse(
+        throttle_time=NO_DURATION, error_code=error, is_caught_up=False, is_fenced=True, should_shut_down=False
+    )
+    return Reply(1, response)
+
+
+@pytest.mark.parametrize(
+    ("principal", "error", "is_wrong"),
+    [
+        ("User:alice", ErrorCode.none, True),
+        ("User:alice", ErrorCode.stale_broker_epoch, True),
+        ("User:alice", ErrorCode.cluster_authorization_failed, False),
+        (STRANGER, ErrorCode.none, True),
+        (NODES, ErrorCode.none, False),
+    ],
+)
+def test_what_only_nodes_send_is_refused_to_others(principal: str, error: ErrorCode, is_wrong: bool) -> None:
+    """S15, A4."""
+    _, checks = node_that_denies(Operation.WRITE)
+    problems, _ = checks.after_step(heartbeat_of(Client(principal=principal)), [heartbeat_answer(error)])
+    assert bool(problems) == is_wrong
+
+
+@pytest.mark.parametrize(("committed", "is_wrong"), [(10, False), (11, True)])
+def test_clients_are_not_answered_before_the_acls_are_known(committed: int, is_wrong: bool) -> None:
+    """S15, A5: a refusal is an answer too, and clients take it for final."""
+    node, _ = node_that_denies(Operation.READ)
+    checks = DenialChecks(node, committed)
+    for answer in (produced(SERVED), produced(REFUSED)):
+        problems, _ = checks.after_step(request_of(BOB), [answer])
+        assert bool(problems) == is_wrong
+    assert checks.after_step(request_of(BOB), [HangUp(1, "not loaded")]) == ([], False)
+
+
+def test_acls_that_allow_a_group_are_never_without_the_one_that_denies_it() -> None:
+    """S15, A8."""
+    node, checks = node_that_denies(Operation.WRITE)
+
+    def acl(permission: Permission) -> Acl:
+        return Acl(
+            resource_type=ResourceType.GROUP,
+            resource_name="g",
+            principal="User:guest",
+            operation=Operation.READ,
+            permission=permission,
+        )
+
+    node.image.acls[UUID(int=2)] = acl(Permission.DENY)
+    node.image.acls[UUID(int=3)] = acl(Permission.ALLOW)
+    assert checks.follow_acls() == []
+    del node.image.acls[UUID(int=2)]
+    assert checks.follow_acls() != []
+
+
 def test_clusters_obey_acls_that_change_under_faults() -> None:
-    """S15, A2, A6: and a removed safeguard is noticed."""
+    """S15, A2, A6."""
     plan = draw_plan(WITH_ACLS)
     assert plan.has_authorizer
     outcome = run_plan(plan)
     assert (outcome.violation, outcome.probes["denied_by_acl"] > 0) == (None, True)
-    for name in ("acls-not-followed", "allow-before-deny"):
-        with apply_mutant(MUTANTS[name]):
-            violation = run_plan(plan).violation
-        assert violation is not None
-        assert violation.property == "S15"
+
+
+CAUGHT_BY = {
+    "acls-not-followed": WITH_ACLS,
+    "allow-before-deny": WITH_ACLS,
+    "clients-act-as-nodes": 5,
+    "session-id-proves-a-replica": WITH_ACLS,
+    "acls-not-awaited": 29,
+    "denials-removed-first": 5,
+}
+"""Mutants of the rules of authorization, and a seed that notices each."""
+
+
+@pytest.mark.parametrize("name", CAUGHT_BY)
+def test_a_removed_check_of_rights_is_noticed(name: str) -> None:
+    """S15, A2, A4, A5, A6, A8."""
+    with apply_mutant(MUTANTS[name]):
+        violation = run_plan(draw_plan(CAUGHT_BY[name])).violation
+    assert violation is not None
+    assert violation.property == "S15"
+
+
+def test_seeds_with_an_impostor_hold_every_property() -> None:
+    """A4: and the impostor was refused."""
+    for seed in dict.fromkeys(CAUGHT_BY.values()):
+        outcome = run_plan(draw_plan(seed))
+        assert (outcome.violation, outcome.probes["impostor_refused"] > 0) == (None, True), seed

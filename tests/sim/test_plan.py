@@ -113,6 +113,6 @@ def test_every_pattern_has_a_weight() -> None:
 def test_clients_send_with_every_kind_of_acks(plans: list[Plan]) -> None:
     clients = [client for plan in plans for client in plan.clients]
     assert {client.acks for client in clients if client.kind == "producer"} == {-1, 0, 1}
-    assert {client.kind for client in clients} == {"producer", "consumer", "lister"}
+    assert {client.kind for client in clients} == {"producer", "consumer", "lister", "impostor"}
     assert any(client.idempotent for client in clients)
     assert all(client.client_id < -1 for client in clients)

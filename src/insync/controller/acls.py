@@ -6,6 +6,7 @@ those that allow first (A8).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -71,14 +72,18 @@ def delete(state: ControllerState, request: delete_acls.DeleteAclsRequest, now: 
         if compared > _COMPARED_PER_STEP:
             compared = 0
             yield Decision()
-    # A8: no slice leaves a client with more than it may do before or after the whole change.
-    permissions_first = sorted(doomed, key=lambda acl_id: doomed[acl_id].permission is Permission.DENY)
+    ordered = order_removals(doomed)
     size = state.config.max_slice_records
-    while len(permissions_first) > size:
-        yield Decision(records=_remove(state, permissions_first[:size]))
-        del permissions_first[:size]
+    while len(ordered) > size:
+        yield Decision(records=_remove(state, ordered[:size]))
+        del ordered[:size]
     response = delete_acls.DeleteAclsResponse(throttle_time=NO_DURATION, filter_results=tuple(results))
-    yield Decision(records=_remove(state, permissions_first), response=response)
+    yield Decision(records=_remove(state, ordered), response=response)
+
+
+def order_removals(doomed: Mapping[UUID, Acl]) -> list[UUID]:
+    """A8: no slice leaves a client with more than it may do before or after the whole change."""
+    return sorted(doomed, key=lambda acl_id: doomed[acl_id].permission is Permission.DENY)
 
 
 _TOO_MANY = f"The filters before this one matched more than {_MAX_MATCHES} ACLs; delete the rest by another request."

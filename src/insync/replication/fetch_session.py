@@ -10,6 +10,7 @@ session cache is full.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 from uuid import UUID
 
@@ -225,6 +226,9 @@ class SessionCache:
         if request.session_epoch == INITIAL_EPOCH and session.replica_id >= 0:
             self._drop_overtaken(session)
         return session
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(self._sessions.values())
 
     def drop(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)

@@ -19,7 +19,7 @@ from insync.replication.cluster import ClusterView
 from insync.replication.config import ReplicationConfig
 from insync.replication.delete_records import DeleteServer
 from insync.replication.fetch_server import FetchServer, Reads
-from insync.replication.fetch_session import ReadRights
+from insync.replication.fetch_session import ReadRights, SessionCache
 from insync.replication.fetcher import Fetchers
 from insync.replication.leader import leader_of
 from insync.replication.produce_server import ProduceServer
@@ -157,6 +157,10 @@ class ReplicaManager:
         self._fetch_server.fetch(request, token, now, rights)
         if not more:
             self.finish_step(now)
+
+    @property
+    def sessions(self) -> SessionCache:
+        return self._fetch_server.sessions
 
     def abandon_fetch(self, token: int) -> None:
         self._fetch_server.abandon(token)

@@ -97,7 +97,7 @@ class World:
         self.operator = Operator(self.cluster, self._rng("operator"), plan.brokers, plan.voters, plan.timing.request_ms)
         self.faults = Faults(self.cluster, self.operator, plan.voters)
         self.history = History()
-        self.workload = Workload(plan, self.network, self.history)
+        self.workload = Workload(plan, self.cluster, self.history)
         self.checker = (checker_factory or Checker)(self.cluster, self.history)
         self.cluster.observers = (self.checker,) if narrator is None else (narrator, self.checker)
         if narrator is not None:

@@ -74,6 +74,8 @@ class Checker:
     def node_started(self, node_id: int) -> None:
         node = self.cluster.node(node_id)
         self._seen[node_id] = NodeSnapshot(node)
+        if self.cluster.principals is not None:
+            self._expect_loaded_acls(node)
         if node.lifecycle is not None:
             self._incarnations[node.lifecycle.incarnation_id] = self._unclean.get(node_id, False)
 
@@ -127,11 +129,23 @@ class Checker:
 
     def _check_denials(self, seen: NodeSnapshot, event: Event, effects: list[Effect]) -> None:
         problems, was_refused = seen.denials.after_step(event, effects)
-        seen.denials.follow_acls()
-        for problem in problems:
+        for problem in (*problems, *seen.denials.follow_acls()):
             self._report("S15", problem)
         if was_refused:
             self.probes.hit("denied_by_acl")
+        if seen.denials.was_impostor_refused:
+            seen.denials.was_impostor_refused = False
+            self.probes.hit("impostor_refused")
+
+    def _expect_loaded_acls(self, started: Any) -> None:
+        """A5: the least of the high watermarks that the running controllers know. A node that has applied what any of
+        them says is committed has applied this much. A controller that starts later may know less."""
+        controllers = [node for node in self.cluster.nodes() if node.config.is_controller and node is not started]
+        committed = min((node.quorum.hwm for node in controllers), default=0)
+        self._seen[started.id].denials.committed_at_start = committed
+        if started.config.is_controller:
+            for seen in self._seen.values():
+                seen.denials.committed_at_start = 0
 
     def _offsets_listed(self, node: Any, request: list_offsets.ListOffsetsRequest, effects: list[Effect]) -> None:
         latest = [(t.name, p.partition_index) for t in request.topics for p in t.partitions if p.timestamp == LATEST]

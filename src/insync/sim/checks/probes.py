@@ -53,6 +53,7 @@ PROBES: dict[str, str] = {
     "end_offset_unknown": "a new leader refused to list the end offset before it knew it",
     # rights
     "denied_by_acl": "a produce was refused because of an ACL that was created under way",
+    "impostor_refused": "a client that posed as a node was refused",
     "node_taken_for_stranger": "a node refused another whose credentials were wrong",
     # producing
     "duplicate_acknowledged": "a repeated idempotent batch was acknowledged with its first offset",

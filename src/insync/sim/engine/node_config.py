@@ -11,7 +11,7 @@ from insync.node.config import AuthorizerConfig, NodeConfig
 from insync.quorum.config import QuorumConfig
 from insync.replication.config import ReplicationConfig
 from insync.security.acl import WILDCARD, WILDCARD_PRINCIPAL, Acl, Operation, ResourceType
-from insync.sim.engine.principals import NODES, OPERATOR
+from insync.sim.engine.principals import SUPER_USERS
 from insync.sim.plans.plan import NodePlan, Plan, Timing
 from insync.wire.metadata_records import MetadataRecord
 
@@ -50,7 +50,7 @@ def node_config(plan: Plan, node: NodePlan) -> NodeConfig:
         metadata_snapshot_records=timing.snapshot_records,
         metadata_apply_records=timing.apply_records,
         wall_offset_ms=node.wall_offset_ms,
-        authorizer=AuthorizerConfig(super_users=(NODES, OPERATOR)) if plan.has_authorizer else None,
+        authorizer=AuthorizerConfig(super_users=SUPER_USERS) if plan.has_authorizer else None,
         quorum=_quorum(timing),
         controller=_controller(timing, (to_acl_record(UUID(int=1), OPEN),) if plan.has_authorizer else ()),
         replication=_replication(timing, node.wall_offset_ms),

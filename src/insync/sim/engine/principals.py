@@ -11,6 +11,8 @@ OPERATOR = "User:operator"
 STRANGER = "User:stranger"
 """A principal without rights: a node whose credentials were replaced by wrong ones."""
 
+SUPER_USERS = (NODES, OPERATOR)
+
 _OPERATOR_ID = -1
 
 ClientOf = Callable[[int], Client]

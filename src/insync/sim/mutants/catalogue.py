@@ -370,6 +370,30 @@ CATALOGUE: tuple[Mutant, ...] = (
         "asking again what a fetch session, or a fetch that waits, may read",
         ("node.access:Access.may_read", patches.always(True)),
     ),
+    _mutant(
+        "clients-act-as-nodes",
+        "A4",
+        "the right CLUSTER_ACTION for what only nodes send",
+        ("node.access:Access.may_on_cluster", patches.everyone_acts_on_cluster),
+    ),
+    _mutant(
+        "session-id-proves-a-replica",
+        "A4",
+        "comparing the replica and the principal of a fetch session with those that continue it",
+        ("replication.fetch_session:SessionCache._find", patches.session_by_id),
+    ),
+    _mutant(
+        "acls-not-awaited",
+        "A5",
+        "serving clients only once the committed ACLs are applied",
+        ("node.access:AccessControl.can_decide", patches.always(True)),
+    ),
+    _mutant(
+        "denials-removed-first",
+        "A8",
+        "removing ACLs that allow before those that deny",
+        ("controller.acls:order_removals", lambda _o: list),
+    ),
 )
 
 MUTANTS: dict[str, Mutant] = {mutant.name: mutant for mutant in CATALOGUE}

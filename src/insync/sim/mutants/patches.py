@@ -209,5 +209,18 @@ def same_incarnation_is_enough(_original: Any) -> Any:
     return is_eligible
 
 
+def everyone_acts_on_cluster(original: Any) -> Any:
+    def may_on_cluster(self: Any, operation: Any, *, audited: bool = True) -> bool:
+        from insync.security.acl import Operation
+
+        return operation is Operation.CLUSTER_ACTION or bool(original(self, operation, audited=audited))
+
+    return may_on_cluster
+
+
+def session_by_id(_original: Any) -> Any:
+    return lambda self, request, principal: self._sessions.get(request.session_id)
+
+
 def to_leo(_original: Any) -> Any:
     return lambda hwm, leo, *, from_follower: leo

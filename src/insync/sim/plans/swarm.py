@@ -19,6 +19,8 @@ from insync.sim.plans.plan import Action, ClientPlan, Latency, NodePlan, Plan, T
 from insync.sim.plans.races.race import TOPIC, RaceSetup
 
 AUTHORIZER_EVERY = 4
+IMPOSTOR = -50
+"""The id of the client that sends what only nodes may send."""
 FIRST_CONTROLLER = 101
 """The first id of controllers that run in a process of their own."""
 
@@ -115,8 +117,13 @@ def _with_authorizer(plan: Plan) -> Plan:
             what = (rng.choice(clients), rng.choice(("WRITE", "WRITE", "READ")))
             topic = rng.choice(plan.topics).name
             actions.append(Action(at_ms=at, kind="deny", target=topic, duration_ms=duration, value=what))
+    for number in range(rng.randint(0, 2)):
+        at, duration = rng.randrange(plan.fault_ms), rng.randint(100, 1_000)
+        actions.append(Action(at_ms=at, kind="guard", target=f"g{number}", duration_ms=duration))
+    impostor = ClientPlan(client_id=IMPOSTOR, kind="impostor", every_ms=rng.choice((40, 90, 200)))
+    clients_and_impostor = (*plan.clients, impostor) if rng.random() < 0.7 else plan.clients
     in_order = sorted((*plan.actions, *actions), key=lambda action: action.at_ms)
-    return dataclasses.replace(plan, has_authorizer=True, actions=tuple(in_order))
+    return dataclasses.replace(plan, has_authorizer=True, actions=tuple(in_order), clients=clients_and_impostor)
 
 
 def _draw_nodes(rng: random.Random) -> tuple[NodePlan, ...]:

@@ -152,6 +152,9 @@ class Faults:
         self._operator.carry_out(action)
         self._engine.call_later(action.duration_ms * 1_000, self._operator.allow_again, action)
 
+    def _do_guard(self, action: Action) -> None:
+        self._operator.guard(action)
+
     def _do_wrong_credentials(self, action: Action) -> None:
         """Other nodes take the node for a stranger, which may do nothing."""
         node, principals = self.resolve(action.target), self._cluster.principals

@@ -35,6 +35,9 @@ PREFERRED, UNCLEAN = 0, 1
 TOPIC_RESOURCE = 2
 SET = 0
 
+GUEST = "User:guest"
+_GROUP_OPERATIONS = (Operation.READ, Operation.DESCRIBE, Operation.DELETE)
+
 CHILDREN = (
     "topics",
     "responses",
@@ -101,6 +104,43 @@ class Operator(Client):
             )
         )
         self._attempt(f"undo {action}", request, 200)
+
+    def guard(self, action: Action) -> None:
+        """Create ACLs that allow a group and one that denies it, all for one principal, and remove them by one request.
+        Nobody may use the group before, meanwhile or after (A8). A creation without an answer is not repeated: it could
+        arrive amid the removal, and only one request at a time promises anything."""
+        operations = ((Operation.ALL, Permission.DENY), *((op, Permission.ALLOW) for op in _GROUP_OPERATIONS))
+        creations = tuple(
+            create_acls.AclCreation(
+                resource_type=ResourceType.GROUP,
+                resource_name=action.target,
+                resource_pattern_type=PatternType.LITERAL,
+                principal=GUEST,
+                host=WILDCARD,
+                operation=operation,
+                permission_type=permission,
+            )
+            for operation, permission in operations
+        )
+        request = delete_acls.DeleteAclsRequest(
+            filters=(
+                delete_acls.DeleteAclsFilter(
+                    resource_type_filter=ResourceType.GROUP,
+                    resource_name_filter=action.target,
+                    pattern_type_filter=PatternType.ANY,
+                    principal_filter=None,
+                    host_filter=None,
+                    operation=Operation.ANY,
+                    permission_type=Permission.ANY,
+                ),
+            )
+        )
+
+        def on_response(response: Message | None, _now: int) -> None:
+            if all(error is ErrorCode.none for error in self.errors_of(response)):
+                self.later(action.duration_ms, self._attempt, f"undo {action}", request, 200)
+
+        self.ask(self.rng.choice(self.brokers), create_acls.CreateAclsRequest(creations=creations), on_response)
 
     def _attempt(self, what: str, request: Message, left: int) -> None:
         def on_response(response: Message | None, _now: int) -> None:

@@ -5,38 +5,42 @@ from __future__ import annotations
 import random
 
 from insync.properties.history import History
+from insync.sim.engine.cluster import Cluster
 from insync.sim.engine.network import Network
 from insync.sim.plans.plan import ClientPlan, Plan
 from insync.sim.workload.client import Client
 from insync.sim.workload.consumer import Consumer, Lister
+from insync.sim.workload.impostor import Impostor
 from insync.sim.workload.producer import Producer
 
 
 class Workload:
     """All clients; after `stop` they finish what they started and start nothing new."""
 
-    def __init__(self, plan: Plan, network: Network, history: History) -> None:
+    def __init__(self, plan: Plan, cluster: Cluster, history: History) -> None:
         self.producers: list[Producer] = []
-        self.readers: list[Consumer | Lister] = []
+        self.others: list[Consumer | Lister | Impostor] = []
         append_time_topics = tuple(
             t.name for t in plan.topics if ("message.timestamp.type", "LogAppendTime") in t.configs
         )
         for client_plan in plan.clients:
-            client = _build_client(plan, client_plan, network)
+            client = _build_client(plan, client_plan, cluster.network)
             if client_plan.kind == "producer":
                 self.producers.append(Producer(client, client_plan, history, plan.topic_names, append_time_topics))
+            elif client_plan.kind == "impostor":
+                self.others.append(Impostor(client, client_plan, cluster, plan.voters))
             else:
                 reader = Consumer if client_plan.kind == "consumer" else Lister
-                self.readers.append(reader(client, client_plan, history, plan.topic_names))
+                self.others.append(reader(client, client_plan, history, plan.topic_names))
 
     def start(self) -> None:
         for producer in self.producers:
             producer.start()
-        for reader in self.readers:
-            reader.start()
+        for other in self.others:
+            other.start()
 
     def stop(self) -> None:
-        for client in [p.client for p in self.producers] + [r.client for r in self.readers]:
+        for client in [p.client for p in self.producers] + [other.client for other in self.others]:
             client.active = False
 
     @property
