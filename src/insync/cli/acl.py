@@ -10,7 +10,7 @@ import typer
 
 from insync.cli.exits import usage_error
 from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
-from insync.cli.output import console, print_json, print_table
+from insync.cli.output import console, print_json, print_rows
 from insync.cli.session import run
 from insync.client import acls
 from insync.client.client import Client
@@ -310,9 +310,5 @@ def _row(acl: Acl) -> dict[str, Any]:
 
 
 def _print_acls(listed: list[Acl], *, as_json: bool) -> None:
-    rows = [_row(acl) for acl in listed]
-    if as_json:
-        print_json(rows)
-    else:
-        columns = ("principal", "permission", "operation", "resource", "pattern", "name", "host")
-        print_table(columns, [list(row.values()) for row in rows])
+    columns = ("principal", "permission", "operation", "resource", "pattern", "name", "host")
+    print_rows(columns, [_row(acl) for acl in listed], as_json=as_json)

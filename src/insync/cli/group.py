@@ -9,7 +9,7 @@ import typer
 
 from insync.cli.exits import usage_error
 from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
-from insync.cli.output import console, print_json, print_table
+from insync.cli.output import console, print_json, print_rows, print_table
 from insync.cli.parsing import moment, numbers
 from insync.cli.session import delete_all, run
 from insync.client import groups, offsets, topics
@@ -33,10 +33,7 @@ def list_groups(
     """List all groups."""
     listed = run(bootstrap, timeout, groups.list_groups)
     rows = [{"group": g.id, "state": g.state, "type": g.protocol_type, "coordinator": g.coordinator} for g in listed]
-    if as_json:
-        print_json(rows)
-    else:
-        print_table(("group", "state", "type", "coordinator"), [list(row.values()) for row in rows])
+    print_rows(("group", "state", "type", "coordinator"), rows, as_json=as_json)
 
 
 @app.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import typer
@@ -30,6 +30,14 @@ def report(value: Any, sentence: str, *, as_json: bool) -> None:
         print_json(value)
     else:
         typer.echo(sentence)
+
+
+def print_rows(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Rows as JSON, or as a table: `columns` are the headings of the rows' values."""
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(columns, [list(row.values()) for row in rows])
 
 
 class SafeConsole(Console):

@@ -8,7 +8,7 @@ import typer
 
 from insync.cli.exits import usage_error
 from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
-from insync.cli.output import console, print_json, print_table, report
+from insync.cli.output import console, print_json, print_rows, print_table, report
 from insync.cli.parsing import numbers, pairs
 from insync.cli.session import delete_all, run
 from insync.client import topics
@@ -78,12 +78,8 @@ def list_topics(
 ) -> None:
     """List topics, with the number of their partitions and of those with problems."""
     listed = [topic for topic in run(bootstrap, timeout, topics.describe) if internal or not topic.internal]
-    rows = [_summary(topic) for topic in listed]
-    if as_json:
-        print_json(rows)
-    else:
-        columns = ("topic", "partitions", "replicas", "without leader", "under-replicated")
-        print_table(columns, [[row[key.replace(" ", "_").replace("-", "_")] for key in columns] for row in rows])
+    columns = ("topic", "partitions", "replicas", "without leader", "under-replicated")
+    print_rows(columns, [_summary(topic) for topic in listed], as_json=as_json)
 
 
 def _summary(topic: Topic) -> dict[str, Any]:

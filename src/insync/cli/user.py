@@ -14,7 +14,7 @@ import typer
 
 from insync.cli.exits import failure, usage_error
 from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
-from insync.cli.output import print_json, print_table, report
+from insync.cli.output import print_rows, report
 from insync.cli.session import run
 from insync.client import users
 from insync.client.client import Client
@@ -100,11 +100,8 @@ def passwd(
     as_json: AsJson = False,
 ) -> None:
     """Change a user's password. Connections that are open stay open."""
-    existing = _list_mechanisms(name, bootstrap, timeout)
-    mechanisms = _check_mechanisms(mechanism or existing)
-    missing = [chosen for chosen in mechanisms if chosen not in existing]
-    if missing:
-        raise failure(f"user '{name}' has no {' or '.join(missing)}: add it with `insync user add --mechanism`")
+    hint = ": add it with `insync user add --mechanism`"
+    mechanisms = _choose_existing(name, mechanism, bootstrap, timeout, hint=hint)
     _set_password(name, _read_password(password_file, password), mechanisms, iterations, bootstrap, timeout)
     report(
         {"user": name, "mechanisms": mechanisms},
@@ -126,10 +123,7 @@ def list_users(
         for name, credentials in listed.items()
         for mechanism, iterations in credentials.items()
     ]
-    if as_json:
-        print_json(rows)
-    else:
-        print_table(("user", "mechanism", "iterations"), [list(row.values()) for row in rows])
+    print_rows(("user", "mechanism", "iterations"), rows, as_json=as_json)
 
 
 @app.command()
@@ -141,11 +135,7 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Remove a user. ACLs and quotas of the name stay, and connections that are open stay open."""
-    existing = _list_mechanisms(name, bootstrap, timeout)
-    mechanisms = _check_mechanisms(mechanism or existing)
-    missing = [chosen for chosen in mechanisms if chosen not in existing]
-    if missing:
-        raise failure(f"user '{name}' has no {' or '.join(missing)}")
+    mechanisms = _choose_existing(name, mechanism, bootstrap, timeout)
 
     async def work(client: Client) -> None:
         for chosen in mechanisms:  # Kafka refuses to change a user twice in one request
@@ -169,11 +159,18 @@ def _set_password(
     run(bootstrap, timeout, work)
 
 
-def _list_mechanisms(name: str, bootstrap: str, timeout: float) -> list[str]:
+def _choose_existing(
+    name: str, wanted: list[str] | None, bootstrap: str, timeout: float, *, hint: str = ""
+) -> list[str]:
+    """The wanted mechanisms, or all of the user's; one that the user does not have is a failure."""
     existing = run(bootstrap, timeout, lambda client: users.list_users(client, [name])).get(name)
     if not existing:
         raise failure(f"there is no user '{name}': `insync user list` lists the users")
-    return list(existing)
+    mechanisms = _check_mechanisms(wanted or list(existing))
+    missing = [chosen for chosen in mechanisms if chosen not in existing]
+    if missing:
+        raise failure(f"user '{name}' has no {' or '.join(missing)}{hint}")
+    return mechanisms
 
 
 def _check_mechanisms(mechanisms: list[str]) -> list[str]:
