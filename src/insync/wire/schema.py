@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields, make_dataclass
 from typing import Any, TypeVar, dataclass_transform
 
+from kio.schema.request_header.v2.header import RequestHeader
+from kio.schema.response_header.v1.header import ResponseHeader
 from kio.static.constants import EntityType
 
 T = TypeVar("T")
@@ -44,6 +46,29 @@ def entity(*, version: int, api_key: int | None = None) -> Callable[[type[T]], t
     def decorate(cls: type[T]) -> type[T]:
         made = dataclass(frozen=True, slots=True, kw_only=True)(cls)
         return _describe(made, version, api_key)
+
+    return decorate
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(kafka,))
+def request(api_key: int) -> Callable[[type[T]], type[T]]:
+    """An entity that is a request, in version 0."""
+    return _message(api_key, EntityType.request, RequestHeader)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(kafka,))
+def response(api_key: int) -> Callable[[type[T]], type[T]]:
+    """An entity that is a response, in version 0."""
+    return _message(api_key, EntityType.response, ResponseHeader)
+
+
+def _message(api_key: int, kind: EntityType, header: type[Any]) -> Callable[[type[T]], type[T]]:
+    def decorate(cls: type[T]) -> type[T]:
+        made: Any = entity(version=0, api_key=api_key)(cls)
+        made.__type__ = kind
+        made.__header_schema__ = header
+        described: type[T] = made
+        return described
 
     return decorate
 
