@@ -46,6 +46,18 @@ class Narrowed:
 
 Outcome = Refused | Narrowed | None
 """None: everything is allowed, and the response is complete."""
+
+
+def change_response(request: Any, outcome: Narrowed | None, change: Callable[[Any], Any]) -> Narrowed:
+    """As `outcome` has it, and the completed response changed, if there is one."""
+
+    def complete(response: Any) -> Any:
+        completed: Any = response if outcome is None else outcome.complete(response)
+        return completed and change(completed)
+
+    return Narrowed(request if outcome is None else outcome.request, complete)
+
+
 Check = Callable[[Any, Access, NodeFacts], Outcome]
 
 

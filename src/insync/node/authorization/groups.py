@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from insync.node.access import Access
+from insync.node.authorization import checks
 from insync.node.authorization.checks import Entries, Narrowed, NodeFacts, Outcome, Refused, Rights, allow, may_on_topic
 from insync.node.authorization.errors import (
     CLUSTER_ERROR,
@@ -123,19 +124,18 @@ def _check_describe_groups(request: describe_groups.DescribeGroupsRequest, acces
     if isinstance(outcome, Refused) or not request.include_authorized_operations:
         return outcome
 
-    def complete(response: Any) -> Any:
-        completed: Any = response if outcome is None else outcome.complete(response)
-        return completed and replace(
-            completed,
+    def add_operations(response: Any) -> Any:
+        return replace(
+            response,
             groups=tuple(
                 group
                 if group.error_code is not ErrorCode.none
                 else replace(group, authorized_operations=access.allowed_operations(ResourceType.GROUP, group.group_id))
-                for group in completed.groups
+                for group in response.groups
             ),
         )
 
-    return Narrowed(request if outcome is None else outcome.request, complete)
+    return checks.change_response(request, outcome, add_operations)
 
 
 _check_described_groups = Entries(

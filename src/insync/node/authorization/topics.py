@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from insync.node.access import Access
-from insync.node.authorization.checks import Check, Entries, Narrowed, NodeFacts, Outcome, Refused, Rights, may_on_topic
+from insync.node.authorization import checks
+from insync.node.authorization.checks import Check, Entries, NodeFacts, Outcome, Refused, Rights, may_on_topic
 from insync.node.authorization.errors import CLUSTER_REFUSED, GROUP_REFUSED, MESSAGES, TOPIC_ERROR, TOPIC_REFUSED
 from insync.sansio import Message
 from insync.security.acl import Operation
@@ -34,10 +35,9 @@ def _check_create_topics(request: create_topics.CreateTopicsRequest, access: Acc
     if isinstance(outcome, Refused) or all(_may_see_configs(topic.name, access) for topic in request.topics):
         return outcome
 
-    def complete(response: Any) -> Any:
-        completed: Any = response if outcome is None else outcome.complete(response)
-        return completed and replace(
-            completed,
+    def hide_configs(response: Any) -> Any:
+        return replace(
+            response,
             topics=tuple(
                 topic
                 if topic.error_code is not ErrorCode.none or _may_see_configs(topic.name, access)
@@ -48,11 +48,11 @@ def _check_create_topics(request: create_topics.CreateTopicsRequest, access: Acc
                     replication_factor=-1,
                     configs=(),
                 )
-                for topic in completed.topics
+                for topic in response.topics
             ),
         )
 
-    return Narrowed(request if outcome is None else outcome.request, complete)
+    return checks.change_response(request, outcome, hide_configs)
 
 
 def _may_see_configs(name: str, access: Access) -> bool:
