@@ -19,6 +19,7 @@ from crc32c import crc32c
 from insync.security.acl import CLUSTER_NAME, Operation, ResourceType
 from insync.wire import batch
 from insync.wire.types import METADATA_TOPIC, METADATA_TOPIC_ID, ms
+from tests.acl_filters import EVERY_ACL
 
 ORDERS, SECRET, ABSENT, HIDDEN = "orders", "secret", "absent", "hidden"
 WORKERS, OTHERS = "workers", "others"
@@ -166,10 +167,6 @@ def _config_cases(api: str, operation: Operation) -> tuple[Case, ...]:
 
 
 _DELETED = {"timeout": SECOND}
-_ACL_FILTER = {
-    "resource_type_filter": 1, "resource_name_filter": None, "pattern_type_filter": 1, "principal_filter": None,
-    "host_filter": None, "operation": 1, "permission_type": 1,
-}  # fmt: skip
 _QUORUM = {"cluster_id": None, "topics": (), "leader_endpoints": ()}
 _MEMBER = {"broker_id": 9}
 _ISR_CHANGE = {"partition_index": 0, "leader_epoch": 0, "new_isr_with_epochs": (_MEMBER,), "partition_epoch": 0}
@@ -334,7 +331,7 @@ CASES = (
         Operation.DESCRIBE,
         {"topics": [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]},
     ),
-    by_cluster("describe_acls", Operation.DESCRIBE, _ACL_FILTER),
+    by_cluster("describe_acls", Operation.DESCRIBE, EVERY_ACL),
     by_cluster("describe_user_scram_credentials", Operation.DESCRIBE, {"users": ({"name": "nobody"},)}),
     by_cluster("describe_client_quotas", Operation.DESCRIBE_CONFIGS, {"components": (), "strict": False}),
     # --- groups ---
@@ -500,7 +497,7 @@ CASES = (
             )
         },
     ),
-    by_cluster("delete_acls", Operation.ALTER, {"filters": ({**_ACL_FILTER, "principal_filter": "User:nobody"},)}),
+    by_cluster("delete_acls", Operation.ALTER, {"filters": ({**EVERY_ACL, "principal_filter": "User:nobody"},)}),
     by_cluster(
         "alter_user_scram_credentials",
         Operation.ALTER,

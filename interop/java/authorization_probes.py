@@ -15,6 +15,7 @@ from uuid import UUID
 from insync.security.acl import SUPPORTED_OPERATIONS, Acl, Operation, PatternType, Permission, ResourceType
 from insync.wire import batch
 from insync.wire.types import METADATA_TOPIC, ms
+from tests.acl_filters import EVERY_ACL
 
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = (
     ResourceType.TOPIC,
@@ -366,19 +367,6 @@ def _alter_configs(kind: int, names: Iterable[str], key: str, value: str) -> dic
     return {"resources": listed, "validate_only": True}
 
 
-def _acl_filter(**more: Any) -> dict[str, Any]:
-    return {
-        "resource_type_filter": 1,
-        "resource_name_filter": None,
-        "pattern_type_filter": 1,
-        "principal_filter": None,
-        "host_filter": None,
-        "operation": 1,
-        "permission_type": 1,
-        **more,
-    }
-
-
 def _offset_delete(group: str, names: Iterable[str]) -> dict[str, Any]:
     return {"group_id": group, "topics": [{"name": name, "partitions": [{"partition_index": 0}]} for name in names]}
 
@@ -569,7 +557,7 @@ def _cluster() -> list[Probe]:
     components = [{"entity_type": "user", "match_type": 0, "match": "ghost"}]
     upsertion = {"name": "ghost", "mechanism": 1, "iterations": 4096, "salt": b"salt", "salted_password": b"x" * 32}
     operations = {"endpoint_type": 1, "include_fenced_brokers": False}
-    bad = _acl_filter(operation=0)
+    bad = EVERY_ACL | {"operation": 0}
     return [
         Probe(name="describe cluster", key=60, body={"include_cluster_authorized_operations": False, **operations}),
         Probe(name="describe cluster: operations", key=60, body={
@@ -583,7 +571,7 @@ def _cluster() -> list[Probe]:
             "timeout": TIMEOUT, "feature_updates": [feature], "validate_only": True,
         }),
         Probe(name="unregister broker", key=64, body={"broker_id": 99}),
-        Probe(name="describe acls", key=29, body=_acl_filter(principal_filter="User:topic.read")),
+        Probe(name="describe acls", key=29, body=EVERY_ACL | {"principal_filter": "User:topic.read"}),
         Probe(name="describe acls: bad", key=29, body=bad),
         Probe(name="create acls", key=30, body=creations(_GHOST_ACL)),
         Probe(name="create acls: bad", key=30, body=creations(
@@ -593,8 +581,8 @@ def _cluster() -> list[Probe]:
         ), versions=(3,)),
         Probe(name="create acls: unknown operation", key=30, versions=(3,),
               body=creations(allow(TOPIC, Operation.UNKNOWN, "x", principal=GHOST))),
-        Probe(name="delete acls", key=31, body={"filters": [_acl_filter(principal_filter=GHOST)]}),
-        Probe(name="delete acls: bad", key=31, body={"filters": [_acl_filter(principal_filter="User:none"), bad]}),
+        Probe(name="delete acls", key=31, body={"filters": [EVERY_ACL | {"principal_filter": GHOST}]}),
+        Probe(name="delete acls: bad", key=31, body={"filters": [EVERY_ACL | {"principal_filter": "User:none"}, bad]}),
         Probe(name="describe quotas", key=48, body={"components": components, "strict": True}),
         Probe(name="alter quotas", key=49, body={"entries": [quota], "validate_only": True}),
         Probe(name="describe users", key=50, body={"users": [{"name": "ghost"}]}),

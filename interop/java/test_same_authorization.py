@@ -139,18 +139,7 @@ def prepare(node: Any) -> None:
         wait_for(node, "find_coordinator", {"key_type": 1, "coordinator_keys": (TX,)})
     wait_for(node, "init_producer_id", {"transactional_id": None, "transaction_timeout": ms(1_000)})
     acls = [acl for probe in PROBES for acl in probe.acls]
-    creations = [
-        {
-            "resource_type": acl.resource_type,
-            "resource_name": acl.resource_name,
-            "resource_pattern_type": acl.pattern_type,
-            "principal": acl.principal,
-            "host": acl.host,
-            "operation": acl.operation,
-            "permission_type": acl.permission,
-        }
-        for acl in acls
-    ]
+    creations = [acl.creation_fields() for acl in acls]
     created = send(node, ADMIN, "create_acls", {"creations": creations})
     assert {result.error_code.name for result in created.results} == {"none"}
 

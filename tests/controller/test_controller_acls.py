@@ -10,6 +10,7 @@ from insync.controller import acls as controller_acls
 from insync.security.acl import Acl, Operation, PatternType, Permission, ResourceType
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import create_acls, delete_acls
+from tests.acl_filters import EVERY_ACL
 from tests.controller.controller_harness import Cluster
 
 
@@ -25,16 +26,7 @@ def creation(name: str = "orders", **fields: Any) -> create_acls.AclCreation:
 
 
 def wanted(**fields: Any) -> delete_acls.DeleteAclsFilter:
-    values: dict[str, Any] = {
-        "resource_type_filter": 1,
-        "resource_name_filter": None,
-        "pattern_type_filter": 1,
-        "principal_filter": None,
-        "host_filter": None,
-        "operation": 1,
-        "permission_type": 1,
-    }
-    return delete_acls.DeleteAclsFilter(**(values | fields))
+    return delete_acls.DeleteAclsFilter(**(EVERY_ACL | fields))
 
 
 def create(cluster: Cluster, *creations: create_acls.AclCreation) -> list[tuple[ErrorCode, str | None]]:

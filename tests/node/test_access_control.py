@@ -30,6 +30,7 @@ from insync.wire.messages import (
     offset_for_leader_epoch,
 )
 from insync.wire.types import ms
+from tests.acl_filters import EVERY_ACL
 from tests.authorization_cases import CASES, ORDERS, SECRET, Case
 from tests.node.node_harness import Net, config, create_request, fetch_request, metadata_request, produce_request
 from tests.node.test_authorization import REFUSALS, all_errors
@@ -58,33 +59,14 @@ def allow(
 
 def create(net: Net, *acls: Acl, node_id: int = 1) -> None:
     """Through the controller and the metadata log."""
-    creations = tuple(
-        create_acls.AclCreation(
-            resource_type=acl.resource_type,
-            resource_name=acl.resource_name,
-            resource_pattern_type=acl.pattern_type,
-            principal=acl.principal,
-            host=acl.host,
-            operation=acl.operation,
-            permission_type=acl.permission,
-        )
-        for acl in acls
-    )
+    creations = tuple(create_acls.AclCreation(**acl.creation_fields()) for acl in acls)
     answer = net.answered(node_id, create_acls.CreateAclsRequest(creations=creations))
     assert all_errors(answer) <= {"none"}
     net.advance(1_000)
 
 
 def remove_all(net: Net) -> None:
-    every = delete_acls.DeleteAclsFilter(
-        resource_type_filter=1,
-        resource_name_filter=None,
-        pattern_type_filter=1,
-        principal_filter=None,
-        host_filter=None,
-        operation=1,
-        permission_type=1,
-    )
+    every = delete_acls.DeleteAclsFilter(**EVERY_ACL)
     net.answered(1, delete_acls.DeleteAclsRequest(filters=(every,)))
     net.advance(1_000)
 

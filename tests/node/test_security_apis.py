@@ -19,6 +19,7 @@ from insync.wire.messages import (
     describe_client_quotas,
     describe_user_scram_credentials,
 )
+from tests.acl_filters import EVERY_ACL
 from tests.node.node_harness import CLUSTER, Net, config
 
 
@@ -38,21 +39,8 @@ def creation(name: str, principal: str = "User:alice") -> create_acls.AclCreatio
     )
 
 
-def acl_filter(cls: Any, **fields: Any) -> Any:
-    values: dict[str, Any] = {
-        "resource_type_filter": 1,
-        "resource_name_filter": None,
-        "pattern_type_filter": 1,
-        "principal_filter": None,
-        "host_filter": None,
-        "operation": 1,
-        "permission_type": 1,
-    }
-    return cls(**(values | fields))
-
-
 def described_acls(net: Net, node_id: int, **fields: Any) -> list[tuple[str, list[str]]]:
-    answer = net.answered(node_id, acl_filter(describe_acls.DescribeAclsRequest, **fields))
+    answer = net.answered(node_id, describe_acls.DescribeAclsRequest(**(EVERY_ACL | fields)))
     assert answer.error_code is ErrorCode.none
     return [(resource.resource_name, [acl.principal for acl in resource.acls]) for resource in answer.resources]
 
@@ -67,10 +55,8 @@ def test_acls_are_created_by_the_controller_and_described_by_every_node() -> Non
         assert described_acls(net, node_id) == [("a", ["User:alice"]), ("b", ["User:alice", "User:bob"])]
         assert described_acls(net, node_id, principal_filter="User:bob") == [("b", ["User:bob"])]
         assert described_acls(net, node_id, resource_type_filter=3) == []
-    removed = net.answered(
-        2,
-        delete_acls.DeleteAclsRequest(filters=(acl_filter(delete_acls.DeleteAclsFilter, resource_name_filter="b"),)),
-    )
+    of_b = delete_acls.DeleteAclsFilter(**(EVERY_ACL | {"resource_name_filter": "b"}))
+    removed = net.answered(2, delete_acls.DeleteAclsRequest(filters=(of_b,)))
     assert len(removed.filter_results[0].matching_acls) == 2
     net.advance(1_000)
     assert described_acls(net, 1) == described_acls(net, 2) == [("a", ["User:alice"])]
@@ -88,7 +74,7 @@ def test_a_large_request_is_answered_entry_by_entry_in_order() -> None:
 
 def test_a_filter_with_unknown_codes_describes_nothing() -> None:
     net = two_nodes()
-    answer = net.answered(1, acl_filter(describe_acls.DescribeAclsRequest, operation=0))
+    answer = net.answered(1, describe_acls.DescribeAclsRequest(**(EVERY_ACL | {"operation": 0})))
     assert (answer.error_code, answer.resources) == (ErrorCode.invalid_request, ())
 
 

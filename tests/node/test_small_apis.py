@@ -19,6 +19,7 @@ from insync.wire.messages import (
     list_transactions,
 )
 from insync.wire.types import ms
+from tests.acl_filters import EVERY_ACL
 from tests.node.node_harness import Net, create_request, metadata_request, produce_request, three_brokers
 
 # --- ACLs ---
@@ -26,30 +27,15 @@ from tests.node.node_harness import Net, create_request, metadata_request, produ
 
 def test_acls_are_refused_because_there_is_no_authorizer() -> None:
     net = Net().up()
-    asked = describe_acls.DescribeAclsRequest(
-        resource_type_filter=1,
-        resource_name_filter=None,
-        principal_filter=None,
-        host_filter=None,
-        operation=1,
-        permission_type=1,
-    )
-    answer = net.answered(1, asked)
+    answer = net.answered(1, describe_acls.DescribeAclsRequest(**EVERY_ACL))
     assert (answer.error_code, answer.resources) == (ErrorCode.security_disabled, ())
     acl = create_acls.AclCreation(
         resource_type=2, resource_name="t", principal="User:a", host="*", operation=3, permission_type=3
     )
     created = net.answered(1, create_acls.CreateAclsRequest(creations=(acl, acl)))
     assert [line.error_code for line in created.results] == [ErrorCode.security_disabled] * 2
-    wanted = delete_acls.DeleteAclsFilter(
-        resource_type_filter=1,
-        resource_name_filter=None,
-        principal_filter=None,
-        host_filter=None,
-        operation=1,
-        permission_type=1,
-    )
-    deleted = net.answered(1, delete_acls.DeleteAclsRequest(filters=(wanted,)))
+    every = delete_acls.DeleteAclsFilter(**EVERY_ACL)
+    deleted = net.answered(1, delete_acls.DeleteAclsRequest(filters=(every,)))
     assert [line.error_code for line in deleted.filter_results] == [ErrorCode.security_disabled]
 
 

@@ -50,6 +50,7 @@ from insync.wire.messages import (
     sasl_handshake,
 )
 from insync.wire.types import METADATA_TOPIC, millis, ms
+from tests.acl_filters import EVERY_ACL
 from tests.authorization_cases import CASES, Case
 from tests.server.server_harness import eventually
 
@@ -213,10 +214,7 @@ def brokers_request() -> Any:
 
 
 def acl_filter(principal: str | None = None) -> dict[str, Any]:
-    return {
-        "resource_type_filter": 1, "resource_name_filter": None, "pattern_type_filter": 1, "host_filter": None,
-        "principal_filter": principal, "operation": 1, "permission_type": 1,
-    }  # fmt: skip
+    return EVERY_ACL | {"principal_filter": principal}
 
 
 def acls_request() -> Any:

@@ -16,7 +16,7 @@ async def list_acls(client: Client, acl_filter: AclFilter) -> list[Acl]:
     """The ACLs that match, sorted by resource and principal."""
 
     async def attempt() -> Any:
-        answer = await client.call_any(apis.DESCRIBE_ACLS, _filter_values(acl_filter))
+        answer = await client.call_any(apis.DESCRIBE_ACLS, acl_filter.kafka_fields())
         raise_for_error(answer.error_code, "listing ACLs", answer.error_message)
         return answer
 
@@ -38,7 +38,7 @@ async def list_acls(client: Client, acl_filter: AclFilter) -> list[Acl]:
 
 async def create_acls(client: Client, acls: Sequence[Acl]) -> None:
     """An ACL that exists already is left as it is. The first that is refused raises; others may have been created."""
-    values = {"creations": [_creation_values(acl) for acl in acls]}
+    values = {"creations": [acl.creation_fields() for acl in acls]}
 
     async def attempt() -> None:
         answer = await client.call_controller(apis.CREATE_ACLS, values)
@@ -57,7 +57,7 @@ async def delete_acls(client: Client, filters: Sequence[AclFilter]) -> list[Acl]
 
     The first filter that is refused raises; others may have had an effect.
     """
-    values = {"filters": [_filter_values(acl_filter) for acl_filter in filters]}
+    values = {"filters": [acl_filter.kafka_fields() for acl_filter in filters]}
 
     async def attempt() -> Any:
         answer = await client.call_controller(apis.DELETE_ACLS, values)
@@ -77,24 +77,6 @@ async def delete_acls(client: Client, filters: Sequence[AclFilter]) -> list[Acl]
 
 
 async def _count_at(client: Client, broker: int, acl_filter: AclFilter) -> int:
-    answer = await client.call_broker(broker, apis.DESCRIBE_ACLS, _filter_values(acl_filter))
+    answer = await client.call_broker(broker, apis.DESCRIBE_ACLS, acl_filter.kafka_fields())
     raise_for_error(answer.error_code, "listing ACLs", answer.error_message)
     return len(answer.resources)
-
-
-def _creation_values(acl: Acl) -> dict[str, Any]:
-    values = acl.kafka_fields()
-    values["resource_pattern_type"] = values.pop("pattern_type")
-    return values
-
-
-def _filter_values(acl_filter: AclFilter) -> dict[str, Any]:
-    return {
-        "resource_type_filter": acl_filter.resource_type,
-        "resource_name_filter": acl_filter.resource_name,
-        "pattern_type_filter": acl_filter.pattern_type,
-        "principal_filter": acl_filter.principal,
-        "host_filter": acl_filter.host,
-        "operation": acl_filter.operation,
-        "permission_type": acl_filter.permission,
-    }

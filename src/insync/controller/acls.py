@@ -7,22 +7,12 @@ those that allow first (A8).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 from uuid import UUID
 
 from insync.controller.decision import Decision, Slices
 from insync.controller.state import ControllerState
 from insync.metadata import security_records
-from insync.security.acl import (
-    Acl,
-    AclFilter,
-    Operation,
-    PatternType,
-    Permission,
-    ResourceType,
-    find_creation_error,
-    find_filter_error,
-)
+from insync.security.acl import Acl, AclFilter, Permission, find_creation_error, find_filter_error
 from insync.wire import metadata_records as records
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import create_acls, delete_acls
@@ -61,7 +51,7 @@ def delete(state: ControllerState, request: delete_acls.DeleteAclsRequest, now: 
     doomed: dict[UUID, Acl] = {}
     matches = compared = 0
     for wanted in request.filters:
-        acl_filter = to_filter(wanted)
+        acl_filter = AclFilter.of(wanted)
         problem = find_filter_error(acl_filter) if matches <= _MAX_MATCHES else _TOO_MANY
         matching = {} if problem else {acl_id: acl for acl_id, acl in acls.items() if acl_filter.matches(acl)}
         error = ErrorCode.invalid_request if problem else ErrorCode.none
@@ -106,19 +96,6 @@ def refuse_filters(
 ) -> delete_acls.DeleteAclsResponse:
     refused = _make_filter_result(error, message, ())
     return delete_acls.DeleteAclsResponse(throttle_time=NO_DURATION, filter_results=(refused,) * len(request.filters))
-
-
-def to_filter(wanted: Any) -> AclFilter:
-    """From a DescribeAcls request, or a filter of a DeleteAcls request: their fields are the same."""
-    return AclFilter(
-        resource_type=ResourceType(wanted.resource_type_filter),
-        resource_name=wanted.resource_name_filter,
-        pattern_type=PatternType(wanted.pattern_type_filter),
-        principal=wanted.principal_filter,
-        host=wanted.host_filter,
-        operation=Operation(wanted.operation),
-        permission=Permission(wanted.permission_type),
-    )
 
 
 def _to_match(acl: Acl) -> delete_acls.DeleteAclsMatchingAcl:

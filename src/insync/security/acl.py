@@ -6,7 +6,7 @@ which is a literal name that matches every name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import IntEnum
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
@@ -143,6 +143,12 @@ class Acl:
             "permission_type": self.permission,
         }
 
+    def creation_fields(self) -> dict[str, Any]:
+        """The same for an entry of a CreateAcls request."""
+        fields = self.kafka_fields()
+        fields["resource_pattern_type"] = fields.pop("pattern_type")
+        return fields
+
     def covers_name(self, name: str) -> bool:
         """Whether the pattern matches a resource of this name."""
         if self.pattern_type is PatternType.PREFIXED:
@@ -187,15 +193,32 @@ class AclFilter:
 
     @staticmethod
     def exactly(acl: Acl) -> AclFilter:
+        return AclFilter(**asdict(acl))
+
+    @staticmethod
+    def of(wanted: Any) -> AclFilter:
+        """From a DescribeAcls request, or a filter of a DeleteAcls request: their fields are the same."""
         return AclFilter(
-            resource_type=acl.resource_type,
-            resource_name=acl.resource_name,
-            pattern_type=acl.pattern_type,
-            principal=acl.principal,
-            host=acl.host,
-            operation=acl.operation,
-            permission=acl.permission,
+            resource_type=ResourceType(wanted.resource_type_filter),
+            resource_name=wanted.resource_name_filter,
+            pattern_type=PatternType(wanted.pattern_type_filter),
+            principal=wanted.principal_filter,
+            host=wanted.host_filter,
+            operation=Operation(wanted.operation),
+            permission=Permission(wanted.permission_type),
         )
+
+    def kafka_fields(self) -> dict[str, Any]:
+        """The fields by the names that requests have."""
+        return {
+            "resource_type_filter": self.resource_type,
+            "resource_name_filter": self.resource_name,
+            "pattern_type_filter": self.pattern_type,
+            "principal_filter": self.principal,
+            "host_filter": self.host,
+            "operation": self.operation,
+            "permission_type": self.permission,
+        }
 
     def matches(self, acl: Acl) -> bool:
         """Kept fast: a cluster may have ten thousand ACLs, and a filter is compared with all of them."""

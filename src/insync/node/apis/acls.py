@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from insync.controller.acls import NO_AUTHORIZER, to_filter
+from insync.controller.acls import NO_AUTHORIZER
 from insync.node.node_view import NodeView
 from insync.sansio import Request
-from insync.security.acl import Acl, find_filter_error
+from insync.security.acl import Acl, AclFilter, find_filter_error
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import describe_acls as api
 from insync.wire.types import NO_DURATION
@@ -18,7 +18,7 @@ def describe(node: NodeView, event: Request, now: int) -> None:
 def _describe(node: NodeView, request: api.DescribeAclsRequest) -> api.DescribeAclsResponse:
     if node.config.authorizer is None:
         return _answer(ErrorCode.security_disabled, NO_AUTHORIZER)
-    acl_filter = to_filter(request)
+    acl_filter = AclFilter.of(request)
     problem = find_filter_error(acl_filter)
     if problem is not None:
         return _answer(ErrorCode.invalid_request, problem)

@@ -11,7 +11,7 @@ from typing import Any
 
 from insync.metadata.partition import Partition
 from insync.sansio import Message
-from insync.security.acl import WILDCARD, Operation, PatternType, Permission, ResourceType
+from insync.security.acl import Acl, AclFilter, Operation, Permission, ResourceType
 from insync.sim.engine.cluster import Cluster
 from insync.sim.engine.principals import principal_of_client
 from insync.sim.plans.plan import Action, TopicPlan
@@ -89,58 +89,30 @@ class Operator(Client):
 
     def allow_again(self, action: Action) -> None:
         """Remove what a `deny` action has created; a healed cluster has no denials left."""
-        client, operation = action.value
-        request = delete_acls.DeleteAclsRequest(
-            filters=(
-                delete_acls.DeleteAclsFilter(
-                    resource_type_filter=ResourceType.TOPIC,
-                    resource_name_filter=action.target,
-                    pattern_type_filter=PatternType.LITERAL,
-                    principal_filter=principal_of_client(int(client)),
-                    host_filter=None,
-                    operation=Operation[str(operation)],
-                    permission_type=Permission.DENY,
-                ),
-            )
-        )
-        self._attempt(f"undo {action}", request, 200)
+        self._attempt(f"undo {action}", _delete_acls(AclFilter.exactly(_denial(action))), 200)
 
     def guard(self, action: Action) -> None:
         """Create ACLs that allow a group and one that denies it, all for one principal, and remove them by one request.
         Nobody may use the group before, meanwhile or after (A8). A creation without an answer is not repeated: it could
         arrive amid the removal, and only one request at a time promises anything."""
         operations = ((Operation.ALL, Permission.DENY), *((op, Permission.ALLOW) for op in _GROUP_OPERATIONS))
-        creations = tuple(
-            create_acls.AclCreation(
+        acls = [
+            Acl(
                 resource_type=ResourceType.GROUP,
                 resource_name=action.target,
-                resource_pattern_type=PatternType.LITERAL,
                 principal=GUEST,
-                host=WILDCARD,
                 operation=operation,
-                permission_type=permission,
+                permission=permission,
             )
             for operation, permission in operations
-        )
-        request = delete_acls.DeleteAclsRequest(
-            filters=(
-                delete_acls.DeleteAclsFilter(
-                    resource_type_filter=ResourceType.GROUP,
-                    resource_name_filter=action.target,
-                    pattern_type_filter=PatternType.ANY,
-                    principal_filter=None,
-                    host_filter=None,
-                    operation=Operation.ANY,
-                    permission_type=Permission.ANY,
-                ),
-            )
-        )
+        ]
+        request = _delete_acls(AclFilter(resource_type=ResourceType.GROUP, resource_name=action.target))
 
         def on_response(response: Message | None, _now: int) -> None:
             if all(error is ErrorCode.none for error in self.errors_of(response)):
                 self.later(action.duration_ms, self._attempt, f"undo {action}", request, 200)
 
-        self.ask(self.rng.choice(self.brokers), create_acls.CreateAclsRequest(creations=creations), on_response)
+        self.ask(self.rng.choice(self.brokers), _create_acls(*acls), on_response)
 
     def _attempt(self, what: str, request: Message, left: int) -> None:
         def on_response(response: Message | None, _now: int) -> None:
@@ -191,17 +163,7 @@ class Operator(Client):
         return incremental_alter_configs.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
 
     def _deny(self, action: Action) -> Message:
-        client, operation = action.value
-        creation = create_acls.AclCreation(
-            resource_type=ResourceType.TOPIC,
-            resource_name=action.target,
-            resource_pattern_type=PatternType.LITERAL,
-            principal=principal_of_client(int(client)),
-            host=WILDCARD,
-            operation=Operation[str(operation)],
-            permission_type=Permission.DENY,
-        )
-        return create_acls.CreateAclsRequest(creations=(creation,))
+        return _create_acls(_denial(action))
 
     # --- metadata ----------------------------------------------------------------------------------------------------
 
@@ -214,6 +176,26 @@ class Operator(Client):
             if partition is not None and (newest is None or partition.partition_epoch > newest.partition_epoch):
                 newest = partition
         return newest
+
+
+def _denial(action: Action) -> Acl:
+    client, operation = action.value
+    return Acl(
+        resource_type=ResourceType.TOPIC,
+        resource_name=action.target,
+        principal=principal_of_client(int(client)),
+        operation=Operation[str(operation)],
+        permission=Permission.DENY,
+    )
+
+
+def _create_acls(*acls: Acl) -> Message:
+    creations = tuple(create_acls.AclCreation(**acl.creation_fields()) for acl in acls)
+    return create_acls.CreateAclsRequest(creations=creations)
+
+
+def _delete_acls(acl_filter: AclFilter) -> Message:
+    return delete_acls.DeleteAclsRequest(filters=(delete_acls.DeleteAclsFilter(**acl_filter.kafka_fields()),))
 
 
 def _create_request(topic: TopicPlan) -> Message:

@@ -1,0 +1,16 @@
+"""Filters of ACLs as requests have them; codes are those of insync.security.acl."""
+
+from __future__ import annotations
+
+from typing import Any
+
+EVERY_ACL: dict[str, Any] = {
+    "resource_type_filter": 1,
+    "resource_name_filter": None,
+    "pattern_type_filter": 1,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": 1,
+    "permission_type": 1,
+}
+"""The fields of DescribeAclsRequest, and of DeleteAclsFilter, that match everything."""
