@@ -12,6 +12,7 @@ from insync.quorum.config import QuorumConfig
 from insync.quorum.messages import OffsetAndEpoch
 from insync.quorum.offset_checkpoint import INTACT
 from insync.quorum.quorum import Quorum
+from insync.quorum.state import RaftState
 from insync.sansio import Note, Outbox, Reply, Send, Sync
 from insync.sim.engine.disk import SimDisk
 from insync.storage.log import LogFlush
@@ -40,7 +41,7 @@ class QuorumHarness:
         self.snapshots: list[tuple[list[bytes], int, int]] = []
         self.effects: list[Any] = []
         self.replies: dict[int, Any] = {}
-        self.quorum = Quorum(
+        state = RaftState(
             node_id=node_id,
             voters=voters,
             cluster_id=CLUSTER,
@@ -53,6 +54,7 @@ class QuorumHarness:
             on_snapshot=self.on_snapshot,
             findings=self.findings,
         )
+        self.quorum = Quorum(state)
         if start:
             self.quorum.start(self.now)
             self.collect()

@@ -14,6 +14,7 @@ from typing import Any
 from insync.quorum.config import QuorumConfig
 from insync.quorum.leader import Leader
 from insync.quorum.quorum import Quorum
+from insync.quorum.state import RaftState
 from insync.sansio import Note, Outbox, Reply, Send, Sync
 from insync.sim.engine.disk import SimDisk
 from insync.storage.config import LogConfig
@@ -62,7 +63,7 @@ class Peer:
         self.out = Outbox()
         self.applied = 0
         self.image = []
-        self.quorum = Quorum(
+        state = RaftState(
             node_id=self.id,
             voters=self.net.voters,
             cluster_id=CLUSTER,
@@ -74,6 +75,7 @@ class Peer:
             out=self.out,
             on_snapshot=self.on_snapshot,
         )
+        self.quorum = Quorum(state)
         self.do(lambda: self.quorum.start(self.net.now))
 
     def stop(self, *, lossy: bool) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 from uuid import UUID
 
 from insync.controller.decision import Decision, Slices
@@ -25,6 +26,8 @@ from insync.wire.messages import alter_configs as replace_messages
 from insync.wire.messages import create_topics
 from insync.wire.messages import incremental_alter_configs as messages
 from insync.wire.types import NO_DURATION
+
+T = TypeVar("T")
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
@@ -44,12 +47,7 @@ def alter(state: ControllerState, request: messages.IncrementalAlterConfigsReque
         return [((int(entry.resource_type), entry.resource_name), entry.configs) for entry in request.resources]
 
     def make_response(results: Results) -> messages.IncrementalAlterConfigsResponse:
-        responses = tuple(
-            messages.AlterConfigsResourceResponse(
-                error_code=error, error_message=message, resource_type=kind, resource_name=name
-            )
-            for (kind, name), (error, message) in results
-        )
+        responses = _list_results(messages.AlterConfigsResourceResponse, results)
         return messages.IncrementalAlterConfigsResponse(throttle_time=NO_DURATION, responses=responses)
 
     yield from _decide(state, list_changes, make_response, validate_only=request.validate_only)
@@ -72,15 +70,18 @@ def replace_all(state: ControllerState, request: replace_messages.AlterConfigsRe
         return changes
 
     def make_response(results: Results) -> replace_messages.AlterConfigsResponse:
-        responses = tuple(
-            replace_messages.AlterConfigsResourceResponse(
-                error_code=error, error_message=message, resource_type=kind, resource_name=name
-            )
-            for (kind, name), (error, message) in results
-        )
+        responses = _list_results(replace_messages.AlterConfigsResourceResponse, results)
         return replace_messages.AlterConfigsResponse(throttle_time=NO_DURATION, responses=responses)
 
     yield from _decide(state, list_changes, make_response, validate_only=request.validate_only)
+
+
+def _list_results(entry_type: Callable[..., T], results: Results) -> tuple[T, ...]:
+    """The entries of both APIs have the same fields."""
+    return tuple(
+        entry_type(error_code=error, error_message=message, resource_type=kind, resource_name=name)
+        for (kind, name), (error, message) in results
+    )
 
 
 def _decide(

@@ -294,18 +294,11 @@ def _offset_delete_response(
     topics = (
         ()
         if error is not ErrorCode.none
-        else tuple(
-            offset_delete.OffsetDeleteResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    offset_delete.OffsetDeleteResponsePartition(
-                        partition_index=partition.partition_index,
-                        error_code=partitions[topic.name, partition.partition_index],
-                    )
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in request.topics
+        else offsets.list_errors(
+            request.topics,
+            partitions,
+            offset_delete.OffsetDeleteResponseTopic,
+            offset_delete.OffsetDeleteResponsePartition,
         )
     )
     return offset_delete.OffsetDeleteResponse(error_code=error, throttle_time=NO_DURATION, topics=topics)

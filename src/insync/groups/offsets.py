@@ -8,7 +8,8 @@ Notes: offsets_expired(group, count).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from insync.groups import memory_budget, records
 from insync.groups.group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, Group, TopicPartition
@@ -19,6 +20,8 @@ from insync.wire.batch import NewRecord
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import offset_commit, offset_fetch
 from insync.wire.types import NO_DURATION
+
+T = TypeVar("T")
 
 LATEST = 2**63 - 1
 GROUP_ID_NOT_FOUND_FROM = 9
@@ -148,20 +151,31 @@ def _end_pending(group: Group, partition: TopicPartition) -> None:
 def commit_response(
     request: offset_commit.OffsetCommitRequest, partitions: dict[TopicPartition, ErrorCode]
 ) -> offset_commit.OffsetCommitResponse:
-    topics = tuple(
-        offset_commit.OffsetCommitResponseTopic(
+    topics = list_errors(
+        request.topics, partitions, offset_commit.OffsetCommitResponseTopic, offset_commit.OffsetCommitResponsePartition
+    )
+    return offset_commit.OffsetCommitResponse(throttle_time=NO_DURATION, topics=topics)
+
+
+def list_errors(
+    topics: Iterable[Any],
+    errors: dict[TopicPartition, ErrorCode],
+    topic_type: Callable[..., T],
+    partition_type: Callable[..., object],
+) -> tuple[T, ...]:
+    """The topics of a response that has an error for each partition of the request."""
+    return tuple(
+        topic_type(
             name=topic.name,
             partitions=tuple(
-                offset_commit.OffsetCommitResponsePartition(
-                    partition_index=partition.partition_index,
-                    error_code=partitions[topic.name, partition.partition_index],
+                partition_type(
+                    partition_index=partition.partition_index, error_code=errors[topic.name, partition.partition_index]
                 )
                 for partition in topic.partitions
             ),
         )
-        for topic in request.topics
+        for topic in topics
     )
-    return offset_commit.OffsetCommitResponse(throttle_time=NO_DURATION, topics=topics)
 
 
 # --- fetch -----------------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from insync.node.lifecycle import STOPPED, Lifecycle
 from insync.node.metadata_loader import MetadataLoader
 from insync.quorum.config import METADATA_DIRECTORY
 from insync.quorum.quorum import Quorum
+from insync.quorum.state import RaftState
 from insync.replication.manager import ReplicaManager
 from insync.replication.replica import Replica
 from insync.sansio import (
@@ -86,7 +87,7 @@ class Node:
         self.access_control = AccessControl(config.authorizer, self.out, self._is_caught_up)
         self._completions: dict[int, Complete] = {}  # by token: requests of which some entries were refused
         log = open_log(disk, METADATA_DIRECTORY, topic_id=METADATA_TOPIC_ID, config=LogConfig(retention_ms=-1))
-        self.quorum = Quorum(
+        state = RaftState(
             node_id=config.node_id,
             voters=config.voters,
             cluster_id=config.cluster_id,
@@ -99,6 +100,7 @@ class Node:
             on_snapshot=self._load_snapshot,
             findings=self.findings,
         )
+        self.quorum = Quorum(state)
         self.controller_role: ControllerRole | None = (
             ControllerRole(config, self.quorum, rng, self.out, self.quotas) if config.is_controller else None
         )

@@ -5,14 +5,16 @@ Every answer also names the sender's epoch and the leader it knows in it: `Leade
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from insync.quorum.config import PARTITION, QuorumConfig
 from insync.sansio import Message
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot, vote
 from insync.wire.types import METADATA_TOPIC, METADATA_TOPIC_ID, NO_DURATION, ms
+
+T = TypeVar("T")
 
 _INDEX_NAMES = ("partition_index", "partition", "index")
 
@@ -133,37 +135,24 @@ def fetch_snapshot_request(
 
 
 def vote_response(info: LeaderInfo, *, granted: bool) -> vote.VoteResponse:
-    partition = vote.ResponsePartition(
-        partition_index=PARTITION,
-        error_code=info.error,
-        leader_id=info.leader_id,
-        leader_epoch=info.epoch,
-        vote_granted=granted,
-    )
-    topic = vote.ResponseTopic(topic_name=METADATA_TOPIC, partitions=(partition,))
-    return vote.VoteResponse(error_code=ErrorCode.none, topics=(topic,))
+    return _with_leader(vote, vote.VoteResponse, info, vote_granted=granted)
 
 
 def begin_response(info: LeaderInfo) -> begin_quorum_epoch.BeginQuorumEpochResponse:
-    partition = begin_quorum_epoch.ResponsePartition(
-        partition_index=PARTITION,
-        error_code=info.error,
-        leader_id=info.leader_id,
-        leader_epoch=info.epoch,
-    )
-    topic = begin_quorum_epoch.ResponseTopic(topic_name=METADATA_TOPIC, partitions=(partition,))
-    return begin_quorum_epoch.BeginQuorumEpochResponse(error_code=ErrorCode.none, topics=(topic,))
+    return _with_leader(begin_quorum_epoch, begin_quorum_epoch.BeginQuorumEpochResponse, info)
 
 
 def end_response(info: LeaderInfo) -> end_quorum_epoch.EndQuorumEpochResponse:
-    partition = end_quorum_epoch.ResponsePartition(
-        partition_index=PARTITION,
-        error_code=info.error,
-        leader_id=info.leader_id,
-        leader_epoch=info.epoch,
+    return _with_leader(end_quorum_epoch, end_quorum_epoch.EndQuorumEpochResponse, info)
+
+
+def _with_leader(api: Any, response_type: Callable[..., T], info: LeaderInfo, **fields: bool) -> T:
+    """The leader and the epoch that the node knows; Vote has one field more."""
+    partition = api.ResponsePartition(
+        partition_index=PARTITION, error_code=info.error, leader_id=info.leader_id, leader_epoch=info.epoch, **fields
     )
-    topic = end_quorum_epoch.ResponseTopic(topic_name=METADATA_TOPIC, partitions=(partition,))
-    return end_quorum_epoch.EndQuorumEpochResponse(error_code=ErrorCode.none, topics=(topic,))
+    topic = api.ResponseTopic(topic_name=METADATA_TOPIC, partitions=(partition,))
+    return response_type(error_code=ErrorCode.none, topics=(topic,))
 
 
 NO_POSITION = OffsetAndEpoch(-1, -1)

@@ -8,22 +8,18 @@ Each module lists the notes that it makes.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from insync.errors import InvariantError
-from insync.findings import Findings
 from insync.quorum import describe, election, messages, snapshot
-from insync.quorum.config import OnSnapshot, QuorumConfig
 from insync.quorum.follower import Follower
 from insync.quorum.leader import Leader
 from insync.quorum.messages import OffsetAndEpoch
 from insync.quorum.snapshot_store import SnapshotBuilder
 from insync.quorum.state import NoRole, RaftState
 from insync.quorum.transitions import RoleTransitions
-from insync.sansio import Message, Outbox
-from insync.storage.disk import Disk
+from insync.sansio import Message
 from insync.storage.log import Log
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
@@ -34,40 +30,14 @@ READ_BYTES = 1 << 20
 
 
 class Quorum:
-    """A voter if `node_id` is one of `voters`, else an observer."""
+    """A voter if the state's `node_id` is one of its `voters`, else an observer."""
 
     __slots__ = ("_state", "_transitions")
 
-    def __init__(
-        self,
-        *,
-        node_id: int,
-        voters: tuple[int, ...],
-        cluster_id: str,
-        log: Log,
-        disk: Disk,
-        directory: str,
-        config: QuorumConfig,
-        rng: random.Random,
-        out: Outbox,
-        on_snapshot: OnSnapshot,
-        findings: Findings | None = None,
-    ) -> None:
-        self._state = RaftState(
-            node_id=node_id,
-            voters=voters,
-            cluster_id=cluster_id,
-            log=log,
-            disk=disk,
-            directory=directory,
-            config=config,
-            rng=rng,
-            out=out,
-            on_snapshot=on_snapshot,
-            findings=findings or Findings(out),
-        )
-        self._transitions = RoleTransitions(self._state)
-        self._state.role = NoRole(self._state, self._transitions)
+    def __init__(self, state: RaftState) -> None:
+        self._state = state
+        self._transitions = RoleTransitions(state)
+        state.role = NoRole(state, self._transitions)
 
     def start(self, now: int) -> None:
         """Load the snapshot, enter the role that follows from the stored election state, and begin its timers."""

@@ -170,7 +170,7 @@ class RaftState:
         rng: random.Random,
         out: Outbox,
         on_snapshot: OnSnapshot,
-        findings: Findings,
+        findings: Findings | None = None,
     ) -> None:
         self.node_id = node_id
         self.voters = voters
@@ -184,12 +184,12 @@ class RaftState:
         self.timeouts = ElectionTimeouts(config, rng)
         self.out = DurableOutbox(out)
         self.on_snapshot = on_snapshot
-        self.findings = findings
+        self.findings = findings or Findings(out)
         self.directory = directory
         state_file.make_directory_durable(disk, directory)
         self.snapshots = SnapshotStore(disk, directory)
         self.state_path = f"{directory}/{state_file.FILE_NAME}"
-        self.damage = Damage(node_id, voters, findings, self.out)
+        self.damage = Damage(node_id, voters, self.findings, self.out)
         self.noted_leader = (-1, NO_NODE)
         """Epoch and id of the leader that was noted last: a voter that doubts its leader may return to it."""
         self.noted_refusals: dict[int, tuple[int, bool, str]] = {}
