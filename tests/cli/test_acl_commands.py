@@ -36,16 +36,6 @@ def cluster() -> Iterator[LocalCluster]:
         yield local
 
 
-@pytest.fixture(scope="module")
-def insync(cluster: LocalCluster) -> InsyncCommand:
-    return InsyncCommand(cluster.bootstrap, timeout_s=TIMEOUT_S)
-
-
-@pytest.fixture(scope="module")
-def admin(cluster: LocalCluster) -> AdminClient:
-    return AdminClient({"bootstrap.servers": cluster.bootstrap})
-
-
 def test_a_password_for_a_super_user_is_asked_for_twice(insync: InsyncCommand) -> None:
     """A user with the name of the nodes, or of an administrator, may do everything."""
     refused = insync.run("user", "add", "root", stdin="secret\n")

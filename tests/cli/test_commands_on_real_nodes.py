@@ -20,11 +20,6 @@ def cluster() -> Iterator[LocalCluster]:
         yield local
 
 
-@pytest.fixture(scope="module")
-def insync(cluster: LocalCluster) -> InsyncCommand:
-    return InsyncCommand(cluster.bootstrap, timeout_s=20)
-
-
 def read(cluster: LocalCluster, topic: str, count: int) -> list[Message]:
     """The first records of a topic with one partition, read by librdkafka."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "unused", "enable.auto.commit": False})

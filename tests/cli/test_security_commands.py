@@ -26,16 +26,6 @@ def cluster() -> Iterator[LocalCluster]:
         yield local
 
 
-@pytest.fixture(scope="module")
-def insync(cluster: LocalCluster) -> InsyncCommand:
-    return InsyncCommand(cluster.bootstrap, timeout_s=TIMEOUT_S)
-
-
-@pytest.fixture(scope="module")
-def admin(cluster: LocalCluster) -> AdminClient:
-    return AdminClient({"bootstrap.servers": cluster.bootstrap})
-
-
 # --- users ---
 
 

@@ -35,11 +35,9 @@ NO_COORDINATOR = -1
 
 @pytest.fixture
 def cluster() -> Iterator[LocalCluster]:
-    local = LocalCluster(brokers=3)
-    local.start()
-    yield local
-    logs = "".join(node.log.read_text() for node in local.nodes.values())
-    local.stop()
+    with LocalCluster(brokers=3) as local:
+        yield local
+        logs = "".join(node.log.read_text() for node in local.nodes.values())
     assert "Traceback" not in logs
 
 

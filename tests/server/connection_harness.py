@@ -31,21 +31,40 @@ from insync.wire.versions.translator import VersionTranslator
 TOPIC_ID = UUID(int=7)
 
 
-class Transport:
-    """Keeps what is written. If it is `stuck`, the peer does not read."""
+class FlowControl:
+    """A pretended socket: whether it is read, and how it ended."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.written = bytearray()
-        self.writes = 0
-        self.buffered = 0
-        self.high = 1 << 20
-        self.stuck = False
+    def __init__(self, high: int) -> None:
+        self.high = high
         self.reading = True
         self.ended = ""
 
     def set_write_buffer_limits(self, high: int) -> None:
         self.high = high
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def close(self) -> None:
+        self.ended = self.ended or "closed"
+
+    def abort(self) -> None:
+        self.ended = "aborted"
+
+
+class Transport(FlowControl):
+    """Keeps what is written. If it is `stuck`, the peer does not read."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(high=1 << 20)
+        self.connection = connection
+        self.written = bytearray()
+        self.writes = 0
+        self.buffered = 0
+        self.stuck = False
 
     def get_write_buffer_size(self) -> int:
         return self.buffered
@@ -61,18 +80,6 @@ class Transport:
             before, self.buffered = self.buffered, self.buffered + sum(map(len, pieces))
             if before <= self.high < self.buffered:
                 self.connection.pause_writing()
-
-    def pause_reading(self) -> None:
-        self.reading = False
-
-    def resume_reading(self) -> None:
-        self.reading = True
-
-    def close(self) -> None:
-        self.ended = self.ended or "closed"
-
-    def abort(self) -> None:
-        self.ended = "aborted"
 
 
 class Names:

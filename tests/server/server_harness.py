@@ -137,6 +137,15 @@ class Topic:
 
         return eventually(known, f"{self.name} has a live leader")
 
+    def fail_over(self) -> None:
+        """Kill the leader, produce b"after" within five seconds, and wait until the restarted node is in sync."""
+        dead = self.leader().id
+        self.cluster.kill(dead)
+        self.produce(b"after", timeout_s=5.0)
+        self.cluster.start_node(dead)
+        self.cluster.wait_until_ready()
+        eventually(lambda: len(self.partition().isr_nodes) == 3, "the restarted node is in sync")
+
     def try_produce(self, value: bytes, acks: int = -1) -> int | None:
         """The record's offset, or None if the client should retry."""
         return self._try(self.produce_request(value, acks))

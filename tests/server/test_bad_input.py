@@ -29,17 +29,15 @@ IDLE_CONNECTIONS = 2_000
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(
-        brokers=1,
-        settings={
-            "socket.request.max.bytes": str(MAX_REQUEST),
-            "queued.max.request.bytes": str(HELD),
-            "insync.slow.reader.timeout.ms": "1000",
-            "insync.slow.request.timeout.ms": "1500",
-            "insync.queued.max.response.bytes": str(64 << 20),
-            "message.max.bytes": "1500000",
-        },
-    ) as cluster:
+    settings = {
+        "socket.request.max.bytes": str(MAX_REQUEST),
+        "queued.max.request.bytes": str(HELD),
+        "insync.slow.reader.timeout.ms": "1000",
+        "insync.slow.request.timeout.ms": "1500",
+        "insync.queued.max.response.bytes": str(64 << 20),
+        "message.max.bytes": "1500000",
+    }
+    with LocalCluster(brokers=1, settings=settings) as cluster:
         yield cluster
 
 

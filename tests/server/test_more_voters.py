@@ -25,33 +25,21 @@ def create_topic(cluster: LocalCluster, name: str, node: int, replicas: int) -> 
 
 def test_a_cluster_grows_from_one_voter_to_three_without_losing_records(tmp_path: Path) -> None:
     """B9: brokers are added without a vote, voters by a command; then any of them may fail."""
-    cluster = LocalCluster(brokers=1, directory=str(tmp_path))
-    cluster.start()
-    try:
+    with LocalCluster(brokers=1, directory=str(tmp_path)) as cluster:
         topic = Topic(cluster, "kept")
         topic.produce(b"acknowledged")
-    finally:
-        cluster.stop()
 
-    cluster = LocalCluster(brokers=3, directory=str(tmp_path))
-    cluster.start()
-    try:
+    with LocalCluster(brokers=3, directory=str(tmp_path)) as cluster:
         assert cluster.layout.voters == (1,)
         assert create_topic(cluster, "right-after-ready", node=3, replicas=3) is ErrorCode.none
         topic.cluster = cluster
         assert topic.values() == [b"acknowledged"]
-    finally:
-        cluster.stop()
 
     set_voters(tmp_path, (1, 2, 3), lambda text: None)
-    cluster = LocalCluster(directory=str(tmp_path))
-    cluster.start()
-    try:
+    with LocalCluster(directory=str(tmp_path)) as cluster:
         topic.cluster = cluster
         assert topic.values() == [b"acknowledged"]
         cluster.kill(1)
         eventually(
             lambda: create_topic(cluster, "without-node-1", node=2, replicas=2) is ErrorCode.none, "the quorum goes on"
         )
-    finally:
-        cluster.stop()

@@ -102,6 +102,36 @@ def _send(peer: int = 2, timeout_ms: int = 60_000, channel: str = "heartbeat") -
     return Send(peer, channel, REQUEST, lambda response, now: None, timeout_ms)
 
 
+async def exchange(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+    """Send requests together; each gets its own answer."""
+    sends = [_send() for _ in range(3)]
+    for send in sends:
+        peers.send(send)
+    for send in sends:
+        peer.answer(*await peer.frames.get())
+        event = await events.get()
+        assert isinstance(event, Response)
+        assert (event.send, event.response) == (send, ANSWER)
+
+
+async def be_refused(peers: Peers, events: asyncio.Queue[Event]) -> None:
+    for _ in range(3):
+        peers.send(_send())
+        event = await events.get()
+        assert isinstance(event, Response)
+        assert event.response is None
+        peers._retry_at.clear()
+
+
+async def lose_peer(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
+    """The peer dies with a request unanswered, and is reported as lost."""
+    peers.send(_send())
+    await peer.frames.get()
+    peer.die()
+    while not isinstance(await events.get(), PeerLost):
+        pass
+
+
 def test_requests_of_one_channel_share_a_connection_and_keep_their_order() -> None:
     async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
         sends = [_send() for _ in range(5)]
@@ -224,11 +254,7 @@ def test_a_client_that_claims_to_be_an_unknown_node_is_not_probed() -> None:
 
 def test_a_peer_that_leaves_the_cluster_is_no_longer_probed() -> None:
     async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
-        peers.send(_send())
-        await peer.frames.get()
-        peer.die()
-        while not isinstance(await events.get(), PeerLost):
-            pass
+        await lose_peer(peers, peer, events)
         peers.route_to = lambda node, channel: None
         while peers._tasks:
             await asyncio.sleep(0.01)
@@ -253,14 +279,7 @@ def tls_peers(*, authority_name: str = "insync test CA", **more: str) -> TlsPeer
 
 def test_requests_travel_over_tls() -> None:
     async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
-        sends = [_send() for _ in range(3)]
-        for send in sends:
-            peers.send(send)
-        for send in sends:
-            peer.answer(*await peer.frames.get())
-            event = await events.get()
-            assert isinstance(event, Response)
-            assert (event.send, event.response) == (send, ANSWER)
+        await exchange(peers, peer, events)
 
     run_scenario(scenario, server_context(ssl_client_auth="required"), tls_peers())
 
@@ -276,12 +295,7 @@ def test_a_peer_that_refuses_tls_is_alive_and_reported_once(
     server: ssl.SSLContext, client: TlsPeers, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
-        for _ in range(3):
-            peers.send(_send())
-            event = await events.get()
-            assert isinstance(event, Response)
-            assert event.response is None
-            peers._retry_at.clear()
+        await be_refused(peers, events)
         assert reason in peers.denied[2]
         peers._probe(2)
         for _ in range(5):
@@ -348,11 +362,7 @@ def test_a_peer_that_refused_is_not_tried_again_at_once() -> None:
 
 def test_a_refused_port_is_death_with_tls_too() -> None:
     async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
-        peers.send(_send())
-        await peer.frames.get()
-        peer.die()
-        while not isinstance(await events.get(), PeerLost):
-            pass
+        await lose_peer(peers, peer, events)
 
     run_scenario(scenario, server_context(), tls_peers())
 
@@ -374,14 +384,7 @@ def login(password: str = "n0de", mechanism: str = SCRAM) -> ClientLogin:
 
 def test_a_connection_is_authenticated_before_the_first_request() -> None:
     async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
-        sends = [_send() for _ in range(3)]
-        for send in sends:
-            peers.send(send)
-        for send in sends:
-            peer.answer(*await peer.frames.get())
-            event = await events.get()
-            assert isinstance(event, Response)
-            assert (event.send, event.response) == (send, ANSWER)
+        await exchange(peers, peer, events)
         assert len(peer.writers) == 1
 
     run_scenario(scenario, sasl=sasl_server(), login=login())
@@ -395,12 +398,7 @@ def test_a_login_that_is_refused_is_reported_once_and_is_not_death(
     used: ClientLogin, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
-        for _ in range(3):
-            peers.send(_send())
-            event = await events.get()
-            assert isinstance(event, Response)
-            assert event.response is None
-            peers._retry_at.clear()
+        await be_refused(peers, events)
         assert reason in peers.denied[2]
         assert events.empty()  # no PeerLost
 

@@ -72,6 +72,14 @@ class Busy:
         self.waiting += requests
         self._loop.turns.ready(self)
 
+    def measure_wait(self) -> int:
+        """Send one request, and return how long it waits for its turn and is served."""
+        self.send(1)
+        asked = self._loop.now
+        while self.waiting:
+            self._loop.iterate()
+        return self._loop.now - asked
+
     def serve(self, until_ns: int) -> bool:
         began = self._loop.now
         while self.waiting:
@@ -117,11 +125,7 @@ def test_a_quiet_client_waits_for_one_slice_however_many_connections_flood() -> 
     while floods[-1].longest_turn == 0:
         loop.iterate()
     quiet = Busy(loop, "quiet")
-    quiet.send(1)
-    asked = loop.now
-    while quiet.waiting:
-        loop.iterate()
-    assert loop.now - asked <= SLICES_NS + COST_NS
+    assert quiet.measure_wait() <= SLICES_NS + COST_NS
 
 
 def test_a_client_that_asks_again_at_once_waits_for_one_round() -> None:
@@ -131,16 +135,10 @@ def test_a_client_that_asks_again_at_once_waits_for_one_round() -> None:
     for flood in floods:
         flood.send(1_000_000)
     quiet = Busy(loop, "quiet")
-    quiet.send(1)
-    while quiet.waiting:
-        loop.iterate()
+    quiet.measure_wait()
     worst = 0
     for _ in range(50):
-        quiet.send(1)
-        asked = loop.now
-        while quiet.waiting:
-            loop.iterate()
-        worst = max(worst, loop.now - asked)
+        worst = max(worst, quiet.measure_wait())
         assert all(flood.waiting for flood in floods)
     assert worst <= ROUND_NS + SLICES_NS
     served = [loop.served.count(f"flood-{number}") for number in range(20)]
@@ -170,14 +168,7 @@ def test_connections_with_expensive_requests_make_no_round_long() -> None:
     for _ in range(100):
         loop.iterate()
     follower = Busy(loop, "follower", node=True)
-    worst = 0
-    for _ in range(50):
-        follower.send(1)
-        asked = loop.now
-        while follower.waiting:
-            loop.iterate()
-        worst = max(worst, loop.now - asked)
-    assert worst <= 2 * expensive
+    assert max(follower.measure_wait() for _ in range(50)) <= 2 * expensive
     served = [loop.served.count(f"flood-{number}") for number in range(16)]
     assert min(served) > 0
 
@@ -193,11 +184,7 @@ def test_connections_that_open_at_once_with_expensive_requests_delay_others_by_o
         flood.send(1_000_000)
     worst = 0
     while not all(flood.longest_turn for flood in floods):
-        client.send(1)
-        asked = loop.now
-        while client.waiting:
-            loop.iterate()
-        worst = max(worst, loop.now - asked)
+        worst = max(worst, client.measure_wait())
     assert worst <= 2 * expensive
 
 

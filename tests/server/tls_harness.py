@@ -11,6 +11,7 @@ from typing import Any
 from insync.security.certificates import Authority
 from insync.security.tls import TlsSettings
 from insync.server.tls_transport import TlsTransport
+from tests.server.connection_harness import FlowControl
 
 HOSTS = ("localhost", "127.0.0.1")
 
@@ -48,21 +49,16 @@ def inline_settings(name: str = "node", *, hosts: tuple[str, ...] = HOSTS, **mor
     }
 
 
-class Pipe:
+class Pipe(FlowControl):
     """The socket of one end. What is written waits in `buffer` until the test lets it pass."""
 
     def __init__(self, address: str = "10.0.0.1") -> None:
+        super().__init__(high=1 << 16)
         self.address = address
         self.buffer = bytearray()
         self.writes: list[int] = []
-        self.reading = True
-        self.ended = ""
-        self.high = 1 << 16
         self.paused = False
         self.end: TlsTransport
-
-    def set_write_buffer_limits(self, high: int) -> None:
-        self.high = high
 
     def get_write_buffer_size(self) -> int:
         return len(self.buffer)
@@ -76,18 +72,6 @@ class Pipe:
         if len(self.buffer) > self.high and not self.paused:
             self.paused = True
             self.end.pause_writing()
-
-    def pause_reading(self) -> None:
-        self.reading = False
-
-    def resume_reading(self) -> None:
-        self.reading = True
-
-    def close(self) -> None:
-        self.ended = self.ended or "closed"
-
-    def abort(self) -> None:
-        self.ended = "aborted"
 
     def take(self, size: int | None = None) -> bytes:
         """The other side's machine reads."""

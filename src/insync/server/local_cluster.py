@@ -1,9 +1,9 @@
 """A cluster of node processes on this machine, each with its own directory, properties file and log.
 
-    cluster = LocalCluster(brokers=3)
-    cluster.start()              # returns once these processes are registered and know each other
-    cluster.kill(2); cluster.start_node(2)
-    cluster.stop()
+    with LocalCluster(brokers=3) as cluster:    # once these processes are registered and know each other
+        cluster.kill(2); cluster.start_node(2)
+
+`start` and `stop` do the same by hand.
 
 A node's standard input is a pipe from this process: when the process that started the cluster dies, the pipe closes and
 the node stops. The directory is locked from `start` to `stop`, and stores its nodes and which of them vote (B9).
@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Self
 from uuid import UUID, uuid4
 
 from insync.server import cluster_layout, incarnation, node_query, ownership, sockets
@@ -125,13 +125,6 @@ class LocalCluster:
         self.security = self._read_security(security, users)
         self.nodes = self._plan_nodes(port)
 
-    def __enter__(self) -> LocalCluster:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
     @property
     def bootstrap(self) -> str:
         return ",".join(f"{HOST}:{node.port}" for node in self.nodes.values() if node.is_broker)
@@ -156,6 +149,13 @@ class LocalCluster:
             raise ClusterError(str(error)) from None
 
     # --- the cluster -------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def start(self, timeout_s: float = 60.0, is_cancelled: Callable[[], bool] = lambda: False) -> None:
         """Return when the cluster is ready, or as soon as `is_cancelled`; a cluster that fails to start is stopped."""
