@@ -29,7 +29,7 @@ class FakeCluster:
     def __init__(self, brokers: int, **settings: Any) -> None:
         directory = Path(settings["directory"])
         directory.mkdir()
-        self.nodes = {1: SimpleNamespace(log=directory / "node.log", running=False)}
+        self.nodes = {1: SimpleNamespace(log=directory / "node.log", is_running=False)}
         self.nodes[1].log.write_text("event=stopped\n")
         FakeCluster.topics = []
 

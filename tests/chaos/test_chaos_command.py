@@ -51,7 +51,7 @@ def test_a_good_run_leaves_nothing_behind(plans: list[Plan], monkeypatch: pytest
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     code, output = _run("--faults", "cut,pause", "--seconds", "5", "--rate", "9")
     assert code == 0
-    assert "1.5 s  cut              node 2 cut off; recovered after 2.5 s" in output
+    assert "1.5 s  cut                 node 2 cut off; recovered after 2.5 s" in output
     assert "nothing lost, duplicated or reordered" in output
     assert (plans[0].faults, plans[0].seconds, plans[0].load["rate"]) == (["cut", "pause"], 5.0, 9)
     assert list(tmp_path.iterdir()) == []
@@ -125,3 +125,14 @@ def test_the_history_of_a_real_run_can_be_checked_again(tmp_path: Path) -> None:
     assert verdict.ok
     assert verdict.count("ack") == report["events"]["ack"] > 100
     assert (tmp_path / "nodes" / "node-1" / "node.log").exists()
+
+
+def test_faults_of_logins_need_a_secured_cluster(plans: list[Plan]) -> None:
+    code, output = _run("--faults", "change-password", "--secure", "ssl")
+    assert (code, "change-password needs --secure sasl_ssl or sasl_plaintext" in output) == (2, True)
+    code, output = _run("--secure", "tls")
+    assert (code, "'tls' is not one of sasl_ssl, ssl, sasl_plaintext" in output) == (2, True)
+    assert _run("--secure", "SASL_SSL")[0] == 0
+    assert (plans[0].security, list(plans[0].faults)[-2:]) == ("sasl_ssl", ["rotate-certificates", "change-password"])
+    assert _run()[0] == 0
+    assert (plans[1].security, list(plans[1].faults)) == (None, list(FAULTS))

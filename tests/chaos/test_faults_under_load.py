@@ -11,6 +11,7 @@ import pytest
 from insync import Cluster
 from insync.chaos.faults import FAULTS, FaultContext, inject
 from insync.chaos.workload.load import Load
+from insync.chaos.workload.login import Login
 from insync.chaos.workload.workload import Workload
 from insync.history.verdict import Verdict
 
@@ -79,3 +80,19 @@ def test_a_loss_is_detected(cluster: Cluster, tmp_path: Path) -> None:
         verdict = workload.finish()
     assert verdict.count("lost") >= 50
     assert verdict.count("inconsistent") >= 50
+
+
+def test_a_secured_cluster_keeps_its_promises_while_credentials_change(tmp_path: Path) -> None:
+    """TLS, logins and an authorizer; all faults on one history."""
+    with Cluster(brokers=3, directory=tmp_path / "cluster", security="sasl_ssl") as cluster:
+        cluster.create_topic("secured", **REPLICATED)
+        login = Login(cluster.client_config("user"))
+        load = Load(bootstrap=cluster.bootstrap, topic="secured", partitions=PARTITIONS, login=login)
+        with Workload(load, tmp_path / "history.jsonl") as workload:
+            context = FaultContext(cluster, workload, random.Random(1))
+            context.wait_for_progress()
+            for fault in ("rotate-certificates", "change-password", "kill-controller"):
+                inject(fault, context)
+            verdict = workload.finish()
+        assert verdict.ok, "\n".join(verdict.lines())
+        assert not [node for node in cluster.nodes.values() if "Traceback" in node.log.read_text()]

@@ -16,10 +16,14 @@ from tests.server.listener_cluster import CONTROLLER, ListenerCluster
 from tests.server.server_harness import TIMEOUT_S, Topic, eventually
 
 AUTHORITY = Authority.create("cluster CA")
-PLAIN = (
-    "org.apache.kafka.common.security.plain.PlainLoginModule required "
-    'username="node" password="n0de" user_node="n0de" user_alice="wonder";'
-)
+PASSWORDS = {"node": "n0de", "node2": "other", "alice": "wonder"}
+
+
+def plain_users(own: str) -> str:
+    """The login module of nodes that log in as `own`."""
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    users = " ".join(f'user_{name}="{password}"' for name, password in PASSWORDS.items())
+    return f'{module} username="{own}" password="{PASSWORDS[own]}" {users};'
 
 
 class ChangingCluster(ListenerCluster):
@@ -40,7 +44,7 @@ class ChangingCluster(ListenerCluster):
             "ssl.truststore.location": str(self.files / "ca.pem"),
             "sasl.enabled.mechanisms": "PLAIN",
             "sasl.mechanism.inter.broker.protocol": "PLAIN",
-            "listener.name.secure.plain.sasl.jaas.config": PLAIN,
+            "listener.name.secure.plain.sasl.jaas.config": plain_users("node"),
             **self.more,
         }
 
@@ -58,7 +62,8 @@ class ChangingCluster(ListenerCluster):
 
 
 def test_security_is_added_one_node_at_a_time(tmp_path: Path) -> None:
-    """First the listener, then the nodes use it, then clients do; a client writes all the time."""
+    """First the listener, then the nodes use it, then clients do. Then the nodes log in as another user, which all
+    accept before any uses it. Clients write all the time."""
     cluster = ChangingCluster(tmp_path)
     cluster.start()
     try:
@@ -77,6 +82,8 @@ def test_security_is_added_one_node_at_a_time(tmp_path: Path) -> None:
             }
             with Writer(cluster, "SECURE", secured) as secure:
                 time.sleep(0.5)
+                cluster.restart_all(listener_name_secure_plain_sasl_jaas_config=plain_users("node2"))
+                eventually(lambda: len(topic.partition().isr_nodes) == 3, "all replicas are in sync")
         assert plain.failures == secure.failures == []
         assert plain.count > 100
         assert secure.count > 10

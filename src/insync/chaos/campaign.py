@@ -23,6 +23,7 @@ from insync.chaos.faults import FaultContext, call_cluster, inject
 from insync.chaos.resources import Growth, ResourceSampler
 from insync.chaos.workload.consumer import ReadTimeoutError
 from insync.chaos.workload.load import Load
+from insync.chaos.workload.login import Login
 from insync.chaos.workload.workload import NoProgressError, Workload
 from insync.client import topics
 from insync.client.errors import ClientError
@@ -35,6 +36,8 @@ HISTORY = "history.jsonl"
 RESOURCES = "resources.csv"
 LEG_S = 300.0
 REPLICAS, MIN_ISR = 3, 2
+USER = "user"
+"""With which the clients log in to a secured cluster."""
 STUCK_ERRORS = (ClusterError, ClientError, NoProgressError, ReadTimeoutError, TimeoutError)
 """The cluster did not recover in time."""
 DEFECT = "Traceback"
@@ -50,6 +53,8 @@ class Plan:
     brokers: int = 4
     partitions: int = 3
     profile: str = "fast"
+    security: str | None = None
+    """The protocol of clients; None: a cluster without security."""
     load: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of `Load`."""
     leg_seconds: float = LEG_S
@@ -92,8 +97,9 @@ class Report:
 def run(plan: Plan, directory: Path, on_fault: Callable[[InjectedFault], None]) -> Report:
     """Everything written stays in `directory`, except the histories that `plan.keep_histories` excludes."""
     report = Report(plan)
-    with Cluster(plan.brokers, profile=plan.profile, directory=directory / "nodes") as cluster:
-        schedule = _Schedule(report, random.Random(plan.seed), on_fault)
+    with Cluster(plan.brokers, profile=plan.profile, directory=directory / "nodes", security=plan.security) as cluster:
+        login = Login(cluster.client_config(USER) if plan.security is not None else None)
+        schedule = _Schedule(report, random.Random(plan.seed), on_fault, login)
         with ResourceSampler(cluster.nodes, directory / RESOURCES):
             for number in itertools.count(1):
                 _run_leg(number, schedule, cluster, directory)
@@ -109,7 +115,14 @@ def _run_leg(number: int, schedule: _Schedule, cluster: Cluster, directory: Path
     topic, path = _numbered(TOPIC, number), directory / HISTORY
     if number > 1:
         path = path.with_stem(_numbered(path.stem, number))
-    load = Load(bootstrap=cluster.bootstrap, topic=topic, partitions=plan.partitions, seed=plan.seed, **plan.load)
+    load = Load(
+        bootstrap=cluster.bootstrap,
+        topic=topic,
+        partitions=plan.partitions,
+        seed=plan.seed,
+        login=schedule.login,
+        **plan.load,
+    )
     try:
         cluster.create_topic(topic, plan.partitions, REPLICAS, min_insync_replicas=MIN_ISR)
         verdict = _inject_under_load(schedule, cluster, load, path)
@@ -128,7 +141,7 @@ def _numbered(name: str, number: int) -> str:
 
 
 def _delete_topic(cluster: Cluster, topic: str) -> None:
-    call_cluster(cluster.bootstrap, lambda client: topics.delete(client, topic))
+    call_cluster(cluster, lambda client: topics.delete(client, topic))
 
 
 def _inject_under_load(schedule: _Schedule, cluster: Cluster, load: Load, path: Path) -> Verdict:
@@ -151,9 +164,13 @@ def _describe_error(error: Exception) -> str:
 class _Schedule:
     """Which faults are injected when, over all legs."""
 
-    def __init__(self, report: Report, rng: random.Random, on_fault: Callable[[InjectedFault], None]) -> None:
+    def __init__(
+        self, report: Report, rng: random.Random, on_fault: Callable[[InjectedFault], None], login: Login
+    ) -> None:
         self.report = report
         self.rng = rng
+        self.login = login
+        """Of the clients of all legs."""
         self._on_fault = on_fault
         self._started = time.monotonic()
         self._names = _shuffled_rounds(report.plan.faults, rng)

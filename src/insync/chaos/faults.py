@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -15,9 +16,11 @@ from typing import TypeVar
 from insync.chaos import damage as damages
 from insync.chaos.overlapping_faults import OverlappingFaults
 from insync.chaos.workload.workload import TIMEOUT_S, Workload
-from insync.client import admin, topics
+from insync.client import admin, topics, users
 from insync.client.client import Client
+from insync.client.settings import ClientSettings
 from insync.cluster.cluster import Cluster
+from insync.security.scram import MIN_ITERATIONS
 
 T = TypeVar("T")
 
@@ -25,6 +28,7 @@ PROGRESS_RECORDS = 20
 """Acknowledged records on every partition that count as progress."""
 STORM_S = 6.0
 SLOW_FSYNC_MS = 50
+MECHANISM = "SCRAM-SHA-512"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,9 @@ class FaultContext:
     rng: random.Random
     bit_rot_nodes: dict[int, int] = field(default_factory=dict)
     """The node whose log has flipped bits, by partition."""
+
+    def call(self, call: Callable[[Client], Awaitable[T]]) -> T:
+        return call_cluster(self.cluster, call)
 
     @property
     def topic(self) -> str:
@@ -50,7 +57,7 @@ class FaultContext:
         return self.rng.choice([node for node in self.cluster.isr_of(self.topic, partition) if node != leader])
 
     def active_controller(self) -> int:
-        return call_cluster(self.cluster.bootstrap, admin.describe_quorum).leader
+        return self.call(admin.describe_quorum).leader
 
     def wait_for_voters(self) -> None:
         """Wait until every voter has all committed metadata."""
@@ -63,7 +70,7 @@ class FaultContext:
                         return
                     await asyncio.sleep(0.05)
 
-        call_cluster(self.cluster.bootstrap, wait)
+        self.call(wait)
 
     def wait_for_progress(self) -> None:
         self.workload.wait_for_acks(PROGRESS_RECORDS)
@@ -81,9 +88,12 @@ Fault = Callable[[FaultContext], str]
 """Returns a description of what it did."""
 
 
-def call_cluster(bootstrap: str, call: Callable[[Client], Awaitable[T]]) -> T:
+def call_cluster(cluster: Cluster, call: Callable[[Client], Awaitable[T]]) -> T:
+    """As the admin, if the cluster is secured."""
+    settings = ClientSettings.of(cluster.client_config(client="java") if cluster.is_secured else {})
+
     async def session() -> T:
-        async with Client.connect(bootstrap, timeout_s=TIMEOUT_S) as client:
+        async with Client.connect(cluster.bootstrap, timeout_s=TIMEOUT_S, settings=settings) as client:
             return await call(client)
 
     return asyncio.run(session())
@@ -310,15 +320,51 @@ def _move(context: FaultContext, partition: int, target: list[int]) -> None:
             while any((r.topic, r.partition) == key for r in await admin.list_reassignments(client)):
                 await asyncio.sleep(0.05)
 
-    call_cluster(context.cluster.bootstrap, move)
+    context.call(move)
     context.wait_for_progress()
 
 
 def _replicas(context: FaultContext, partition: int) -> list[int]:
-    _, described = call_cluster(
-        context.cluster.bootstrap, lambda client: topics.describe_partition(client, context.topic, partition)
-    )
+    _, described = context.call(lambda client: topics.describe_partition(client, context.topic, partition))
     return list(described.replicas)
+
+
+# --- credentials -----------------------------------------------------------------------------------------------------
+
+
+def rotate_certificates(context: FaultContext) -> str:
+    """All nodes get new keys and certificates; then one is killed, and all connect to it anew."""
+    reloads = {node: _count_reloads(context, node) for node in context.cluster.nodes}
+    for node in context.cluster.nodes:
+        context.cluster.replace_certificate(node)
+    deadline = time.monotonic() + TIMEOUT_S
+    while any(_count_reloads(context, node) == count for node, count in reloads.items()):
+        if time.monotonic() > deadline:
+            raise TimeoutError("nodes did not load their new certificates")
+        time.sleep(0.1)
+    context.wait_for_progress()
+    partition = context.pick_partition()
+    node = context.leader(partition)
+    _kill(context, node)
+    return f"new certificates for all nodes, then kill -9 of node {node}, leader of partition {partition}"
+
+
+def _count_reloads(context: FaultContext, node: int) -> int:
+    return context.cluster.log_of(node).read_text().count("event=tls_reloaded")
+
+
+def change_password(context: FaultContext) -> str:
+    """Clients that reconnect before they know the new password are refused, and try again."""
+    login = context.workload.load.login
+    password = f"{context.rng.getrandbits(64):x}"
+    context.call(lambda client: users.set_password(client, login.user, password, MECHANISM, MIN_ITERATIONS))
+    partition = context.pick_partition()
+    node = context.leader(partition)
+    context.cluster.kill(node)
+    login.change_password(password)
+    context.wait_for_progress()
+    context.cluster.start(node)
+    return f"new password for {login.user}, and kill -9 of node {node}, leader of partition {partition}"
 
 
 def _join(nodes: Iterable[int]) -> str:
@@ -344,9 +390,19 @@ FAULTS: dict[str, Fault] = {
     "bit-rot": bit_rot,
 }
 
+TLS_FAULTS: dict[str, Fault] = {"rotate-certificates": rotate_certificates}
+SASL_FAULTS: dict[str, Fault] = {"change-password": change_password}
+
+
+def list_faults(security: str | None) -> dict[str, Fault]:
+    """Those that a cluster with this security can have."""
+    with_tls = {} if security is None else TLS_FAULTS
+    with_sasl = SASL_FAULTS if security is not None and security.startswith("sasl") else {}
+    return FAULTS | with_tls | with_sasl
+
 
 def inject(name: str, context: FaultContext) -> str:
     """Run one fault on an intact cluster and wait until it is intact again; returns what the fault did."""
-    description = FAULTS[name](context)
+    description = (FAULTS | TLS_FAULTS | SASL_FAULTS)[name](context)
     context.wait_for_recovery()
     return description

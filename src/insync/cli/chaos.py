@@ -12,7 +12,7 @@ import typer
 
 from insync.chaos import campaign, resources
 from insync.chaos.campaign import InjectedFault, Plan, Report
-from insync.chaos.faults import FAULTS
+from insync.chaos.faults import FAULTS, SASL_FAULTS, TLS_FAULTS, list_faults
 from insync.cli.exits import failure, usage_error
 from insync.cli.options import AsJson
 from insync.cli.output import console, print_json, print_table
@@ -20,6 +20,7 @@ from insync.cli.parsing import duration_s, empty_directory
 from insync.cluster.cluster import ClusterError
 from insync.history import history_file
 from insync.history.verdict import MEANINGS
+from insync.server.cluster_layout import PROTOCOLS
 from insync.server.profiles import PROFILES
 
 ALL = "all"
@@ -43,6 +44,10 @@ def chaos(
     consumers: Annotated[int, typer.Option(min=0, help="Number of consumers.")] = 1,
     rate: Annotated[int, typer.Option(min=1, help="Records per second of each producer.")] = 200,
     profile: Annotated[str, typer.Option(help=f"Timeouts of the nodes: {' or '.join(PROFILES)}.")] = "fast",
+    secure: Annotated[
+        str | None,
+        typer.Option(metavar="PROTOCOL", help=f"Secure the cluster: {', '.join(PROTOCOLS)}. Adds faults of logins."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Break a real cluster under load and check that nothing acknowledged is lost, duplicated or reordered.
@@ -50,12 +55,13 @@ def chaos(
     Exits with 1 if something was, or if clients made no progress. All files are kept then, and their directory printed.
     """
     plan = Plan(
-        faults=_names(faults),
+        faults=_names(faults, _security(secure)),
         seconds=seconds if duration is None else duration_s(duration),
         seed=seed,
         brokers=brokers,
         partitions=partitions,
         profile=_profile(profile),
+        security=_security(secure),
         load={"producers": producers, "consumers": consumers, "rate": rate},
         keep_histories=keep is not None,
     )
@@ -77,12 +83,22 @@ def chaos(
         raise typer.Exit(1)
 
 
-def _names(text: str) -> list[str]:
-    names = list(FAULTS) if text == ALL else [name.strip() for name in text.split(",")]
+def _names(text: str, security: str | None) -> list[str]:
+    known = list_faults(security)
+    names = list(known) if text == ALL else [name.strip() for name in text.split(",")]
     for name in names:
-        if name not in FAULTS:
-            raise usage_error(f"--faults: there is no fault '{name}'; known are {', '.join(FAULTS)}")
+        if name not in known and name in (*TLS_FAULTS, *SASL_FAULTS):
+            protocols = " or ".join(p for p in PROTOCOLS if name in list_faults(p))
+            raise usage_error(f"--faults: {name} needs --secure {protocols}")
+        if name not in known:
+            raise usage_error(f"--faults: there is no fault '{name}'; known are {', '.join(known)}")
     return names
+
+
+def _security(protocol: str | None) -> str | None:
+    if protocol is not None and protocol.lower() not in PROTOCOLS:
+        raise usage_error(f"--secure: '{protocol}' is not one of {', '.join(PROTOCOLS)}")
+    return None if protocol is None else protocol.lower()
 
 
 def _profile(name: str) -> str:
@@ -101,7 +117,7 @@ def _directory(keep: Path | None) -> Path:
 
 
 def _print_fault(fault: InjectedFault) -> None:
-    typer.echo(f"{fault.at:7.1f} s  {fault.name:<16} {fault.description}; recovered after {fault.seconds:.1f} s")
+    typer.echo(f"{fault.at:7.1f} s  {fault.name:<19} {fault.description}; recovered after {fault.seconds:.1f} s")
 
 
 def _print_report(report: Report, where: Path | None) -> None:

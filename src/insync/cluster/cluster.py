@@ -161,6 +161,10 @@ class Cluster:
         )
 
     @property
+    def is_secured(self) -> bool:
+        return self._processes.security is not None
+
+    @property
     def _security(self) -> LocalSecurity:
         if self._processes.security is None:
             raise ClusterError("This cluster has no certificates: it was started without security.")

@@ -36,6 +36,8 @@ DEFAULT_VOTERS = 3
 
 ADMIN = "admin"
 """The super user of a secured cluster."""
+PROTOCOLS = ("sasl_ssl", "ssl", "sasl_plaintext")
+"""What the clients of a secured cluster may use."""
 
 _NODE_DIRECTORY = re.compile(r"node-([1-9][0-9]*)")
 

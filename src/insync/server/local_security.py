@@ -29,7 +29,7 @@ from insync.security.acl import WILDCARD, Acl, Operation, ResourceType
 from insync.security.certificates import Authority, write_private
 from insync.security.scram import HASHES, MIN_ITERATIONS, make_credential
 from insync.server import bootstrap_metadata
-from insync.server.cluster_layout import ADMIN
+from insync.server.cluster_layout import ADMIN, PROTOCOLS
 from insync.server.listeners import SecurityProtocol
 from insync.server.startup_error import StartupError
 
@@ -37,7 +37,6 @@ DEFAULT_USER = "user"
 NODES_PRINCIPAL = "nodes"
 MECHANISM = "SCRAM-SHA-512"
 """What clients are configured with; SCRAM-SHA-256 works too."""
-PROTOCOLS = ("sasl_ssl", "ssl", "sasl_plaintext")
 CLIENTS = ("java", "librdkafka", "confluent-kafka", "kafka-python", "aiokafka")
 HOSTS = ("localhost", "127.0.0.1", "::1")
 

@@ -95,8 +95,10 @@ class Reader:
                 "auto.offset.reset": "error",
                 "fetch.wait.max.ms": 100,
                 "fetch.error.backoff.ms": 50,
+                **self._load.login.librdkafka,
             }
         )
+        self._load.login.add(consumer)
         self._assign(consumer)
         return consumer
 

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from insync.chaos.workload.login import Login
 from insync.history.history_file import Event, HistoryWriter, now
 
 PADDING = b"." * 4_096
@@ -30,6 +31,7 @@ class Load:
     value_bytes: int = 100
     delivery_timeout_ms: int = 60_000
     seed: int = 0
+    login: Login = field(default_factory=Login)
     producer_config: dict[str, Any] = field(default_factory=dict)
     """librdkafka settings that override `CLIENT_CONFIG`."""
 

@@ -62,9 +62,12 @@ class LoadProducer(LoadThread):
             "message.timeout.ms": self.load.delivery_timeout_ms,
             "retry.backoff.ms": 20,
             "retry.backoff.max.ms": 300,
+            **self.load.login.librdkafka,
             **self.load.producer_config,
         }
-        return Producer(config)
+        producer = Producer(config)
+        self.load.login.add(producer)
+        return producer
 
     def _wait_for_answers(self, producer: Producer) -> None:
         deadline = time.monotonic() + self.load.delivery_timeout_ms / 1_000 + GRACE_S

@@ -37,7 +37,7 @@ class LoadWatcher(LoadThread):
         asyncio.run(self._watch())
 
     async def _watch(self) -> None:
-        async with TopicQueries(self.load.topic) as queries:
+        async with TopicQueries(self.load) as queries:
             while not self.stopping.is_set():
                 broker = self._rng.choice(parse_bootstrap(self.load.bootstrap))
                 for partition, leader in (await queries.leaders(broker)).items():
@@ -57,7 +57,7 @@ def list_end_offsets(load: Load, timeout_s: float) -> dict[int, tuple[int, int]]
 
     async def list_all() -> dict[int, tuple[int, int]]:
         ends: dict[int, tuple[int, int]] = {}
-        async with TopicQueries(load.topic) as queries, asyncio.timeout(timeout_s):
+        async with TopicQueries(load) as queries, asyncio.timeout(timeout_s):
             while len(ends) < load.partitions:
                 for partition, leader in (await queries.newest_leaders(load.bootstrap)).items():
                     end = await queries.end_offset(partition, leader)
@@ -72,8 +72,9 @@ def list_end_offsets(load: Load, timeout_s: float) -> dict[int, tuple[int, int]]
 class TopicQueries:
     """Requests about one topic to single brokers; a broker that does not answer in time has no answer."""
 
-    def __init__(self, topic: str) -> None:
-        self._topic = topic
+    def __init__(self, load: Load) -> None:
+        self._topic = load.topic
+        self._login = load.login
         self._connections: dict[Address, Connection] = {}
 
     async def __aenter__(self) -> TopicQueries:
@@ -123,7 +124,10 @@ class TopicQueries:
         connection = self._connections.get(address)
         try:
             if connection is None or not connection.is_alive:
-                connection = await Connection.open(*address, client_id="watcher", timeout_s=TIMEOUT_S)
+                security = self._login.client_settings.security
+                connection = await Connection.open(
+                    *address, client_id="watcher", timeout_s=TIMEOUT_S, security=security
+                )
                 self._connections[address] = connection
             return await connection.call(api, values)
         except ClientError:
