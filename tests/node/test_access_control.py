@@ -428,6 +428,7 @@ def test_a_repeated_refusal_is_noted_once_a_minute() -> None:
     net.advance(access_module.DENIAL_INTERVAL_MS)
     net.answered(1, metadata_request("t"), ALICE)
     assert [fields["suppressed"] for fields in denials(net)] == [0, 4]
+    assert net.nodes[1].access_control.denied == {(Operation.DESCRIBE, ResourceType.TOPIC): 6}
 
 
 def test_many_different_refusals_do_not_flood_the_log() -> None:

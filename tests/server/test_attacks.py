@@ -529,6 +529,13 @@ def test_a_topic_that_may_not_be_described_looks_like_one_that_is_missing(target
             groups = mallory.ask(request_of("list_groups", states_filter=(), types_filter=())).groups
             assert groups == ()
     assert target.state() == before
+    assert 'insync_authorization_denied_total{operation="DESCRIBE",resource_type="TOPIC"}' in metrics_of(target, 1)
+
+
+def metrics_of(target: Target, node: int) -> str:
+    address = f"http://127.0.0.1:{target.cluster.nodes[node].metrics_port}/metrics"
+    with urllib.request.urlopen(address, timeout=TIMEOUT_S) as page:
+        return str(page.read().decode())
 
 
 def test_secrets_are_not_shown(target: Target) -> None:
@@ -543,8 +550,7 @@ def test_secrets_are_not_shown(target: Target) -> None:
     texts = {"configs": repr(target.as_admin(request))}
     for node in target.cluster.nodes.values():
         texts[f"log of {node.id}"] = node.log.read_text()
-        with urllib.request.urlopen(f"http://127.0.0.1:{node.metrics_port}/metrics", timeout=TIMEOUT_S) as page:
-            texts[f"metrics of {node.id}"] = page.read().decode()
+        texts[f"metrics of {node.id}"] = metrics_of(target, node.id)
     for where, text in texts.items():
         assert not [secret for secret in hidden if secret in text], where
 

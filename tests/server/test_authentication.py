@@ -16,6 +16,7 @@ from insync.security.sasl import SaslSettings
 from insync.security.scram import ScramUsers, make_credential
 from insync.server import authentication
 from insync.server.acceptor import Acceptor
+from insync.server.authentication import LoginCounts
 from insync.server.sasl_listener import SaslListener
 from insync.wire import codec
 from insync.wire.errors import ErrorCode
@@ -38,8 +39,8 @@ SETTINGS = {
 class SaslHarness(ConnectionHarness):
     def __init__(self, serves_nodes: bool = False, **settings: str) -> None:
         given = {**SETTINGS, **{key.replace("_", "."): value for key, value in settings.items()}}
-        sasl = SaslListener("SASL", SaslSettings.of(given), lambda: USERS)
-        super().__init__(Acceptor("SASL", serves_nodes, None, sasl))
+        self.sasl = SaslListener("SASL", SaslSettings.of(given), lambda: USERS)
+        super().__init__(Acceptor("SASL", serves_nodes, None, self.sasl))
 
     def client(self) -> SaslClient:
         return SaslClient(self)
@@ -415,6 +416,20 @@ def test_a_renewal_keeps_the_user_and_the_mechanism(clock: Clock) -> None:
     client.handshake(SCRAM)
     assert client.message(b"n,,n=alice,r=x") is None
     assert "is not supported for re-authentication of mechanism 'PLAIN'" in client.fail().error_message
+
+
+def test_logins_renewals_and_ends_of_sessions_are_counted(clock: Clock) -> None:
+    harness = SaslHarness(connections_max_reauth_ms="60000")
+    client = session(harness)
+    clock.now += 30
+    client.log_in()
+    clock.now += 61
+    assert not served(harness, client)
+    other = session(harness)
+    clock.now += 30
+    other.log_in("alice", "wrong")
+    assert harness.sasl.counts == LoginCounts(successful=2, renewed=1, failed_renewals=1, expired=1)
+    assert harness.sasl.failures.total == 1
 
 
 def test_requests_during_a_renewal_are_not_served(clock: Clock) -> None:

@@ -9,6 +9,7 @@ Notes: authorization_denied(principal, host, operation, resource, rule, suppress
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from uuid import UUID
 
@@ -31,7 +32,16 @@ MAX_DENIED_NAME = 1_024
 class AccessControl:
     """`is_caught_up` says whether this node has applied all metadata that is known to be committed."""
 
-    __slots__ = ("_denials", "_image", "_is_caught_up", "_is_loaded", "_out", "authorizer", "notes_allowed")
+    __slots__ = (
+        "_denials",
+        "_image",
+        "_is_caught_up",
+        "_is_loaded",
+        "_out",
+        "authorizer",
+        "denied",
+        "notes_allowed",
+    )
 
     def __init__(self, config: AuthorizerConfig | None, out: Outbox, is_caught_up: Callable[[], bool]) -> None:
         self.authorizer: Authorizer | None = None
@@ -39,6 +49,8 @@ class AccessControl:
             self.authorizer = Authorizer(config.super_users, allow_if_no_acl=config.allow_if_no_acl)
         self.notes_allowed = False
         """Whether allowed operations are noted too."""
+        self.denied: Counter[tuple[Operation, ResourceType]] = Counter()
+        """Refusals since the start, those that are not noted included."""
         self._out = out
         self._is_caught_up = is_caught_up
         self._is_loaded = False
@@ -108,6 +120,7 @@ class AccessControl:
         resource = f"{resource_type.name}:{name}"
         suppressed = 0
         if not decision.allowed:
+            self.denied[operation, resource_type] += 1
             due = self._denials.take_due((access.client.principal, operation, resource[:MAX_DENIED_NAME]), access.now)
             if due is None:
                 return

@@ -41,9 +41,22 @@ class SaslAnswer:
     """It is closed because the session has expired, not because an authentication failed."""
 
 
+@dataclass(slots=True)
+class LoginCounts:
+    """Of one listener, since the start. Failures of logins are counted with their log lines (`failure_log`)."""
+
+    successful: int = 0
+    renewed: int = 0
+    """Successful re-authentications."""
+    failed_renewals: int = 0
+    expired: int = 0
+    """Connections that were closed because their session had expired."""
+
+
 class SaslSession:
     __slots__ = (
         "_conversation",
+        "_counts",
         "_expires_at_ns",
         "_is_raw",
         "_mechanism",
@@ -54,8 +67,9 @@ class SaslSession:
         "user",
     )
 
-    def __init__(self, server: SaslServer, translator: VersionTranslator) -> None:
+    def __init__(self, server: SaslServer, translator: VersionTranslator, counts: LoginCounts | None = None) -> None:
         self._server = server
+        self._counts = counts or LoginCounts()
         self._translator = translator
         self._conversation: Mechanism | None = None
         self._trying = ""  # the mechanism of the conversation
@@ -93,6 +107,7 @@ class SaslSession:
                 self._renewed_at_ns = now
                 return self._begin(frame)
             if self._expires_at_ns is not None and now > self._expires_at_ns:
+                self._counts.expired += 1
                 return SaslAnswer(_context(key), [], "the session has expired", is_expiry=True)
             return None
         if key == API_VERSIONS:
@@ -134,6 +149,7 @@ class SaslSession:
             lifetime_ms = self._open_session(conversation) if conversation.is_complete else 0
         except AuthenticationError as error:
             what = "re-authentication" if self._mechanism else "authentication"
+            self._counts.failed_renewals += bool(self._mechanism)
             told = error.for_client or (
                 f"Authentication failed during {what} due to invalid credentials with SASL mechanism {self._trying}"
             )
@@ -161,6 +177,10 @@ class SaslSession:
             limits.append(conversation.expires_at_ms - int(time.time() * 1_000))
         lifetime_ms = max(0, min(limits, default=0))
         self._expires_at_ns = time.monotonic_ns() + lifetime_ms * 1_000_000 if limits else None
+        if self._mechanism:
+            self._counts.renewed += 1
+        else:
+            self._counts.successful += 1
         self.user, self._mechanism, self._conversation = user, self._trying, None
         return lifetime_ms
 

@@ -41,6 +41,7 @@ class NodeMetrics:
         yield from self._damage()
         yield from self._requests()
         yield from self._server()
+        yield from self._security()
 
     def _replication(self) -> Iterator[Metric]:
         replicas = self._node.replicas.replicas.values()  # type: ignore[union-attr]
@@ -137,18 +138,36 @@ class NodeMetrics:
         yield _gauge(
             "unauthenticated_connections", "whose TLS handshake or login is under way", len(self._listener.pending)
         )
-        handshakes = CounterMetricFamily(
-            "insync_failed_tls_handshakes", "failed TLS handshakes by listener", labels=["listener"]
-        )
-        logins = CounterMetricFamily(
-            "insync_failed_authentications", "failed-authentication-total by listener", labels=["listener"]
-        )
+
+    def _security(self) -> Iterator[Metric]:
+        handshakes = _by_listener("failed_tls_handshakes", "failed TLS handshakes by listener")
+        logins = _by_listener("successful_authentications", "successful-authentication-total by listener")
+        failed = _by_listener("failed_authentications", "failed-authentication-total by listener")
+        renewed = _by_listener("successful_reauthentications", "successful-reauthentication-total by listener")
+        not_renewed = _by_listener("failed_reauthentications", "failed-reauthentication-total by listener")
+        expired = _by_listener("expired_connections_killed", "ExpiredConnectionsKilledCount by listener")
         for acceptor in self._listener.acceptors:
             if acceptor.tls is not None:
                 handshakes.add_metric([acceptor.name], acceptor.tls.failures.total)
             if acceptor.sasl is not None:
-                logins.add_metric([acceptor.name], acceptor.sasl.failures.total)
-        yield from (handshakes, logins)
+                counts = acceptor.sasl.counts
+                logins.add_metric([acceptor.name], counts.successful)
+                failed.add_metric([acceptor.name], acceptor.sasl.failures.total - counts.failed_renewals)
+                renewed.add_metric([acceptor.name], counts.renewed)
+                not_renewed.add_metric([acceptor.name], counts.failed_renewals)
+                expired.add_metric([acceptor.name], counts.expired)
+        yield from (handshakes, logins, failed, renewed, not_renewed, expired)
+        control = self._node.access_control
+        if control.authorizer is not None:
+            denied = CounterMetricFamily(
+                "insync_authorization_denied",
+                "authorization-denied-rate-per-minute, as a count, by operation and type of resource",
+                labels=["operation", "resource_type"],
+            )
+            for (operation, resource_type), count in control.denied.items():
+                denied.add_metric([operation.name, resource_type.name], count)
+            yield denied
+            yield _gauge("acls", "acls-total-count", len(self._node.image.acls))
 
 
 def render(collector: NodeMetrics) -> tuple[str, bytes]:
@@ -174,6 +193,10 @@ def _gauge(name: str, text: str, value: float) -> Metric:
 
 def _counter(name: str, text: str, value: float) -> Metric:
     return CounterMetricFamily(f"insync_{name}", text, value=value)
+
+
+def _by_listener(name: str, text: str) -> CounterMetricFamily:
+    return CounterMetricFamily(f"insync_{name}", text, labels=["listener"])
 
 
 def _buckets(slower: list[int]) -> list[tuple[str, float]]:

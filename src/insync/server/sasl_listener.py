@@ -9,7 +9,7 @@ from collections.abc import Callable
 from insync.security.oauthbearer import JwtValidator, TokenValidator, UnsecuredValidator
 from insync.security.sasl import SaslServer, SaslSettings
 from insync.security.scram import ScramUsers
-from insync.server.authentication import SaslSession
+from insync.server.authentication import LoginCounts, SaslSession
 from insync.server.failure_log import FailureLog
 from insync.server.jwks import KeyFile, KeyUrl
 from insync.wire.versions.translator import VersionTranslator
@@ -22,9 +22,10 @@ class SaslListener:
         self.keys: KeyFile | KeyUrl | None = None
         self._server = SaslServer(settings, users, self._validator(settings))
         self.failures = FailureLog("authentication_failed", listener)
+        self.counts = LoginCounts()
 
     def new_session(self, translator: VersionTranslator) -> SaslSession:
-        return SaslSession(self._server, translator)
+        return SaslSession(self._server, translator, self.counts)
 
     def record_failure(self, transport: asyncio.BaseTransport, session: SaslSession, reason: str) -> None:
         self.failures.record(
