@@ -19,6 +19,7 @@ from insync.server.authentication import SaslSession
 from insync.server.peers import HANDSHAKE_RESETS, Peers, Route, node_id_of_client
 from insync.server.pending import PendingConnections
 from insync.server.tls_contexts import TlsListener, TlsPeers
+from insync.server.turns import Turns
 from insync.wire import codec
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import broker_heartbeat
@@ -311,8 +312,10 @@ def test_a_peer_that_expects_tls_is_reported(caplog: pytest.LogCaptureFixture) -
     """Its listener answers a plain request with an alert."""
 
     async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
-        tls = TlsListener("SSL", TlsSettings.of_listener(inline_settings()), PendingConnections(10, 10_000))
-        server = await asyncio.get_running_loop().create_server(lambda: tls.wrap(asyncio.Protocol()), "127.0.0.1", 0)
+        loop = asyncio.get_running_loop()
+        settings, pending = TlsSettings.of_listener(inline_settings()), PendingConnections(10, 10_000)
+        tls = TlsListener("SSL", settings, pending, Turns(loop.call_soon))
+        server = await loop.create_server(lambda: tls.wrap(asyncio.Protocol()), "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         peers.route_to = lambda node, channel: Route("127.0.0.1", port)
         peers.send(_send())

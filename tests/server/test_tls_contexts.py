@@ -6,6 +6,9 @@ import asyncio
 import logging
 import os
 import ssl
+from collections import deque
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from struct import pack
 from time import monotonic, monotonic_ns
@@ -20,13 +23,15 @@ from insync.server.acceptor import Acceptor
 from insync.server.connection import Connection
 from insync.server.pending import PendingConnections
 from insync.server.tls_contexts import TlsListener, TlsPeers, TlsReloader
+from insync.server.turns import TLS_SLICE_NS, Turns
 from insync.wire import codec
-from tests.server.connection_harness import ConnectionHarness, ask_id, new_id
-from tests.server.tls_harness import HOSTS, End, Pipe, TlsPair, authority, inline_settings, write_files
+from tests.server.connection_harness import START_NS, ConnectionHarness, ask_id, new_id
+from tests.server.tls_harness import HOSTS, End, Pipe, TlsPair, authority, inline_settings, receive, write_files
 
 
 def listener(settings: dict[str, str], limit: int = 10, timeout_ms: int = 1_000) -> TlsListener:
-    return TlsListener("SSL", TlsSettings.of_listener(settings), PendingConnections(limit, timeout_ms))
+    turns = Turns(deque[Callable[[], None]]().append, lambda: START_NS)
+    return TlsListener("SSL", TlsSettings.of_listener(settings), PendingConnections(limit, timeout_ms), turns)
 
 
 def accept(tls: TlsListener, address: str = "10.0.0.1") -> tuple[End, Pipe]:
@@ -175,17 +180,72 @@ def test_a_completed_handshake_is_not_pending() -> None:
     assert len(tls._pending) == 0
 
 
+def test_a_burst_of_handshakes_is_made_in_turns() -> None:
+    """Meanwhile an established connection is served in every iteration of the loop."""
+    soon: deque[Callable[[], None]] = deque()
+    ticks = count(START_NS, 100_000)  # every look at the clock takes 0.1 ms
+    turns = Turns(soon.append, lambda: next(ticks))
+    settings = TlsSettings.of_listener(inline_settings())
+    tls = TlsListener("SSL", settings, PendingConnections(100, 10_000), turns)
+    harness = ConnectionHarness()
+    harness.listener.turns = turns
+    established = harness.connect()
+    pairs = [TlsPair(accept=tls.wrap) for _ in range(60)]
+    for pair in pairs:
+        receive(pair.server_tls, pair.client_pipe.take())
+    begun = sum(bool(pair.server_pipe.buffer) for pair in pairs)
+    assert 0 < begun <= TLS_SLICE_NS // 100_000
+    assert [pair.server_pipe.reading for pair in pairs] == [True] * begun + [False] * (60 - begun)
+    iterations = 0
+    while soon or any(pair.client_pipe.buffer or pair.server_pipe.buffer for pair in pairs):
+        iterations += 1
+        token = established.send(ask_id())
+        for _ in range(len(soon)):
+            soon.popleft()()
+        harness.answer(token, new_id())
+        assert established.received[-1] == token
+        for pair in pairs:
+            receive(pair.client_tls, pair.server_pipe.take())
+            if pair.server_pipe.reading:
+                receive(pair.server_tls, pair.client_pipe.take())
+    assert all(pair.server.transport is pair.server_tls for pair in pairs)
+    assert all(pair.server_pipe.reading for pair in pairs)
+    assert iterations >= 3  # each has two steps, and 20 take a slice, in turns and again when their bytes arrive
+    assert len(tls._pending) == 0
+
+
+def test_a_silent_connection_costs_no_tls_state() -> None:
+    tls = listener(inline_settings())
+    _, pipe = accept(tls)
+    assert pipe.end.get_extra_info("ssl_object") is None
+
+
+def test_a_handshake_that_is_given_up_while_it_waits_for_its_turn_is_not_made() -> None:
+    soon: deque[Callable[[], None]] = deque()
+    ticks = count(START_NS, 10 * TLS_SLICE_NS)
+    turns = Turns(soon.append, lambda: next(ticks))
+    tls = TlsListener("SSL", TlsSettings.of_listener(inline_settings()), PendingConnections(10, 1_000), turns)
+    pairs = [TlsPair(accept=tls.wrap) for _ in range(2)]
+    for pair in pairs:
+        receive(pair.server_tls, pair.client_pipe.take())
+    tls._pending.close_overdue(monotonic_ns() + 1_100_000_000)
+    while soon:
+        soon.popleft()()
+    assert [bool(pair.server_pipe.buffer) for pair in pairs] == [True, False]
+    assert [pair.server_pipe.ended for pair in pairs] == ["aborted", "aborted"]
+
+
 def test_a_flood_of_failures_does_not_flood_the_log(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tls = listener(inline_settings(), limit=100)
     with caplog.at_level(logging.INFO):
         for _ in range(3 * failure_log.LINES):
-            accept(tls)[1].end.data_received(b"this is not TLS")
+            receive(accept(tls)[1].end, b"this is not TLS")
         assert caplog.text.count("event=tls_handshake_failed") == failure_log.LINES
         now = monotonic()
         monkeypatch.setattr(failure_log, "monotonic", lambda: now + failure_log.WINDOW_S)
-        accept(tls)[1].end.data_received(b"this is not TLS")
+        receive(accept(tls)[1].end, b"this is not TLS")
     assert f"not_logged={2 * failure_log.LINES}" in caplog.text
 
 

@@ -13,7 +13,7 @@ from insync.sansio import Client, Message
 from insync.server.connection import HeldRequest
 from insync.server.divided import Answer
 from insync.server.listener import MAX_NODE_CONNECTIONS
-from insync.server.turns import CLIENT_SLICE_NS, MIN_TURN_NS, NODE_SLICE_NS, ROUND_NS, Turns
+from insync.server.turns import CLIENT_SLICE_NS, MIN_TURN_NS, NODE_SLICE_NS, ROUND_NS, TLS_SLICE_NS, Turns
 from insync.wire import codec
 from insync.wire.messages import broker_heartbeat, create_topics
 from insync.wire.types import ms
@@ -156,6 +156,43 @@ def test_connections_that_are_often_idle_do_not_starve_one_that_is_busy() -> Non
                 connection.send(1)
         loop.iterate()
     assert loop.served.count("busy") > 500
+
+
+def test_a_burst_of_handshakes_delays_requests_by_one_slice_of_theirs() -> None:
+    """900 clients that connect at once wait for each other; an established connection waits for a few of them."""
+    loop = Loop()
+    step_ns = 4 * COST_NS
+    handshakes = [Busy(loop, f"handshake-{number}", cost=step_ns) for number in range(900)]
+    quiet, asked, worst = Busy(loop, "quiet"), 0, 0
+    for handshake in handshakes:
+        handshake.waiting = 1
+        loop.turns.tls_ready(handshake)
+    assert loop.now <= TLS_SLICE_NS + step_ns
+    while any(handshake.waiting for handshake in handshakes):
+        quiet.send(1)
+        began = loop.now
+        loop.iterate()
+        assert not quiet.waiting
+        worst, asked = max(worst, loop.now - began), asked + 1
+    assert asked >= 900 * step_ns // (TLS_SLICE_NS + step_ns)
+    assert worst <= TLS_SLICE_NS + step_ns + COST_NS
+
+
+def test_handshakes_that_have_begun_are_completed_first() -> None:
+    """Otherwise a steady stream of new clients would keep all others from being served."""
+    loop = Loop()
+    begun = Busy(loop, "begun")
+    begun.waiting = 1
+    loop.turns.tls_ready(begun)
+    for number in range(100):
+        new = Busy(loop, f"new-{number}")
+        new.waiting = 1
+        loop.turns.tls_ready(new)
+    begun.waiting = 1
+    loop.turns.tls_ready(begun)
+    before = len(loop.served)
+    loop.iterate()
+    assert loop.served[before] == "begun"
 
 
 def test_connections_with_expensive_requests_make_no_round_long() -> None:

@@ -10,10 +10,11 @@ from typing import Any
 
 from insync.security.certificates import Authority
 from insync.security.tls import TlsSettings
-from insync.server.tls_transport import TlsTransport
+from insync.server.tls_transport import SOCKET_READ_BYTES, TlsTransport
 from tests.server.connection_harness import FlowControl
 
 HOSTS = ("localhost", "127.0.0.1")
+NEVER_NS = 1 << 62
 
 
 @cache
@@ -83,8 +84,16 @@ class Pipe(FlowControl):
         return taken
 
 
+def receive(transport: TlsTransport, data: bytes) -> None:
+    """The bytes arrive at the socket of this end, and are read as an event loop reads them."""
+    for start in range(0, len(data), SOCKET_READ_BYTES):
+        part = data[start : start + SOCKET_READ_BYTES]
+        transport.get_buffer(-1)[: len(part)] = part
+        transport.buffer_updated(len(part))
+
+
 class End(asyncio.Protocol):
-    """The protocol of one end, and the observer of its handshake."""
+    """The protocol of one end, and the owner of its TLS, which gives it turns at once unless it defers them."""
 
     def __init__(self) -> None:
         self.transport: TlsTransport | None = None
@@ -94,6 +103,8 @@ class End(asyncio.Protocol):
         self.saw_eof = False
         self.lost: list[Exception | None] = []
         self.handshakes: list[Exception | None] = []
+        self.defers = False
+        self.waiting: list[TlsTransport] = []  # for a turn, if it defers them
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
@@ -119,11 +130,21 @@ class End(asyncio.Protocol):
     def on_handshake_ended(self, transport: TlsTransport, error: Exception | None) -> None:
         self.handshakes.append(error)
 
+    def on_ready(self, transport: TlsTransport) -> None:
+        transport.serve(NEVER_NS)
+
+    def on_ready_later(self, transport: TlsTransport) -> None:
+        if self.defers:
+            self.waiting.append(transport)
+        else:
+            transport.serve(NEVER_NS)
+
 
 class TlsPair:
     """A client and a server. `pump` passes bytes in both directions until there are none.
 
-    `accept` makes the server's end; without it, the server has the settings `server`.
+    `accept` makes the server's end; without it, the server has the settings `server`. The client writes the secrets of
+    the connection to the file `key_log`.
     """
 
     def __init__(
@@ -132,6 +153,7 @@ class TlsPair:
         client: dict[str, str] | None = None,
         name: str = "localhost",
         accept: Callable[[asyncio.Protocol], TlsTransport] | None = None,
+        key_log: Path | None = None,
     ) -> None:
         client_settings = TlsSettings.of(inline_settings("client", hosts=()) if client is None else client)
         self.server, self.client = End(), End()
@@ -141,18 +163,19 @@ class TlsPair:
             self.server_tls = TlsTransport(self.server, settings.server_context(settings.read()), self.server)
         else:
             self.server_tls = accept(self.server)
-        self.client_tls = TlsTransport(
-            self.client, client_settings.client_context(client_settings.read()), self.client, name
-        )
+        client_context = client_settings.client_context(client_settings.read())
+        if key_log is not None:
+            client_context.keylog_filename = str(key_log)
+        self.client_tls = TlsTransport(self.client, client_context, self.client, name)
         self.server_pipe.end, self.client_pipe.end = self.server_tls, self.client_tls
         self.server_tls.connection_made(self.server_pipe)  # type: ignore[arg-type]
         self.client_tls.connection_made(self.client_pipe)  # type: ignore[arg-type]
 
     def pump(self) -> None:
         while self.client_pipe.buffer or self.server_pipe.buffer:
-            self.server_tls.data_received(self.client_pipe.take())
+            receive(self.server_tls, self.client_pipe.take())
             if self.server_pipe.buffer:
-                self.client_tls.data_received(self.server_pipe.take())
+                receive(self.client_tls, self.server_pipe.take())
 
     def established(self) -> TlsPair:
         self.pump()

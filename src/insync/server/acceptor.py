@@ -17,6 +17,7 @@ from insync.security.scram import ScramUsers
 from insync.server.listeners import BoundListener, ListenerSecurity, ListenerSettings, naming_the_key
 from insync.server.pending import PendingConnections
 from insync.server.startup_error import StartupError
+from insync.server.turns import Turns
 
 if TYPE_CHECKING:
     from insync.security.sasl import ClientLogin
@@ -59,10 +60,10 @@ class NodeSecurity:
         self._reloader: TlsReloader | None = None
 
     @staticmethod
-    def load(listeners: ListenerSettings, pending: PendingConnections, users: FindUsers) -> NodeSecurity:
+    def load(listeners: ListenerSettings, pending: PendingConnections, turns: Turns, users: FindUsers) -> NodeSecurity:
         """StartupError if a certificate or a key cannot be read."""
         try:
-            acceptors = [_acceptor(listener, pending, users) for listener in listeners.bound]
+            acceptors = [_acceptor(listener, pending, turns, users) for listener in listeners.bound]
             inter_broker = _peers(listeners.inter_broker)
             controller = _peers(listeners.controller) if listeners.has_separate_controller_listener else inter_broker
         except SecuritySettingError as error:
@@ -90,14 +91,14 @@ class NodeSecurity:
                 acceptor.sasl.close()
 
 
-def _acceptor(listener: BoundListener, pending: PendingConnections, users: FindUsers) -> Acceptor:
+def _acceptor(listener: BoundListener, pending: PendingConnections, turns: Turns, users: FindUsers) -> Acceptor:
     security, tls, sasl = listener.security, None, None
     with naming_the_key(security):
         if security.protocol.uses_tls:
             from insync.security.tls import TlsSettings
             from insync.server.tls_contexts import TlsListener
 
-            tls = TlsListener(listener.name, TlsSettings.of_listener(security.settings), pending)
+            tls = TlsListener(listener.name, TlsSettings.of_listener(security.settings), pending, turns)
         if security.protocol.uses_sasl:
             from insync.security.sasl import SaslSettings
             from insync.server.sasl_listener import SaslListener

@@ -55,7 +55,8 @@ class Server:
         self._lock, identity = ownership.lock_and_check(self.properties)
         limits = assembly.limits(self.properties)
         pending = PendingConnections(limits.max_unauthenticated, limits.authentication_ms)
-        security = NodeSecurity.load(self.properties.listeners, pending, lambda: _scram_users(node))
+        turns = Turns(loop.call_soon)
+        security = NodeSecurity.load(self.properties.listeners, pending, turns, lambda: _scram_users(node))
         addresses = [listener.address for listener in self.properties.listeners.bound]
         listening = list(
             zip(security.acceptors, [sockets.bind(address.host, address.port) for address in addresses], strict=True)
@@ -68,7 +69,6 @@ class Server:
         node = assembly.make_node(config, disk)
         runner = Runner(node, threads, self.notes, loop)
         peers = runner.peers = Peers(node.id, self._route_to(node, security), runner.step, loop, network)
-        turns = Turns(loop.call_soon)
         runner.use_turns(turns)
         listener = runner.outgoing = Listener(
             limits=limits,

@@ -13,6 +13,7 @@ import logging
 import ssl
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from time import monotonic_ns
 
 from insync.escaping import log_value
 from insync.security.errors import SecuritySettingError
@@ -23,6 +24,7 @@ from insync.security.x509_fields import CertificateError, alternative_names, sub
 from insync.server.failure_log import FailureLog
 from insync.server.pending import PendingConnections
 from insync.server.tls_transport import TlsTransport
+from insync.server.turns import Turns
 
 log = logging.getLogger("insync.server")
 
@@ -104,9 +106,10 @@ def _check_successor(settings: TlsSettings, before: TlsMaterial, after: TlsMater
 class TlsListener(TlsContext):
     """TLS of the connections that one listener accepts."""
 
-    def __init__(self, listener: str, settings: TlsSettings, pending: PendingConnections) -> None:
+    def __init__(self, listener: str, settings: TlsSettings, pending: PendingConnections, turns: Turns) -> None:
         super().__init__(listener, settings, TlsSettings.server_context)
         self._pending = pending
+        self._turns = turns
         self.failures = FailureLog("tls_handshake_failed", listener)
 
     def wrap(self, protocol: asyncio.Protocol) -> TlsTransport:
@@ -132,6 +135,12 @@ class TlsListener(TlsContext):
         if error is not None:
             self.failures.record(transport.get_extra_info("peername"), explain(error))
 
+    def on_ready(self, transport: TlsTransport) -> None:
+        self._turns.tls_ready(transport)
+
+    def on_ready_later(self, transport: TlsTransport) -> None:
+        self._turns.tls_ready_later(transport)
+
 
 class TlsPeers(TlsContext):
     """TLS of connections to a listener of other nodes."""
@@ -141,7 +150,7 @@ class TlsPeers(TlsContext):
 
     async def connect(self, loop: asyncio.AbstractEventLoop, protocol: asyncio.Protocol, host: str, port: int) -> None:
         """Returns after the handshake; OSError, which ssl.SSLError is, if it fails."""
-        handshake = _ClientHandshake(loop.create_future())
+        handshake = _ClientHandshake(loop)
         transport = TlsTransport(protocol, self.context, handshake, host)
         await loop.create_connection(lambda: transport, host, port)
         try:
@@ -155,8 +164,9 @@ class TlsPeers(TlsContext):
 
 
 class _ClientHandshake:
-    def __init__(self, ended: asyncio.Future[None]) -> None:
-        self.ended = ended
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.ended: asyncio.Future[None] = loop.create_future()
         self.is_complete = False
 
     def on_handshake_started(self, transport: TlsTransport) -> None:
@@ -170,6 +180,12 @@ class _ClientHandshake:
             self.ended.set_result(None)
         else:
             self.ended.set_exception(error)
+
+    def on_ready(self, transport: TlsTransport) -> None:
+        transport.serve(monotonic_ns() + HANDSHAKE_TIMEOUT_S * 1_000_000_000)
+
+    def on_ready_later(self, transport: TlsTransport) -> None:
+        self._loop.call_soon(self.on_ready, transport)
 
 
 class TlsReloader:

@@ -21,6 +21,9 @@ make a round long for the others.
 
 While a class has time left in this iteration and no connection waits, requests are served at once, in the callback that
 read them: a node that is not overloaded has no queue.
+
+TLS handshakes are a third class with a slice of its own. Many clients that connect at once wait for each other, not
+established connections for them. Records of TLS that take long to decrypt for the data in them wait there too.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from typing import Protocol
 MS = 1_000_000
 CLIENT_SLICE_NS = 5 * MS
 NODE_SLICE_NS = 10 * MS
+TLS_SLICE_NS = 2 * MS
 """The time that each class may use in one iteration of the loop."""
 ROUND_NS = 40 * MS
 """The target duration of a round through all waiting connections."""
@@ -43,7 +47,7 @@ MIN_TURN_NS = MS // 2
 
 
 class Schedulable(Protocol):
-    """A connection, as the scheduler sees it."""
+    """A connection or its TLS, as the scheduler sees it."""
 
     is_queued: bool
     debt_ns: int
@@ -51,12 +55,14 @@ class Schedulable(Protocol):
     served_ns: int
     """When it was last served; 0 if never. The scheduler sets all three."""
 
-    def is_node(self) -> bool:
-        """Whether it is in the class of nodes."""
-        ...
-
     def serve(self, until_ns: int) -> bool:
         """Serve requests until then, at least one; True if more can be served at once."""
+        ...
+
+
+class SchedulableConnection(Schedulable, Protocol):
+    def is_node(self) -> bool:
+        """Whether it is in the class of nodes."""
         ...
 
 
@@ -151,21 +157,36 @@ class Turns:
         self._clock = clock
         self._nodes = TurnQueue(NODE_SLICE_NS)
         self._clients = TurnQueue(CLIENT_SLICE_NS)
+        self._tls = TurnQueue(TLS_SLICE_NS)
         self._is_scheduled = False
         self._is_serving = False
 
     @property
     def waiting(self) -> int:
-        return len(self._nodes) + len(self._clients)
+        return len(self._nodes) + len(self._clients) + len(self._tls)
 
-    def ready(self, connection: Schedulable) -> None:
+    def ready(self, connection: SchedulableConnection) -> None:
         """Requests have arrived: serve them now if there is time and the queue is empty, else in a later turn."""
-        if connection.is_queued:
-            return
-        queue = self._nodes if connection.is_node() else self._clients
+        if not connection.is_queued:
+            self._serve_or_add(self._nodes if connection.is_node() else self._clients, connection)
+
+    def ready_later(self, connection: SchedulableConnection) -> None:
+        """The connection can continue, after the current callback."""
+        if not connection.is_queued:
+            self._add(self._nodes if connection.is_node() else self._clients, connection)
+
+    def tls_ready(self, tls: Schedulable) -> None:
+        """Bytes of a handshake have arrived, or records that take a turn: like `ready`."""
+        if not tls.is_queued:
+            self._serve_or_add(self._tls, tls)
+
+    def tls_ready_later(self, tls: Schedulable) -> None:
+        if not tls.is_queued:
+            self._add(self._tls, tls)
+
+    def _serve_or_add(self, queue: TurnQueue, connection: Schedulable) -> None:
         if self._is_serving or len(queue) or not queue.has_time:
-            queue.add(connection, self._clock())
-            self._schedule()
+            self._add(queue, connection)
             return
         self._is_serving = True
         try:
@@ -177,11 +198,9 @@ class Turns:
         if len(queue) or not queue.has_time:
             self._schedule()
 
-    def ready_later(self, connection: Schedulable) -> None:
-        """The connection can continue, after the current callback."""
-        if not connection.is_queued:
-            (self._nodes if connection.is_node() else self._clients).add(connection, self._clock())
-            self._schedule()
+    def _add(self, queue: TurnQueue, connection: Schedulable) -> None:
+        queue.add(connection, self._clock())
+        self._schedule()
 
     def _schedule(self) -> None:
         if not self._is_scheduled:
@@ -192,7 +211,7 @@ class Turns:
         self._is_scheduled = False
         self._is_serving = True
         try:
-            for queue in (self._nodes, self._clients):
+            for queue in (self._nodes, self._clients, self._tls):
                 queue.used_ns = 0
                 while len(queue) and queue.has_time:
                     queue.serve_next(self._clock)
