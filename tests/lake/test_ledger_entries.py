@@ -173,17 +173,17 @@ def test_a_second_archiver_is_refused_and_the_first_continues(tmp_path: Path) ->
     with Lake.open(tmp_path, SETTINGS) as first:
         with pytest.raises(LakeLockedError, match="another archiver is using"):
             Lake.open(tmp_path, SETTINGS)
-        first.ledger.commit(RANGES, first.archiver, ranges=[make_range(0, 10)])
+        first.ledger.commit(RANGES, first.writer, ranges=[make_range(0, 10)])
 
 
 def test_without_locks_the_new_archivers_entry_fences_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(directory, "lock_directory", lambda root, owner: os.open(root, os.O_RDONLY))
+    monkeypatch.setattr(directory, "lock_directory", lambda root, owner, name: os.open(root, os.O_RDONLY))
     with Lake.open(tmp_path, SETTINGS) as first:
         Lake.open(tmp_path, SETTINGS).close()
         with pytest.raises(EntryTakenError):  # its files may be deleted: it must never commit them
-            first.ledger.commit(RANGES, first.archiver, ranges=[make_range(0, 10)])
+            first.ledger.commit(RANGES, first.writer, ranges=[make_range(0, 10)])
     assert Ledger.load(tmp_path).ranges() == []
 
 

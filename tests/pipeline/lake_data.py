@@ -12,6 +12,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from insync.lake import directory
+from insync.lake.staging import find_file
 
 RECORD = ["partition", "offset", "timestamp", "timestampType", "key", "value", "headers"]
 """The columns that make a record."""
@@ -24,7 +25,7 @@ def table(path: Path, topic: str, columns: Sequence[str] = RECORD, generation: i
         for archived in ledger.ranges()
         if archived.topic == topic and generation in (None, archived.generation)
     ]
-    files = [path / file.path for archived in ranges for file in archived.files]
+    files = [find_file(path, file.path) for archived in ranges for file in archived.files]
     tables = [pq.read_table(file, columns=list(columns), partitioning=None) for file in files]
     return pa.concat_tables(tables).sort_by([("partition", "ascending"), ("offset", "ascending")])
 

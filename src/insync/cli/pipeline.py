@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "archive": ("pipeline_archive.archive", "Archive topics into a lake of Parquet files, every record exactly once."),
+    "compact": ("pipeline_compact.compact", "Merge small files of a lake into large ones, and remove old ones."),
     "replay": ("pipeline_replay.replay", "Write a lake back to topics, with keys, headers, timestamps and partitions."),
     "audit": ("pipeline_audit.audit", "Check replicas' logs and clients' histories against the protocol's properties."),
     "health": ("pipeline_health.health", "Reconstruct the history of every ISR from the metadata log."),
@@ -61,12 +62,14 @@ class _Pipelines(LazyGroup):
             raise typer.Exit(130) from None
 
 
-app = typer.Typer(cls=_Pipelines, help="Jobs on Spark: archive, replay, audit, health, campaign.", no_args_is_help=True)
+app = typer.Typer(
+    cls=_Pipelines, help="Jobs on Spark: archive, compact, replay, audit, health, campaign.", no_args_is_help=True
+)
 
 
 @app.callback()
 def _main() -> None:
-    """Jobs on Spark: archive, replay, audit, health, campaign."""
+    """Jobs on Spark: archive, compact, replay, audit, health, campaign."""
 
 
 @contextmanager

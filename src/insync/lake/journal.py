@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 FORMAT = 1
+NEWEST_FORMAT = 2
+"""An entry says which format it needs: a version that does not know it stops there instead of misreading it."""
 
 
 class JournalError(Exception):
@@ -40,8 +42,8 @@ class Journal:
         return self.directory / file_name(self.length)
 
     def load(self) -> Iterator[tuple[Path, dict[str, Any]]]:
-        """Every entry, with its file. Exhaust it before calling `append`."""
-        for path in _list_files(self.directory):
+        """The entries that were not loaded yet, with their files. Exhaust it before calling `append`."""
+        for path in _list_files(self.directory, since=self.next_path.name):
             if path != self.next_path:
                 raise JournalDamagedError(f"{self.next_path} is missing: {path.name} comes after it")
             document = _read(path)
@@ -52,9 +54,9 @@ class Journal:
             self.length, self._last_crc = self.length + 1, document["crc"]
             yield path, document["entry"]
 
-    def append(self, entry: Mapping[str, Any]) -> None:
+    def append(self, entry: Mapping[str, Any], *, required_format: int = FORMAT) -> None:
         """Durable when it returns. If it raises EntryTakenError, nothing has changed."""
-        document = {"format": FORMAT, "sequence": self.length, "previous": self._last_crc, "entry": entry}
+        document = {"format": required_format, "sequence": self.length, "previous": self._last_crc, "entry": entry}
         crc = _crc(document)
         create_exclusively(self.next_path, (json.dumps({**document, "crc": crc}, indent=1) + "\n").encode())
         self.length, self._last_crc = self.length + 1, crc
@@ -65,19 +67,29 @@ def file_name(sequence: int) -> str:
 
 
 def create_exclusively(path: Path, data: bytes) -> None:
+    while not _link_new_file(path, data):
+        pass
+    sync_directory(path.parent)
+
+
+def _link_new_file(path: Path, data: bytes) -> bool:
+    """False if a process that starts has deleted the temporary file, as those of killed ones."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with open(temporary, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            raise EntryTakenError(f"{path} exists: another process is writing this journal; aborting") from None
+        os.link(temporary, path)
+    except FileExistsError:
+        raise EntryTakenError(f"{path} exists: another process is writing this journal; aborting") from None
+    except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise
+        return False
     finally:
         temporary.unlink(missing_ok=True)
-    sync_directory(path.parent)
+    return True
 
 
 def remove_temporary_files(directory: Path) -> None:
@@ -94,8 +106,10 @@ def sync_directory(path: Path) -> None:
         os.close(handle)
 
 
-def _list_files(directory: Path) -> list[Path]:
-    return sorted(path for path in directory.iterdir() if path.suffix == ".json") if directory.is_dir() else []
+def _list_files(directory: Path, *, since: str) -> list[Path]:
+    if not directory.is_dir():
+        return []
+    return sorted(path for path in directory.iterdir() if path.suffix == ".json" and path.name >= since)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -104,8 +118,9 @@ def _read(path: Path) -> dict[str, Any]:
         crc = document["crc"]
         if _crc({name: value for name, value in document.items() if name != "crc"}) != crc:
             raise JournalDamagedError(f"{path} is damaged: its checksum is wrong")
-        if document["format"] != FORMAT:
-            raise JournalDamagedError(f"{path} has format {document['format']}; this version reads format {FORMAT}")
+        if not FORMAT <= document["format"] <= NEWEST_FORMAT:
+            known = f"formats {FORMAT} to {NEWEST_FORMAT}"
+            raise JournalDamagedError(f"{path} has format {document['format']}; this version reads {known}")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise JournalDamagedError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
     return document

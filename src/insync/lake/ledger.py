@@ -3,6 +3,11 @@
 `LAKE/_ledger/` is a journal with an entry per commit. Replaying them gives the state: for each partition, generations
 of ranges. The ranges of a generation follow each other without gap or overlap. A new generation begins when the topic
 was recreated, or the log truncated below what was archived: from then on its offsets mean other records.
+
+There are two roles. The archiver adds ranges at the end (`open`, `ranges`); the compactor replaces ranges by one that
+has the same offsets and the same rows in other files, or none because they expired (`compact`, `replace`). A commit
+that finds entries of the other role applies them and tries again; one that finds another process in its own role gives
+up (EntryTakenError), because that process may have deleted its files.
 """
 
 from __future__ import annotations
@@ -15,10 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from insync.client.model import TopicPartition
-from insync.lake.journal import Journal, JournalDamagedError
+from insync.lake.journal import FORMAT, EntryTakenError, Journal, JournalDamagedError
 
 DIRECTORY = "_ledger"
 OPEN, RANGES = "open", "ranges"
+COMPACT, REPLACE = "compact", "replace"
+COMPACTION = (COMPACT, REPLACE)
+COMPACTION_FORMAT = 2
+"""Entries of the compactor mean nothing to versions that only know archivers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +70,8 @@ class Range:
     """Why the range is lost."""
     why: str = ""
     """In the first range of a generation: why it began."""
+    expired: str = ""
+    """Why its rows were removed from the lake."""
 
     @property
     def key(self) -> TopicPartition:
@@ -89,17 +100,28 @@ class Ledger:
         self._journal = Journal(lake / DIRECTORY)
         self._partitions: dict[TopicPartition, list[Range]] = {}
         self._committed_at: dict[TopicPartition, str] = {}
+        self.replaced: dict[str, str] = {}
+        """Files that no longer count, and since when."""
+        self.compacted: dict[str, str] = {}
+        """Files that replaced others, and since when."""
 
     @staticmethod
     def load(lake: Path, entries: int | None = None) -> Ledger:
         ledger = Ledger(lake)
-        for path, body in islice(ledger._journal.load(), entries):
+        ledger.refresh(entries)
+        return ledger
+
+    def refresh(self, entries: int | None = None) -> list[Entry]:
+        """Apply the entries that others have added, at most `entries`, and return them."""
+        added = []
+        for path, body in islice(self._journal.load(), entries):
             try:
                 entry = _parse_entry(body)
             except (KeyError, TypeError) as error:
                 raise JournalDamagedError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
-            ledger._apply(entry, path)
-        return ledger
+            self._apply(entry, path)
+            added.append(entry)
+        return added
 
     @property
     def entries(self) -> int:
@@ -154,31 +176,75 @@ class Ledger:
     def commit(
         self, kind: str, archiver: str, *, settings: Mapping[str, str] | None = None, ranges: Sequence[Range] = ()
     ) -> Entry:
-        """Durable when it returns. After an EntryTakenError nothing has changed: another archiver was faster."""
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        entry = Entry(kind=kind, archiver=archiver, at=at, settings=dict(settings or {}), ranges=tuple(ranges))
-        path = self._journal.next_path
-        ends = {added.key: self._partitions.get(added.key, [])[-1:] for added in ranges}
-        for added in ranges:
-            _append_range(ends[added.key], added, path)
-        self._journal.append(asdict(entry))
-        self._apply(entry, path)
-        return entry
+        """Durable when it returns. After an EntryTakenError it is not written: another process has taken the role."""
+        while True:
+            at = datetime.now(UTC).isoformat(timespec="milliseconds")
+            entry = Entry(kind=kind, archiver=archiver, at=at, settings=dict(settings or {}), ranges=tuple(ranges))
+            path = self._journal.next_path
+            self._check(entry, path)
+            try:
+                self._journal.append(
+                    _to_dict(entry), required_format=COMPACTION_FORMAT if kind in COMPACTION else FORMAT
+                )
+            except EntryTakenError:
+                others = self.refresh()
+                if not others or any(_same_role(other, entry) for other in others):
+                    raise
+            else:
+                self._apply(entry, path)
+                return entry
+
+    def _check(self, entry: Entry, path: Path) -> None:
+        """Raise, with nothing changed, if the entry cannot be applied."""
+        changed = {added.key: list(self._partitions.get(added.key, ())) for added in entry.ranges}
+        for added in entry.ranges:
+            _change_ranges(changed[added.key], entry.kind, added, path)
 
     def _apply(self, entry: Entry, path: Path) -> None:
         for added in entry.ranges:
-            _append_range(self._partitions.setdefault(added.key, []), added, path)
-            self._committed_at[added.key] = entry.at
+            before = _change_ranges(self._partitions.setdefault(added.key, []), entry.kind, added, path)
+            if entry.kind == REPLACE:
+                self.compacted |= {file.path: entry.at for file in added.files}
+                self.replaced |= {file.path: entry.at for old in before for file in old.files}
+            else:
+                self._committed_at[added.key] = entry.at
         self.settings |= entry.settings
+
+
+def _same_role(left: Entry, right: Entry) -> bool:
+    return (left.kind in COMPACTION) == (right.kind in COMPACTION)
+
+
+def _change_ranges(ranges: list[Range], kind: str, added: Range, path: Path) -> list[Range]:
+    """Append to a partition's ranges or replace some of them, and return the replaced ones."""
+    if kind == REPLACE:
+        return _replace_ranges(ranges, added, path)
+    _append_range(ranges, added, path)
+    return []
+
+
+def _replace_ranges(ranges: list[Range], merged: Range, path: Path) -> list[Range]:
+    where = f"{path}: {merged.topic}-{merged.partition} offsets {merged.start} to {merged.end}"
+    _check_range(merged, where)
+    own = [i for i, archived in enumerate(ranges) if archived.generation == merged.generation]
+    first = next((i for i in own if ranges[i].start == merged.start), None)
+    last = next((i for i in own if ranges[i].end == merged.end), None)
+    if first is None or last is None or last < first:
+        raise JournalDamagedError(f"{where} are to replace ranges, but none begins and ends there")
+    old = ranges[first : last + 1]
+    if any(archived.topic_id != merged.topic_id or archived.lost for archived in old) or merged.lost:
+        raise JournalDamagedError(f"{where} are to replace ranges of another topic id, or lost ones")
+    rows = sum(archived.rows for archived in old)
+    if not merged.expired and (merged.rows != rows or any(archived.expired for archived in old)):
+        raise JournalDamagedError(f"{where}: {merged.rows} rows are to replace {rows}")
+    ranges[first : last + 1] = [merged]
+    return old
 
 
 def _append_range(ranges: list[Range], added: Range, path: Path) -> None:
     """Append to a partition's ranges; raises if that would leave a gap or an overlap."""
     where = f"{path}: {added.topic}-{added.partition} offsets {added.start} to {added.end}"
-    if added.end <= added.start or (added.rows and not added.files) or (added.lost and added.files):
-        raise JournalDamagedError(f"{where} are not a valid range")
-    if added.rows != sum(file.rows for file in added.files) or added.rows > added.end - added.start:
-        raise JournalDamagedError(f"{where}: {added.rows} rows do not match its files, or are more than its offsets")
+    _check_range(added, where)
     last = ranges[-1] if ranges else None
     if last is None or added.generation != last.generation:
         if added.generation != (0 if last is None else last.generation + 1):
@@ -189,6 +255,23 @@ def _append_range(ranges: list[Range], added: Range, path: Path) -> None:
         what = "a gap" if added.start > last.end else "an overlap"
         raise JournalDamagedError(f"{where}: {what}, the range before it ends at {last.end}")
     ranges.append(added)
+
+
+def _check_range(added: Range, where: str) -> None:
+    without_files = bool(added.lost or added.expired)
+    if added.end <= added.start or (added.rows and not added.files) or (without_files and added.files):
+        raise JournalDamagedError(f"{where} are not a valid range")
+    if added.rows != sum(file.rows for file in added.files) or added.rows > added.end - added.start:
+        raise JournalDamagedError(f"{where}: {added.rows} rows do not match its files, or are more than its offsets")
+
+
+def _to_dict(entry: Entry) -> dict[str, Any]:
+    """Without `expired` where it is empty, so that versions that do not know it can read the entry."""
+    fields = asdict(entry)
+    for archived in fields["ranges"]:
+        if not archived["expired"]:
+            del archived["expired"]
+    return fields
 
 
 def _parse_entry(body: Mapping[str, Any]) -> Entry:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from insync.lake.ledger import File
+from insync.lake.staging import find_file
 
 NO_LIMIT = (1 << 63) - 1
 COLUMNS = ["offset", "timestamp", "key", "value", "headers"]
@@ -65,9 +66,16 @@ def _read_unit(lake: Path, unit: Unit, start: int) -> Iterator[pa.Table]:
         yield from _read_row_groups(lake, file, start)
 
 
+def open_file(lake: Path, path: str) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(find_file(lake, path))
+    except FileNotFoundError:  # it may have been moved to its final place in between
+        return pq.ParquetFile(find_file(lake, path))
+
+
 def _read_row_groups(lake: Path, file: File, start: int) -> Iterator[pa.Table]:
     """Without the row groups that end before `start`."""
-    with pq.ParquetFile(lake / file.path) as parquet:
+    with open_file(lake, file.path) as parquet:
         column = parquet.schema_arrow.get_field_index("offset")
         for i in range(parquet.num_row_groups):
             statistics = parquet.metadata.row_group(i).column(column).statistics

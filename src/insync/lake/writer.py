@@ -85,11 +85,12 @@ class RangeWriter:
         attempt: str,
         codec: str,
         roll_bytes: int = NO_LIMIT,
+        prefix: str = "part",
     ) -> None:
         self._topic = lake / f"topic={topic}"
         self._lake = lake
         self._partition = partition
-        self._stem = f"part-{partition:05d}-{start:020d}-{end:020d}-{attempt}"
+        self._stem = f"{prefix}-{partition:05d}-{start:020d}-{end:020d}-{attempt}"
         self._codec = codec
         self._roll_bytes = roll_bytes
         self._group_bytes = min(GROUP_BYTES, roll_bytes)

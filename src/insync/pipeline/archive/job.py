@@ -260,7 +260,7 @@ class Archiver:
         )
 
     def _commit(self, ranges: Sequence[Range]) -> None:
-        self._lake.ledger.commit(RANGES, self._lake.archiver, ranges=ranges)
+        self._lake.ledger.commit(RANGES, self._lake.writer, ranges=ranges)
         self.summary.committed += ranges
 
 

@@ -9,21 +9,17 @@ nothing was deleted before it was archived.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from insync.client.model import TopicPartition
 from insync.client.offsets import EARLIEST, LATEST
 from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
-from insync.lake.directory import find_size_problem, list_orphans, load_ledger
+from insync.lake.directory import list_orphans, load_ledger
 from insync.lake.ledger import File, Ledger, Range
-from insync.lake.writer import checksum
+from insync.lake.verify import find_file_problem
 from insync.pipeline.archive.plan import find_archive_loss, open_view
 from insync.pipeline.rounds import ClusterOptions
 from insync.pipeline.text import pluralize
@@ -76,11 +72,20 @@ def verify_lake(
 ) -> LakeReport:
     """Without a bootstrap, the brokers are not asked. A damaged ledger raises JournalDamagedError."""
     ledger = load_ledger(path)
-    report = LakeReport(str(ledger.lake), ledger.entries)
-    report.problems += _check_files(ledger, on_file)
+    problems = _check_files(ledger, on_file)
+    report = LakeReport(str(ledger.lake), ledger.entries, problems=problems)
     if orphans := list_orphans(ledger):
         files = pluralize(len(orphans), "file")
         report.notes.append(f"{files} not in the ledger, such as {orphans[0]}: not archived data")
+    if waiting := [path for path in ledger.replaced if (ledger.lake / path).exists()]:
+        files = pluralize(len(waiting), "replaced file")
+        report.notes.append(f"{files} not deleted yet, such as {waiting[0]}: the next compaction does it")
+    report.notes += [
+        f"{archived.topic}-{archived.partition}: offsets {archived.start} to {archived.end - 1} were removed from the "
+        f"lake: {archived.expired}"
+        for archived in ledger.ranges()
+        if archived.expired
+    ]
     report.notes += [f"the ledger records a loss: {archived.lost}" for archived in ledger.ranges() if archived.lost]
     report.notes += [f"generation {first.generation}: {first.why}" for first in ledger.ranges() if first.why]
     ends: dict[TopicPartition, tuple[int, int]] = {}
@@ -98,32 +103,21 @@ def verify_lake(
 
 
 def _check_files(ledger: Ledger, on_file: Callable[[int, int], None]) -> list[str]:
-    work = [(archived, file) for archived in ledger.ranges() for file in archived.files]
-    problems = []
+    checked: dict[str, str] = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for done, problem in enumerate(pool.map(lambda pair: find_file_problem(ledger.lake, *pair), work), 1):
-            on_file(done, len(work))
-            problems += [problem] if problem else []
-    return problems
+        while work := _list_unchecked(ledger, checked):
+            total = len(checked) + len(work)
+            problems = pool.map(lambda pair: find_file_problem(ledger.lake, *pair), work)
+            for (_, file), problem in zip(work, problems, strict=True):
+                checked[file.path] = problem
+                on_file(len(checked), total)
+            if any(checked.values()):
+                ledger.refresh()  # a compaction may have replaced what was missing
+    return [checked[path] for path in ledger.files() if checked.get(path)]
 
 
-def find_file_problem(root: Path, archived: Range, file: File) -> str:
-    """What is wrong with a file; empty if nothing is."""
-    if problem := find_size_problem(root, file):
-        return problem
-    path = root / file.path
-    _, crc = checksum(path)
-    if crc != file.crc:
-        return f"{file.path} was changed: its checksum is {crc:08x} instead of {file.crc:08x}"
-    try:
-        offsets = pq.read_table(path, columns=["offset"], partitioning=None).column(0).to_numpy()
-    except (pa.ArrowException, OSError) as error:
-        return f"{file.path} cannot be read: {error}"
-    if len(offsets) != file.rows:
-        return f"{file.path} has {len(offsets)} rows instead of {file.rows}"
-    if len(offsets) and (offsets[0] < archived.start or offsets[-1] >= archived.end or (np.diff(offsets) <= 0).any()):
-        return f"{file.path} has offsets that do not increase, or are outside {archived.start} to {archived.end}"
-    return ""
+def _list_unchecked(ledger: Ledger, checked: Mapping[str, str]) -> list[tuple[Range, File]]:
+    return [(archived, file) for archived in ledger.ranges() for file in archived.files if file.path not in checked]
 
 
 # --- brokers ---------------------------------------------------------------------------------------------------------

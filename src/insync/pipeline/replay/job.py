@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -24,7 +24,14 @@ from insync.lake.directory import load_ledger, local_path
 from insync.lake.ledger import Ledger
 from insync.lake.reader import Selection, Unit
 from insync.pipeline.executors import run_tasks
-from insync.pipeline.replay.plan import ReplayError, SourcePartition, check_names, check_selection, plan_sources
+from insync.pipeline.replay.plan import (
+    ReplayError,
+    SourcePartition,
+    check_names,
+    check_selection,
+    find_expired,
+    plan_sources,
+)
 from insync.pipeline.replay.state import DIRECTORY, ReplayJob, ReplayState, job_name
 from insync.pipeline.replay.target import ReplayTarget, find_topic
 from insync.pipeline.replay.task import Position, ReplayTask, replay_units
@@ -183,14 +190,15 @@ def _state_directory(options: ReplayOptions, ledger: Ledger, request: Mapping[st
 
 
 def _load_plan(options: ReplayOptions, entries: int | None = None) -> tuple[Ledger, list[SourcePartition]]:
-    """From the first `entries` entries of the ledger: what is archived after a replay began is not part of it."""
-    ledger = load_ledger(options.lake, entries)
+    """With `entries`: as a replay that began when the ledger had so many."""
+    ledger = load_ledger(options.lake)
     plan = plan_sources(
         ledger,
         options.topics,
         options.selection,
         partitions=options.partitions,
         generation=options.generation,
+        began=None if entries is None else load_ledger(options.lake, entries),
     )
     return ledger, plan
 
@@ -219,6 +227,7 @@ class Replayer:
 
     def run(self, stop: threading.Event) -> None:
         self._check_topic_ids()
+        self._check_expired()
         while not stop.is_set() and (tasks := self._plan_round()):
             began = time.perf_counter()
             rows_before = self._count_rows()
@@ -229,6 +238,7 @@ class Replayer:
                 raise ReplayError(f"{error}. The same command continues from here")
             if error:
                 stop.wait(PAUSE_S)
+                self._load_plan()  # a compaction may have replaced files
             elif self._options.rate is not None:
                 stop.wait(max(0.0, (rows - rows_before) / self._options.rate - (time.perf_counter() - began)))
         self.summary.finished = not self._plan_round()
@@ -271,7 +281,7 @@ class Replayer:
             partition=source.partition,
             producer=self._job.producer,
             units=tuple(self._remaining(source, max_rows)),
-            selection=options.selection,
+            selection=replace(options.selection, to_offset=source.end),
             position=self._position(source),
             max_rows=max_rows,
             codec=options.codec,
@@ -290,6 +300,22 @@ class Replayer:
         if positions:
             self._state.record_positions(positions)
         return next((result.error for result in results if result.error), "")
+
+    def _load_plan(self) -> None:
+        _, plan = _load_plan(self._options, self._job.ledger_entries)
+        self._plan = {source.key: source for source in plan}
+        self._check_expired()
+
+    def _check_expired(self) -> None:
+        """A replay cannot do without rows that it has counted on."""
+        ledger = load_ledger(self._options.lake)
+        began = load_ledger(self._options.lake, self._job.ledger_entries)
+        for source in self._plan.values():
+            if expired := find_expired(ledger, began, source, self._position(source).source):
+                raise ReplayError(
+                    f"{source.name} offsets {expired.start} to {expired.end - 1} were removed from the lake after this "
+                    f"replay began ({expired.expired}): --again replays what is left"
+                )
 
     def _check_topic_ids(self) -> None:
         for name, topic in self._target.topics.items():

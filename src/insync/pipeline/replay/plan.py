@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from insync.client.model import TopicPartition
 from insync.lake.ledger import File, Ledger, Range
@@ -25,6 +25,8 @@ class SourcePartition:
     generation: int
     target: str
     units: tuple[Unit, ...]
+    end: int
+    """Offsets from here on are not selected."""
 
     @property
     def key(self) -> TopicPartition:
@@ -77,14 +79,17 @@ def plan_sources(
     *,
     partitions: Sequence[int] = (),
     generation: int | None = None,
+    began: Ledger | None = None,
 ) -> list[SourcePartition]:
-    known = ledger.partitions()
+    """`began`: the ledger when the replay began. What was archived later is not part of it; the files are those that
+    count now, because a compaction may have replaced those of then."""
+    known = (began or ledger).partitions()
     for topic in targets:
         if not any(name == topic for name, _ in known):
             names = ", ".join(dict.fromkeys(name for name, _ in known)) or "nothing"
             raise ReplayError(f"topic '{topic}' is not in {ledger.lake}, which has {names}")
     sources = [
-        _plan_source(ledger, key, targets[key[0]], selection, generation)
+        _plan_source(ledger, key, targets[key[0]], selection, generation, began or ledger)
         for key in known
         if key[0] in targets and (not partitions or key[1] in partitions)
     ]
@@ -94,15 +99,33 @@ def plan_sources(
 
 
 def _plan_source(
-    ledger: Ledger, key: TopicPartition, target: str, selection: Selection, generation: int | None
+    ledger: Ledger, key: TopicPartition, target: str, selection: Selection, generation: int | None, began: Ledger
 ) -> SourcePartition:
-    newest = ledger.ranges(key)[-1].generation
+    newest = began.ranges(key)[-1].generation
     generation = newest if generation is None else generation
     ranges = ledger.ranges(key, generation)
     if not ranges:
         raise ReplayError(f"{key[0]}-{key[1]} has no generation {generation}; its newest is {newest}")
-    units = [unit for archived in ranges if (unit := _make_unit(archived, selection)).files]
-    return SourcePartition(topic=key[0], partition=key[1], generation=generation, target=target, units=tuple(units))
+    end = min(selection.to_offset, began.ranges(key, generation)[-1].end)
+    units = [unit for archived in ranges if (unit := _make_unit(archived, replace(selection, to_offset=end))).files]
+    return SourcePartition(
+        topic=key[0], partition=key[1], generation=generation, target=target, units=tuple(units), end=end
+    )
+
+
+def find_expired(ledger: Ledger, began: Ledger, source: SourcePartition, position: int) -> Range | None:
+    """A range from `position` on whose rows were removed from the lake after the replay began."""
+    had_rows = [archived for archived in began.ranges(source.key, source.generation) if archived.files]
+    return next(
+        (
+            archived
+            for archived in ledger.ranges(source.key, source.generation)
+            if archived.expired
+            and archived.end > position
+            and any(before.start < archived.end and before.end > max(position, archived.start) for before in had_rows)
+        ),
+        None,
+    )
 
 
 def _make_unit(archived: Range, selection: Selection) -> Unit:
