@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from pyspark.sql.datasource import GreaterThan, GreaterThanOrEqual, LessThanOrEqual
 
 from insync.logdir.files import Segment, plan_segments
-from insync.logdir.options import END, ReadOptions
+from insync.logdir.options import END, ROWS, ReadOptions
 from insync.logdir.rows import read_segment
+from insync.spark.conditions import Conditions
+from insync.spark.log_source import narrow_options
 from insync.testing import Cluster
 
 COUNT = 3_000
 FIRST_MS = 1_700_000_000_000
 
 
+def late(number: int) -> int:
+    """The time of a record of topic shuffled: some records are late, a few are early."""
+    random = Random(number)
+    return max(0, min(COUNT, number + random.choice((0, 0, -random.randrange(1_500), random.randrange(300)))))
+
+
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Topic t of one broker, stopped. Record i has the timestamp FIRST_MS + i."""
+    """Topics t and shuffled of one broker, stopped. Record i of t has the timestamp FIRST_MS + i; those of shuffled
+    have the same times, roughly in order."""
     root = tmp_path_factory.mktemp("ours")
     with Cluster(brokers=1, directory=root) as cluster:
-        cluster.create_topic("t", partitions=1, segment_bytes=20_000, index_interval_bytes=500, retention_ms=-1)
+        for topic in ("t", "shuffled"):
+            cluster.create_topic(topic, partitions=1, segment_bytes=20_000, index_interval_bytes=500, retention_ms=-1)
         producer = Producer({"bootstrap.servers": cluster.bootstrap, "batch.num.messages": 20})
         for i in range(COUNT):
             producer.produce("t", b"v%06d" % i, b"k%d" % i, 0, timestamp=FIRST_MS + i)
+            producer.produce("shuffled", b"v%06d" % i, b"k%d" % i, 0, timestamp=FIRST_MS + late(i))
             producer.poll(0)
         assert producer.flush(60) == 0
         cluster.stop(1)
@@ -56,6 +70,41 @@ def test_offsets_and_timestamps_select_the_same_records(directory: Path, first: 
         base for base, following in zip(bases, [*bases[1:], COUNT], strict=True) if base < end and following > first
     ]
     assert [segment.base for segment in segments(directory, **times)] == (needed if first < end else [])
+
+
+@pytest.mark.parametrize("since", [0, 1, 700, 1_500, 2_500, 2_990, COUNT - 1, COUNT, COUNT + 1])
+def test_older_records_are_skipped_but_no_newer_one(directory: Path, since: int) -> None:
+    options: dict[str, Any] = {"topic": "shuffled", "newer_than_ms": FIRST_MS + since}
+    read = offsets(directory, **options)
+    newer = [i for i in range(COUNT) if late(i) >= since]
+    assert set(newer) <= set(read)
+    assert read[:1] == newer[:1]
+    if since > 2_500:
+        assert len(segments(directory, **options)) < len(segments(directory, "shuffled"))
+
+
+def test_conditions_of_a_query_become_options(directory: Path) -> None:
+    """Whatever the options allow beside the conditions."""
+    random = Random(5)
+    for _ in range(60):
+        low, high, since = random.randrange(COUNT), random.randrange(COUNT), random.randrange(COUNT)
+        conditions = Conditions(
+            [
+                GreaterThan(("offset",), low),
+                LessThanOrEqual(("offset",), high),
+                GreaterThanOrEqual(("timestamp",), datetime.fromtimestamp((FIRST_MS + since) / 1_000, UTC)),
+            ]
+        )
+        given = ReadOptions(paths=(str(directory),), topics=("shuffled",), start_offset=1_000, end_offset=2_500)
+        plan = plan_segments(narrow_options(given, conditions))
+        read = [i for s in plan for batch in read_segment(s, ("offset",)) for i in batch.column(0).to_pylist()]
+        in_options = [i for i in range(1_000, 2_500) if low < i <= high]
+        assert {i for i in in_options if late(i) >= since} <= set(read) <= set(in_options)
+
+
+def test_if_damage_becomes_rows_everything_is_read(directory: Path) -> None:
+    given = ReadOptions(paths=(str(directory),), corrupt=ROWS)
+    assert narrow_options(given, Conditions([GreaterThan(("offset",), 5)])) == given
 
 
 def test_the_metadata_log_is_read_by_name(directory: Path) -> None:

@@ -14,6 +14,7 @@ from tests.spark.spark_data import numbered, produce
 
 pytestmark = pytest.mark.xdist_group("spark")
 
+PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
 APACHE = Path(__file__).parent.parent / "data" / "apache-kafka-logs"
 
 
@@ -116,3 +117,22 @@ def test_a_log_without_records_has_no_rows(spark: SparkSession, tmp_path: Path) 
     log.mkdir()
     (log / "00000000000000000000.log").touch()
     assert load(spark, str(tmp_path), brokers="7", bound="end").collect() == []
+
+
+def test_conditions_leave_segments_out(spark: SparkSession) -> None:
+    frame = load(spark, f"{APACHE}/broker-1")
+    every = frame.groupBy("topic", "partition").agg({"offset": "max", "*": "count"}).collect()
+    tasks = frame.rdd.getNumPartitions()
+    spark.conf.set(PUSH_DOWN, "true")
+    try:
+        for topic, partition, *_ in every:
+            part = load(spark, f"{APACHE}/broker-1", pushFilters="true").where(
+                f"topic = '{topic}' and partition = {partition}"
+            )
+            expected = [tuple(row) for row in every if row[:2] == (topic, partition)]
+            assert [
+                tuple(row) for row in part.groupBy("topic", "partition").agg({"offset": "max", "*": "count"}).collect()
+            ] == expected
+            assert part.rdd.getNumPartitions() < tasks
+    finally:
+        spark.conf.unset(PUSH_DOWN)

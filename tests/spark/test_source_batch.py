@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import urllib.request
+from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import pytest
@@ -17,6 +21,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 HOUR_MS = 3_600_000
 FIRST_MS = 1_700_000_000_000
+PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 @pytest.fixture(scope="module")
@@ -220,3 +225,101 @@ def test_missing_offsets_can_be_ignored(spark: SparkSession, bootstrap: str) -> 
 def test_spark_finds_the_source_without_registration(spark: SparkSession, bootstrap: str) -> None:
     """Sources are registered per session; Spark looks for modules called pyspark_* in every session."""
     assert values(read(spark.newSession(), bootstrap, {"subscribe": "batch-few"})) == numbered(0, 3)
+
+
+# --- conditions of a query -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pushing(spark: SparkSession) -> Iterator[None]:
+    spark.conf.set(PUSH_DOWN, "true")
+    yield
+    spark.conf.unset(PUSH_DOWN)
+
+
+def fetched_bytes(cluster: Cluster) -> int:
+    """What brokers have sent in answers to Fetch requests; followers are idle, and their answers almost empty."""
+    total = 0
+    for node in cluster.nodes.values():
+        with urllib.request.urlopen(f"http://127.0.0.1:{node.metrics_port}/metrics") as answer:
+            counts = re.findall(r'insync_response_bytes_total\{api="fetch"\} (\S+)', answer.read().decode().lower())
+        total += sum(int(float(count)) for count in counts)
+    return total
+
+
+def test_only_what_a_condition_on_the_time_needs_is_fetched(
+    spark: SparkSession, spark_cluster: Cluster, pushing: None
+) -> None:
+    spark_cluster.create_topic("pushed", partitions=2)
+    times = [FIRST_MS + HOUR_MS * i for i in range(24)]
+    for partition in (0, 1):
+        for hour in times:
+            sent = numbered(0, 40)
+            produce(
+                spark_cluster.bootstrap,
+                "pushed",
+                [value + bytes(1_000) for value in sent],
+                partition=partition,
+                timestamps=[hour] * len(sent),
+            )
+
+    def count(condition: str) -> tuple[int, int]:
+        """(rows, bytes)"""
+        frame = read(spark, spark_cluster.bootstrap, {"subscribe": "pushed", "pushFilters": "true"})
+        before = fetched_bytes(spark_cluster)
+        return frame.where(condition).count(), fetched_bytes(spark_cluster) - before
+
+    rows, everything = count("offset >= 0")
+    assert rows == 24 * 80
+    assert everything > 24 * 80 * 1_000
+    rows, fetched = count(f"timestamp >= timestamp_millis({times[-1]}) and partition = 1")
+    assert rows == 40
+    assert fetched < everything / 12
+    rows, fetched = count(f"timestamp > timestamp_millis({times[-1]})")
+    assert rows == 0
+    assert fetched < everything / 20
+
+
+def random_condition(random: Random) -> str:
+    hour = FIRST_MS + HOUR_MS * random.randrange(-2, 102) + random.choice((0, 0, -1, 1))
+    comparison = random.choice(("=", "<", "<=", ">", ">=", "<=>", "<>"))
+    return random.choice(
+        (
+            f"timestamp {comparison} timestamp_millis({hour})",
+            f"timestamp {comparison} timestamp_micros({hour}001)",
+            f"offset {comparison} {random.randrange(-1, 102)}",
+            f"partition {comparison} {random.randrange(3)}",
+            f"offset in ({random.randrange(100)}, {random.randrange(100)}, null)",
+            f"not partition in ({random.randrange(3)})",
+            f"topic {comparison} '{random.choice(('batch-hours', 'batch', 'zoo'))}'",
+            f"topic like '{random.choice(('batch%', '%hours', '%tch%', 'x%'))}'",
+            "timestamp is not null",
+            f"(offset < {random.randrange(100)} or partition = 1)",
+        )
+    )
+
+
+def test_conditions_select_the_same_rows_with_and_without_push_down(
+    spark: SparkSession, bootstrap: str, pushing: None
+) -> None:
+    random = Random(12)
+    frame = read(spark, bootstrap, {"subscribe": "batch-hours"})
+    everything = [tuple(row) for row in frame.select("topic", "partition", "offset", "timestamp").collect()]
+    local = spark.createDataFrame(everything, "topic string, partition int, offset long, timestamp timestamp").cache()
+    for _ in range(12):
+        condition = " and ".join(random_condition(random) for _ in range(random.randint(1, 3)))
+        expected = sorted(tuple(row) for row in local.where(condition).collect())
+        frame = read(spark, bootstrap, {"subscribe": "batch-hours", "pushFilters": "true"}).where(condition)
+        pushed = frame.select("topic", "partition", "offset", "timestamp").collect()
+        assert sorted(tuple(row) for row in pushed) == expected, condition
+    local.unpersist()
+
+
+def test_without_the_option_a_frame_can_be_used_with_different_conditions(
+    spark: SparkSession, bootstrap: str, pushing: None
+) -> None:
+    """Spark would reuse the plan of the condition that it pushed first."""
+    frame = read(spark, bootstrap, {"subscribe": "batch-hours"})
+    assert frame.where("offset >= 90").count() == 20
+    assert frame.count() == 200
+    assert frame.where("offset < 5").union(frame.where("offset >= 95")).count() == 20

@@ -9,7 +9,7 @@ are deleted, even if they are still on disk.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -65,9 +65,10 @@ class Replica:
     log_start: int
 
 
-def plan_segments(options: ReadOptions) -> list[Segment]:
+def plan_segments(options: ReadOptions, is_wanted: Callable[[Replica], bool] = lambda _: True) -> list[Segment]:
     """The segments that may hold something of what the options ask for, in order."""
-    return [segment for replica in list_replicas(options) for segment in _plan_replica(replica, options)]
+    replicas = [replica for replica in list_replicas(options) if is_wanted(replica)]
+    return [segment for replica in replicas for segment in _plan_replica(replica, options)]
 
 
 def list_replicas(options: ReadOptions) -> list[Replica]:
@@ -203,7 +204,17 @@ def _limit_by_time(segments: list[Segment], options: ReadOptions) -> list[Segmen
             for segment in segments[: number + 1]
             if segment.base < offset
         ]
-    return segments
+    return segments if options.newer_than_ms is None else _skip_older(segments, options.newer_than_ms)
+
+
+def _skip_older(segments: list[Segment], timestamp_ms: int) -> list[Segment]:
+    """Without the segments whose records are all older, and without the older records that a segment begins with."""
+    newer = []
+    for segment in segments:
+        found = _find_offset_for_timestamp([segment], timestamp_ms)
+        if found is not None:
+            newer.append(replace(segment, start=max(segment.start, found[1])))
+    return newer
 
 
 def _find_offset_for_timestamp(segments: list[Segment], timestamp_ms: int) -> tuple[int, int] | None:

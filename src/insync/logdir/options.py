@@ -25,8 +25,12 @@ class ReadOptions:
     start_time_ms: int | None = None
     """As in Kafka: reading starts at the first record that is not older."""
     end_time_ms: int | None = None
+    newer_than_ms: int | None = None
+    """Older records need not be read: unlike `start_time_ms`, this holds for records after the first newer one, too."""
     bound: str = HWM
     """HWM: only committed records. END: also what lies above the high watermark."""
     corrupt: str = FAIL
     """FAIL: damage raises DamagedLogError. ROWS: damage becomes a row."""
     include_control: bool = False
+    push_filters: bool = False
+    """For Spark: conditions of a query limit what is read."""

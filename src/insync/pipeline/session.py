@@ -33,6 +33,7 @@ SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
 }
 NO_JAVA = (
     "Spark needs Java 17 or newer, and none was found: install it (on Debian `apt-get install default-jre-headless`), "

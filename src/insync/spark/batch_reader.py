@@ -6,7 +6,8 @@ from the leaders and decode them into Arrow columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -14,6 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from insync.client.offsets import EARLIEST, LATEST
 from insync.spark.cluster_snapshot import ClusterSnapshot, clamp_to_log, snapshot_cluster
 from insync.spark.cluster_view import ClusterView
+from insync.spark.conditions import Conditions, is_pushing_filters
 from insync.spark.executor import read_offsets
 from insync.spark.option_values import OptionError
 from insync.spark.planning import OffsetRange, split_ranges
@@ -23,10 +25,16 @@ from insync.spark.source_options import Position, SourceOptions
 _DEFAULT_START, _DEFAULT_END = "'startingOffsets' is 'earliest'", "'endingOffsets' is 'latest'"
 
 
+def make_batch_reader(options: SourceOptions, columns: tuple[str, ...]) -> BatchReader:
+    is_pushing = options.push_filters and is_pushing_filters()
+    return PushDownBatchReader(options, columns) if is_pushing else BatchReader(options, columns)
+
+
 class BatchReader(DataSourceReader):
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
+        self._conditions = Conditions()
 
     def partitions(self) -> Sequence[InputPartition]:
         view = ClusterView(self._options)
@@ -43,7 +51,9 @@ class BatchReader(DataSourceReader):
         now = snapshot_cluster(view, must_exist=True)
         ids, epochs = now.ids, now.epochs
         ranges = split_ranges(
-            self._plan_ranges(view, now), min_partitions=options.min_partitions, max_records=options.max_records
+            narrow_ranges(view, self._plan_ranges(view, now), self._conditions),
+            min_partitions=options.min_partitions,
+            max_records=options.max_records,
         )
         return [
             ReadTask(offsets, options, self._columns, ids.get(offsets.topic, ""), epochs[offsets.key])
@@ -65,3 +75,30 @@ class BatchReader(DataSourceReader):
         if first != Position(EARLIEST) or last != Position(LATEST):
             start, end = clamp_to_log(view, start, end, now, fail=options.fail_on_data_loss)
         return [OffsetRange(*key, start[key], end[key]) for key in keys]
+
+
+class PushDownBatchReader(BatchReader):
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802  Spark's name
+        """Returns all of them: Spark applies them to the rows, too."""
+        self._conditions = Conditions(filters)
+        return filters
+
+
+def narrow_ranges(view: ClusterView, ranges: list[OffsetRange], conditions: Conditions) -> list[OffsetRange]:
+    """Without the offsets whose records cannot satisfy the conditions. The ranges end where their partitions ended
+    before: if no record is new enough now, none in the range is."""
+    low, high = conditions.offsets
+    narrowed = [
+        replace(offsets, start=max(offsets.start, low), end=min(offsets.end, high))
+        for offsets in ranges
+        if conditions.allow("topic", offsets.topic) and conditions.allow("partition", offsets.partition)
+    ]
+    narrowed = [offsets for offsets in narrowed if offsets.size > 0]
+    if conditions.since_ms is None or not narrowed:
+        return narrowed
+    first = view.list_offsets({offsets.key: conditions.since_ms for offsets in narrowed})
+    return [
+        replace(offsets, start=max(offsets.start, first[offsets.key]))
+        for offsets in narrowed
+        if 0 <= first[offsets.key] < offsets.end
+    ]

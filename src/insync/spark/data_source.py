@@ -14,7 +14,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from insync.spark.batch_reader import BatchReader
+from insync.spark.batch_reader import make_batch_reader
 from insync.spark.read_task import COLUMNS, HEADERS
 from insync.spark.schemas import select_columns, to_ddl
 from insync.spark.sink.writers import make_batch_writer, make_stream_writer
@@ -35,7 +35,7 @@ class InsyncDataSource(DataSource):
         return to_ddl({name: kind for name, kind in COLUMNS.items() if with_headers or name != HEADERS})
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(read_source_options(self.options, streaming=False), select_columns(schema, COLUMNS))
+        return make_batch_reader(read_source_options(self.options, streaming=False), select_columns(schema, COLUMNS))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name
         return StreamReader(read_source_options(self.options, streaming=True), select_columns(schema, COLUMNS))

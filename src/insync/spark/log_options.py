@@ -12,7 +12,7 @@ from insync.logdir.options import END, FAIL, HWM, ROWS, ReadOptions
 from insync.spark.option_values import OptionError, OptionValues
 
 _NAMES = (
-    *("path", "paths", "brokers", "topics", "bound", "corrupt", "includeControl"),
+    *("path", "paths", "brokers", "topics", "bound", "corrupt", "includeControl", "pushFilters"),
     *("startingOffset", "endingOffset", "startingTimestamp", "endingTimestamp"),
 )
 
@@ -35,6 +35,7 @@ def read_log_options(options: Mapping[str, str]) -> ReadOptions:
         bound=values.choice("bound", (HWM, END), default=HWM),
         corrupt=values.choice("corrupt", (FAIL, ROWS), default=FAIL),
         include_control=values.flag("includeControl"),
+        push_filters=values.flag("pushFilters"),
     )
 
 

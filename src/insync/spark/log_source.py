@@ -9,15 +9,17 @@ are decoded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from insync.logdir.columns import COLUMNS
-from insync.logdir.files import plan_segments
-from insync.logdir.options import ReadOptions
+from insync.logdir.files import Replica, plan_segments
+from insync.logdir.options import ROWS, ReadOptions
+from insync.spark.conditions import NO_LIMIT, Conditions, is_pushing_filters
 from insync.spark.executor import SegmentTask, read_segment
 from insync.spark.log_options import read_log_options
 from insync.spark.schemas import select_columns, to_ddl
@@ -34,16 +36,47 @@ class LogDataSource(DataSource):
         return to_ddl(COLUMNS)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return LogReader(read_log_options(self.options), select_columns(schema, COLUMNS))
+        options = read_log_options(self.options)
+        make = PushDownLogReader if options.push_filters and is_pushing_filters() else LogReader
+        return make(options, select_columns(schema, COLUMNS))
 
 
 class LogReader(DataSourceReader):
     def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
+        self._conditions = Conditions()
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [SegmentTask(segment, self._columns) for segment in plan_segments(self._options)]
+        segments = plan_segments(narrow_options(self._options, self._conditions), self._is_wanted)
+        return [SegmentTask(segment, self._columns) for segment in segments]
+
+    def _is_wanted(self, replica: Replica) -> bool:
+        constants: dict[str, int | str] = {
+            "broker": replica.broker,
+            "topic": replica.topic,
+            "partition": replica.partition,
+        }
+        return all(self._conditions.allow(column, value) for column, value in constants.items())
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_segment(partition)
+
+
+class PushDownLogReader(LogReader):
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802  Spark's name
+        """Returns all of them: Spark applies them to the rows, too."""
+        self._conditions = Conditions(filters)
+        return filters
+
+
+def narrow_options(options: ReadOptions, conditions: Conditions) -> ReadOptions:
+    """Without the offsets and times that cannot satisfy the conditions. If damage becomes rows, everything is read."""
+    if options.corrupt == ROWS:
+        return options
+    low, high = conditions.offsets
+    start, end = options.start_offset or 0, NO_LIMIT if options.end_offset is None else options.end_offset
+    narrowed = replace(options, newer_than_ms=conditions.since_ms)
+    if low > start:
+        narrowed = replace(narrowed, start_offset=low)
+    return replace(narrowed, end_offset=high) if high < end else narrowed

@@ -27,7 +27,7 @@ _FIXED = (
     "kafka.interceptor.classes",
 )
 _NAMES = (
-    *("assign", "subscribe", "subscribePattern", "topic", "includeHeaders", "failOnDataLoss"),
+    *("assign", "subscribe", "subscribePattern", "topic", "includeHeaders", "failOnDataLoss", "pushFilters"),
     *("startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp"),
     *("startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy"),
     *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition"),
@@ -78,6 +78,8 @@ class SourceOptions:
     """A timestamp after the last record means the log's end; otherwise it is an error."""
     fail_on_data_loss: bool = True
     include_headers: bool = False
+    push_filters: bool = False
+    """Conditions of a batch query limit what is read; see `conditions`."""
     max_offsets: int | None = None
     min_offsets: int | None = None
     max_delay_ms: int = _MAX_DELAY_MS
@@ -113,6 +115,7 @@ def read_source_options(options: Mapping[str, str], *, streaming: bool) -> Sourc
         == "latest",
         fail_on_data_loss=values.flag("failOnDataLoss", default=True),
         include_headers=values.flag("includeHeaders"),
+        push_filters=values.flag("pushFilters"),
         max_offsets=values.number("maxOffsetsPerTrigger"),
         min_offsets=values.number("minOffsetsPerTrigger"),
         max_delay_ms=_duration_ms(values, "maxTriggerDelay", _MAX_DELAY_MS),
