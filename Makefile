@@ -5,6 +5,7 @@ VENV   ?= .venv
 JOBS   ?= 2
 SEEDS  ?= 0:2000
 FUZZ_SECONDS ?= 600
+MUTATIONS ?= 500
 JAVA   := java=default-jre-headless
 
 # Compiled modules are kept: the tests start hundreds of Python processes, and compiling would double what a start takes.
@@ -14,7 +15,7 @@ BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check unit test pythons wheel-smoke dist damage sim mutants fuzz bench bench-kafka bench-spark demo apache-kafka spark-kafka interop-java interop-spark lock clean
+.PHONY: help setup check unit test pythons wheel-smoke dist damage sim mutants mutation fuzz bench bench-kafka bench-spark demo apache-kafka spark-kafka interop-java interop-spark lock clean
 
 help: ## List the targets
 	@echo "make <target>   (PYTHON=$(PYTHON) VENV=$(VENV) JOBS=$(JOBS) SEEDS=$(SEEDS))"
@@ -69,6 +70,10 @@ sim: setup ## Run SEEDS simulated clusters under faults; lists the probes that n
 
 mutants: setup ## Remove the safeguards one by one; every removal must be caught by a property
 	$(BIN)/insync sim mutants
+
+# Samples: all mutations together would take days. A larger MUTATIONS continues a smaller one.
+mutation: setup ## Errors made by rule in MUTATIONS places of the protocol; unit tests, then the simulator, must notice
+	$(BIN)/python -m mutation --sample $(MUTATIONS) --jobs $(JOBS)
 
 # atheris is a tool and no dependency: without an index to fetch it from, the targets are fuzzed without coverage.
 fuzz: setup ## Damaged input for FUZZ_SECONDS, into every decoder, log and node; findings go to build/fuzz/findings
