@@ -16,7 +16,7 @@ from insync.client.errors import SettingError
 from insync.client.security import PLAINTEXT, Security
 from insync.client.settings import DEFAULT_SETTINGS, ClientSettings, log_ineffective_settings
 from insync.security import jaas
-from tests.secured_front import TLS
+from tests.tls_files import TLS
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

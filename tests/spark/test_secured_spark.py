@@ -15,33 +15,26 @@ from typer.testing import CliRunner
 
 from insync.cli.main import app
 from insync.client import groups
+from insync.client.settings import ClientSettings
 from insync.client.sync_client import SyncClient
 from insync.testing import Cluster
-from tests.secured_front import TLS, SecuredFront
 from tests.spark.spark_data import read, values
 
 pytestmark = pytest.mark.xdist_group("spark")
 
 TIMEOUT_S = 120
-PASSWORD = 'open "sesame"'
+PASSWORD = "open sesame"
 COUNT = 2_000
-LOGIN = {
-    "security.protocol": "SASL_SSL",
-    "sasl.mechanism": "SCRAM-SHA-512",
-    "sasl.jaas.config": (
-        "org.apache.kafka.common.security.scram.ScramLoginModule required "
-        'username="alice" password="open \\"sesame\\"";'
-    ),
-    "ssl.truststore.type": "PEM",
-    "ssl.truststore.location": str(TLS / "ca.pem"),
-}
-OPTIONS = {f"kafka.{name}": value for name, value in LOGIN.items()}
 
 
 @pytest.fixture(scope="module")
-def front(spark_cluster: Cluster) -> Iterator[SecuredFront]:
-    with SecuredFront(spark_cluster.bootstrap, users={"alice": PASSWORD}) as secured:
-        yield secured
+def secured() -> Iterator[Cluster]:
+    with Cluster(brokers=1, security="sasl_ssl", users={"alice": PASSWORD}) as cluster:
+        yield cluster
+
+
+def options_of(cluster: Cluster) -> dict[str, str]:
+    return {f"kafka.{name}": value for name, value in cluster.client_config("alice", "java").items()}
 
 
 def numbers(spark: SparkSession) -> DataFrame:
@@ -52,24 +45,23 @@ def expected() -> list[bytes]:
     return sorted(b"v%d" % i for i in range(COUNT))
 
 
-def write(frame: DataFrame, front: SecuredFront, topic: str, **extra: str) -> None:
-    options = {"kafka.bootstrap.servers": front.bootstrap, "topic": topic, **OPTIONS, **extra}
+def write(frame: DataFrame, cluster: Cluster, topic: str, **extra: str) -> None:
+    options = {"topic": topic, **options_of(cluster), **extra}
     frame.write.format("insync").mode("append").options(**options).save()
 
 
-def stored(spark: SparkSession, front: SecuredFront, topic: str) -> list[bytes]:
-    return sorted(value or b"" for value in values(read(spark, front.bootstrap, {"subscribe": topic, **OPTIONS})))
+def stored(spark: SparkSession, cluster: Cluster, topic: str) -> list[bytes]:
+    frame = read(spark, cluster.bootstrap, {"subscribe": topic, **options_of(cluster)})
+    return sorted(value or b"" for value in values(frame))
 
 
-def test_sink_source_and_stream_log_in(
-    spark: SparkSession, spark_cluster: Cluster, front: SecuredFront, tmp_path: Path
-) -> None:
+def test_sink_source_and_stream_log_in(spark: SparkSession, secured: Cluster, tmp_path: Path) -> None:
     """A stream copies the first topic to the second, and commits its offsets to a group."""
     for topic in ("secured", "secured-copy"):
-        spark_cluster.create_topic(topic, partitions=2)
-    write(numbers(spark), front, "secured")
-    assert stored(spark, front, "secured") == expected()
-    options = {"kafka.bootstrap.servers": front.bootstrap, **OPTIONS}
+        secured.create_topic(topic, partitions=2)
+    write(numbers(spark), secured, "secured")
+    assert stored(spark, secured, "secured") == expected()
+    options = options_of(secured)
     stream = spark.readStream.format("insync").options(
         subscribe="secured", startingOffsets="earliest", groupId="watchers", **options
     )
@@ -82,23 +74,25 @@ def test_sink_source_and_stream_log_in(
         .start()
     )
     assert query.awaitTermination(TIMEOUT_S)
-    assert stored(spark, front, "secured-copy") == expected()
-    with SyncClient(spark_cluster.bootstrap) as client:
+    assert stored(spark, secured, "secured-copy") == expected()
+    settings = ClientSettings.of(secured.client_config("admin", "java"))
+    with SyncClient(secured.bootstrap, settings=settings) as client:
         committed = client.call(lambda cluster: groups.list_committed_offsets(cluster, "watchers"))
     assert sum(committed.values()) == COUNT
-    assert set(front.logins) == {("alice", "SCRAM-SHA-512")}
 
 
 def test_archive_and_replay_log_in_with_a_client_properties_file(
-    spark: SparkSession, spark_cluster: Cluster, front: SecuredFront, tmp_path: Path
+    spark: SparkSession, secured: Cluster, tmp_path: Path
 ) -> None:
-    spark_cluster.create_topic("archived", partitions=2)
-    write(numbers(spark), front, "archived")
+    secured.create_topic("archived", partitions=2)
+    write(numbers(spark), secured, "archived")
+    secured.create_topic("archived-again", partitions=2)
     file, lake = tmp_path / "client.properties", tmp_path / "lake"
-    file.write_text("".join(f"{name}={value}\n" for name, value in LOGIN.items()).replace("\\", "\\\\"))
+    settings = secured.client_config("alice", "java")
+    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
 
     def insync(command: str, *arguments: str) -> dict[str, Any]:
-        options = ("--bootstrap", front.bootstrap, "--client-config", str(file), "--lake", str(lake), "--json")
+        options = ("--client-config", str(file), "--bootstrap", secured.bootstrap, "--lake", str(lake), "--json")
         completed = CliRunner().invoke(app, ["pipeline", command, *arguments, *options])
         assert completed.exit_code == 0, completed.output
         report: dict[str, Any] = json.loads(completed.stdout)
@@ -106,22 +100,21 @@ def test_archive_and_replay_log_in_with_a_client_properties_file(
 
     assert insync("archive", "archived")["rows"] == COUNT
     assert insync("archive", "--verify")["ok"]
-    assert insync("replay", "archived=archived-again", "--create")["rows"] == COUNT
-    assert stored(spark, front, "archived-again") == expected()
+    assert insync("replay", "archived=archived-again")["rows"] == COUNT
+    assert stored(spark, secured, "archived-again") == expected()
     contents = [path.read_text(errors="replace") for path in lake.rglob("*") if path.is_file()]
     assert contents
     assert not any("sesame" in text for text in contents)
 
 
-def test_a_wrong_password_fails_a_query_soon_with_a_clear_error(
-    spark: SparkSession, spark_cluster: Cluster, front: SecuredFront
-) -> None:
-    spark_cluster.create_topic("closed", partitions=1)
-    wrong = {"kafka.sasl.jaas.config": OPTIONS["kafka.sasl.jaas.config"].replace("sesame", "barley")}
+def test_a_wrong_password_fails_a_query_soon_with_a_clear_error(spark: SparkSession, secured: Cluster) -> None:
+    secured.create_topic("closed", partitions=1)
+    options = options_of(secured)
+    wrong = {"kafka.sasl.jaas.config": options["kafka.sasl.jaas.config"].replace("sesame", "barley")}
     started = time.monotonic()
     for attempt in (
-        lambda: read(spark, front.bootstrap, {"subscribe": "closed", **OPTIONS, **wrong}).collect(),
-        lambda: write(numbers(spark).limit(1), front, "closed", **wrong),
+        lambda: read(spark, secured.bootstrap, {"subscribe": "closed", **options, **wrong}).collect(),
+        lambda: write(numbers(spark).limit(1), secured, "closed", **wrong),
     ):
         with pytest.raises(PySparkException, match="rejected user 'alice' with SCRAM-SHA-512") as caught:
             attempt()
@@ -129,11 +122,10 @@ def test_a_wrong_password_fails_a_query_soon_with_a_clear_error(
     assert time.monotonic() - started < TIMEOUT_S / 2
 
 
-def test_plans_show_no_secrets(spark: SparkSession, front: SecuredFront) -> None:
+def test_plans_show_no_secrets(spark: SparkSession, secured: Cluster) -> None:
     """Spark redacts options by name and by pattern, but not a private key. Plans show no options of this source."""
     secrets = {"kafka.ssl.keystore.key": "-----BEGIN PRIVATE KEY-----sesame", "kafka.sasl.password": "sesame"}
-    reader = spark.read.format("insync").option("kafka.bootstrap.servers", front.bootstrap)
-    frame = reader.options(subscribe="secured", **OPTIONS, **secrets).load()
+    frame = spark.read.format("insync").options(subscribe="secured", **options_of(secured), **secrets).load()
     plan = str(frame._jdf.queryExecution().toString())
     assert "insync" in plan
     assert "sesame" not in plan
