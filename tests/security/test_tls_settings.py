@@ -171,7 +171,8 @@ def test_settings_do_not_show_passwords_or_keys() -> None:
         ({"ssl.truststore.password": PASSWORD}, "ssl.truststore.password: is set but ssl.truststore.location is not"),
         ({"ssl.client.auth": "maybe"}, "ssl.client.auth: 'maybe' is not one of none, requested, required"),
         ({"ssl.protocol": "SSLv3"}, "ssl.protocol: 'SSLv3' is not one of TLS, TLSv1.2, TLSv1.3"),
-        ({"ssl.enabled.protocols": "TLSv1.1,TLSv1.2"}, "ssl.enabled.protocols: 'TLSv1.1' is not one of"),
+        ({"ssl.enabled.protocols": "SSLv3,TLSv1.2"}, "ssl.enabled.protocols: 'SSLv3' is not one of"),
+        ({"ssl.enabled.protocols": "TLSv1.1,TLSv1"}, "ssl.enabled.protocols: has no version that is safe"),
         ({"ssl.engine.factory.class": "a.B"}, "ssl.engine.factory.class: names a Java class"),
         ({"ssl.endpoint.identification.algorithm": "LDAPS"}, "ssl.endpoint.identification.algorithm: 'ldaps' is"),
         ({"ssl.principal.mapping.rules": "RULE:x"}, "ssl.principal.mapping.rules: cannot be read from 'RULE:x'"),
@@ -220,6 +221,8 @@ def test_versions_are_those_that_are_enabled() -> None:
     assert settings(ssl_protocol="TLSv1.2").versions == (TLS_1_2, TLS_1_2)
     assert settings(ssl_protocol="TLSv1.3").versions == (TLS_1_2, TLS_1_3)
     assert settings(ssl_enabled_protocols="TLSv1.3").versions == (TLS_1_3, TLS_1_3)
+    old = settings(ssl_enabled_protocols="TLSv1.2,TLSv1.1,TLSv1")
+    assert (old.versions, old.unsafe_versions) == ((TLS_1_2, TLS_1_2), ("TLSv1.1", "TLSv1"))
     assert settings(ssl_enabled_protocols="TLSv1.3, TLSv1.2").versions == (TLS_1_2, TLS_1_3)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from insync.metadata.broker import Endpoint
 from insync.node.config import PASSWORD, AuthorizerConfig
+from insync.security.sasl import SaslSettings
 from insync.server import assembly, properties
 from insync.server.endpoints import ListenerAddress
 from insync.server.properties import Properties, PropertiesError
@@ -313,3 +314,58 @@ offsets.topic.replication.factor=1
     ]
     assert "secret" not in repr(found)
     assert "changeit" not in repr(found)
+
+
+STOCK = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL
+log.dirs=/tmp/kraft-combined-logs
+"""
+
+
+def test_the_only_controller_of_a_file_for_kafka_4_is_the_node_itself() -> None:
+    parsed = properties.parse(STOCK, "server.properties")
+    assert parsed.voters == {1: ("localhost", 9093)}
+    assert "controller.quorum.bootstrap.servers" not in parsed.unused
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("=localhost:9093", "=localhost:9093,other:9093"),
+        ("=localhost:9093", "=other:9094"),
+        ("=localhost:9093", "="),
+        ("=broker,controller", "=broker"),
+    ],
+)
+def test_controllers_without_ids_are_refused(before: str, after: str) -> None:
+    text = STOCK.replace(before, after, 1)
+    if after == "=broker":
+        text = text.replace("listeners=PLAINTEXT://:9092,CONTROLLER://:9093", "listeners=PLAINTEXT://:9092")
+        text = text.replace("localhost:9092,CONTROLLER://localhost:9093", "localhost:9092")
+    assert "Set controller.quorum.voters=ID@HOST:PORT" in _problem(text)
+
+
+def test_settings_of_tokens_may_name_the_mechanism() -> None:
+    """As in Kafka's documentation: they win over those without it."""
+    prefix = "listener.name.sasl_plaintext.oauthbearer.sasl"
+    parsed = _parsed(
+        "listeners=SASL_PLAINTEXT://:9094,PLAINTEXT://:9092\nsasl.enabled.mechanisms=OAUTHBEARER\n"
+        "inter.broker.listener.name=PLAINTEXT\n"
+        f"{prefix}.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;\n"
+        f"{prefix}.oauthbearer.jwks.endpoint.url=https://idp/keys\n"
+        f"{prefix}.oauthbearer.expected.audience=own\nsasl.oauthbearer.expected.audience=common\n"
+    )
+    (bound,) = (bound for bound in parsed.listeners.bound if bound.name == "SASL_PLAINTEXT")
+    oauth = SaslSettings.of(bound.security.settings).oauth
+    assert oauth is not None
+    assert (oauth.jwks_url, oauth.audiences) == ("https://idp/keys", ("own",))
+    assert f"{prefix}.oauthbearer.jwks.endpoint.url" not in parsed.unused
+    unknown = "listener.name.plaintext.plain.sasl.oauthbearer.jwks.endpoint=x\n"
+    assert "is not a known setting" in _problem(NEEDED + unknown)

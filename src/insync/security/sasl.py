@@ -32,6 +32,7 @@ _MODULES = {
     **dict.fromkeys(HASHES, "ScramLoginModule"),
 }
 _HANDLER = "sasl.server.callback.handler.class"
+_OAUTH = "sasl.oauthbearer."
 
 
 class Mechanism(Protocol):
@@ -214,7 +215,11 @@ def _read_users(settings: Mapping[str, str]) -> dict[str, str]:
 
 def _read_oauth(settings: Mapping[str, str]) -> OAuthSettings:
     key, options = _read_jaas(settings, OAUTHBEARER)
-    return OAuthSettings.of(settings, options, settings.get(_own_key(OAUTHBEARER, _HANDLER), ""), key)
+    own = _own_key(OAUTHBEARER, _OAUTH)
+    for_mechanism = {_OAUTH + name.removeprefix(own): value for name, value in settings.items() if name.startswith(own)}
+    return OAuthSettings.of(
+        {**settings, **for_mechanism}, options, settings.get(_own_key(OAUTHBEARER, _HANDLER), ""), key
+    )
 
 
 def _read_max_reauth_ms(settings: Mapping[str, str], mechanism: str) -> int:

@@ -22,6 +22,8 @@ from insync.security.principal import MappingRule, MappingRuleError, parse_rules
 NONE, REQUESTED, REQUIRED = "none", "requested", "required"
 _VERIFY = {NONE: ssl.CERT_NONE, REQUESTED: ssl.CERT_OPTIONAL, REQUIRED: ssl.CERT_REQUIRED}
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_UNSAFE_VERSIONS = ("TLSv1", "TLSv1.1")
+"""Accepted beside safe ones, as in Kafka's documentation, and not used: Java does not use them either by default."""
 _SUITES_1_3 = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
 _SUITE = re.compile(r"TLS_(?:(?P<exchange>\w+?)_)?WITH_(?P<cipher>\w+)")
 _UNSUPPORTED = ("ssl.engine.factory.class", "ssl.provider", "security.providers")
@@ -52,6 +54,8 @@ class TlsSettings:
     allows_other_subject: bool
     """Whether a reloaded certificate may have another subject, or lack names that the previous one had."""
     allows_other_names: bool
+    unsafe_versions: tuple[str, ...]
+    """Those of `ssl.enabled.protocols` that are not used."""
     has_unrestricted_suites: bool
     """Whether `ssl.cipher.suites` leaves out suites of TLS 1.3 that are offered nevertheless."""
 
@@ -81,6 +85,9 @@ class TlsSettings:
             principal_rules=_read_rules(settings),
             allows_other_subject=_one_of(settings, "ssl.allow.dn.changes", "false", ("true", "false")) == "true",
             allows_other_names=_one_of(settings, "ssl.allow.san.changes", "false", ("true", "false")) == "true",
+            unsafe_versions=tuple(
+                name for name in _comma_separated(settings.get("ssl.enabled.protocols", "")) if name in _UNSAFE_VERSIONS
+            ),
             has_unrestricted_suites=0 < sum(suite in _SUITES_1_3 for suite in suites) < len(_SUITES_1_3),
         )
 
@@ -164,10 +171,13 @@ def _read_versions(settings: Mapping[str, str]) -> tuple[ssl.TLSVersion, ssl.TLS
         raise SecuritySettingError("ssl.protocol", f"{protocol!r} is not one of TLS, {', '.join(_VERSIONS)}")
     enabled = _comma_separated(settings.get("ssl.enabled.protocols", ""))
     for name in enabled:
-        if name not in _VERSIONS:
-            raise SecuritySettingError(
-                "ssl.enabled.protocols", f"{name!r} is not one of {', '.join(_VERSIONS)}, which are the safe ones"
-            )
+        if name not in (*_VERSIONS, *_UNSAFE_VERSIONS):
+            raise SecuritySettingError("ssl.enabled.protocols", f"{name!r} is not one of {', '.join(_VERSIONS)}")
+    if enabled and not any(name in _VERSIONS for name in enabled):
+        raise SecuritySettingError(
+            "ssl.enabled.protocols", f"has no version that is safe. Add one of {', '.join(_VERSIONS)}."
+        )
+    enabled = tuple(name for name in enabled if name in _VERSIONS)
     if not enabled:
         enabled = ("TLSv1.2",) if protocol == "TLSv1.2" else tuple(_VERSIONS)
     versions = [_VERSIONS[name] for name in enabled]

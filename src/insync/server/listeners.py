@@ -42,6 +42,8 @@ _PER_MECHANISM = (
     "sasl.login.class",
     "sasl.server.callback.handler.class",
 )
+OAUTH_PREFIX = "sasl.oauthbearer."
+"""Settings that a listener may also have for the mechanism: listener.name.NAME.oauthbearer.sasl.oauthbearer...."""
 _IGNORED = (
     "sasl.client.",
     "sasl.kerberos.",
@@ -394,7 +396,7 @@ class _Reader:
 def _is_override_of_listener(key: str) -> bool:
     mechanism, _, rest = key.partition(".")
     if mechanism.upper() in _ANY_MECHANISM:
-        return mechanism.islower() and rest in _PER_MECHANISM
+        return mechanism.islower() and (rest in _PER_MECHANISM or (rest in _SECURITY and rest.startswith(OAUTH_PREFIX)))
     return key in _SECURITY or apache_broker_keys.is_known(key)
 
 

@@ -29,6 +29,9 @@ PRINCIPAL_BUILDERS = {
 """Kafka's own class is accepted: principals are built as it does."""
 
 
+VOTERS, BOOTSTRAP_SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
+
+
 class PropertiesError(Exception):
     """A setting is missing, unknown or invalid: names the file, the line and the key."""
 
@@ -120,7 +123,7 @@ class _Reader:
             directory=directory,
             listeners=found,
             authorizer=self._authorizer(),
-            voters=self._required("controller.quorum.voters", parse_voters),
+            voters=self._voters(roles, found),
             rack=self._optional("broker.rack", str, None),
             metrics_host=self._optional("insync.metrics.host", str, "127.0.0.1"),
             metrics_port=self._optional("insync.metrics.port", property_keys.integer(0, 65_535), None),
@@ -128,6 +131,24 @@ class _Reader:
             topic_defaults=self._defaults,
             unused=tuple(self._unused),
             as_written=as_written,
+        )
+
+    def _voters(self, roles: tuple[str, ...], found: ListenerSettings) -> dict[int, tuple[str, int]]:
+        """From controller.quorum.voters. Files for Kafka 4 name controllers without their ids
+        (controller.quorum.bootstrap.servers): if the only one is this node, its id is known."""
+        if VOTERS in self._entries or BOOTSTRAP_SERVERS not in self._entries:
+            return dict(self._required(VOTERS, parse_voters))
+        servers = property_keys.comma_separated(self._entries[BOOTSTRAP_SERVERS].value)
+        own_ports = [bound.address.port for bound in found.bound if bound.name == found.controller.name]
+        host, _, port = servers[0].strip().rpartition(":") if servers else ("", "", "")
+        if len(servers) == 1 and "controller" in roles and port.isdecimal() and int(port) in own_ports:
+            node_id = self._entries["node.id"].value if "node.id" in self._entries else ""
+            return dict(self._convert(BOOTSTRAP_SERVERS, Entry(f"{node_id}@{host}:{port}", 0), parse_voters))
+        raise PropertiesError(
+            self._source,
+            self._entries[BOOTSTRAP_SERVERS].line,
+            BOOTSTRAP_SERVERS,
+            f"does not say which node is which. Set {VOTERS}=ID@HOST:PORT,... for all controllers.",
         )
 
     def _check_delay(self) -> None:

@@ -232,6 +232,7 @@ STRUCTURAL = (
     "security.inter.broker.protocol",
     "controller.listener.names",
     "controller.quorum.voters",
+    "controller.quorum.bootstrap.servers",
     "log.dirs",
     "log.dir",
     "broker.rack",

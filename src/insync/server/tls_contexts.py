@@ -234,6 +234,11 @@ def _log_loaded(context: TlsContext, event: str) -> None:
     log.info("event=%s listener=%s side=%s certificate=%s", event, listener, side, certificate)
     if is_listener and context.is_expired():
         log.warning("event=certificate_expired listener=%s advice=%s", listener, log_value("Renew it."))
+    if is_listener and context.settings.unsafe_versions:
+        versions, advice = ",".join(context.settings.unsafe_versions), "They are unsafe, and not used."
+        log.warning(
+            "event=tls_versions_not_used listener=%s versions=%s advice=%s", listener, versions, log_value(advice)
+        )
     if is_listener and context.settings.has_unrestricted_suites:
         advice = "Python's ssl cannot choose among the suites of TLS 1.3: all of OpenSSL's are offered."
         log.warning("event=cipher_suites_not_restricted listener=%s advice=%s", listener, log_value(advice))
