@@ -79,8 +79,8 @@ class Coordinator:
         """G1: nothing that an earlier epoch had in memory is used in this one."""
         self.unload(index)
         shard = self.shards[index] = Shard(
-            index,
-            epoch,
+            index=index,
+            epoch=epoch,
             config=self.config,
             log=self._log,
             out=self._out,

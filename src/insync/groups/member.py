@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from insync.groups.memory_budget import MEMBER_BYTES
 from insync.groups.records import StoredMember
@@ -15,46 +16,20 @@ Protocols = tuple[tuple[str, bytes], ...]
 """(name, metadata) in the member's order of preference."""
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class Member:
-    __slots__ = (
-        "assignment",
-        "client_host",
-        "client_id",
-        "id",
-        "instance_id",
-        "is_new",
-        "join_token",
-        "protocols",
-        "rebalance_timeout_ms",
-        "session_timeout_ms",
-        "session_timer",
-        "sync_token",
-    )
-
-    def __init__(
-        self,
-        member_id: str,
-        instance_id: str | None,
-        *,
-        client_id: str,
-        client_host: str,
-        session_timeout_ms: int,
-        rebalance_timeout_ms: int,
-        protocols: Protocols,
-        session_timer: Timer,
-    ) -> None:
-        self.id = member_id
-        self.instance_id = instance_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.session_timeout_ms = session_timeout_ms
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.protocols = protocols
-        self.assignment = b""
-        self.join_token: int | None = None
-        self.sync_token: int | None = None
-        self.is_new = False
-        self.session_timer = session_timer
+    id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: Protocols
+    session_timer: Timer
+    assignment: bytes = b""
+    join_token: int | None = None
+    sync_token: int | None = None
+    is_new: bool = False
 
     @property
     def is_static(self) -> bool:

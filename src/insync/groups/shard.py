@@ -10,6 +10,7 @@ Notes: group_record_unreadable(partition, offset, why).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 from uuid import UUID
@@ -62,58 +63,29 @@ class TimeoutHandlers(Protocol):
     def on_session_timeout(self, shard: Shard, group: Group, member: Member, now: int) -> None: ...
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class Shard:
-    __slots__ = (
-        "_timeouts",
-        "config",
-        "epoch",
-        "groups",
-        "index",
-        "is_closed",
-        "is_loaded",
-        "log",
-        "memory",
-        "out",
-        "rng",
-        "timers",
-        "wall_offset_ms",
-    )
-
-    def __init__(
-        self,
-        index: int,
-        epoch: int,
-        *,
-        config: GroupConfig,
-        log: OffsetsLog,
-        out: Outbox,
-        rng: Random,
-        timers: Timers,
-        timeouts: TimeoutHandlers,
-        memory: MemoryBudget,
-        wall_offset_ms: int,
-    ) -> None:
-        self.index = index
-        self.epoch = epoch
-        self.config = config
-        self.log = log
-        self.out = out
-        self.rng = rng
-        self.timers = timers
-        self._timeouts = timeouts
-        self.memory = memory
-        self.wall_offset_ms = wall_offset_ms
-        self.groups: dict[str, Group] = {}
-        self.is_loaded = False
-        self.is_closed = False
+    index: int
+    epoch: int
+    config: GroupConfig
+    log: OffsetsLog
+    out: Outbox
+    rng: Random
+    timers: Timers
+    timeouts: TimeoutHandlers
+    memory: MemoryBudget
+    wall_offset_ms: int
+    groups: dict[str, Group] = field(default_factory=dict)
+    is_loaded: bool = False
+    is_closed: bool = False
 
     def create_group(self, group_id: str) -> Group:
         group = self.groups[group_id] = Group(
             group_id,
             self.timers,
             self.memory,
-            on_join_timeout=lambda group, now: self._timeouts.on_join_timeout(self, group, now),
-            on_sync_timeout=lambda group, now: self._timeouts.on_sync_timeout(self, group, now),
+            on_join_timeout=lambda group, now: self.timeouts.on_join_timeout(self, group, now),
+            on_sync_timeout=lambda group, now: self.timeouts.on_sync_timeout(self, group, now),
         )
         return group
 
@@ -232,14 +204,14 @@ class Shard:
         protocols: tuple[tuple[str, bytes], ...],
     ) -> Member:
         member = Member(
-            member_id,
-            instance_id,
+            id=member_id,
+            instance_id=instance_id,
             client_id=client_id,
             client_host=client_host,
             session_timeout_ms=session_timeout_ms,
             rebalance_timeout_ms=rebalance_timeout_ms,
             protocols=protocols,
-            session_timer=self.timers.create(lambda now: self._timeouts.on_session_timeout(self, group, member, now)),
+            session_timer=self.timers.create(lambda now: self.timeouts.on_session_timeout(self, group, member, now)),
         )
         return member
 

@@ -19,6 +19,7 @@ Notes: forwarding_refused(peer, error).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from insync.node.config import NodeConfig
 from insync.node.controller_apis import Forwardable
@@ -165,25 +166,14 @@ class Forwarding:
         self._bytes -= len(forwarded.data)
 
 
+@dataclass(slots=True, eq=False)
 class _Forwarded:
-    __slots__ = ("api", "client", "data", "deadline", "on_answer", "request", "retry_at", "token")
-
-    def __init__(
-        self,
-        api: Forwardable,
-        request: Message,
-        data: bytes,
-        on_answer: OnAnswer,
-        token: int | None,
-        client: Client,
-        deadline: int,
-    ) -> None:
-        self.api = api
-        self.request = request
-        self.data = data
-        self.client = client
-        self.on_answer = on_answer
-        self.token = token
-        """Of the client's request; None for the broker's own."""
-        self.deadline = deadline
-        self.retry_at = 0
+    api: Forwardable
+    request: Message
+    data: bytes
+    on_answer: OnAnswer
+    token: int | None
+    """Of the client's request; None for the broker's own."""
+    client: Client
+    deadline: int
+    retry_at: int = 0

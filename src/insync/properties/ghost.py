@@ -40,37 +40,23 @@ class LeaderView(Protocol):
     def min_isr(self) -> int: ...
 
 
+@dataclass(slots=True, eq=False)
 class Tracked:
     """What is known of one broker's replica; it outlives the process, to compare it with the next one."""
 
-    __slots__ = (
-        "excused",
-        "hwm",
-        "leader_epoch",
-        "leo",
-        "log",
-        "lossy",
-        "lost",
-        "node",
-        "state",
-        "truncation_count",
-        "verified",
-    )
-
-    def __init__(self) -> None:
-        self.node: Any = None
-        self.log: LogView | None = None
-        self.truncation_count = 0
-        self.leo = 0
-        self.hwm = 0
-        self.verified = 0
-        self.leader_epoch = -1
-        """The epoch in which it acts as leader, else -1."""
-        self.state: object = None
-        self.lossy = False
-        """A crash since it was last open may have lost bytes."""
-        self.lost = False
-        self.excused = False
+    node: Any = None
+    log: LogView | None = None
+    truncation_count: int = 0
+    leo: int = 0
+    hwm: int = 0
+    verified: int = 0
+    leader_epoch: int = -1
+    """The epoch in which it acts as leader, else -1."""
+    state: object = None
+    lossy: bool = False
+    """A crash since it was last open may have lost bytes."""
+    lost: bool = False
+    excused: bool = False
 
 
 @dataclass(slots=True)

@@ -54,23 +54,19 @@ def persist(disk: Disk, path: str, state: ElectionState, voters: Sequence[int]) 
     write_atomically(disk, path, encode(state, voters))
 
 
+@dataclass(slots=True, eq=False)
 class PersistElection:
     """Writes the state off the event loop: a `FlushJob`."""
 
-    __slots__ = ("_disk", "_path", "_voters", "began_ms", "state", "version")
-
-    def __init__(
-        self, disk: Disk, path: str, state: ElectionState, voters: Sequence[int], *, version: int, began_ms: int
-    ) -> None:
-        self._disk = disk
-        self._path = path
-        self._voters = voters
-        self.state = state
-        self.version = version
-        self.began_ms = began_ms
+    disk: Disk
+    path: str
+    state: ElectionState
+    voters: Sequence[int]
+    version: int
+    began_ms: int
 
     def run(self) -> None:
-        persist(self._disk, self._path, self.state, self._voters)
+        persist(self.disk, self.path, self.state, self.voters)
 
 
 def encode(state: ElectionState, voters: Sequence[int]) -> bytes:

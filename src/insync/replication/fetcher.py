@@ -9,6 +9,7 @@ Notes: late_fetch_answer_dropped(partition, reason).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from uuid import UUID
 
 from insync.metadata.partition import PartitionKey
@@ -26,28 +27,20 @@ _DAMAGED = (ErrorCode.corrupt_message, ErrorCode.kafka_storage_error)
 _SESSION_LOST = (ErrorCode.fetch_session_id_not_found, ErrorCode.invalid_fetch_session_epoch)
 
 
+@dataclass(slots=True, eq=False)
 class Position:
     """One partition in a fetcher: the epoch it is fetched in, and its state when it was last requested."""
 
-    __slots__ = (
-        "held_back",
-        "leader_epoch",
-        "replica",
-        "reported_damage",
-        "requested_epoch",
-        "requested_last_epoch",
-        "requested_log_start",
-        "requested_offset",
-    )
-
-    def __init__(self, replica: Replica, leader_epoch: int) -> None:
-        self.replica = replica
-        self.leader_epoch = leader_epoch
-        self.requested_epoch = self.requested_offset = self.requested_last_epoch = self.requested_log_start = -1
-        self.held_back = False
-        """R6: it was noted that the throttle holds this partition back."""
-        self.reported_damage = False
-        """D6: the finding says that the leader's records are damaged."""
+    replica: Replica
+    leader_epoch: int
+    requested_epoch: int = -1
+    requested_offset: int = -1
+    requested_last_epoch: int = -1
+    requested_log_start: int = -1
+    held_back: bool = False
+    """R6: it was noted that the throttle holds this partition back."""
+    reported_damage: bool = False
+    """D6: the finding says that the leader's records are damaged."""
 
 
 class Fetcher:

@@ -16,6 +16,7 @@ source), repair_failed(partition, source, why), index_rebuilt(partition, segment
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from insync.findings import CRITICAL, WARNING
 from insync.metadata.partition import PartitionKey
@@ -41,38 +42,25 @@ NO_RESPONSE = "it does not answer"
 MIN_RESIGN_INTERVAL_MS = 600_000
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class Repair:
     """One replica with suspect or damaged batches."""
 
-    __slots__ = (
-        "busy",
-        "due",
-        "exhausted",
-        "failures",
-        "replica",
-        "resign_after",
-        "sole_leader",
-        "sources",
-        "suspects",
-        "why",
-    )
-
-    def __init__(self, replica: Replica, now: int) -> None:
-        self.replica = replica
-        self.due = now
-        self.busy = False
-        """A job or a request is in flight."""
-        self.suspects: dict[int, None] = {}
-        """Base offsets of segments to verify."""
-        self.sources: list[int] = []
-        """Brokers still to ask in this round."""
-        self.exhausted: dict[int, None] = {}
-        """Brokers that answered in this round and have no intact copy."""
-        self.failures = 0
-        self.sole_leader = False
-        """The controller has no other candidate for leadership."""
-        self.resign_after = now
-        self.why = ""
+    replica: Replica
+    due: int
+    resign_after: int
+    busy: bool = False
+    """A job or a request is in flight."""
+    suspects: dict[int, None] = field(default_factory=dict)
+    """Base offsets of segments to verify."""
+    sources: list[int] = field(default_factory=list)
+    """Brokers still to ask in this round."""
+    exhausted: dict[int, None] = field(default_factory=dict)
+    """Brokers that answered in this round and have no intact copy."""
+    failures: int = 0
+    sole_leader: bool = False
+    """The controller has no other candidate for leadership."""
+    why: str = ""
 
 
 class Repairs:
@@ -90,7 +78,7 @@ class Repairs:
             return
         repair = self.active.get(replica.key)
         if repair is None or repair.replica is not replica:
-            repair = self.active[replica.key] = Repair(replica, now)
+            repair = self.active[replica.key] = Repair(replica=replica, due=now, resign_after=now)
         base = replica.log.find_segment(offset).base
         if base not in repair.suspects:
             self._state.out.note("batch_suspected", partition=replica.partition.name, offset=offset, cause=cause)
