@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
+from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Interval, Timeout
 from insync.cli.output import console, print_json, print_table
 from insync.cli.session import run
 from insync.client.model import NO_NODE
@@ -20,9 +20,7 @@ from insync.ops.facts import PartitionFacts
 def explain(
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
     partition: Annotated[int, typer.Argument(metavar="PARTITION", min=0)],
-    interval: Annotated[
-        float, typer.Option("--interval", min=0.0, metavar="SECONDS", help="Time between two samples.")
-    ] = 0.5,
+    interval: Interval = 0.5,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,

@@ -20,4 +20,5 @@ Bootstrap = Annotated[
     ),
 ]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to retry.")]
+Interval = Annotated[float, typer.Option("--interval", min=0.0, metavar="SECONDS", help="Time between two samples.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from insync.cli.exits import failure, usage_error
-from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
+from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Interval, Timeout
 from insync.cli.output import console, duration, print_json, print_table, report, size
 from insync.cli.parsing import numbers
 from insync.cli.session import run
@@ -138,9 +138,7 @@ def start(
 
 @app.command()
 def status(
-    interval: Annotated[
-        float, typer.Option("--interval", min=0.0, metavar="SECONDS", help="Time between two samples.")
-    ] = 1.0,
+    interval: Interval = 1.0,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,

@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
+from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Interval, Timeout
 from insync.cli.output import console, print_json, table, text
 from insync.cli.session import run
 from insync.client import offsets, topics
@@ -48,7 +48,7 @@ class Frame:
 
 def top(
     names: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Topics; default: all.")] = None,
-    interval: Annotated[float, typer.Option("--interval", min=0.0, metavar="SECONDS")] = 1.0,
+    interval: Interval = 1.0,
     frames: Annotated[int, typer.Option("--frames", min=0, metavar="N", help="Stop after N frames; 0: on Ctrl-C.")] = 0,
     internal: Annotated[bool, typer.Option("--internal", help="Include internal topics.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
