@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Self
 
 from insync.server import node_query
+from insync.server.local_cluster import NodeProcess
 from insync.server.storage_format import new_cluster_id
 
 LIBS = Path(__file__).resolve().parent.parent / "build" / "apache-kafka" / "libs"
@@ -39,6 +40,9 @@ JVM = (
     "-XX:MaxInlineLevel=15",
     "-Djava.awt.headless=true",
 )
+
+SMALL = {"group.initial.rebalance.delay.ms": "0", "num.io.threads": "2", "num.network.threads": "1"}
+"""Settings for tests on small machines: few threads, and groups that do not wait for more members."""
 
 
 class KafkaError(Exception):
@@ -72,20 +76,11 @@ def java(main_class: str, *arguments: str, options: Sequence[str] = ()) -> list[
 
 
 @dataclass(slots=True)
-class ApacheNode:
+class ApacheNode(NodeProcess):
     id: int
     port: int
     controller_port: int
     directory: Path
-    process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid if self.process is not None else -1
-
-    @property
-    def is_running(self) -> bool:
-        return self.process is not None and self.process.poll() is None
 
     @property
     def address(self) -> tuple[str, int]:

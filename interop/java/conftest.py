@@ -40,12 +40,6 @@ def tools(cluster: LocalCluster) -> Tools:
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[apache_kafka.ApacheCluster]:
-    """With few threads and internal partitions, for small machines."""
-    settings = {
-        "group.initial.rebalance.delay.ms": "0",
-        "offsets.topic.num.partitions": "3",
-        "num.io.threads": "2",
-        "num.network.threads": "1",
-    }
+    settings = {**apache_kafka.SMALL, "offsets.topic.num.partitions": "3"}
     with apache_kafka.ApacheCluster(3, settings=settings) as apache:
         yield apache

@@ -33,15 +33,13 @@ def insync_cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def apache() -> Iterator[apache_kafka.ApacheCluster]:
     settings = {
-        "group.initial.rebalance.delay.ms": "0",
+        **apache_kafka.SMALL,
         "offsets.topic.num.partitions": "1",
         "offsets.topic.replication.factor": "1",
         "transaction.state.log.num.partitions": "1",
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
-        "num.io.threads": "2",
         "log.cleaner.backoff.ms": "200",
-        "num.network.threads": "1",
     }
     with apache_kafka.ApacheCluster(1, settings=settings) as cluster:
         yield cluster

@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 from uuid import UUID, uuid4
@@ -49,7 +49,20 @@ class ClusterError(Exception):
 
 
 @dataclass(slots=True)
-class LocalNode:
+class NodeProcess:
+    process: subprocess.Popen[bytes] | None = field(default=None, kw_only=True)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid if self.process is not None else -1
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+
+@dataclass(slots=True)
+class LocalNode(NodeProcess):
     id: int
     roles: tuple[str, ...]
     port: int
@@ -62,17 +75,8 @@ class LocalNode:
     """In a secured cluster: of the controllers' listener."""
     tls: ssl.SSLContext | None = None
     """How this process reaches the listener of the nodes; None: without TLS."""
-    process: subprocess.Popen[bytes] | None = None
     incarnation_id: UUID | None = None
     """The incarnation id of the last process that was started."""
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid if self.process is not None else -1
-
-    @property
-    def is_running(self) -> bool:
-        return self.process is not None and self.process.poll() is None
 
     @property
     def address(self) -> tuple[str, int]:
