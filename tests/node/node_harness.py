@@ -12,6 +12,7 @@ from collections import deque
 from typing import Any
 from uuid import UUID
 
+from insync import sansio
 from insync.controller.config import ControllerConfig
 from insync.metadata.broker import Endpoint
 from insync.metadata.partition import Partition
@@ -20,24 +21,6 @@ from insync.node.config import BROKER, CONTROLLER, NodeConfig
 from insync.node.controller_role import ControllerRole
 from insync.node.node import Node
 from insync.replication.replica import Replica
-from insync.sansio import (
-    UNKNOWN_CLIENT,
-    Client,
-    Effect,
-    Event,
-    HangUp,
-    Note,
-    Reply,
-    Request,
-    Response,
-    Send,
-    Shutdown,
-    Stop,
-    Sync,
-    Synced,
-    Timer,
-    WriteFile,
-)
 from insync.sim.engine.disk import SimDisk
 from insync.storage.disk import write_atomically
 from insync.storage.log import Log
@@ -78,18 +61,18 @@ class Net:
         self.disks = {node_id: SimDisk() for node_id in self.configs}
         self.nodes: dict[int, Node] = {}
         self.hold: list[tuple[int, str]] = []
-        self.held: list[tuple[int, Send]] = []
+        self.held: list[tuple[int, sansio.Send]] = []
         self.slow_disks: list[int] = []
-        self.syncs: list[tuple[int, Sync]] = []
+        self.syncs: list[tuple[int, sansio.Sync]] = []
         self.answers: dict[int, Any] = {}
-        self.hang_ups: dict[int, HangUp] = {}
-        self.clients: dict[int, Client] = {}
+        self.hang_ups: dict[int, sansio.HangUp] = {}
+        self.clients: dict[int, sansio.Client] = {}
         """What other nodes see of a node; they trust one that is not in it."""
-        self.notes: list[tuple[int, Note]] = []
-        self.stops: dict[int, Stop] = {}
+        self.notes: list[tuple[int, sansio.Note]] = []
+        self.stops: dict[int, sansio.Stop] = {}
         self.files: list[tuple[int, str]] = []
-        self._queue: deque[tuple[Node, Event]] = deque()
-        self._asked: dict[int, tuple[Node, Send]] = {}
+        self._queue: deque[tuple[Node, sansio.Event]] = deque()
+        self._asked: dict[int, tuple[Node, sansio.Send]] = {}
         self._lost: list[int] = []
         self._tokens = 0
         self._starts = 0
@@ -136,7 +119,7 @@ class Net:
         self.run()
 
     def shut_down(self, node_id: int) -> None:
-        self._queue.append((self.nodes[node_id], Shutdown()))
+        self._queue.append((self.nodes[node_id], sansio.Shutdown()))
         self.run()
 
     # --- time and the network ----------------------------------------------------------------------------------------
@@ -157,23 +140,23 @@ class Net:
                 break
             # A deadline that a node asks for again at once would stop time.
             self.now = max(self.now + 1, at) if at <= self.now else at
-            self._queue.append((self.nodes[node_id], Timer()))
+            self._queue.append((self.nodes[node_id], sansio.Timer()))
         self.now = end
 
-    def step(self, node_id: int, event: Event) -> list[Effect]:
+    def step(self, node_id: int, event: sansio.Event) -> list[sansio.Effect]:
         """One step by hand; its effects are returned and not carried out."""
         return self.nodes[node_id].step(event, self.now)
 
-    def step_for_response(self, node_id: int, event: Event) -> Any:
+    def step_for_response(self, node_id: int, event: sansio.Event) -> Any:
         """One step by hand whose only effect is a reply: the response in it."""
         (reply,) = self.step(node_id, event)
-        assert isinstance(reply, Reply)
+        assert isinstance(reply, sansio.Reply)
         return reply.response
 
-    def ask(self, node_id: int, request: Any, client: Client = UNKNOWN_CLIENT) -> int:
+    def ask(self, node_id: int, request: Any, client: sansio.Client = sansio.UNKNOWN_CLIENT) -> int:
         """A client's request, delivered with all that follows; `answers` has the answer under the token returned."""
         token = self.new_token()
-        self._queue.append((self.nodes[node_id], Request(token, request, client)))
+        self._queue.append((self.nodes[node_id], sansio.Request(token, request, client)))
         self.run()
         return token
 
@@ -182,7 +165,7 @@ class Net:
         self._tokens += 1
         return self._tokens
 
-    def answered(self, node_id: int, request: Any, client: Client = UNKNOWN_CLIENT) -> Any:
+    def answered(self, node_id: int, request: Any, client: sansio.Client = sansio.UNKNOWN_CLIENT) -> Any:
         return self.answers[self.ask(node_id, request, client)]
 
     def cut(self, node_id: int) -> None:
@@ -193,7 +176,7 @@ class Net:
 
     def _lose(self, tokens: list[int]) -> None:
         self._lost += tokens
-        self._queue.extend((node, Response(send, None)) for node, send in map(self._asked.pop, tokens))
+        self._queue.extend((node, sansio.Response(send, None)) for node, send in map(self._asked.pop, tokens))
 
     def mend(self) -> None:
         self.cut_off = []
@@ -222,37 +205,37 @@ class Net:
 
     # --- effects -----------------------------------------------------------------------------------------------------
 
-    def carry_out(self, node: Node, effects: list[Effect]) -> None:
+    def carry_out(self, node: Node, effects: list[sansio.Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, Send):
+            if isinstance(effect, sansio.Send):
                 self._send(node, effect)
-            elif isinstance(effect, Reply):
+            elif isinstance(effect, sansio.Reply):
                 self._reply(effect)
-            elif isinstance(effect, HangUp):
+            elif isinstance(effect, sansio.HangUp):
                 self._hang_up(effect)
-            elif isinstance(effect, Sync):
+            elif isinstance(effect, sansio.Sync):
                 self._sync(node, effect)
-            elif isinstance(effect, WriteFile):
+            elif isinstance(effect, sansio.WriteFile):
                 self.files.append((node.id, effect.path))
                 write_atomically(self.disks[node.id], effect.path, effect.data)
-            elif isinstance(effect, Stop):
+            elif isinstance(effect, sansio.Stop):
                 self.stops[node.id] = effect
                 self.crash(node.id)
-            elif isinstance(effect, Note):
+            elif isinstance(effect, sansio.Note):
                 self.notes.append((node.id, effect))
 
-    def _send(self, node: Node, send: Send) -> None:
+    def _send(self, node: Node, send: sansio.Send) -> None:
         if (node.id, send.channel) in self.hold:
             self.held.append((node.id, send))
         elif send.peer not in self.nodes or self._apart(node.id, send.peer):
-            self._queue.append((node, Response(send, None)))
+            self._queue.append((node, sansio.Response(send, None)))
         else:
             self._tokens += 1
             self._asked[self._tokens] = (node, send)
-            client = UNKNOWN_CLIENT if send.peer == node.id else self.clients.get(node.id, UNKNOWN_CLIENT)
-            self._queue.append((self.nodes[send.peer], Request(self._tokens, send.request, client)))
+            client = sansio.UNKNOWN_CLIENT if send.peer == node.id else self.clients.get(node.id, sansio.UNKNOWN_CLIENT)
+            self._queue.append((self.nodes[send.peer], sansio.Request(self._tokens, send.request, client)))
 
-    def _reply(self, effect: Reply) -> None:
+    def _reply(self, effect: sansio.Reply) -> None:
         asker = self._asked.pop(effect.token, None)
         if effect.token in self._lost:
             return
@@ -260,24 +243,24 @@ class Net:
             assert effect.token not in self.answers, "a second answer to one request"
             self.answers[effect.token] = effect.response
         else:
-            self._queue.append((asker[0], Response(asker[1], effect.response)))
+            self._queue.append((asker[0], sansio.Response(asker[1], effect.response)))
 
-    def _hang_up(self, effect: HangUp) -> None:
+    def _hang_up(self, effect: sansio.HangUp) -> None:
         asker = self._asked.pop(effect.token, None)
         if asker is None:
             self.hang_ups[effect.token] = effect
         else:
-            self._queue.append((asker[0], Response(asker[1], None)))
+            self._queue.append((asker[0], sansio.Response(asker[1], None)))
 
-    def _sync(self, node: Node, sync: Sync) -> None:
+    def _sync(self, node: Node, sync: sansio.Sync) -> None:
         if node.id in self.slow_disks:
             self.syncs.append((node.id, sync))
         else:
             self._synced(node, sync)
 
-    def _synced(self, node: Node, sync: Sync) -> None:
+    def _synced(self, node: Node, sync: sansio.Sync) -> None:
         sync.job.run()
-        self._queue.append((node, Synced(sync)))
+        self._queue.append((node, sansio.Synced(sync)))
 
     # --- what tests ask for ------------------------------------------------------------------------------------------
 

@@ -14,29 +14,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from insync import sansio
 from insync.errors import InvariantError
 from insync.node.node import Node
-from insync.sansio import (
-    UNKNOWN_CLIENT,
-    Client,
-    DiskFailed,
-    Effect,
-    Event,
-    HangUp,
-    Message,
-    Note,
-    Reply,
-    Request,
-    RequestAbandoned,
-    Response,
-    Send,
-    Stop,
-    Sync,
-    Synced,
-    Timer,
-    TurnEnded,
-    WriteFile,
-)
 from insync.server.disk import DiskThreads
 from insync.server.divided import Answer
 from insync.server.lateness import SOCKET_POLL_S, Lateness
@@ -47,7 +27,7 @@ log = logging.getLogger("insync.server")
 
 
 class Peers(Protocol):
-    def send(self, send: Send) -> None: ...
+    def send(self, send: sansio.Send) -> None: ...
 
 
 class Outgoing(Protocol):
@@ -59,7 +39,7 @@ class Outgoing(Protocol):
 
 
 class Notes(Protocol):
-    def note(self, note: Note) -> None: ...
+    def note(self, note: sansio.Note) -> None: ...
 
 
 ARM_DELAY_S = 0.001
@@ -77,7 +57,7 @@ class Runner:
     def __init__(self, node: Node, threads: DiskThreads, notes: Notes, loop: asyncio.AbstractEventLoop) -> None:
         self.node = node
         self.loop = loop
-        self.stopped: asyncio.Future[Stop] = loop.create_future()
+        self.stopped: asyncio.Future[sansio.Stop] = loop.create_future()
         self.peers: Peers | None = None
         self.outgoing: Outgoing | None = None
         self._loopback: Loopback | None = None
@@ -90,13 +70,13 @@ class Runner:
         self._lateness = Lateness()
         self._is_arming = False
         self._executors: dict[type, Callable[[Any], None]] = {
-            Reply: self._reply,
-            HangUp: self._hang_up,
-            Send: self._send,
-            Sync: self._sync,
-            WriteFile: self._write,
-            Note: notes.note,
-            Stop: self._stop,
+            sansio.Reply: self._reply,
+            sansio.HangUp: self._hang_up,
+            sansio.Send: self._send,
+            sansio.Sync: self._sync,
+            sansio.WriteFile: self._write,
+            sansio.Note: notes.note,
+            sansio.Stop: self._stop,
         }
 
     @property
@@ -110,7 +90,9 @@ class Runner:
     def start(self) -> None:
         self._run_guarded(lambda: self.node.start(now_ms()))
 
-    def request(self, message: Message, answer: Answer, client: Client = UNKNOWN_CLIENT, more: bool = False) -> int:
+    def request(
+        self, message: sansio.Message, answer: Answer, client: sansio.Client = sansio.UNKNOWN_CLIENT, more: bool = False
+    ) -> int:
         """Submit a request to the node; `answer` is called exactly once, possibly before this returns its token.
 
         `more`: another request follows at once, or `end_turn`.
@@ -118,7 +100,7 @@ class Runner:
         self._next_token = token = self._next_token + 1
         self._answers[token] = answer
         try:
-            effects = self.node.step(Request(token, message, client, more), now_ms())
+            effects = self.node.step(sansio.Request(token, message, client, more), now_ms())
         except InvariantError as violation:
             self._on_violation(violation)
             return token
@@ -126,37 +108,37 @@ class Runner:
             log.exception("event=request_failed api=%s", type(message).__name__)
             effects = self.node.out.drain()
             if token in self._answers:
-                effects.append(HangUp(token, "the node failed to handle it"))
+                effects.append(sansio.HangUp(token, "the node failed to handle it"))
         self._execute(effects)
         return token
 
     def end_turn(self) -> None:
         """No request follows, although the last one announced another."""
-        self.step(TurnEnded())
+        self.step(sansio.TurnEnded())
 
-    def abandon(self, token: int, message: Message) -> None:
+    def abandon(self, token: int, message: sansio.Message) -> None:
         """The client has disconnected. Its answer callback is released at once; the node answers later."""
         if token in self._answers:
             self._answers[token] = _discard_answer
-            self.step(RequestAbandoned(token, message))
+            self.step(sansio.RequestAbandoned(token, message))
 
-    def step(self, event: Event) -> None:
+    def step(self, event: sansio.Event) -> None:
         self._run_guarded(lambda: self.node.step(event, now_ms()))
 
-    def _run_guarded(self, action: Callable[[], list[Effect]]) -> None:
+    def _run_guarded(self, action: Callable[[], list[sansio.Effect]]) -> None:
         try:
             effects = action()
         except InvariantError as violation:
             self._on_violation(violation)
         except OSError as error:
-            self._stop(Stop(False, f"disk failed: {error}", error))
+            self._stop(sansio.Stop(False, f"disk failed: {error}", error))
         except Exception as error:
             log.exception("event=step_failed")
-            self._stop(Stop(False, f"defect: {error!r}"))
+            self._stop(sansio.Stop(False, f"defect: {error!r}"))
         else:
             self._execute(effects)
 
-    def _execute(self, effects: list[Effect]) -> None:
+    def _execute(self, effects: list[sansio.Effect]) -> None:
         executors = self._executors
         outgoing = self.outgoing if len(effects) > 1 else None
         if outgoing is not None:
@@ -195,17 +177,17 @@ class Runner:
         elif self._lateness.should_poll_first(self._timer_at, now):
             self._timer = self.loop.call_later(SOCKET_POLL_S, self._fire)
         else:
-            self.step(Timer())
+            self.step(sansio.Timer())
 
     # --- effects -----------------------------------------------------------------------------------------------------
 
-    def _reply(self, effect: Reply) -> None:
+    def _reply(self, effect: sansio.Reply) -> None:
         self._answers.pop(effect.token)(effect.response)  # a second answer to one request is a defect: KeyError
 
-    def _hang_up(self, effect: HangUp) -> None:
+    def _hang_up(self, effect: sansio.HangUp) -> None:
         self._answers.pop(effect.token)(effect)
 
-    def _send(self, effect: Send) -> None:
+    def _send(self, effect: sansio.Send) -> None:
         if effect.peer == self.node.id:
             if self._loopback is None:
                 self.loop.call_soon(self._request_self, effect)
@@ -214,44 +196,44 @@ class Runner:
         elif self.peers is not None:
             self.peers.send(effect)
 
-    def _request_self(self, send: Send) -> None:
+    def _request_self(self, send: sansio.Send) -> None:
         """Without a socket, but by the same rule: one answer, or None at the timeout."""
         open_send = [send]
 
-        def complete(response: Message | HangUp | None) -> None:
+        def complete(response: sansio.Message | sansio.HangUp | None) -> None:
             if open_send:
                 open_send.clear()
                 timeout.cancel()
-                self.step(Response(send, None if isinstance(response, HangUp) else response))
+                self.step(sansio.Response(send, None if isinstance(response, sansio.HangUp) else response))
 
         timeout = self.loop.call_later(send.timeout_ms / 1_000, complete, None)
         self.request(send.request, lambda response: self._call_soon(complete, response))
 
-    def _call_soon(self, complete: Answer, response: Message | HangUp | None) -> None:
+    def _call_soon(self, complete: Answer, response: sansio.Message | sansio.HangUp | None) -> None:
         self.loop.call_soon(complete, response)
 
-    def _sync(self, effect: Sync) -> None:
+    def _sync(self, effect: sansio.Sync) -> None:
         def done(error: OSError | None) -> None:
-            self.step(Synced(effect) if error is None else DiskFailed(error))
+            self.step(sansio.Synced(effect) if error is None else sansio.DiskFailed(error))
 
         self._threads.flush(effect.job, done)
 
-    def _write(self, effect: WriteFile) -> None:
+    def _write(self, effect: sansio.WriteFile) -> None:
         def done(error: OSError | None) -> None:
             if error is not None:
-                self.step(DiskFailed(error))
+                self.step(sansio.DiskFailed(error))
 
         self._threads.write(effect.path, effect.data, done)
 
-    def _stop(self, effect: Stop) -> None:
+    def _stop(self, effect: sansio.Stop) -> None:
         if not self.stopped.done():
             self.node.stopped = True
             self.stopped.set_result(effect)
 
     def _on_violation(self, violation: InvariantError) -> None:
         log.critical("event=invariant_on_violation property=%s detail=%r", violation.name, violation.detail)
-        self._stop(Stop(False, f"invariant violated: {violation}"))
+        self._stop(sansio.Stop(False, f"invariant violated: {violation}"))
 
 
-def _discard_answer(response: Message | HangUp | None) -> None:
+def _discard_answer(response: sansio.Message | sansio.HangUp | None) -> None:
     """For a request that was abandoned."""
